@@ -54,7 +54,7 @@ static struct counter_ask ask_for(char text[KEY_ROOM], uint64_t key, bool typed)
 {
     int len = snprintf(text, KEY_ROOM, "page:%" PRIu64, key);
     struct counter_ask ask = {
-        .key = {text, (size_t)len}, .workers = 1, .maxqueue = 100, .wait = true};
+        .key = {text, (size_t)len}, .workers = 1, .maxqueue = 100, .timeout_ms = 1};
 
     if (typed)
         ask.type = counter_type_of(ask.key);

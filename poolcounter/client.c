@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes of one client. It is read once a turn, into the server's one buffer; what is left of a line
- * is copied aside and put before the next read. Answers are gathered and sent at once. When the
- * socket does not take them all, the client is not read until it has: so what is kept for it is
- * bounded, and it loses nothing. One that takes nothing for send_timeout is closed.
+ * One client: its bytes, and the execution of its lines, with the original's order of checks
+ * (docs/guide/poolcounter.md).
+ *
+ * It is read once a turn, into the server's one buffer; the rest of a line is copied and put before
+ * the next read. Answers are collected and sent at once. If the socket does not accept them all,
+ * the client is not read until it has: so what is stored for it is bounded, and it loses nothing.
+ * One that accepts nothing for send_timeout is closed.
+ *
+ * A client's locks are a stack; only the newest may wait. A woken lock is in the server's `woken`
+ * until its client is notified. The wake-up counts as sent from then on, so that it precedes the
+ * answer to the client's next line.
  */
 #include "poolcounter/server_internal.h"
 
@@ -88,7 +95,7 @@ static void watch_for(struct client *c, uint32_t events)
 }
 
 /* The socket has not taken BYTES. False: out of memory. */
-static bool keep_answers(struct client *c, struct slice bytes)
+static bool queue_answers(struct client *c, struct slice bytes)
 {
     stat_add(c->server->cell, STAT_failed_sends, 1);
     c->answers = malloc(sizeof(*c->answers));
@@ -115,7 +122,8 @@ static size_t try_send(const struct client *c, struct slice bytes)
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : SIZE_MAX;
 }
 
-void client_send(struct client *c, struct slice bytes)
+/* May close C. */
+static void send_answer(struct client *c, struct slice bytes)
 {
     if (c->fd < 0)
         return;
@@ -131,13 +139,323 @@ void client_send(struct client *c, struct slice bytes)
     size_t sent = try_send(c, bytes);
     if (sent == bytes.len)
         return;
-    if (sent == SIZE_MAX || !keep_answers(c, (struct slice){bytes.p + sent, bytes.len - sent}))
+    if (sent == SIZE_MAX || !queue_answers(c, (struct slice){bytes.p + sent, bytes.len - sent}))
         client_close(c);
+}
+
+/* ---- answers ---- */
+
+static void reply(struct client *c, struct slice line)
+{
+    text_add(&c->server->replies, line);
+}
+
+static void reply_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
+{
+    stat_add(c->server->cell, stat, 1);
+    reply(c, line);
+}
+
+/* ---- the stack ---- */
+
+static struct client_lock *lock_at(struct client *c, size_t i)
+{
+    return i == 0 ? &c->first : &c->more[i - 1];
+}
+
+/* C's newest lock, or NULL. */
+static struct client_lock *newest(struct client *c)
+{
+    return c->nlocks != 0 ? lock_at(c, c->nlocks - 1U) : NULL;
+}
+
+/* The one above the newest, or NULL: out of memory. Most clients never have a second one. */
+static struct client_lock *next_lock(struct client *c)
+{
+    if (c->nlocks == 0) {
+        c->first.client = c;
+        return &c->first;
+    }
+    if (c->more == NULL) {
+        c->more = calloc(CLIENT_LOCKS_MAX - 1, sizeof(*c->more));
+        if (c->more == NULL)
+            return NULL;
+        for (size_t i = 0; i < CLIENT_LOCKS_MAX - 1; ++i)
+            c->more[i].client = c;
+    }
+    return lock_at(c, c->nlocks);
+}
+
+static bool is_waiting(struct client *c)
+{
+    struct client_lock *cl = newest(c);
+
+    return cl != NULL && cl->lock.state == COUNTER_WAITING;
+}
+
+/* Whether CL has been woken, and its client is not yet notified. */
+static bool is_woken(const struct client_lock *cl)
+{
+    return cl->lock.state != COUNTER_WAITING && list_linked(&cl->lock.in_key);
+}
+
+/* ---- figures by type and by key ---- */
+
+/* The key is copied, because C's lock has none after a DONE. Out of memory, this wait is not in the
+ * figures. */
+static void start_wait(struct client *c, struct slice key)
+{
+    c->wait_since_us = c->server->now_us;
+    c->wait_key = malloc(key.len);
+    if (c->wait_key == NULL)
+        return;
+    memcpy(c->wait_key, key.p, key.len);
+    c->wait_key_bytes = key.len;
+}
+
+/* C waits no more, however that came. Returns for how long it has. */
+static uint64_t note_wait_over(struct client *c)
+{
+    struct server *s = c->server;
+    uint64_t waited_us = s->now_us - c->wait_since_us;
+
+    if (c->wait_key != NULL)
+        topk_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
+    free(c->wait_key);
+    c->wait_key = NULL;
+    return waited_us;
+}
+
+/* CL, which has been woken, is taken out of the list; whether it holds. */
+static bool note_woken(struct client_lock *cl)
+{
+    struct server *s = cl->client->server;
+    struct type_figures *figures = &cl->type->figures;
+    uint64_t waited_us = note_wait_over(cl->client);
+
+    list_remove(&cl->lock.in_key);
+    stat_observe(s->cell, STAT_wait_us, waited_us);
+    figures->waited_us += waited_us;
+    --figures->waiting;
+    if (cl->lock.woken == COUNTER_DONE) {
+        ++figures->done;
+        return false;
+    }
+    ++figures->acquired;
+    ++figures->held;
+    return true;
+}
+
+/* CL, which holds or waits, is about to be given back. */
+static void note_end(struct client_lock *cl)
+{
+    struct server *s = cl->client->server;
+    struct type_figures *figures = &cl->type->figures;
+
+    if (cl->lock.state == COUNTER_WAITING) {
+        (void)note_wait_over(cl->client);
+        --figures->waiting;
+        return;
+    }
+    uint64_t worked_us = s->now_us - cl->lock.since_us;
+    stat_observe(s->cell, STAT_work_us, worked_us);
+    figures->worked_us += worked_us;
+    --figures->held;
+}
+
+/* ---- acquire ---- */
+
+static void acquire_new(struct client *c, struct counter_ask *ask)
+{
+    struct server *s = c->server;
+    struct client_lock *cl = next_lock(c);
+    struct slice type = counter_type_of(ask->key);
+
+    if (cl == NULL) {
+        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        return;
+    }
+    cl->type = types_get(&s->types, type);
+    /* A key without ':' is all of its type: that matters to limits only. */
+    if (type.len != ask->key.len || ask->slots != 0 || s->config->ntypes != 0)
+        ask->type = type;
+    struct type_figures *figures = &cl->type->figures;
+    switch (counter_acquire(s->table, &cl->lock, ask, s->now_us)) {
+    case COUNTER_LOCKED:
+        ++c->nlocks;
+        ++figures->acquired;
+        ++figures->held;
+        reply(c, SLICE_LIT("LOCKED\n"));
+        break;
+    case COUNTER_WAIT:
+        ++c->nlocks;
+        ++figures->waiting;
+        start_wait(c, ask->key);
+        server_timer_start(s, &c->wait, ask->timeout_ms);
+        break;
+    case COUNTER_QUEUE_FULL:
+        ++figures->full;
+        reply(c, SLICE_LIT("QUEUE_FULL\n"));
+        break;
+    case COUNTER_TIMEOUT:
+        ++figures->timeouts;
+        reply(c, SLICE_LIT("TIMEOUT\n"));
+        break;
+    case COUNTER_NO_ROOM:
+        ++figures->no_room;
+        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        break;
+    case COUNTER_DONE:
+    case COUNTER_UNREACHABLE:
+        UNREACHABLE();
+    }
+}
+
+static void acquire(struct client *c, struct counter_line *line)
+{
+    if (c->nlocks == CLIENT_LOCKS_MAX)
+        reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
+    else if (is_waiting(c))
+        reply_counted(c, SLICE_LIT("ERROR WAIT_FOR_RESPONSE\n"), STAT_lock_while_waiting);
+    else if (!line->well_formed || line->ask.key.len > c->server->config->s.max_key_bytes)
+        reply_counted(c, SLICE_LIT("ERROR BAD_SYNTAX\n"), STAT_bad_syntax);
+    else
+        acquire_new(c, &line->ask);
+}
+
+/* ---- release ---- */
+
+static void release(struct client *c)
+{
+    struct server *s = c->server;
+    struct client_lock *cl = newest(c);
+
+    if (cl == NULL) {
+        reply_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
+        return;
+    }
+    note_end(cl);
+    timer_stop(&c->wait);
+    --c->nlocks;
+    counter_release(s->table, &cl->lock, s->now_us, &s->woken);
+    /* Waiters are notified before the client that has released. */
+    server_deliver(s, WAKES_MAX);
+    reply(c, SLICE_LIT("RELEASED\n"));
+}
+
+/* ---- stats ---- */
+
+static uint64_t sum(const struct server *s, enum poolcounter_stat stat)
+{
+    return (uint64_t)stats_sum(s->stats, stat);
+}
+
+static void stats(struct client *c, struct slice what)
+{
+    struct server *s = c->server;
+    const struct stats_figures figures = {
+        .counters = *counter_stats(s->table),
+        .uptime_us = s->now_us - s->started_us,
+        .connect_errors = sum(s, STAT_connect_errors),
+        .failed_sends = sum(s, STAT_failed_sends),
+        .lock_mismatch = sum(s, STAT_lock_mismatch),
+        .lock_while_waiting = sum(s, STAT_lock_while_waiting),
+        .release_mismatch = sum(s, STAT_release_mismatch),
+        .connections = s->nclients,
+        .bad_commands = sum(s, STAT_bad_commands),
+    };
+
+    if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
+        reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
+}
+
+/* ---- lines ---- */
+
+/* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
+ */
+static void run_line(struct client *c, struct slice text)
+{
+    struct server *s = c->server;
+    struct counter_line line;
+
+    stat_add(s->cell, STAT_commands, 1);
+    counter_line_parse(text, s->config->s.fractional_timeouts, &line);
+    switch (line.verb) {
+    case VERB_ACQUIRE:
+        acquire(c, &line);
+        break;
+    case VERB_RELEASE:
+        release(c);
+        break;
+    case VERB_STATS:
+        stats(c, line.what);
+        break;
+    case VERB_NONE:
+        reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+        break;
+    }
+}
+
+static void reject_long_line(struct client *c)
+{
+    stat_add(c->server->cell, STAT_commands, 1);
+    stat_add(c->server->cell, STAT_lines_too_long, 1);
+    reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+}
+
+/* ---- what happens to a waiter ---- */
+
+void client_wake(struct client_lock *cl)
+{
+    struct client *c = cl->client;
+
+    ASSERT(cl == newest(c));
+    timer_stop(&c->wait);
+    if (note_woken(cl)) {
+        send_answer(c, SLICE_LIT("LOCKED\n"));
+        return;
+    }
+    --c->nlocks;
+    send_answer(c, SLICE_LIT("DONE\n"));
+}
+
+static void wait_over(struct timer *t)
+{
+    struct client *c = container_of(t, struct client, wait);
+    struct client_lock *cl = newest(c);
+
+    /* It may have been woken in this very round. */
+    if (!is_waiting(c))
+        return;
+    (void)note_wait_over(c);
+    --cl->type->figures.waiting;
+    ++cl->type->figures.timeouts;
+    --c->nlocks;
+    counter_expire(c->server->table, &cl->lock, c->server->now_us);
+    send_answer(c, SLICE_LIT("TIMEOUT\n"));
+}
+
+static void leave_locks(struct client *c)
+{
+    struct server *s = c->server;
+
+    timer_stop(&c->wait);
+    while (c->nlocks != 0) {
+        struct client_lock *cl = newest(c);
+
+        if (is_woken(cl))
+            (void)note_woken(cl);
+        --c->nlocks;
+        if (cl->lock.state == COUNTER_FREE)
+            continue;
+        note_end(cl);
+        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
+    }
 }
 
 /* ---- in ---- */
 
-static bool keep_rest(struct client *c, struct slice in)
+static bool store_rest(struct client *c, struct slice in)
 {
     if (in.len > c->rest_bytes) {
         char *larger = realloc(c->rest, in.len);
@@ -161,7 +479,7 @@ static void flush(struct client *c)
 
     text_clear(&c->server->replies);
     if (bytes.len != 0)
-        client_send(c, bytes);
+        send_answer(c, bytes);
 }
 
 /* Run the lines of IN, which is in the server's buffer, until they are run or answers wait. */
@@ -175,14 +493,14 @@ static void run_lines(struct client *c, struct slice in)
     while (cut != CUT_REST && c->fd >= 0 && c->answers == NULL) {
         cut = counter_line_cut(&in, &skipping, &line);
         if (cut == CUT_LINE)
-            commands_run(c, line);
+            run_line(c, line);
         else if (cut == CUT_LONG)
-            commands_too_long(c);
+            reject_long_line(c);
         if (cut == CUT_REST || c->server->replies.len >= ANSWERS_PAUSE_BYTES)
             flush(c);
     }
     c->skipping = skipping;
-    if (c->fd >= 0 && !keep_rest(c, in))
+    if (c->fd >= 0 && !store_rest(c, in))
         client_close(c);
 }
 
@@ -234,11 +552,10 @@ void client_ready(struct client *c, uint32_t events)
     /* Closed earlier in this round. */
     if (c->fd < 0)
         return;
-    if (commands_is_woken(c)) {
-        commands_wake(commands_newest(c));
-        if (c->fd < 0)
-            return;
-    }
+    if (c->nlocks != 0 && is_woken(newest(c)))
+        client_wake(newest(c));
+    if (c->fd < 0)
+        return;
     if (c->answers == NULL)
         client_read(c);
     else if ((events & (EPOLLERR | EPOLLHUP)) != 0)
@@ -264,7 +581,7 @@ struct client *client_create(struct server *s, int fd, struct address_count *sou
     c->server = s;
     c->source = source;
     c->active_ms = server_now_ms(s);
-    timer_init(&c->wait, commands_expire);
+    timer_init(&c->wait, wait_over);
     timer_init(&c->patience, patience_over);
     list_push_back(&s->clients, &c->node);
     ++s->nclients;
@@ -284,7 +601,7 @@ void client_close(struct client *c)
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;
-    commands_leave(c);
+    leave_locks(c);
     timer_stop(&c->patience);
     address_counts_leave(s->sources, &c->source);
     free(c->rest);

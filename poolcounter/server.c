@@ -113,27 +113,24 @@ static void set_options(const struct server *s, int fd)
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
 }
 
-static void watch_listener(struct server *s, struct listener *l, bool accepting)
+/* Registers the listeners with epoll, or removes them. False: not all could be registered. */
+static bool watch_listeners(struct server *s, bool accepting)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
+    bool done = true;
 
-    if (l->accepting == accepting)
-        return;
-    if (epoll_ctl(s->epoll, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &event) == 0)
-        l->accepting = accepting;
-}
+    s->accepting = accepting;
+    for (size_t i = 0; i < s->nlisteners; ++i) {
+        struct listener *l = &s->listeners[i];
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
 
-static void pause_over(struct timer *t)
-{
-    listeners_resume(container_of(t, struct server, accept_again));
+        done &= epoll_ctl(s->epoll, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &event) == 0;
+    }
+    return done;
 }
 
 static void listeners_pause(struct server *s)
 {
-    s->accepting = false;
-    for (size_t i = 0; i < s->nlisteners; ++i)
-        watch_listener(s, &s->listeners[i], false);
-    s->accept_again.expired = pause_over;
+    (void)watch_listeners(s, false);
     server_timer_start(s, &s->accept_again, ACCEPT_PAUSE_MS);
 }
 
@@ -141,24 +138,22 @@ void listeners_resume(struct server *s)
 {
     if (s->accepting || s->handed_over)
         return;
-    s->accepting = true;
     timer_stop(&s->accept_again);
-    for (size_t i = 0; i < s->nlisteners; ++i) {
-        watch_listener(s, &s->listeners[i], true);
-        if (s->listeners[i].accepting)
-            continue;
-        /* Memory of the kernel is out: another time. */
+    /* Memory of the kernel is out: another time. */
+    if (!watch_listeners(s, true))
         listeners_pause(s);
-        return;
-    }
+}
+
+static void pause_over(struct timer *t)
+{
+    listeners_resume(container_of(t, struct server, accept_again));
 }
 
 static void listeners_close(struct server *s)
 {
-    for (size_t i = 0; i < s->nlisteners; ++i) {
-        watch_listener(s, &s->listeners[i], false);
+    (void)watch_listeners(s, false);
+    for (size_t i = 0; i < s->nlisteners; ++i)
         close(s->listeners[i].fd);
-    }
     s->nlisteners = 0;
     timer_stop(&s->accept_again);
 }
@@ -221,7 +216,7 @@ static bool accept_one(struct server *s, struct listener *l)
 
 static void listeners_accept(struct server *s, struct listener *l)
 {
-    for (unsigned i = 0; i < ACCEPTS_MAX && l->accepting; ++i) {
+    for (unsigned i = 0; i < ACCEPTS_MAX && s->accepting; ++i) {
         if (!accept_one(s, l))
             return;
     }
@@ -234,7 +229,7 @@ void server_deliver(struct server *s, size_t max)
     while (max-- != 0 && !list_empty(&s->woken)) {
         struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
 
-        commands_wake(container_of(lock, struct client_lock, lock));
+        client_wake(container_of(lock, struct client_lock, lock));
     }
 }
 
@@ -254,8 +249,7 @@ static void note_drained(struct server *s)
     s->drained(s->context);
 }
 
-/* Whether it is to stop. */
-static bool answer_ask(struct server *s)
+static void answer_ask(struct server *s)
 {
     uint64_t count;
 
@@ -263,21 +257,18 @@ static bool answer_ask(struct server *s)
         continue;
     pthread_mutex_lock(&s->mutex);
     void (*fn)(struct server *, void *) = s->ask;
-    bool stop = s->stop;
     pthread_mutex_unlock(&s->mutex);
     if (fn == NULL)
-        return stop;
+        return;
     fn(s, s->ask_context);
     pthread_mutex_lock(&s->mutex);
     s->ask = NULL;
     pthread_cond_signal(&s->answered);
     pthread_mutex_unlock(&s->mutex);
-    return stop;
 }
 
-/* Events of a client may be stale, but a closed client is not freed before the end of the round.
- * Returns true if the server is to stop. */
-static bool handle(struct server *s, const struct epoll_event *event)
+/* Events of a client may be stale, but a closed client is not freed before the end of the round. */
+static void handle(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
 
@@ -289,25 +280,23 @@ static bool handle(struct server *s, const struct epoll_event *event)
         listeners_accept(s, container_of(w, struct listener, watched));
         break;
     case WATCHED_ASK:
-        return answer_ask(s);
+        answer_ask(s);
+        break;
     }
-    return false;
 }
 
-static bool run_round(struct server *s)
+static void run_round(struct server *s)
 {
     struct epoll_event events[EVENTS_MAX];
-    bool stop = false;
     int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
 
     s->now_us = clock_mono_us();
     for (int i = 0; i < n; ++i)
-        stop |= handle(s, &events[i]);
+        handle(s, &events[i]);
     run_timers(s);
     server_deliver(s, WAKES_MAX);
     free_closed(s);
     note_drained(s);
-    return !stop;
 }
 
 static void *run(void *context)
@@ -316,23 +305,17 @@ static void *run(void *context)
 
     s->now_us = clock_mono_us();
     listeners_resume(s);
-    while (run_round(s))
-        continue;
+    while (!s->stop)
+        run_round(s);
     return NULL;
 }
 
 /* ---- asking ---- */
 
-static void ring(struct server *s)
+void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
 {
     uint64_t one = 1;
 
-    while (write(s->ask_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-}
-
-void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
-{
     if (!s->running) {
         fn(s, context);
         return;
@@ -341,7 +324,8 @@ void server_ask(struct server *s, void (*fn)(struct server *s, void *context), v
     ASSERT(s->ask == NULL);
     s->ask = fn;
     s->ask_context = context;
-    ring(s);
+    while (write(s->ask_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
     while (s->ask != NULL)
         pthread_cond_wait(&s->answered, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
@@ -438,7 +422,7 @@ struct server *server_create(const struct server_options *o)
     list_init(&s->woken);
     s->sources = address_counts_create(ADDRESS_COUNTS_OF_HOSTS);
     timer_wheel_init(&s->wheel, server_now_ms(s));
-    timer_init(&s->accept_again, NULL);
+    timer_init(&s->accept_again, pause_over);
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     types_init(&s->types, (size_t)o->config->s.max_types);
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
@@ -472,14 +456,17 @@ bool server_start(struct server *s)
     return s->running;
 }
 
+static void stop(struct server *s, void *context)
+{
+    (void)context;
+    s->stop = true;
+}
+
 void server_stop(struct server *s)
 {
     if (!s->running)
         return;
-    pthread_mutex_lock(&s->mutex);
-    s->stop = true;
-    pthread_mutex_unlock(&s->mutex);
-    ring(s);
+    server_ask(s, stop, NULL);
     pthread_join(s->thread, NULL);
     s->running = false;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
- * connections), client.c (input, output, closing), commands.c (execution of lines), figures.c.
- * Used only by the server's thread, except for the members guarded by `mutex`.
+ * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
+ * server's thread, except for the members guarded by `mutex`.
  *
- *     epoll -> listeners_accept           client_readable -> lines -> commands_run -> answers
- *                                                              | woken
- *                                         server_deliver  <----+      (to other clients)
+ *     epoll -> listeners_accept           client_ready -> lines -> locks -> answers
+ *                                                                    | woken
+ *                                         server_deliver  <----------+      (to other clients)
  */
 #ifndef RLB_POOLCOUNTER_SERVER_INTERNAL_H
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
@@ -52,7 +52,6 @@ struct watched {
 
 struct listener {
     struct watched watched;
-    bool accepting; /* registered with epoll */
     /* All connections that were queued before the socket options were set, and therefore lack them,
      * have been accepted. */
     bool has_options;
@@ -128,7 +127,7 @@ struct server {
     int epoll;
     struct listener listeners[LISTENERS_MAX];
     size_t nlisteners;
-    bool accepting;
+    bool accepting; /* the listeners are registered with epoll */
     struct timer accept_again;
     struct list clients, closed;
     size_t nclients;
@@ -146,7 +145,7 @@ struct server {
     char *input;         /* REST_BYTES_MAX + READ_BYTES, for the current client */
     struct text replies; /* to the current client */
 
-    bool handed_over, is_drained;
+    bool handed_over, is_drained, stop;
 
     /* ---- server_ask ---- */
     struct watched ask_watched;
@@ -157,7 +156,6 @@ struct server {
     pthread_cond_t answered;
     void (*ask)(struct server *s, void *context); /* under mutex */
     void *ask_context;                            /* under mutex */
-    bool stop;                                    /* under mutex */
 };
 
 /* ---- server.c ---- */
@@ -203,27 +201,11 @@ struct client *client_create(struct server *s, int fd, struct address_count *sou
 void client_ready(struct client *c, uint32_t events);
 /* Settings have changed. */
 void client_configured(struct client *c);
-/* Sends to a client other than the current one. May close it. */
-void client_send(struct client *c, struct slice bytes);
+/* Notifies the client of a woken lock. May close the client. */
+void client_wake(struct client_lock *cl);
 /* Its locks pass to the next clients, without reporting the work as done. C is freed at the end of
  * the round.
  */
 void client_close(struct client *c);
-
-/* ---- commands.c ---- */
-/* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
- */
-void commands_run(struct client *c, struct slice line);
-void commands_too_long(struct client *c);
-/* C's newest lock, or NULL. */
-struct client_lock *commands_newest(struct client *c);
-/* Notifies the client of a woken lock. May close the client. */
-void commands_wake(struct client_lock *cl);
-/* Returns true if C's newest lock has been woken and C is not yet notified. */
-bool commands_is_woken(struct client *c);
-/* C has disconnected. */
-void commands_leave(struct client *c);
-/* The wait of the client's newest lock has timed out. */
-void commands_expire(struct timer *t);
 
 #endif

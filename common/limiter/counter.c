@@ -227,14 +227,16 @@ static void drop_key_if_unused(struct counter_table *t, struct counter_key *key)
 
 /* ---- a lock's changes of state: the only places where one is linked and counted ---- */
 
-static void hold(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+static void hold(struct counter_table *t, struct counter_lock *lock, struct counter_key *key,
+                 uint64_t now_us)
 {
     lock->state = COUNTER_HELD;
+    lock->key = key;
     lock->since_us = now_us;
     list_push_back(&t->holders, &lock->in_type);
-    ++lock->key->held;
-    if (lock->key->type != NULL)
-        ++lock->key->type->held;
+    ++key->held;
+    if (key->type != NULL)
+        ++key->type->held;
     ++t->stats.held;
     ++t->stats.acquired;
 }
@@ -260,12 +262,13 @@ static void file_under_type(struct counter_type *type, struct counter_lock *lock
     list_insert_before(lock->in_line ? at : &type->blocked, &lock->in_type);
 }
 
-static void start_waiting(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
+static void start_waiting(struct counter_table *t, struct counter_lock *lock,
+                          struct counter_key *key, uint64_t now_us)
 {
-    struct counter_key *key = lock->key;
     struct counter_lock **first = &key->queue[lock->kind];
 
     lock->state = COUNTER_WAITING;
+    lock->key = key;
     lock->since_us = now_us;
     lock->order = ++t->order & ORDER_MASK; /* at 1e6 waiters a second it wraps in 2,000 years */
     list_init(&lock->in_key);
@@ -294,39 +297,28 @@ static void stop_waiting(struct counter_table *t, struct counter_lock *lock)
     --key->waiting;
     --t->stats.waiting;
     lock->state = COUNTER_FREE;
+    lock->key = NULL;
 }
 
-static void give_up(struct counter_table *t, struct counter_lock *lock)
+/* LOCK's wait ends with ANSWER, LOCKED or DONE; *WAITED_US is the sum of such waits. */
+static void wake(struct counter_table *t, struct counter_lock *lock, enum counter_answer answer,
+                 uint64_t *waited_us, uint64_t now_us, struct list *woken)
 {
+    *waited_us += elapsed(lock->since_us, now_us);
     stop_waiting(t, lock);
-    lock->key = NULL;
-    ++t->stats.given_up;
+    lock->woken = answer;
+    list_push_back(woken, &lock->in_key);
 }
 
 static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                         struct list *woken)
 {
-    uint64_t waited_us = elapsed(lock->since_us, now_us);
+    struct counter_key *key = lock->key;
 
-    stop_waiting(t, lock);
-    if (lock->kind == COUNTER_ME)
-        t->stats.waited_me_us += waited_us;
-    else
-        t->stats.waited_any_us += waited_us;
-    hold(t, lock, now_us);
-    lock->woken = COUNTER_LOCKED;
-    list_push_back(woken, &lock->in_key);
-}
-
-static void wake_done(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
-                      struct list *woken)
-{
-    stop_waiting(t, lock);
-    lock->key = NULL;
-    t->stats.waited_good_us += elapsed(lock->since_us, now_us);
-    ++t->stats.done;
-    lock->woken = COUNTER_DONE;
-    list_push_back(woken, &lock->in_key);
+    wake(t, lock, COUNTER_LOCKED,
+         lock->kind == COUNTER_ME ? &t->stats.waited_me_us : &t->stats.waited_any_us, now_us,
+         woken);
+    hold(t, lock, key, now_us);
 }
 
 /* ---- succession ---- */
@@ -369,27 +361,22 @@ static void put_in_line(struct counter_type *type, struct counter_lock *first)
     } while (lock != first);
 }
 
-/* A holder of KEY has left. NEXT is the waiter of KEY to take its place, or NULL if none is left.
- */
-static void hand_over(struct counter_table *t, struct counter_key *key, struct counter_lock *next,
-                      uint64_t now_us, struct list *woken)
+/* A holder of KEY has left. Its place goes to the next waiter of KEY: of kind ME, else ANY. */
+static void hand_over(struct counter_table *t, struct counter_key *key, uint64_t now_us,
+                      struct list *woken)
 {
     struct counter_type *type = key->type;
+    struct counter_lock *next =
+        key->queue[COUNTER_ME] != NULL ? key->queue[COUNTER_ME] : key->queue[COUNTER_ANY];
 
-    if (type == NULL) {
-        if (next != NULL)
-            wake_locked(t, next, now_us, woken);
-        return;
-    }
     if (!type_has_room(type, 0)) {
         for (int kind = 0; kind < COUNTER_KINDS; ++kind)
             put_in_line(type, key->queue[kind]);
-        return;
-    }
-    if (next != NULL && below(key->held, type->limits.workers))
+    } else if (next != NULL && (type == NULL || below(key->held, type->limits.workers))) {
         wake_locked(t, next, now_us, woken);
-    else
+    } else if (type != NULL) {
         serve_line(t, type, now_us, woken);
+    }
 }
 
 /* ---- the calls ---- */
@@ -454,7 +441,7 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
     if (key != NULL && (uint64_t)key->held + key->waiting >= ask->maxqueue)
         return counted(&t->stats.full, COUNTER_QUEUE_FULL);
     bool room = key_has_room(key, type, ask->workers) && type_has_room(type, ask->slots);
-    if (!room && !ask->wait)
+    if (!room && ask->timeout_ms == 0)
         return counted(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
     if (!room && t->stats.waiting >= t->max_waiters)
         return counted(&t->stats.no_room, COUNTER_NO_ROOM);
@@ -462,54 +449,52 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
         key = make_key(t, ask, type);
     if (key == NULL)
         return counted(&t->stats.no_room, COUNTER_NO_ROOM);
-    lock->key = key;
     lock->kind = ask->kind == COUNTER_ANY;
     lock->workers = ask->workers;
     lock->slots = ask->slots;
     if (room)
-        hold(t, lock, now_us);
+        hold(t, lock, key, now_us);
     else
-        start_waiting(t, lock, now_us);
+        start_waiting(t, lock, key, now_us);
     return room ? COUNTER_LOCKED : COUNTER_WAIT;
 }
 
-void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
-                     struct list *woken)
+/* LOCK ends. DONE: so do the waits of kind ANY, as the work is done. */
+static void end(struct counter_table *t, struct counter_lock *lock, bool done, uint64_t now_us,
+                struct list *woken)
 {
     struct counter_key *key = lock->key;
     bool held = lock->state == COUNTER_HELD;
     uint64_t held_us = held ? elapsed(lock->since_us, now_us) : 0;
 
     ASSERT(lock->state != COUNTER_FREE);
-    ++t->stats.released;
-    if (held)
+    if (held) {
         stop_holding(t, lock, now_us);
-    else
-        give_up(t, lock);
-    while (key->queue[COUNTER_ANY] != NULL) {
+    } else {
+        stop_waiting(t, lock);
+        ++t->stats.given_up;
+    }
+    while (done && key->queue[COUNTER_ANY] != NULL) {
         t->stats.gained_us += held_us;
-        wake_done(t, key->queue[COUNTER_ANY], now_us, woken);
+        ++t->stats.done;
+        wake(t, key->queue[COUNTER_ANY], COUNTER_DONE, &t->stats.waited_good_us, now_us, woken);
     }
     if (held)
-        hand_over(t, key, key->queue[COUNTER_ME], now_us, woken);
+        hand_over(t, key, now_us, woken);
     drop_key_if_unused(t, key);
+}
+
+void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
+                     struct list *woken)
+{
+    ++t->stats.released;
+    end(t, lock, true, now_us, woken);
 }
 
 void counter_leave(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                    struct list *woken)
 {
-    struct counter_key *key = lock->key;
-
-    ASSERT(lock->state != COUNTER_FREE);
-    if (lock->state == COUNTER_HELD) {
-        struct counter_lock *next = key->queue[COUNTER_ME];
-
-        stop_holding(t, lock, now_us);
-        hand_over(t, key, next != NULL ? next : key->queue[COUNTER_ANY], now_us, woken);
-    } else {
-        give_up(t, lock);
-    }
-    drop_key_if_unused(t, key);
+    end(t, lock, false, now_us, woken);
 }
 
 void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)
@@ -518,7 +503,6 @@ void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t
 
     ASSERT(lock->state == COUNTER_WAITING);
     stop_waiting(t, lock);
-    lock->key = NULL;
     ++t->stats.timeouts;
     t->stats.wasted_us += elapsed(lock->since_us, now_us);
     drop_key_if_unused(t, key);
@@ -543,40 +527,12 @@ struct slice counter_key_of(const struct counter_lock *lock)
 
 /* ---- a type's own limits ---- */
 
-/* A and B are by order; B is empty then. */
-static void merge(struct list *a, struct list *b)
+static int compare_orders(const void *a, const void *b)
 {
-    struct list *at = a->next;
+    const struct counter_lock *x = *(struct counter_lock *const *)a;
+    const struct counter_lock *y = *(struct counter_lock *const *)b;
 
-    while (at != a && !list_empty(b)) {
-        if (list_first(b, struct counter_lock, in_type)->order <
-            list_entry(at, struct counter_lock, in_type)->order)
-            list_insert_before(at, list_pop_front(b));
-        else
-            at = at->next;
-    }
-    list_splice_back(a, b);
-}
-
-/* Merge sort; of RUNS the i-th is empty or 2^i long. */
-static void sort_by_order(struct list *waiters)
-{
-    struct list runs[64];
-    struct list run = LIST_INIT(run);
-    struct list *node = NULL;
-
-    for (size_t i = 0; i < ARRAY_LEN(runs); ++i)
-        list_init(&runs[i]);
-    while ((node = list_pop_front(waiters)) != NULL) {
-        size_t i = 0;
-
-        list_push_back(&run, node);
-        for (; !list_empty(&runs[i]); ++i)
-            merge(&run, &runs[i]);
-        list_splice_back(&runs[i], &run);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(runs); ++i)
-        merge(waiters, &runs[i]);
+    return x->order < y->order ? -1 : 1;
 }
 
 /* Wakes the waiters that have room under the current limits, oldest first; files the others again.
@@ -584,20 +540,21 @@ static void sort_by_order(struct list *waiters)
 static void judge_all(struct counter_table *t, struct counter_type *type, uint64_t now_us,
                       struct list *woken)
 {
-    struct list waiters = LIST_INIT(waiters);
+    struct counter_lock **waiters = xmalloc((t->stats.waiting + 1) * sizeof(struct counter_lock *));
     struct list *node = NULL;
+    size_t n = 0;
 
-    list_splice_back(&waiters, &type->line);
-    list_splice_back(&waiters, &type->blocked);
-    sort_by_order(&waiters);
-    while ((node = list_pop_front(&waiters)) != NULL) {
-        struct counter_lock *lock = list_entry(node, struct counter_lock, in_type);
-
-        if (counter_has_key_room(lock) && counter_has_slot(lock))
-            wake_locked(t, lock, now_us, woken);
+    list_splice_back(&type->line, &type->blocked);
+    while ((node = list_pop_front(&type->line)) != NULL)
+        waiters[n++] = list_entry(node, struct counter_lock, in_type);
+    qsort(waiters, n, sizeof(struct counter_lock *), compare_orders);
+    for (size_t i = 0; i < n; ++i) {
+        if (counter_has_key_room(waiters[i]) && counter_has_slot(waiters[i]))
+            wake_locked(t, waiters[i], now_us, woken);
         else
-            file_under_type(type, lock, &type->line);
+            file_under_type(type, waiters[i], &type->line);
     }
+    free(waiters);
 }
 
 enum err counter_limit(struct counter_table *t, struct slice name, struct counter_limits limits,
@@ -626,11 +583,6 @@ enum err counter_limit(struct counter_table *t, struct slice name, struct counte
 
 /* ---- assertions ---- */
 
-static uint64_t hash_of(const void *p)
-{
-    return map_hash(&p, sizeof(p));
-}
-
 static void check_waiter(const struct counter_key *key, const struct counter_lock *lock, int kind)
 {
     ASSERT(lock->state == COUNTER_WAITING);
@@ -649,58 +601,29 @@ static void check_waiter(const struct counter_key *key, const struct counter_loc
 
 static size_t check_queue(const struct counter_key *key, int kind)
 {
-    const struct counter_lock *first = key->queue[kind];
-    const struct counter_lock *lock = first;
+    const struct counter_lock *lock = key->queue[kind];
     uint64_t order = 0;
     size_t n = 0;
 
-    if (first == NULL)
-        return 0;
-    do {
+    while (lock != NULL) {
         check_waiter(key, lock, kind);
         ASSERT(lock->order > order);
         order = lock->order;
         ++n;
         lock = list_first(&lock->in_key, struct counter_lock, in_key);
-    } while (lock != first);
+        if (lock == key->queue[kind])
+            break;
+    }
     return n;
-}
-
-/* The sums over all keys, and what they have to be equal to. */
-struct sums {
-    size_t held, waiting, keys_typed;
-    uint64_t key_hashes;   /* per held: of its key */
-    uint64_t type_hashes;  /* per held: of its type */
-    uint64_t owner_hashes; /* per typed key: of its type */
-};
-
-static void check_key(const struct counter_key *key, struct sums *sum)
-{
-    size_t waiting = 0;
-
-    for (int kind = 0; kind < COUNTER_KINDS; ++kind)
-        waiting += check_queue(key, kind);
-    ASSERT(waiting == key->waiting);
-    ASSERT(key->held + waiting > 0);
-    sum->held += key->held;
-    sum->waiting += waiting;
-    sum->key_hashes += key->held * hash_of(key);
-    if (key->type == NULL)
-        return;
-    ++sum->keys_typed;
-    sum->type_hashes += key->held * hash_of(key->type);
-    sum->owner_hashes += hash_of(key->type);
 }
 
 static size_t check_list(const struct counter_type *type, const struct list *head, bool in_line)
 {
-    struct list *it = NULL;
+    const struct counter_lock *lock;
     uint64_t order = 0;
     size_t n = 0;
 
-    list_for_each (it, head) {
-        const struct counter_lock *lock = list_entry(it, struct counter_lock, in_type);
-
+    list_for_each_entry (lock, head, in_type) {
         ASSERT(lock->state == COUNTER_WAITING);
         ASSERT(lock->key->type == type);
         ASSERT(lock->in_line == in_line);
@@ -711,74 +634,80 @@ static size_t check_list(const struct counter_type *type, const struct list *hea
     return n;
 }
 
-static const struct counter_type *next_type(const struct counter_table *t,
-                                            const struct counter_type *type)
+/* The sums over the keys of TYPE, or over all keys if TYPE is NULL. */
+struct sums {
+    size_t keys, held, waiting;
+};
+
+static struct sums sum_keys(const struct counter_table *t, const struct counter_type *type)
 {
-    return counter_type_at(split_map_next(&t->types, &type->node));
+    struct sums sum = {0};
+    struct split_node *node = NULL;
+
+    while ((node = split_map_next(&t->keys, node)) != NULL) {
+        const struct counter_key *key = counter_key_at(node);
+
+        if (type != NULL && key->type != type)
+            continue;
+        ++sum.keys;
+        sum.held += key->held;
+        sum.waiting += key->waiting;
+    }
+    return sum;
 }
 
-static const struct counter_key *next_key(const struct counter_table *t,
-                                          const struct counter_key *key)
+static void check_types(const struct counter_table *t)
 {
-    return counter_key_at(split_map_next(&t->keys, &key->node));
-}
-
-static void check_types(const struct counter_table *t, const struct sums *sum, size_t waiting_typed)
-{
-    uint64_t type_hashes = 0, owner_hashes = 0;
-    size_t limited = 0, listed = 0;
+    struct split_node *node = NULL;
+    size_t limited = 0;
 
     split_map_check(&t->types);
-    for (const struct counter_type *type = counter_type_at(split_map_next(&t->types, NULL));
-         type != NULL; type = next_type(t, type)) {
-        bool own = type->limits.workers != 0 || type->limits.slots != 0;
+    while ((node = split_map_next(&t->types, node)) != NULL) {
+        const struct counter_type *type = counter_type_at(node);
+        struct sums sum = sum_keys(t, type);
 
-        ASSERT(own || type->keys > 0);
-        limited += own;
-        listed += check_list(type, &type->line, true) + check_list(type, &type->blocked, false);
-        type_hashes += type->held * hash_of(type);
-        owner_hashes += type->keys * hash_of(type);
+        ASSERT(is_limited(type->limits) || type->keys > 0);
+        limited += is_limited(type->limits);
+        ASSERT(check_list(type, &type->line, true) + check_list(type, &type->blocked, false) ==
+               sum.waiting);
+        ASSERT(type->held == sum.held);
+        ASSERT(type->keys == sum.keys);
     }
     ASSERT(limited == t->limited);
-    ASSERT(listed == waiting_typed);
-    ASSERT(type_hashes == sum->type_hashes);
-    ASSERT(owner_hashes == sum->owner_hashes);
 }
 
-static void check_holders(const struct counter_table *t, const struct sums *sum)
+static void check_keys(const struct counter_table *t)
 {
-    uint64_t key_hashes = 0;
-    struct list *it = NULL;
-    size_t n = 0;
+    struct split_node *node = NULL;
 
-    list_for_each (it, &t->holders) {
-        const struct counter_lock *lock = list_entry(it, struct counter_lock, in_type);
+    split_map_check(&t->keys);
+    while ((node = split_map_next(&t->keys, node)) != NULL) {
+        const struct counter_key *key = counter_key_at(node);
+        const struct counter_lock *lock;
+        size_t held = 0;
 
-        ASSERT(lock->state == COUNTER_HELD);
-        key_hashes += hash_of(lock->key);
-        ++n;
+        ASSERT(check_queue(key, COUNTER_ME) + check_queue(key, COUNTER_ANY) == key->waiting);
+        list_for_each_entry (lock, &t->holders, in_type) {
+            ASSERT(lock->state == COUNTER_HELD);
+            held += lock->key == key;
+        }
+        ASSERT(key->held == held);
+        ASSERT(key->held + key->waiting > 0);
     }
-    ASSERT(n == sum->held);
-    ASSERT(key_hashes == sum->key_hashes);
 }
 
 void counter_check(const struct counter_table *t)
 {
-    struct sums sum = {0};
-    size_t waiting_typed = 0;
+    struct sums sum = sum_keys(t, NULL);
 
-    split_map_check(&t->keys);
-    for (const struct counter_key *key = counter_key_at(split_map_next(&t->keys, NULL));
-         key != NULL; key = next_key(t, key)) {
-        check_key(key, &sum);
-        waiting_typed += key->type != NULL ? key->waiting : 0;
-    }
-    check_types(t, &sum, waiting_typed);
-    check_holders(t, &sum);
+    check_keys(t);
+    check_types(t);
+    ASSERT(list_length(&t->holders) == sum.held);
     ASSERT(t->stats.held == sum.held);
     ASSERT(t->stats.waiting == sum.waiting);
     ASSERT(t->stats.waiting <= t->max_waiters);
     ASSERT(t->stats.keys == split_map_count(&t->keys));
+    ASSERT(t->stats.keys == sum.keys);
     ASSERT(t->stats.keys <= t->max_keys);
     ASSERT(t->stats.acquired - t->stats.processed == t->stats.held);
 }

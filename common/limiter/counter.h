@@ -49,14 +49,21 @@ enum counter_kind {
 
 enum counter_state { COUNTER_FREE, COUNTER_HELD, COUNTER_WAITING };
 
+/* The answers of a table, of a daemon's client (counter_client.h), and of a claim (limit_claim.h).
+ */
 enum counter_answer {
-    COUNTER_LOCKED,     /* it is held */
-    COUNTER_WAIT,       /* it is queued; it comes in a WOKEN list, or is taken out again */
-    COUNTER_DONE,       /* in a WOKEN list only: another has done the work; nothing is held */
+    COUNTER_LOCKED, /* it is held */
+    /* It is queued: another answer follows, from a table in a WOKEN list, unless the wait ends. */
+    COUNTER_WAIT,
+    COUNTER_DONE,       /* after waiting, kind ANY: another has done the work; nothing is held */
     COUNTER_QUEUE_FULL, /* held and waiting are `maxqueue` */
-    COUNTER_TIMEOUT,    /* would have to wait, and may not */
-    COUNTER_NO_ROOM,    /* the table is full (keys or waiters), or memory; or a name is too long */
+    COUNTER_TIMEOUT,    /* would have to wait, and may not, or has waited long enough */
+    /* The table is full (keys or waiters), or memory, or a name is too long; the daemon has all the
+     * connections it may have from here. */
+    COUNTER_NO_ROOM,
+    COUNTER_UNREACHABLE, /* not from a table: the daemon did not decide */
 };
+enum { COUNTER_ANSWERS = COUNTER_UNREACHABLE + 1 };
 
 struct counter_key;
 
@@ -75,14 +82,15 @@ struct counter_lock {
     uint8_t in_line : 1; /* whether in_type is its type's line */
 };
 
+/* A request for a lock. */
 struct counter_ask {
-    struct slice key;  /* copied */
-    struct slice type; /* see counter_type_of; empty: of no type. Copied */
+    struct slice key;  /* any bytes; copied */
+    struct slice type; /* see counter_type_of; empty: of no type. Copied; not used by a client */
     enum counter_kind kind;
-    uint32_t workers;  /* at least 1 */
-    uint32_t maxqueue; /* at least 1 */
-    uint32_t slots;    /* 0: none but the type's own */
-    bool wait;
+    uint32_t workers;    /* at least 1 */
+    uint32_t maxqueue;   /* at least 1 */
+    uint32_t slots;      /* of the key's type; 0: none but the type's own */
+    uint64_t timeout_ms; /* 0: must not wait. A table's waits are ended by their owners */
 };
 
 /* 0: no limit but those in the request. */
@@ -161,7 +169,7 @@ const struct counter_lock *counter_oldest(const struct counter_table *t);
 /* The key of LOCK, which must not be free. */
 struct slice counter_key_of(const struct counter_lock *lock);
 
-/* Asserts every invariant; for tests. O(everything). */
+/* Asserts every invariant; for tests, as it is quadratic. */
 void counter_check(const struct counter_table *t);
 
 #endif

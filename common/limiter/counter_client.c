@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The requests of calls over their connections, and the handling of the answers. Call and
- * connection refer to each other while the call is ASKED or HELD. Code that separates them must
- * first decide about the connection and call the owner last, because the owner may then do
+ * A connection is a descriptor and a watch on it. At most one short line is being sent: a socket
+ * that does not accept all of it at once is treated as failed. At most one line is expected, so
+ * bytes behind it are a fault. Connections belong to servers; a server that is removed leaves the
+ * ring at once, and stays in memory while a connection needs it.
+ *
+ * Call and connection refer to each other while the call is ASKED or HELD. Code that separates them
+ * must first decide about the connection and call the owner last, because the owner may then do
  * anything, including destroying the client.
  *
  * A connection may exist without a call: a connection attempt that outlives its call's deadline
- * (the server's breaker needs the result, and the next call can use the connection), a probe, a
+ * (the daemon's state needs the result, and the next call can use the connection), a probe, a
  * RELEASE, and a wait that our own clock has ended. If the daemon is about to end that wait itself,
  * its TIMEOUT is awaited and the connection is reused; otherwise the connection is closed.
  */
+#include "common/limiter/counter_client.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/limiter/counter_client_internal.h"
+#include "common/limiter/counter_line.h"
 
+#include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     CONNECT_TIMEOUT_MS = 100,
@@ -26,7 +35,441 @@ enum {
     /* The daemon counts whole seconds, from a little later. A wait that it ends this long after us
      * is left to it, which saves a connection. */
     EXPIRY_SLACK_MS = 50,
+    /* No data is exchanged while a lock is held. These detect within about a minute that the
+     * daemon's host has vanished. */
+    KEEPALIVE_AFTER_S = 30,
+    KEEPALIVE_EVERY_S = 10,
+    KEEPALIVE_PROBES = 3,
 };
+
+/*
+ *   CONNECTING -> ASKING -> HELD -> RELEASING -> IDLE -> ASKING ...
+ *        |           |                             ^
+ *        |           +-- answered, not LOCKED -----+
+ *        |           +-- no time left -> EXPIRING -+  or closed
+ *        +-- no call needs it any more ------------+
+ *        +-- a probe, which a IDLE one may be, too: GREETING -> IDLE
+ *        +-- a question for slots: INQUIRING -> closed
+ */
+enum counter_conn_state {
+    COUNTER_CONN_CONNECTING,
+    COUNTER_CONN_GREETING,  /* a probe: STATS UPTIME is sent */
+    COUNTER_CONN_INQUIRING, /* STATS SLOTS is sent */
+    COUNTER_CONN_ASKING,    /* an acquire is sent */
+    COUNTER_CONN_HELD,      /* it was LOCKED */
+    COUNTER_CONN_RELEASING, /* a RELEASE is sent; no call waits for the answer */
+    COUNTER_CONN_EXPIRING,  /* our clock has ended a wait; the daemon's own will any moment */
+    COUNTER_CONN_IDLE,
+};
+
+struct counter_conn {
+    struct list in_server; /* all */
+    struct list in_idle;   /* IDLE; the latest first */
+    struct counter_server *server;
+    struct counter_call *call; /* CONNECTING: or NULL. ASKING, HELD: never NULL. Else NULL */
+    struct loop *loop;
+    int fd;                         /* -1: no socket could be created, or it is closed */
+    struct watch *watch;            /* of FD */
+    struct timer timer;             /* of every state but ASKING and HELD */
+    struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
+    struct loop_deferred free_later;
+    enum counter_trouble trouble; /* that END_LATER reports */
+    uint8_t state;                /* enum counter_conn_state */
+    bool reused;                  /* has been idle: it may be dead without our knowing */
+    bool probe;                   /* to see whether the daemon responds */
+    bool inquiry;                 /* to see whether it knows slots */
+    uint64_t expires_ms;          /* ASKING: when the daemon ends the wait, or later */
+    size_t in_len;
+    char in[COUNTER_REPLY_LINE_MAX];
+};
+
+struct counter_server {
+    struct list in_retired; /* when no key is its any more; goes with its last connection */
+    struct counter_client *client;
+    char *name;
+    struct addr addr;
+    struct counter_daemon *daemon; /* one reference: what all loops know of it */
+    uint64_t rests;                /* of the daemon, that this client has acted on */
+    struct timer watch;            /* while something is unanswered, or the daemon rests */
+    uint64_t asked_ms;             /* the last time that something was sent */
+    struct list all, idle;         /* connections */
+    unsigned nall, nidle;
+    bool retired;
+};
+
+struct counter_client {
+    struct loop *loop;
+    uint64_t connect_timeout_ms, answer_timeout_ms, idle_ms;
+    unsigned max_idle;
+    struct counter_health *health;
+    struct counter_server *servers[COUNTER_SERVERS_MAX];
+    size_t nservers;
+    struct list retired;
+    struct hash_ring *ring;
+    size_t calls; /* not FREE */
+    struct counter_client_stats stats;
+};
+
+/* What a connection reports; each may close C. */
+static void on_connected(void *context);
+static void on_reply(struct counter_conn *c, const struct counter_reply *r);
+static void on_end(struct counter_conn *c, enum counter_trouble why);
+
+/* ---- connections ---- */
+
+static void on_readable(void *context)
+{
+    struct counter_conn *c = context;
+    ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
+    struct counter_reply reply;
+    size_t used;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        on_end(c, COUNTER_TROUBLE_CLOSED);
+        return;
+    }
+    c->in_len += (size_t)n;
+    enum err e = counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
+    if (e == ERR_NOT_FOUND && c->state == COUNTER_CONN_INQUIRING &&
+        counter_reply_unknown_stat((struct slice){c->in, c->in_len})) {
+        e = ERR_OK;
+        reply = (struct counter_reply){.kind = COUNTER_REPLY_ERROR};
+        used = c->in_len;
+    }
+    if (e == ERR_NOT_FOUND)
+        return;
+    if (e != ERR_OK || used != c->in_len) {
+        on_end(c, COUNTER_TROUBLE_FAULT);
+        return;
+    }
+    c->in_len = 0;
+    on_reply(c, &reply);
+}
+
+/* Whether the socket accepts LINE as a whole. */
+static bool send_line(struct counter_conn *c, struct slice line)
+{
+    ssize_t n;
+
+    do
+        n = send(c->fd, line.p, line.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n == -1 && errno == EINTR);
+    return n == (ssize_t)line.len;
+}
+
+/* The same for a line that is answered immediately; C is in STATE afterwards. */
+static bool send_and_await(struct counter_conn *c, enum counter_conn_state state, struct slice line)
+{
+    c->state = (uint8_t)state;
+    timer_start(c->loop, &c->timer, c->server->client->answer_timeout_ms);
+    return send_line(c, line);
+}
+
+static enum counter_trouble trouble_of_errno(int error)
+{
+    switch (error) {
+    case 0:
+        return COUNTER_TROUBLE_NONE;
+    case ETIMEDOUT:
+        return COUNTER_TROUBLE_CONNECT_TIMEOUT;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL: /* out of local ports */
+    case EAGAIN:        /* the same; or the queue of a unix socket is full for the moment */
+        return COUNTER_TROUBLE_SYSTEM;
+    default:
+        return COUNTER_TROUBLE_CONNECT;
+    }
+}
+
+static void run_end_later(struct loop_deferred *d)
+{
+    struct counter_conn *c = container_of(d, struct counter_conn, end_later);
+
+    on_end(c, c->trouble);
+}
+
+static void set_option(int fd, int level, int name, int value)
+{
+    /* One that is refused costs comfort only. */
+    (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static void set_options(int fd)
+{
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+}
+
+/* Returns an errno; 0 if connected or in progress. */
+static int start_connect(struct counter_conn *c, const struct addr *a)
+{
+    int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd == -1)
+        return errno;
+    if (a->sa.sa_family != AF_UNIX)
+        set_options(fd);
+    int error = connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
+    if (error != 0 && error != EINPROGRESS) {
+        close(fd);
+        return error;
+    }
+    c->fd = fd;
+    c->watch = watch_start_as_is(c->loop, fd, on_readable, c);
+    watch_read(c->watch, false);
+    watch_write(c->watch, on_connected);
+    return 0;
+}
+
+static void on_timer(struct timer *t)
+{
+    struct counter_conn *c = container_of(t, struct counter_conn, timer);
+
+    on_end(c, c->state == COUNTER_CONN_CONNECTING ? COUNTER_TROUBLE_CONNECT_TIMEOUT
+                                                  : COUNTER_TROUBLE_SILENT);
+}
+
+static void run_free(struct loop_deferred *d)
+{
+    free(container_of(d, struct counter_conn, free_later));
+}
+
+/* Starts connecting; on_open or on_end is called later. NULL: the daemon has as many connections as
+ * it may have. BEYOND: regardless of that, for a probe, or in place of a dead connection. */
+static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
+{
+    struct counter_client *client = s->client;
+
+    if (!counter_daemon_reserve(s->daemon, beyond))
+        return NULL;
+    struct counter_conn *c = xcalloc(1, sizeof(*c));
+    c->loop = client->loop;
+    c->fd = -1;
+    c->state = COUNTER_CONN_CONNECTING;
+    c->end_later.run = run_end_later;
+    c->free_later.run = run_free;
+    c->server = s;
+    timer_init(&c->timer, on_timer);
+    list_push_back(&s->all, &c->in_server);
+    ++s->nall;
+    ++client->stats.opened;
+    c->trouble = trouble_of_errno(start_connect(c, &s->addr));
+    if (c->trouble != COUNTER_TROUBLE_NONE)
+        loop_defer(c->loop, &c->end_later);
+    else
+        timer_start(c->loop, &c->timer, client->connect_timeout_ms);
+    return c;
+}
+
+static void end_probe(struct counter_conn *c)
+{
+    if (c->probe)
+        counter_daemon_end_probe(c->server->daemon);
+    c->probe = false;
+}
+
+static void leave_idle(struct counter_conn *c)
+{
+    if (c->state != COUNTER_CONN_IDLE)
+        return;
+    list_remove(&c->in_idle);
+    --c->server->nidle;
+    counter_daemon_count_idle(c->server->daemon, -1);
+}
+
+/* S has one connection less. The last one of a removed server takes it along. */
+static void server_put(struct counter_server *s)
+{
+    if (--s->nall != 0 || !s->retired)
+        return;
+    timer_stop(&s->watch);
+    counter_daemon_put(s->daemon);
+    list_remove(&s->in_retired);
+    free(s->name);
+    free(s);
+}
+
+/* Detaches C from its server, which may be freed by this. C is freed at the end of the turn. */
+static void conn_close(struct counter_conn *c)
+{
+    struct counter_server *s = c->server;
+
+    ASSERT(s != NULL);
+    timer_stop(&c->timer);
+    list_remove(&c->end_later.node);
+    /* Closed in an orderly way, whatever the connection holds: a reset that is lost is not sent
+     * again, and the daemon would keep a place occupied. */
+    watch_stop(c->watch);
+    c->watch = NULL;
+    if (c->fd != -1)
+        close(c->fd);
+    c->fd = -1;
+    end_probe(c);
+    if (c->inquiry)
+        counter_daemon_slots(s->daemon, COUNTER_SLOTS_UNKNOWN);
+    counter_daemon_release(s->daemon);
+    leave_idle(c);
+    list_remove(&c->in_server);
+    c->server = NULL;
+    server_put(s);
+    loop_defer(c->loop, &c->free_later);
+}
+
+/* ---- idle connections ---- */
+
+/* Whether no bytes have arrived and the peer has not closed, as far as the kernel knows. */
+static bool is_alive(struct counter_conn *c)
+{
+    char byte;
+    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == -1 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* The latest idle connection that seems alive, for use; NULL if there is none. */
+static struct counter_conn *take_idle(struct counter_server *s)
+{
+    while (!list_empty(&s->idle)) {
+        struct counter_conn *c = list_first(&s->idle, struct counter_conn, in_idle);
+
+        /* The peer may have closed it since the loop last polled. */
+        if (!is_alive(c)) {
+            conn_close(c);
+            continue;
+        }
+        leave_idle(c);
+        timer_stop(&c->timer);
+        c->reused = true;
+        return c;
+    }
+    return NULL;
+}
+
+/* Makes C idle, or closes it when there are enough, or its server was removed. */
+static void make_idle(struct counter_conn *c)
+{
+    struct counter_server *s = c->server;
+
+    ASSERT(c->call == NULL);
+    end_probe(c);
+    if (s->retired || s->nidle >= s->client->max_idle) {
+        conn_close(c);
+        return;
+    }
+    c->state = COUNTER_CONN_IDLE;
+    list_push_front(&s->idle, &c->in_idle);
+    ++s->nidle;
+    counter_daemon_count_idle(s->daemon, 1);
+    timer_start(c->loop, &c->timer, s->client->idle_ms);
+}
+
+/* ---- whether the daemon responds ---- */
+
+/* Applies the shared state of S's daemon: waiting calls end if it is suspended. */
+static struct counter_daemon_state check_daemon(struct counter_server *s)
+{
+    struct counter_daemon_state now = counter_daemon_look(s->daemon, loop_now_ms(s->client->loop));
+    struct counter_conn *c;
+
+    if (now.rests == s->rests)
+        return now;
+    s->rests = now.rests;
+    while (!list_empty(&s->idle)) /* of a removed server there are none: S stays */
+        conn_close(list_first(&s->idle, struct counter_conn, in_idle));
+    /* Waiting calls are ended as those are that ask from now on. */
+    list_for_each_entry (c, &s->all, in_server) {
+        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->end_later.node)) {
+            c->trouble = COUNTER_TROUBLE_SILENT;
+            loop_defer(c->loop, &c->end_later);
+        }
+    }
+    return now;
+}
+
+/* C's daemon has replied; or it has failed to. */
+static void daemon_good(struct counter_conn *c)
+{
+    struct counter_server *s = c->server;
+
+    if (counter_daemon_heard(s->daemon, loop_now_ms(c->loop)))
+        log_info(NULL, "counter-server-restored", "server=%s", s->name);
+}
+
+static void daemon_bad(struct counter_conn *c)
+{
+    struct counter_server *s = c->server;
+    uint64_t rest_ms = counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
+
+    /* At once: the next probe of a daemon that may hang, or the wait for the end of its rest. */
+    if (c->probe || rest_ms != 0)
+        timer_start(c->loop, &s->watch, 0);
+    if (rest_ms == 0)
+        return;
+    ++s->client->stats.rests;
+    (void)check_daemon(s); /* C itself is not among those closed */
+    log_warn(NULL, "counter-server-suspended", "server=%s for_ms=%llu", s->name,
+             (unsigned long long)rest_ms);
+}
+
+static void probe(struct counter_server *s)
+{
+    struct counter_conn *c = take_idle(s);
+
+    ++s->client->stats.probes;
+    if (c != NULL) {
+        c->probe = true;
+        if (!send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
+            conn_close(c);
+        return;
+    }
+    conn_open(s, true)->probe = true;
+}
+
+static bool is_asked(const struct counter_server *s)
+{
+    const struct counter_conn *c;
+
+    list_for_each_entry (c, &s->all, in_server) {
+        if (c->state == COUNTER_CONN_ASKING)
+            return true;
+    }
+    return false;
+}
+
+static void on_watch(struct timer *t)
+{
+    struct counter_server *s = container_of(t, struct counter_server, watch);
+    uint64_t silent_ms = s->client->answer_timeout_ms;
+    struct loop *l = s->client->loop;
+    struct counter_daemon_state now = check_daemon(s);
+
+    if (!now.resting && s->asked_ms <= now.heard_ms && !is_asked(s))
+        return;
+    if (now.resting)
+        timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_REST_FIRST_MS);
+    else
+        timer_start(l, &s->watch, silent_ms);
+    if (counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
+        probe(s);
+}
+
+/* A request was sent to S that may be answered late: checks whether the daemon responds at all. */
+static void watch_daemon(struct counter_server *s)
+{
+    struct loop *l = s->client->loop;
+
+    s->asked_ms = loop_now_ms(l);
+    if (!timer_running(&s->watch))
+        timer_start(l, &s->watch, s->client->answer_timeout_ms);
+}
 
 /* ---- calls ---- */
 
@@ -35,23 +478,23 @@ static void settle(struct counter_call *call, enum counter_call_state state)
 {
     timer_stop(&call->deadline);
     list_remove(&call->later.node);
-    free(call->word);
-    call->word = NULL;
+    free((char *)(uintptr_t)call->ask.key.p);
+    call->ask.key = SLICE_NULL;
     call->state = state;
     if (state == COUNTER_CALL_FREE)
         --call->client->calls;
 }
 
 /* The last thing its caller does: the owner may do anything. */
-static void answer(struct counter_call *call, enum counter_result r, enum counter_trouble why)
+static void answer(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
     struct counter_client_stats *stats = &call->client->stats;
 
     ++stats->results[r];
-    if (r == COUNTER_RESULT_UNREACHABLE)
+    if (r == COUNTER_UNREACHABLE)
         ++stats->unreachable[why];
     call->why = why;
-    settle(call, r == COUNTER_RESULT_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
+    settle(call, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
     call->answered(call, r);
 }
 
@@ -62,7 +505,7 @@ static void run_later(struct loop_deferred *d)
     answer(call, call->result, call->why);
 }
 
-static void answer_later(struct counter_call *call, enum counter_result r, enum counter_trouble why)
+static void answer_later(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
     call->result = r;
     call->why = why;
@@ -89,86 +532,60 @@ static struct counter_call *part(struct counter_conn *c)
 /* ---- what is sent ---- */
 
 /* The remaining time of CALL, in whole seconds. */
-static uint32_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
+static uint64_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
 {
     uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
     uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
 
-    if (call->request.timeout_ms == 0)
+    if (call->ask.timeout_ms == 0)
         return 0;
-    return seconds < WIRE_SECONDS_MAX ? (uint32_t)seconds : WIRE_SECONDS_MAX;
+    return seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX;
 }
 
 /* The request of C's call. False: C is dead. */
 static bool send_acquire(struct counter_conn *c)
 {
-    const struct counter_request *r = &c->call->request;
+    struct counter_ask ask = c->call->ask;
     uint64_t now_ms = loop_now_ms(c->loop);
     char line[COUNTER_REQUEST_LINE_MAX];
-    struct counter_acquire_line l = {
-        .word = slice_of(c->call->word),
-        .kind = r->kind,
-        .workers = r->workers,
-        .maxqueue = r->maxqueue,
-        .timeout_s = wire_seconds(c->call, now_ms),
-        .slots = r->slots,
-    };
 
+    ask.timeout_ms = wire_seconds(c->call, now_ms) * 1000;
     c->state = COUNTER_CONN_ASKING;
-    c->expires_ms = now_ms + l.timeout_s * UINT64_C(1000);
-    counter_server_watch(c->server);
-    if (r->slots != 0)
-        counter_server_inquire(c->server, counter_type_of(l.word));
-    return counter_conn_send(c, (struct slice){line, counter_acquire_print(&l, line)});
+    c->expires_ms = now_ms + ask.timeout_ms;
+    watch_daemon(c->server);
+    if (ask.slots != 0 && counter_daemon_needs_slots(c->server->daemon, counter_type_of(ask.key)))
+        conn_open(c->server, true)->inquiry = true;
+    return send_line(c, (struct slice){line, counter_acquire_print(&ask, line)});
 }
 
-bool counter_conn_send_and_await(struct counter_conn *c, enum counter_conn_state state,
-                                 struct slice line)
+static void on_connected(void *context)
 {
-    c->state = (uint8_t)state;
-    timer_start(c->loop, &c->timer, c->server->client->answer_timeout_ms);
-    return counter_conn_send(c, line);
-}
-
-void counter_conn_connected(struct counter_conn *c)
-{
+    struct counter_conn *c = context;
     bool sent = true;
+    int error = 0;
+    socklen_t len = sizeof(error);
 
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = errno;
+    if (error != 0) {
+        on_end(c, trouble_of_errno(error));
+        return;
+    }
+    watch_read(c->watch, true);
     timer_stop(&c->timer);
     if (c->call != NULL)
         sent = send_acquire(c);
     else if (c->probe)
-        sent = counter_conn_send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE);
+        sent = send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE);
     else if (c->inquiry)
-        sent = counter_conn_send_and_await(c, COUNTER_CONN_INQUIRING, COUNTER_SLOTS_LINE);
+        sent = send_and_await(c, COUNTER_CONN_INQUIRING, COUNTER_SLOTS_LINE);
     else
-        counter_server_keep(c);
+        make_idle(c);
     if (!sent)
-        counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
+        on_end(c, COUNTER_TROUBLE_CLOSED);
 }
 
 /* ---- ends ---- */
-
-/* The call, if there is one, was not decided. */
-static void give_up(struct counter_conn *c, enum counter_trouble why)
-{
-    struct counter_call *call = part(c);
-
-    counter_conn_close(c);
-    if (call != NULL)
-        answer(call, COUNTER_RESULT_UNREACHABLE, why);
-}
-
-static void lose(struct counter_conn *c)
-{
-    struct counter_call *call = part(c);
-
-    counter_conn_close(c);
-    ++call->client->stats.lost;
-    settle(call, COUNTER_CALL_LOST);
-    if (call->lost != NULL)
-        call->lost(call);
-}
 
 /* Whether C was idle, and was closed because its daemon has exited or restarted: that is no
  * evidence about the daemon that runs now. */
@@ -185,69 +602,60 @@ static void repeat(struct counter_conn *c)
     ASSERT(!call->again); /* what is sent again goes over a fresh connection */
     call->again = true;
     ++call->client->stats.repeated;
-    join(call, counter_conn_open(c->server, true));
-    counter_conn_close(c);
+    join(call, conn_open(c->server, true));
+    conn_close(c);
 }
 
-/* A daemon that closes the connection over an unknown word does not know it. */
-static void end_inquiry(struct counter_conn *c, enum counter_trouble why)
-{
-    if (why == COUNTER_TROUBLE_SILENT) {
-        counter_server_bad(c);
-    } else {
-        c->inquiry = false;
-        counter_daemon_slots(c->server->daemon, COUNTER_SLOTS_IGNORED);
-    }
-    counter_conn_close(c);
-}
-
-void counter_conn_ended(struct counter_conn *c, enum counter_trouble why)
+/* Whether the end of C is a failure of its daemon. */
+static bool is_failure(const struct counter_conn *c, enum counter_trouble why)
 {
     switch ((enum counter_conn_state)c->state) {
     case COUNTER_CONN_CONNECTING:
     case COUNTER_CONN_GREETING:
-        if (why != COUNTER_TROUBLE_SYSTEM && !is_stale(c, why))
-            counter_server_bad(c);
-        give_up(c, why);
-        return;
+        return why != COUNTER_TROUBLE_SYSTEM && !is_stale(c, why);
     case COUNTER_CONN_INQUIRING:
-        end_inquiry(c, why);
-        return;
+        return why == COUNTER_TROUBLE_SILENT;
     case COUNTER_CONN_ASKING:
-        if (is_stale(c, why)) {
-            repeat(c);
-            return;
-        }
-        counter_server_bad(c);
-        give_up(c, why);
-        return;
+        return true;
     case COUNTER_CONN_HELD:
-        if (why != COUNTER_TROUBLE_CLOSED)
-            counter_server_bad(c);
-        lose(c);
-        return;
     case COUNTER_CONN_RELEASING:
     case COUNTER_CONN_EXPIRING:
-        c->server->client->stats.unreleased += c->state == COUNTER_CONN_RELEASING;
-        if (why != COUNTER_TROUBLE_CLOSED)
-            counter_server_bad(c);
-        counter_conn_close(c);
-        return;
-    case COUNTER_CONN_KEPT:
-        counter_conn_close(c);
-        return;
+        return why != COUNTER_TROUBLE_CLOSED;
+    case COUNTER_CONN_IDLE:
+        return false;
     }
     UNREACHABLE();
 }
 
-void counter_conn_expired(struct counter_conn *c)
+static void on_end(struct counter_conn *c, enum counter_trouble why)
 {
-    if (c->state == COUNTER_CONN_KEPT)
-        counter_conn_close(c);
-    else if (c->state == COUNTER_CONN_CONNECTING)
-        counter_conn_ended(c, COUNTER_TROUBLE_CONNECT_TIMEOUT);
-    else
-        counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
+    enum counter_conn_state state = c->state;
+    struct counter_client_stats *stats = &c->server->client->stats;
+
+    if (state == COUNTER_CONN_ASKING && is_stale(c, why)) {
+        repeat(c);
+        return;
+    }
+    if (is_failure(c, why)) {
+        daemon_bad(c);
+    } else if (state == COUNTER_CONN_INQUIRING) {
+        /* A daemon that closes the connection over an unknown word does not know it. */
+        c->inquiry = false;
+        counter_daemon_slots(c->server->daemon, COUNTER_SLOTS_IGNORED);
+    }
+    stats->unreleased += state == COUNTER_CONN_RELEASING;
+    struct counter_call *call = part(c);
+    conn_close(c);
+    if (call == NULL)
+        return;
+    if (state != COUNTER_CONN_HELD) {
+        answer(call, COUNTER_UNREACHABLE, why);
+        return;
+    }
+    ++stats->lost;
+    settle(call, COUNTER_CALL_LOST);
+    if (call->lost != NULL)
+        call->lost(call);
 }
 
 /* A wait is over, and C's call gone. */
@@ -259,7 +667,7 @@ static void end_wait(struct counter_conn *c)
         c->state = COUNTER_CONN_EXPIRING;
         timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
     } else {
-        counter_conn_close(c);
+        conn_close(c);
     }
 }
 
@@ -273,183 +681,155 @@ static void on_deadline(struct timer *t)
         list_remove(&c->end_later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
-        answer(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
-    } else if (call->request.timeout_ms == 0) {
-        counter_conn_ended(c, COUNTER_TROUBLE_SILENT);
+        answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
+    } else if (call->ask.timeout_ms == 0) {
+        on_end(c, COUNTER_TROUBLE_SILENT);
     } else {
         (void)part(c);
         end_wait(c);
-        answer(call, COUNTER_RESULT_TIMEOUT, COUNTER_TROUBLE_NONE);
+        answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
 
 /* ---- what is received ---- */
 
 /* The daemon's decision about C's call. */
-static void decide(struct counter_conn *c, enum counter_result r)
+static void decide(struct counter_conn *c, enum counter_answer r)
 {
     struct counter_call *call = c->call;
 
-    counter_server_good(c);
-    if (r == COUNTER_RESULT_LOCKED) {
+    daemon_good(c);
+    if (r == COUNTER_LOCKED) {
         c->state = COUNTER_CONN_HELD;
     } else {
         (void)part(c);
-        counter_server_keep(c);
+        make_idle(c);
     }
     answer(call, r, COUNTER_TROUBLE_NONE);
-}
-
-static void log_error_reply(const struct counter_conn *c, struct slice error)
-{
-    log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
-             SLICE_FMT(error));
 }
 
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
     switch (r->kind) {
     case COUNTER_REPLY_LOCKED:
-        decide(c, COUNTER_RESULT_LOCKED);
+        decide(c, COUNTER_LOCKED);
         return;
     case COUNTER_REPLY_QUEUE_FULL:
-        decide(c, COUNTER_RESULT_QUEUE_FULL);
+        decide(c, COUNTER_QUEUE_FULL);
         return;
     case COUNTER_REPLY_TIMEOUT:
-        decide(c, COUNTER_RESULT_TIMEOUT);
+        decide(c, COUNTER_TIMEOUT);
         return;
     case COUNTER_REPLY_DONE:
-        if (c->call->request.kind == COUNTER_ANY)
-            decide(c, COUNTER_RESULT_DONE);
-        else
-            counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
+        if (c->call->ask.kind != COUNTER_ANY)
+            break;
+        decide(c, COUNTER_DONE);
         return;
     case COUNTER_REPLY_ERROR:
-        log_error_reply(c, r->text);
-        counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
-        return;
+        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
+                 SLICE_FMT(r->text));
+        break;
     case COUNTER_REPLY_LOCK_HELD:
     case COUNTER_REPLY_RELEASED:
     case COUNTER_REPLY_NOT_LOCKED:
     case COUNTER_REPLY_UPTIME:
     case COUNTER_REPLY_SLOTS:
-        counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
-        return;
+        break;
     }
-    UNREACHABLE();
+    on_end(c, COUNTER_TROUBLE_FAULT);
 }
 
-/* C and its daemon owe each other nothing any more. */
-static void on_settled(struct counter_conn *c)
+/* Whether R ends what C was in, so that it can be used again. */
+static bool is_expected(const struct counter_conn *c, const struct counter_reply *r)
 {
-    timer_stop(&c->timer);
-    counter_server_good(c);
-    counter_server_keep(c);
+    return (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
+           (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
+           (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT);
 }
 
-/* The daemon's reply to a wait that the client has ended. */
-static void on_late_reply(struct counter_conn *c, enum counter_reply_kind kind)
+static void on_reply(struct counter_conn *c, const struct counter_reply *r)
 {
-    if (kind == COUNTER_REPLY_TIMEOUT) {
-        on_settled(c);
-        return;
-    }
-    /* It lives; what it may have granted goes back with the connection. */
-    counter_server_good(c);
-    counter_conn_close(c);
-}
+    bool knows_slots = r->kind == COUNTER_REPLY_SLOTS;
 
-/* Closed in any case: the original ends its reply to an unknown word without a newline. */
-static void on_slots_reply(struct counter_conn *c, enum counter_reply_kind kind)
-{
-    c->inquiry = false;
-    counter_server_good(c);
-    counter_daemon_slots(c->server->daemon,
-                         kind == COUNTER_REPLY_SLOTS ? COUNTER_SLOTS_KNOWN : COUNTER_SLOTS_IGNORED);
-    counter_conn_close(c);
-}
-
-void counter_conn_replied(struct counter_conn *c, const struct counter_reply *r)
-{
     if (c->state == COUNTER_CONN_ASKING) {
         list_remove(&c->end_later.node);
         on_decision(c, r);
-    } else if (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) {
-        on_settled(c);
-    } else if (c->state == COUNTER_CONN_INQUIRING &&
-               (r->kind == COUNTER_REPLY_SLOTS || r->kind == COUNTER_REPLY_ERROR)) {
-        on_slots_reply(c, r->kind);
-    } else if (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) {
-        on_settled(c);
+    } else if (is_expected(c, r)) {
+        timer_stop(&c->timer);
+        daemon_good(c);
+        make_idle(c);
     } else if (c->state == COUNTER_CONN_EXPIRING) {
-        on_late_reply(c, r->kind);
+        /* The daemon responds; what it may have granted is released with the connection. */
+        daemon_good(c);
+        conn_close(c);
+    } else if (c->state == COUNTER_CONN_INQUIRING &&
+               (knows_slots || r->kind == COUNTER_REPLY_ERROR)) {
+        c->inquiry = false;
+        daemon_good(c);
+        counter_daemon_slots(c->server->daemon,
+                             knows_slots ? COUNTER_SLOTS_KNOWN : COUNTER_SLOTS_IGNORED);
+        /* In any case: the original ends its reply to an unknown word without a newline. */
+        conn_close(c);
     } else {
-        counter_conn_ended(c, COUNTER_TROUBLE_FAULT);
+        on_end(c, COUNTER_TROUBLE_FAULT);
     }
 }
 
 /* ---- acquire, release, leave ---- */
 
-static void init_call(struct counter_client *c, struct counter_call *call,
-                      const struct counter_request *r)
-{
-    uint64_t limit_ms = r->timeout_ms != 0 ? r->timeout_ms : c->answer_timeout_ms;
-    uint64_t now_ms = loop_now_ms(c->loop);
-    char word[COUNTER_KEY_WIRE_MAX];
-
-    call->client = c;
-    call->conn = NULL;
-    call->state = COUNTER_CALL_ASKED;
-    call->why = COUNTER_TROUBLE_NONE;
-    call->again = false;
-    call->request = *r;
-    call->request.key = SLICE_NULL; /* borrowed; the word stands for it */
-    call->word = xslicedup((struct slice){word, counter_key_escape(r->key, word)});
-    call->due_ms = limit_ms < UINT64_MAX - now_ms ? now_ms + limit_ms : UINT64_MAX;
-    call->later = (struct loop_deferred){.run = run_later};
-    timer_init(&call->deadline, on_deadline);
-    ++c->calls;
-    ++c->stats.calls;
-}
-
 static void ask_server(struct counter_call *call, struct counter_server *s)
 {
     struct counter_client *client = call->client;
 
-    if (counter_server_look(s).resting) {
-        counter_server_watch(s);
-        answer_later(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_RESTING);
+    if (check_daemon(s).resting) {
+        watch_daemon(s);
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
         return;
     }
-    struct counter_conn *c = counter_server_take(s);
+    struct counter_conn *c = take_idle(s);
     if (c != NULL) {
         ++client->stats.reused;
         join(call, c);
         if (!send_acquire(c))
             repeat(c);
-    } else if ((c = counter_conn_open(s, false)) != NULL) {
+    } else if ((c = conn_open(s, false)) != NULL) {
         join(call, c);
     } else {
-        answer_later(call, COUNTER_RESULT_NO_ROOM, COUNTER_TROUBLE_NONE);
+        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
     }
 }
 
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
-                            const struct counter_request *r)
+                            const struct counter_ask *ask)
 {
+    uint64_t limit_ms = ask->timeout_ms != 0 ? ask->timeout_ms : c->answer_timeout_ms;
+    uint64_t now_ms = loop_now_ms(c->loop);
+    char key[COUNTER_KEY_WIRE_MAX];
+
     ASSERT(call->state == COUNTER_CALL_FREE);
     ASSERT(call->answered != NULL);
-    ASSERT(r->workers != 0);
-    ASSERT(r->maxqueue != 0);
-    init_call(c, call, r);
-    struct counter_server *s = counter_server_of(c, slice_of(call->word));
-    if (s == NULL)
-        answer_later(call, COUNTER_RESULT_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
+    ASSERT(ask->workers != 0);
+    ASSERT(ask->maxqueue != 0);
+    call->client = c;
+    call->conn = NULL;
+    call->state = COUNTER_CALL_ASKED;
+    call->why = COUNTER_TROUBLE_NONE;
+    call->again = false;
+    call->ask = *ask;
+    call->ask.key.len = counter_key_escape(ask->key, key);
+    call->ask.key.p = xslicedup((struct slice){key, call->ask.key.len});
+    call->due_ms = limit_ms < UINT64_MAX - now_ms ? now_ms + limit_ms : UINT64_MAX;
+    call->later = (struct loop_deferred){.run = run_later};
+    timer_init(&call->deadline, on_deadline);
+    ++c->calls;
+    ++c->stats.calls;
+    size_t server = hash_ring_find(c->ring, call->ask.key);
+    if (server == SIZE_MAX)
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
     else
-        ask_server(call, s);
+        ask_server(call, c->servers[server]);
     if (call->conn != NULL)
-        timer_start(c->loop, &call->deadline,
-                    r->timeout_ms != 0 ? r->timeout_ms : c->answer_timeout_ms);
+        timer_start(c->loop, &call->deadline, limit_ms);
 }
 
 void counter_client_release(struct counter_call *call)
@@ -458,8 +838,8 @@ void counter_client_release(struct counter_call *call)
 
     if (call->state == COUNTER_CALL_HELD) {
         (void)part(c);
-        if (!counter_conn_send_and_await(c, COUNTER_CONN_RELEASING, COUNTER_RELEASE_LINE))
-            counter_conn_ended(c, COUNTER_TROUBLE_CLOSED);
+        if (!send_and_await(c, COUNTER_CONN_RELEASING, COUNTER_RELEASE_LINE))
+            on_end(c, COUNTER_TROUBLE_CLOSED);
     } else {
         ASSERT(call->state == COUNTER_CALL_LOST);
     }
@@ -478,17 +858,89 @@ void counter_client_leave(struct counter_call *call)
         bool asked = c->state == COUNTER_CONN_ASKING || c->state == COUNTER_CONN_HELD;
         (void)part(c);
         if (asked || c->server->retired)
-            counter_conn_close(c);
+            conn_close(c);
     }
     settle(call, COUNTER_CALL_FREE);
 }
 
-/* ---- life ---- */
+/* ---- the set of servers ---- */
 
-static uint64_t or_default(uint64_t value, uint64_t otherwise)
+static struct counter_server *create_server(struct counter_client *c,
+                                            const struct counter_server_address *a)
 {
-    return value != 0 ? value : otherwise;
+    struct counter_server *s = xcalloc(1, sizeof(*s));
+
+    s->client = c;
+    s->name = xslicedup(a->name);
+    s->addr = a->addr;
+    s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
+    s->rests = counter_daemon_look(s->daemon, 0).rests;
+    timer_init(&s->watch, on_watch);
+    list_init(&s->in_retired);
+    list_init(&s->all);
+    list_init(&s->idle);
+    return s;
 }
+
+/* Removes S from use. Closes its connections, ALL or those that no call needs; it is freed with its
+ * last one. */
+static void retire(struct counter_server *s, bool all)
+{
+    struct list *it;
+    struct list *next;
+
+    s->retired = true;
+    list_remove(&s->in_retired);
+    list_push_back(&s->client->retired, &s->in_retired);
+    ++s->nall; /* not to be freed in the loop */
+    list_for_each_safe (it, next, &s->all) {
+        struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
+
+        if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
+            conn_close(c);
+    }
+    server_put(s);
+}
+
+/* The server of that name and address, taken out of OLD, or a new one. */
+static struct counter_server *take_or_create(struct counter_client *c,
+                                             const struct counter_server_address *a,
+                                             struct counter_server **old, size_t nold)
+{
+    for (size_t i = 0; i < nold; ++i) {
+        struct counter_server *s = old[i];
+
+        if (s != NULL && slice_is(a->name, s->name) && addr_equal(&a->addr, &s->addr)) {
+            old[i] = NULL;
+            return s;
+        }
+    }
+    return create_server(c, a);
+}
+
+void counter_client_set_servers(struct counter_client *c,
+                                const struct counter_server_address *servers, size_t n)
+{
+    struct counter_server *old[COUNTER_SERVERS_MAX];
+    struct slice names[COUNTER_SERVERS_MAX];
+    size_t nold = c->nservers;
+
+    ASSERT(counter_servers_check(servers, n) == ERR_OK);
+    memcpy(old, c->servers, sizeof(old));
+    for (size_t i = 0; i < n; ++i) {
+        c->servers[i] = take_or_create(c, &servers[i], old, nold);
+        names[i] = slice_of(c->servers[i]->name);
+    }
+    c->nservers = n;
+    hash_ring_destroy(c->ring);
+    c->ring = hash_ring_create(names, n);
+    for (size_t i = 0; i < nold; ++i) {
+        if (old[i] != NULL)
+            retire(old[i], false);
+    }
+}
+
+/* ---- life ---- */
 
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s)
@@ -496,12 +948,12 @@ struct counter_client *counter_client_create(struct loop *l,
     struct counter_client *c = xcalloc(1, sizeof(*c));
 
     c->loop = l;
-    c->connect_timeout_ms = or_default(s->connect_timeout_ms, CONNECT_TIMEOUT_MS);
-    c->answer_timeout_ms = or_default(s->answer_timeout_ms, ANSWER_TIMEOUT_MS);
-    c->idle_ms = or_default(s->idle_ms, IDLE_MS);
+    c->connect_timeout_ms = s->connect_timeout_ms != 0 ? s->connect_timeout_ms : CONNECT_TIMEOUT_MS;
+    c->answer_timeout_ms = s->answer_timeout_ms != 0 ? s->answer_timeout_ms : ANSWER_TIMEOUT_MS;
+    c->idle_ms = s->idle_ms != 0 ? s->idle_ms : IDLE_MS;
     ASSERT(s->health != NULL);
     c->health = s->health;
-    c->max_idle = (unsigned)or_default(s->max_idle, IDLE_MAX);
+    c->max_idle = s->max_idle != 0 ? s->max_idle : IDLE_MAX;
     list_init(&c->retired);
     counter_client_set_servers(c, s->servers, s->nservers);
     return c;
@@ -514,8 +966,10 @@ void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_time
     ASSERT(answer_timeout_ms != 0);
     c->connect_timeout_ms = connect_timeout_ms;
     c->answer_timeout_ms = answer_timeout_ms;
-    for (size_t i = 0; i < c->nservers; ++i)
-        counter_server_restart_watch(c->servers[i]);
+    for (size_t i = 0; i < c->nservers; ++i) {
+        if (timer_running(&c->servers[i]->watch))
+            timer_start(c->loop, &c->servers[i]->watch, answer_timeout_ms);
+    }
 }
 
 void counter_client_destroy(struct counter_client *c)
@@ -523,7 +977,11 @@ void counter_client_destroy(struct counter_client *c)
     if (c == NULL)
         return;
     ASSERT(c->calls == 0);
-    counter_server_drop_all(c);
+    for (size_t i = 0; i < c->nservers; ++i)
+        retire(c->servers[i], true);
+    while (list_linked(&c->retired))
+        retire(list_first(&c->retired, struct counter_server, in_retired), true);
+    hash_ring_destroy(c->ring);
     free(c);
 }
 

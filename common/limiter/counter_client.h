@@ -27,24 +27,9 @@
 #include "common/limiter/counter.h"
 #include "common/limiter/counter_health.h"
 
-enum {
-    COUNTER_SERVERS_MAX = 64,      /* of one client; far more than a deployment needs */
-    COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
-};
-
 struct counter_client;
 struct counter_conn;
 struct counter_server;
-
-enum counter_result {
-    COUNTER_RESULT_LOCKED,      /* held, until counter_client_release or counter_client_leave */
-    COUNTER_RESULT_DONE,        /* of kind ANY: another has done the work */
-    COUNTER_RESULT_QUEUE_FULL,  /* the key has `maxqueue` */
-    COUNTER_RESULT_NO_ROOM,     /* the daemon has all the connections it may have from here */
-    COUNTER_RESULT_TIMEOUT,     /* not within `timeout_ms` */
-    COUNTER_RESULT_UNREACHABLE, /* the daemon did not decide; the reason is in `why` of the call */
-    COUNTER_RESULTS,
-};
 
 /* Why a call was UNREACHABLE. */
 enum counter_trouble {
@@ -60,29 +45,15 @@ enum counter_trouble {
     COUNTER_TROUBLES,
 };
 
-struct counter_server_address {
-    struct slice name; /* what keys are spread by; 1..COUNTER_SERVER_NAME_MAX bytes, distinct */
-    struct addr addr;
-};
-
 struct counter_client_settings {
     const struct counter_server_address *servers; /* copied; at most COUNTER_SERVERS_MAX */
     size_t nservers;
     uint64_t connect_timeout_ms; /* 0: 100 */
     /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
     uint64_t answer_timeout_ms;
-    uint64_t idle_ms;              /* a kept connection is closed after this long. 0: 60,000 */
-    unsigned max_idle;             /* kept for reuse, of each server. 0: 64 */
+    uint64_t idle_ms;              /* an idle connection is closed after this long. 0: 60,000 */
+    unsigned max_idle;             /* idle connections to each server. 0: 64 */
     struct counter_health *health; /* shared with other clients, outlives this one; never NULL */
-};
-
-struct counter_request {
-    struct slice key; /* any bytes; escaped on the wire, and cut with a hash when too long */
-    enum counter_kind kind;
-    uint32_t workers;    /* at least 1 */
-    uint32_t maxqueue;   /* at least 1 */
-    uint32_t slots;      /* per type of key, 0: none; only our own daemon knows them */
-    uint64_t timeout_ms; /* how long the call may take in all; 0: without waiting in the queue */
 };
 
 enum counter_call_state {
@@ -99,7 +70,7 @@ struct counter_call {
      * Once for each acquire, never inside a call of this interface, never after leave. The call is
      * HELD when R is LOCKED, else FREE; it may be used again, or freed with what it is in.
      */
-    void (*answered)(struct counter_call *c, enum counter_result r);
+    void (*answered)(struct counter_call *c, enum counter_answer r);
     /*
      * May be NULL. The lock of a HELD call is lost because its connection has died: another client
      * may hold it now. The call is LOST. It still requires counter_client_release or
@@ -116,21 +87,20 @@ struct counter_call {
     struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
     struct timer deadline;
     struct loop_deferred later; /* an answer known at once */
-    enum counter_result result; /* the one that LATER reports */
-    struct counter_request request;
-    char *word;      /* the key, escaped; owned while ASKED */
-    uint64_t due_ms; /* monotonic */
-    bool again;      /* sent once already, over a kept connection that was dead */
+    enum counter_answer result; /* the one that LATER reports */
+    struct counter_ask ask;     /* its key is the escaped one, owned while ASKED */
+    uint64_t due_ms;            /* monotonic */
+    bool again;                 /* sent once already, over an idle connection that was dead */
 };
 
 /* Counts since the client was made. */
 struct counter_client_stats {
     uint64_t calls;
-    uint64_t results[COUNTER_RESULTS];
+    uint64_t results[COUNTER_ANSWERS];
     uint64_t unreachable[COUNTER_TROUBLES]; /* of results[UNREACHABLE]: why */
     uint64_t left;                          /* calls given up by their owner before an answer */
     uint64_t opened;                        /* connections, attempts included */
-    uint64_t reused;                        /* calls served by a kept one */
+    uint64_t reused;                        /* calls served by an idle one */
     uint64_t repeated;                      /* calls sent again: an idle connection was dead */
     uint64_t rests;      /* times that this client has found a server unresponsive */
     uint64_t probes;     /* sent to see whether a server responds */
@@ -138,28 +108,14 @@ struct counter_client_stats {
     uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
 };
 
-struct counter_server_view {
-    struct slice name; /* borrowed until the servers change */
-    struct addr addr;
-    unsigned connections, idle; /* this client's; idle ones are of CONNECTIONS */
-    bool resting;
-    uint64_t rest_ms; /* what is left of it; 0 when it may be tried again */
-};
-
 /*
  * Names must be distinct and within bounds: callers that take them from external input must have
- * validated them with counter_client_check.
+ * validated them with counter_servers_check.
  */
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s);
 /* Every call is free. Connections are closed. NULL is fine. */
 void counter_client_destroy(struct counter_client *c);
-
-/*
- * ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_SYNTAX: one that is not all
- * visible ASCII. ERR_EXISTS: a name twice.
- */
-enum err counter_client_check(const struct counter_server_address *servers, size_t n) must_check;
 
 /*
  * Replaces the servers; those of the same name and address are not affected. Idle connections to a
@@ -174,13 +130,14 @@ void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_time
                                  uint64_t answer_timeout_ms);
 
 /*
- * Requests R->key. CALL must be FREE; R is borrowed for the duration of this function. `answered`
- * is called within R->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon
- * does. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
- * our side is ended by closing its connection.
+ * Requests ASK->key, which is escaped on the wire, and cut with a hash when too long. CALL must be
+ * FREE; ASK is borrowed for the duration of this function. `answered` is called within
+ * ASK->timeout_ms, or within answer_timeout_ms if that is 0, whatever the daemon does; not with
+ * WAIT. The daemon receives the time-out in whole seconds, rounded up; a wait that ends earlier on
+ * our side is ended by closing its connection. Only resumelb-poolcounter knows slots.
  */
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
-                            const struct counter_request *r);
+                            const struct counter_ask *ask);
 
 /*
  * The work is done: waiters for its result (kind ANY) get DONE. CALL must be HELD or LOST, and is
@@ -196,8 +153,5 @@ void counter_client_release(struct counter_call *call);
 void counter_client_leave(struct counter_call *call);
 
 const struct counter_client_stats *counter_client_stats(const struct counter_client *c);
-size_t counter_client_servers(const struct counter_client *c);
-/* I is below counter_client_servers; in the order they were set. */
-struct counter_server_view counter_client_server(const struct counter_client *c, size_t i);
 
 #endif

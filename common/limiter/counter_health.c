@@ -9,14 +9,10 @@
 #include "common/base/text.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- daemons ---- */
-
-struct slots_type {
-    char *name;
-    bool warned;
-};
 
 struct counter_health {
     char *name;
@@ -32,6 +28,7 @@ struct counter_daemon {
     struct addr addr;
     unsigned refs;
     unsigned connections;
+    atomic_uint idle;  /* not under the lock: it changes with each request */
     unsigned failures; /* in a row */
     uint64_t rest_ms;  /* the length of its rest; 0: it does not rest */
     uint64_t until_ms; /* the end of that; then it is probed */
@@ -40,8 +37,9 @@ struct counter_daemon {
     bool probed; /* some loop's probe is in flight */
     enum counter_slots slots;
     bool slots_asked;
-    struct slots_type types[COUNTER_SLOTS_TYPES_MAX];
-    size_t ntypes;
+    char *types[COUNTER_SLOTS_TYPES_MAX]; /* that were sent with slots; the first NWARNED are logged
+                                           */
+    size_t ntypes, nwarned;
 };
 
 struct counter_health *counter_health_create(const char *name)
@@ -78,11 +76,9 @@ void counter_health_set_connections(struct counter_health *h, unsigned max)
 static struct counter_daemon *find_locked(const struct counter_health *h, struct slice name,
                                           const struct addr *a)
 {
-    struct list *it;
+    struct counter_daemon *d;
 
-    list_for_each (it, &h->daemons) {
-        struct counter_daemon *d = list_entry(it, struct counter_daemon, in_health);
-
+    list_for_each_entry (d, &h->daemons, in_health) {
         if (slice_is(name, d->name) && addr_equal(a, &d->addr))
             return d;
     }
@@ -118,9 +114,35 @@ void counter_daemon_put(struct counter_daemon *d)
     if (!last)
         return;
     for (size_t i = 0; i < d->ntypes; ++i)
-        free(d->types[i].name);
+        free(d->types[i]);
     free(d->name);
     free(d);
+}
+
+static bool is_visible(struct slice s)
+{
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
+            return false;
+    }
+    return true;
+}
+
+enum err counter_servers_check(const struct counter_server_address *servers, size_t n)
+{
+    if (n > COUNTER_SERVERS_MAX)
+        return ERR_TOO_LARGE;
+    for (size_t i = 0; i < n; ++i) {
+        if (servers[i].name.len == 0 || servers[i].name.len > COUNTER_SERVER_NAME_MAX)
+            return ERR_RANGE;
+        if (!is_visible(servers[i].name))
+            return ERR_SYNTAX;
+        for (size_t k = 0; k < i; ++k) {
+            if (slice_eq(servers[i].name, servers[k].name))
+                return ERR_EXISTS;
+        }
+    }
+    return ERR_OK;
 }
 
 /* ---- connections ---- */
@@ -148,6 +170,27 @@ void counter_daemon_release(struct counter_daemon *d)
     ASSERT(d->connections != 0);
     --d->connections;
     pthread_mutex_unlock(&d->health->lock);
+}
+
+void counter_daemon_count_idle(struct counter_daemon *d, int delta)
+{
+    atomic_fetch_add_explicit(&d->idle, (unsigned)delta, memory_order_relaxed);
+}
+
+struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
+                                               const struct addr *a)
+{
+    struct counter_daemon_view v = {0};
+
+    pthread_mutex_lock(&h->lock);
+    struct counter_daemon *d = find_locked(h, name, a);
+    if (d != NULL) {
+        v.connections = d->connections;
+        v.idle = atomic_load_explicit(&d->idle, memory_order_relaxed);
+        v.resting = d->rest_ms != 0;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return v;
 }
 
 /* ---- whether it responds ---- */
@@ -219,16 +262,14 @@ uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t no
 
 /* ---- slots ---- */
 
-static struct slots_type *type_locked(struct counter_daemon *d, struct slice type)
+static void add_type_locked(struct counter_daemon *d, struct slice type)
 {
     for (size_t i = 0; i < d->ntypes; ++i) {
-        if (slice_is(type, d->types[i].name))
-            return &d->types[i];
+        if (slice_is(type, d->types[i]))
+            return;
     }
-    if (d->ntypes == COUNTER_SLOTS_TYPES_MAX)
-        return NULL;
-    d->types[d->ntypes] = (struct slots_type){.name = xslicedup(type)};
-    return &d->types[d->ntypes++];
+    if (d->ntypes < COUNTER_SLOTS_TYPES_MAX)
+        d->types[d->ntypes++] = xslicedup(type);
 }
 
 /* The next type to warn of, or NULL. It stays where it is for as long as D is referred to. */
@@ -237,12 +278,8 @@ static const char *next_to_warn(struct counter_daemon *d)
     const char *name = NULL;
 
     pthread_mutex_lock(&d->health->lock);
-    for (size_t i = 0; i < d->ntypes && d->slots == COUNTER_SLOTS_IGNORED && name == NULL; ++i) {
-        if (d->types[i].warned)
-            continue;
-        d->types[i].warned = true;
-        name = d->types[i].name;
-    }
+    if (d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes)
+        name = d->types[d->nwarned++];
     pthread_mutex_unlock(&d->health->lock);
     return name;
 }
@@ -262,9 +299,9 @@ static void warn(struct counter_daemon *d)
 bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool known = d->slots == COUNTER_SLOTS_KNOWN;
-    const struct slots_type *t = known ? NULL : type_locked(d, type);
-    bool must_warn = t != NULL && !t->warned && d->slots == COUNTER_SLOTS_IGNORED;
+    if (d->slots != COUNTER_SLOTS_KNOWN)
+        add_type_locked(d, type);
+    bool must_warn = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
     bool ask = d->slots == COUNTER_SLOTS_UNKNOWN && !d->slots_asked;
     d->slots_asked = d->slots_asked || ask;
     pthread_mutex_unlock(&d->health->lock);

@@ -16,10 +16,12 @@
 #ifndef RLB_LIMITER_COUNTER_HEALTH_H
 #define RLB_LIMITER_COUNTER_HEALTH_H
 
-#include "common/base/base.h"
+#include "common/base/err.h"
 #include "common/net/addr.h"
 
 enum {
+    COUNTER_SERVERS_MAX = 64,      /* of one client; far more than a deployment needs */
+    COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
     /* Failures in a row until a daemon rests: one may be a lost packet, two a restart. */
     COUNTER_FAILURES_MAX = 3,
     COUNTER_REST_FIRST_MS = 500,
@@ -30,6 +32,17 @@ enum {
      * application. */
     COUNTER_SLOTS_TYPES_MAX = 64,
 };
+
+struct counter_server_address {
+    struct slice name; /* what keys are spread by; 1..COUNTER_SERVER_NAME_MAX bytes, distinct */
+    struct addr addr;
+};
+
+/*
+ * ERR_TOO_LARGE: too many. ERR_RANGE: a name is empty or too long. ERR_SYNTAX: one that is not all
+ * visible ASCII. ERR_EXISTS: a name twice.
+ */
+enum err counter_servers_check(const struct counter_server_address *servers, size_t n) must_check;
 
 struct counter_health;
 struct counter_daemon;
@@ -54,6 +67,17 @@ void counter_daemon_put(struct counter_daemon *d);
  */
 bool counter_daemon_reserve(struct counter_daemon *d, bool beyond) must_check;
 void counter_daemon_release(struct counter_daemon *d);
+
+/* DELTA more connections without a request. */
+void counter_daemon_count_idle(struct counter_daemon *d, int delta);
+
+struct counter_daemon_view {
+    unsigned connections, idle; /* of all loops; idle ones are of CONNECTIONS */
+    bool resting;
+};
+/* The daemon NAME at A, as all loops know it; all zero if none does. */
+struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
+                                               const struct addr *a);
 
 /* ---- whether it responds ---- */
 

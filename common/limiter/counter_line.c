@@ -26,33 +26,25 @@ static void skip(struct slice *in, size_t n)
     in->len -= n;
 }
 
-/* With its newline; SIZE_MAX: there is none yet. */
-static size_t line_bytes(struct slice in)
-{
-    const char *end = in.len != 0 ? memchr(in.p, '\n', in.len) : NULL;
-
-    return end != NULL ? (size_t)(end - in.p) + 1 : SIZE_MAX;
-}
-
 enum counter_cut counter_line_cut(struct slice *in, bool *skipping, struct slice *line)
 {
-    size_t bytes = line_bytes(*in);
+    size_t end = slice_find(*in, '\n');
 
     if (*skipping) {
-        *skipping = bytes == SIZE_MAX;
-        skip(in, *skipping ? in->len : bytes);
-        bytes = line_bytes(*in);
+        *skipping = end == SIZE_MAX;
+        skip(in, *skipping ? in->len : end + 1);
+        end = slice_find(*in, '\n');
     }
-    if (bytes == SIZE_MAX && in->len < COUNTER_LINE_MAX)
+    if (end == SIZE_MAX && in->len < COUNTER_LINE_MAX)
         return CUT_REST;
-    if (bytes == SIZE_MAX) {
+    if (end == SIZE_MAX) {
         *skipping = true;
         skip(in, in->len);
         return CUT_LONG;
     }
-    *line = (struct slice){in->p, bytes - 1};
-    skip(in, bytes);
-    if (bytes > COUNTER_LINE_MAX)
+    *line = (struct slice){in->p, end};
+    skip(in, end + 1);
+    if (end >= COUNTER_LINE_MAX)
         return CUT_LONG;
     if (line->len != 0 && line->p[line->len - 1] == '\r')
         --line->len;
@@ -83,35 +75,32 @@ static uint32_t number_of(struct slice word)
 {
     uint64_t n = 0;
 
-    if (!all_digits(word))
-        return 0;
-    for (size_t i = 0; i < word.len && n <= UINT32_MAX; ++i)
-        n = n * 10 + (uint64_t)(word.p[i] - '0');
-    return n <= UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+    if (parse_u64(word, UINT32_MAX, &n))
+        return (uint32_t)n;
+    return all_digits(word) ? UINT32_MAX : 0;
 }
 
 /* Milliseconds of ".25", its dot taken off; what is not 0 is at least one, as 0 would not wait. */
 static uint64_t fraction_ms(struct slice digits)
 {
-    uint64_t us = 0;
-    uint64_t unit_us = 100000;
+    uint64_t ms = 0;
+    uint64_t unit_ms = 100;
     bool any = false;
 
     for (size_t i = 0; i < digits.len; ++i) {
-        us += (uint64_t)(digits.p[i] - '0') * unit_us;
-        unit_us /= 10;
+        ms += (uint64_t)(digits.p[i] - '0') * unit_ms;
+        unit_ms /= 10;
         any = any || digits.p[i] != '0';
     }
-    return any && us < 1000 ? 1 : us / 1000;
+    return any && ms == 0 ? 1 : ms;
 }
 
 static uint64_t timeout_of(struct slice word, bool fractions)
 {
     struct slice fraction = word;
     struct slice whole = slice_cut(&fraction, '.');
-    bool has_dot = whole.len != word.len;
 
-    if (!has_dot)
+    if (whole.len == word.len)
         return (uint64_t)number_of(word) * 1000;
     if (!fractions || !all_digits(whole) || !all_digits(fraction))
         return 0;
@@ -120,15 +109,19 @@ static uint64_t timeout_of(struct slice word, bool fractions)
 
 /* ---- commands ---- */
 
-static void parse_acquire(struct slice words, bool fractions, struct counter_line *out)
+static void parse_acquire(enum counter_kind kind, struct slice words, bool fractions,
+                          struct counter_line *out)
 {
+    struct counter_ask *ask = &out->ask;
+
     out->verb = VERB_ACQUIRE;
-    out->key = take_word(&words);
-    out->workers = number_of(take_word(&words));
-    out->maxqueue = number_of(take_word(&words));
-    out->timeout_ms = timeout_of(take_word(&words), fractions);
-    out->slots = number_of(take_word(&words));
-    out->well_formed = out->key.len != 0 && out->workers != 0 && out->maxqueue != 0;
+    ask->kind = kind;
+    ask->key = take_word(&words);
+    ask->workers = number_of(take_word(&words));
+    ask->maxqueue = number_of(take_word(&words));
+    ask->timeout_ms = timeout_of(take_word(&words), fractions);
+    ask->slots = number_of(take_word(&words));
+    out->well_formed = ask->key.len != 0 && ask->workers != 0 && ask->maxqueue != 0;
 }
 
 /* Whether LINE starts with PREFIX, which is taken off then. */
@@ -146,11 +139,9 @@ void counter_line_parse(struct slice line, bool fractions, struct counter_line *
 
     *out = (struct counter_line){.verb = VERB_NONE};
     if (take_prefix(&rest, SLICE_LIT("ACQ4ME "))) {
-        out->kind = COUNTER_ME;
-        parse_acquire(rest, fractions, out);
+        parse_acquire(COUNTER_ME, rest, fractions, out);
     } else if (take_prefix(&rest, SLICE_LIT("ACQ4ANY "))) {
-        out->kind = COUNTER_ANY;
-        parse_acquire(rest, fractions, out);
+        parse_acquire(COUNTER_ANY, rest, fractions, out);
     } else if (slice_starts(rest, SLICE_LIT("RELEASE"))) {
         out->verb = VERB_RELEASE;
     } else if (take_prefix(&rest, SLICE_LIT("STATS "))) {
@@ -201,21 +192,20 @@ size_t counter_key_escape(struct slice key, char out[COUNTER_KEY_WIRE_MAX])
     return n + CUT_BYTES;
 }
 
-size_t counter_acquire_print(const struct counter_acquire_line *l,
-                             char out[COUNTER_REQUEST_LINE_MAX])
+size_t counter_acquire_print(const struct counter_ask *ask, char out[COUNTER_REQUEST_LINE_MAX])
 {
-    const char *verb = l->kind == COUNTER_ME ? "ACQ4ME" : "ACQ4ANY";
+    const char *verb = ask->kind == COUNTER_ME ? "ACQ4ME" : "ACQ4ANY";
     char slots[16] = "";
 
-    ASSERT(l->word.len != 0);
-    ASSERT(l->word.len <= COUNTER_KEY_WIRE_MAX);
-    ASSERT(l->workers != 0);
-    ASSERT(l->maxqueue != 0);
-    if (l->slots != 0)
-        snprintf(slots, sizeof(slots), " %" PRIu32, l->slots);
-    int n =
-        snprintf(out, COUNTER_REQUEST_LINE_MAX, "%s %.*s %" PRIu32 " %" PRIu32 " %" PRIu32 "%s\n",
-                 verb, SLICE_FMT(l->word), l->workers, l->maxqueue, l->timeout_s, slots);
+    ASSERT(ask->key.len != 0);
+    ASSERT(ask->key.len <= COUNTER_KEY_WIRE_MAX);
+    ASSERT(ask->workers != 0);
+    ASSERT(ask->maxqueue != 0);
+    if (ask->slots != 0)
+        snprintf(slots, sizeof(slots), " %" PRIu32, ask->slots);
+    int n = snprintf(out, COUNTER_REQUEST_LINE_MAX,
+                     "%s %.*s %" PRIu32 " %" PRIu32 " %" PRIu64 "%s\n", verb, SLICE_FMT(ask->key),
+                     ask->workers, ask->maxqueue, ask->timeout_ms / 1000, slots);
     ASSERT(n > 0);
     ASSERT(n < COUNTER_REQUEST_LINE_MAX);
     return (size_t)n;
@@ -232,40 +222,22 @@ static bool is_text(struct slice s)
     return s.len != 0;
 }
 
-static bool parse_word(struct slice line, struct counter_reply *out)
-{
-    static const struct {
-        const char *word;
-        enum counter_reply_kind kind;
-    } words[] = {
-        {"LOCKED", COUNTER_REPLY_LOCKED},         {"DONE", COUNTER_REPLY_DONE},
-        {"QUEUE_FULL", COUNTER_REPLY_QUEUE_FULL}, {"TIMEOUT", COUNTER_REPLY_TIMEOUT},
-        {"LOCK_HELD", COUNTER_REPLY_LOCK_HELD},   {"RELEASED", COUNTER_REPLY_RELEASED},
-        {"NOT_LOCKED", COUNTER_REPLY_NOT_LOCKED},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(words); ++i) {
-        if (slice_is(line, words[i].word)) {
-            *out = (struct counter_reply){.kind = words[i].kind};
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_text(struct slice line, const char *prefix, enum counter_reply_kind kind,
-                       struct counter_reply *out)
-{
-    struct slice start = slice_of(prefix);
-
-    if (!slice_starts(line, start))
-        return false;
-    struct slice text = {line.p + start.len, line.len - start.len};
-    if (!is_text(text))
-        return false;
-    *out = (struct counter_reply){.kind = kind, .text = text};
-    return true;
-}
+static const struct {
+    struct slice start;
+    enum counter_reply_kind kind;
+    bool text; /* something follows */
+} replies[] = {
+    {{"LOCKED", 6}, COUNTER_REPLY_LOCKED, false},
+    {{"DONE", 4}, COUNTER_REPLY_DONE, false},
+    {{"QUEUE_FULL", 10}, COUNTER_REPLY_QUEUE_FULL, false},
+    {{"TIMEOUT", 7}, COUNTER_REPLY_TIMEOUT, false},
+    {{"LOCK_HELD", 9}, COUNTER_REPLY_LOCK_HELD, false},
+    {{"RELEASED", 8}, COUNTER_REPLY_RELEASED, false},
+    {{"NOT_LOCKED", 10}, COUNTER_REPLY_NOT_LOCKED, false},
+    {{"ERROR ", 6}, COUNTER_REPLY_ERROR, true},
+    {{"uptime: ", 8}, COUNTER_REPLY_UPTIME, true},
+    {{"slots: ", 7}, COUNTER_REPLY_SLOTS, true},
+};
 
 bool counter_reply_unknown_stat(struct slice bytes)
 {
@@ -281,12 +253,18 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size
     if (newline >= COUNTER_REPLY_LINE_MAX)
         return ERR_TOO_LARGE;
     struct slice line = {bytes.p, newline};
-    if (!parse_word(line, out) && !parse_text(line, "ERROR ", COUNTER_REPLY_ERROR, out) &&
-        !parse_text(line, "uptime: ", COUNTER_REPLY_UPTIME, out) &&
-        !parse_text(line, "slots: ", COUNTER_REPLY_SLOTS, out))
-        return ERR_SYNTAX;
-    *used = newline + 1;
-    return ERR_OK;
+    for (size_t i = 0; i < ARRAY_LEN(replies); ++i) {
+        struct slice text = line;
+
+        if (!take_prefix(&text, replies[i].start))
+            continue;
+        if (replies[i].text ? !is_text(text) : text.len != 0)
+            return ERR_SYNTAX;
+        *out = (struct counter_reply){replies[i].kind, text};
+        *used = newline + 1;
+        return ERR_OK;
+    }
+    return ERR_SYNTAX;
 }
 
 /* ---- the servers of keys ---- */

@@ -45,11 +45,7 @@ struct counter_line {
     /* VERB_ACQUIRE. It may be rejected because of the state of its client before its syntax is
      * checked; if false, ERROR BAD_SYNTAX. */
     bool well_formed;
-    enum counter_kind kind;
-    struct slice key;
-    uint32_t workers, maxqueue; /* at least 1 when well-formed; UINT32_MAX stands for more */
-    uint32_t slots;             /* 0: none given */
-    uint64_t timeout_ms;        /* 0: it does not wait */
+    struct counter_ask ask; /* without a type; a number of UINT32_MAX stands for more */
     /* VERB_STATS: all that stands behind the blank. */
     struct slice what;
 };
@@ -83,16 +79,12 @@ enum {
  */
 size_t counter_key_escape(struct slice key, char out[COUNTER_KEY_WIRE_MAX]);
 
-struct counter_acquire_line {
-    struct slice word; /* an escaped key */
-    enum counter_kind kind;
-    uint32_t workers, maxqueue; /* at least 1 */
-    uint32_t timeout_s;         /* 0: without waiting */
-    uint32_t slots;             /* 0: left out, as most daemons do not know it */
-};
-/* "ACQ4ME WORD WORKERS MAXQUEUE TIMEOUT [SLOTS]" and a newline; returns the length. */
-size_t counter_acquire_print(const struct counter_acquire_line *l,
-                             char out[COUNTER_REQUEST_LINE_MAX]);
+/*
+ * "ACQ4ME KEY WORKERS MAXQUEUE TIMEOUT [SLOTS]" and a newline; returns the length. The key of ASK
+ * is escaped, its time-out in whole seconds; slots of 0 are left out, as most daemons do not know
+ * them.
+ */
+size_t counter_acquire_print(const struct counter_ask *ask, char out[COUNTER_REQUEST_LINE_MAX]);
 /* Every daemon answers STATS UPTIME at any time, and one that knows SLOTS answers STATS SLOTS, any
  * other one by an error. */
 #define COUNTER_RELEASE_LINE SLICE_LIT("RELEASE\n")

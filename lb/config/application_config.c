@@ -183,8 +183,8 @@ static const char *check_server(const char *text, struct counter_server_address 
         if (addr_equal(&servers[i].addr, &servers[n].addr))
             return "is a duplicate";
     }
-    return counter_client_check(servers, n + 1) == ERR_OK ? NULL
-                                                          : "only visible ASCII is permitted here";
+    return counter_servers_check(servers, n + 1) == ERR_OK ? NULL
+                                                           : "only visible ASCII is permitted here";
 }
 
 static bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
@@ -434,19 +434,6 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 
 /* ---- pool counters ---- */
 
-/* Where ROW of the counter at MAP stands, or the counter itself. */
-static const struct config_node *row_place(const struct config_node *map, const char *row)
-{
-    if (map->kind != CONFIG_MAP)
-        return map;
-    const struct config_node *match = config_get(map, "match");
-    const struct config_node *at = config_get(map, row);
-
-    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
-        at = config_get(match, row);
-    return at != NULL ? at : map;
-}
-
 /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
 static void read_match(const struct configuration *c, struct limit_config *l, struct diag *d)
 {
@@ -465,12 +452,12 @@ static void check_rule(const struct configuration *c, const struct application_c
     struct limit_problem p;
 
     if (!limit_rule_compile(l->name, &l->s, &rule, &p)) {
-        config_complain(&c->file, row_place(map, p.row), d, "%s", p.why);
+        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
         return;
     }
     limit_rule_fini(&rule);
     if (l->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
-        config_complain(&c->file, row_place(map, "where"), d,
+        config_complain(&c->file, limit_row_place(map, "where"), d,
                         "where: daemon, and the application has no pool_counter_servers");
 }
 
@@ -485,7 +472,7 @@ static void read_counter(struct configuration *c, const struct application_confi
     check_name(c, key, "pool_counters", key->text, d);
     settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
     read_match(c, out, d);
-    read_page(&c->file, row_place(map, "page"), "page", out->s.page, &out->page, d);
+    read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
     if (d->errors == before)
         check_rule(c, a, map, out, d);
 }
@@ -494,19 +481,8 @@ static void read_limits(struct configuration *c, struct application_config *a, s
 {
     const struct config_node *map = a->s.pool_counters;
 
-    if (map == NULL)
+    if (map == NULL || !limit_map_check(&c->file, map, "pool_counters", LIMIT_RULES_MAX, d))
         return;
-    if (map->kind != CONFIG_MAP) {
-        config_complain(&c->file, map, d, "pool_counters: expected NAME: {...} lines here");
-        return;
-    }
-    if (map->n > LIMIT_RULES_MAX) {
-        config_complain(
-            &c->file, map->keys[LIMIT_RULES_MAX], d,
-            "pool_counters: at most %d, because each request is checked against all of them",
-            LIMIT_RULES_MAX);
-        return;
-    }
     a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));
     while (a->limits.n < map->n) {
         size_t i = a->limits.n++;

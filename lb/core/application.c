@@ -169,7 +169,6 @@ void application_attach(struct application *a, struct loop *const *loops, unsign
         al->stats = stats_cell(a->stats, i);
         list_init(&al->exchanges);
         refused_line_init(&al->refused, loops[i], &a->nrefused);
-        limit_daemons_init(&al->daemons);
     }
 }
 
@@ -180,7 +179,6 @@ void application_destroy(struct application *a)
     for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
         app_snapshot_unref(a->loops[i].settings);
         app_snapshot_unref(a->loops[i].next);
-        limit_daemons_fini(&a->loops[i].daemons);
     }
     free(a->loops);
     if (a->conn_pool != NULL)

@@ -65,24 +65,6 @@ struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);
 
-/*
- * The state of one loop's counter client and its daemons, for the control thread: written by the
- * loop now and then (limit_status.h). All of it under the mutex.
- */
-struct limit_daemon_row {
-    char *name;
-    unsigned connections, idle;
-    bool resting;
-};
-
-struct limit_daemons {
-    pthread_mutex_t lock;
-    struct limit_daemon_row *rows;
-    size_t n;
-};
-void limit_daemons_init(struct limit_daemons *d);
-void limit_daemons_fini(struct limit_daemons *d);
-
 /* State of one application on one data loop; written by that loop only, on its own cache lines.
  */
 struct application_loop {
@@ -95,7 +77,6 @@ struct application_loop {
     struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_line refused;
     struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
-    struct limit_daemons daemons;    /* own lock; the state of that client, for the status page */
 };
 
 struct application {

@@ -103,77 +103,20 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
 
 /* ---- daemons ---- */
 
-void limit_daemons_init(struct limit_daemons *d)
-{
-    *d = (struct limit_daemons){0};
-    pthread_mutex_init(&d->lock, NULL);
-}
-
-static void free_rows(struct limit_daemon_row *rows, size_t n)
-{
-    for (size_t i = 0; i < n; ++i)
-        free(rows[i].name);
-    free(rows);
-}
-
-void limit_daemons_fini(struct limit_daemons *d)
-{
-    free_rows(d->rows, d->n);
-    pthread_mutex_destroy(&d->lock);
-}
-
-void limit_daemons_publish(struct application_loop *al)
-{
-    struct limit_daemons *d = &al->daemons;
-
-    if (al->counters == NULL)
-        return;
-    size_t n = counter_client_servers(al->counters);
-    struct limit_daemon_row *rows = xcalloc(n + 1, sizeof(*rows));
-    for (size_t i = 0; i < n; ++i) {
-        struct counter_server_view v = counter_client_server(al->counters, i);
-
-        rows[i] = (struct limit_daemon_row){
-            .name = xslicedup(v.name),
-            .connections = v.connections,
-            .idle = v.idle,
-            .resting = v.resting,
-        };
-    }
-    pthread_mutex_lock(&d->lock);
-    struct limit_daemon_row *old = d->rows;
-    size_t nold = d->n;
-    d->rows = rows;
-    d->n = n;
-    pthread_mutex_unlock(&d->lock);
-    free_rows(old, nold);
-}
-
-/* One loop's row of V, if it has one: it may work with settings of a moment ago. */
-static void add_loop(struct limit_daemon_view *v, struct limit_daemons *d)
-{
-    pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < d->n; ++i) {
-        const struct limit_daemon_row *row = &d->rows[i];
-
-        if (!slice_eq(v->name, slice_of(row->name)))
-            continue;
-        v->connections += row->connections;
-        v->idle += row->idle;
-        v->resting = v->resting || row->resting;
-    }
-    pthread_mutex_unlock(&d->lock);
-}
-
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 {
     struct counter_server_address servers[COUNTER_SERVERS_MAX];
     size_t n = limit_servers(&a->settings->s.pool_counter_servers, servers);
 
     for (size_t i = 0; i < n; ++i) {
-        out[i] = (struct limit_daemon_view){.name = servers[i].name, .addr = servers[i].addr};
-        for (unsigned k = 0; a->loops != NULL && k < a->lb->nloops; ++k)
-            add_loop(&out[i], &a->loops[k].daemons);
+        struct counter_daemon_view v =
+            counter_health_view(a->counter_health, servers[i].name, &servers[i].addr);
+
+        out[i] = (struct limit_daemon_view){.name = servers[i].name,
+                                            .addr = servers[i].addr,
+                                            .resting = v.resting,
+                                            .connections = v.connections,
+                                            .idle = v.idle};
     }
     return n;
 }

@@ -2,7 +2,7 @@
  *
  * The status of an application's pool counters: what each one counts, the daemons as the loops'
  * clients see them, and the response copies. Counters that no rule names any more are not included,
- * though requests may still hold them. Control thread, except for limit_daemons_publish.
+ * though requests may still hold them. Control thread.
  *
  * Views are copies. The view of a counter's table is consistent: it is copied under the counter's
  * mutex, without allocating or writing. The metrics beside it (struct limit_figures) are read one
@@ -52,16 +52,11 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
 struct limit_daemon_view {
     struct slice name; /* borrowed from the settings */
     struct addr addr;
-    bool resting;               /* some loop leaves it alone, as it has failed too often */
+    bool resting;               /* it is not asked, as it has failed too often */
     uint64_t connections, idle; /* of CONNECTIONS */
 };
 
-/* Publishes the state of the loop's client for limit_daemons. Called periodically, on the loop. */
-void limit_daemons_publish(struct application_loop *al);
-/*
- * The daemons of A's settings, as last published, to OUT, which has room for COUNTER_SERVERS_MAX.
- * Returns how many.
- */
+/* The daemons of A's settings, to OUT, which has room for COUNTER_SERVERS_MAX. Returns how many. */
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out);
 
 /*

@@ -44,31 +44,21 @@ struct live_limit {
     struct live_settings *engine;
     struct live_settings_counts reported; /* what the figures have of its counts */
     struct settings_watch *watch;         /* NULL: no tree */
-    struct snapshot *snapshot;
-    size_t place;     /* in YAML's list, or NOWHERE */
-    struct text page; /* YAML's */
-    bool listed;      /* its node is among the tree's */
+    size_t place;                         /* in YAML's list, or NOWHERE */
+    struct text page;                     /* YAML's */
+    bool listed;                          /* its node is among the tree's */
     bool recalled;    /* the snapshot had it; its engine has not taken that yet */
     bool crowded_out; /* beyond LIMIT_RULES_MAX */
-};
-
-struct kept_counter {
-    struct map_node node;
-    struct limit_counter *counter; /* one reference */
-    struct counter_limits limits;  /* as set last */
-    bool used;                     /* by an effective rule */
 };
 
 struct limits_live {
     struct application *app;
     char *path; /* of pool-counters */
     bool (*away)(struct application *a);
-    /* Values without any in YAML. */
-    struct counter_settings defaults;
-    enum setting_origin *origins;
-    struct map rules;    /* of live_limit, by name */
-    struct map counters; /* of kept_counter, by name */
-    struct tree *tree;   /* NULL: not started */
+    struct limit_config unset; /* what YAML has of a counter that it does not name */
+    struct map rules;          /* of live_limit, by name */
+    struct map counters;       /* of limit_counter, by name; one reference each */
+    struct tree *tree;         /* NULL: not started */
     struct snapshot *snapshot;
     uint64_t wait_ms;
     struct tree_watch *watch; /* the children of pool-counters */
@@ -77,15 +67,12 @@ struct limits_live {
     json_t *warned;  /* names that were logged */
     bool serverless; /* some rule wants a daemon, and there is none */
     struct loop_deferred later;
-    bool due;
 };
 
 static void schedule(struct limits_live *l)
 {
-    if (l->due)
-        return;
-    l->due = true;
-    loop_defer(l->app->lb->control, &l->later);
+    if (!list_linked(&l->later.node))
+        loop_defer(l->app->lb->control, &l->later);
 }
 
 /* ---- one rule: for its engine ---- */
@@ -118,19 +105,15 @@ static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
 static bool allowed(const struct setting_row *row, const void *s, const void *yaml,
                     char why[SETTINGS_WHY_ROOM])
 {
-    static const char *const sharing[] = {"mode", "on_full", "on_timeout", "on_busy"};
+    bool sharing = strcmp(row->name, "mode") == 0 || strcmp(row->name, "on_full") == 0 ||
+                   strcmp(row->name, "on_timeout") == 0 || strcmp(row->name, "on_busy") == 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(sharing); ++i) {
-        const int *choice = (const void *)((const char *)s + row->offset);
-
-        if (strcmp(row->name, sharing[i]) != 0 || *choice == 0 || settings_same(row, s, yaml))
-            continue;
-        snprintf(
-            why, SETTINGS_WHY_ROOM,
-            "shares responses between clients: the configuration file must have the same value");
-        return false;
-    }
-    return true;
+    if (!sharing || *(const int *)(const void *)((const char *)s + row->offset) == 0 ||
+        settings_same(row, s, yaml))
+        return true;
+    snprintf(why, SETTINGS_WHY_ROOM,
+             "shares responses between clients: the configuration file must have the same value");
+    return false;
 }
 
 static uint64_t hold_ms(void *context, const void *now)
@@ -166,13 +149,11 @@ static void on_changed(void *context, bool values)
 static void set_page(struct live_limit *r, const struct limit_config *yaml)
 {
     text_clear(&r->page);
-    if (yaml != NULL)
-        text_add(&r->page, text_slice(&yaml->page));
+    text_add(&r->page, text_slice(&yaml->page));
 }
 
 static const struct settings_table *const tables[] = {&counter_table, &match_table};
 
-/* YAML NULL: it does not have one. */
 static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                       const struct limit_config *yaml, size_t place)
 {
@@ -185,20 +166,19 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
     r->part = xasprintf("pool-counters/%s", name);
     r->place = place;
     set_page(r, yaml);
-    r->engine = live_settings_create(
-        &(struct live_settings_options){.loop = l->app->lb->control,
-                                        .tables = tables,
-                                        .ntables = ARRAY_LEN(tables),
-                                        .yaml = yaml != NULL ? &yaml->s : &l->defaults,
-                                        .origins = yaml != NULL ? yaml->origins : l->origins,
-                                        .path = r->path,
-                                        .subject = r,
-                                        .check = check,
-                                        .allowed = allowed,
-                                        .hold_ms = hold_ms,
-                                        .away = is_away,
-                                        .changed = on_changed,
-                                        .context = r});
+    r->engine = live_settings_create(&(struct live_settings_options){.loop = l->app->lb->control,
+                                                                     .tables = tables,
+                                                                     .ntables = ARRAY_LEN(tables),
+                                                                     .yaml = &yaml->s,
+                                                                     .origins = yaml->origins,
+                                                                     .path = r->path,
+                                                                     .subject = r,
+                                                                     .check = check,
+                                                                     .allowed = allowed,
+                                                                     .hold_ms = hold_ms,
+                                                                     .away = is_away,
+                                                                     .changed = on_changed,
+                                                                     .context = r});
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
     return r;
 }
@@ -206,16 +186,15 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
 /* Follow its node in the tree from now on. */
 static void rule_watch(struct live_limit *r, uint64_t wait_ms)
 {
-    r->snapshot = r->owner->snapshot;
-    r->watch =
-        settings_watch_start(r->owner->tree, r->path, r->engine, r->snapshot, r->part, wait_ms);
+    const struct limits_live *l = r->owner;
+
+    r->watch = settings_watch_start(l->tree, r->path, r->engine, l->snapshot, r->part, wait_ms);
 }
 
 static void rule_unwatch(struct live_limit *r)
 {
     settings_watch_stop(r->watch);
     r->watch = NULL;
-    r->snapshot = NULL;
 }
 
 /* FORGET: its part of the snapshot is deleted as well. */
@@ -224,8 +203,8 @@ static void rule_destroy(struct live_limit *r, bool forget)
     struct live_settings_counts none = {0};
 
     map_remove(&r->owner->rules, &r->node);
-    if (forget && r->snapshot != NULL)
-        snapshot_forget(r->snapshot, r->part);
+    if (forget && r->watch != NULL)
+        snapshot_forget(r->owner->snapshot, r->part);
     rule_unwatch(r);
     live_settings_destroy(r->engine);
     none.changes = r->reported.changes;
@@ -238,13 +217,12 @@ static void rule_destroy(struct live_limit *r, bool forget)
     free(r);
 }
 
-/* YAML was read again; CONFIG is NULL if it does not have this counter. */
-static void rule_set_yaml(struct live_limit *r, const struct limit_config *config, size_t place)
+/* YAML was read again. */
+static void rule_set_yaml(struct live_limit *r, const struct limit_config *yaml, size_t place)
 {
     r->place = place;
-    set_page(r, config);
-    live_settings_set_yaml(r->engine, config != NULL ? &config->s : &r->owner->defaults,
-                           config != NULL ? config->origins : r->owner->origins);
+    set_page(r, yaml);
+    live_settings_set_yaml(r->engine, &yaml->s, yaml->origins);
 }
 
 /* ---- one rule: what it is ---- */
@@ -355,44 +333,34 @@ static struct live_limit **sorted(const struct limits_live *l, size_t *n)
 
 /* ---- counters by name ---- */
 
-static struct kept_counter *counter_called(struct limits_live *l, const char *name)
+static struct limit_counter *counter_called(struct limits_live *l, const char *name)
 {
-    struct kept_counter *k =
-        map_entry(map_find(&l->counters, name, strlen(name)), struct kept_counter, node);
+    struct limit_counter *c =
+        map_entry(map_find(&l->counters, name, strlen(name)), struct limit_counter, node);
 
-    if (k != NULL)
-        return k;
-    k = xcalloc(1, sizeof(*k));
-    k->counter = limit_counter_create(name);
-    map_add(&l->counters, &k->node, k->counter->name, strlen(name));
-    return k;
+    if (c != NULL)
+        return c;
+    c = limit_counter_create(name);
+    map_add(&l->counters, &c->node, c->name, strlen(name));
+    return c;
 }
 
-static void drop_counter(struct limits_live *l, struct kept_counter *k)
+static void drop_counter(struct limits_live *l, struct limit_counter *c)
 {
-    map_remove(&l->counters, &k->node);
-    limit_counter_unref(k->counter);
-    free(k);
-}
-
-static void tell_limits(struct kept_counter *k, struct counter_limits limits)
-{
-    if (k->limits.workers == limits.workers && k->limits.slots == limits.slots)
-        return;
-    k->limits = limits;
-    limit_counter_set(k->counter, limits);
+    map_remove(&l->counters, &c->node);
+    limit_counter_unref(c);
 }
 
 /* Counters without a rule no longer limit; they are freed when no request holds them. */
 static void retire_counters(struct limits_live *l)
 {
-    map_for_each_safe (struct kept_counter, k, &l->counters, node) {
-        if (k->used)
+    map_for_each_safe (struct limit_counter, c, &l->counters, node) {
+        if (c->used)
             continue;
-        tell_limits(k, (struct counter_limits){0});
+        limit_counter_set(c, (struct counter_limits){0});
         /* Ours is the last reference, and no other code can create a new one from it. */
-        if (atomic_load_explicit(&k->counter->refs, memory_order_acquire) == 1)
-            drop_counter(l, k);
+        if (atomic_load_explicit(&c->refs, memory_order_acquire) == 1)
+            drop_counter(l, c);
     }
 }
 
@@ -401,19 +369,19 @@ static void retire_counters(struct limits_live *l)
 static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
 {
     const struct counter_settings *s = live_settings_now(live->engine);
-    struct kept_counter *k = counter_called(l, live->name);
+    struct limit_counter *c = counter_called(l, live->name);
     struct counter_limits limits = {0};
     struct limit_problem p;
 
     /* The engine lets nothing else into force. */
     ASSERT(limit_rule_compile(live->name, s, out, &p));
     text_add(&out->page, text_slice(&live->page));
-    out->counter = limit_counter_ref(k->counter);
-    k->used = true;
+    out->counter = limit_counter_ref(c);
+    c->used = true;
     /* Also with where: daemon: those that wait here since before keep waiting for their turn. */
     if (!s->shadow)
         limits = (struct counter_limits){(uint32_t)s->workers, (uint32_t)s->slots};
-    tell_limits(k, limits);
+    limit_counter_set(c, limits);
 }
 
 static void crowd_out(struct live_limit *live)
@@ -485,8 +453,8 @@ static void assemble(struct limits_live *l)
         if (rule_is_over(r))
             rule_destroy(r, true);
     }
-    map_for_each (struct kept_counter, k, &l->counters, node)
-        k->used = false;
+    map_for_each (struct limit_counter, c, &l->counters, node)
+        c->used = false;
     size_t n = take_rules(l, rules);
     struct limit_rules *set = n != 0 ? limit_rules_create(rules, n) : NULL;
     if (set != NULL || l->app->settings->limits != NULL)
@@ -499,10 +467,7 @@ static void assemble(struct limits_live *l)
 
 static void on_due(struct loop_deferred *d)
 {
-    struct limits_live *l = container_of(d, struct limits_live, later);
-
-    l->due = false;
-    assemble(l);
+    assemble(container_of(d, struct limits_live, later));
 }
 
 /* ---- the tree ---- */
@@ -547,7 +512,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
     }
-    r = rule_create(l, name, NULL, NOWHERE);
+    r = rule_create(l, name, &l->unset, NOWHERE);
     rule_watch(r, wait_ms);
     return r;
 }
@@ -648,8 +613,8 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
     l->away = away;
-    counter_settings_defaults(&l->defaults);
-    l->origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->origins));
+    counter_settings_defaults(&l->unset.s);
+    l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
     l->later.run = on_due;
     list_init(&l->later.node);
@@ -672,7 +637,7 @@ void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yam
 {
     map_for_each (struct live_limit, r, &l->rules, node) {
         if (r->place != NOWHERE && !has(yaml, r->name))
-            rule_set_yaml(r, NULL, NOWHERE);
+            rule_set_yaml(r, &l->unset, NOWHERE);
     }
     take_yaml(l, yaml);
     schedule(l);
@@ -687,11 +652,11 @@ void limits_live_destroy(struct limits_live *l)
     map_for_each_safe (struct live_limit, r, &l->rules, node)
         rule_destroy(r, false);
     application_set_limits(l->app, NULL);
-    map_for_each_safe (struct kept_counter, k, &l->counters, node)
-        drop_counter(l, k);
+    map_for_each_safe (struct limit_counter, c, &l->counters, node)
+        drop_counter(l, c);
     json_decref(l->warned);
-    counter_settings_fini(&l->defaults);
-    free(l->origins);
+    counter_settings_fini(&l->unset.s);
+    free(l->unset.origins);
     free(l->path);
     free(l);
 }

@@ -7,8 +7,7 @@
  *     by_use  --------------------------> variant -> copy (one reference)
  *     by_time ------------------------+
  *
- * Evicted variants are unlinked under the lock and released after it: freeing large memory is a
- * system call, and another user may hold the last reference anyway.
+ * Removed variants are unlinked under the lock and released after it.
  */
 #include "lb/limits/copies.h"
 
@@ -52,6 +51,7 @@ struct copies {
     struct copies_limits limits;
     struct map urls;
     struct list by_use, by_time;
+    struct list gone;  /* removed variants, by by_use: unlock() releases them */
     uint64_t clock_us; /* the latest time received; loops differ a little */
     struct copies_stats stats;
     uint64_t invalidated_us[INVALIDATED_SLOTS];
@@ -98,30 +98,15 @@ static uint64_t *invalidated_slot(struct copies *s, const struct url_key *k)
 
 /* ---- coming and going ---- */
 
-static struct url *find_or_add_url(struct copies *s, const struct url_key *k)
-{
-    struct url *u = find_url(s, k);
-
-    if (u != NULL)
-        return u;
-    u = xmalloc(sizeof(*u) + k->len);
-    *u = (struct url){.key_len = k->len};
-    list_init(&u->variants);
-    memcpy(u->key, k->bytes, k->len);
-    map_add(&s->urls, &u->node, u->key, u->key_len);
-    return u;
-}
-
-/* V leaves, and its URL with its last variant; GONE: where it waits to be released, by by_use. */
-static void remove_variant(struct copies *s, struct variant *v, struct list *gone)
+/* Removes V, and its URL with its last variant. */
+static void remove_variant(struct copies *s, struct variant *v)
 {
     struct url *u = v->url;
 
     ASSERT(u != NULL);
     list_remove(&v->in_url);
-    list_remove(&v->by_use);
     list_remove(&v->by_time);
-    list_push_back(gone, &v->by_use);
+    list_move_back(&s->gone, &v->by_use);
     s->stats.bytes -= v->cost;
     --s->stats.copies;
     v->url = NULL;
@@ -133,9 +118,16 @@ static void remove_variant(struct copies *s, struct variant *v, struct list *gon
 
 static void add_variant(struct copies *s, const struct url_key *k, struct copy *copy, size_t cost)
 {
-    struct url *u = find_or_add_url(s, k);
+    struct url *u = find_url(s, k);
     struct variant *v = xcalloc(1, sizeof(*v));
 
+    if (u == NULL) {
+        u = xmalloc(sizeof(*u) + k->len);
+        *u = (struct url){.key_len = k->len};
+        list_init(&u->variants);
+        memcpy(u->key, k->bytes, k->len);
+        map_add(&s->urls, &u->node, u->key, u->key_len);
+    }
     *v = (struct variant){.url = u, .copy = copy, .cost = cost, .put_us = s->clock_us};
     list_push_back(&u->variants, &v->in_url);
     list_push_back(&s->by_use, &v->by_use);
@@ -145,12 +137,16 @@ static void add_variant(struct copies *s, const struct url_key *k, struct copy *
     s->stats.bytes += cost;
 }
 
-/* Without the lock. */
-static void release_all(struct list *gone)
+/* Releases what was removed, after the lock: freeing large memory is a system call, and another
+ * user may hold the last reference anyway. */
+static void unlock(struct copies *s)
 {
+    struct list gone = LIST_INIT(gone);
     struct list *node;
 
-    while ((node = list_pop_front(gone)) != NULL) {
+    list_splice_back(&gone, &s->gone);
+    pthread_mutex_unlock(&s->lock);
+    while ((node = list_pop_front(&gone)) != NULL) {
         struct variant *v = list_entry(node, struct variant, by_use);
 
         copy_put(v->copy);
@@ -158,21 +154,21 @@ static void release_all(struct list *gone)
     }
 }
 
-static void evict(struct copies *s, struct variant *v, struct list *gone)
+static void evict(struct copies *s, struct variant *v)
 {
     ++s->stats.evictions;
-    remove_variant(s, v, gone);
+    remove_variant(s, v);
 }
 
 /* Until a copy of COST, and COPIES of them, fit. */
-static void make_fit(struct copies *s, size_t cost, size_t copies, struct list *gone)
+static void make_fit(struct copies *s, size_t cost, size_t copies)
 {
     while (s->stats.copies != 0 && (s->stats.copies + copies > s->limits.max_copies ||
                                     s->stats.bytes + cost > s->limits.max_bytes))
-        evict(s, list_first(&s->by_use, struct variant, by_use), gone);
+        evict(s, list_first(&s->by_use, struct variant, by_use));
 }
 
-static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
+static void set_clock(struct copies *s, uint64_t now_us)
 {
     if (now_us > s->clock_us)
         s->clock_us = now_us;
@@ -182,56 +178,16 @@ static void set_clock(struct copies *s, uint64_t now_us, struct list *gone)
         if ((s->clock_us - v->put_us) / 1000000 <= s->limits.max_age_s)
             return;
         ++s->stats.expired;
-        remove_variant(s, v, gone);
+        remove_variant(s, v);
     }
 }
 
 /* ---- life ---- */
 
-struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
-{
-    struct copies *s = xcalloc(1, sizeof(*s));
-
-    pthread_mutex_init(&s->lock, NULL);
-    s->memory = memory;
-    s->limits = *l;
-    list_init(&s->by_use);
-    list_init(&s->by_time);
-    return s;
-}
-
-void copies_destroy(struct copies *s)
-{
-    struct list gone = LIST_INIT(gone);
-
-    if (s == NULL)
-        return;
-    while (list_linked(&s->by_use))
-        remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
-    release_all(&gone);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-}
-
-void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
-{
-    struct list gone = LIST_INIT(gone);
-
-    pthread_mutex_lock(&s->lock);
-    s->limits = *l;
-    set_clock(s, now_us, &gone);
-    make_fit(s, 0, 0, &gone);
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
-}
-
-/* ---- making copies ---- */
-
 /* A maker has found the memory used up. */
 static bool give_up_bytes(void *context, size_t bytes)
 {
     struct copies *s = context;
-    struct list gone = LIST_INIT(gone);
     size_t freed = 0;
 
     pthread_mutex_lock(&s->lock);
@@ -239,33 +195,66 @@ static bool give_up_bytes(void *context, size_t bytes)
         struct variant *v = list_first(&s->by_use, struct variant, by_use);
 
         freed += copy_bytes(v->copy);
-        evict(s, v, &gone);
+        evict(s, v);
     }
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
+    unlock(s);
     return freed != 0;
 }
 
+struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory)
+{
+    struct copies *s = xcalloc(1, sizeof(*s));
+
+    pthread_mutex_init(&s->lock, NULL);
+    s->memory = memory;
+    memory->make_room = give_up_bytes;
+    memory->context = s;
+    s->limits = *l;
+    list_init(&s->by_use);
+    list_init(&s->by_time);
+    list_init(&s->gone);
+    return s;
+}
+
+void copies_destroy(struct copies *s)
+{
+    if (s == NULL)
+        return;
+    pthread_mutex_lock(&s->lock);
+    while (list_linked(&s->by_use))
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use));
+    unlock(s);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us)
+{
+    pthread_mutex_lock(&s->lock);
+    s->limits = *l;
+    set_clock(s, now_us);
+    make_fit(s, 0, 0);
+    unlock(s);
+}
+
+/* ---- making copies ---- */
+
 struct copy_maker *copies_begin(struct copies *s)
 {
-    struct copy_maker_options o = {.memory = s->memory, .make_room = give_up_bytes, .context = s};
-
     pthread_mutex_lock(&s->lock);
-    o.max_bytes = s->limits.max_copy_bytes;
+    size_t max_bytes = s->limits.max_copy_bytes;
     pthread_mutex_unlock(&s->lock);
-    return copy_maker_create(&o);
+    return copy_maker_create(s->memory, max_bytes);
 }
 
 /* The one that COPY takes the place of, or NULL. */
 static struct variant *find_same(struct url *u, const struct copy *copy)
 {
-    struct list *it;
+    struct variant *v;
 
     if (u == NULL)
         return NULL;
-    list_for_each (it, &u->variants) {
-        struct variant *v = list_entry(it, struct variant, in_url);
-
+    list_for_each_entry (v, &u->variants, in_url) {
         if (slice_eq(v->copy->variant, copy->variant))
             return v;
     }
@@ -273,7 +262,7 @@ static struct variant *find_same(struct url *u, const struct copy *copy)
 }
 
 /* Takes *COPY, or leaves it when it is not to be kept. */
-static void keep(struct copies *s, const struct url_key *k, struct copy **copy, struct list *gone)
+static void keep(struct copies *s, const struct url_key *k, struct copy **copy)
 {
     size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
     struct url *u = find_url(s, k);
@@ -285,68 +274,61 @@ static void keep(struct copies *s, const struct url_key *k, struct copy **copy, 
         (same != NULL && same->copy->made_us > (*copy)->made_us))
         return;
     if (same != NULL)
-        remove_variant(s, same, gone); /* U may be gone with it */
+        remove_variant(s, same); /* U may be gone with it */
     else if (u != NULL && u->n == COPIES_VARIANTS_MAX)
-        evict(s, list_first(&u->variants, struct variant, in_url), gone);
-    make_fit(s, cost, 1, gone);
+        evict(s, list_first(&u->variants, struct variant, in_url));
+    make_fit(s, cost, 1);
     add_variant(s, k, *copy, cost);
     *copy = NULL;
 }
 
 void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy, uint64_t now_us)
 {
-    struct list gone = LIST_INIT(gone);
     struct url_key k;
     bool fits = make_key(url, &k);
 
     pthread_mutex_lock(&s->lock);
-    set_clock(s, now_us, &gone);
+    set_clock(s, now_us);
     if (fits)
-        keep(s, &k, copy, &gone);
+        keep(s, &k, copy);
     if (*copy == NULL)
         ++s->stats.stored;
     else
         ++s->stats.refused;
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
+    unlock(s);
     copy_put(*copy);
     *copy = NULL;
 }
 
 void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us)
 {
-    struct list gone = LIST_INIT(gone);
     struct url_key k;
 
     if (!make_key(url, &k))
         return;
     pthread_mutex_lock(&s->lock);
-    set_clock(s, now_us, &gone);
+    set_clock(s, now_us);
     /* Loops' clocks differ a little: the later one counts, for what they have asked. */
     *invalidated_slot(s, &k) = s->clock_us;
     struct url *u = find_url(s, &k);
     for (size_t left = u != NULL ? u->n : 0; left != 0; --left) {
         ++s->stats.invalidated;
-        remove_variant(s, list_first(&u->variants, struct variant, in_url), &gone);
+        remove_variant(s, list_first(&u->variants, struct variant, in_url));
     }
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
+    unlock(s);
 }
 
 void copies_clear(struct copies *s, uint64_t now_us)
 {
-    struct list gone = LIST_INIT(gone);
-
     pthread_mutex_lock(&s->lock);
-    set_clock(s, now_us, &gone);
+    set_clock(s, now_us);
     for (size_t i = 0; i < ARRAY_LEN(s->invalidated_us); ++i)
         s->invalidated_us[i] = s->clock_us;
     while (list_linked(&s->by_use)) {
         ++s->stats.invalidated;
-        remove_variant(s, list_first(&s->by_use, struct variant, by_use), &gone);
+        remove_variant(s, list_first(&s->by_use, struct variant, by_use));
     }
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
+    unlock(s);
 }
 
 /* ---- finding ---- */
@@ -357,13 +339,11 @@ static struct variant *find_newest(struct copies *s, const struct url_key *k,
 {
     struct url *u = find_url(s, k);
     struct variant *best = NULL;
-    struct list *it;
+    struct variant *v;
 
     if (u == NULL)
         return NULL;
-    list_for_each (it, &u->variants) {
-        struct variant *v = list_entry(it, struct variant, in_url);
-
+    list_for_each_entry (v, &u->variants, in_url) {
         if (best != NULL && best->copy->made_us >= v->copy->made_us)
             continue;
         if (cache_variant_matches(v->copy->variant, request->fields))
@@ -372,61 +352,38 @@ static struct variant *find_newest(struct copies *s, const struct url_key *k,
     return best;
 }
 
-/* Requirements of a request on a copy, besides that it is of the same variant. */
-struct wanted {
-    const struct cache_wish *stale; /* NULL: a copy to be shared with requests that waited */
-    uint64_t not_before_us;         /* of one to be shared */
-    uint64_t max_age_s;             /* of a stale one */
-};
-
-static bool is_good(const struct variant *v, const struct wanted *w, uint64_t now_us)
+static bool is_good(const struct variant *v, const struct copies_need *need, uint64_t now_us)
 {
     uint64_t age_s = copy_age_s(v->copy, now_us);
 
-    if (w->stale == NULL)
-        return v->put_us >= w->not_before_us && cache_may_share(&v->copy->facts, age_s);
-    return age_s <= w->max_age_s && cache_may_serve_stale(&v->copy->facts, w->stale, age_s);
+    if (need->stale == NULL)
+        return v->put_us >= need->not_before_us && cache_may_share(&v->copy->facts, age_s);
+    return age_s <= need->max_age_s && cache_may_serve_stale(&v->copy->facts, need->stale, age_s);
 }
 
-static struct copy *find(struct copies *s, const struct copies_url *url,
-                         const struct cache_request *request, const struct wanted *wanted,
+struct copy *copies_find(struct copies *s, const struct copies_url *url,
+                         const struct cache_request *request, const struct copies_need *need,
                          uint64_t now_us)
 {
-    struct list gone = LIST_INIT(gone);
     struct copy *found = NULL;
     struct url_key k;
 
     if (!make_key(url, &k))
         return NULL;
     pthread_mutex_lock(&s->lock);
-    set_clock(s, now_us, &gone);
+    set_clock(s, now_us);
     struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, wanted, now_us)) {
-        ++*(wanted->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+    if (v != NULL && is_good(v, need, now_us)) {
+        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
         list_move_back(&v->url->variants, &v->in_url);
         list_move_back(&s->by_use, &v->by_use);
         found = copy_get(v->copy);
     }
-    pthread_mutex_unlock(&s->lock);
-    release_all(&gone);
+    unlock(s);
     return found;
 }
 
-struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
-                                const struct cache_request *request, uint64_t not_before_us,
-                                uint64_t now_us)
-{
-    return find(s, url, request, &(struct wanted){.not_before_us = not_before_us}, now_us);
-}
-
-struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
-                               const struct cache_request *request, const struct cache_wish *wish,
-                               uint64_t max_age_s, uint64_t now_us)
-{
-    return find(s, url, request, &(struct wanted){.stale = wish, .max_age_s = max_age_s}, now_us);
-}
-
-/* ---- looking ---- */
+/* ---- status and checks ---- */
 
 void copies_read_stats(struct copies *s, struct copies_stats *out)
 {
@@ -437,14 +394,12 @@ void copies_read_stats(struct copies *s, struct copies_stats *out)
 
 static void check_url(const struct url *u, size_t *copies, size_t *bytes)
 {
-    struct list *it;
+    const struct variant *v;
     size_t n = 0;
 
     ASSERT(u->n != 0);
     ASSERT(u->n <= COPIES_VARIANTS_MAX);
-    list_for_each (it, &u->variants) {
-        const struct variant *v = list_entry(it, struct variant, in_url);
-
+    list_for_each_entry (v, &u->variants, in_url) {
         ASSERT(v->url == u);
         ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
         ++n;
@@ -452,16 +407,6 @@ static void check_url(const struct url *u, size_t *copies, size_t *bytes)
     }
     ASSERT(n == u->n);
     *copies += n;
-}
-
-static size_t count(const struct list *head)
-{
-    const struct list *it;
-    size_t n = 0;
-
-    list_for_each (it, head)
-        ++n;
-    return n;
 }
 
 void copies_check(struct copies *s)
@@ -476,7 +421,7 @@ void copies_check(struct copies *s)
     ASSERT(bytes == s->stats.bytes);
     ASSERT(copies <= s->limits.max_copies);
     ASSERT(bytes <= s->limits.max_bytes);
-    ASSERT(count(&s->by_use) == copies);
-    ASSERT(count(&s->by_time) == copies);
+    ASSERT(list_length(&s->by_use) == copies);
+    ASSERT(list_length(&s->by_time) == copies);
     pthread_mutex_unlock(&s->lock);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The latest copies of one application's responses, by URL and by the fields in Vary. This is not a
- * cache: a request is answered with a copy in two cases only.
+ * cache: a request is answered with a copy in two cases only (struct copies_need).
  *
- *   copies_find_shared  it has waited while another request for the same did the work: only a copy
- *                       that was put here since it began to wait
- *   copies_find_stale   it exceeds a limit: the newest copy, where it may be served stale
+ *   shared  it has waited while another request for the same did the work: only a copy that was put
+ *           here since it began to wait
+ *   stale   it exceeds a limit: the newest copy, where it may be served stale
  *
  * Owned by the application; outlives its users, but not the copies that were obtained from it. Any
  * thread; it has its own mutex, and calls no other module while holding it. Bounded by bytes,
@@ -68,18 +68,21 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
 /* Removes all copies, and rejects those of requests that were sent before. */
 void copies_clear(struct copies *s, uint64_t now_us);
 
+/* What a request needs of a copy, besides that it is of the same variant. */
+struct copies_need {
+    /* NULL: a copy to be shared, put at NOT_BEFORE_US or later. (Its response may have begun
+     * before: that is the work that was waited for.) */
+    const struct cache_wish *stale;
+    uint64_t not_before_us;
+    uint64_t max_age_s; /* of a stale one */
+};
 /*
- * A reference to the newest copy that REQUEST chooses, put at NOT_BEFORE_US or later and still to
- * be shared; or NULL. (Its response may have begun before: that is the work that was waited for.)
- * REQUEST has passed cache_check_request.
+ * A reference to the newest copy that REQUEST, which has passed cache_check_request, chooses, if it
+ * is as NEED says; or NULL.
  */
-struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
-                                const struct cache_request *request, uint64_t not_before_us,
-                                uint64_t now_us) must_check;
-/* The same, but the newest whenever made, at most MAX_AGE_S old, if it may be served stale. */
-struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
-                               const struct cache_request *request, const struct cache_wish *wish,
-                               uint64_t max_age_s, uint64_t now_us) must_check;
+struct copy *copies_find(struct copies *s, const struct copies_url *url,
+                         const struct cache_request *request, const struct copies_need *need,
+                         uint64_t now_us) must_check;
 
 void copies_read_stats(struct copies *s, struct copies_stats *out);
 /* Asserts every invariant; for tests. O(everything). */

@@ -22,7 +22,8 @@ enum {
 };
 
 struct copy_maker {
-    struct copy_maker_options o;
+    struct copy_memory *memory;
+    size_t max_bytes;
     struct copy *copy;  /* NULL before its head, and once given up */
     uint64_t announced; /* bytes of body; UINT64_MAX: unknown */
 };
@@ -33,6 +34,7 @@ void copy_memory_init(struct copy_memory *m, size_t max_bytes)
 {
     atomic_init(&m->used_bytes, 0);
     atomic_init(&m->max_bytes, max_bytes);
+    m->make_room = NULL;
 }
 
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes)
@@ -61,12 +63,10 @@ static void uncharge(struct copy_memory *m, size_t bytes)
     ASSERT(before >= bytes);
 }
 
-static bool charge(struct copy_maker *m, size_t bytes)
+static bool charge(struct copy_memory *m, size_t bytes)
 {
-    if (try_charge(m->o.memory, bytes))
-        return true;
-    return m->o.make_room != NULL && m->o.make_room(m->o.context, bytes) &&
-           try_charge(m->o.memory, bytes);
+    return try_charge(m, bytes) ||
+           (m->make_room != NULL && m->make_room(m->context, bytes) && try_charge(m, bytes));
 }
 
 /* ---- reading ---- */
@@ -85,11 +85,6 @@ void copy_put(struct copy *c)
     uncharge(c->memory, copy_bytes(c));
     free(c->body);
     free(c);
-}
-
-struct cache_fields copy_fields(const struct copy *c)
-{
-    return (struct cache_fields){c->fields, c->nfields};
 }
 
 struct slice copy_body(const struct copy *c)
@@ -137,18 +132,12 @@ static struct slice write_cache_status(const struct copy *c, enum copy_use use, 
 {
     /* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
     int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
-    int n = 0;
 
-    switch (use) {
-    case COPY_COALESCED:
-        /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
-        n = snprintf(out->cache_status, sizeof(out->cache_status), "resumelb; fwd=miss; collapsed");
-        break;
-    case COPY_STALE:
-        n = snprintf(out->cache_status, sizeof(out->cache_status),
+    /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
+    if (use == COPY_COALESCED)
+        return SLICE_LIT("resumelb; fwd=miss; collapsed");
+    int n = snprintf(out->cache_status, sizeof(out->cache_status),
                      "resumelb; hit; ttl=%" PRId64 "; detail=%.*s", ttl, SLICE_FMT(detail));
-        break;
-    }
     ASSERT(n > 0);
     ASSERT((size_t)n < sizeof(out->cache_status));
     return (struct slice){out->cache_status, (size_t)n};
@@ -184,11 +173,12 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
 
 /* ---- making ---- */
 
-struct copy_maker *copy_maker_create(const struct copy_maker_options *o)
+struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_bytes)
 {
     struct copy_maker *m = xcalloc(1, sizeof(*m));
 
-    m->o = *o;
+    m->memory = memory;
+    m->max_bytes = max_bytes;
     return m;
 }
 
@@ -211,35 +201,14 @@ void copy_maker_destroy(struct copy_maker *m)
  * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
  * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
  */
-static bool is_kept(const struct http1_head *head, const struct message_field *h)
+static bool is_stored(const struct http1_head *head, const struct message_field *h)
 {
-    struct slice name = h->name;
-
-    switch (h->kind) {
-    case FIELD_HOP:
-    case FIELD_CONNECTION:
-    case FIELD_FRAMING:
-    case FIELD_OURS:
-    case FIELD_REQUEST_ID:
-        return false;
-    case FIELD_OTHER:
-    case FIELD_COOKIE:
-    case FIELD_FOR:
-    case FIELD_PROTO:
-    case FIELD_FORWARDED_HOST:
-    case FIELD_FORWARDED:
-    case FIELD_CLAIM:
-    case FIELD_DATE:
-    case FIELD_SERVER:
-    case FIELD_REFERER:
-    case FIELD_USER_AGENT:
-    case FIELD_CLIENT_CERTIFICATE:
-        return !slice_eq_nocase(name, SLICE_LIT("age")) &&
-               !slice_eq_nocase(name, SLICE_LIT("proxy-authenticate")) &&
-               !slice_eq_nocase(name, SLICE_LIT("proxy-authentication-info")) &&
-               !http_response_lists(head, name);
-    }
-    UNREACHABLE();
+    return h->kind != FIELD_HOP && h->kind != FIELD_CONNECTION && h->kind != FIELD_FRAMING &&
+           h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
+           !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
+           !slice_eq_nocase(h->name, SLICE_LIT("proxy-authenticate")) &&
+           !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info")) &&
+           !http_response_lists(head, h->name);
 }
 
 static struct slice write_bytes(char **at, struct slice s)
@@ -252,23 +221,22 @@ static struct slice write_bytes(char **at, struct slice s)
     return (struct slice){start, s.len};
 }
 
-/* The fields that are kept, all their bytes, and how many there are. */
-struct kept_fields {
-    bool kept[RESPONSE_HEADERS_MAX];
+/* The fields that are stored, and all their bytes. */
+struct stored_fields {
+    const struct message_field *fields[RESPONSE_HEADERS_MAX];
     size_t n, bytes;
 };
 
-static void choose_fields(const struct http1_head *head, struct kept_fields *k)
+static void choose_fields(const struct http1_head *head, struct stored_fields *f)
 {
-    *k = (struct kept_fields){.n = 0};
+    f->n = f->bytes = 0;
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        k->kept[i] = is_kept(head, h);
-        if (!k->kept[i])
+        if (!is_stored(head, h))
             continue;
-        ++k->n;
-        k->bytes += h->name.len + h->value.len;
+        f->fields[f->n++] = h;
+        f->bytes += h->name.len + h->value.len;
     }
 }
 
@@ -277,27 +245,23 @@ static struct copy *create_copy(struct copy_maker *m, size_t nfields, size_t byt
 {
     size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct message_field) + bytes;
 
-    if (head_bytes > m->o.max_bytes || !charge(m, head_bytes))
+    if (head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
         return NULL;
     struct copy *c = xmalloc(head_bytes);
-    *c = (struct copy){.memory = m->o.memory, .head_bytes = head_bytes, .nfields = nfields};
+    *c = (struct copy){.memory = m->memory, .head_bytes = head_bytes, .nfields = nfields};
     atomic_init(&c->refs, 1);
     return c;
 }
 
-static void fill_head(struct copy *c, const struct http1_head *head, const struct kept_fields *k,
+static void fill_head(struct copy *c, const struct http1_head *head, const struct stored_fields *f,
                       struct slice variant)
 {
     char *at = (char *)(c->fields + c->nfields);
-    size_t n = 0;
 
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        if (!k->kept[i])
-            continue;
-        c->fields[n].name = write_bytes(&at, head->headers[i].name);
-        c->fields[n].value = write_bytes(&at, head->headers[i].value);
-        c->fields[n].kind = head->headers[i].kind;
-        ++n;
+    for (size_t i = 0; i < f->n; ++i) {
+        c->fields[i].name = write_bytes(&at, f->fields[i]->name);
+        c->fields[i].value = write_bytes(&at, f->fields[i]->value);
+        c->fields[i].kind = f->fields[i]->kind;
     }
     c->status = head->status;
     c->minor_version = head->minor_version;
@@ -312,7 +276,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
 
     ASSERT(bytes >= c->body_bytes);
     if (bytes > c->body_room) {
-        if (bytes > m->o.max_bytes - c->head_bytes || !charge(m, bytes - c->body_room))
+        if (bytes > m->max_bytes - c->head_bytes || !charge(m->memory, bytes - c->body_room))
             return false;
     } else {
         uncharge(c->memory, c->body_room - bytes);
@@ -330,7 +294,7 @@ static bool set_room(struct copy_maker *m, size_t bytes)
 /* The allocation for a body that has NEEDED bytes so far. */
 static size_t next_room(const struct copy_maker *m, size_t needed)
 {
-    size_t max = m->o.max_bytes - m->copy->head_bytes;
+    size_t max = m->max_bytes - m->copy->head_bytes;
     size_t room = m->copy->body_room != 0 ? m->copy->body_room : BODY_ROOM_FIRST;
 
     while (room < needed)
@@ -362,15 +326,15 @@ static enum cache_refusal judge(const struct copy_maker_head *h, struct cache_fa
 static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
                                     const struct cache_facts *facts, struct slice variant)
 {
-    struct kept_fields k;
+    struct stored_fields f;
 
-    choose_fields(h->head, &k);
-    if (k.n > COPY_FIELDS_MAX)
+    choose_fields(h->head, &f);
+    if (f.n > COPY_FIELDS_MAX)
         return CACHE_REFUSAL_FIELDS_TOO_MANY;
-    m->copy = create_copy(m, k.n, k.bytes + h->head->reason.len + variant.len);
+    m->copy = create_copy(m, f.n, f.bytes + h->head->reason.len + variant.len);
     if (m->copy == NULL)
         return CACHE_REFUSAL_TOO_LARGE;
-    fill_head(m->copy, h->head, &k, variant);
+    fill_head(m->copy, h->head, &f, variant);
     m->copy->facts = *facts;
     m->copy->asked_us = h->asked_us;
     m->copy->made_us = h->received_us;
@@ -405,7 +369,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
     if (c == NULL || piece.len == 0)
         return;
     if (piece.len > c->body_room - c->body_bytes) {
-        size_t max = m->o.max_bytes - c->head_bytes;
+        size_t max = m->max_bytes - c->head_bytes;
 
         /* Give up the copy if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || piece.len > max - c->body_bytes ||

@@ -25,6 +25,10 @@ enum {
 struct copy_memory {
     atomic_size_t used_bytes;
     atomic_size_t max_bytes;
+    /* No memory left: free BYTES or more; return whether there was anything to free. NULL until a
+     * store sets it (copies.h). */
+    bool (*make_room)(void *context, size_t bytes);
+    void *context;
 };
 void copy_memory_init(struct copy_memory *m, size_t max_bytes);
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes);
@@ -51,7 +55,6 @@ struct copy *copy_get(struct copy *c);
 /* NULL is fine. */
 void copy_put(struct copy *c);
 
-struct cache_fields copy_fields(const struct copy *c);
 struct slice copy_body(const struct copy *c);
 /* Seconds: RFC 9111 4.2.3, current_age. */
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us);
@@ -87,17 +90,9 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
 
 /* ---- making ---- */
 
-struct copy_maker_options {
-    struct copy_memory *memory;
-    size_t max_bytes; /* of the copy */
-    /*
-     * No memory left: free BYTES or more; return whether there was anything to free. May be NULL.
-     */
-    bool (*make_room)(void *context, size_t bytes);
-    void *context;
-};
 struct copy_maker;
-struct copy_maker *copy_maker_create(const struct copy_maker_options *o) returns_nonnull_;
+/* MAX_BYTES: of the copy. */
+struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_bytes) returns_nonnull_;
 /* At any time; NULL is fine. */
 void copy_maker_destroy(struct copy_maker *m);
 

@@ -17,6 +17,11 @@ enum {
     FLIGHT_WORKERS = 1,
 };
 
+static void count(_Atomic uint64_t *figure)
+{
+    atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
+}
+
 /* ---- under the counter's mutex ---- */
 
 /*
@@ -60,36 +65,34 @@ static void count_wait_locked(struct limit_claim *c, uint64_t now_us)
     topk_add(c->counter->top, c->key, waited_us);
 }
 
-static const enum limit_result results[] = {
-    [COUNTER_LOCKED] = LIMIT_HELD,     [COUNTER_WAIT] = LIMIT_WAITS,
-    [COUNTER_DONE] = LIMIT_DONE,       [COUNTER_TIMEOUT] = LIMIT_TIMEOUT,
-    [COUNTER_QUEUE_FULL] = LIMIT_FULL, [COUNTER_NO_ROOM] = LIMIT_FULL,
-};
-
 /* Where the claim's lock is, if it has one. */
 static struct counter_table *table_of(const struct limit_claim *c)
 {
     return c->flying ? c->counter->flights : c->counter->table;
 }
 
-static enum limit_result acquire(struct limit_claim *c, const struct counter_ask *ask)
+static enum counter_answer acquire(struct limit_claim *c, const struct counter_ask *ask)
 {
     pthread_mutex_lock(&c->counter->lock);
     c->since_us = clock_mono_us();
     enum counter_answer a = counter_acquire(table_of(c), &c->lock, ask, c->since_us);
     pthread_mutex_unlock(&c->counter->lock);
-    return results[a];
+    if (a == COUNTER_WAIT)
+        timer_start(c->loop, &c->timer, ask->timeout_ms);
+    return a == COUNTER_NO_ROOM ? COUNTER_QUEUE_FULL : a;
 }
 
 void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
 {
-    struct list woken;
+    struct list woken = LIST_INIT(woken);
+    enum err e = ERR_OK;
 
-    list_init(&woken);
     pthread_mutex_lock(&c->lock);
     /* A table has one type, or none: there is room. */
-    enum err e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
+    if (c->limits.workers != limits.workers || c->limits.slots != limits.slots)
+        e = counter_limit(c->table, slice_of(c->name), limits, clock_mono_us(), &woken);
     ASSERT(e == ERR_OK);
+    c->limits = limits;
     struct limit_claim *marked = mark_locked(&woken);
     pthread_mutex_unlock(&c->lock);
     post(marked);
@@ -104,95 +107,81 @@ static uint64_t left_ms(const struct limit_claim *c)
     return now_us < c->due_us ? (c->due_us - now_us + US_PER_MS - 1) / US_PER_MS : 0;
 }
 
-static enum limit_result wait_for_turn(struct limit_claim *c, enum limit_result r)
+/* By the limits of the rule. */
+static struct counter_ask ask_of(const struct limit_claim *c, bool wait)
 {
-    if (r == LIMIT_WAITS)
-        timer_start(c->loop, &c->timer, left_ms(c));
-    return r;
+    const struct counter_settings *s = &c->rule->s;
+
+    return (struct counter_ask){.key = c->key,
+                                .type = slice_of(c->counter->name),
+                                .kind = c->kind,
+                                .workers = (uint32_t)s->workers,
+                                .maxqueue = (uint32_t)s->maxqueue,
+                                .slots = (uint32_t)s->slots,
+                                .timeout_ms = wait ? left_ms(c) : 0};
 }
 
 /*
  * The effective limits are the counter's own (limit_counter_set): a change applies at once, also to
  * waiting requests. A shadow's counter does not have limits.
  */
-static enum limit_result ask_table(struct limit_claim *c, bool wait)
+static enum counter_answer ask_table(struct limit_claim *c, bool wait)
 {
-    const struct counter_settings *s = &c->rule->s;
-    struct counter_ask ask = {
-        .key = c->key,
-        .type = slice_of(c->counter->name),
-        .kind = c->kind,
-        .workers = s->shadow ? (uint32_t)s->workers : UINT32_MAX,
-        .maxqueue = (uint32_t)s->maxqueue,
-        .slots = s->shadow ? (uint32_t)s->slots : 0,
-        .wait = wait && left_ms(c) != 0,
-    };
+    struct counter_ask ask = ask_of(c, wait);
 
-    return wait_for_turn(c, acquire(c, &ask));
+    if (!c->rule->s.shadow) {
+        ask.workers = UINT32_MAX;
+        ask.slots = 0;
+    }
+    return acquire(c, &ask);
 }
 
-static enum limit_result ask_daemon(struct limit_claim *c, bool wait)
+static enum counter_answer ask_daemon(struct limit_claim *c, bool wait)
 {
-    const struct counter_settings *s = &c->rule->s;
-    struct counter_request r = {
-        .key = c->key,
-        .kind = c->kind,
-        .workers = (uint32_t)s->workers,
-        .maxqueue = (uint32_t)s->maxqueue,
-        .slots = (uint32_t)s->slots,
-        .timeout_ms = wait ? left_ms(c) : 0,
-    };
+    struct counter_ask ask = ask_of(c, wait);
 
     if (c->client == NULL)
-        return LIMIT_UNREACHABLE;
+        return COUNTER_UNREACHABLE;
     c->asking = true;
     c->since_us = clock_mono_us();
-    atomic_fetch_add_explicit(&c->counter->figures.daemon_waiting, 1, memory_order_relaxed);
-    counter_client_acquire(c->client, &c->call, &r);
-    return LIMIT_WAITS;
+    count(&c->counter->figures.daemon_waiting);
+    counter_client_acquire(c->client, &c->call, &ask);
+    return COUNTER_WAIT;
 }
 
 /* The daemon knows of one request per flight only: `maxqueue` of those that wait for it binds here.
  */
-static enum limit_result ask_flight(struct limit_claim *c, bool wait)
+static enum counter_answer ask_flight(struct limit_claim *c, bool wait)
 {
-    struct counter_ask ask = {
-        .key = c->key,
-        .type = SLICE_NULL,
-        .kind = COUNTER_ANY,
-        .workers = FLIGHT_WORKERS,
-        .maxqueue = (uint32_t)c->rule->s.maxqueue,
-        .wait = wait && left_ms(c) != 0,
-    };
+    struct counter_ask ask = ask_of(c, wait);
 
+    ask.type = SLICE_NULL;
+    ask.workers = FLIGHT_WORKERS;
+    ask.slots = 0;
     c->flying = true;
-    enum limit_result r = wait_for_turn(c, acquire(c, &ask));
-    c->flying = r == LIMIT_HELD || r == LIMIT_WAITS;
-    return r == LIMIT_HELD ? ask_daemon(c, wait) : r;
+    enum counter_answer a = acquire(c, &ask);
+    c->flying = a == COUNTER_LOCKED || a == COUNTER_WAIT;
+    return a == COUNTER_LOCKED ? ask_daemon(c, wait) : a;
 }
 
 /* Counts what the limits would have done, and joins in any case. */
-static enum limit_result ask_shadow(struct limit_claim *c)
+static enum counter_answer ask_shadow(struct limit_claim *c)
 {
-    struct counter_ask any = {
-        .key = c->key,
-        .type = slice_of(c->counter->name),
-        .kind = COUNTER_ME,
-        .workers = UINT32_MAX,
-        .maxqueue = UINT32_MAX,
-    };
+    struct counter_ask any = ask_of(c, false);
     struct limit_figures *f = &c->counter->figures;
-    enum limit_result r = ask_table(c, false);
+    enum counter_answer a = ask_table(c, false);
 
-    if (r == LIMIT_HELD)
-        return r;
-    atomic_fetch_add_explicit(r == LIMIT_FULL ? &f->shadow_full : &f->shadow_busy, 1,
-                              memory_order_relaxed);
+    if (a == COUNTER_LOCKED)
+        return a;
+    count(a == COUNTER_QUEUE_FULL ? &f->shadow_full : &f->shadow_busy);
+    any.kind = COUNTER_ME;
+    any.workers = any.maxqueue = UINT32_MAX;
+    any.slots = 0;
     (void)acquire(c, &any);
-    return LIMIT_HELD;
+    return COUNTER_LOCKED;
 }
 
-enum limit_result limit_claim_ask(struct limit_claim *c, bool wait)
+enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
 
@@ -207,7 +196,7 @@ enum limit_result limit_claim_ask(struct limit_claim *c, bool wait)
     return ask_daemon(c, wait && !s->shadow);
 }
 
-enum limit_result limit_claim_again(struct limit_claim *c)
+enum counter_answer limit_claim_again(struct limit_claim *c)
 {
     ASSERT(!c->asking);
     c->kind = COUNTER_ME;
@@ -227,14 +216,14 @@ static void on_message(struct loop_message *m)
     timer_stop(&c->timer);
     pthread_mutex_lock(&c->counter->lock);
     c->posted = false;
-    enum limit_result r = results[c->lock.woken];
+    enum counter_answer r = c->lock.woken;
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
-    if (c->flying && r == LIMIT_HELD)
+    if (c->flying && r == COUNTER_LOCKED)
         r = ask_daemon(c, true);
     else if (c->flying)
         c->flying = false;
-    if (r != LIMIT_WAITS)
+    if (r != COUNTER_WAIT)
         c->on_result(c, r);
 }
 
@@ -252,7 +241,7 @@ static void on_timeout(struct timer *t)
     pthread_mutex_unlock(&c->counter->lock);
     /* Otherwise it was granted at the same moment, and the message is in flight. */
     if (expired)
-        c->on_result(c, LIMIT_TIMEOUT);
+        c->on_result(c, COUNTER_TIMEOUT);
 }
 
 /* The daemon does not hold it any more, or never did. */
@@ -264,25 +253,19 @@ static void end_asking(struct limit_claim *c, bool held)
     atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
 }
 
-static const enum limit_result daemon_results[COUNTER_RESULTS] = {
-    [COUNTER_RESULT_LOCKED] = LIMIT_HELD,     [COUNTER_RESULT_DONE] = LIMIT_DONE,
-    [COUNTER_RESULT_QUEUE_FULL] = LIMIT_FULL, [COUNTER_RESULT_NO_ROOM] = LIMIT_NO_ROOM,
-    [COUNTER_RESULT_TIMEOUT] = LIMIT_TIMEOUT, [COUNTER_RESULT_UNREACHABLE] = LIMIT_UNREACHABLE,
-};
-
 /* The limits of a shadow rule do not reject requests. */
-static enum limit_result shadow_of(struct limit_claim *c, enum limit_result r)
+static enum counter_answer shadow_of(struct limit_claim *c, enum counter_answer r)
 {
     struct limit_figures *f = &c->counter->figures;
 
-    if (r == LIMIT_FULL)
-        atomic_fetch_add_explicit(&f->shadow_full, 1, memory_order_relaxed);
-    else if (r == LIMIT_TIMEOUT)
-        atomic_fetch_add_explicit(&f->shadow_busy, 1, memory_order_relaxed);
-    return r == LIMIT_UNREACHABLE || r == LIMIT_NO_ROOM ? LIMIT_UNREACHABLE : LIMIT_HELD;
+    if (r == COUNTER_QUEUE_FULL)
+        count(&f->shadow_full);
+    else if (r == COUNTER_TIMEOUT)
+        count(&f->shadow_busy);
+    return r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
 }
 
-static void on_answered(struct counter_call *call, enum counter_result r)
+static void on_answered(struct counter_call *call, enum counter_answer r)
 {
     struct limit_claim *c = container_of(call, struct limit_claim, call);
     struct limit_figures *f = &c->counter->figures;
@@ -290,15 +273,15 @@ static void on_answered(struct counter_call *call, enum counter_result r)
     pthread_mutex_lock(&c->counter->lock);
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
-    if (r == COUNTER_RESULT_LOCKED) {
+    if (r == COUNTER_LOCKED) {
         atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&f->daemon_held, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&f->daemon_locked, 1, memory_order_relaxed);
-        c->on_result(c, LIMIT_HELD);
+        count(&f->daemon_held);
+        count(&f->daemon_locked);
+        c->on_result(c, COUNTER_LOCKED);
         return;
     }
     end_asking(c, false);
-    c->on_result(c, c->rule->s.shadow ? shadow_of(c, daemon_results[r]) : daemon_results[r]);
+    c->on_result(c, c->rule->s.shadow ? shadow_of(c, r) : r);
 }
 
 static void on_lost(struct counter_call *call)
@@ -306,7 +289,7 @@ static void on_lost(struct counter_call *call)
     struct limit_claim *c = container_of(call, struct limit_claim, call);
 
     /* The request continues: it began under the limit, and cannot be stopped. */
-    atomic_fetch_add_explicit(&c->counter->figures.daemon_lost, 1, memory_order_relaxed);
+    count(&c->counter->figures.daemon_lost);
 }
 
 /* ---- making and ending ---- */
@@ -345,7 +328,7 @@ static void give_back_daemon(struct limit_claim *c, bool done)
     else
         counter_client_leave(&c->call);
     if (!held) {
-        atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
+        count(&c->counter->figures.abandoned);
         pthread_mutex_lock(&c->counter->lock);
         count_wait_locked(c, clock_mono_us());
         pthread_mutex_unlock(&c->counter->lock);
@@ -356,15 +339,14 @@ static void give_back_daemon(struct limit_claim *c, bool done)
 /* Returns true if its message is in flight. */
 static bool give_back_lock(struct limit_claim *c, bool done)
 {
-    struct list woken;
+    struct list woken = LIST_INIT(woken);
 
-    list_init(&woken);
     pthread_mutex_lock(&c->counter->lock);
     uint64_t now_us = clock_mono_us();
     if (c->lock.state == COUNTER_WAITING) {
         count_wait_locked(c, now_us);
         counter_leave(table_of(c), &c->lock, now_us, &woken);
-        atomic_fetch_add_explicit(&c->counter->figures.abandoned, 1, memory_order_relaxed);
+        count(&c->counter->figures.abandoned);
     } else if (c->lock.state == COUNTER_HELD) {
         if (done && c->lock.kind == COUNTER_ANY)
             counter_release(table_of(c), &c->lock, now_us, &woken);

@@ -10,25 +10,15 @@
  *   where: daemon    the daemon; with mode any, first a place in a flight: of those on this load
  *                    balancer that want the same key one asks the daemon, the others wait for it
  *
- *      limit_claim_ask -> HELD, or FULL, NO_ROOM, TIMEOUT, UNREACHABLE (of which nothing is left)
- *           | WAITS
- *           +--> callback: HELD, DONE, FULL, NO_ROOM, TIMEOUT, UNREACHABLE
+ *      limit_claim_ask -> LOCKED, or QUEUE_FULL, TIMEOUT, UNREACHABLE (of which nothing is left)
+ *           | WAIT
+ *           +--> callback: any answer but WAIT; NO_ROOM: of connections to the daemon
  */
 #ifndef RLB_LB_LIMITS_LIMIT_CLAIM_H
 #define RLB_LB_LIMITS_LIMIT_CLAIM_H
 
 #include "common/limiter/counter_client.h"
 #include "lb/limits/limit_rule.h"
-
-enum limit_result {
-    LIMIT_HELD,
-    LIMIT_WAITS,
-    LIMIT_DONE, /* mode any: another request has done the work; nothing is held */
-    LIMIT_FULL,
-    LIMIT_NO_ROOM, /* the daemon has all the connections it may have from here */
-    LIMIT_TIMEOUT,
-    LIMIT_UNREACHABLE,
-};
 
 struct limit_claim {
     struct list node; /* its owner's: in the exchange's claims */
@@ -38,7 +28,7 @@ struct limit_claim {
     const struct limit_rule *rule; /* borrowed; not after it has been given back */
     struct limit_counter *counter; /* one reference */
     /* On the loop, never inside a call of this interface: what it waited for. */
-    void (*on_result)(struct limit_claim *c, enum limit_result r);
+    void (*on_result)(struct limit_claim *c, enum counter_answer r);
 
     /* limit_claim.c's */
     struct counter_lock lock;          /* in the counter's table: under its mutex */
@@ -65,12 +55,12 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
 
 /*
  * Ask. WAIT: it may wait, up to the rule's time-out from the first ask on; else TIMEOUT at once
- * when it would have to (a daemon is always waited for, to answer). A shadow rule's claim is HELD,
- * sooner or later, whatever the limits.
+ * when it would have to (a daemon is always waited for, to answer). A shadow rule's claim is
+ * LOCKED, sooner or later, whatever the limits.
  */
-enum limit_result limit_claim_ask(struct limit_claim *c, bool wait);
+enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait);
 /* After DONE: ask again, to do the work oneself, for the rest of the time. */
-enum limit_result limit_claim_again(struct limit_claim *c);
+enum counter_answer limit_claim_again(struct limit_claim *c);
 /*
  * Releases the claim in any state; C must not be used afterwards.
  *   done  the work is done: with mode any, all waiters for the key are notified; otherwise the

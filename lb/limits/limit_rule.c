@@ -80,6 +80,8 @@ bool limit_rule_compile(const char *name, const struct counter_settings *s, stru
     if (match == NULL)
         return false;
     *out = (struct limit_rule){.name = xstrdup(name), .match = match};
+    out->copies = s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
+                  s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
     counter_settings_copy(s, &out->s);
     return true;
 }
@@ -95,12 +97,6 @@ void limit_rule_fini(struct limit_rule *rule)
 
 /* ---- sets ---- */
 
-static bool uses_copies(const struct counter_settings *s)
-{
-    return s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
-           s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
-}
-
 struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n)
 {
     struct limit_rules *r = xcalloc(1, sizeof(*r));
@@ -111,7 +107,7 @@ struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n)
     r->rules = xcalloc(n + 1, sizeof(*r->rules));
     for (size_t i = 0; i < n; ++i) {
         r->rules[i] = rules[i];
-        r->any_copies = r->any_copies || uses_copies(&rules[i].s);
+        r->any_copies = r->any_copies || rules[i].copies;
     }
     return r;
 }

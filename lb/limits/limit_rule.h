@@ -10,6 +10,7 @@
 #ifndef RLB_LB_LIMITS_LIMIT_RULE_H
 #define RLB_LB_LIMITS_LIMIT_RULE_H
 
+#include "common/base/map.h"
 #include "common/limiter/counter.h"
 #include "common/stats/topk.h"
 #include "lb/limits/request_match.h"
@@ -46,13 +47,18 @@ struct limit_figures {
 struct limit_counter {
     _Atomic unsigned refs;
     char *name;
-    pthread_mutex_t lock; /* table, flights, top */
+    pthread_mutex_t lock; /* table, flights, top, limits */
     struct counter_table *table;
     /* where: daemon with mode any: requests of this load balancer for the same key. Separate, as
      * the limits of `table` bind requests that stay there when `where` changes. */
     struct counter_table *flights;
-    struct topk *top; /* keys by time waited */
+    struct topk *top;             /* keys by time waited */
+    struct counter_limits limits; /* as set last */
     struct limit_figures figures;
+
+    /* The control thread's (limits_live.c). */
+    struct map_node node; /* counters by name */
+    bool used;            /* by an effective rule */
 };
 
 struct limit_counter *limit_counter_create(const char *name);
@@ -63,6 +69,7 @@ void limit_counter_unref(struct limit_counter *c);
 struct limit_rule {
     char *name;
     struct counter_settings s;
+    bool copies;                   /* it coalesces or serves stale copies */
     struct text page;              /* of its refusals; empty: the application's */
     struct limit_counter *counter; /* one reference */
     struct request_match *match;

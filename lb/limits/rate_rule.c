@@ -67,27 +67,20 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
 
 /* ---- rules ---- */
 
-static bool problem(struct limit_problem *p, const char *row, const char *why)
-{
-    p->row = row;
-    snprintf(p->why, sizeof(p->why), "%s: %s", row, why);
-    return false;
-}
-
 static bool read_rate(const struct rate_settings *s, struct rate *out, struct limit_problem *p)
 {
     uint64_t count = 0;
 
     if (s->rate == NULL)
-        return problem(p, "rate", "is required, such as 100/s");
+        return limit_problem_set(p, "rate", "is required, such as 100/s");
     if (rate_parse(slice_of(s->rate), &count, &out->interval_ns) != ERR_OK)
-        return problem(p, "rate",
-                       "expected a number from 1 to 1000000 in a time: 100/s, 5/m, "
-                       "1000/h or 10/d");
+        return limit_problem_set(p, "rate",
+                                 "expected a number from 1 to 1000000 in a time: 100/s, 5/m, "
+                                 "1000/h or 10/d");
     out->burst = s->burst != 0 ? (uint64_t)s->burst : count;
     if (out->interval_ns > RATE_FILL_MAX_NS / out->burst)
-        return problem(p, "burst",
-                       "at this rate the bucket would take more than 30 days to be refilled");
+        return limit_problem_set(
+            p, "burst", "at this rate the bucket would take more than 30 days to be refilled");
     return true;
 }
 
@@ -159,17 +152,6 @@ void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old)
 
 /* ---- reading ---- */
 
-/* Where ROW of the rate at MAP stands, or the rate itself. */
-static const struct config_node *place(const struct config_node *map, const char *row)
-{
-    const struct config_node *match = config_get(map, "match");
-    const struct config_node *at = config_get(map, row);
-
-    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
-        at = config_get(match, row);
-    return at != NULL ? at : map;
-}
-
 static void read_rule(const struct config *c, const struct config_node *key,
                       const struct config_node *map, struct rate_rules *r, struct diag *d)
 {
@@ -196,7 +178,7 @@ static void read_rule(const struct config *c, const struct config_node *key,
         if (compile(name, &s, &match, &r->rules[r->n], &p))
             ++r->n;
         else
-            config_complain(c, place(map, p.row), d, "%s", p.why);
+            config_complain(c, limit_row_place(map, p.row), d, "%s", p.why);
     }
     free(name);
     settings_fini(&match_table, &match);
@@ -206,18 +188,8 @@ static void read_rule(const struct config *c, const struct config_node *key,
 struct rate_rules *rate_rules_read(const struct config *c, const struct config_node *node,
                                    struct diag *d)
 {
-    if (node == NULL)
+    if (node == NULL || !limit_map_check(c, node, "rates", RATE_RULES_MAX, d))
         return NULL;
-    if (node->kind != CONFIG_MAP) {
-        config_complain(c, node, d, "rates: expected NAME: {...} lines here");
-        return NULL;
-    }
-    if (node->n > RATE_RULES_MAX) {
-        config_complain(c, node->keys[RATE_RULES_MAX], d,
-                        "rates: at most %d, because each request is checked against all of them",
-                        RATE_RULES_MAX);
-        return NULL;
-    }
     struct rate_rules *r = xcalloc(1, sizeof(*r));
 
     atomic_init(&r->refs, 1);

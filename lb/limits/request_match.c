@@ -282,10 +282,34 @@ struct slice request_match_key(const struct request_match *m, const char *name, 
 
 /* ---- making ---- */
 
-static bool problem(struct limit_problem *p, const char *row, const char *why)
+bool limit_problem_set(struct limit_problem *p, const char *row, const char *why)
 {
     p->row = row;
     snprintf(p->why, sizeof(p->why), "%.20s: %.120s", row, why);
+    return false;
+}
+
+const struct config_node *limit_row_place(const struct config_node *map, const char *row)
+{
+    const struct config_node *match = map->kind == CONFIG_MAP ? config_get(map, "match") : NULL;
+    const struct config_node *at = map->kind == CONFIG_MAP ? config_get(map, row) : NULL;
+
+    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
+        at = config_get(match, row);
+    return at != NULL ? at : map;
+}
+
+bool limit_map_check(const struct config *c, const struct config_node *map, const char *what,
+                     size_t max, struct diag *d)
+{
+    if (map->kind != CONFIG_MAP)
+        config_complain(c, map, d, "%s: expected NAME: {...} lines here", what);
+    else if (map->n > max)
+        config_complain(c, map->keys[max], d,
+                        "%s: at most %zu, because each request is checked against all of them",
+                        what, max);
+    else
+        return true;
     return false;
 }
 
@@ -320,13 +344,13 @@ static bool compile(const char *row, const char *written, struct pattern *out,
         return true;
     out->kind = cut_kind(&text);
     if (text.len == 0 && out->kind != KIND_EXACT)
-        return problem(p, row, "the pattern is empty: it would match everything");
+        return limit_problem_set(p, row, "the pattern is empty: it would match everything");
     if (out->kind == KIND_REGEX) {
         out->search = search_compile(text.p, why);
-        return out->search != NULL || problem(p, row, why);
+        return out->search != NULL || limit_problem_set(p, row, why);
     }
     if (text.len > LIMIT_PATTERN_MAX)
-        return problem(p, row, "longer than 1024 bytes");
+        return limit_problem_set(p, row, "longer than 1024 bytes");
     out->text = xslicedup(text);
     out->len = text.len;
     return true;
@@ -337,9 +361,10 @@ static bool check_class(const struct pattern *c, struct limit_problem *p)
 {
     for (size_t i = 0; i < c->len; ++i) {
         if (c->text[i] < 0x21 || c->text[i] > 0x7e)
-            return problem(p, "class",
-                           "classes are percent-encoded: write blanks and other than visible "
-                           "ASCII as %XX");
+            return limit_problem_set(
+                p, "class",
+                "classes are percent-encoded: write blanks and other than visible "
+                "ASCII as %XX");
     }
     return true;
 }
@@ -347,7 +372,7 @@ static bool check_class(const struct pattern *c, struct limit_problem *p)
 static bool check_path(const struct pattern *path, struct limit_problem *p)
 {
     return path->text == NULL || path->text[0] == '/' ||
-           problem(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
+           limit_problem_set(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
 }
 
 /* A value ends where what follows it begins. */

@@ -36,6 +36,15 @@ struct limit_problem {
     char why[SETTINGS_WHY_ROOM];
 };
 
+/* Returns false. */
+bool limit_problem_set(struct limit_problem *p, const char *row, const char *why);
+
+/* Where ROW of the rule at MAP stands, there or in its `match`; else the rule itself. */
+const struct config_node *limit_row_place(const struct config_node *map, const char *row);
+/* Whether MAP, the setting WHAT, is a map of at most MAX rules; complains if not. */
+bool limit_map_check(const struct config *c, const struct config_node *map, const char *what,
+                     size_t max, struct diag *d);
+
 struct request_match;
 /*
  * The patterns (class, path, method) of S, and the key template KEY; KEY NULL: what MODE

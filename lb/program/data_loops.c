@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "lb/config/cpu_affinity.h"
-#include "lb/core/limit_status.h"
+#include "lb/core/application.h"
 #include "lb/core/traffic.h"
 
 #include <errno.h>
@@ -15,8 +15,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* Interval at which a loop closes connections to workers that were idle for too long, and publishes
- * the state of its pool counter daemons. */
+/* Interval at which a loop closes connections to workers that were idle for too long. */
 enum { RECYCLE_MS = 1000 };
 
 /* ---- threads ---- */
@@ -52,10 +51,8 @@ static void on_recycle(struct timer *timer)
     struct data_thread *t = container_of(timer, struct data_thread, recycle);
     const struct lb *lb = t->ll->lb;
 
-    for (size_t i = 0; i < lb->napplications; ++i) {
+    for (size_t i = 0; i < lb->napplications; ++i)
         conn_pool_recycle(lb->applications[i]->conn_pool, t->ll->loop);
-        limit_daemons_publish(application_on(lb->applications[i], t->ll->index));
-    }
     timer_start(t->ll->loop, &t->recycle, RECYCLE_MS);
 }
 

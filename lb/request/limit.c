@@ -130,35 +130,17 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
     copy_put(copy);
 }
 
-/* The answer is a copy made while X waited since SINCE_US, if there is one; true: it is sent. */
-static bool answer_shared(struct exchange *x, uint64_t since_us)
+/* Responds with a copy, if X may have one and there is one that is as NEED says. */
+static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
 {
     struct limit_copying *k = copying_of(x);
+    struct copy *copy = NULL;
 
-    if (!k->may_share)
-        return false;
-    struct copy *copy =
-        copies_find_shared(x->app->copies, &k->url, &k->request, since_us, clock_mono_us());
-    if (copy == NULL)
-        return false;
-    answer(x, copy, COPY_COALESCED, SLICE_NULL);
-    return true;
-}
-
-/* Responds with the last good copy, of any age; DETAIL is the reason, for Cache-Status. */
-static bool answer_stale(struct exchange *x, struct slice detail)
-{
-    struct limit_copying *k = copying_of(x);
-
-    if (!k->may_share)
-        return false;
-    struct copy *copy =
-        copies_find_stale(x->app->copies, &k->url, &k->request, &k->wish,
-                          exchange_settings(x)->copies_max_age_ms / 1000, clock_mono_us());
-    if (copy == NULL)
-        return false;
-    answer(x, copy, COPY_STALE, detail);
-    return true;
+    if (k->may_share)
+        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
+    if (copy != NULL)
+        answer(x, copy, need->stale != NULL ? COPY_STALE : COPY_COALESCED, detail);
+    return copy != NULL;
 }
 
 /* ---- taking a copy ---- */
@@ -242,20 +224,23 @@ static void refuse(struct exchange *x, const struct limit_rule *rule, enum outco
     exchange_fail(x, o);
 }
 
-/* Responds with a copy, if POLICY permits it and there is one. */
-static bool stale(struct exchange *x, const struct limit_rule *rule, bool wanted,
-                  const char *detail)
+/* Responds with the last good copy, of any age; DETAIL is the reason, for Cache-Status. */
+static bool stale(struct exchange *x, const struct limit_rule *rule, const char *detail)
 {
-    if (!wanted || !answer_stale(x, slice_of(detail)))
+    struct copies_need need = {.stale = &copying_of(x)->wish,
+                               .max_age_s = exchange_settings(x)->copies_max_age_ms / 1000};
+
+    if (!answer_copy(x, &need, slice_of(detail)))
         return false;
     exchange_count(&rule->counter->figures.stale);
     return true;
 }
 
-static void over(struct exchange *x, const struct limit_rule *rule, bool wants_stale,
-                 const char *detail, _Atomic uint64_t *figure, enum outcome o)
+/* X is over a limit of RULE, whose setting POLICY says what it gets. */
+static void over(struct exchange *x, const struct limit_rule *rule, int policy, const char *detail,
+                 _Atomic uint64_t *figure, enum outcome o)
 {
-    if (stale(x, rule, wants_stale, detail))
+    if (policy == LIMIT_ANSWER_STALE && stale(x, rule, detail))
         return;
     exchange_count(figure);
     refuse(x, rule, o);
@@ -283,14 +268,15 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
-static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r);
+static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r);
 
 /* Another request has done the work; without a copy of its response, X does it itself. */
 static bool on_done(struct exchange *x, struct limit_claim *c)
 {
     struct limit_figures *f = &c->counter->figures;
 
-    if (answer_shared(x, c->begun_us)) {
+    /* Made while X waited. */
+    if (answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL)) {
         exchange_count(&f->coalesced);
         return false;
     }
@@ -301,48 +287,46 @@ static bool on_done(struct exchange *x, struct limit_claim *c)
 static bool on_busy(struct exchange *x, struct limit_claim *c)
 {
     c->hurried = false;
-    if (stale(x, c->rule, true, "busy"))
+    if (stale(x, c->rule, "busy"))
         return false;
     return take(x, c, limit_claim_ask(c, true));
 }
 
 /* True: on to the next rule. */
-static bool take(struct exchange *x, struct limit_claim *c, enum limit_result r)
+static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
     const struct counter_settings *s = &c->rule->s;
     struct limit_figures *f = &c->counter->figures;
 
     switch (r) {
-    case LIMIT_HELD:
+    case COUNTER_LOCKED:
         return true;
-    case LIMIT_WAITS:
+    case COUNTER_WAIT:
         if (!x->limit_waiting)
             stat_add(x->al->stats, APP_STAT_limit_waiting, 1);
         x->limit_waiting = true;
         return false;
-    case LIMIT_DONE:
+    case COUNTER_DONE:
         return on_done(x, c);
-    case LIMIT_FULL:
-        over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "full", &f->refused_full,
-             OUTCOME_LIMIT_FULL);
+    case COUNTER_QUEUE_FULL:
+        over(x, c->rule, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
         return false;
-    case LIMIT_NO_ROOM:
-        over(x, c->rule, s->on_full == LIMIT_ANSWER_STALE, "connections", &f->refused_connections,
+    case COUNTER_NO_ROOM:
+        over(x, c->rule, s->on_full, "connections", &f->refused_connections,
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
-    case LIMIT_TIMEOUT:
+    case COUNTER_TIMEOUT:
         if (c->hurried)
             return on_busy(x, c);
-        over(x, c->rule, s->on_timeout == LIMIT_ANSWER_STALE, "timeout", &f->refused_timeout,
-             OUTCOME_LIMIT_TIMEOUT);
+        over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
         return false;
-    case LIMIT_UNREACHABLE:
+    case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
     UNREACHABLE();
 }
 
-static void on_result(struct limit_claim *c, enum limit_result r)
+static void on_result(struct limit_claim *c, enum counter_answer r)
 {
     struct exchange *x = c->owner;
 
@@ -352,18 +336,12 @@ static void on_result(struct limit_claim *c, enum limit_result r)
         walk(x);
 }
 
-static bool wants_copies(const struct counter_settings *s)
-{
-    return s->mode == LIMIT_ANY || s->on_full == LIMIT_ANSWER_STALE ||
-           s->on_timeout == LIMIT_ANSWER_STALE || s->on_busy == LIMIT_BUSY_STALE;
-}
-
 /* NULL: it would be one too many. */
 static struct limit_claim *begin(struct exchange *x, const struct limit_rule *rule,
                                  const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
-    bool shares = wants_copies(&rule->s) && copying_of(x)->may_share;
+    bool shares = rule->copies && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nclaims == LIMIT_CLAIMS_MAX ||

@@ -16,20 +16,20 @@ static void check_line(struct slice line, bool fractions)
     ASSERT(line.len < COUNTER_LINE_MAX);
     ASSERT(slice_find(line, '\n') == SIZE_MAX);
     counter_line_parse(line, fractions, &l);
-    ASSERT(l.key.len < COUNTER_LINE_MAX);
+    ASSERT(l.ask.key.len < COUNTER_LINE_MAX);
     ASSERT(l.what.len < COUNTER_LINE_MAX);
-    ASSERT(slice_find(l.key, ' ') == SIZE_MAX);
-    ASSERT(slice_find(l.key, '\0') == SIZE_MAX);
-    ASSERT(l.timeout_ms <= (uint64_t)UINT32_MAX * 1000 + 999);
+    ASSERT(slice_find(l.ask.key, ' ') == SIZE_MAX);
+    ASSERT(slice_find(l.ask.key, '\0') == SIZE_MAX);
+    ASSERT(l.ask.timeout_ms <= (uint64_t)UINT32_MAX * 1000 + 999);
     if (l.well_formed) {
         ASSERT(l.verb == VERB_ACQUIRE);
-        ASSERT(l.key.len != 0);
-        ASSERT(l.workers != 0);
-        ASSERT(l.maxqueue != 0);
+        ASSERT(l.ask.key.len != 0);
+        ASSERT(l.ask.workers != 0);
+        ASSERT(l.ask.maxqueue != 0);
     }
     /* Fractions are invalid without the option. */
     if (!fractions)
-        ASSERT(l.timeout_ms % 1000 == 0);
+        ASSERT(l.ask.timeout_ms % 1000 == 0);
 }
 
 /* A hash of all lines, and of those too long, in order; reads of at most STEP bytes. */

@@ -52,7 +52,7 @@ static void check_word(struct slice key)
         ASSERT(word[i] >= 0x21);
         ASSERT(word[i] <= 0x7e);
     }
-    struct counter_acquire_line l = {.word = {word, n}, .workers = 1, .maxqueue = 1};
+    struct counter_ask l = {.key = {word, n}, .workers = 1, .maxqueue = 1};
     size_t len = counter_acquire_print(&l, line);
     ASSERT(slice_find((struct slice){line, len}, '\n') == len - 1);
     ASSERT(counter_reply_parse((struct slice){line, len}, &r, &used) != ERR_OK);

@@ -26,7 +26,7 @@ static void answer_inquiry(struct world *w, const char *reply)
 static void a_daemon_is_asked_once_whether_it_knows_slots(void **state)
 {
     static const char *const replies[] = {"slots: 1\n", "ERROR WRONG_STAT", "ERROR WRONG_STAT\n"};
-    struct counter_request r = waiting;
+    struct counter_ask r = waiting;
     struct world *w = *state;
 
     r.slots = 7;
@@ -58,7 +58,8 @@ static void requests_report_whole_seconds_rounded_up(void **state)
     struct world *w = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(lines); ++i) {
-        struct counter_request r = {SLICE_LIT("a b"), COUNTER_ANY, 2, 5, 7, lines[i].timeout_ms};
+        struct counter_ask r = {SLICE_LIT("a b"),   SLICE_NULL, COUNTER_ANY, 2, 5, 7,
+                                lines[i].timeout_ms};
         struct asker a = {0};
         begin(w, &a, &r);
         if (i == 0)
@@ -80,7 +81,7 @@ static void a_reply_may_come_byte_by_byte(void **state)
         raw_send_bytes(w->f.loop, &w->peer, (struct slice){p, 1});
         loop_turn(w->f.loop, RAW_TURN_MS);
     }
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&a), COUNTER_LOCKED);
     release(&a);
 }
 
@@ -150,19 +151,19 @@ static void an_end_instead_of_an_answer_leaves_the_key_unreachable(void **state)
 static void no_silence_is_longer_than_the_wait(void **state)
 {
     struct world *w = *state;
-    struct counter_request brief = within(BRIEF_MS);
+    struct counter_ask brief = within(BRIEF_MS);
     struct asker a = {0};
 
     begin(w, &a, &brief);
     say(w, "LOCK"); /* and never the rest of it */
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
     raw_await_end(w->f.loop, &w->peer);
 }
 
 static void one_that_may_not_wait_is_notified_of_silence(void **state)
 {
     struct world *w = *state;
-    struct counter_request at_once = within(0);
+    struct counter_ask at_once = within(0);
     struct asker a = {0};
 
     create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
@@ -197,7 +198,7 @@ static void a_daemon_that_answers_probes_may_be_waited_for(void **state)
     }
     assert_false(a.reported);
     say(w, "LOCKED\n");
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&a), COUNTER_LOCKED);
     assert_int_equal(stats(w)->opened, 2);
     release(&a);
     raw_fini(&probe);
@@ -250,12 +251,12 @@ static void loops_share_what_one_of_them_finds_out(void **state)
 static void a_wait_that_ends_here_shows_whether_the_daemon_responds(void **state)
 {
     struct world *w = *state;
-    struct counter_request brief = within(BRIEF_MS / 2);
+    struct counter_ask brief = within(BRIEF_MS / 2);
     struct asker a = {0};
 
     create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
     begin(w, &a, &brief);
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
     raw_await_end(w->f.loop, &w->peer);
     while (!view(&w->f).resting)
         loop_turn(w->f.loop, RAW_TURN_MS);
@@ -268,13 +269,13 @@ static void a_release_without_answer_ends_its_connection(void **state)
     struct asker a = {0};
 
     create(w, (struct counter_client_settings){.answer_timeout_ms = BRIEF_MS});
-    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
     release(&a);
     raw_await_end(w->f.loop, &w->peer);
     assert_int_equal(stats(w)->unreleased, 1);
     assert_int_equal(view(&w->f).connections, 0);
     /* As is one with a wrong answer. */
-    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
     release(&a);
     say(w, "NOT_LOCKED\n");
     raw_await_end(w->f.loop, &w->peer);
@@ -297,7 +298,7 @@ static void fill(const struct addr *a, int listener, int *fds, size_t n)
 static void a_connection_that_does_not_come_about_is_given_up_in_time(void **state)
 {
     struct world *w = *state;
-    struct counter_request brief = within(BRIEF_MS);
+    struct counter_ask brief = within(BRIEF_MS);
     struct asker a = {0};
     int fds[4];
 
@@ -366,11 +367,11 @@ static void a_kept_connection_that_ends_or_speaks_is_not_used(void **state)
     /* Also when the loop had no time to see it: the end is there, and the loop has not turned. */
     keep_one(w);
     end_unseen(&w->peer);
-    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
     release(&a);
     assert_int_equal(stats(w)->repeated, 0);
     assert_int_equal(stats(w)->lost, 0);
-    assert_int_equal(stats(w)->results[COUNTER_RESULT_UNREACHABLE], 0);
+    assert_int_equal(stats(w)->results[COUNTER_UNREACHABLE], 0);
 }
 
 static void a_kept_connection_that_ends_without_answer_is_tried_once_again(void **state)
@@ -386,7 +387,7 @@ static void a_kept_connection_that_ends_without_answer_is_tried_once_again(void 
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 60\n");
     assert_false(a.reported);
     say(w, "QUEUE_FULL\n");
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_QUEUE_FULL);
+    assert_int_equal(await_answer(&a), COUNTER_QUEUE_FULL);
     assert_int_equal(stats(w)->repeated, 1);
     /* And only once. */
     await_idle(&w->f, 1);
@@ -419,7 +420,7 @@ static void a_kept_connection_that_ends_within_an_answer_is_not_tried_again(void
 static void what_is_asked_again_gets_no_more_time(void **state)
 {
     struct world *w = *state;
-    struct counter_request brief = within(3000);
+    struct counter_ask brief = within(3000);
     struct asker a = {0};
 
     keep_one(w);
@@ -429,7 +430,7 @@ static void what_is_asked_again_gets_no_more_time(void **state)
     uint64_t from_us = clock_mono_us();
     accept_next(w);
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 3\n");
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
     assert_true(a.call.due_ms <= from_us / 1000 + 3000);
 }
 
@@ -441,7 +442,7 @@ static void a_lock_whose_connection_ends_or_speaks_is_lost(void **state)
 
     for (unsigned i = 0; i < 3; ++i) {
         struct asker a = {0};
-        assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+        assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
         if (i == 0)
             raw_close(&w->peer);
         else if (i == 1)

@@ -12,7 +12,7 @@ struct asker {
     struct counter_call call;
     struct fixture *f;
     bool reported, lost;
-    enum counter_result result;
+    enum counter_answer result;
     unsigned order; /* among all answers */
 };
 
@@ -20,6 +20,7 @@ struct fixture {
     struct loop *loop;
     struct counter_health *health;
     struct counter_client *client;
+    struct addr addr; /* of the server "one" */
     unsigned answers;
     bool inside; /* a call of the client's interface */
 };
@@ -43,19 +44,20 @@ static inline void create_client(struct fixture *f, const struct addr *a,
 {
     struct counter_server_address server = {SLICE_LIT("one"), *a};
 
+    f->addr = *a;
     s.servers = &server;
     s.nservers = 1;
     s.health = f->health;
     f->client = counter_client_create(f->loop, &s);
 }
 
-static inline void on_answered(struct counter_call *c, enum counter_result r)
+static inline void on_answered(struct counter_call *c, enum counter_answer r)
 {
     struct asker *a = container_of(c, struct asker, call);
 
     assert_false(a->f->inside);
     assert_false(a->reported);
-    assert_int_equal(c->state, r == COUNTER_RESULT_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
+    assert_int_equal(c->state, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
     a->reported = true;
     a->result = r;
     a->order = ++a->f->answers;
@@ -71,7 +73,7 @@ static inline void on_lost(struct counter_call *c)
     a->lost = true;
 }
 
-static inline void acquire(struct fixture *f, struct asker *a, const struct counter_request *r)
+static inline void acquire(struct fixture *f, struct asker *a, const struct counter_ask *r)
 {
     a->f = f;
     a->reported = false;
@@ -98,22 +100,22 @@ static inline void leave(struct asker *a)
     assert_int_equal(a->call.state, COUNTER_CALL_FREE);
 }
 
-static inline enum counter_result await_answer(struct asker *a)
+static inline enum counter_answer await_answer(struct asker *a)
 {
     raw_turn_until_set(a->f->loop, &a->reported);
     return a->result;
 }
 
-static inline enum counter_result ask(struct fixture *f, struct asker *a,
-                                      const struct counter_request *r)
+static inline enum counter_answer ask(struct fixture *f, struct asker *a,
+                                      const struct counter_ask *r)
 {
     acquire(f, a, r);
     return await_answer(a);
 }
 
-static inline struct counter_server_view view(const struct fixture *f)
+static inline struct counter_daemon_view view(const struct fixture *f)
 {
-    return counter_client_server(f->client, 0);
+    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr);
 }
 
 struct wait_for {

@@ -27,7 +27,7 @@ static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
     struct asker a = {0};
 
     for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
-        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_RESULT_UNREACHABLE);
+        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
     assert_true(view(&w->f).resting);
     for (unsigned round = 0; round < 2; ++round) {
         accept_probe(w);
@@ -44,7 +44,7 @@ static void a_server_that_rested_is_probed_before_any_call_is_sent(void **state)
     acquire(&w->f, &a, &waiting);
     raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 60\n");
     say(w, "LOCKED\n");
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&a), COUNTER_LOCKED);
     release(&a);
 }
 
@@ -56,13 +56,13 @@ static void connections_of_a_server_that_goes_are_closed_when_they_are_free(void
     struct asker waits = {0};
     struct asker holds = {0};
 
-    assert_int_equal(answered_by(w, &holds, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    assert_int_equal(answered_by(w, &holds, "LOCKED\n"), COUNTER_LOCKED);
     struct raw_peer holder = w->peer;
     raw_init(&w->peer);
     begin(w, &waits, &waiting);
     counter_client_set_servers(w->f.client, NULL, 0);
     say(w, "QUEUE_FULL\n");
-    assert_int_equal(await_answer(&waits), COUNTER_RESULT_QUEUE_FULL);
+    assert_int_equal(await_answer(&waits), COUNTER_QUEUE_FULL);
     raw_await_end(w->f.loop, &w->peer);
     release(&holds);
     raw_await(w->f.loop, &holder, "RELEASE\n");
@@ -90,12 +90,12 @@ struct last_asker {
     bool reported;
 };
 
-static void destroy_all(struct counter_call *c, enum counter_result r)
+static void destroy_all(struct counter_call *c, enum counter_answer r)
 {
     struct last_asker *a = container_of(c, struct last_asker, call);
     struct fixture *f = a->f;
 
-    assert_int_equal(r, COUNTER_RESULT_QUEUE_FULL);
+    assert_int_equal(r, COUNTER_QUEUE_FULL);
     counter_client_destroy(f->client);
     f->client = NULL;
     ++f->answers;
@@ -164,7 +164,7 @@ static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(voi
     struct asker a = {0};
 
     for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
-        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_RESULT_UNREACHABLE);
+        assert_int_equal(answered_by(w, &a, "?\n"), COUNTER_UNREACHABLE);
     raw_close(&w->peer);
     allow_descriptors(false);
     raw_turn_until(w->f.loop, was_probed, w);
@@ -181,7 +181,7 @@ static void what_comes_too_late_is_not_kept(void **state)
         const char *word;
         unsigned connections;
     } late[] = {{"TIMEOUT\n", 1}, {"LOCKED\n", 0}};
-    struct counter_request second = within(1000);
+    struct counter_ask second = within(1000);
     struct world *w = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(late); ++i) {
@@ -189,7 +189,7 @@ static void what_comes_too_late_is_not_kept(void **state)
         keep_one(w);
         acquire(&w->f, &a, &second);
         raw_await(w->f.loop, &w->peer, "ACQ4ME page:1 1 10 1\n");
-        assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+        assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
         assert_int_equal(view(&w->f).idle, 0);
         say(w, late[i].word);
         await_connections(&w->f, late[i].connections);
@@ -201,7 +201,7 @@ static void what_comes_too_late_is_not_kept(void **state)
 
 static void a_daemon_that_does_not_end_a_wait_is_known_as_silent(void **state)
 {
-    struct counter_request second = within(1000);
+    struct counter_ask second = within(1000);
     struct world *w = *state;
     struct asker a[COUNTER_FAILURES_MAX] = {0};
 
@@ -210,7 +210,7 @@ static void a_daemon_that_does_not_end_a_wait_is_known_as_silent(void **state)
     for (size_t i = 0; i < ARRAY_LEN(a); ++i)
         acquire(&w->f, &a[i], &second);
     for (size_t i = 0; i < ARRAY_LEN(a); ++i)
-        assert_int_equal(await_answer(&a[i]), COUNTER_RESULT_TIMEOUT);
+        assert_int_equal(await_answer(&a[i]), COUNTER_TIMEOUT);
     assert_false(view(&w->f).resting);
     await_connections(&w->f, 0);
     assert_true(view(&w->f).resting);

@@ -15,7 +15,7 @@ struct world {
     struct poolcounterd daemon;
 };
 
-static const struct counter_request waiting = {
+static const struct counter_ask waiting = {
     .key = {"page:1", 6},
     .kind = COUNTER_ME,
     .workers = 1,
@@ -23,33 +23,33 @@ static const struct counter_request waiting = {
     .timeout_ms = LONG_MS,
 };
 
-static struct counter_request with_key(struct slice key)
+static struct counter_ask with_key(struct slice key)
 {
-    struct counter_request r = waiting;
+    struct counter_ask r = waiting;
 
     r.key = key;
     return r;
 }
 
-static struct counter_request of_kind(enum counter_kind kind)
+static struct counter_ask of_kind(enum counter_kind kind)
 {
-    struct counter_request r = waiting;
+    struct counter_ask r = waiting;
 
     r.kind = kind;
     return r;
 }
 
-static struct counter_request within(uint64_t timeout_ms)
+static struct counter_ask within(uint64_t timeout_ms)
 {
-    struct counter_request r = waiting;
+    struct counter_ask r = waiting;
 
     r.timeout_ms = timeout_ms;
     return r;
 }
 
-static struct counter_request queued(uint32_t maxqueue, uint64_t timeout_ms)
+static struct counter_ask queued(uint32_t maxqueue, uint64_t timeout_ms)
 {
-    struct counter_request r = within(timeout_ms);
+    struct counter_ask r = within(timeout_ms);
 
     r.maxqueue = maxqueue;
     return r;
@@ -85,11 +85,11 @@ static int teardown(void **state)
 /* Until CALL's place in the daemon's queue can be seen: one more than MAXQUEUE - 1 are in it. */
 static void await_queue(struct fixture *f, uint32_t count)
 {
-    struct counter_request r = queued(count, 0);
+    struct counter_ask r = queued(count, 0);
     struct asker probe = {0};
 
-    while (ask(f, &probe, &r) != COUNTER_RESULT_QUEUE_FULL)
-        assert_int_equal(probe.result, COUNTER_RESULT_TIMEOUT);
+    while (ask(f, &probe, &r) != COUNTER_QUEUE_FULL)
+        assert_int_equal(probe.result, COUNTER_TIMEOUT);
 }
 
 /* ---- the ordinary ---- */
@@ -100,14 +100,14 @@ static void a_lock_is_had_and_its_connection_kept_for_the_next(void **state)
     struct asker a = {0};
 
     for (unsigned i = 0; i < 5; ++i) {
-        assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+        assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
         assert_int_equal(view(f).idle, 0);
         release(&a);
         await_idle(f, 1);
     }
     assert_int_equal(counter_client_stats(f->client)->opened, 1);
     assert_int_equal(counter_client_stats(f->client)->reused, 4);
-    assert_int_equal(counter_client_stats(f->client)->results[COUNTER_RESULT_LOCKED], 5);
+    assert_int_equal(counter_client_stats(f->client)->results[COUNTER_LOCKED], 5);
     assert_int_equal(counter_client_stats(f->client)->unreleased, 0);
 }
 
@@ -117,12 +117,12 @@ static void the_second_asker_waits_for_the_first_one_to_release(void **state)
     struct asker first = {0};
     struct asker second = {0};
 
-    assert_int_equal(ask(f, &first, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &first, &waiting), COUNTER_LOCKED);
     acquire(f, &second, &waiting);
     await_queue(f, 2);
     assert_false(second.reported);
     release(&first);
-    assert_int_equal(await_answer(&second), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&second), COUNTER_LOCKED);
     release(&second);
     await_idle(f, view(f).connections);
 }
@@ -130,14 +130,14 @@ static void the_second_asker_waits_for_the_first_one_to_release(void **state)
 static void a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request full = queued(1, LONG_MS);
-    struct counter_request at_once = within(0);
+    struct counter_ask full = queued(1, LONG_MS);
+    struct counter_ask at_once = within(0);
     struct asker holder = {0};
     struct asker other = {0};
 
-    assert_int_equal(ask(f, &holder, &at_once), COUNTER_RESULT_LOCKED);
-    assert_int_equal(ask(f, &other, &full), COUNTER_RESULT_QUEUE_FULL);
-    assert_int_equal(ask(f, &other, &at_once), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(ask(f, &holder, &at_once), COUNTER_LOCKED);
+    assert_int_equal(ask(f, &other, &full), COUNTER_QUEUE_FULL);
+    assert_int_equal(ask(f, &other, &at_once), COUNTER_TIMEOUT);
     assert_int_equal(view(f).idle, 1); /* both over the same connection */
     assert_int_equal(counter_client_stats(f->client)->opened, 2);
     release(&holder);
@@ -146,17 +146,17 @@ static void a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once(void
 static void one_that_takes_any_result_is_notified_of_it_by_a_release(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request any = of_kind(COUNTER_ANY);
+    struct counter_ask any = of_kind(COUNTER_ANY);
     struct asker holder = {0};
     struct asker waiters[3] = {0};
 
-    assert_int_equal(ask(f, &holder, &any), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &any), COUNTER_LOCKED);
     for (unsigned i = 0; i < 3; ++i)
         acquire(f, &waiters[i], &any);
     await_queue(f, 4);
     release(&holder);
     for (unsigned i = 0; i < 3; ++i)
-        assert_int_equal(await_answer(&waiters[i]), COUNTER_RESULT_DONE);
+        assert_int_equal(await_answer(&waiters[i]), COUNTER_DONE);
     /* Nothing is held, and nothing waits: every connection is to be had again. */
     await_idle(f, view(f).connections);
 }
@@ -165,39 +165,39 @@ static void
 one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request any = of_kind(COUNTER_ANY);
+    struct counter_ask any = of_kind(COUNTER_ANY);
     struct asker holder = {0};
     struct asker first = {0};
     struct asker second = {0};
 
-    assert_int_equal(ask(f, &holder, &any), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &any), COUNTER_LOCKED);
     acquire(f, &first, &any);
     await_queue(f, 2);
     acquire(f, &second, &any);
     await_queue(f, 3);
     leave(&holder);
-    assert_int_equal(await_answer(&first), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&first), COUNTER_LOCKED);
     assert_false(second.reported);
     release(&first);
-    assert_int_equal(await_answer(&second), COUNTER_RESULT_DONE);
+    assert_int_equal(await_answer(&second), COUNTER_DONE);
 }
 
 static void one_that_leaves_while_waiting_gives_its_place_in_the_queue_back(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request two = queued(2, 0);
+    struct counter_ask two = queued(2, 0);
     struct asker holder = {0};
     struct asker waiter = {0};
     struct asker probe = {0};
 
-    assert_int_equal(ask(f, &holder, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &waiting), COUNTER_LOCKED);
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     leave(&waiter);
     /* The queue of two has room again: a request with timeout 0 then gets TIMEOUT. */
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
-    while (ask(f, &probe, &two) != COUNTER_RESULT_TIMEOUT) {
-        assert_int_equal(probe.result, COUNTER_RESULT_QUEUE_FULL);
+    while (ask(f, &probe, &two) != COUNTER_TIMEOUT) {
+        assert_int_equal(probe.result, COUNTER_QUEUE_FULL);
         assert_true(clock_mono_us() < deadline_us);
     }
     assert_false(waiter.reported);
@@ -210,19 +210,19 @@ static void one_that_leaves_while_waiting_gives_its_place_in_the_queue_back(void
 static void a_wait_ends_at_its_own_time_within_the_second(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request longer = within(450);
-    struct counter_request shorter = within(150);
+    struct counter_ask longer = within(450);
+    struct counter_ask shorter = within(150);
     struct asker holder = {0};
     struct asker a = {0};
     struct asker b = {0};
 
-    assert_int_equal(ask(f, &holder, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &waiting), COUNTER_LOCKED);
     uint64_t from_us = clock_mono_us();
     acquire(f, &a, &longer);
     acquire(f, &b, &shorter); /* both are sent to the daemon with a timeout of one second */
-    assert_int_equal(await_answer(&b), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(await_answer(&b), COUNTER_TIMEOUT);
     assert_true(clock_mono_us() - from_us >= UINT64_C(150000));
-    assert_int_equal(await_answer(&a), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(await_answer(&a), COUNTER_TIMEOUT);
     assert_true(clock_mono_us() - from_us >= UINT64_C(450000));
     assert_true(b.order < a.order);
     /* Both have left: their connections end when the daemon has shown that it lives. */
@@ -235,15 +235,15 @@ static void a_wait_ends_at_its_own_time_within_the_second(void **state)
 static void a_wait_of_whole_seconds_is_ended_by_the_daemon_and_costs_no_connection(void **state)
 {
     struct fixture *f = *state;
-    struct counter_request second = within(1000);
+    struct counter_ask second = within(1000);
     struct asker holder = {0};
     struct asker a = {0};
 
-    assert_int_equal(ask(f, &holder, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &waiting), COUNTER_LOCKED);
     /* Over a connection that is there, so that both clocks begin together. */
     await_queue(f, 1);
     await_idle(f, 1);
-    assert_int_equal(ask(f, &a, &second), COUNTER_RESULT_TIMEOUT);
+    assert_int_equal(ask(f, &a, &second), COUNTER_TIMEOUT);
     await_idle(f, 1);
     assert_int_equal(counter_client_stats(f->client)->opened, 2);
     release(&holder);
@@ -274,15 +274,15 @@ static void keys_of_any_bytes_are_different_keys(void **state)
         {longest[2], sizeof(longest[2])},
     };
     for (unsigned i = 0; i < 10; ++i) {
-        struct counter_request r = with_key(keys[i]);
+        struct counter_ask r = with_key(keys[i]);
         r.timeout_ms = 0;
-        assert_int_equal(ask(f, &askers[i], &r), COUNTER_RESULT_LOCKED);
+        assert_int_equal(ask(f, &askers[i], &r), COUNTER_LOCKED);
     }
     for (unsigned i = 0; i < 10; ++i) {
-        struct counter_request r = with_key(keys[i]);
+        struct counter_ask r = with_key(keys[i]);
         struct asker again = {0};
         r.timeout_ms = 0;
-        assert_int_equal(ask(f, &again, &r), COUNTER_RESULT_TIMEOUT);
+        assert_int_equal(ask(f, &again, &r), COUNTER_TIMEOUT);
     }
     for (unsigned i = 0; i < 10; ++i)
         release(&askers[i]);
@@ -296,13 +296,13 @@ static void a_lock_is_lost_with_its_daemon_and_its_release_does_nothing(void **s
     struct fixture *f = &w->f;
     struct asker a = {0};
 
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
     poolcounterd_kill(&w->daemon);
     raw_turn_until_set(f->loop, &a.lost);
     assert_int_equal(counter_client_stats(f->client)->lost, 1);
     poolcounterd_restart(&w->daemon);
     release(&a);
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
     release(&a);
     await_idle(f, 1);
 }
@@ -314,12 +314,12 @@ static void one_that_waits_when_the_daemon_goes_is_notified(void **state)
     struct asker holder = {0};
     struct asker waiter = {0};
 
-    assert_int_equal(ask(f, &holder, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &holder, &waiting), COUNTER_LOCKED);
     acquire(f, &waiter, &waiting);
     await_queue(f, 2);
     poolcounterd_kill(&w->daemon);
     /* On any connection: a new one is closed; on an idle one the request is retried and refused. */
-    assert_int_equal(await_answer(&waiter), COUNTER_RESULT_UNREACHABLE);
+    assert_int_equal(await_answer(&waiter), COUNTER_UNREACHABLE);
     assert_true(waiter.call.why == COUNTER_TROUBLE_CLOSED ||
                 waiter.call.why == COUNTER_TROUBLE_CONNECT);
     raw_turn_until_set(f->loop, &holder.lost);
@@ -333,7 +333,7 @@ static void kept_connections_do_not_outlive_their_daemon(void **state)
     struct asker a = {0};
 
     for (unsigned i = 0; i < 10; ++i) {
-        assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+        assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
         release(&a);
         await_idle(f, 1);
         poolcounterd_kill(&w->daemon);
@@ -341,7 +341,7 @@ static void kept_connections_do_not_outlive_their_daemon(void **state)
         if (i % 2 == 0)
             await_idle(f, 0);
     }
-    assert_int_equal(counter_client_stats(f->client)->results[COUNTER_RESULT_UNREACHABLE], 0);
+    assert_int_equal(counter_client_stats(f->client)->results[COUNTER_UNREACHABLE], 0);
 }
 
 static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void **state)
@@ -352,17 +352,17 @@ static void a_server_that_refuses_is_left_alone_and_found_when_it_is_back(void *
 
     poolcounterd_kill(&w->daemon);
     for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i) {
-        assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_UNREACHABLE);
+        assert_int_equal(ask(f, &a, &waiting), COUNTER_UNREACHABLE);
         assert_int_equal(a.call.why, COUNTER_TROUBLE_CONNECT);
     }
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_UNREACHABLE);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_UNREACHABLE);
     assert_int_equal(a.call.why, COUNTER_TROUBLE_RESTING);
     assert_true(view(f).resting);
     assert_int_equal(counter_client_stats(f->client)->opened, COUNTER_FAILURES_MAX);
     assert_int_equal(counter_client_stats(f->client)->rests, 1);
     poolcounterd_restart(&w->daemon);
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
-    while (ask(f, &a, &waiting) != COUNTER_RESULT_LOCKED) {
+    while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
         assert_int_equal(a.call.why, COUNTER_TROUBLE_RESTING);
         assert_true(clock_mono_us() < deadline_us);
     }
@@ -374,7 +374,7 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
-    struct counter_request brief = within(20);
+    struct counter_ask brief = within(20);
     struct asker a = {0};
 
     counter_client_destroy(f->client);
@@ -382,16 +382,16 @@ static void a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues(
     poolcounterd_stop(&w->daemon);
     /* It accepts all the same, for the kernel does. */
     uint64_t deadline_us = clock_mono_us() + RAW_DEADLINE_MS * UINT64_C(1000);
-    while (ask(f, &a, &brief) == COUNTER_RESULT_TIMEOUT)
+    while (ask(f, &a, &brief) == COUNTER_TIMEOUT)
         assert_true(clock_mono_us() < deadline_us);
-    assert_int_equal(a.result, COUNTER_RESULT_UNREACHABLE);
+    assert_int_equal(a.result, COUNTER_UNREACHABLE);
     /* It may have been waiting there when the others' silence was noticed. */
     if (a.call.why == COUNTER_TROUBLE_SILENT)
-        assert_int_equal(ask(f, &a, &brief), COUNTER_RESULT_UNREACHABLE);
+        assert_int_equal(ask(f, &a, &brief), COUNTER_UNREACHABLE);
     assert_int_equal(a.call.why, COUNTER_TROUBLE_RESTING);
     kill(w->daemon.pid, SIGCONT);
-    while (ask(f, &a, &waiting) != COUNTER_RESULT_LOCKED) {
-        assert_int_equal(a.result, COUNTER_RESULT_UNREACHABLE);
+    while (ask(f, &a, &waiting) != COUNTER_LOCKED) {
+        assert_int_equal(a.result, COUNTER_UNREACHABLE);
         assert_true(clock_mono_us() < deadline_us);
     }
     release(&a);
@@ -410,17 +410,17 @@ static void a_call_that_finds_all_connections_taken_learns_so(void **state)
     counter_client_destroy(f->client);
     counter_health_set_connections(f->health, 2);
     create_client(f, &w->daemon.addr, s);
-    assert_int_equal(ask(f, &a[0], &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a[0], &waiting), COUNTER_LOCKED);
     acquire(f, &a[1], &waiting);
-    assert_int_equal(ask(f, &late, &waiting), COUNTER_RESULT_NO_ROOM);
+    assert_int_equal(ask(f, &late, &waiting), COUNTER_NO_ROOM);
     release(&a[0]);
-    assert_int_equal(await_answer(&a[1]), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&a[1]), COUNTER_LOCKED);
     await_idle(f, 1);
     assert_int_equal(
         ask(f, &late,
-            &(struct counter_request){
+            &(struct counter_ask){
                 .key = SLICE_LIT("other"), .workers = 1, .maxqueue = 1, .timeout_ms = LONG_MS}),
-        COUNTER_RESULT_LOCKED);
+        COUNTER_LOCKED);
     release(&a[1]);
     release(&late);
 }
@@ -435,10 +435,10 @@ static void more_connections_than_are_kept_are_closed(void **state)
     counter_client_destroy(f->client);
     s.max_idle = 3;
     create_client(f, &w->daemon.addr, s);
-    struct counter_request many = waiting;
+    struct counter_ask many = waiting;
     many.workers = 8;
     for (unsigned i = 0; i < 8; ++i)
-        assert_int_equal(ask(f, &a[i], &many), COUNTER_RESULT_LOCKED);
+        assert_int_equal(ask(f, &a[i], &many), COUNTER_LOCKED);
     for (unsigned i = 0; i < 8; ++i)
         release(&a[i]);
     await_connections(f, 3);
@@ -455,7 +455,7 @@ static void a_kept_connection_is_closed_when_none_wants_it(void **state)
     counter_client_destroy(f->client);
     s.idle_ms = 20;
     create_client(f, &w->daemon.addr, s);
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
     release(&a);
     await_connections(f, 0);
 }
@@ -471,22 +471,22 @@ static void a_lock_stays_when_its_server_goes(void **state)
     poolcounterd_start(&second);
     const struct counter_server_address two = {SLICE_LIT("two"), second.addr};
     const struct counter_server_address one = {SLICE_LIT("one"), w->daemon.addr};
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
     acquire(f, &b, &waiting);
     await_queue(f, 2);
     counter_client_set_servers(f->client, &two, 1);
-    assert_int_equal(view(f).connections, 0);
+    assert_int_equal(counter_health_view(f->health, two.name, &two.addr).connections, 0);
     /* The key now belongs to the other server; the waiter at the first one still waits there. */
     struct asker c = {0};
-    assert_int_equal(ask(f, &c, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &c, &waiting), COUNTER_LOCKED);
     assert_false(a.lost);
     assert_false(b.reported);
     release(&a);
-    assert_int_equal(await_answer(&b), COUNTER_RESULT_LOCKED);
+    assert_int_equal(await_answer(&b), COUNTER_LOCKED);
     counter_client_set_servers(f->client, &one, 1);
     counter_client_set_servers(f->client, NULL, 0);
     struct asker nobody = {0};
-    assert_int_equal(ask(f, &nobody, &waiting), COUNTER_RESULT_UNREACHABLE);
+    assert_int_equal(ask(f, &nobody, &waiting), COUNTER_UNREACHABLE);
     assert_int_equal(nobody.call.why, COUNTER_TROUBLE_NO_SERVER);
     release(&c);
     leave(&b);
@@ -503,17 +503,17 @@ static void a_server_that_stays_keeps_its_connections(void **state)
         {SLICE_LIT("one"), w->daemon.addr},
     };
 
-    assert_int_equal(ask(f, &a, &waiting), COUNTER_RESULT_LOCKED);
+    assert_int_equal(ask(f, &a, &waiting), COUNTER_LOCKED);
     release(&a);
     await_idle(f, 1);
     counter_client_set_servers(f->client, both, 2);
-    assert_int_equal(counter_client_servers(f->client), 2);
-    assert_int_equal(counter_client_server(f->client, 0).connections, 0);
-    assert_int_equal(counter_client_server(f->client, 1).idle, 1);
+    assert_int_equal(counter_health_view(f->health, both[0].name, &both[0].addr).connections, 0);
+    assert_int_equal(view(f).idle, 1);
     /* Another address under the same name is another server. */
     struct counter_server_address moved = both[1];
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:1"), &moved.addr), ERR_OK);
     counter_client_set_servers(f->client, &moved, 1);
+    assert_int_equal(counter_health_view(f->health, moved.name, &moved.addr).connections, 0);
     assert_int_equal(view(f).connections, 0);
 }
 
@@ -527,14 +527,14 @@ static void names_are_checked(void **state)
         snprintf(names[i], sizeof(names[i]), "s%zu", i);
         s[i] = (struct counter_server_address){.name = slice_of(names[i])};
     }
-    assert_int_equal(counter_client_check(s, COUNTER_SERVERS_MAX), ERR_OK);
-    assert_int_equal(counter_client_check(s, COUNTER_SERVERS_MAX + 1), ERR_TOO_LARGE);
+    assert_int_equal(counter_servers_check(s, COUNTER_SERVERS_MAX), ERR_OK);
+    assert_int_equal(counter_servers_check(s, COUNTER_SERVERS_MAX + 1), ERR_TOO_LARGE);
     s[1].name = s[0].name;
-    assert_int_equal(counter_client_check(s, 2), ERR_EXISTS);
+    assert_int_equal(counter_servers_check(s, 2), ERR_EXISTS);
     s[1].name = SLICE_LIT("");
-    assert_int_equal(counter_client_check(s, 2), ERR_RANGE);
+    assert_int_equal(counter_servers_check(s, 2), ERR_RANGE);
     s[1].name = SLICE_LIT("a b");
-    assert_int_equal(counter_client_check(s, 2), ERR_SYNTAX);
+    assert_int_equal(counter_servers_check(s, 2), ERR_SYNTAX);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -33,7 +33,7 @@ struct thread {
 
 static void go_on(struct busy_asker *a)
 {
-    const struct counter_request r = {
+    const struct counter_ask r = {
         .key = SLICE_LIT("shared"),
         .kind = COUNTER_ME,
         .workers = WORKERS,
@@ -56,12 +56,12 @@ static void end_work(struct loop_deferred *d)
     go_on(a);
 }
 
-static void work(struct counter_call *c, enum counter_result r)
+static void work(struct counter_call *c, enum counter_answer r)
 {
     struct busy_asker *a = container_of(c, struct busy_asker, call);
     struct story *s = a->thread->story;
 
-    ASSERT(r == COUNTER_RESULT_LOCKED);
+    ASSERT(r == COUNTER_LOCKED);
     atomic_fetch_add(&s->locked, 1);
     unsigned now = atomic_fetch_add(&s->holding, 1) + 1;
     unsigned most = atomic_load(&s->most);

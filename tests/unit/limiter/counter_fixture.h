@@ -57,7 +57,7 @@ static inline struct counter_ask ask_for(const char *key)
                                 .kind = COUNTER_ME,
                                 .workers = 1,
                                 .maxqueue = 100,
-                                .wait = true};
+                                .timeout_ms = 1};
 }
 
 static inline enum counter_answer acquire(size_t i, struct counter_ask ask)

@@ -175,14 +175,14 @@ static void an_acquire_has_its_kind_key_and_numbers(void **state)
 
     (void)state;
     assert_true(l.well_formed);
-    assert_int_equal(l.kind, COUNTER_ANY);
-    assert_true(slice_is(l.key, "some:key"));
-    assert_int_equal(l.workers, 2);
-    assert_int_equal(l.maxqueue, 30);
-    assert_int_equal(l.timeout_ms, 4000);
-    assert_int_equal(l.slots, 5);
-    assert_int_equal(parse("ACQ4ME k 1 1 1").kind, COUNTER_ME);
-    assert_int_equal(parse("ACQ4ME k 1 1 1").slots, 0);
+    assert_int_equal(l.ask.kind, COUNTER_ANY);
+    assert_true(slice_is(l.ask.key, "some:key"));
+    assert_int_equal(l.ask.workers, 2);
+    assert_int_equal(l.ask.maxqueue, 30);
+    assert_int_equal(l.ask.timeout_ms, 4000);
+    assert_int_equal(l.ask.slots, 5);
+    assert_int_equal(parse("ACQ4ME k 1 1 1").ask.kind, COUNTER_ME);
+    assert_int_equal(parse("ACQ4ME k 1 1 1").ask.slots, 0);
 }
 
 static void without_key_workers_or_maxqueue_it_is_not_well_formed(void **state)
@@ -211,7 +211,7 @@ static void a_timeout_that_is_no_number_does_not_wait(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(none); ++i) {
         assert_true(parse(none[i]).well_formed);
-        assert_int_equal(parse(none[i]).timeout_ms, 0);
+        assert_int_equal(parse(none[i]).ask.timeout_ms, 0);
     }
 }
 
@@ -221,7 +221,7 @@ static void tabs_and_all_other_bytes_are_part_of_a_word(void **state)
 
     (void)state;
     assert_true(l.well_formed);
-    assert_true(slice_is(l.key, "a\tb\r\x01\xff%20"));
+    assert_true(slice_is(l.ask.key, "a\tb\r\x01\xff%20"));
 }
 
 static void a_nul_ends_the_line(void **state)
@@ -243,10 +243,10 @@ static void numbers_may_have_leading_zeros_and_saturate(void **state)
         parse("ACQ4ME k 0000000000000000007 4294967296 99999999999999999999999");
 
     (void)state;
-    assert_int_equal(l.workers, 7);
-    assert_int_equal(l.maxqueue, UINT32_MAX);
-    assert_int_equal(l.timeout_ms, (uint64_t)UINT32_MAX * 1000);
-    assert_int_equal(parse("ACQ4ME k 4294967295 1 1").workers, UINT32_MAX);
+    assert_int_equal(l.ask.workers, 7);
+    assert_int_equal(l.ask.maxqueue, UINT32_MAX);
+    assert_int_equal(l.ask.timeout_ms, (uint64_t)UINT32_MAX * 1000);
+    assert_int_equal(parse("ACQ4ME k 4294967295 1 1").ask.workers, UINT32_MAX);
 }
 
 static uint64_t fraction(const char *timeout)
@@ -254,7 +254,7 @@ static uint64_t fraction(const char *timeout)
     char line[100];
 
     snprintf(line, sizeof(line), "ACQ4ME k 1 1 %s", timeout);
-    return parse_as(slice_of(line), true).timeout_ms;
+    return parse_as(slice_of(line), true).ask.timeout_ms;
 }
 
 static void fractions_are_milliseconds_by_option(void **state)

@@ -216,7 +216,7 @@ static enum counter_answer ask(struct model *m, unsigned i, const struct counter
         m->type_of[key] = type;
     *l = (struct model_lock){.kind = a->kind, .key = key, .workers = a->workers, .slots = a->slots};
     bool room = key_room(m, l) && type_room(m, l);
-    if (!room && !a->wait) {
+    if (!room && a->timeout_ms == 0) {
         ++m->stats.timeouts_at_once;
         return COUNTER_TIMEOUT;
     }
@@ -290,7 +290,7 @@ static void both_ask(struct model *m, unsigned i)
     a.maxqueue = some_limit(m, m->maxqueue_max);
     if (m->slots_max != 0 && !(m->mixed && below(m, 4) == 0))
         a.slots = some_limit(m, m->slots_max);
-    a.wait = below(m, 8) != 0;
+    a.timeout_ms = below(m, 8);
 
     enum counter_answer expected = ask(m, i, &a, key, type);
     assert_int_equal(counter_acquire(m->table, &m->real[i], &a, m->now_us), expected);

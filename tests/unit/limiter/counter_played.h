@@ -17,7 +17,7 @@ struct world {
 
 enum { LONG_MS = 60000, BRIEF_MS = 30 };
 
-static const struct counter_request waiting = {
+static const struct counter_ask waiting = {
     .key = {"page:1", 6},
     .kind = COUNTER_ME,
     .workers = 1,
@@ -25,9 +25,9 @@ static const struct counter_request waiting = {
     .timeout_ms = LONG_MS,
 };
 
-static inline struct counter_request within(uint64_t timeout_ms)
+static inline struct counter_ask within(uint64_t timeout_ms)
 {
-    struct counter_request r = waiting;
+    struct counter_ask r = waiting;
 
     r.timeout_ms = timeout_ms;
     return r;
@@ -77,7 +77,7 @@ static inline void accept_next(struct world *w)
 }
 
 /* Ask for R, up to its request on a connection of its own. */
-static inline void begin(struct world *w, struct asker *a, const struct counter_request *r)
+static inline void begin(struct world *w, struct asker *a, const struct counter_ask *r)
 {
     acquire(&w->f, a, r);
     accept_next(w);
@@ -90,7 +90,7 @@ static inline void say(struct world *w, const char *text)
 }
 
 /* A request that was answered with WORD. */
-static inline enum counter_result answered_by(struct world *w, struct asker *a, const char *word)
+static inline enum counter_answer answered_by(struct world *w, struct asker *a, const char *word)
 {
     begin(w, a, &waiting);
     say(w, word);
@@ -102,7 +102,7 @@ static inline void keep_one(struct world *w)
 {
     struct asker a = {0};
 
-    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_RESULT_LOCKED);
+    assert_int_equal(answered_by(w, &a, "LOCKED\n"), COUNTER_LOCKED);
     release(&a);
     raw_await(w->f.loop, &w->peer, "RELEASE\n");
     say(w, "RELEASED\n");
@@ -112,7 +112,7 @@ static inline void keep_one(struct world *w)
 
 static inline void check_unreachable(struct asker *a, enum counter_trouble why)
 {
-    assert_int_equal(await_answer(a), COUNTER_RESULT_UNREACHABLE);
+    assert_int_equal(await_answer(a), COUNTER_UNREACHABLE);
     assert_int_equal(a->call.why, why);
 }
 

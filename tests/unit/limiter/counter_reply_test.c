@@ -107,7 +107,7 @@ static void what_is_the_type_of_a_key_is_the_type_of_its_word(void **state)
 
 /* ---- requests ---- */
 
-static void check_line(struct counter_acquire_line l, const char *expected)
+static void check_line(struct counter_ask l, const char *expected)
 {
     char line[COUNTER_REQUEST_LINE_MAX];
     size_t n = counter_acquire_print(&l, line);
@@ -119,9 +119,9 @@ static void check_line(struct counter_acquire_line l, const char *expected)
 static void requests_are_written_as_daemons_read_them(void **state)
 {
     (void)state;
-    check_line((struct counter_acquire_line){SLICE_LIT("k"), COUNTER_ME, 1, 2, 3, 0},
+    check_line((struct counter_ask){SLICE_LIT("k"), SLICE_NULL, COUNTER_ME, 1, 2, 0, 3000},
                "ACQ4ME k 1 2 3\n");
-    check_line((struct counter_acquire_line){SLICE_LIT("k"), COUNTER_ANY, 1, 2, 0, 9},
+    check_line((struct counter_ask){SLICE_LIT("k"), SLICE_NULL, COUNTER_ANY, 1, 2, 9, 0},
                "ACQ4ANY k 1 2 0 9\n");
     assert_true(slice_is(COUNTER_RELEASE_LINE, "RELEASE\n"));
     assert_true(slice_is(COUNTER_UPTIME_LINE, "STATS UPTIME\n"));
@@ -131,12 +131,12 @@ static void the_longest_request_has_room(void **state)
 {
     char room[COUNTER_KEY_WIRE_MAX];
     char line[COUNTER_REQUEST_LINE_MAX];
-    struct counter_acquire_line l = {
-        .word = repeated(room, sizeof(room), 'x'),
+    struct counter_ask l = {
+        .key = repeated(room, sizeof(room), 'x'),
         .kind = COUNTER_ANY,
         .workers = UINT32_MAX,
         .maxqueue = UINT32_MAX,
-        .timeout_s = UINT32_MAX,
+        .timeout_ms = (uint64_t)UINT32_MAX * 1000,
         .slots = UINT32_MAX,
     };
 

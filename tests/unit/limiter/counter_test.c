@@ -36,7 +36,7 @@ static void one_that_may_not_wait_is_notified_at_once(void **state)
     struct counter_ask ask = ask_for("k");
 
     (void)state;
-    ask.wait = false;
+    ask.timeout_ms = 0;
     assert_int_equal(acquire(0, ask), COUNTER_LOCKED);
     assert_int_equal(acquire(1, ask), COUNTER_TIMEOUT);
     assert_int_equal(stats()->timeouts_at_once, 1);

@@ -26,7 +26,7 @@ static void over_slots_one_that_may_not_wait_is_notified_and_makes_no_key(void *
     (void)state;
     slots(0, "t:a", 1, 1);
     ask.slots = 1;
-    ask.wait = false;
+    ask.timeout_ms = 0;
     assert_int_equal(acquire(1, ask), COUNTER_TIMEOUT);
     assert_int_equal(stats()->keys, 1);
 }

@@ -35,7 +35,7 @@ static enum counter_answer ask_in(struct counter_table *table, const struct limi
         .kind = COUNTER_ME,
         .workers = 1,
         .maxqueue = 1000,
-        .wait = true,
+        .timeout_ms = 1,
     };
 
     *lock = (struct counter_lock){0};
@@ -285,62 +285,34 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
 
 /* ---- daemons ---- */
 
-static void put_row(struct application_loop *al, const char *name, unsigned connections,
-                    unsigned idle, bool resting)
+static void a_daemon_is_shown_as_all_loops_know_it(void **state)
 {
-    struct limit_daemons *d = &al->daemons;
-
-    d->rows = xrealloc(d->rows, (d->n + 1) * sizeof(*d->rows));
-    d->rows[d->n++] = (struct limit_daemon_row){xstrdup(name), connections, idle, resting};
-}
-
-static void a_daemon_is_summed_over_loops_by_its_name(void **state)
-{
-    struct control *c = control_create_bare(yaml);
+    struct control *c = control_create(yaml);
     struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
-    struct lb_loop loops[2] = {{.lb = &c->lb, .index = 0, .loop = c->lb.control},
-                               {.lb = &c->lb, .index = 1, .loop = loop_create(1)}};
-    struct loop *own[2] = {loops[0].loop, loops[1].loop};
+    struct addr a;
 
     (void)state;
-    c->lb.loops = loops;
-    c->lb.nloops = 2;
-    application_attach(c->app, own, 2);
-    put_row(&c->app->loops[0], "127.0.0.1:7531", 3, 1, false);
-    put_row(&c->app->loops[0], "10.0.0.1:7531", 50, 50, true); /* not in the settings any more */
-    put_row(&c->app->loops[1], "127.0.0.1:7531", 2, 2, true);
+    assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:7531"), &a), ERR_OK);
+    assert_int_equal(limit_daemons(c->app, daemons), 2);
+    assert_int_equal(daemons[0].connections, 0);
+    struct counter_daemon *d =
+        counter_daemon_get(c->app->counter_health, SLICE_LIT("127.0.0.1:7531"), &a);
+    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
+        (void)counter_daemon_failed(d, false, 1000);
+    assert_true(counter_daemon_reserve(d, false));
+    assert_true(counter_daemon_reserve(d, false));
+    counter_daemon_count_idle(d, 1);
     assert_int_equal(limit_daemons(c->app, daemons), 2);
     assert_true(slice_is(daemons[0].name, "127.0.0.1:7531"));
-    assert_int_equal(daemons[0].connections, 5);
-    assert_int_equal(daemons[0].idle, 3);
+    assert_int_equal(daemons[0].connections, 2);
+    assert_int_equal(daemons[0].idle, 1);
     assert_true(daemons[0].resting);
     assert_int_equal(daemons[1].connections, 0);
     assert_false(daemons[1].resting);
-    loop_turn(loops[1].loop, 0);
-    control_destroy(c);
-    loop_destroy(loops[1].loop);
-}
-
-static void a_loop_publishes_what_its_client_states_when_it_has_one(void **state)
-{
-    struct control *c = control_create(yaml);
-    struct application_loop *al = &c->app->loops[0];
-    struct counter_server_address server = {.name = SLICE_LIT("127.0.0.1:7531")};
-    const struct counter_client_settings s = {
-        .servers = &server, .nservers = 1, .health = c->app->counter_health};
-
-    (void)state;
-    assert_int_equal(addr_parse(server.name, &server.addr), ERR_OK);
-    limit_daemons_publish(al);
-    assert_int_equal(al->daemons.n, 0);
-    al->counters = counter_client_create(c->lb.control, &s);
-    limit_daemons_publish(al);
-    limit_daemons_publish(al);
-    assert_int_equal(al->daemons.n, 1);
-    assert_string_equal(al->daemons.rows[0].name, "127.0.0.1:7531");
-    assert_int_equal(al->daemons.rows[0].connections, 0);
-    counter_client_destroy(al->counters);
-    al->counters = NULL;
+    counter_daemon_count_idle(d, -1);
+    counter_daemon_release(d);
+    counter_daemon_release(d);
+    counter_daemon_put(d);
     control_destroy(c);
 }
 
@@ -426,8 +398,7 @@ int main(void)
         cmocka_unit_test(figures_are_json_whatever_bytes_a_key_has),
         cmocka_unit_test(a_name_without_an_effective_rule_has_no_figures),
         cmocka_unit_test(metrics_have_a_series_for_each_counter_and_daemon),
-        cmocka_unit_test(a_daemon_is_summed_over_loops_by_its_name),
-        cmocka_unit_test(a_loop_publishes_what_its_client_states_when_it_has_one),
+        cmocka_unit_test(a_daemon_is_shown_as_all_loops_know_it),
         cmocka_unit_test(each_view_of_a_busy_counter_is_of_one_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

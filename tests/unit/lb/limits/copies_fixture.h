@@ -24,6 +24,23 @@ enum { MEMORY_BYTES = 64 << 20, COPY_BYTES = 1 << 20 };
 static const struct cache_wish no_wish = {CACHE_SECONDS_NONE, CACHE_SECONDS_NONE,
                                           CACHE_SECONDS_NONE};
 
+static inline struct copy *copies_find_shared(struct copies *s, const struct copies_url *url,
+                                              const struct cache_request *request,
+                                              uint64_t not_before_us, uint64_t now_us)
+{
+    return copies_find(s, url, request, &(struct copies_need){.not_before_us = not_before_us},
+                       now_us);
+}
+
+static inline struct copy *copies_find_stale(struct copies *s, const struct copies_url *url,
+                                             const struct cache_request *request,
+                                             const struct cache_wish *wish, uint64_t max_age_s,
+                                             uint64_t now_us)
+{
+    return copies_find(s, url, request,
+                       &(struct copies_need){.stale = wish, .max_age_s = max_age_s}, now_us);
+}
+
 static inline size_t copy_memory_used(const struct copy_memory *m)
 {
     return atomic_load(&m->used_bytes);

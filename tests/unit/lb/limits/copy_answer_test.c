@@ -33,8 +33,7 @@ static int teardown(void **state)
 
 static struct copy *make_in(struct copy_memory *memory, const char *fields, struct slice body)
 {
-    struct copy_maker *m =
-        copy_maker_create(&(struct copy_maker_options){.memory = memory, .max_bytes = COPY_BYTES});
+    struct copy_maker *m = copy_maker_create(memory, COPY_BYTES);
 
     return make_by(m, &(struct made){.fields = fields, .body = body});
 }
@@ -110,8 +109,7 @@ static void answer_announces_the_length_of_its_body_and_none_for_no_content(void
     assert_null(answer_field(&f->answer, "content-length").p);
     assert_slice(f->answer.body, "four");
     copy_put(c);
-    struct copy_maker *m = copy_maker_create(
-        &(struct copy_maker_options){.memory = &f->memory, .max_bytes = COPY_BYTES});
+    struct copy_maker *m = copy_maker_create(&f->memory, COPY_BYTES);
     assert_int_equal(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US), CACHE_OK);
     c = copy_maker_end(&m);
     copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);

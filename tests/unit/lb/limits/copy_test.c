@@ -8,6 +8,11 @@ struct fixture {
     struct copy_answer answer;
 };
 
+static struct cache_fields copy_fields(const struct copy *c)
+{
+    return (struct cache_fields){c->fields, c->nfields};
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -30,8 +35,7 @@ static int teardown(void **state)
 
 static struct copy_maker *begin(struct fixture *f, size_t max_bytes)
 {
-    f->maker = copy_maker_create(
-        &(struct copy_maker_options){.memory = &f->memory, .max_bytes = max_bytes});
+    f->maker = copy_maker_create(&f->memory, max_bytes);
     return f->maker;
 }
 
@@ -42,8 +46,7 @@ static enum cache_refusal tell(struct fixture *f, const char *head)
 
 static struct copy *make(struct fixture *f, const char *fields, const char *body)
 {
-    struct copy_maker *m = copy_maker_create(
-        &(struct copy_maker_options){.memory = &f->memory, .max_bytes = COPY_BYTES});
+    struct copy_maker *m = copy_maker_create(&f->memory, COPY_BYTES);
 
     return make_by(m, &(struct made){.fields = fields, .body = slice_of(body)});
 }

@@ -57,11 +57,11 @@ struct one {
     struct loop *loop;
     struct limit_rule rule;
     struct limit_claim *claims[4];
-    enum limit_result reported[4];
+    enum counter_answer reported[4];
     int nreported;
 };
 
-static void on_claim_result(struct limit_claim *c, enum limit_result r)
+static void on_claim_result(struct limit_claim *c, enum counter_answer r)
 {
     struct one *o = c->owner;
 
@@ -79,7 +79,7 @@ static struct limit_claim *begin(struct one *o, int i, enum counter_kind kind)
     c->owner = o;
     c->on_result = on_claim_result;
     o->claims[i] = c;
-    o->reported[i] = LIMIT_WAITS;
+    o->reported[i] = COUNTER_WAIT;
     return c;
 }
 
@@ -141,83 +141,83 @@ static void the_next_one_is_reported_never_inside_of_a_call(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
     give_back(o, 0, true);
     assert_int_equal(o->nreported, 0);
     turn_until(o, 1);
-    assert_int_equal(o->reported[2], LIMIT_HELD);
+    assert_int_equal(o->reported[2], COUNTER_LOCKED);
 }
 
 static void one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
     struct limit_claim *c = begin(o, 2, COUNTER_ME);
-    assert_int_equal(limit_claim_ask(c, false), LIMIT_TIMEOUT);
-    assert_int_equal(limit_claim_ask(c, true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(c, false), COUNTER_TIMEOUT);
+    assert_int_equal(limit_claim_ask(c, true), COUNTER_WAIT);
     give_back(o, 1, true);
     turn_until(o, 1);
-    assert_int_equal(o->reported[2], LIMIT_HELD);
+    assert_int_equal(o->reported[2], COUNTER_LOCKED);
 }
 
 static void a_wait_ends_with_its_time(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
     turn_until(o, 1);
-    assert_int_equal(o->reported[2], LIMIT_TIMEOUT);
+    assert_int_equal(o->reported[2], COUNTER_TIMEOUT);
 }
 
 static void a_turn_that_comes_to_one_that_has_left_continues_to_the_next(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), LIMIT_WAITS);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ME), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ME), true), COUNTER_WAIT);
     give_back(o, 0, true); /* the grant is in transit to 2 */
     give_back(o, 2, false);
     turn_until(o, 1);
-    assert_int_equal(o->reported[3], LIMIT_HELD);
+    assert_int_equal(o->reported[3], COUNTER_LOCKED);
 }
 
 static void the_work_done_once_is_reported_to_all_that_want_any(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), LIMIT_WAITS);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
     give_back(o, 0, true);
     turn_until(o, 2);
-    assert_int_equal(o->reported[2], LIMIT_DONE);
-    assert_int_equal(o->reported[3], LIMIT_DONE);
+    assert_int_equal(o->reported[2], COUNTER_DONE);
+    assert_int_equal(o->reported[3], COUNTER_DONE);
     /* ... and one that has no use for it does it itself */
-    assert_int_equal(limit_claim_again(o->claims[2]), LIMIT_HELD);
-    assert_int_equal(limit_claim_again(o->claims[3]), LIMIT_WAITS);
+    assert_int_equal(limit_claim_again(o->claims[2]), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_again(o->claims[3]), COUNTER_WAIT);
 }
 
 static void work_that_failed_is_the_next_ones(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), LIMIT_WAITS);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
     give_back(o, 0, false);
     turn_until(o, 1);
-    assert_int_equal(o->reported[2], LIMIT_HELD);
-    assert_int_equal(o->reported[3], LIMIT_WAITS);
+    assert_int_equal(o->reported[2], COUNTER_LOCKED);
+    assert_int_equal(o->reported[3], COUNTER_WAIT);
 }
 
 static void limits_that_are_raised_let_waiters_continue(void **state)
@@ -225,11 +225,11 @@ static void limits_that_are_raised_let_waiters_continue(void **state)
     struct one *o = *state;
 
     limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 1});
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), LIMIT_HELD);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), LIMIT_WAITS);
+    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_WAIT);
     limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 2});
     turn_until(o, 1);
-    assert_int_equal(o->reported[1], LIMIT_HELD);
+    assert_int_equal(o->reported[1], COUNTER_LOCKED);
 }
 
 /* ---- many loops ---- */
@@ -293,32 +293,32 @@ static void on_pause(struct timer *t)
     end_round(m, pick(m->thread, 2) != 0);
 }
 
-static void on_result(struct claimant *m, enum limit_result r)
+static void on_result(struct claimant *m, enum counter_answer r)
 {
     struct crowd *c = m->thread->crowd;
 
-    if (r == LIMIT_HELD) {
+    if (r == COUNTER_LOCKED) {
         int now = atomic_fetch_add(&c->held[m->key], 1) + 1;
 
         assert_true(now <= WORKERS);
         m->holds = true;
         atomic_fetch_add(&c->served, 1);
-    } else if (r == LIMIT_TIMEOUT) {
+    } else if (r == COUNTER_TIMEOUT) {
         atomic_fetch_add(&c->timed_out, 1);
-    } else if (r == LIMIT_DONE && pick(m->thread, 2) != 0) {
+    } else if (r == COUNTER_DONE && pick(m->thread, 2) != 0) {
         r = limit_claim_again(m->claim);
-        if (r != LIMIT_WAITS)
+        if (r != COUNTER_WAIT)
             on_result(m, r);
         return;
     }
     /* What is held is held for a while; a wait may be given up in between; else all is over. */
-    if (r != LIMIT_HELD && r != LIMIT_WAITS)
+    if (r != COUNTER_LOCKED && r != COUNTER_WAIT)
         timer_start(m->thread->loop, &m->pause, 0);
-    else if (r == LIMIT_HELD || pick(m->thread, 4) == 0)
+    else if (r == COUNTER_LOCKED || pick(m->thread, 4) == 0)
         timer_start(m->thread->loop, &m->pause, pick(m->thread, 3));
 }
 
-static void on_crowd_result(struct limit_claim *c, enum limit_result r)
+static void on_crowd_result(struct limit_claim *c, enum counter_answer r)
 {
     struct claimant *m = c->owner;
 
