@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/restart_watch.h"
 #include "worker-agent/pool/resume_store.h"
 #include "worker-agent/pool/slot.h"
@@ -179,7 +178,31 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
         restart_directory_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
 }
 
-/* ---- live settings ---- */
+/* ---- settings that follow a node of the tree ---- */
+
+static bool tree_is_away(const struct app_pool *pool)
+{
+    struct tree_status tree;
+
+    if (pool->tree == NULL)
+        return false;
+    tree_status(pool->tree, &tree);
+    return !tree.connected;
+}
+
+/* Has LIVE follow the node PATH. FILE, which is freed, stores the node's last contents. */
+static struct settings_watch *watch_node(const struct app_pool *pool, const char *path,
+                                         struct live_settings *live, char *file,
+                                         struct snapshot **snapshot)
+{
+    char *place = xasprintf("%s %s", pool->tree_url, path);
+
+    *snapshot = snapshot_open(pool->loop, file, place);
+    free(place);
+    free(file);
+    return settings_watch_start(pool->tree, path, live, *snapshot, SETTINGS_WATCH_PART,
+                                pool->s->tree_start_wait_ms);
+}
 
 static void on_live_changed(void *context, bool values)
 {
@@ -211,18 +234,12 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
 static uint64_t hold_ms(void *context, const void *now)
 {
     (void)now;
-    return ((const struct app_group *)context)->pool->settings_hold_ms;
+    return ((const struct app_group *)context)->pool->s->settings_hold_ms;
 }
 
 static bool is_away(void *context)
 {
-    const struct app_group *g = context;
-    struct tree_status tree;
-
-    if (g->pool->tree == NULL)
-        return false;
-    tree_status(g->pool->tree, &tree);
-    return !tree.connected;
+    return tree_is_away(((const struct app_group *)context)->pool);
 }
 
 static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
@@ -316,26 +333,15 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-static void watch_settings(struct app_group *g)
-{
-    const struct app_pool *pool = g->pool;
-
-    if (pool->tree == NULL)
-        return;
-    char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
-    char *place = xasprintf("%s %s", pool->tree_url, g->path);
-    g->snapshot = snapshot_open(pool->loop, file, place);
-    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->snapshot, SETTINGS_WATCH_PART,
-                                    pool->tree_start_wait_ms);
-    free(place);
-    free(file);
-}
-
 /* Registers, watches the tree, starts what is always there. After adoption. */
 static void start_group(struct app_group *g)
 {
+    const struct app_pool *pool = g->pool;
+
     /* Settings first: what a process is started with and how long it may take. */
-    watch_settings(g);
+    if (pool->tree != NULL)
+        g->watch = watch_node(pool, g->path, g->live,
+                              xasprintf("%s/%s/tree.json", pool->state_dir, g->name), &g->snapshot);
     g->started = true;
     apply(g);
     publish_slots(g);
@@ -425,10 +431,8 @@ static struct app_group *find_group(const struct app_pool *pool, const char *nam
 
 static void take_budget(struct app_pool *pool)
 {
-    const struct agent_settings *s = host_settings_now(pool->host);
-
-    pool->core.max = (unsigned)s->max_processes;
-    pool->core.overlap = s->replace_overlap;
+    pool->core.max = (unsigned)pool->s->max_processes;
+    pool->core.overlap = pool->s->replace_overlap;
 }
 
 /* The file's values are checked together. Those of the tree come from separate nodes in any order,
@@ -447,12 +451,12 @@ static void warn_of_minima(const struct app_pool *pool)
                  always);
 }
 
-static void on_host_changed(void *context)
+static void on_host_changed(void *context, bool values)
 {
     struct app_pool *pool = context;
 
-    /* Handed over, it is the other agent's; on_thaw looks again. */
-    if (pool->configuring || pool->handed_over)
+    /* After a handover the new agent decides; on_thaw() calls this again. */
+    if (!values || pool->configuring || pool->handed_over)
         return;
     take_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i)
@@ -461,18 +465,50 @@ static void on_host_changed(void *context)
     tick(pool, &pool->core);
 }
 
-static void start_host(struct app_pool *pool, const struct agent_config *c)
+static uint64_t host_hold_ms(void *context, const void *now)
 {
-    const struct host_settings_options o = {.loop = pool->loop,
-                                            .tree = pool->tree,
-                                            .tree_url = pool->tree_url,
-                                            .state_dir = pool->state_dir,
-                                            .wait_ms = pool->tree_start_wait_ms,
+    (void)context;
+    return ((const struct agent_settings *)now)->settings_hold_ms;
+}
+
+static bool host_is_away(void *context)
+{
+    return tree_is_away(context);
+}
+
+/* A value that is read at a start only stays effective until the next one. */
+static bool is_frozen(const struct setting_row *row)
+{
+    return agent_setting_wants_restart(row);
+}
+
+void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
+{
+    static const struct settings_table *const tables[] = {&agent_table};
+    const struct live_settings_options o = {.loop = pool->loop,
+                                            .tables = tables,
+                                            .ntables = ARRAY_LEN(tables),
+                                            .yaml = &c->s,
+                                            .origins = c->origins,
+                                            .path = c->host_path != NULL ? c->host_path : "(none)",
+                                            .hold_ms = host_hold_ms,
+                                            .away = host_is_away,
+                                            .frozen = is_frozen,
                                             .changed = on_host_changed,
                                             .context = pool};
 
-    pool->host = host_settings_create(&o, c);
-    host_settings_start(pool->host);
+    pool->host_path = xstrdup(c->host_path);
+    pool->live = live_settings_create(&o);
+    pool->s = live_settings_now(pool->live);
+    if (pool->tree != NULL && pool->host_path == NULL) {
+        log_warn(NULL, "host-name-invalid",
+                 "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
+    } else if (pool->tree != NULL) {
+        pool->watch =
+            watch_node(pool, pool->host_path, pool->live,
+                       xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
+        settings_watch_recall(pool->watch);
+    }
     take_budget(pool);
 }
 
@@ -497,10 +533,8 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted)
 {
     pool->store = resume_store_create();
-    pool->tree_start_wait_ms = c->s.tree_start_wait_ms;
-    pool->settings_hold_ms = c->s.settings_hold_ms;
-    start_host(pool, c);
-    pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
+    app_pool_start_host(pool, c);
+    pool->usage = process_usage_create(pool->loop, "/proc", pool->s->usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
     pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
@@ -532,11 +566,10 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
     /* The groups follow below, each with its own settings and the budget at once. */
     pool->configuring = true;
-    host_settings_configure(pool->host, c);
+    live_settings_set_yaml(pool->live, &c->s, c->origins);
     pool->configuring = false;
     take_budget(pool);
-    pool->settings_hold_ms = c->s.settings_hold_ms;
-    process_usage_set_interval(pool->usage, c->s.usage_interval_ms);
+    process_usage_set_interval(pool->usage, pool->s->usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
 
@@ -753,7 +786,7 @@ static void on_thaw(struct timer *t)
 
     pool->core.stopped = pool->draining;
     /* Apply what the tree has reported meanwhile. */
-    on_host_changed(pool);
+    on_host_changed(pool, true);
 }
 
 void app_pool_take_back(struct app_pool *pool)
@@ -891,12 +924,15 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         destroy_group(pool->groups[i]);
     list_remove(&pool->settling.node);
-    host_settings_destroy(pool->host);
+    settings_watch_stop(pool->watch);
+    snapshot_close(pool->snapshot);
+    live_settings_destroy(pool->live);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);
     free(pool->attached);
     free(pool->groups);
+    free(pool->host_path);
     free(pool->agent_name);
     free(pool->state_dir);
     free(pool->tree_url);

@@ -15,6 +15,12 @@ void app_pool_fini(struct app_pool *pool);
 /* Creates the groups. Ownership of the ADOPTED processes passes to the pool, including descriptors.
  * Returns false if a slot cannot listen (logged). */
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct kept_list *adopted);
+/*
+ * The first part of that: the settings of the host. Values of its node that a previous run cached
+ * are effective at once, and not only after the tree has failed to answer in time: under a smaller
+ * maximum of the file, processes that have just been taken over would be ended unnecessarily.
+ */
+void app_pool_start_host(struct app_pool *pool, const struct agent_config *c);
 /* Applies the live settings and the budget of a re-read configuration. The previous configuration
  * is not used afterwards. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);

@@ -63,11 +63,15 @@ struct app_pool {
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
-    struct host_settings *host;
-    struct resume_store *store;
-    uint64_t tree_start_wait_ms;
-    uint64_t settings_hold_ms;
+    /* The settings of the whole host: the top of the file, LIVE ones overridden by the host's
+     * node. */
+    char *host_path; /* the node, as at the start; NULL: none */
+    struct live_settings *live;
+    const struct agent_settings *s; /* effective: live's; NODEs are NULL */
+    struct snapshot *snapshot;      /* NULL: no tree, or no node */
+    struct settings_watch *watch;
     bool configuring; /* a configuration is being applied, group by group */
+    struct resume_store *store;
     struct app_group **groups;
     size_t ngroups;
     struct app_group **attached; /* of them, those with a core of their own */

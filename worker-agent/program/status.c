@@ -12,7 +12,6 @@
 #include "common/program/admin.h"
 #include "common/tree/tree.h"
 #include "version.h"
-#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 
 /* ---- numbers of processes ---- */
@@ -377,7 +376,13 @@ static int page_status(void *context, struct slice query, struct text *out)
         json_close_object(&w);
     }
     json_open_object(&w, "host");
-    host_settings_describe(a->pool.host, &w);
+    if (a->pool.host_path != NULL)
+        put_text(&w, "path", a->pool.host_path);
+    else
+        json_put_null(&w, "path");
+    live_settings_describe(a->pool.live, &w);
+    tree_describe_broken_links(a->pool.host_path != NULL ? a->pool.tree : NULL, a->pool.host_path,
+                               &w);
     json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < a->pool.ngroups; ++i)
