@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/skills/home_records.h"
 #include "common/tree/live_settings.h"
 #include "common/tree/tree.h"
 #include "worker-agent/config/agent_config.h"
@@ -145,25 +144,6 @@ static inline void group_count(const struct app_group *g, enum agent_stat row)
     stat_add(g->cell, row, 1);
 }
 
-/*
- * The home classes of a slot's process, as reported by load balancers with their requests. They are
- * published to all load balancers (common/skills/home_records.h), also after their restart. Records
- * are valid for one life of the process, as its caches are, and are kept per classifier
- * fingerprint, for the latest two, as the meters are.
- */
-struct slot_homes_of {
-    struct home_records *records; /* NULL: unused */
-    char fingerprint[FINGERPRINT_LEN + 1];
-    uint64_t number; /* identifies these records; unique */
-    uint64_t used;   /* larger: later */
-};
-
-struct slot_homes {
-    struct slot_homes_of items[SLOT_METERS];
-    uint64_t life; /* the slot's life that the records belong to */
-    uint64_t clock;
-};
-
 struct slot {
     struct log_subject subject;
     struct app_group *group;
@@ -185,7 +165,7 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
-    struct slot_homes homes;
+    uint64_t homes_life;         /* the life that the homes in METERS belong to */
     struct warm_targets targets; /* what a new process is asked before it takes over */
     /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
     struct tree_registration *registration; /* NULL: not registered */

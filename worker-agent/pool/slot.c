@@ -523,7 +523,6 @@ void slot_destroy(struct slot *s)
         conn_backend_retire(s->attached_backend);
         conn_backend_release(s->attached_backend);
     }
-    slot_homes_fini(&s->homes);
     slot_meters_fini(&s->meters);
     warm_targets_fini(&s->targets);
     failure_destroy(s->failure);

@@ -318,6 +318,5 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
 /* Records that R was served. */
 void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                        uint64_t service_us);
-void slot_homes_fini(struct slot_homes *h);
 
 #endif
