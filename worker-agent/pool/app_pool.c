@@ -53,20 +53,14 @@ static void count_live(struct app_group *g)
 
 static void add_slot(struct app_group *g)
 {
-    size_t n = g->nslots + 1;
+    unsigned n = g->nslots;
+    struct slot *s = slot_create(g, n);
 
-    g->slots = xrealloc(g->slots, n * sizeof(struct slot *));
-    g->core_slots = xrealloc(g->core_slots, n * sizeof(struct core_slot *));
-    g->slots[g->nslots] = slot_create(g, g->nslots);
-    g->core_slots[g->nslots] = &g->slots[g->nslots]->core;
-    ++g->nslots;
-}
-
-/* The core knows those that listen. */
-static void show_slots(struct app_group *g)
-{
-    g->core.slots = g->core_slots;
-    g->core.nslots = g->nslots;
+    g->core.nslots = g->nslots = n + 1;
+    g->slots = xrealloc(g->slots, g->nslots * sizeof(struct slot *));
+    g->core.slots = xrealloc(g->core.slots, g->nslots * sizeof(struct core_slot *));
+    g->slots[n] = s;
+    g->core.slots[n] = &s->core;
 }
 
 /* More slots than there are, while running. */
@@ -79,12 +73,10 @@ static void grow(struct app_group *g, unsigned wanted)
         if (!slot_listen(s)) {
             log_error(g, "slot-create-failed",
                       "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, wanted, s->n);
-            --g->nslots;
+            g->core.nslots = --g->nslots;
             slot_destroy(s);
-            show_slots(g);
             return;
         }
-        show_slots(g);
         slot_publish(s);
     }
 }
@@ -300,11 +292,9 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     g->live = create_live(g, c);
     g->s = live_settings_now(g->live);
     copy_addresses(g, c);
-    core_init(&g->attach_core);
-    core_group_init(g->attach != NULL ? &g->attach_core : &pool->core, &g->core);
+    core_group_init(g->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->nslots < c->nslots)
         add_slot(g);
-    show_slots(g);
     apply(g);
     return g;
 }
@@ -403,7 +393,7 @@ static void destroy_group(struct app_group *g)
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
-    free(g->core_slots);
+    free(g->core.slots);
     free(g->listeners);
     free(g->listen_addrs);
     slot_address_fini(&g->address);
@@ -520,13 +510,9 @@ static void adopt(struct app_pool *pool, struct kept_process *k)
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
     bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
                 strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
-
-    if (!fits) {
-        (void)app_process_adopt(pool, NULL, k);
-        return;
-    }
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
-    if (slot_adopt(s, k) && began_ns < g->oldest_ns)
+
+    if (app_process_adopt(pool, fits ? s : NULL, k) && began_ns < g->oldest_ns)
         g->oldest_ns = began_ns;
 }
 
@@ -537,13 +523,9 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct 
     pool->usage = process_usage_create(pool->loop, "/proc", pool->s->usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    for (size_t i = 0; i < c->napps; ++i) {
-        struct app_group *g = create_group(pool, c->apps[i]);
-
-        pool->groups[pool->ngroups++] = g;
-        if (g->attach != NULL)
-            pool->attached[pool->nattached++] = g;
+    while (pool->ngroups < c->napps) {
+        pool->groups[pool->ngroups] = create_group(pool, c->apps[pool->ngroups]);
+        ++pool->ngroups;
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
         if (!listen_group(pool->groups[i]))
@@ -635,8 +617,7 @@ static void settle_now(struct loop_deferred *d)
     uint64_t now_ms = loop_now_ms(pool->loop);
 
     carry_out(pool, &pool->core);
-    for (size_t i = 0; i < pool->nattached; ++i)
-        carry_out(pool, &pool->attached[i]->attach_core);
+    carry_out(pool, &pool->attached);
     uint64_t due_ms = core_due_ms(&pool->core, now_ms);
     if (due_ms != UINT64_MAX)
         timer_start(pool->loop, &pool->due, due_ms - now_ms);
@@ -663,13 +644,11 @@ static void on_tick(struct timer *t)
 
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct app_process *p;
+    struct app_process *p;
 
-        list_for_each_entry (p, &pool->by_state[i], state_node) {
-            if (slice_is(id, p->id))
-                return p;
-        }
+    list_for_each_entry (p, &pool->processes, node) {
+        if (slice_is(id, p->id))
+            return p;
     }
     return NULL;
 }
@@ -737,21 +716,7 @@ const struct supervisor_link_events app_pool_supervisor_events = {
     .lost = on_lost,
 };
 
-void app_pool_supervisor_lost(struct app_pool *pool)
-{
-    app_pool_leave(pool);
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        while (!list_empty(&pool->by_state[i])) {
-            struct app_process *p = list_first(&pool->by_state[i], struct app_process, state_node);
-
-            if (p->pid > 0)
-                kill(-p->pid, SIGKILL);
-            app_process_on_died(p, "the supervisor has exited");
-        }
-    }
-}
-
-/* ---- another agent takes over ---- */
+/* ---- all slots, all processes; another agent takes over ---- */
 
 static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 {
@@ -763,13 +728,24 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 
 static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct list *it;
-        struct list *next;
+    struct list *it;
+    struct list *next;
 
-        list_for_each_safe (it, next, &pool->by_state[i])
-            each(list_entry(it, struct app_process, state_node));
-    }
+    list_for_each_safe (it, next, &pool->processes)
+        each(list_entry(it, struct app_process, node));
+}
+
+static void supervisor_lost(struct app_process *p)
+{
+    if (p->pid > 0)
+        kill(-p->pid, SIGKILL);
+    app_process_on_died(p, "the supervisor has exited");
+}
+
+void app_pool_supervisor_lost(struct app_pool *pool)
+{
+    app_pool_leave(pool);
+    each_process(pool, supervisor_lost);
 }
 
 void app_pool_hand_over(struct app_pool *pool)
@@ -880,20 +856,8 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
     each_slot(pool, refuse_waiting);
     for (size_t i = 0; i < pool->ngroups; ++i)
         slot_refuse_waiting_any(pool->groups[i], OUTCOME_STOPPING);
-    for (size_t i = 0; i < PROCESS_KILLING; ++i) {
-        struct list *it;
-        struct list *next;
-
-        list_for_each_safe (it, next, &pool->by_state[i]) {
-            struct app_process *p = list_entry(it, struct app_process, state_node);
-
-            if (at_once)
-                app_process_kill(p);
-            else
-                app_process_stop(p);
-        }
-    }
-    if (pool->count == 0)
+    each_process(pool, at_once ? app_process_kill : app_process_stop);
+    if (list_empty(&pool->processes))
         pool->empty(pool->context);
 }
 
@@ -907,9 +871,9 @@ void app_pool_stop_listening(struct app_pool *pool)
 
 void app_pool_init(struct app_pool *pool)
 {
-    for (size_t i = 0; i < PROCESS_STATES; ++i)
-        list_init(&pool->by_state[i]);
+    list_init(&pool->processes);
     core_init(&pool->core);
+    core_init(&pool->attached);
     pool->settling.run = settle_now;
     timer_init(&pool->due, on_due);
     timer_init(&pool->tick, on_tick);
@@ -930,7 +894,6 @@ void app_pool_fini(struct app_pool *pool)
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);
-    free(pool->attached);
     free(pool->groups);
     free(pool->host_path);
     free(pool->agent_name);

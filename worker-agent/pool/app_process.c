@@ -66,41 +66,28 @@ static void free_now(struct loop_deferred *d)
     free(p);
 }
 
-/* Puts P, which is new or has another state, into the list of its state, and counts it. */
-static void move(struct app_process *p)
-{
-    struct app_pool *pool = p->pool;
-    bool is_new = !list_linked(&p->state_node);
-
-    list_remove(&p->state_node);
-    if (p->state != PROCESS_ENDED)
-        list_push_back(&pool->by_state[p->state], &p->state_node);
-    if (is_new)
-        ++pool->count;
-    if (p->group != NULL && (is_new || p->state == PROCESS_ENDED))
-        stat_add(p->group->cell, AGENT_STAT_processes, is_new ? 1 : -1);
-    if (p->state != PROCESS_ENDED)
-        return;
-    ASSERT(pool->count > 0);
-    --pool->count;
-    if (pool->draining && pool->count == 0 && pool->empty != NULL)
-        pool->empty(pool->context);
-}
-
 /* The only function that changes a process's state. P may be freed at the end of the loop
  * iteration. */
 static void enter(struct app_process *p, enum process_state state)
 {
-    uint64_t now_ms = loop_now_ms(p->pool->loop);
+    struct app_pool *pool = p->pool;
+    uint64_t now_ms = loop_now_ms(pool->loop);
 
     ASSERT((legal_next[p->state] & 1U << state) != 0);
     p->state = state;
     p->since_ms = now_ms;
     if (state == PROCESS_READY)
         p->ready_since_ms = now_ms;
-    move(p);
-    if (p->slot != NULL && state != PROCESS_ENDED)
-        slot_publish(p->slot);
+    if (state != PROCESS_ENDED) {
+        if (p->slot != NULL)
+            slot_publish(p->slot);
+        return;
+    }
+    list_remove(&p->node);
+    if (p->group != NULL)
+        stat_add(p->group->cell, AGENT_STAT_processes, -1);
+    if (pool->draining && list_empty(&pool->processes) && pool->empty != NULL)
+        pool->empty(pool->context);
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
@@ -327,7 +314,6 @@ static void accept_first(struct app_process *p)
     /* From here on it is its first request that shows whether it serves, and that may take long to
      * come. */
     timer_stop(&p->deadline);
-    p->open = true;
     core_probing(&p->core, true);
     slot_publish(p->slot);
     app_pool_settle(p->pool);
@@ -489,7 +475,9 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);
     p->state = PROCESS_SPAWNING;
-    move(p);
+    list_push_back(&pool->processes, &p->node);
+    if (p->group != NULL)
+        group_count(p->group, AGENT_STAT_processes);
     return p;
 }
 
@@ -498,7 +486,7 @@ void app_process_spawn(struct slot *s, const char *id)
     struct app_pool *pool = s->group->pool;
     struct app_process *p = create(pool, s, id);
 
-    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
     supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
@@ -609,34 +597,37 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
     app_process_kill(p);
 }
 
-struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k)
+bool app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k)
 {
     struct app_process *p = create(pool, s, k->id);
-    struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
+    bool good = make_backend(p, k->address) && s != NULL;
 
     p->pid = k->pid;
     p->adopted = true;
-    process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
+    process_output_start(&p->output, pool->loop, k->output_fd, p,
+                         s != NULL ? s->group->cell : NULL);
     k->output_fd = -1;
-    bool good = make_backend(p, k->address);
     log_info(p, "process-adopted", "instance=%s address=%s state=%s action=%s", p->id, k->address,
              k->note, s != NULL ? "\"continue\"" : "\"end it\"");
-    /* The slot does not know it yet. */
-    p->slot = NULL;
-    ++pool->core.strays;
-    enter(p, PROCESS_STARTING);
-    if (s == NULL || !good) {
+    if (!good) {
+        p->slot = NULL;
+        ++pool->core.strays;
+        enter(p, PROCESS_STARTING);
         if (!pool->before_sends)
             app_process_stop(p);
-        return NULL;
+        return false;
     }
-    --pool->core.strays;
-    p->slot = s;
-    core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     core_elsewhere(&p->core, k->busy);
+    enter(p, PROCESS_STARTING);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
-    return p;
+    p->has_served = app_process_was_ready(k);
+    if (p->has_served)
+        become_ready(p);
+    else
+        begin_starting(p);
+    return true;
 }
 
 bool app_process_was_ready(const struct kept_process *k)
@@ -647,15 +638,6 @@ bool app_process_was_ready(const struct kept_process *k)
 bool app_process_was_leaving(const struct kept_process *k)
 {
     return strcmp(k->note, NOTE_LEAVING) == 0;
-}
-
-void app_process_go_on(struct app_process *p, bool was_ready)
-{
-    p->has_served = was_ready;
-    if (was_ready)
-        become_ready(p);
-    else
-        begin_starting(p);
 }
 
 void app_process_on_refused(struct app_process *p, const char *why)
@@ -721,7 +703,7 @@ void app_process_take_back(struct app_process *p)
     else if (is_replacement(p)) {
         core_hold(&p->core, false);
         if (p->state == PROCESS_STARTING)
-            app_process_go_on(p, false);
+            begin_starting(p);
     }
 }
 

@@ -25,7 +25,6 @@ enum process_state {
 #include "worker-agent/config/process_state.def"
 #undef STATE
 };
-enum { PROCESS_STATES = PROCESS_ENDED + 1 };
 
 struct app_group;
 struct app_process;
@@ -73,14 +72,12 @@ struct app_pool {
     struct resume_store *store;
     struct app_group **groups;
     size_t ngroups;
-    struct app_group **attached; /* of them, those with a core of their own */
-    size_t nattached;
-    struct list by_state[PROCESS_STATES]; /* processes */
-    size_t count;                         /* of them, except ENDED */
-    struct core core;                     /* assigns processes to slots */
-    struct process_usage *usage;          /* resource usage of processes */
-    struct restart_watch *restarts;       /* restart.txt of all applications */
-    struct loop_deferred settling; /* linked: core_next() must be called before the loop waits */
+    struct list processes;          /* all except ENDED */
+    struct core core;               /* assigns processes to slots */
+    struct core attached;           /* the same for processes of others, which are in no budget */
+    struct process_usage *usage;    /* resource usage of processes */
+    struct restart_watch *restarts; /* restart.txt of all applications */
+    struct loop_deferred settling;  /* linked: core_next() must be called before the loop waits */
     struct timer due, tick;
     bool draining;     /* no more processes are started; slots report that */
     bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
@@ -118,12 +115,10 @@ struct app_group {
     struct core_group core;
     struct slot **slots; /* as many as were ever wanted; the core uses the first max_processes */
     unsigned nslots;
-    struct core_slot **core_slots; /* theirs */
-    struct slot_address address;   /* as at start */
+    struct slot_address address; /* as at start */
     bool has_address;
     bool started;              /* further slots are made as they are wanted */
     struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
-    struct core attach_core;   /* with attach: processes of others are in no budget */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
     uint64_t max_memory_bytes; /* the limit that that is about */

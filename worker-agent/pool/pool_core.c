@@ -143,8 +143,7 @@ static void end_now(struct core_process *p)
     if (p->ending)
         return;
     p->ending = true;
-    ++c->nending;
-    c->ngiving -= p->marked == CORE_GIVES_WAY;
+    c->nending += p->marked != CORE_GIVES_WAY;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
 }
@@ -253,7 +252,7 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     drop_from_slot(p);
     p->state = CORE_LEAVING;
     ++s->group->core->leaving;
-    s->group->core->ngiving += why == CORE_GIVES_WAY;
+    s->group->core->nending += why == CORE_GIVES_WAY;
     p->marked = why;
     p->probing = false;
     core_place(p);
@@ -291,10 +290,11 @@ void core_end(struct core_process *p, enum core_reason reason)
 
 /* ---- processes come and go ---- */
 
-static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
+void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = s->group;
 
+    ASSERT(s->replacement == NULL);
     *p = (struct core_process){
         .slot = s, .state = CORE_STARTING, .generation = g->generation, .last_used_ms = now_ms};
     p->born = ++g->core->turns;
@@ -309,18 +309,6 @@ static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
     }
     s->replacement = p;
     ++g->core->replacements;
-}
-
-void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms)
-{
-    ASSERT(s->replacement == NULL);
-    enter(s, p, now_ms);
-}
-
-void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms)
-{
-    ASSERT(s->process == NULL);
-    enter(s, p, now_ms);
 }
 
 void core_probing(struct core_process *p, bool probing)
@@ -382,7 +370,7 @@ static void session_over(struct core_request *r)
     p->slot->group->core->active -= p->sessions == 0;
 }
 
-void core_gone(struct core_process *p, uint64_t now_ms)
+void core_gone(struct core_process *p)
 {
     struct core_slot *s = p->slot;
     struct core *c = s->group->core;
@@ -392,12 +380,10 @@ void core_gone(struct core_process *p, uint64_t now_ms)
     if (p->state == CORE_LEAVING) {
         list_remove(&p->leaving);
         --c->leaving;
-        c->ngiving -= !p->ending && p->marked == CORE_GIVES_WAY;
+        c->nending -= p->ending || p->marked == CORE_GIVES_WAY;
     } else {
         drop_from_slot(p);
     }
-    if (p->ending)
-        --c->nending;
     --c->count;
     p->state = CORE_LEAVING;
     p->home = NULL;
@@ -408,7 +394,6 @@ void core_gone(struct core_process *p, uint64_t now_ms)
         give_back_waiting(s);
     core_want_again(s);
     c->changed = true;
-    (void)now_ms;
 }
 
 /* ---- sessions ---- */

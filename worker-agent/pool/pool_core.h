@@ -89,7 +89,7 @@ struct core_group {
     struct list node;         /* core->groups */
     struct core_slot **slots; /* nslots; borrowed */
     unsigned nslots;
-    /* Settings; call core_settings_changed() after a change. */
+    /* Settings; call core_tick() after a change. */
     unsigned min_processes;
     unsigned max_processes; /* 0: nslots */
     uint64_t max_requests;  /* maximum sessions of a process; 0: no limit */
@@ -142,8 +142,7 @@ struct core {
     unsigned count;   /* existing processes: STARTING, READY, LEAVING */
     unsigned active;  /* of them with sessions */
     unsigned leaving; /* of them LEAVING */
-    unsigned nending; /* of those, for which END was issued */
-    unsigned ngiving; /* of those, without END so far, that give way */
+    unsigned nending; /* of those, for which END was issued, or that give way */
     unsigned replacements;
     uint64_t turns;
     bool changed;         /* since processes were last assigned to slots */
@@ -171,10 +170,9 @@ void core_leave(struct core_request *r, uint64_t now_ms);
 void core_upgraded(struct core_request *r, uint64_t now_ms);
 
 /* ---- processes, as the owner sees them ---- */
-/* P was created for S as requested by SPAWN. */
-void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms);
-/* P, a process of a previous agent, becomes the process of S, which must be cold. */
-void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms);
+/* P was created for S as requested by SPAWN, or it is a process of a previous agent and S is cold.
+ */
+void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms);
 /* Without a ready_probe: P accepts one request, which serves as the probe. */
 void core_probing(struct core_process *p, bool probing);
 void core_ready(struct core_process *p, uint64_t now_ms);
@@ -184,7 +182,7 @@ void core_elsewhere(struct core_process *p, unsigned n);
 void core_hold(struct core_process *p, bool held);
 /* P has exited, requested or not. Its sessions are over, and its RUNNING requests no longer have a
  * process. */
-void core_gone(struct core_process *p, uint64_t now_ms);
+void core_gone(struct core_process *p);
 /* Marks P for replacement because of REASON. A replacement is started only where P is needed. */
 void core_mark(struct core_process *p, enum core_reason reason);
 /* Detaches P from its slot: no further request is sent to it. END follows when its sessions are
@@ -202,7 +200,7 @@ enum core_decision { CORE_NOTHING, CORE_TELL, CORE_GO, CORE_SPAWN, CORE_END };
 struct core_action {
     enum core_decision what;
     struct core_request *request; /* GO: it runs on request->process */
-    /* SPAWN: call core_spawned() at once. TELL: the slot's process, its wish for one, or its
+    /* SPAWN: call core_enter() at once. TELL: the slot's process, its wish for one, or its
      * leaving processes have changed. */
     struct core_slot *slot;
     struct core_process *process; /* END */

@@ -95,7 +95,7 @@ void core_want_more(struct core_group *g)
 /* Number of processes that remain when those being ended or giving way have exited. */
 static unsigned staying(const struct core *c)
 {
-    return c->count + c->strays - c->nending - c->ngiving;
+    return c->count + c->strays - c->nending;
 }
 
 static bool has_room(const struct core *c)

@@ -42,7 +42,7 @@ static bool process_serves(const struct slot *s)
     const struct app_process *p = slot_process(s);
 
     return p->core.state == CORE_READY ||
-           (p->state == PROCESS_STARTING && p->open && s->start_failures == 0);
+           (p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0);
 }
 
 enum resume_state slot_state(const struct slot *s)
@@ -320,17 +320,6 @@ void slot_spawn(struct slot *s)
     app_process_spawn(s, s->incarnated ? id : s->incarnation);
 }
 
-bool slot_adopt(struct slot *s, struct kept_process *k)
-{
-    struct app_process *p = app_process_adopt(s->group->pool, s, k);
-
-    if (p == NULL)
-        return false;
-    follow_process(s);
-    app_process_go_on(p, app_process_was_ready(k));
-    return true;
-}
-
 void slot_process_ready(struct app_process *p)
 {
     struct slot *s = p->slot;
@@ -413,7 +402,7 @@ void slot_process_gone(struct app_process *p)
     struct slot *s = p->slot;
 
     slot_abandon_running(&p->core);
-    core_gone(&p->core, loop_now_ms(s->group->pool->loop));
+    core_gone(&p->core);
     slot_refuse_hopeless(s);
 }
 
@@ -453,7 +442,7 @@ static void attach(struct slot *s)
     addr_format(s->attached, text);
     s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
                                             slice_of(s->incarnation), 0, &cs);
-    core_adopted(&s->core, &s->attached_process, now_ms);
+    core_enter(&s->core, &s->attached_process, now_ms);
     core_ready(&s->attached_process, now_ms);
 }
 
@@ -508,7 +497,7 @@ void slot_end_attached(struct slot *s)
 {
     if (s->attached == NULL || s->core.process == NULL)
         return;
-    core_gone(&s->attached_process, loop_now_ms(s->group->pool->loop));
+    core_gone(&s->attached_process);
 }
 
 void slot_destroy(struct slot *s)

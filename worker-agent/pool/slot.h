@@ -27,9 +27,8 @@
 
 /*
  * One application process: one incarnation, from the request to the supervisor to its burial. Made
- * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
- * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
- * the slot is decided by the core (pool_core.h).
+ * for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
+ * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
 
 /*
@@ -47,7 +46,7 @@ struct readiness {
 struct app_process {
     struct log_subject subject;
     struct app_pool *pool;
-    struct list state_node;
+    struct list node; /* pool->processes */
     enum process_state state;
     struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
     struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
@@ -57,13 +56,12 @@ struct app_process {
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* idle connections to it; from STARTING on */
-    bool open;             /* STARTING without a ready_probe: it can accept its first request */
-    bool failed;           /* its failure was handled */
-    bool adopted;          /* taken over from an old agent */
-    bool has_served;       /* it has answered a request, or an old agent found it ready */
-    struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
-    struct timer shutdown; /* LEAVING: shutdown_timeout */
-    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
+    bool failed;                  /* its failure was handled */
+    bool adopted;                 /* taken over from an old agent */
+    bool has_served;              /* it has answered a request, or an old agent found it ready */
+    struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown;        /* LEAVING: shutdown_timeout */
+    struct timer held; /* running: it gets no request until it expires (app_process_hold) */
     struct readiness readiness;
     struct warm_up warm_up; /* a replacement that is ready, before it takes its slot over */
     struct usage_target usage;
@@ -84,16 +82,13 @@ static inline struct app_process *app_process_of(struct core_process *p)
 /* Requests the process ID for S from the supervisor. */
 void app_process_spawn(struct slot *s, const char *id);
 /*
- * One that the supervisor had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
- * descriptor. NULL: it is to be ended.
+ * Takes over K, which the supervisor had, as the process of S, which is cold. Takes K's output
+ * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
  */
-struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
-                                      struct kept_process *k);
+bool app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_process *k);
 /* State before the take-over. */
 bool app_process_was_ready(const struct kept_process *k);
 bool app_process_was_leaving(const struct kept_process *k);
-/* P continues in the slot S: either WAS_READY, or to be found ready. */
-void app_process_go_on(struct app_process *p, bool was_ready);
 
 /* ---- going; any state, harmless when it is going already ---- */
 /* P receives no further requests and is ended when its requests are finished. WHY: a text without
@@ -166,7 +161,6 @@ struct slot_request {
     bool housed;          /* the slot's homes know of it ... */
     uint64_t housed_life; /* ... of the process of this life */
     bool first;           /* it is the probe of a process without ready_probe */
-    bool tunnel;          /* slot_upgraded: runs, but is in no backlog */
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
@@ -264,8 +258,6 @@ void slot_process_failed(struct app_process *p);
 void slot_process_gone(struct app_process *p);
 /* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
-/* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
-bool slot_adopt(struct slot *s, struct kept_process *k);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
 /* The slot's processes, or whether it wants one, have changed. */

@@ -34,9 +34,8 @@ static void enter(struct slot_request *r, enum core_request_state state)
     if (r->state == CORE_REQUEST_RUNNING) {
         stat_add(cell, AGENT_STAT_requests_running, -1);
         --r->slot->nrunning;
-        r->slot->ntunnels -= r->tunnel;
-        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->tunnel);
-        r->tunnel = false;
+        r->slot->ntunnels -= r->core.placeless;
+        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->core.placeless);
     }
     r->state = state;
     if (state == CORE_REQUEST_WAITING)
@@ -221,8 +220,7 @@ void slot_upgraded(struct slot_request *r)
 {
     if (r->state != CORE_REQUEST_RUNNING)
         return;
-    ASSERT(!r->tunnel);
-    r->tunnel = true;
+    ASSERT(!r->core.placeless);
     ++r->slot->ntunnels;
     stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));

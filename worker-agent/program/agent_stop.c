@@ -231,7 +231,7 @@ void agent_supervisor_lost(void *context)
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;
     }
-    if (a->phase == AGENT_STOPPING && a->pool.count == 0) {
+    if (a->phase == AGENT_STOPPING && list_empty(&a->pool.processes)) {
         close_down(a);
         return;
     }

@@ -63,7 +63,7 @@ static void spawn(struct model *m, struct core_slot *s)
         if (p->used)
             continue;
         *p = (struct model_process){.used = true};
-        core_spawned(s, &p->core, m->now_ms);
+        core_enter(s, &p->core, m->now_ms);
         p->core.warmth = (double)below(m, 100);
         ++m->spawned;
         m->replaced += beside;
@@ -135,7 +135,7 @@ static void bury(struct model *m, struct model_process *p)
     struct core_slot *s = p->core.slot;
     bool was_replacement = s->replacement == &p->core;
 
-    core_gone(&p->core, m->now_ms);
+    core_gone(&p->core);
     p->used = false;
     if (p->asked_to_end)
         return;

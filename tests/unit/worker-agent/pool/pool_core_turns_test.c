@@ -32,10 +32,10 @@ static void carry_out(struct pool *p)
         if (a.what == CORE_SPAWN) {
             assert_in_range(p->spawned, 0, PROCESSES - 1);
             p->last = a.slot->group;
-            core_spawned(a.slot, &p->processes[p->spawned++], NOW_MS);
+            core_enter(a.slot, &p->processes[p->spawned++], NOW_MS);
         } else if (a.what == CORE_END) {
             ++p->ended;
-            core_gone(a.process, NOW_MS);
+            core_gone(a.process);
         }
     }
     core_check(&p->core);
