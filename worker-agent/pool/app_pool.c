@@ -585,7 +585,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
 {
     struct core_action a;
 
-    while (core_next(c, loop_now_ms(pool->loop), &a) != CORE_NOTHING) {
+    while ((a = core_next(c, loop_now_ms(pool->loop))).what != CORE_NOTHING) {
         switch (a.what) {
         case CORE_TELL:
             slot_changed(slot_of(a.slot));
@@ -728,11 +728,10 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 
 static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
-    struct list *it;
-    struct list *next;
+    struct app_process *p;
+    struct app_process *next;
 
-    list_for_each_safe (it, next, &pool->processes)
-        each(list_entry(it, struct app_process, node));
+    list_for_each_entry_safe(p, next, &pool->processes, node) each(p);
 }
 
 static void supervisor_lost(struct app_process *p)
@@ -845,17 +844,11 @@ void app_pool_leave(struct app_pool *pool)
     each_slot(pool, leave);
 }
 
-static void refuse_waiting(struct slot *s)
-{
-    slot_refuse_waiting(s, OUTCOME_STOPPING);
-}
-
 void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
-    each_slot(pool, refuse_waiting);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        slot_refuse_waiting_any(pool->groups[i], OUTCOME_STOPPING);
+    /* As the pool is leaving. */
+    each_slot(pool, slot_refuse_hopeless);
     each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))
         pool->empty(pool->context);

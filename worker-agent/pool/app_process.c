@@ -105,12 +105,13 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
     failure_log(s->failure, p);
 }
 
-/* The process failed to start or has stopped serving unexpectedly. */
-static void back_off(struct app_process *p)
+/* P failed to start, or has stopped serving unexpectedly: counts that in ROW, and arms the restart
+ * back-off. */
+static void fail(struct app_process *p, enum failure_kind kind, const char *how,
+                 enum agent_stat row)
 {
-    if (p->failed || p->slot == NULL)
-        return;
-    p->failed = true;
+    app_process_failed(p, kind, how);
+    group_count(p->group, row);
     slot_process_failed(p);
 }
 
@@ -147,10 +148,13 @@ void app_process_let_go(struct app_process *p)
         p->backend = NULL;
     }
     loop_defer(p->pool->loop, &p->freeing);
-    if (s != NULL)
-        slot_process_gone(p);
-    else
+    if (s != NULL) {
+        slot_abandon_running(&p->core);
+        core_gone(&p->core);
+        slot_refuse_hopeless(s);
+    } else {
         --p->pool->core.strays;
+    }
     p->slot = NULL;
     enter(p, PROCESS_ENDED);
     app_pool_settle(p->pool);
@@ -220,7 +224,7 @@ void app_process_unreachable(struct app_process *p)
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
     log_warn(p, "process-detached", "reason=\"connection failed\" requests=%u", p->core.sessions);
-    back_off(p);
+    slot_process_failed(p);
     app_pool_settle(p->pool);
 }
 
@@ -275,9 +279,7 @@ static void on_deadline(struct timer *t)
         log_warn(p, "process-start-timeout",
                  "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
-        app_process_failed(p, FAILURE_START_TIMEOUT, "");
-        group_count(p->group, AGENT_STAT_spawn_failures);
-        back_off(p);
+        fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
     case PROCESS_STOPPING:
@@ -369,9 +371,7 @@ static bool owns_its_port(struct app_process *p)
         break;
     }
     log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"stop it and retry\"", how);
-    app_process_failed(p, FAILURE_PORT_TAKEN, how);
-    group_count(p->group, AGENT_STAT_spawn_failures);
-    back_off(p);
+    fail(p, FAILURE_PORT_TAKEN, how, AGENT_STAT_spawn_failures);
     app_process_stop(p);
     return false;
 }
@@ -643,9 +643,7 @@ bool app_process_was_leaving(const struct kept_process *k)
 void app_process_on_refused(struct app_process *p, const char *why)
 {
     log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
-    app_process_failed(p, FAILURE_NOT_SPAWNED, why);
-    group_count(p->group, AGENT_STAT_spawn_failures);
-    back_off(p);
+    fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
     app_process_let_go(p);
 }
 
@@ -667,9 +665,8 @@ void app_process_on_died(struct app_process *p, const char *how)
                  (unsigned long long)p->requests);
         /* Its last words may still be in the pipe. */
         process_output_stop(&p->output);
-        app_process_failed(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how);
-        group_count(p->group, AGENT_STAT_deaths);
-        back_off(p);
+        fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,
+             AGENT_STAT_deaths);
     }
     app_process_let_go(p);
 }

@@ -223,12 +223,11 @@ static void wake_group(struct core_group *g)
 static void give_back_waiting(struct core_slot *s)
 {
     struct core_group *g = s->group;
-    struct list *it;
-    struct list *next;
+    struct core_request *r;
+    struct core_request *next;
 
-    list_for_each_safe (it, next, &s->waiting) {
-        struct core_request *r = list_entry(it, struct core_request, node);
-
+    list_for_each_entry_safe(r, next, &s->waiting, node)
+    {
         if (!r->any)
             continue;
         list_remove(&r->node);

@@ -206,8 +206,8 @@ struct core_action {
     struct core_process *process; /* END */
     enum core_reason why;         /* END */
 };
-/* Returns the next action, described in *OUT. Call repeatedly until it returns CORE_NOTHING. */
-enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action *out);
+/* Call repeatedly until it returns CORE_NOTHING. */
+struct core_action core_next(struct core *c, uint64_t now_ms);
 /* Latest time of the next core_next() call, because of back-offs; UINT64_MAX: none. */
 uint64_t core_due_ms(const struct core *c, uint64_t now_ms);
 

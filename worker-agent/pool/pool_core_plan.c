@@ -213,12 +213,12 @@ static void drop_want(struct core_slot *s)
 
 static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *out)
 {
-    struct list *it;
-    struct list *next;
+    struct core_slot *s;
+    struct core_slot *next;
     unsigned before = 0;
 
-    list_for_each_safe (it, next, &c->wants) {
-        struct core_slot *s = list_entry(it, struct core_slot, want);
+    list_for_each_entry_safe(s, next, &c->wants, want)
+    {
 
         if (!has_reason(s)) {
             drop_want(s);
@@ -305,11 +305,11 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
 
 static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
 {
-    struct list *it;
-    struct list *next;
+    struct core_group *g;
+    struct core_group *next;
 
-    list_for_each_safe (it, next, &c->replaces) {
-        struct core_group *g = list_entry(it, struct core_group, replaces);
+    list_for_each_entry_safe(g, next, &c->replaces, replaces)
+    {
 
         if (replace_one(g, now_ms, out)) {
             /* If there is room for only one replacement, the groups take turns. */
@@ -335,47 +335,40 @@ static void decide_excess(struct core *c)
     }
 }
 
-enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action *out)
+struct core_action core_next(struct core *c, uint64_t now_ms)
 {
-    *out = (struct core_action){.what = CORE_NOTHING};
+    struct core_action out = {.what = CORE_NOTHING};
+
     for (;;) {
         /* Must precede dispatch: under load there is always a request that would take an idle
          * process. */
         decide_excess(c);
         struct list *node = list_pop_front(&c->to_report);
 
-        if (node != NULL) {
-            out->what = CORE_TELL;
-            out->slot = list_entry(node, struct core_slot, report_node);
-            return out->what;
-        }
+        if (node != NULL)
+            return (struct core_action){.what = CORE_TELL,
+                                        .slot = list_entry(node, struct core_slot, report_node)};
         node = list_pop_front(&c->to_end);
         if (node != NULL) {
             struct core_process *p = list_entry(node, struct core_process, leaving);
 
-            out->what = CORE_END;
-            out->process = p;
-            out->why = p->marked;
-            return out->what;
+            return (struct core_action){.what = CORE_END, .process = p, .why = p->marked};
         }
         node = list_pop_front(&c->runnable);
         if (node != NULL) {
             struct core_slot *s = list_entry(node, struct core_slot, runnable);
+            struct core_request *r = core_dispatch(s, now_ms);
 
-            out->request = core_dispatch(s, now_ms);
-            if (out->request == NULL)
+            if (r == NULL)
                 continue;
             core_run_soon(s);
-            out->what = CORE_GO;
-            return out->what;
+            return (struct core_action){.what = CORE_GO, .request = r};
         }
         if (!c->changed)
-            return CORE_NOTHING;
-        c->changed = false;
-        if (decide_wants(c, now_ms, out) || decide_replacements(c, now_ms, out)) {
-            c->changed = true;
-            return out->what;
-        }
+            return out;
+        c->changed = decide_wants(c, now_ms, &out) || decide_replacements(c, now_ms, &out);
+        if (c->changed)
+            return out;
     }
 }
 
@@ -406,11 +399,11 @@ static void tick_slot(struct core_slot *s)
 
 static void end_idle(struct core *c, uint64_t now_ms)
 {
-    struct list *it;
-    struct list *next;
+    struct core_process *p;
+    struct core_process *next;
 
-    list_for_each_safe (it, next, &c->idle) {
-        struct core_process *p = list_entry(it, struct core_process, idle);
+    list_for_each_entry_safe(p, next, &c->idle, idle)
+    {
         const struct core_group *g = p->slot->group;
 
         if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&

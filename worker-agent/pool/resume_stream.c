@@ -25,12 +25,11 @@ struct resume_stream {
     struct http_reply *reply;
     struct timer keep_alive;
     bool wants_homes;
-    struct timer homes;      /* the next line of them */
-    uint64_t homes_due_ms;   /* while it runs */
-    uint64_t homes_number;   /* of these records ... */
-    uint64_t homes_reported; /* ... so many changes have been sent */
-    char fingerprint[FINGERPRINT_LEN + 1];
-    bool has_fingerprint;
+    struct timer homes;                    /* the next line of them */
+    uint64_t homes_due_ms;                 /* while it runs */
+    uint64_t homes_number;                 /* of these records ... */
+    uint64_t homes_reported;               /* ... so many changes have been sent */
+    char fingerprint[FINGERPRINT_LEN + 1]; /* "": of the most recently used classifier */
     bool behind; /* there is something newer than what was sent, and the reader is slow */
     bool ended;
     struct text sent; /* the last line */
@@ -47,16 +46,15 @@ static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
     http_reply_send(st->reply, http1_body_copy(bytes), final);
 }
 
-/* NULL: of whatever was used last. */
-static struct slice wanted(const struct resume_stream *st)
+static struct slice fingerprint_of(const struct resume_stream *st)
 {
-    return st->has_fingerprint ? slice_of(st->fingerprint) : SLICE_NULL;
+    return st->fingerprint[0] != '\0' ? slice_of(st->fingerprint) : SLICE_NULL;
 }
 
 static void print_line(const struct resume_stream *st, struct text *out)
 {
     struct resume_line line = slot_line(st->slot);
-    const struct slot_meter *m = slot_meters_find(&st->slot->meters, wanted(st));
+    const struct slot_meter *m = slot_meters_find(&st->slot->meters, fingerprint_of(st));
     const char *fingerprint = m != NULL ? m->fingerprint : st->fingerprint;
 
     memcpy(line.fingerprint, fingerprint, sizeof(line.fingerprint));
@@ -127,7 +125,7 @@ static const struct slot_meter *homes_of(const struct resume_stream *st)
 {
     const struct slot *s = st->slot;
 
-    return s->homes_life == s->life ? slot_meters_find_homes(&s->meters, wanted(st)) : NULL;
+    return s->homes_life == s->life ? slot_meters_find_homes(&s->meters, fingerprint_of(st)) : NULL;
 }
 
 /* How many of their changes have been sent. */
@@ -325,10 +323,8 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     st->wants_homes = homes;
     timer_init(&st->keep_alive, on_keep_alive);
     timer_init(&st->homes, on_homes);
-    if (fingerprint.len == FINGERPRINT_LEN) {
+    if (fingerprint.len == FINGERPRINT_LEN)
         memcpy(st->fingerprint, fingerprint.p, FINGERPRINT_LEN);
-        st->has_fingerprint = true;
-    }
     bool full = list_length(&s->streams) >= STREAMS_MAX;
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
@@ -351,12 +347,11 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
 
 void resume_streams_changed(struct slot *s)
 {
-    struct list *it;
-    struct list *next;
+    struct resume_stream *st;
+    struct resume_stream *next;
 
-    list_for_each_safe (it, next, &s->streams) {
-        struct resume_stream *st = list_entry(it, struct resume_stream, node);
-
+    list_for_each_entry_safe(st, next, &s->streams, node)
+    {
         if (!st->ended)
             send_newest(st);
     }
@@ -364,9 +359,8 @@ void resume_streams_changed(struct slot *s)
 
 void resume_streams_end(struct slot *s, enum resume_end why)
 {
-    struct list *it;
-    struct list *next;
+    struct resume_stream *st;
+    struct resume_stream *next;
 
-    list_for_each_safe (it, next, &s->streams)
-        end_stream(list_entry(it, struct resume_stream, node), why);
+    list_for_each_entry_safe(st, next, &s->streams, node) end_stream(st, why);
 }

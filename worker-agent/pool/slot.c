@@ -66,14 +66,6 @@ static const char *version_of(const struct slot *s)
     return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
 }
 
-static void new_incarnation(struct slot *s)
-{
-    char id[33];
-
-    daemon_random_id(id);
-    snprintf(s->incarnation, sizeof(s->incarnation), "%s", id);
-}
-
 static void forget_resume(struct slot *s);
 
 /* The incarnation is that of the process there is. */
@@ -88,7 +80,7 @@ static void follow_process(struct slot *s)
             forget_resume(s);
     }
     if (!same && p == NULL)
-        new_incarnation(s);
+        daemon_random_id(s->incarnation);
     if (!same && p != NULL)
         snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
     s->incarnated = p != NULL;
@@ -335,14 +327,14 @@ void slot_process_ready(struct app_process *p)
 
 void slot_changed(struct slot *s)
 {
-    struct list *it;
-    struct list *next;
+    struct core_process *p;
+    struct core_process *next;
 
     slot_publish(s);
-    list_for_each_safe (it, next, &s->core.leaving)
-        app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
+    list_for_each_entry_safe(p, next, &s->core.leaving, leaving)
+        app_process_leaves(app_process_of(p));
     if (!core_slot_enabled(&s->core))
-        slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
+        slot_refuse_waiting(s->group, s, OUTCOME_NOT_STARTED);
 }
 
 /* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
@@ -367,10 +359,13 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
 void slot_process_failed(struct app_process *p)
 {
     struct slot *s = p->slot;
-    struct app_group *g = s->group;
+    struct app_group *g = p->group;
     bool was_ready = p->ready_since_ms != 0;
     uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
+    if (p->failed || s == NULL)
+        return;
+    p->failed = true;
     if (p->core.state == CORE_LEAVING)
         return;
     if (s->core.replacement == &p->core) {
@@ -392,18 +387,9 @@ void slot_process_failed(struct app_process *p)
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Elsewhere they may be served before the next one is ready. */
-    slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
+    slot_refuse_waiting(g, s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
-        slot_refuse_waiting_any(g, OUTCOME_NOT_STARTED);
-}
-
-void slot_process_gone(struct app_process *p)
-{
-    struct slot *s = p->slot;
-
-    slot_abandon_running(&p->core);
-    core_gone(&p->core);
-    slot_refuse_hopeless(s);
+        slot_refuse_waiting(g, NULL, OUTCOME_NOT_STARTED);
 }
 
 /* ---- life ---- */
@@ -424,7 +410,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     list_init(&s->streams);
     s->meters.max_skills = (size_t)g->s->max_skills;
     warm_targets_want(&s->targets, (size_t)g->s->warm_up);
-    new_incarnation(s);
+    daemon_random_id(s->incarnation);
     if (g->attach != NULL)
         s->attached = &g->attach[n];
     return s;

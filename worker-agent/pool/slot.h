@@ -254,8 +254,6 @@ void slot_process_ready(struct app_process *p);
 /* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
  * detached from the slot. */
 void slot_process_failed(struct app_process *p);
-/* P has exited. */
-void slot_process_gone(struct app_process *p);
 /* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
 /* The core has assigned a place to R. */
@@ -266,9 +264,8 @@ void slot_changed(struct slot *s);
 void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
-/* Refuses all requests that wait at the slot, or for any process of the group. */
-void slot_refuse_waiting(struct slot *s, enum outcome why);
-void slot_refuse_waiting_any(struct app_group *g, enum outcome why);
+/* Refuses all requests that wait at S, or (S NULL) for any process of G. */
+void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);

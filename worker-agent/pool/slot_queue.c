@@ -258,7 +258,7 @@ void slot_process_stuck(struct slot_request *r)
     app_process_stop(p);
     /* Elsewhere they may be served before the next one is ready. */
     if (!has_ready_process(r->group, r->slot))
-        slot_refuse_waiting(r->slot, OUTCOME_NOT_STARTED);
+        slot_refuse_waiting(r->group, r->slot, OUTCOME_NOT_STARTED);
 }
 
 void slot_abandon_running(struct core_process *p)
@@ -275,10 +275,13 @@ void slot_abandon_running(struct core_process *p)
 
 /* ---- refusing ---- */
 
-static void refuse(struct list *waiting, size_t n, enum outcome why)
+void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why)
 {
+    struct list *waiting = s != NULL ? &s->core.waiting : &g->core.waiting;
+
     /* Only the requests waiting now: a refused one may be queued again. */
-    for (; n > 0 && !list_empty(waiting); --n) {
+    for (size_t n = s != NULL ? s->core.nwaiting : g->core.nwaiting; n > 0 && !list_empty(waiting);
+         --n) {
         struct core_request *core = list_first(waiting, struct core_request, node);
         struct slot_request *r = container_of(core, struct slot_request, core);
 
@@ -288,22 +291,12 @@ static void refuse(struct list *waiting, size_t n, enum outcome why)
     }
 }
 
-void slot_refuse_waiting(struct slot *s, enum outcome why)
-{
-    refuse(&s->core.waiting, s->core.nwaiting, why);
-}
-
-void slot_refuse_waiting_any(struct app_group *g, enum outcome why)
-{
-    refuse(&g->core.waiting, g->core.nwaiting, why);
-}
-
 void slot_refuse_hopeless(struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
 
     if (pool->leaving || (pool->handed_over && s->core.process == NULL))
-        slot_refuse_waiting(s, OUTCOME_STOPPING);
+        slot_refuse_waiting(s->group, s, OUTCOME_STOPPING);
     if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
-        slot_refuse_waiting_any(s->group, OUTCOME_STOPPING);
+        slot_refuse_waiting(s->group, NULL, OUTCOME_STOPPING);
 }

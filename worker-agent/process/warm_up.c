@@ -68,12 +68,8 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
 
 /* ---- from a head of ours ---- */
 
-struct parts {
-    struct slice host, cls, target;
-};
-
 /* False: with this field the request is not one for all. */
-static bool take_field(struct slice line, struct parts *out)
+static bool take_field(struct slice line, struct warm_target *out)
 {
     static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
                                               "Content-Length", "Transfer-Encoding", "Upgrade"};
@@ -104,7 +100,7 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
 {
     static const struct slice before = {"GET ", 4};
     static const struct slice after = {" HTTP/1.1", 9};
-    struct parts parts = {.host = SLICE_NULL};
+    struct warm_target parts = {.host = SLICE_NULL};
     struct slice line;
 
     if (w->top == NULL)
@@ -167,12 +163,6 @@ void warm_targets_fini(struct warm_targets *w)
 
 static void try_next(struct warm_up *w);
 
-static void end(struct warm_up *w)
-{
-    warm_up_stop(w);
-    w->done(w);
-}
-
 static void on_done(struct http_fetch *f, enum err e)
 {
     struct warm_up *w = container_of(f, struct warm_up, fetch);
@@ -181,10 +171,12 @@ static void on_done(struct http_fetch *f, enum err e)
         ++w->answered;
     else
         ++w->failed;
-    if (++w->at == w->n || loop_now_ms(w->loop) >= w->due_ms)
-        end(w);
-    else
+    if (++w->at < w->n && loop_now_ms(w->loop) < w->due_ms) {
         try_next(w);
+        return;
+    }
+    warm_up_stop(w);
+    w->done(w);
 }
 
 static const struct http_fetch_events events = {.done = on_done};

@@ -96,7 +96,7 @@ static void carry_out(struct model *m)
 {
     struct core_action a;
 
-    for (int i = 0; core_next(&m->core, m->now_ms, &a) != CORE_NOTHING; ++i) {
+    for (int i = 0; (a = core_next(&m->core, m->now_ms)).what != CORE_NOTHING; ++i) {
         assert_in_range(i, 0, 10000);
         if (a.what == CORE_SPAWN) {
             spawn(m, a.slot);
@@ -526,7 +526,7 @@ static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
         m->slots[0][n].process->warmth = n == 1 ? 1 : 5;
     ++g->generation;
     core_tick(&m->core, m->now_ms);
-    while (core_next(&m->core, m->now_ms, &a) == CORE_TELL)
+    while ((a = core_next(&m->core, m->now_ms)).what == CORE_TELL)
         ;
     assert_int_equal(a.what, CORE_SPAWN);
     assert_ptr_equal(a.slot, &m->slots[0][1]);

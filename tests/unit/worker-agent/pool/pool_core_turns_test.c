@@ -28,7 +28,7 @@ static void carry_out(struct pool *p)
 {
     struct core_action a;
 
-    while (core_next(&p->core, NOW_MS, &a) != CORE_NOTHING) {
+    while ((a = core_next(&p->core, NOW_MS)).what != CORE_NOTHING) {
         if (a.what == CORE_SPAWN) {
             assert_in_range(p->spawned, 0, PROCESSES - 1);
             p->last = a.slot->group;
