@@ -236,6 +236,7 @@ static void load_resume(struct slot *s)
     free(path);
 }
 
+/* Stores the resumes, or deletes the file if there are none. */
 static void save_resume(const struct slot *s)
 {
     char *path = resume_path(s);
@@ -243,7 +244,8 @@ static void save_resume(const struct slot *s)
     struct text text = {0};
 
     slot_meters_print(&s->meters, &sender, &text);
-    resume_store_put(s->group->pool->store, path, text_slice(&text));
+    if (!s->group->pool->handed_over)
+        resume_store_put(s->group->pool->store, path, text_slice(&text));
     text_fini(&text);
     free(path);
 }
@@ -258,13 +260,9 @@ void slot_print_resume(struct slot *s, struct text *out)
 
 static void forget_resume(struct slot *s)
 {
-    char *path = resume_path(s);
-
     slot_meters_fini(&s->meters);
     weigh(s);
-    if (!s->group->pool->handed_over)
-        resume_store_put(s->group->pool->store, path, SLICE_NULL);
-    free(path);
+    save_resume(s);
 }
 
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -284,7 +282,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
         return;
     group_count(s->group, AGENT_STAT_resumes);
     weigh(s);
-    if (s->group->s->persistent && !s->group->pool->handed_over)
+    if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
 }
@@ -294,8 +292,7 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
     size_t scores = slot_meters_forget(&s->meters, cls);
 
     weigh(s);
-    if (s->group->s->persistent && !s->group->pool->handed_over &&
-        slot_meters_find(&s->meters, SLICE_NULL) != NULL)
+    if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
     return scores;

@@ -51,8 +51,8 @@ static bool read_file(const char *proc, pid_t pid, const char *name, struct text
 
 bool proc_stat_parse(struct slice line, struct proc_entry *out)
 {
-    struct slice field[FIELDS];
     uint64_t value[FIELDS] = {0};
+    bool zombie = false;
     const char *name_end = line.len > 0 ? memrchr(line.p, ')', line.len) : NULL;
 
     if (name_end == NULL)
@@ -66,8 +66,11 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
                     (i >= FIELD_UTIME && i <= FIELD_CSTIME) || i == FIELD_START || i == FIELD_RSS;
         uint64_t max = i <= FIELD_SESSION ? PID_LARGEST : INT64_MAX;
 
-        field[i] = slice_cut(&rest, ' ');
-        if (used && !parse_u64(field[i], max, &value[i]))
+        struct slice field = slice_cut(&rest, ' ');
+
+        if (i == FIELD_STATE)
+            zombie = slice_is(field, "Z") || slice_is(field, "X");
+        if (used && !parse_u64(field, max, &value[i]))
             return false;
     }
     *out = (struct proc_entry){.ppid = (pid_t)value[FIELD_PPID],
@@ -77,8 +80,7 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
                                             value[FIELD_CUTIME] + value[FIELD_CSTIME],
                                .start_ticks = value[FIELD_START],
                                .rss_bytes = value[FIELD_RSS] * (uint64_t)sysconf(_SC_PAGESIZE),
-                               .zombie = slice_is(field[FIELD_STATE], "Z") ||
-                                         slice_is(field[FIELD_STATE], "X"),
+                               .zombie = zombie,
                                .root = PROC_NOBODY};
     return true;
 }

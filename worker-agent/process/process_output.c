@@ -234,21 +234,16 @@ void failure_destroy(struct failure *f)
 
 const char *failure_text(enum failure_kind k)
 {
-    switch (k) {
-    case FAILURE_NOT_SPAWNED:
-        return "could not be started";
-    case FAILURE_START_TIMEOUT:
-        return "was not ready in start_timeout";
-    case FAILURE_DIED_STARTING:
-        return "died before it was ready";
-    case FAILURE_PORT_TAKEN:
-        return "does not own the listener on its port";
-    case FAILURE_DIED:
-        return "died";
-    case FAILURE_STUCK:
-        return "did not answer in first_byte_timeout";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {
+        [FAILURE_NOT_SPAWNED] = "could not be started",
+        [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
+        [FAILURE_DIED_STARTING] = "died before it was ready",
+        [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
+        [FAILURE_DIED] = "died",
+        [FAILURE_STUCK] = "did not answer in first_byte_timeout",
+    };
+
+    return texts[k];
 }
 
 void failure_add_summary(const struct failure *f, struct text *out)
@@ -263,28 +258,21 @@ void failure_add_summary(const struct failure *f, struct text *out)
     text_add_visible(out, slice_of(f->how));
 }
 
-/* An RFC 3339 time in UTC, to the second. */
-static void put_time(struct json_writer *w, const char *name, time_t at)
-{
-    char text[32] = "";
-    struct tm utc;
-
-    gmtime_r(&at, &utc);
-    (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_put_text(w, name, slice_of(text));
-}
-
 void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
                       struct json_writer *w)
 {
     struct text shown = {0};
+    char at[32] = "";
+    struct tm utc;
 
     if (f == NULL) {
         json_put_null(w, name);
         return;
     }
     json_open_object(w, name);
-    put_time(w, "at", time(NULL) - (time_t)((now_ms - f->at_ms) / 1000));
+    time_t failed_at = time(NULL) - (time_t)((now_ms - f->at_ms) / 1000);
+    (void)strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&failed_at, &utc));
+    json_put_text(w, "at", slice_of(at));
     json_put_real(w, "ago_s", (double)(now_ms - f->at_ms) / 1000);
     json_put_text(w, "what", slice_of(failure_text(f->kind)));
     text_add_visible(&shown, slice_of(f->how));
