@@ -731,7 +731,8 @@ static void each_process(struct app_pool *pool, void (*each)(struct app_process 
     struct app_process *p;
     struct app_process *next;
 
-    list_for_each_entry_safe(p, next, &pool->processes, node) each(p);
+    list_for_each_entry_safe (p, next, &pool->processes, node)
+        each(p);
 }
 
 static void supervisor_lost(struct app_process *p)

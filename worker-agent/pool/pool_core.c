@@ -226,8 +226,7 @@ static void give_back_waiting(struct core_slot *s)
     struct core_request *r;
     struct core_request *next;
 
-    list_for_each_entry_safe(r, next, &s->waiting, node)
-    {
+    list_for_each_entry_safe (r, next, &s->waiting, node) {
         if (!r->any)
             continue;
         list_remove(&r->node);

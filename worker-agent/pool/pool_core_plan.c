@@ -217,8 +217,7 @@ static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *ou
     struct core_slot *next;
     unsigned before = 0;
 
-    list_for_each_entry_safe(s, next, &c->wants, want)
-    {
+    list_for_each_entry_safe (s, next, &c->wants, want) {
 
         if (!has_reason(s)) {
             drop_want(s);
@@ -308,8 +307,7 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
     struct core_group *g;
     struct core_group *next;
 
-    list_for_each_entry_safe(g, next, &c->replaces, replaces)
-    {
+    list_for_each_entry_safe (g, next, &c->replaces, replaces) {
 
         if (replace_one(g, now_ms, out)) {
             /* If there is room for only one replacement, the groups take turns. */
@@ -402,8 +400,7 @@ static void end_idle(struct core *c, uint64_t now_ms)
     struct core_process *p;
     struct core_process *next;
 
-    list_for_each_entry_safe(p, next, &c->idle, idle)
-    {
+    list_for_each_entry_safe (p, next, &c->idle, idle) {
         const struct core_group *g = p->slot->group;
 
         if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&

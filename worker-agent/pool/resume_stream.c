@@ -350,8 +350,7 @@ void resume_streams_changed(struct slot *s)
     struct resume_stream *st;
     struct resume_stream *next;
 
-    list_for_each_entry_safe(st, next, &s->streams, node)
-    {
+    list_for_each_entry_safe (st, next, &s->streams, node) {
         if (!st->ended)
             send_newest(st);
     }
@@ -362,5 +361,6 @@ void resume_streams_end(struct slot *s, enum resume_end why)
     struct resume_stream *st;
     struct resume_stream *next;
 
-    list_for_each_entry_safe(st, next, &s->streams, node) end_stream(st, why);
+    list_for_each_entry_safe (st, next, &s->streams, node)
+        end_stream(st, why);
 }
