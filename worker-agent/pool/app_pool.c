@@ -23,7 +23,7 @@ enum {
     THAW_MS = 100,
 };
 
-/* Has C decide again, with what has changed. */
+/* Has C decide again after a change. */
 static void tick(struct app_pool *pool, struct core *c)
 {
     core_tick(c, loop_now_ms(pool->loop));
@@ -63,16 +63,16 @@ static void add_slot(struct app_group *g)
     g->core.slots[n] = &s->core;
 }
 
-/* More slots than there are, while running. */
-static void grow(struct app_group *g, unsigned wanted)
+/* Creates further slots while running. */
+static void grow(struct app_group *g, unsigned required)
 {
-    while (g->nslots < wanted) {
+    while (g->nslots < required) {
         add_slot(g);
         struct slot *s = g->slots[g->nslots - 1];
 
         if (!slot_listen(s)) {
             log_error(g, "slot-create-failed",
-                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, wanted, s->n);
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, required, s->n);
             g->core.nslots = --g->nslots;
             slot_destroy(s);
             return;
@@ -82,7 +82,7 @@ static void grow(struct app_group *g, unsigned wanted)
 }
 
 /* Copies the effective settings to the core. The caller must then call core_tick. */
-static void take_settings(struct app_group *g)
+static void apply_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
     struct core_group *c = &g->core;
@@ -94,21 +94,21 @@ static void take_settings(struct app_group *g)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
-        unsigned wanted =
+        unsigned slots =
             app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
 
         c->min_processes = (unsigned)s->min_processes;
-        c->max_processes = wanted;
+        c->max_processes = slots;
         c->max_requests = (uint64_t)s->max_requests;
         c->max_idle_ms = s->max_idle_time_ms;
         if (g->started)
-            grow(g, wanted);
+            grow(g, slots);
     }
 }
 
 static void apply(struct app_group *g)
 {
-    take_settings(g);
+    apply_settings(g);
     tick(g->pool, g->core.core);
 }
 
@@ -118,13 +118,13 @@ static void publish_slots(struct app_group *g)
         slot_publish(g->slots[n]);
 }
 
-/* The host's budget is another; core_tick() is the caller's. */
+/* Applies a changed budget of the host. The caller must then call core_tick. */
 static void budget_changed(struct app_group *g)
 {
     unsigned before = g->core.max_processes;
 
-    take_settings(g);
-    /* Cold ones come into use, or go out of it. */
+    apply_settings(g);
+    /* Dormant slots are enabled or disabled by this. */
     if (g->started && g->core.max_processes != before)
         publish_slots(g);
 }
@@ -156,7 +156,7 @@ static void set_one_shot(void *context, bool one_shot)
     tick(g->pool, g->core.core);
 }
 
-/* SINCE_NS: a file older than that has been obeyed. */
+/* SINCE_NS: an older file has been handled already. */
 static void watch_restarts(struct app_group *g, int64_t since_ns)
 {
     static const struct restart_events events = {on_restart_file, set_one_shot};
@@ -299,7 +299,8 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     return g;
 }
 
-/* Slots and the application's own addresses listen. False: logged. */
+/* Starts listening at the slots and the application's own addresses. Returns false if one failed
+ * (logged). */
 static bool listen_group(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n) {
@@ -323,7 +324,7 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-/* Registers, watches the tree, starts what is always there. After adoption. */
+/* Registers, watches the tree, and starts min_processes. Call after adoption. */
 static void start_group(struct app_group *g)
 {
     const struct app_pool *pool = g->pool;
@@ -338,7 +339,7 @@ static void start_group(struct app_group *g)
     watch_restarts(g, g->oldest_ns);
 }
 
-/* Whether what needs a restart is as it was. */
+/* Whether the settings that require a restart are unchanged. */
 static bool same_shape(const struct app_group *g, const struct app_config *c)
 {
     static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
@@ -352,7 +353,7 @@ static bool same_shape(const struct app_group *g, const struct app_config *c)
     return true;
 }
 
-static void say_old_ones_stay(const struct app_group *g)
+static void warn_of_old_processes(const struct app_group *g)
 {
     const struct app_settings *s = &g->config->s;
     bool absolute = s->restart_dir[0] == '/';
@@ -372,7 +373,7 @@ static void configure_group(struct app_group *g, const struct app_config *c)
     bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;
     if (other_processes)
-        say_old_ones_stay(g);
+        warn_of_old_processes(g);
     watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
     budget_changed(g);
@@ -419,7 +420,7 @@ static struct app_group *find_group(const struct app_pool *pool, const char *nam
 
 /* ---- the host's settings ---- */
 
-static void take_budget(struct app_pool *pool)
+static void apply_budget(struct app_pool *pool)
 {
     pool->core.max = (unsigned)pool->s->max_processes;
     pool->core.overlap = pool->s->replace_overlap;
@@ -448,7 +449,7 @@ static void on_host_changed(void *context, bool values)
     /* After a handover the new agent decides; on_thaw() calls this again. */
     if (!values || pool->configuring || pool->handed_over)
         return;
-    take_budget(pool);
+    apply_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i)
         budget_changed(pool->groups[i]);
     warn_of_minima(pool);
@@ -466,12 +467,6 @@ static bool host_is_away(void *context)
     return tree_is_away(context);
 }
 
-/* A value that is read at a start only stays effective until the next one. */
-static bool is_frozen(const struct setting_row *row)
-{
-    return agent_setting_wants_restart(row);
-}
-
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 {
     static const struct settings_table *const tables[] = {&agent_table};
@@ -483,7 +478,7 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                                             .path = c->host_path != NULL ? c->host_path : "(none)",
                                             .hold_ms = host_hold_ms,
                                             .away = host_is_away,
-                                            .frozen = is_frozen,
+                                            .frozen = agent_setting_wants_restart,
                                             .changed = on_host_changed,
                                             .context = pool};
 
@@ -499,7 +494,7 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                        xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
         settings_watch_recall(pool->watch);
     }
-    take_budget(pool);
+    apply_budget(pool);
 }
 
 /* ---- start and reload ---- */
@@ -550,7 +545,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
     pool->configuring = true;
     live_settings_set_yaml(pool->live, &c->s, c->origins);
     pool->configuring = false;
-    take_budget(pool);
+    apply_budget(pool);
     process_usage_set_interval(pool->usage, pool->s->usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
@@ -587,7 +582,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
 
     while ((a = core_next(c, loop_now_ms(pool->loop))).what != CORE_NOTHING) {
         switch (a.what) {
-        case CORE_TELL:
+        case CORE_REPORT:
             slot_changed(slot_of(a.slot));
             break;
         case CORE_GO:
@@ -598,8 +593,8 @@ static void carry_out(struct app_pool *pool, struct core *c)
             break;
         case CORE_END:
             /* After a handover, the new agent decides. And the old agent may send requests to its
-             * processes until it reports that it does not (app_pool_before_gone). */
-            if (pool->handed_over || (pool->before_sends && app_process_of(a.process)->adopted))
+             * processes until it reports that it does not (app_pool_old_agent_gone). */
+            if (pool->handed_over || (pool->old_agent_sends && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
                 count_end(app_process_of(a.process), a.why);
@@ -662,7 +657,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
         app_process_on_spawned(p, pid, address, output_fd);
         return;
     }
-    /* It was given up. */
+    /* It was abandoned meanwhile. */
     supervisor_link_signal(pool->supervisor, id, SIGKILL);
     if (output_fd >= 0)
         close(output_fd);
@@ -786,22 +781,22 @@ void app_pool_hand_over_names(struct app_pool *pool)
     each_slot(pool, hand_over_names);
 }
 
-void app_pool_before_gone(struct app_pool *pool)
+void app_pool_old_agent_gone(struct app_pool *pool)
 {
-    if (!pool->before_sends)
+    if (!pool->old_agent_sends)
         return;
-    pool->before_sends = false;
-    each_process(pool, app_process_before_gone);
+    pool->old_agent_sends = false;
+    each_process(pool, app_process_old_agent_gone);
 }
 
-void app_pool_tell_busy(struct app_pool *pool)
+void app_pool_report_busy(struct app_pool *pool)
 {
-    each_process(pool, app_process_tell_busy);
+    each_process(pool, app_process_report_busy);
 }
 
-void app_pool_let_go(struct app_pool *pool)
+void app_pool_release(struct app_pool *pool)
 {
-    each_process(pool, app_process_let_go);
+    each_process(pool, app_process_release);
 }
 
 /* ---- the end ---- */

@@ -42,11 +42,11 @@ void app_pool_take_back(struct app_pool *pool);
 void app_pool_hand_over_names(struct app_pool *pool);
 /* The old agent no longer sends requests to processes: ends those of its processes that are to be
  * replaced. */
-void app_pool_before_gone(struct app_pool *pool);
+void app_pool_old_agent_gone(struct app_pool *pool);
 /* Reports changes in the number of this agent's requests at each process to the supervisor. */
-void app_pool_tell_busy(struct app_pool *pool);
+void app_pool_report_busy(struct app_pool *pool);
 /* Releases all processes without ending them. */
-void app_pool_let_go(struct app_pool *pool);
+void app_pool_release(struct app_pool *pool);
 
 /* ---- the end ---- */
 /* Begins the drain: slots report it, and continue to serve. */

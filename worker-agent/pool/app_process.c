@@ -134,7 +134,7 @@ static void stop_getting_ready(struct app_process *p)
     warm_up_stop(&p->warm_up);
 }
 
-void app_process_let_go(struct app_process *p)
+void app_process_release(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -184,7 +184,7 @@ void app_process_kill(struct app_process *p)
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        app_process_let_go(p);
+        app_process_release(p);
         return;
     }
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
@@ -203,7 +203,7 @@ void app_process_stop(struct app_process *p)
     leave_core(p);
     stop_getting_ready(p);
     stop_timers(p);
-    /* So that no other agent takes it for one that serves. */
+    /* Another agent must not regard it as one that serves. */
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
     supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
@@ -313,8 +313,7 @@ static void become_ready(struct app_process *p)
 
 static void accept_first(struct app_process *p)
 {
-    /* From here on it is its first request that shows whether it serves, and that may take long to
-     * come. */
+    /* From now on its first request shows whether it serves, which may arrive much later. */
     timer_stop(&p->deadline);
     core_probing(&p->core, true);
     slot_publish(p->slot);
@@ -376,7 +375,7 @@ static bool owns_its_port(struct app_process *p)
     return false;
 }
 
-/* It answers. */
+/* P answers. */
 static void on_ready(struct app_process *p)
 {
     readiness_stop(p);
@@ -528,11 +527,11 @@ void app_process_settings_changed(struct app_process *p)
 
 /* ---- what it uses ---- */
 
-static void say_limit_is_too_low(const struct app_process *p)
+static void warn_of_low_limit(const struct app_process *p)
 {
     const struct usage_target *t = &p->usage;
 
-    if (!over_memory_tell(&p->group->over_memory))
+    if (!over_memory_warns(&p->group->over_memory))
         return;
     log_warn(p->group, "max-memory-too-low",
              "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
@@ -562,7 +561,7 @@ static void on_over_memory(struct usage_target *t)
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
-    say_limit_is_too_low(p);
+    warn_of_low_limit(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
     log_info(p, "process-replacement-scheduled",
              "reason=\"over max_memory\" action=\"replace it, then stop it\"");
@@ -613,7 +612,7 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_proces
         p->slot = NULL;
         ++pool->core.strays;
         enter(p, PROCESS_STARTING);
-        if (!pool->before_sends)
+        if (!pool->old_agent_sends)
             app_process_stop(p);
         return false;
     }
@@ -644,7 +643,7 @@ void app_process_on_refused(struct app_process *p, const char *why)
 {
     log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
     fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
-    app_process_let_go(p);
+    app_process_release(p);
 }
 
 void app_process_on_died(struct app_process *p, const char *how)
@@ -663,12 +662,12 @@ void app_process_on_died(struct app_process *p, const char *how)
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
                  process_state_text(p->state), (unsigned long long)lived_ms,
                  (unsigned long long)p->requests);
-        /* Its last words may still be in the pipe. */
+        /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);
         fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,
              AGENT_STAT_deaths);
     }
-    app_process_let_go(p);
+    app_process_release(p);
 }
 
 /* ---- another agent takes over: both have the process, only the new one may end it ---- */
@@ -704,13 +703,13 @@ void app_process_take_back(struct app_process *p)
     }
 }
 
-void app_process_before_gone(struct app_process *p)
+void app_process_old_agent_gone(struct app_process *p)
 {
     if (p->slot == NULL || p->core.ending)
         app_process_stop(p);
 }
 
-void app_process_tell_busy(struct app_process *p)
+void app_process_report_busy(struct app_process *p)
 {
     unsigned n = 0;
 

@@ -79,13 +79,13 @@ struct app_pool {
     struct restart_watch *restarts; /* restart.txt of all applications */
     struct loop_deferred settling;  /* linked: core_next() must be called before the loop waits */
     struct timer due, tick;
-    bool draining;     /* no more processes are started; slots report that */
-    bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;       /* and no request is left: further ones are refused or passed on */
-    bool before_sends; /* the old agent may still send requests to its processes */
-    struct timer thaw; /* running: the new agent has died, and the supervisor is reporting the
-                          processes that it started */
-    bool leaving;      /* streams are closed, no slot is registered, new requests are refused */
+    bool draining;        /* no more processes are started; slots report that */
+    bool handed_over;     /* to another agent: nothing is started, ended, published or stored */
+    bool sealed;          /* and no request is left: further ones are refused or passed on */
+    bool old_agent_sends; /* the old agent may still send requests to its processes */
+    struct timer thaw;    /* running: the new agent has died, and the supervisor is reporting the
+                             processes that it started */
+    bool leaving;         /* streams are closed, no slot is registered, new requests are refused */
 };
 
 /*
@@ -113,11 +113,11 @@ struct app_group {
     struct stats *stats;
     struct stats_cell *cell;
     struct core_group core;
-    struct slot **slots; /* as many as were ever wanted; the core uses the first max_processes */
+    struct slot **slots; /* as many as were ever needed; the core uses the first max_processes */
     unsigned nslots;
     struct slot_address address; /* as at start */
     bool has_address;
-    bool started;              /* further slots are made as they are wanted */
+    bool started;              /* further slots are created as they are needed */
     struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
@@ -161,7 +161,7 @@ struct slot {
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
     uint64_t homes_life;         /* the life that the homes in METERS belong to */
-    struct warm_targets targets; /* what a new process is asked before it takes over */
+    struct warm_targets targets; /* requests replayed to a new process before it takes over */
     /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
     struct tree_registration *registration; /* NULL: not registered */
     json_t *properties;

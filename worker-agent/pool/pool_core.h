@@ -5,7 +5,7 @@
  * the time passed in. The owner embeds the structs below, reports events, and then carries out the
  * decisions of core_next() until it returns CORE_NOTHING:
  *
- *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► TELL of a slot
+ *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► REPORT a slot
  *                                                                              GO a request
  *                                                                              SPAWN for a slot
  *                                                                              END a process
@@ -13,7 +13,7 @@
  * Origin: Phusion Passenger 3, "ApplicationPool algorithm". Difference: a process belongs to a
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
  *
- *   slot:  cold ── wanted, room ──► process (STARTING ──► READY) ──► LEAVING ──► gone
+ *   slot:  cold ── needed, room ─► process (STARTING ──► READY) ──► LEAVING ──► gone
  *                                   replacement (STARTING) ─ ready: takes its place ─┘
  */
 #ifndef RLB_AGENT_POOL_POOL_CORE_H
@@ -77,9 +77,9 @@ struct core_slot {
     size_t nwaiting;
     uint64_t not_before_ms;  /* no process is started earlier; the owner's back-off */
     bool renew;              /* its process was ended in order to start another one in this slot */
-    bool for_group;          /* one is wanted because all others of the group were busy */
-    bool for_min;            /* one is wanted because the group has less than min_processes */
-    struct list want;        /* core->wants */
+    bool for_group;          /* a process is needed because all others of the group were busy */
+    bool for_min;            /* a process is needed because the group has less than min_processes */
+    struct list need;        /* core->needs */
     struct list runnable;    /* core->runnable */
     struct list report_node; /* core->to_report */
 };
@@ -148,7 +148,7 @@ struct core {
     bool changed;         /* since processes were last assigned to slots */
     struct list replaces; /* groups with processes marked for replacement or a replacement in
                              progress; only these are scanned for replacements */
-    struct list idle, wants, runnable, to_end, to_report;
+    struct list idle, needs, runnable, to_end, to_report;
 };
 
 void core_init(struct core *c);
@@ -196,11 +196,11 @@ void core_end(struct core_process *p, enum core_reason reason);
  * time-based decisions. */
 void core_tick(struct core *c, uint64_t now_ms);
 
-enum core_decision { CORE_NOTHING, CORE_TELL, CORE_GO, CORE_SPAWN, CORE_END };
+enum core_decision { CORE_NOTHING, CORE_REPORT, CORE_GO, CORE_SPAWN, CORE_END };
 struct core_action {
     enum core_decision what;
     struct core_request *request; /* GO: it runs on request->process */
-    /* SPAWN: call core_enter() at once. TELL: the slot's process, its wish for one, or its
+    /* SPAWN: call core_enter() at once. REPORT: the slot's process, whether it needs one, or its
      * leaving processes have changed. */
     struct core_slot *slot;
     struct core_process *process; /* END */
@@ -219,6 +219,6 @@ bool core_slot_enabled(const struct core_slot *s);
  */
 bool core_slot_crowded_out(const struct core_slot *s);
 /* Whether S has no process and is to get one as soon as possible. */
-bool core_slot_wants(const struct core_slot *s);
+bool core_slot_needs_process(const struct core_slot *s);
 
 #endif

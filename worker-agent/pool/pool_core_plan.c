@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides which slot gets a process, which process is ended to make room, and which one is
- * replaced. Slots that want a process are queued; the first that may have one gets it. If there is
+ * replaced. Slots that need a process are queued; the first that may have one gets it. If there is
  * no room, an idle process is ended: any idle process for requests that wait for a process, and
  * only a spare one for min_processes or for an additional process of a busy group.
  */
@@ -15,7 +15,7 @@ enum {
     SPARE_IDLE_MS = 10000,
 };
 
-/* ---- wanting ---- */
+/* ---- which slots need a process ---- */
 
 static bool has_reason(const struct core_slot *s)
 {
@@ -29,19 +29,19 @@ static bool has_reason(const struct core_slot *s)
            (s->for_group && list_empty(&g->idle));
 }
 
-void core_want(struct core_slot *s)
+void core_need_process(struct core_slot *s)
 {
     struct core *c = s->group->core;
 
     c->changed = true;
-    if (s->process != NULL || list_linked(&s->want) || !core_slot_enabled(s))
+    if (s->process != NULL || list_linked(&s->need) || !core_slot_enabled(s))
         return;
-    list_push_back(&c->wants, &s->want);
-    core_tell(s);
+    list_push_back(&c->needs, &s->need);
+    core_report(s);
 }
 
 /* As many cold slots of G as are missing to min_processes, from the first. */
-static void want_min(struct core_group *g)
+static void need_min(struct core_group *g)
 {
     unsigned there = g->nprocesses;
 
@@ -53,21 +53,21 @@ static void want_min(struct core_group *g)
         if (s->process != NULL || !core_slot_enabled(s))
             continue;
         s->for_min = true;
-        core_want(s);
+        core_need_process(s);
         ++there;
     }
 }
 
-void core_want_again(struct core_slot *s)
+void core_need_again(struct core_slot *s)
 {
     if (has_reason(s))
-        core_want(s);
-    want_min(s->group);
+        core_need_process(s);
+    need_min(s->group);
     if (s->group->nwaiting > 0)
-        core_want_more(s->group);
+        core_need_more(s->group);
 }
 
-void core_want_more(struct core_group *g)
+void core_need_more(struct core_group *g)
 {
     struct core_slot *cold = NULL;
 
@@ -87,7 +87,7 @@ void core_want_more(struct core_group *g)
     if (cold == NULL)
         return;
     cold->for_group = true;
-    core_want(cold);
+    core_need_process(cold);
 }
 
 /* ---- room ---- */
@@ -194,7 +194,7 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     /* Upgraded connections may last indefinitely. */
     if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
         return false;
-    list_for_each_entry (s, &c->wants, want) {
+    list_for_each_entry (s, &c->needs, need) {
         if (!has_reason(s) || now_ms < s->not_before_ms)
             continue;
         if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
@@ -204,29 +204,29 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     return false;
 }
 
-static void drop_want(struct core_slot *s)
+static void drop_need(struct core_slot *s)
 {
     s->renew = s->for_group = s->for_min = false;
-    list_remove(&s->want);
-    core_tell(s);
+    list_remove(&s->need);
+    core_report(s);
 }
 
-static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *out)
+static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *out)
 {
     struct core_slot *s;
     struct core_slot *next;
     unsigned before = 0;
 
-    list_for_each_entry_safe (s, next, &c->wants, want) {
+    list_for_each_entry_safe (s, next, &c->needs, need) {
 
         if (!has_reason(s)) {
-            drop_want(s);
+            drop_need(s);
             continue;
         }
         if (now_ms < s->not_before_ms)
             continue;
         if (has_room(c)) {
-            list_remove(&s->want);
+            list_remove(&s->need);
             *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
             return true;
         }
@@ -296,8 +296,8 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
         g->replacing = s;
         s->renew = true;
         core_leave_slot(p, p->marked);
-        list_remove(&s->want);
-        list_push_front(&c->wants, &s->want);
+        list_remove(&s->need);
+        list_push_front(&c->needs, &s->need);
     }
     return false;
 }
@@ -344,7 +344,7 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
         struct list *node = list_pop_front(&c->to_report);
 
         if (node != NULL)
-            return (struct core_action){.what = CORE_TELL,
+            return (struct core_action){.what = CORE_REPORT,
                                         .slot = list_entry(node, struct core_slot, report_node)};
         node = list_pop_front(&c->to_end);
         if (node != NULL) {
@@ -364,7 +364,7 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
         }
         if (!c->changed)
             return out;
-        c->changed = decide_wants(c, now_ms, &out) || decide_replacements(c, now_ms, &out);
+        c->changed = decide_needs(c, now_ms, &out) || decide_replacements(c, now_ms, &out);
         if (c->changed)
             return out;
     }
@@ -378,7 +378,7 @@ static void tick_slot(struct core_slot *s)
     struct core_process *p = s->process;
 
     if (p == NULL) {
-        core_want_again(s);
+        core_need_again(s);
         return;
     }
     if (!core_slot_enabled(s)) {
@@ -427,7 +427,7 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
     const struct core_slot *s;
     const struct core_group *g;
 
-    list_for_each_entry (s, &c->wants, want) {
+    list_for_each_entry (s, &c->needs, need) {
         if (s->not_before_ms > now_ms && s->not_before_ms < due)
             due = s->not_before_ms;
     }

@@ -314,7 +314,7 @@ static bool concerns(const struct restart_directory *f, const struct inotify_eve
 {
     if (f->last.wd != ev->wd)
         return false;
-    /* The directory itself: gone, moved, other permissions. */
+    /* The directory itself was removed or moved, or has other permissions. */
     if (ev->len == 0)
         return true;
     if (f->last.awaited[0] != '\0')
@@ -338,7 +338,7 @@ static void on_event(struct restart_watch *w, const struct inotify_event *ev)
 static void on_readable(void *context)
 {
     struct restart_watch *w = context;
-    /* A few hundred events a turn; the rest keeps the descriptor readable. */
+    /* A few hundred events a turn; while more remain, the descriptor stays readable. */
     _Alignas(struct inotify_event) char buf[16384];
     ssize_t n = read(w->inotify, buf, sizeof(buf));
 

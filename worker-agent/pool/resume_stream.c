@@ -90,7 +90,7 @@ static void send_newest(struct resume_stream *st)
 
 /* ---- homes: the lines ---- */
 
-struct telling {
+struct home_batch {
     uint64_t now_us;
     size_t n;
     struct home_row rows[HOME_LINE_ROWS_MAX];
@@ -98,7 +98,7 @@ struct telling {
 
 static void add_row(void *context, const struct home_record *r)
 {
-    struct telling *t = context;
+    struct home_batch *t = context;
 
     t->rows[t->n++] = (struct home_row){
         .cls = r->cls,
@@ -137,7 +137,7 @@ static uint64_t reported_of(const struct resume_stream *st, const struct slot_me
 /* All that has changed, in as many lines as it takes; there are at most max_skills records. */
 static void print_homes(struct resume_stream *st, const struct slot_meter *one, struct text *out)
 {
-    struct telling *t = xcalloc(1, sizeof(*t));
+    struct home_batch *t = xcalloc(1, sizeof(*t));
 
     st->homes_reported = reported_of(st, one);
     st->homes_number = one->homes_number;
@@ -196,7 +196,7 @@ static void on_homes(struct timer *t)
         send_homes(st);
 }
 
-/* They are sent after a short delay. */
+/* Schedules sending them after a short delay. */
 static void homes_changed(struct slot *s)
 {
     struct resume_stream *st;
@@ -212,7 +212,7 @@ static void homes_changed(struct slot *s)
 
 /* ---- homes: requests ---- */
 
-/* Whether R is served by the process there is now, or waits for that. */
+/* Whether R is served by the present process, or waits for it. */
 static bool is_at_process(const struct slot_request *r)
 {
     const struct core_process *p = r->slot->core.process;

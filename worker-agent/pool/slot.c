@@ -53,7 +53,7 @@ enum resume_state slot_state(const struct slot *s)
         return RESUME_READY;
     if (slot_process(s) != NULL)
         return process_serves(s) ? RESUME_READY : RESUME_STARTING;
-    return core_slot_wants(&s->core) ? RESUME_STARTING : RESUME_COLD;
+    return core_slot_needs_process(&s->core) ? RESUME_STARTING : RESUME_COLD;
 }
 
 bool slot_is_out(const struct slot *s)
@@ -406,7 +406,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
     s->meters.max_skills = (size_t)g->s->max_skills;
-    warm_targets_want(&s->targets, (size_t)g->s->warm_up);
+    warm_targets_resize(&s->targets, (size_t)g->s->warm_up);
     daemon_random_id(s->incarnation);
     if (g->attach != NULL)
         s->attached = &g->attach[n];
@@ -451,7 +451,7 @@ void slot_settings_changed(struct slot *s)
 
     s->meters.max_skills = (size_t)s->group->s->max_skills;
     slot_meters_set(&s->meters, &ms);
-    warm_targets_want(&s->targets, (size_t)s->group->s->warm_up);
+    warm_targets_resize(&s->targets, (size_t)s->group->s->warm_up);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
     if (slot_replacement(s) != NULL)

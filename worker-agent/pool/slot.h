@@ -3,7 +3,7 @@
  * A slot: a numbered, registered address with at most one process behind it, the requests that wait
  * for that process, its meters and its resume file. Owned by its group. Control loop only.
  *
- *   cold -- wanted --> starting -- ready --> ready -- process dies or ends --> cold, or starting
+ *   cold -- needed --> starting -- ready --> ready -- process dies or ends --> cold, or starting
  *
  * While its process is being replaced, the slot has a second process, the replacement. When the
  * replacement is ready, it takes over the slot under a new incarnation, and the old process
@@ -26,8 +26,8 @@
 /* ---- app_process.c: the processes ---- */
 
 /*
- * One application process: one incarnation, from the request to the supervisor to its burial. Made
- * for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
+ * One application process: one incarnation, from the request to the supervisor until it is reaped.
+ * Made for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
  * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
 
@@ -90,7 +90,7 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct kept_proces
 bool app_process_was_ready(const struct kept_process *k);
 bool app_process_was_leaving(const struct kept_process *k);
 
-/* ---- going; any state, harmless when it is going already ---- */
+/* ---- ending; any state, harmless if it is ending already ---- */
 /* P receives no further requests and is ended when its requests are finished. WHY: a text without
  * quotes, for the log. */
 void app_process_detach(struct app_process *p, const char *why);
@@ -119,12 +119,12 @@ void app_process_settings_changed(struct app_process *p);
 void app_process_hand_over(struct app_process *p);
 /* P belongs to this agent again. */
 void app_process_take_back(struct app_process *p);
-/* The old agent has finished: ends the processes that were kept for it. */
-void app_process_before_gone(struct app_process *p);
+/* The old agent has finished: ends the processes that were retained for it. */
+void app_process_old_agent_gone(struct app_process *p);
 /* Notifies the supervisor of the number of our requests at P, if that has changed. */
-void app_process_tell_busy(struct app_process *p);
-/* Forget P. */
-void app_process_let_go(struct app_process *p);
+void app_process_report_busy(struct app_process *p);
+/* Releases P without ending it. */
+void app_process_release(struct app_process *p);
 
 /* ---- from the supervisor ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
@@ -258,7 +258,7 @@ void slot_process_failed(struct app_process *p);
 void slot_spawn(struct slot *s);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
-/* The slot's processes, or whether it wants one, have changed. */
+/* The slot's processes, or whether it needs one, have changed. */
 void slot_changed(struct slot *s);
 /* Publishes the current state to the tree and to all streams. */
 void slot_publish(struct slot *s);

@@ -81,7 +81,7 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
                                .start_ticks = value[FIELD_START],
                                .rss_bytes = value[FIELD_RSS] * (uint64_t)sysconf(_SC_PAGESIZE),
                                .zombie = zombie,
-                               .root = PROC_NOBODY};
+                               .root = PROC_NO_ROOT};
     return true;
 }
 
@@ -173,39 +173,39 @@ static struct proc_entry *find(const struct proc_table *t, pid_t pid)
     return t->n > 0 ? bsearch(&pid, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
 }
 
-/* A root that is there; PROC_NOBODY: none of that pid is. */
+/* A root that is there; PROC_NO_ROOT: none of that pid is. */
 static int root_of(const struct proc_root *roots, size_t nroots, pid_t pid)
 {
     const struct proc_root *r =
         nroots > 0 ? bsearch(&pid, roots, nroots, sizeof(*roots), by_pid) : NULL;
 
-    return r != NULL && r->there ? (int)(r - roots) : PROC_NOBODY;
+    return r != NULL && r->there ? (int)(r - roots) : PROC_NO_ROOT;
 }
 
 static int own_root(const struct proc_entry *e, const struct proc_root *roots, size_t nroots)
 {
     int r = root_of(roots, nroots, e->pid);
 
-    if (r == PROC_NOBODY)
+    if (r == PROC_NO_ROOT)
         r = root_of(roots, nroots, e->pgrp);
-    if (r == PROC_NOBODY)
+    if (r == PROC_NO_ROOT)
         r = root_of(roots, nroots, e->session);
     return r;
 }
 
-/* Of the first ancestor that has one. All on the way get it too. */
+/* Sets the root to that of the nearest ancestor that has one, also for those in between. */
 static void inherit(const struct proc_table *t, struct proc_entry *e)
 {
-    struct proc_entry *way[DEPTH_MAX];
+    struct proc_entry *path[DEPTH_MAX];
     size_t n = 0;
 
     while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
-        way[n++] = e;
+        path[n++] = e;
         e = find(t, e->ppid);
     }
-    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NOBODY;
+    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
     while (n > 0)
-        way[--n]->root = root;
+        path[--n]->root = root;
 }
 
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
@@ -219,7 +219,7 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
         struct proc_entry *e = &t->items[i];
         int r = own_root(e, roots, nroots);
 
-        e->root = r != PROC_NOBODY ? r : NOT_YET;
+        e->root = r != PROC_NO_ROOT ? r : NOT_YET;
     }
     for (size_t i = 0; i < t->n; ++i)
         inherit(t, &t->items[i]);

@@ -70,7 +70,7 @@ static void count(struct process_output *o, size_t row, int64_t n)
         stat_add(o->stats, row, n);
 }
 
-static void tell_dropped(struct process_output *o)
+static void report_dropped(struct process_output *o)
 {
     if (o->dropped == 0)
         return;
@@ -84,7 +84,7 @@ static void pass_line(struct process_output *o)
     uint64_t second = loop_now_ms(o->loop) / 1000;
 
     if (second != o->second) {
-        tell_dropped(o);
+        report_dropped(o);
         o->second = second;
         o->lines = 0;
     }
@@ -96,8 +96,8 @@ static void pass_line(struct process_output *o)
     count(o, AGENT_STAT_output_lines, 1);
 }
 
-/* A long line comes in pieces; its beginning is kept. */
-static void keep(struct process_output *o)
+/* A long line comes in pieces; its beginning is stored. */
+static void store(struct process_output *o)
 {
     if (o->within)
         last_lines_cut(&o->last);
@@ -111,14 +111,14 @@ static void end_line(struct process_output *o, bool whole)
     if (whole && o->len > 0 && o->line[o->len - 1] == '\r')
         --o->len;
     if (o->len > 0) {
-        keep(o);
+        store(o);
         pass_line(o);
     }
     o->len = 0;
     o->within = !whole;
 }
 
-static void take(struct process_output *o, const char *p, size_t n)
+static void split(struct process_output *o, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; ++i) {
         if (p[i] == '\n') {
@@ -145,13 +145,13 @@ static bool read_some(struct process_output *o)
             return errno == EAGAIN;
         if (n == 0)
             return false;
-        take(o, bytes, (size_t)n);
+        split(o, bytes, (size_t)n);
         total += (size_t)n;
     }
     return true;
 }
 
-static void close_it(struct process_output *o)
+static void close_output(struct process_output *o)
 {
     watch_stop(o->watch);
     o->watch = NULL;
@@ -165,7 +165,7 @@ static void on_readable(void *context)
     struct process_output *o = context;
 
     if (!read_some(o))
-        close_it(o);
+        close_output(o);
 }
 
 void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
@@ -194,8 +194,8 @@ void process_output_stop(struct process_output *o)
     if (o->fd >= 0 && !o->muted)
         (void)read_some(o);
     end_line(o, true);
-    tell_dropped(o);
-    close_it(o);
+    report_dropped(o);
+    close_output(o);
     o->loop = NULL;
 }
 

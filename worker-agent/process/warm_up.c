@@ -14,17 +14,17 @@ enum { BYTES_MAX = WARM_TARGET_MAX + WARM_HOST_MAX + CLASS_BYTES_MAX + 2 };
 
 static uint64_t counters(const struct warm_targets *w)
 {
-    return (uint64_t)w->wanted * WARM_COUNTERS_EACH;
+    return (uint64_t)w->max * WARM_COUNTERS_EACH;
 }
 
-void warm_targets_want(struct warm_targets *w, size_t wanted)
+void warm_targets_resize(struct warm_targets *w, size_t max)
 {
-    ASSERT(wanted <= WARM_WANTED_MAX);
-    if (wanted == w->wanted)
+    ASSERT(max <= WARM_TARGETS_MAX);
+    if (max == w->max)
         return;
-    w->wanted = wanted;
+    w->max = max;
     w->until_halved = counters(w) * WARM_HALVE_AFTER;
-    if (wanted == 0) {
+    if (max == 0) {
         topk_destroy(w->top);
         w->top = NULL;
     } else if (w->top == NULL) {
@@ -141,13 +141,13 @@ static struct warm_target target_of(const struct topk_row *r)
 
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 {
-    struct topk_row rows[WARM_WANTED_MAX * WARM_COUNTERS_EACH];
+    struct topk_row rows[WARM_TARGETS_MAX * WARM_COUNTERS_EACH];
     size_t rows_n = w->top != NULL ? topk_read(w->top, rows, ARRAY_LEN(rows)) : 0;
     size_t n = 0;
 
     if (rows_n > 1)
         qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
-    while (n < rows_n && n < w->wanted && certain(&rows[n]) >= WARM_SEEN_MIN) {
+    while (n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN) {
         out[n] = target_of(&rows[n]);
         ++n;
     }
@@ -156,7 +156,7 @@ size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 
 void warm_targets_fini(struct warm_targets *w)
 {
-    warm_targets_want(w, 0);
+    warm_targets_resize(w, 0);
 }
 
 /* ---- the warm-up ---- */
@@ -208,7 +208,7 @@ static struct text make_head(const struct warm_target *t)
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms)
 {
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
     size_t n = warm_targets_top(targets, top);
 
     if (n == 0)

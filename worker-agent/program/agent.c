@@ -396,7 +396,7 @@ static void on_old_message(void *context, const char *op)
     if (strcmp(op, "sealed") != 0)
         return;
     log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
-    app_pool_before_gone(&a->pool);
+    app_pool_old_agent_gone(&a->pool);
 }
 
 static void on_old_gone(void *context)
@@ -406,7 +406,7 @@ static void on_old_gone(void *context)
     log_info(NULL, "old-agent-exited", "upgrade=complete");
     inherited_destroy(a->pool.inherited);
     a->pool.inherited = NULL;
-    app_pool_before_gone(&a->pool);
+    app_pool_old_agent_gone(&a->pool);
 }
 
 static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
@@ -446,7 +446,7 @@ static bool start(struct agent *a, struct kept_list *adopted)
         trace_log_note(a->trace, "resumelb.upgraded", SLICE_NULL);
     else
         trace_log_started(a->trace);
-    pool->before_sends = from_old;
+    pool->old_agent_sends = from_old;
     supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
     return app_pool_start(pool, c, adopted) && open_admin(a);
 }
@@ -456,7 +456,7 @@ static void drop(struct agent *a)
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
-        app_pool_let_go(&a->pool);
+        app_pool_release(&a->pool);
     else
         trace_log_ended(a->trace);
     upgrade_fini(&a->upgrade);

@@ -310,7 +310,7 @@ static void release(void *context, struct upgrade *u)
 
     hold(a, true);
     app_pool_hand_over(&a->pool);
-    app_pool_tell_busy(&a->pool);
+    app_pool_report_busy(&a->pool);
     pass_resumes(a, u);
 }
 
@@ -372,7 +372,7 @@ static void tick(void *context, struct upgrade *u)
 
     if (a->phase != AGENT_RUNNING)
         return;
-    app_pool_tell_busy(&a->pool);
+    app_pool_report_busy(&a->pool);
     if (u->stage != UPGRADE_HANDED_OVER)
         return;
     seal_if_done(a);

@@ -102,7 +102,7 @@ static void carry_out(struct model *m)
             spawn(m, a.slot);
         } else if (a.what == CORE_GO) {
             granted(m, a.request);
-        } else if (a.what == CORE_TELL) {
+        } else if (a.what == CORE_REPORT) {
             assert_non_null(a.slot);
         } else {
             struct model_process *p = container_of(a.process, struct model_process, core);
@@ -526,7 +526,7 @@ static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
         m->slots[0][n].process->warmth = n == 1 ? 1 : 5;
     ++g->generation;
     core_tick(&m->core, m->now_ms);
-    while ((a = core_next(&m->core, m->now_ms)).what == CORE_TELL)
+    while ((a = core_next(&m->core, m->now_ms)).what == CORE_REPORT)
         ;
     assert_int_equal(a.what, CORE_SPAWN);
     assert_ptr_equal(a.slot, &m->slots[0][1]);
