@@ -111,6 +111,12 @@ static inline void list_splice_back(struct list *to, struct list *from)
 #define list_for_each_entry(p, head, member)                                                       \
     for ((p) = list_entry((head)->next, __typeof__(*(p)), member); &(p)->member != (head);         \
          (p) = list_entry((p)->member.next, __typeof__(*(p)), member))
+/* The same, but P may leave (and be freed) in the body. NEXT is another pointer of P's type. */
+#define list_for_each_entry_safe(p, next, head, member)                                            \
+    for ((p) = list_entry((head)->next, __typeof__(*(p)), member),                                 \
+        (next) = list_entry((p)->member.next, __typeof__(*(p)), member);                           \
+         &(p)->member != (head);                                                                   \
+         (p) = (next), (next) = list_entry((p)->member.next, __typeof__(*(p)), member))
 
 static inline size_t list_length(const struct list *head)
 {

@@ -12,7 +12,7 @@ static void check(const struct proc_entry *e)
 {
     ASSERT(e->ppid >= 0 && e->pgrp >= 0 && e->session >= 0);
     ASSERT(e->start_ticks <= INT64_MAX);
-    ASSERT(e->root == PROC_NOBODY);
+    ASSERT(e->root == PROC_NO_ROOT);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

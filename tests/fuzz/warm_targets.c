@@ -17,7 +17,7 @@ static size_t counted(const struct warm_targets *w)
 
 static void check(const struct warm_targets *w, struct slice all)
 {
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
     size_t n = warm_targets_top(w, top);
 
     ASSERT(n <= WANTED);
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* No head that was sent to a process has one. */
     if (slice_find(all, '\0') != SIZE_MAX)
         return 0;
-    warm_targets_want(&w, WANTED);
+    warm_targets_resize(&w, WANTED);
     while (rest.len != 0) {
         const char *end = memmem(rest.p, rest.len, "\r\n\r\n", 4);
         size_t len = end != NULL ? (size_t)(end - rest.p) + 4 : rest.len;
@@ -52,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rest = (struct slice){rest.p + len, rest.len - len};
     }
     check(&w, all);
-    warm_targets_want(&w, 1);
-    warm_targets_want(&w, 0);
+    warm_targets_resize(&w, 1);
+    warm_targets_resize(&w, 0);
     warm_targets_fini(&w);
     return 0;
 }

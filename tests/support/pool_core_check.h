@@ -47,7 +47,7 @@ static void check_slot(const struct core_slot *s, struct sums *sum)
         ASSERT(p->state == CORE_LEAVING && p != s->process && p != s->replacement);
         ASSERT(p->sessions > 0 && !p->ending);
         check_process(p, s, sum);
-        ++sum->leaving;
+        sum->leaving += p->marked != CORE_GIVES_WAY;
     }
 }
 
@@ -105,7 +105,8 @@ static inline void core_check(const struct core *c)
     ASSERT(in_groups == sum.processes);
     ASSERT(sum.processes + c->replacements + c->leaving == c->count);
     ASSERT(sum.replacements == c->replacements);
-    /* END was issued for the other LEAVING processes, which may still have sessions. */
+    /* The other LEAVING processes give way, or END was issued for them; they may still have
+     * sessions. */
     ASSERT(sum.leaving + c->nending == c->leaving);
     ASSERT(c->active <= c->count);
     ASSERT(sum.active <= c->active);

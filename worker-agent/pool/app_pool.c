@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/restart_watch.h"
 #include "worker-agent/pool/resume_store.h"
 #include "worker-agent/pool/slot.h"
@@ -24,7 +23,7 @@ enum {
     THAW_MS = 100,
 };
 
-/* Has C decide again, with what has changed. */
+/* Has C decide again after a change. */
 static void tick(struct app_pool *pool, struct core *c)
 {
     core_tick(c, loop_now_ms(pool->loop));
@@ -54,44 +53,36 @@ static void count_live(struct app_group *g)
 
 static void add_slot(struct app_group *g)
 {
-    size_t n = g->nslots + 1;
+    unsigned n = g->nslots;
+    struct slot *s = slot_create(g, n);
 
-    g->slots = xrealloc(g->slots, n * sizeof(struct slot *));
-    g->core_slots = xrealloc(g->core_slots, n * sizeof(struct core_slot *));
-    g->slots[g->nslots] = slot_create(g, g->nslots);
-    g->core_slots[g->nslots] = &g->slots[g->nslots]->core;
-    ++g->nslots;
+    g->core.nslots = g->nslots = n + 1;
+    g->slots = xrealloc(g->slots, g->nslots * sizeof(struct slot *));
+    g->core.slots = xrealloc(g->core.slots, g->nslots * sizeof(struct core_slot *));
+    g->slots[n] = s;
+    g->core.slots[n] = &s->core;
 }
 
-/* The core knows those that listen. */
-static void show_slots(struct app_group *g)
+/* Creates further slots while running. */
+static void grow(struct app_group *g, unsigned required)
 {
-    g->core.slots = g->core_slots;
-    g->core.nslots = g->nslots;
-}
-
-/* More slots than there are, while running. */
-static void grow(struct app_group *g, unsigned wanted)
-{
-    while (g->nslots < wanted) {
+    while (g->nslots < required) {
         add_slot(g);
         struct slot *s = g->slots[g->nslots - 1];
 
         if (!slot_listen(s)) {
             log_error(g, "slot-create-failed",
-                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, wanted, s->n);
-            --g->nslots;
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, required, s->n);
+            g->core.nslots = --g->nslots;
             slot_destroy(s);
-            show_slots(g);
             return;
         }
-        show_slots(g);
         slot_publish(s);
     }
 }
 
 /* Copies the effective settings to the core. The caller must then call core_tick. */
-static void take_settings(struct app_group *g)
+static void apply_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
     struct core_group *c = &g->core;
@@ -103,21 +94,21 @@ static void take_settings(struct app_group *g)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
     if (g->attach == NULL) {
-        unsigned wanted =
+        unsigned slots =
             app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
 
         c->min_processes = (unsigned)s->min_processes;
-        c->max_processes = wanted;
+        c->max_processes = slots;
         c->max_requests = (uint64_t)s->max_requests;
         c->max_idle_ms = s->max_idle_time_ms;
         if (g->started)
-            grow(g, wanted);
+            grow(g, slots);
     }
 }
 
 static void apply(struct app_group *g)
 {
-    take_settings(g);
+    apply_settings(g);
     tick(g->pool, g->core.core);
 }
 
@@ -127,13 +118,13 @@ static void publish_slots(struct app_group *g)
         slot_publish(g->slots[n]);
 }
 
-/* The host's budget is another; core_tick() is the caller's. */
+/* Applies a changed budget of the host. The caller must then call core_tick. */
 static void budget_changed(struct app_group *g)
 {
     unsigned before = g->core.max_processes;
 
-    take_settings(g);
-    /* Cold ones come into use, or go out of it. */
+    apply_settings(g);
+    /* Dormant slots are enabled or disabled by this. */
     if (g->started && g->core.max_processes != before)
         publish_slots(g);
 }
@@ -165,7 +156,7 @@ static void set_one_shot(void *context, bool one_shot)
     tick(g->pool, g->core.core);
 }
 
-/* SINCE_NS: a file older than that has been obeyed. */
+/* SINCE_NS: an older file has been handled already. */
 static void watch_restarts(struct app_group *g, int64_t since_ns)
 {
     static const struct restart_events events = {on_restart_file, set_one_shot};
@@ -179,7 +170,31 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
         restart_directory_add(g->pool->restarts, s->root, s->restart_dir, since_ns, &events, g);
 }
 
-/* ---- live settings ---- */
+/* ---- settings that follow a node of the tree ---- */
+
+static bool tree_is_away(const struct app_pool *pool)
+{
+    struct tree_status tree;
+
+    if (pool->tree == NULL)
+        return false;
+    tree_status(pool->tree, &tree);
+    return !tree.connected;
+}
+
+/* Has LIVE follow the node PATH. FILE, which is freed, stores the node's last contents. */
+static struct settings_watch *watch_node(const struct app_pool *pool, const char *path,
+                                         struct live_settings *live, char *file,
+                                         struct snapshot **snapshot)
+{
+    char *place = xasprintf("%s %s", pool->tree_url, path);
+
+    *snapshot = snapshot_open(pool->loop, file, place);
+    free(place);
+    free(file);
+    return settings_watch_start(pool->tree, path, live, *snapshot, SETTINGS_WATCH_PART,
+                                pool->s->tree_start_wait_ms);
+}
 
 static void on_live_changed(void *context, bool values)
 {
@@ -211,18 +226,12 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
 static uint64_t hold_ms(void *context, const void *now)
 {
     (void)now;
-    return ((const struct app_group *)context)->pool->settings_hold_ms;
+    return ((const struct app_group *)context)->pool->s->settings_hold_ms;
 }
 
 static bool is_away(void *context)
 {
-    const struct app_group *g = context;
-    struct tree_status tree;
-
-    if (g->pool->tree == NULL)
-        return false;
-    tree_status(g->pool->tree, &tree);
-    return !tree.connected;
+    return tree_is_away(((const struct app_group *)context)->pool);
 }
 
 static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
@@ -283,16 +292,15 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     g->live = create_live(g, c);
     g->s = live_settings_now(g->live);
     copy_addresses(g, c);
-    core_init(&g->attach_core);
-    core_group_init(g->attach != NULL ? &g->attach_core : &pool->core, &g->core);
+    core_group_init(g->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->nslots < c->nslots)
         add_slot(g);
-    show_slots(g);
     apply(g);
     return g;
 }
 
-/* Slots and the application's own addresses listen. False: logged. */
+/* Starts listening at the slots and the application's own addresses. Returns false if one failed
+ * (logged). */
 static bool listen_group(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n) {
@@ -316,33 +324,22 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-static void watch_settings(struct app_group *g)
+/* Registers, watches the tree, and starts min_processes. Call after adoption. */
+static void start_group(struct app_group *g)
 {
     const struct app_pool *pool = g->pool;
 
-    if (pool->tree == NULL)
-        return;
-    char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
-    char *place = xasprintf("%s %s", pool->tree_url, g->path);
-    g->snapshot = snapshot_open(pool->loop, file, place);
-    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->snapshot, SETTINGS_WATCH_PART,
-                                    pool->tree_start_wait_ms);
-    free(place);
-    free(file);
-}
-
-/* Registers, watches the tree, starts what is always there. After adoption. */
-static void start_group(struct app_group *g)
-{
     /* Settings first: what a process is started with and how long it may take. */
-    watch_settings(g);
+    if (pool->tree != NULL)
+        g->watch = watch_node(pool, g->path, g->live,
+                              xasprintf("%s/%s/tree.json", pool->state_dir, g->name), &g->snapshot);
     g->started = true;
     apply(g);
     publish_slots(g);
     watch_restarts(g, g->oldest_ns);
 }
 
-/* Whether what needs a restart is as it was. */
+/* Whether the settings that require a restart are unchanged. */
 static bool same_shape(const struct app_group *g, const struct app_config *c)
 {
     static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
@@ -356,7 +353,7 @@ static bool same_shape(const struct app_group *g, const struct app_config *c)
     return true;
 }
 
-static void say_old_ones_stay(const struct app_group *g)
+static void warn_of_old_processes(const struct app_group *g)
 {
     const struct app_settings *s = &g->config->s;
     bool absolute = s->restart_dir[0] == '/';
@@ -376,7 +373,7 @@ static void configure_group(struct app_group *g, const struct app_config *c)
     bool other_processes = strcmp(c->spec, g->config->spec) != 0;
     g->config = c;
     if (other_processes)
-        say_old_ones_stay(g);
+        warn_of_old_processes(g);
     watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
     budget_changed(g);
@@ -397,7 +394,7 @@ static void destroy_group(struct app_group *g)
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
     free(g->slots);
-    free(g->core_slots);
+    free(g->core.slots);
     free(g->listeners);
     free(g->listen_addrs);
     slot_address_fini(&g->address);
@@ -423,12 +420,10 @@ static struct app_group *find_group(const struct app_pool *pool, const char *nam
 
 /* ---- the host's settings ---- */
 
-static void take_budget(struct app_pool *pool)
+static void apply_budget(struct app_pool *pool)
 {
-    const struct agent_settings *s = host_settings_now(pool->host);
-
-    pool->core.max = (unsigned)s->max_processes;
-    pool->core.overlap = s->replace_overlap;
+    pool->core.max = (unsigned)pool->s->max_processes;
+    pool->core.overlap = pool->s->replace_overlap;
 }
 
 /* The file's values are checked together. Those of the tree come from separate nodes in any order,
@@ -447,33 +442,59 @@ static void warn_of_minima(const struct app_pool *pool)
                  always);
 }
 
-static void on_host_changed(void *context)
+static void on_host_changed(void *context, bool values)
 {
     struct app_pool *pool = context;
 
-    /* Handed over, it is the other agent's; on_thaw looks again. */
-    if (pool->configuring || pool->handed_over)
+    /* After a handover the new agent decides; on_thaw() calls this again. */
+    if (!values || pool->configuring || pool->handed_over)
         return;
-    take_budget(pool);
+    apply_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i)
         budget_changed(pool->groups[i]);
     warn_of_minima(pool);
     tick(pool, &pool->core);
 }
 
-static void start_host(struct app_pool *pool, const struct agent_config *c)
+static uint64_t host_hold_ms(void *context, const void *now)
 {
-    const struct host_settings_options o = {.loop = pool->loop,
-                                            .tree = pool->tree,
-                                            .tree_url = pool->tree_url,
-                                            .state_dir = pool->state_dir,
-                                            .wait_ms = pool->tree_start_wait_ms,
+    (void)context;
+    return ((const struct agent_settings *)now)->settings_hold_ms;
+}
+
+static bool host_is_away(void *context)
+{
+    return tree_is_away(context);
+}
+
+void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
+{
+    static const struct settings_table *const tables[] = {&agent_table};
+    const struct live_settings_options o = {.loop = pool->loop,
+                                            .tables = tables,
+                                            .ntables = ARRAY_LEN(tables),
+                                            .yaml = &c->s,
+                                            .origins = c->origins,
+                                            .path = c->host_path != NULL ? c->host_path : "(none)",
+                                            .hold_ms = host_hold_ms,
+                                            .away = host_is_away,
+                                            .frozen = agent_setting_wants_restart,
                                             .changed = on_host_changed,
                                             .context = pool};
 
-    pool->host = host_settings_create(&o, c);
-    host_settings_start(pool->host);
-    take_budget(pool);
+    pool->host_path = xstrdup(c->host_path);
+    pool->live = live_settings_create(&o);
+    pool->s = live_settings_now(pool->live);
+    if (pool->tree != NULL && pool->host_path == NULL) {
+        log_warn(NULL, "host-name-invalid",
+                 "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
+    } else if (pool->tree != NULL) {
+        pool->watch =
+            watch_node(pool, pool->host_path, pool->live,
+                       xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
+        settings_watch_recall(pool->watch);
+    }
+    apply_budget(pool);
 }
 
 /* ---- start and reload ---- */
@@ -484,13 +505,9 @@ static void adopt(struct app_pool *pool, struct adoptable_process *k)
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
     bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
                 strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
-
-    if (!fits) {
-        (void)app_process_adopt(pool, NULL, k);
-        return;
-    }
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
-    if (slot_adopt(s, k) && began_ns < g->oldest_ns)
+
+    if (app_process_adopt(pool, fits ? s : NULL, k) && began_ns < g->oldest_ns)
         g->oldest_ns = began_ns;
 }
 
@@ -498,19 +515,13 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted)
 {
     pool->store = resume_store_create();
-    pool->tree_start_wait_ms = c->s.tree_start_wait_ms;
-    pool->settings_hold_ms = c->s.settings_hold_ms;
-    start_host(pool, c);
-    pool->usage = process_usage_create(pool->loop, "/proc", c->s.usage_interval_ms);
+    app_pool_start_host(pool, c);
+    pool->usage = process_usage_create(pool->loop, "/proc", pool->s->usage_interval_ms);
     pool->restarts = restart_watch_create(pool->loop, &restart_times_default);
     pool->groups = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    pool->attached = xcalloc(c->napps + 1, sizeof(struct app_group *));
-    for (size_t i = 0; i < c->napps; ++i) {
-        struct app_group *g = create_group(pool, c->apps[i]);
-
-        pool->groups[pool->ngroups++] = g;
-        if (g->attach != NULL)
-            pool->attached[pool->nattached++] = g;
+    while (pool->ngroups < c->napps) {
+        pool->groups[pool->ngroups] = create_group(pool, c->apps[pool->ngroups]);
+        ++pool->ngroups;
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
         if (!listen_group(pool->groups[i]))
@@ -533,11 +544,10 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
     /* The groups follow below, each with its own settings and the budget at once. */
     pool->configuring = true;
-    host_settings_configure(pool->host, c);
+    live_settings_set_yaml(pool->live, &c->s, c->origins);
     pool->configuring = false;
-    take_budget(pool);
-    pool->settings_hold_ms = c->s.settings_hold_ms;
-    process_usage_set_interval(pool->usage, c->s.usage_interval_ms);
+    apply_budget(pool);
+    process_usage_set_interval(pool->usage, pool->s->usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
 
@@ -571,9 +581,9 @@ static void carry_out(struct app_pool *pool, struct core *c)
 {
     struct core_action a;
 
-    while (core_next(c, loop_now_ms(pool->loop), &a) != CORE_NOTHING) {
+    while ((a = core_next(c, loop_now_ms(pool->loop))).what != CORE_NOTHING) {
         switch (a.what) {
-        case CORE_TELL:
+        case CORE_REPORT:
             slot_changed(slot_of(a.slot));
             break;
         case CORE_GO:
@@ -584,8 +594,8 @@ static void carry_out(struct app_pool *pool, struct core *c)
             break;
         case CORE_END:
             /* After a handover, the new agent decides. And the old agent may send requests to its
-             * processes until it reports that it does not (app_pool_before_gone). */
-            if (pool->handed_over || (pool->before_sends && app_process_of(a.process)->adopted))
+             * processes until it reports that it does not (app_pool_old_agent_gone). */
+            if (pool->handed_over || (pool->old_agent_sends && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
                 count_end(app_process_of(a.process), a.why);
@@ -603,8 +613,7 @@ static void settle_now(struct loop_deferred *d)
     uint64_t now_ms = loop_now_ms(pool->loop);
 
     carry_out(pool, &pool->core);
-    for (size_t i = 0; i < pool->nattached; ++i)
-        carry_out(pool, &pool->attached[i]->attach_core);
+    carry_out(pool, &pool->attached);
     uint64_t due_ms = core_due_ms(&pool->core, now_ms);
     if (due_ms != UINT64_MAX)
         timer_start(pool->loop, &pool->due, due_ms - now_ms);
@@ -631,13 +640,11 @@ static void on_tick(struct timer *t)
 
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
 {
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct app_process *p;
+    struct app_process *p;
 
-        list_for_each_entry (p, &pool->by_state[i], state_node) {
-            if (slice_is(id, p->id))
-                return p;
-        }
+    list_for_each_entry (p, &pool->processes, node) {
+        if (slice_is(id, p->id))
+            return p;
     }
     return NULL;
 }
@@ -651,7 +658,7 @@ static void on_spawned(void *context, const char *id, pid_t pid, const char *add
         app_process_on_spawned(p, pid, address, output_fd);
         return;
     }
-    /* It was given up. */
+    /* It was abandoned meanwhile. */
     supervisor_link_signal(pool->supervisor, id, SIGKILL);
     if (output_fd >= 0)
         close(output_fd);
@@ -705,21 +712,7 @@ const struct supervisor_link_events app_pool_supervisor_events = {
     .lost = on_lost,
 };
 
-void app_pool_supervisor_lost(struct app_pool *pool)
-{
-    app_pool_leave(pool);
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        while (!list_empty(&pool->by_state[i])) {
-            struct app_process *p = list_first(&pool->by_state[i], struct app_process, state_node);
-
-            if (p->pid > 0)
-                kill(-p->pid, SIGKILL);
-            app_process_on_died(p, "the supervisor has exited");
-        }
-    }
-}
-
-/* ---- another agent takes over ---- */
+/* ---- all slots, all processes; another agent takes over ---- */
 
 static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 {
@@ -731,13 +724,24 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 
 static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
-    for (size_t i = 0; i < PROCESS_ENDED; ++i) {
-        struct list *it;
-        struct list *next;
+    struct app_process *p;
+    struct app_process *next;
 
-        list_for_each_safe (it, next, &pool->by_state[i])
-            each(list_entry(it, struct app_process, state_node));
-    }
+    list_for_each_entry_safe (p, next, &pool->processes, node)
+        each(p);
+}
+
+static void supervisor_lost(struct app_process *p)
+{
+    if (p->pid > 0)
+        kill(-p->pid, SIGKILL);
+    app_process_on_died(p, "the supervisor has exited");
+}
+
+void app_pool_supervisor_lost(struct app_pool *pool)
+{
+    app_pool_leave(pool);
+    each_process(pool, supervisor_lost);
 }
 
 void app_pool_hand_over(struct app_pool *pool)
@@ -754,7 +758,7 @@ static void on_thaw(struct timer *t)
 
     pool->core.stopped = pool->draining;
     /* Apply what the tree has reported meanwhile. */
-    on_host_changed(pool);
+    on_host_changed(pool, true);
 }
 
 void app_pool_take_back(struct app_pool *pool)
@@ -778,22 +782,22 @@ void app_pool_hand_over_names(struct app_pool *pool)
     each_slot(pool, hand_over_names);
 }
 
-void app_pool_before_gone(struct app_pool *pool)
+void app_pool_old_agent_gone(struct app_pool *pool)
 {
-    if (!pool->before_sends)
+    if (!pool->old_agent_sends)
         return;
-    pool->before_sends = false;
-    each_process(pool, app_process_before_gone);
+    pool->old_agent_sends = false;
+    each_process(pool, app_process_old_agent_gone);
 }
 
-void app_pool_tell_busy(struct app_pool *pool)
+void app_pool_report_busy(struct app_pool *pool)
 {
-    each_process(pool, app_process_tell_busy);
+    each_process(pool, app_process_report_busy);
 }
 
-void app_pool_let_go(struct app_pool *pool)
+void app_pool_release(struct app_pool *pool)
 {
-    each_process(pool, app_process_let_go);
+    each_process(pool, app_process_release);
 }
 
 /* ---- the end ---- */
@@ -837,31 +841,13 @@ void app_pool_leave(struct app_pool *pool)
     each_slot(pool, leave);
 }
 
-static void refuse_waiting(struct slot *s)
-{
-    slot_refuse_waiting(s, OUTCOME_STOPPING);
-}
-
 void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
-    each_slot(pool, refuse_waiting);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        slot_refuse_waiting_any(pool->groups[i], OUTCOME_STOPPING);
-    for (size_t i = 0; i < PROCESS_KILLING; ++i) {
-        struct list *it;
-        struct list *next;
-
-        list_for_each_safe (it, next, &pool->by_state[i]) {
-            struct app_process *p = list_entry(it, struct app_process, state_node);
-
-            if (at_once)
-                app_process_kill(p);
-            else
-                app_process_stop(p);
-        }
-    }
-    if (pool->count == 0)
+    /* As the pool is leaving. */
+    each_slot(pool, slot_refuse_hopeless);
+    each_process(pool, at_once ? app_process_kill : app_process_stop);
+    if (list_empty(&pool->processes))
         pool->empty(pool->context);
 }
 
@@ -875,9 +861,9 @@ void app_pool_stop_listening(struct app_pool *pool)
 
 void app_pool_init(struct app_pool *pool)
 {
-    for (size_t i = 0; i < PROCESS_STATES; ++i)
-        list_init(&pool->by_state[i]);
+    list_init(&pool->processes);
     core_init(&pool->core);
+    core_init(&pool->attached);
     pool->settling.run = settle_now;
     timer_init(&pool->due, on_due);
     timer_init(&pool->tick, on_tick);
@@ -892,12 +878,14 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         destroy_group(pool->groups[i]);
     list_remove(&pool->settling.node);
-    host_settings_destroy(pool->host);
+    settings_watch_stop(pool->watch);
+    snapshot_close(pool->snapshot);
+    live_settings_destroy(pool->live);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);
-    free(pool->attached);
     free(pool->groups);
+    free(pool->host_path);
     free(pool->agent_name);
     free(pool->state_dir);
     free(pool->tree_url);

@@ -66,41 +66,28 @@ static void free_now(struct loop_deferred *d)
     free(p);
 }
 
-/* Puts P, which is new or has another state, into the list of its state, and counts it. */
-static void move(struct app_process *p)
-{
-    struct app_pool *pool = p->pool;
-    bool is_new = !list_linked(&p->state_node);
-
-    list_remove(&p->state_node);
-    if (p->state != PROCESS_ENDED)
-        list_push_back(&pool->by_state[p->state], &p->state_node);
-    if (is_new)
-        ++pool->count;
-    if (p->group != NULL && (is_new || p->state == PROCESS_ENDED))
-        stat_add(p->group->cell, AGENT_STAT_processes, is_new ? 1 : -1);
-    if (p->state != PROCESS_ENDED)
-        return;
-    ASSERT(pool->count > 0);
-    --pool->count;
-    if (pool->draining && pool->count == 0 && pool->empty != NULL)
-        pool->empty(pool->context);
-}
-
 /* The only function that changes a process's state. P may be freed at the end of the loop
  * iteration. */
 static void enter(struct app_process *p, enum process_state state)
 {
-    uint64_t now_ms = loop_now_ms(p->pool->loop);
+    struct app_pool *pool = p->pool;
+    uint64_t now_ms = loop_now_ms(pool->loop);
 
     ASSERT((legal_next[p->state] & 1U << state) != 0);
     p->state = state;
     p->since_ms = now_ms;
     if (state == PROCESS_READY)
         p->ready_since_ms = now_ms;
-    move(p);
-    if (p->slot != NULL && state != PROCESS_ENDED)
-        slot_publish(p->slot);
+    if (state != PROCESS_ENDED) {
+        if (p->slot != NULL)
+            slot_publish(p->slot);
+        return;
+    }
+    list_remove(&p->node);
+    if (p->group != NULL)
+        stat_add(p->group->cell, AGENT_STAT_processes, -1);
+    if (pool->draining && list_empty(&pool->processes) && pool->empty != NULL)
+        pool->empty(pool->context);
 }
 
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how)
@@ -118,12 +105,13 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
     failure_log(s->failure, p);
 }
 
-/* The process failed to start or has stopped serving unexpectedly. */
-static void back_off(struct app_process *p)
+/* P failed to start, or has stopped serving unexpectedly: counts that in ROW, and arms the restart
+ * back-off. */
+static void fail(struct app_process *p, enum failure_kind kind, const char *how,
+                 enum agent_stat row)
 {
-    if (p->failed || p->slot == NULL)
-        return;
-    p->failed = true;
+    app_process_failed(p, kind, how);
+    group_count(p->group, row);
     slot_process_failed(p);
 }
 
@@ -146,7 +134,7 @@ static void stop_getting_ready(struct app_process *p)
     warm_up_stop(&p->warm_up);
 }
 
-void app_process_let_go(struct app_process *p)
+void app_process_release(struct app_process *p)
 {
     struct slot *s = p->slot;
 
@@ -160,10 +148,13 @@ void app_process_let_go(struct app_process *p)
         p->backend = NULL;
     }
     loop_defer(p->pool->loop, &p->freeing);
-    if (s != NULL)
-        slot_process_gone(p);
-    else
+    if (s != NULL) {
+        slot_abandon_running(&p->core);
+        core_gone(&p->core);
+        slot_refuse_hopeless(s);
+    } else {
         --p->pool->core.strays;
+    }
     p->slot = NULL;
     enter(p, PROCESS_ENDED);
     app_pool_settle(p->pool);
@@ -193,7 +184,7 @@ void app_process_kill(struct app_process *p)
     stop_timers(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        app_process_let_go(p);
+        app_process_release(p);
         return;
     }
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
@@ -212,7 +203,7 @@ void app_process_stop(struct app_process *p)
     leave_core(p);
     stop_getting_ready(p);
     stop_timers(p);
-    /* So that no other agent takes it for one that serves. */
+    /* Another agent must not regard it as one that serves. */
     supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
     supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
@@ -233,7 +224,7 @@ void app_process_unreachable(struct app_process *p)
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
     log_warn(p, "process-detached", "reason=\"connection failed\" requests=%u", p->core.sessions);
-    back_off(p);
+    slot_process_failed(p);
     app_pool_settle(p->pool);
 }
 
@@ -288,9 +279,7 @@ static void on_deadline(struct timer *t)
         log_warn(p, "process-start-timeout",
                  "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
-        app_process_failed(p, FAILURE_START_TIMEOUT, "");
-        group_count(p->group, AGENT_STAT_spawn_failures);
-        back_off(p);
+        fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
     case PROCESS_STOPPING:
@@ -324,10 +313,8 @@ static void become_ready(struct app_process *p)
 
 static void accept_first(struct app_process *p)
 {
-    /* From here on it is its first request that shows whether it serves, and that may take long to
-     * come. */
+    /* From now on its first request shows whether it serves, which may arrive much later. */
     timer_stop(&p->deadline);
-    p->open = true;
     core_probing(&p->core, true);
     slot_publish(p->slot);
     app_pool_settle(p->pool);
@@ -383,14 +370,12 @@ static bool owns_its_port(struct app_process *p)
         break;
     }
     log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"stop it and retry\"", how);
-    app_process_failed(p, FAILURE_PORT_TAKEN, how);
-    group_count(p->group, AGENT_STAT_spawn_failures);
-    back_off(p);
+    fail(p, FAILURE_PORT_TAKEN, how, AGENT_STAT_spawn_failures);
     app_process_stop(p);
     return false;
 }
 
-/* It answers. */
+/* P answers. */
 static void on_ready(struct app_process *p)
 {
     readiness_stop(p);
@@ -489,7 +474,9 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);
     p->state = PROCESS_SPAWNING;
-    move(p);
+    list_push_back(&pool->processes, &p->node);
+    if (p->group != NULL)
+        group_count(p->group, AGENT_STAT_processes);
     return p;
 }
 
@@ -498,7 +485,7 @@ void app_process_spawn(struct slot *s, const char *id)
     struct app_pool *pool = s->group->pool;
     struct app_process *p = create(pool, s, id);
 
-    core_spawned(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
     supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
@@ -540,11 +527,11 @@ void app_process_settings_changed(struct app_process *p)
 
 /* ---- what it uses ---- */
 
-static void say_limit_is_too_low(const struct app_process *p)
+static void warn_of_low_limit(const struct app_process *p)
 {
     const struct usage_target *t = &p->usage;
 
-    if (!over_memory_tell(&p->group->over_memory))
+    if (!over_memory_warns(&p->group->over_memory))
         return;
     log_warn(p->group, "max-memory-too-low",
              "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
@@ -574,7 +561,7 @@ static void on_over_memory(struct usage_target *t)
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
-    say_limit_is_too_low(p);
+    warn_of_low_limit(p);
     group_count(p->group, AGENT_STAT_over_max_memory);
     log_info(p, "process-replacement-scheduled",
              "reason=\"over max_memory\" action=\"replace it, then stop it\"");
@@ -609,35 +596,37 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
     app_process_kill(p);
 }
 
-struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
-                                      struct adoptable_process *k)
+bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k)
 {
     struct app_process *p = create(pool, s, k->id);
-    struct stats_cell *cell = s != NULL ? s->group->cell : NULL;
+    bool good = make_backend(p, k->address) && s != NULL;
 
     p->pid = k->pid;
     p->adopted = true;
-    process_output_start(&p->output, pool->loop, k->output_fd, p, cell);
+    process_output_start(&p->output, pool->loop, k->output_fd, p,
+                         s != NULL ? s->group->cell : NULL);
     k->output_fd = -1;
-    bool good = make_backend(p, k->address);
     log_info(p, "process-adopted", "instance=%s address=%s state=%s action=%s", p->id, k->address,
              k->note, s != NULL ? "\"continue\"" : "\"end it\"");
-    /* The slot does not know it yet. */
-    p->slot = NULL;
-    ++pool->core.strays;
-    enter(p, PROCESS_STARTING);
-    if (s == NULL || !good) {
-        if (!pool->before_sends)
+    if (!good) {
+        p->slot = NULL;
+        ++pool->core.strays;
+        enter(p, PROCESS_STARTING);
+        if (!pool->old_agent_sends)
             app_process_stop(p);
-        return NULL;
+        return false;
     }
-    --pool->core.strays;
-    p->slot = s;
-    core_adopted(&s->core, &p->core, loop_now_ms(pool->loop));
+    core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     core_elsewhere(&p->core, k->busy);
+    enter(p, PROCESS_STARTING);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
-    return p;
+    p->has_served = app_process_was_ready(k);
+    if (p->has_served)
+        become_ready(p);
+    else
+        begin_starting(p);
+    return true;
 }
 
 bool app_process_was_ready(const struct adoptable_process *k)
@@ -650,22 +639,11 @@ bool app_process_was_leaving(const struct adoptable_process *k)
     return strcmp(k->note, NOTE_LEAVING) == 0;
 }
 
-void app_process_go_on(struct app_process *p, bool was_ready)
-{
-    p->has_served = was_ready;
-    if (was_ready)
-        become_ready(p);
-    else
-        begin_starting(p);
-}
-
 void app_process_on_refused(struct app_process *p, const char *why)
 {
     log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
-    app_process_failed(p, FAILURE_NOT_SPAWNED, why);
-    group_count(p->group, AGENT_STAT_spawn_failures);
-    back_off(p);
-    app_process_let_go(p);
+    fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
+    app_process_release(p);
 }
 
 void app_process_on_died(struct app_process *p, const char *how)
@@ -684,13 +662,12 @@ void app_process_on_died(struct app_process *p, const char *how)
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
                  process_state_text(p->state), (unsigned long long)lived_ms,
                  (unsigned long long)p->requests);
-        /* Its last words may still be in the pipe. */
+        /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);
-        app_process_failed(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how);
-        group_count(p->group, AGENT_STAT_deaths);
-        back_off(p);
+        fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,
+             AGENT_STAT_deaths);
     }
-    app_process_let_go(p);
+    app_process_release(p);
 }
 
 /* ---- another agent takes over: both have the process, only the new one may end it ---- */
@@ -722,17 +699,17 @@ void app_process_take_back(struct app_process *p)
     else if (is_replacement(p)) {
         core_hold(&p->core, false);
         if (p->state == PROCESS_STARTING)
-            app_process_go_on(p, false);
+            begin_starting(p);
     }
 }
 
-void app_process_before_gone(struct app_process *p)
+void app_process_old_agent_gone(struct app_process *p)
 {
     if (p->slot == NULL || p->core.ending)
         app_process_stop(p);
 }
 
-void app_process_tell_busy(struct app_process *p)
+void app_process_report_busy(struct app_process *p)
 {
     unsigned n = 0;
 

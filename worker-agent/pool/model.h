@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/event/loop.h"
 #include "common/net/addr.h"
-#include "common/skills/home_records.h"
 #include "common/tree/live_settings.h"
 #include "common/tree/tree.h"
 #include "worker-agent/config/agent_config.h"
@@ -26,7 +25,6 @@ enum process_state {
 #include "worker-agent/config/process_state.def"
 #undef STATE
 };
-enum { PROCESS_STATES = PROCESS_ENDED + 1 };
 
 struct app_group;
 struct app_process;
@@ -63,29 +61,31 @@ struct app_pool {
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
-    struct host_settings *host;
-    struct resume_store *store;
-    uint64_t tree_start_wait_ms;
-    uint64_t settings_hold_ms;
+    /* The settings of the whole host: the top of the file, LIVE ones overridden by the host's
+     * node. */
+    char *host_path; /* the node, as at the start; NULL: none */
+    struct live_settings *live;
+    const struct agent_settings *s; /* effective: live's; NODEs are NULL */
+    struct snapshot *snapshot;      /* NULL: no tree, or no node */
+    struct settings_watch *watch;
     bool configuring; /* a configuration is being applied, group by group */
+    struct resume_store *store;
     struct app_group **groups;
     size_t ngroups;
-    struct app_group **attached; /* of them, those with a core of their own */
-    size_t nattached;
-    struct list by_state[PROCESS_STATES]; /* processes */
-    size_t count;                         /* of them, except ENDED */
-    struct core core;                     /* assigns processes to slots */
-    struct process_usage *usage;          /* resource usage of processes */
-    struct restart_watch *restarts;       /* restart.txt of all applications */
-    struct loop_deferred settling; /* linked: core_next() must be called before the loop waits */
+    struct list processes;          /* all except ENDED */
+    struct core core;               /* assigns processes to slots */
+    struct core attached;           /* the same for processes of others, which are in no budget */
+    struct process_usage *usage;    /* resource usage of processes */
+    struct restart_watch *restarts; /* restart.txt of all applications */
+    struct loop_deferred settling;  /* linked: core_next() must be called before the loop waits */
     struct timer due, tick;
-    bool draining;     /* no more processes are started; slots report that */
-    bool handed_over;  /* to another agent: nothing is started, ended, published or stored */
-    bool sealed;       /* and no request is left: further ones are refused or passed on */
-    bool before_sends; /* the old agent may still send requests to its processes */
-    struct timer thaw; /* running: the new agent has died, and the supervisor is reporting the
-                          processes that it started */
-    bool leaving;      /* streams are closed, no slot is registered, new requests are refused */
+    bool draining;        /* no more processes are started; slots report that */
+    bool handed_over;     /* to another agent: nothing is started, ended, published or stored */
+    bool sealed;          /* and no request is left: further ones are refused or passed on */
+    bool old_agent_sends; /* the old agent may still send requests to its processes */
+    struct timer thaw;    /* running: the new agent has died, and the supervisor is reporting the
+                             processes that it started */
+    bool leaving;         /* streams are closed, no slot is registered, new requests are refused */
 };
 
 /*
@@ -113,14 +113,12 @@ struct app_group {
     struct stats *stats;
     struct stats_cell *cell;
     struct core_group core;
-    struct slot **slots; /* as many as were ever wanted; the core uses the first max_processes */
+    struct slot **slots; /* as many as were ever needed; the core uses the first max_processes */
     unsigned nslots;
-    struct core_slot **core_slots; /* theirs */
-    struct slot_address address;   /* as at start */
+    struct slot_address address; /* as at start */
     bool has_address;
-    bool started;              /* further slots are made as they are wanted */
+    bool started;              /* further slots are created as they are needed */
     struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
-    struct core attach_core;   /* with attach: processes of others are in no budget */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
     uint64_t max_memory_bytes; /* the limit that that is about */
@@ -140,25 +138,6 @@ static inline void group_count(const struct app_group *g, enum agent_stat row)
 {
     stat_add(g->cell, row, 1);
 }
-
-/*
- * The home classes of a slot's process, as reported by load balancers with their requests. They are
- * published to all load balancers (common/skills/home_records.h), also after their restart. Records
- * are valid for one life of the process, as its caches are, and are kept per classifier
- * fingerprint, for the latest two, as the meters are.
- */
-struct slot_homes_of {
-    struct home_records *records; /* NULL: unused */
-    char fingerprint[FINGERPRINT_LEN + 1];
-    uint64_t number; /* identifies these records; unique */
-    uint64_t used;   /* larger: later */
-};
-
-struct slot_homes {
-    struct slot_homes_of items[SLOT_METERS];
-    uint64_t life; /* the slot's life that the records belong to */
-    uint64_t clock;
-};
 
 struct slot {
     struct log_subject subject;
@@ -181,8 +160,8 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
-    struct slot_homes homes;
-    struct warm_targets targets; /* what a new process is asked before it takes over */
+    uint64_t homes_life;         /* the life that the homes in METERS belong to */
+    struct warm_targets targets; /* requests replayed to a new process before it takes over */
     /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
     struct tree_registration *registration; /* NULL: not registered */
     json_t *properties;

@@ -16,7 +16,7 @@ void core_init(struct core *c)
     list_init(&c->groups);
     list_init(&c->replaces);
     list_init(&c->idle);
-    list_init(&c->wants);
+    list_init(&c->needs);
     list_init(&c->runnable);
     list_init(&c->to_end);
     list_init(&c->to_report);
@@ -36,7 +36,7 @@ void core_group_fini(struct core_group *g)
     ASSERT(g->nprocesses == 0);
     ASSERT(g->nwaiting == 0);
     for (unsigned n = 0; n < g->nslots; ++n) {
-        list_remove(&g->slots[n]->want);
+        list_remove(&g->slots[n]->need);
         list_remove(&g->slots[n]->runnable);
         list_remove(&g->slots[n]->report_node);
     }
@@ -51,9 +51,9 @@ void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
     list_init(&s->waiting);
 }
 
-bool core_slot_wants(const struct core_slot *s)
+bool core_slot_needs_process(const struct core_slot *s)
 {
-    return list_linked(&s->want);
+    return list_linked(&s->need);
 }
 
 bool core_slot_enabled(const struct core_slot *s)
@@ -129,7 +129,7 @@ void core_run_soon(struct core_slot *s)
         list_push_back(&s->group->core->runnable, &s->runnable);
 }
 
-void core_tell(struct core_slot *s)
+void core_report(struct core_slot *s)
 {
     if (!list_linked(&s->report_node))
         list_push_back(&s->group->core->to_report, &s->report_node);
@@ -143,8 +143,7 @@ static void end_now(struct core_process *p)
     if (p->ending)
         return;
     p->ending = true;
-    ++c->nending;
-    c->ngiving -= p->marked == CORE_GIVES_WAY;
+    c->nending += p->marked != CORE_GIVES_WAY;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
 }
@@ -155,7 +154,7 @@ static void end_when_done(struct core_process *p)
         end_now(p);
 }
 
-/* One more of G's processes is to be replaced. */
+/* Another one of G's processes is to be replaced. */
 static void add_marked(struct core_group *g)
 {
     ++g->nmarked;
@@ -164,12 +163,12 @@ static void add_marked(struct core_group *g)
 }
 
 /* The slot's process is P from now on. */
-static void take_slot(struct core_slot *s, struct core_process *p)
+static void occupy_slot(struct core_slot *s, struct core_process *p)
 {
     struct core_group *g = s->group;
 
     s->process = p;
-    core_tell(s);
+    core_report(s);
     core_run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
@@ -188,12 +187,12 @@ static void vacate_slot(struct core_slot *s)
     g->nstarting -= p->state == CORE_STARTING;
     g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
-    core_tell(s);
+    core_report(s);
     p = s->replacement;
     s->replacement = NULL;
     if (p != NULL) {
         --g->core->replacements;
-        take_slot(s, p);
+        occupy_slot(s, p);
     }
     g->core->changed = true;
 }
@@ -221,15 +220,13 @@ static void wake_group(struct core_group *g)
 }
 
 /* Moves requests for any process that were queued at this slot back to the group's queue. */
-static void give_back_waiting(struct core_slot *s)
+static void requeue_waiting(struct core_slot *s)
 {
     struct core_group *g = s->group;
-    struct list *it;
-    struct list *next;
+    struct core_request *r;
+    struct core_request *next;
 
-    list_for_each_safe (it, next, &s->waiting) {
-        struct core_request *r = list_entry(it, struct core_request, node);
-
+    list_for_each_entry_safe (r, next, &s->waiting, node) {
         if (!r->any)
             continue;
         list_remove(&r->node);
@@ -253,16 +250,16 @@ void core_leave_slot(struct core_process *p, enum core_reason why)
     drop_from_slot(p);
     p->state = CORE_LEAVING;
     ++s->group->core->leaving;
-    s->group->core->ngiving += why == CORE_GIVES_WAY;
+    s->group->core->nending += why == CORE_GIVES_WAY;
     p->marked = why;
     p->probing = false;
     core_place(p);
     list_push_back(&s->leaving, &p->leaving);
-    core_tell(s);
+    core_report(s);
     end_when_done(p);
     if (s->process == NULL)
-        give_back_waiting(s);
-    core_want_again(s);
+        requeue_waiting(s);
+    core_need_again(s);
 }
 
 void core_mark(struct core_process *p, enum core_reason reason)
@@ -291,36 +288,25 @@ void core_end(struct core_process *p, enum core_reason reason)
 
 /* ---- processes come and go ---- */
 
-static void enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
+void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = s->group;
 
+    ASSERT(s->replacement == NULL);
     *p = (struct core_process){
         .slot = s, .state = CORE_STARTING, .generation = g->generation, .last_used_ms = now_ms};
     p->born = ++g->core->turns;
     list_init(&p->running);
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
-    list_remove(&s->want);
-    core_tell(s);
+    list_remove(&s->need);
+    core_report(s);
     if (s->process == NULL) {
-        take_slot(s, p);
+        occupy_slot(s, p);
         return;
     }
     s->replacement = p;
     ++g->core->replacements;
-}
-
-void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms)
-{
-    ASSERT(s->replacement == NULL);
-    enter(s, p, now_ms);
-}
-
-void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms)
-{
-    ASSERT(s->process == NULL);
-    enter(s, p, now_ms);
 }
 
 void core_probing(struct core_process *p, bool probing)
@@ -338,7 +324,7 @@ void core_ready(struct core_process *p, uint64_t now_ms)
 
     if (p->state != CORE_STARTING)
         return;
-    core_tell(s);
+    core_report(s);
     if (s->replacement == p)
         core_leave_slot(old, old->marked);
     ASSERT(s->process == p);
@@ -382,7 +368,7 @@ static void session_over(struct core_request *r)
     p->slot->group->core->active -= p->sessions == 0;
 }
 
-void core_gone(struct core_process *p, uint64_t now_ms)
+void core_gone(struct core_process *p)
 {
     struct core_slot *s = p->slot;
     struct core *c = s->group->core;
@@ -392,12 +378,10 @@ void core_gone(struct core_process *p, uint64_t now_ms)
     if (p->state == CORE_LEAVING) {
         list_remove(&p->leaving);
         --c->leaving;
-        c->ngiving -= !p->ending && p->marked == CORE_GIVES_WAY;
+        c->nending -= p->ending || p->marked == CORE_GIVES_WAY;
     } else {
         drop_from_slot(p);
     }
-    if (p->ending)
-        --c->nending;
     --c->count;
     p->state = CORE_LEAVING;
     p->home = NULL;
@@ -405,10 +389,9 @@ void core_gone(struct core_process *p, uint64_t now_ms)
     list_remove(&p->in_group);
     p->slot = NULL;
     if (s->process == NULL)
-        give_back_waiting(s);
-    core_want_again(s);
+        requeue_waiting(s);
+    core_need_again(s);
     c->changed = true;
-    (void)now_ms;
 }
 
 /* ---- sessions ---- */
@@ -513,7 +496,7 @@ static void wait_in(struct core_request *r, struct core_slot *s)
  * answering a request, which would otherwise go to the old process. When that one is at
  * max_requests, the replacement takes any request, like the first process of a slot.
  */
-static bool takes_probe(const struct core_slot *s, const struct core_request *r)
+static bool accepts_probe(const struct core_slot *s, const struct core_request *r)
 {
     const struct core_process *p = s->replacement;
 
@@ -528,7 +511,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
 
     if (!core_slot_enabled(s))
         return CORE_QUEUE_FULL;
-    if (takes_probe(s, r))
+    if (accepts_probe(s, r))
         p = s->replacement;
     if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) &&
         !core_yields(p, r, now_ms)) {
@@ -540,7 +523,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     if (s->nwaiting >= g->max_queue && (ready || s->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);
-    core_want(s);
+    core_need_process(s);
     core_run_soon(s);
     return CORE_WAIT;
 }
@@ -572,7 +555,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     struct core_slot *s = NULL;
 
     if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
-        takes_probe(g->replacing, r)) {
+        accepts_probe(g->replacing, r)) {
         begin(r, g->replacing->replacement, now_ms);
         return CORE_GO_NOW;
     }
@@ -588,7 +571,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
         (g->nprocesses > 0 || g->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);
-    core_want_more(g);
+    core_need_more(g);
     if (s != NULL)
         core_run_soon(s);
     else
@@ -650,7 +633,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     }
     if (r == NULL)
         return NULL;
-    if (takes_probe(s, r))
+    if (accepts_probe(s, r))
         p = s->replacement;
     if (!has_place(p) || !suits(p, r))
         return NULL;
@@ -662,6 +645,6 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
     if (s->group->nwaiting > 0)
-        core_want_more(s->group);
+        core_need_more(s->group);
     return r;
 }

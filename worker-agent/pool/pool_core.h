@@ -5,7 +5,7 @@
  * the time passed in. The owner embeds the structs below, reports events, and then carries out the
  * decisions of core_next() until it returns CORE_NOTHING:
  *
- *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► TELL of a slot
+ *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► REPORT a slot
  *                                                                              GO a request
  *                                                                              SPAWN for a slot
  *                                                                              END a process
@@ -13,7 +13,7 @@
  * Origin: Phusion Passenger 3, "ApplicationPool algorithm". Difference: a process belongs to a
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
  *
- *   slot:  cold ── wanted, room ──► process (STARTING ──► READY) ──► LEAVING ──► gone
+ *   slot:  cold ── needed, room ─► process (STARTING ──► READY) ──► LEAVING ──► gone
  *                                   replacement (STARTING) ─ ready: takes its place ─┘
  */
 #ifndef RLB_AGENT_POOL_POOL_CORE_H
@@ -77,9 +77,9 @@ struct core_slot {
     size_t nwaiting;
     uint64_t not_before_ms;  /* no process is started earlier; the owner's back-off */
     bool renew;              /* its process was ended in order to start another one in this slot */
-    bool for_group;          /* one is wanted because all others of the group were busy */
-    bool for_min;            /* one is wanted because the group has less than min_processes */
-    struct list want;        /* core->wants */
+    bool for_group;          /* a process is needed because all others of the group were busy */
+    bool for_min;            /* a process is needed because the group has less than min_processes */
+    struct list need;        /* core->needs */
     struct list runnable;    /* core->runnable */
     struct list report_node; /* core->to_report */
 };
@@ -89,7 +89,7 @@ struct core_group {
     struct list node;         /* core->groups */
     struct core_slot **slots; /* nslots; borrowed */
     unsigned nslots;
-    /* Settings; call core_settings_changed() after a change. */
+    /* Settings; call core_tick() after a change. */
     unsigned min_processes;
     unsigned max_processes; /* 0: nslots */
     uint64_t max_requests;  /* maximum sessions of a process; 0: no limit */
@@ -142,14 +142,13 @@ struct core {
     unsigned count;   /* existing processes: STARTING, READY, LEAVING */
     unsigned active;  /* of them with sessions */
     unsigned leaving; /* of them LEAVING */
-    unsigned nending; /* of those, for which END was issued */
-    unsigned ngiving; /* of those, without END so far, that give way */
+    unsigned nending; /* of those, for which END was issued, or that give way */
     unsigned replacements;
     uint64_t turns;
     bool changed;         /* since processes were last assigned to slots */
     struct list replaces; /* groups with processes marked for replacement or a replacement in
                              progress; only these are scanned for replacements */
-    struct list idle, wants, runnable, to_end, to_report;
+    struct list idle, needs, runnable, to_end, to_report;
 };
 
 void core_init(struct core *c);
@@ -171,10 +170,9 @@ void core_leave(struct core_request *r, uint64_t now_ms);
 void core_upgraded(struct core_request *r, uint64_t now_ms);
 
 /* ---- processes, as the owner sees them ---- */
-/* P was created for S as requested by SPAWN. */
-void core_spawned(struct core_slot *s, struct core_process *p, uint64_t now_ms);
-/* P, a process of a previous agent, becomes the process of S, which must be cold. */
-void core_adopted(struct core_slot *s, struct core_process *p, uint64_t now_ms);
+/* P was created for S as requested by SPAWN, or it is a process of a previous agent and S is cold.
+ */
+void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms);
 /* Without a ready_probe: P accepts one request, which serves as the probe. */
 void core_probing(struct core_process *p, bool probing);
 void core_ready(struct core_process *p, uint64_t now_ms);
@@ -184,7 +182,7 @@ void core_elsewhere(struct core_process *p, unsigned n);
 void core_hold(struct core_process *p, bool held);
 /* P has exited, requested or not. Its sessions are over, and its RUNNING requests no longer have a
  * process. */
-void core_gone(struct core_process *p, uint64_t now_ms);
+void core_gone(struct core_process *p);
 /* Marks P for replacement because of REASON. A replacement is started only where P is needed. */
 void core_mark(struct core_process *p, enum core_reason reason);
 /* Detaches P from its slot: no further request is sent to it. END follows when its sessions are
@@ -198,18 +196,18 @@ void core_end(struct core_process *p, enum core_reason reason);
  * time-based decisions. */
 void core_tick(struct core *c, uint64_t now_ms);
 
-enum core_decision { CORE_NOTHING, CORE_TELL, CORE_GO, CORE_SPAWN, CORE_END };
+enum core_decision { CORE_NOTHING, CORE_REPORT, CORE_GO, CORE_SPAWN, CORE_END };
 struct core_action {
     enum core_decision what;
     struct core_request *request; /* GO: it runs on request->process */
-    /* SPAWN: call core_spawned() at once. TELL: the slot's process, its wish for one, or its
+    /* SPAWN: call core_enter() at once. REPORT: the slot's process, whether it needs one, or its
      * leaving processes have changed. */
     struct core_slot *slot;
     struct core_process *process; /* END */
     enum core_reason why;         /* END */
 };
-/* Returns the next action, described in *OUT. Call repeatedly until it returns CORE_NOTHING. */
-enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action *out);
+/* Call repeatedly until it returns CORE_NOTHING. */
+struct core_action core_next(struct core *c, uint64_t now_ms);
 /* Latest time of the next core_next() call, because of back-offs; UINT64_MAX: none. */
 uint64_t core_due_ms(const struct core *c, uint64_t now_ms);
 
@@ -221,6 +219,6 @@ bool core_slot_enabled(const struct core_slot *s);
  */
 bool core_slot_crowded_out(const struct core_slot *s);
 /* Whether S has no process and is to get one as soon as possible. */
-bool core_slot_wants(const struct core_slot *s);
+bool core_slot_needs_process(const struct core_slot *s);
 
 #endif

@@ -13,8 +13,8 @@
 void core_place(struct core_process *p);
 /* Schedules S for dispatch: a request waiting at S may get a place now. */
 void core_run_soon(struct core_slot *s);
-/* Schedules a TELL of S for the owner. */
-void core_tell(struct core_slot *s);
+/* Schedules a REPORT of S for the owner. */
+void core_report(struct core_slot *s);
 /* Detaches P from its slot. P is ended when its last session is over. */
 void core_leave_slot(struct core_process *p, enum core_reason why);
 /* Starts the next waiting request that can have a place at S and returns it, or NULL. */
@@ -23,12 +23,12 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms);
 bool core_nearly_spent(const struct core_process *p);
 
 /* ---- pool_core_plan.c ---- */
-/* Marks S as wanting a process. No effect if S has one or must not have one. */
-void core_want(struct core_slot *s);
-/* Like core_want, but only if there is a reason to want a process. */
-void core_want_again(struct core_slot *s);
+/* Queues S for a process. No effect if S has one or must not have one. */
+void core_need_process(struct core_slot *s);
+/* Like core_need_process, but only if there is a reason for a process. */
+void core_need_again(struct core_slot *s);
 /* All processes of G are busy: requests one more. */
-void core_want_more(struct core_group *g);
+void core_need_more(struct core_group *g);
 /*
  * Whether P must not take R, so that P becomes idle and can make room for an older request of a
  * group without a process.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides which slot gets a process, which process is ended to make room, and which one is
- * replaced. Slots that want a process are queued; the first that may have one gets it. If there is
+ * replaced. Slots that need a process are queued; the first that may have one gets it. If there is
  * no room, an idle process is ended: any idle process for requests that wait for a process, and
  * only a spare one for min_processes or for an additional process of a busy group.
  */
@@ -15,7 +15,7 @@ enum {
     SPARE_IDLE_MS = 10000,
 };
 
-/* ---- wanting ---- */
+/* ---- which slots need a process ---- */
 
 static bool has_reason(const struct core_slot *s)
 {
@@ -29,19 +29,19 @@ static bool has_reason(const struct core_slot *s)
            (s->for_group && list_empty(&g->idle));
 }
 
-void core_want(struct core_slot *s)
+void core_need_process(struct core_slot *s)
 {
     struct core *c = s->group->core;
 
     c->changed = true;
-    if (s->process != NULL || list_linked(&s->want) || !core_slot_enabled(s))
+    if (s->process != NULL || list_linked(&s->need) || !core_slot_enabled(s))
         return;
-    list_push_back(&c->wants, &s->want);
-    core_tell(s);
+    list_push_back(&c->needs, &s->need);
+    core_report(s);
 }
 
 /* As many cold slots of G as are missing to min_processes, from the first. */
-static void want_min(struct core_group *g)
+static void need_min(struct core_group *g)
 {
     unsigned there = g->nprocesses;
 
@@ -53,21 +53,21 @@ static void want_min(struct core_group *g)
         if (s->process != NULL || !core_slot_enabled(s))
             continue;
         s->for_min = true;
-        core_want(s);
+        core_need_process(s);
         ++there;
     }
 }
 
-void core_want_again(struct core_slot *s)
+void core_need_again(struct core_slot *s)
 {
     if (has_reason(s))
-        core_want(s);
-    want_min(s->group);
+        core_need_process(s);
+    need_min(s->group);
     if (s->group->nwaiting > 0)
-        core_want_more(s->group);
+        core_need_more(s->group);
 }
 
-void core_want_more(struct core_group *g)
+void core_need_more(struct core_group *g)
 {
     struct core_slot *cold = NULL;
 
@@ -87,7 +87,7 @@ void core_want_more(struct core_group *g)
     if (cold == NULL)
         return;
     cold->for_group = true;
-    core_want(cold);
+    core_need_process(cold);
 }
 
 /* ---- room ---- */
@@ -95,7 +95,7 @@ void core_want_more(struct core_group *g)
 /* Number of processes that remain when those being ended or giving way have exited. */
 static unsigned staying(const struct core *c)
 {
-    return c->count + c->strays - c->nending - c->ngiving;
+    return c->count + c->strays - c->nending;
 }
 
 static bool has_room(const struct core *c)
@@ -194,7 +194,7 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     /* Upgraded connections may last indefinitely. */
     if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
         return false;
-    list_for_each_entry (s, &c->wants, want) {
+    list_for_each_entry (s, &c->needs, need) {
         if (!has_reason(s) || now_ms < s->not_before_ms)
             continue;
         if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
@@ -204,30 +204,29 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     return false;
 }
 
-static void drop_want(struct core_slot *s)
+static void drop_need(struct core_slot *s)
 {
     s->renew = s->for_group = s->for_min = false;
-    list_remove(&s->want);
-    core_tell(s);
+    list_remove(&s->need);
+    core_report(s);
 }
 
-static bool decide_wants(struct core *c, uint64_t now_ms, struct core_action *out)
+static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *out)
 {
-    struct list *it;
-    struct list *next;
+    struct core_slot *s;
+    struct core_slot *next;
     unsigned before = 0;
 
-    list_for_each_safe (it, next, &c->wants) {
-        struct core_slot *s = list_entry(it, struct core_slot, want);
+    list_for_each_entry_safe (s, next, &c->needs, need) {
 
         if (!has_reason(s)) {
-            drop_want(s);
+            drop_need(s);
             continue;
         }
         if (now_ms < s->not_before_ms)
             continue;
         if (has_room(c)) {
-            list_remove(&s->want);
+            list_remove(&s->need);
             *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
             return true;
         }
@@ -297,19 +296,18 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
         g->replacing = s;
         s->renew = true;
         core_leave_slot(p, p->marked);
-        list_remove(&s->want);
-        list_push_front(&c->wants, &s->want);
+        list_remove(&s->need);
+        list_push_front(&c->needs, &s->need);
     }
     return false;
 }
 
 static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
 {
-    struct list *it;
-    struct list *next;
+    struct core_group *g;
+    struct core_group *next;
 
-    list_for_each_safe (it, next, &c->replaces) {
-        struct core_group *g = list_entry(it, struct core_group, replaces);
+    list_for_each_entry_safe (g, next, &c->replaces, replaces) {
 
         if (replace_one(g, now_ms, out)) {
             /* If there is room for only one replacement, the groups take turns. */
@@ -335,47 +333,40 @@ static void decide_excess(struct core *c)
     }
 }
 
-enum core_decision core_next(struct core *c, uint64_t now_ms, struct core_action *out)
+struct core_action core_next(struct core *c, uint64_t now_ms)
 {
-    *out = (struct core_action){.what = CORE_NOTHING};
+    struct core_action out = {.what = CORE_NOTHING};
+
     for (;;) {
         /* Must precede dispatch: under load there is always a request that would take an idle
          * process. */
         decide_excess(c);
         struct list *node = list_pop_front(&c->to_report);
 
-        if (node != NULL) {
-            out->what = CORE_TELL;
-            out->slot = list_entry(node, struct core_slot, report_node);
-            return out->what;
-        }
+        if (node != NULL)
+            return (struct core_action){.what = CORE_REPORT,
+                                        .slot = list_entry(node, struct core_slot, report_node)};
         node = list_pop_front(&c->to_end);
         if (node != NULL) {
             struct core_process *p = list_entry(node, struct core_process, leaving);
 
-            out->what = CORE_END;
-            out->process = p;
-            out->why = p->marked;
-            return out->what;
+            return (struct core_action){.what = CORE_END, .process = p, .why = p->marked};
         }
         node = list_pop_front(&c->runnable);
         if (node != NULL) {
             struct core_slot *s = list_entry(node, struct core_slot, runnable);
+            struct core_request *r = core_dispatch(s, now_ms);
 
-            out->request = core_dispatch(s, now_ms);
-            if (out->request == NULL)
+            if (r == NULL)
                 continue;
             core_run_soon(s);
-            out->what = CORE_GO;
-            return out->what;
+            return (struct core_action){.what = CORE_GO, .request = r};
         }
         if (!c->changed)
-            return CORE_NOTHING;
-        c->changed = false;
-        if (decide_wants(c, now_ms, out) || decide_replacements(c, now_ms, out)) {
-            c->changed = true;
-            return out->what;
-        }
+            return out;
+        c->changed = decide_needs(c, now_ms, &out) || decide_replacements(c, now_ms, &out);
+        if (c->changed)
+            return out;
     }
 }
 
@@ -387,7 +378,7 @@ static void tick_slot(struct core_slot *s)
     struct core_process *p = s->process;
 
     if (p == NULL) {
-        core_want_again(s);
+        core_need_again(s);
         return;
     }
     if (!core_slot_enabled(s)) {
@@ -406,11 +397,10 @@ static void tick_slot(struct core_slot *s)
 
 static void end_idle(struct core *c, uint64_t now_ms)
 {
-    struct list *it;
-    struct list *next;
+    struct core_process *p;
+    struct core_process *next;
 
-    list_for_each_safe (it, next, &c->idle) {
-        struct core_process *p = list_entry(it, struct core_process, idle);
+    list_for_each_entry_safe (p, next, &c->idle, idle) {
         const struct core_group *g = p->slot->group;
 
         if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&
@@ -437,7 +427,7 @@ uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
     const struct core_slot *s;
     const struct core_group *g;
 
-    list_for_each_entry (s, &c->wants, want) {
+    list_for_each_entry (s, &c->needs, need) {
         if (s->not_before_ms > now_ms && s->not_before_ms < due)
             due = s->not_before_ms;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   inotify, poll ──► touched ──(look_ms)──► look, on the thread ──► absorb ──► one_shot
+ *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► absorb ──► one_shot
  *                                                                     │ restart.txt changed
- *                                     restart ◄── look ◄──(settle_ms)─┘
+ *                                     restart ◄── scan ◄──(settle_ms)─┘
  *
  * Events carry no state; they only state which directory is to be checked.
  */
@@ -29,13 +29,19 @@ enum restart_presence {
     RESTART_UNKNOWN, /* could not be checked: unchanged */
 };
 
+/* Identifies a version of restart.txt. */
+struct restart_file {
+    int64_t mtime_ns;
+    ino_t ino; /* 0: none */
+    dev_t dev;
+};
+
 struct restart_found {
     enum restart_presence restart, always;
-    int64_t mtime_ns, now_ns; /* of restart.txt; wall clock before the look */
-    ino_t ino;                /* of restart.txt */
-    dev_t dev;
-    bool open_to_all; /* the directory is world-writable: its files are ignored */
-    int wd;           /* inotify watch of the directory or of its nearest existing ancestor */
+    struct restart_file file; /* restart.txt */
+    int64_t now_ns;           /* wall clock before the scan */
+    bool open_to_all;         /* the directory is world-writable: its files are ignored */
+    int wd; /* inotify watch of the directory or of its nearest existing ancestor; -1: none */
     char awaited[NAME_MAX + 1]; /* the entry awaited in that ancestor; "": wd is the directory's */
     int watch_error;            /* errno if WD is -1; 0: inotify is not available */
 };
@@ -51,16 +57,6 @@ struct restart_watch {
     bool blind; /* inotify does not cover all of them; logged */
 };
 
-/* A check in progress in the thread. */
-struct look {
-    struct worker_job job;
-    struct restart_watch *watch;
-    struct restart_directory *directory; /* NULL: the result is not needed any more */
-    bool settles; /* it began after restart.txt had settled: report the change */
-    char *path;
-    struct restart_found found;
-};
-
 struct restart_directory {
     struct list node;
     struct restart_watch *watch;
@@ -68,31 +64,36 @@ struct restart_directory {
     int64_t since_ns;
     struct restart_events events;
     void *context;
-    int wd;
-    char awaited[NAME_MAX + 1];
-    struct timer soon;   /* running: touched; checked on expiry */
-    struct timer settle; /* running: restart.txt has changed, and more changes may follow */
-    struct look *look;   /* in progress */
-    bool again;          /* touched since that check began */
-    bool due;            /* settled: the next check reports the change */
-    bool known;          /* checked before */
+    /* The scan: while it is in progress, FOUND and PATH belong to the thread. */
+    struct worker_job job;
+    struct restart_found found;
+    bool scanning;
+    bool settles;              /* the scan began after restart.txt had settled: report the change */
+    bool removed;              /* the result is not needed any more: freed after the scan */
+    bool again;                /* touched since the scan began */
+    bool due;                  /* settled: the next scan reports the change */
+    struct timer soon;         /* running: touched; scanned on expiry */
+    struct timer settle;       /* running: restart.txt has changed, and more changes may follow */
+    struct restart_found last; /* found by the previous scan */
+    bool known;                /* scanned before */
     bool one_shot;
-    bool open_to_all;
-    bool seen; /* restart.txt was seen; its last state follows */
-    int64_t mtime_ns;
-    ino_t ino;
-    dev_t dev;
+    struct restart_file seen; /* the last restart.txt */
 };
+
+static int64_t to_ns(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
 
 int64_t restart_now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return to_ns(&now);
 }
 
-/* ---- one check of a directory ---- */
+/* ---- one scan of a directory, on the thread ---- */
 
 /* The same for directories and ancestors: a directory of one application may be another's ancestor,
  * and the kernel has one watch per directory. */
@@ -141,7 +142,7 @@ static enum restart_presence file_at(const char *directory, const char *name, st
 
 /* Sets a watch for PATH, which must be absolute, in INOTIFY (-1: no watch), and then checks PATH
  * for the files, so that a change in between is reported by inotify. May block. */
-static void look_at(const char *path, int inotify, struct restart_found *out)
+static void scan_directory(const char *path, int inotify, struct restart_found *out)
 {
     /* A directory created while the watch on its ancestor is being set is not reported by inotify.
      */
@@ -171,9 +172,8 @@ static void look_at(const char *path, int inotify, struct restart_found *out)
     out->always = file_at(path, ALWAYS_RESTART_FILE, &st);
     out->restart = file_at(path, RESTART_FILE, &st);
     if (out->restart == RESTART_THERE) {
-        out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-        out->ino = st.st_ino;
-        out->dev = st.st_dev;
+        out->file = (struct restart_file){
+            .mtime_ns = to_ns(&st.st_mtim), .ino = st.st_ino, .dev = st.st_dev};
     }
 }
 
@@ -186,7 +186,7 @@ static void drop_watch(struct restart_watch *w, int wd)
     if (wd < 0)
         return;
     list_for_each_entry (f, &w->directories, node) {
-        if (f->wd == wd)
+        if (f->last.wd == wd)
             return;
     }
     /* Fails if the directory was removed, and the watch with it. */
@@ -203,58 +203,36 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
              what, strerror(error), (unsigned long long)w->times.poll_blind_ms);
 }
 
-static void set_watch(struct restart_directory *f, const struct restart_found *found)
-{
-    int old = f->wd;
+/* ---- scans ---- */
 
-    f->wd = found->wd;
-    memcpy(f->awaited, found->awaited, sizeof(f->awaited));
-    if (old != f->wd)
-        drop_watch(f->watch, old);
-    if (found->wd < 0 && found->watch_error != 0)
-        go_blind(f->watch, "inotify_add_watch", found->watch_error);
+static void do_scan(struct worker_job *j)
+{
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+
+    scan_directory(f->path, f->watch->inotify, &f->found);
 }
 
-/* ---- looks, on the thread ---- */
-
-static void do_look(struct worker_job *j)
+static void scan(struct restart_directory *f)
 {
-    struct look *k = container_of(j, struct look, job);
-
-    look_at(k->path, k->watch->inotify, &k->found);
-}
-
-static void on_looked(struct worker_job *j, bool dropped);
-
-static void look(struct restart_directory *f)
-{
-    struct look *k;
-
-    if (f->look != NULL) {
+    if (f->scanning) {
         f->again = true;
         return;
     }
-    k = xcalloc(1, sizeof(*k));
-    k->job.work = do_look;
-    k->job.done = on_looked;
-    k->watch = f->watch;
-    k->directory = f;
-    k->path = xstrdup(f->path);
-    k->settles = f->due;
-    f->look = k;
+    f->scanning = true;
+    f->settles = f->due;
     f->again = f->due = false;
-    worker_thread_add(f->watch->thread, &k->job, 0);
+    worker_thread_add(f->watch->thread, &f->job, 0);
 }
 
 static void touched(struct restart_directory *f)
 {
     if (!timer_running(&f->soon))
-        timer_start(f->watch->loop, &f->soon, f->watch->times.look_ms);
+        timer_start(f->watch->loop, &f->soon, f->watch->times.scan_ms);
 }
 
 static void on_soon(struct timer *t)
 {
-    look(container_of(t, struct restart_directory, soon));
+    scan(container_of(t, struct restart_directory, soon));
 }
 
 static void on_settled(struct timer *t)
@@ -263,84 +241,84 @@ static void on_settled(struct timer *t)
 
     /* Changes that inotify has not reported so far belong to this restart as well. */
     f->due = true;
-    look(f);
+    scan(f);
 }
-
-/* ---- what was found ---- */
 
 static bool restart_changed(struct restart_directory *f, const struct restart_found *found)
 {
+    const struct restart_file *file = &found->file;
     bool same =
-        f->seen && f->mtime_ns == found->mtime_ns && f->ino == found->ino && f->dev == found->dev;
-    bool first = !f->known;
+        f->seen.mtime_ns == file->mtime_ns && f->seen.ino == file->ino && f->seen.dev == file->dev;
 
     /* A file that disappears briefly and reappears unchanged is the same file. */
     if (found->restart != RESTART_THERE || same)
         return false;
-    f->seen = true;
-    f->mtime_ns = found->mtime_ns;
-    f->ino = found->ino;
-    f->dev = found->dev;
-    return !first || (found->mtime_ns > f->since_ns && found->mtime_ns <= found->now_ns);
+    f->seen = *file;
+    return f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
 }
 
-static void judge_directory(struct restart_directory *f, bool open_to_all)
+static void absorb(struct restart_directory *f, const struct restart_found *found)
 {
-    if (open_to_all && !f->open_to_all) {
+    struct restart_found old = f->last;
+
+    f->last = *found;
+    if (old.wd != found->wd)
+        drop_watch(f->watch, old.wd);
+    if (found->wd < 0 && found->watch_error != 0)
+        go_blind(f->watch, "inotify_add_watch", found->watch_error);
+    if (found->open_to_all && !old.open_to_all) {
         log_warn(NULL, "restart-directory-insecure",
                  "directory=%s action=\"ignore restart.txt and always_restart.txt\" "
                  "hint=\"chmod o-w\"",
                  f->path);
     }
-    f->open_to_all = open_to_all;
-}
-
-static void absorb(struct restart_directory *f, const struct restart_found *found, bool settles)
-{
-    set_watch(f, found);
-    judge_directory(f, found->open_to_all);
     bool changed = restart_changed(f, found);
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
-    /* While a look that settles is still to come, that one covers this change too. */
-    if (changed && !settles && !f->due && !timer_running(&f->settle))
+    /* A scan that settles and is still to come covers this change too. */
+    if (changed && !f->settles && !f->due && !timer_running(&f->settle))
         timer_start(f->watch->loop, &f->settle, f->watch->times.settle_ms);
     if (found->always != RESTART_UNKNOWN && f->one_shot != (found->always == RESTART_THERE)) {
         f->one_shot = !f->one_shot;
         f->events.one_shot(f->context, f->one_shot);
     }
-    if (settles)
+    if (f->settles)
         f->events.restart(f->context);
 }
 
-static void on_looked(struct worker_job *j, bool dropped)
+static void directory_free(struct restart_directory *f)
 {
-    struct look *k = container_of(j, struct look, job);
-    struct restart_directory *f = k->directory;
+    free(f->path);
+    free(f);
+}
 
-    if (f != NULL) {
-        f->look = NULL;
-        absorb(f, &k->found, k->settles);
-        if (f->again)
-            look(f);
-    } else if (!dropped) {
-        drop_watch(k->watch, k->found.wd);
+static void on_scanned(struct worker_job *j, bool dropped)
+{
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+
+    f->scanning = false;
+    if (f->removed) {
+        if (!dropped)
+            drop_watch(f->watch, f->found.wd);
+        directory_free(f);
+        return;
     }
-    free(k->path);
-    free(k);
+    absorb(f, &f->found);
+    if (f->again)
+        scan(f);
 }
 
 /* ---- inotify and the poll ---- */
 
 static bool concerns(const struct restart_directory *f, const struct inotify_event *ev)
 {
-    if (f->wd != ev->wd)
+    if (f->last.wd != ev->wd)
         return false;
-    /* The directory itself: gone, moved, other permissions. */
+    /* The directory itself was removed or moved, or has other permissions. */
     if (ev->len == 0)
         return true;
-    if (f->awaited[0] != '\0')
-        return strcmp(ev->name, f->awaited) == 0;
+    if (f->last.awaited[0] != '\0')
+        return strcmp(ev->name, f->last.awaited) == 0;
     return strcmp(ev->name, RESTART_FILE) == 0 || strcmp(ev->name, ALWAYS_RESTART_FILE) == 0;
 }
 
@@ -352,7 +330,7 @@ static void on_event(struct restart_watch *w, const struct inotify_event *ev)
         if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
             continue;
         if ((ev->mask & IN_IGNORED) != 0)
-            f->wd = -1;
+            f->last.wd = -1;
         touched(f);
     }
 }
@@ -360,7 +338,7 @@ static void on_event(struct restart_watch *w, const struct inotify_event *ev)
 static void on_readable(void *context)
 {
     struct restart_watch *w = context;
-    /* A few hundred events a turn; the rest keeps the descriptor readable. */
+    /* A few hundred events a turn; while more remain, the descriptor stays readable. */
     _Alignas(struct inotify_event) char buf[16384];
     ssize_t n = read(w->inotify, buf, sizeof(buf));
 
@@ -383,9 +361,9 @@ static void on_poll(struct timer *t)
     struct restart_directory *f;
 
     list_for_each_entry (f, &w->directories, node) {
-        /* Checks of a directory that hangs must not accumulate and run when it recovers. */
-        if (f->look == NULL)
-            look(f);
+        /* Scans of a directory that hangs must not accumulate and run when it recovers. */
+        if (!f->scanning)
+            scan(f);
     }
     poll_later(w);
 }
@@ -393,7 +371,7 @@ static void on_poll(struct timer *t)
 /* ---- life ---- */
 
 const struct restart_times restart_times_default = {
-    .settle_ms = 1000, .poll_ms = 5000, .poll_blind_ms = 1000, .look_ms = 50};
+    .settle_ms = 1000, .poll_ms = 5000, .poll_blind_ms = 1000, .scan_ms = 50};
 
 struct restart_watch *restart_watch_create(struct loop *l, const struct restart_times *times)
 {
@@ -453,11 +431,13 @@ struct restart_directory *restart_directory_add(struct restart_watch *w, const c
     f->since_ns = since_ns;
     f->events = *e;
     f->context = context;
-    f->wd = -1;
+    f->last.wd = -1;
+    f->job.work = do_scan;
+    f->job.done = on_scanned;
     timer_init(&f->soon, on_soon);
     timer_init(&f->settle, on_settled);
     list_push_back(&w->directories, &f->node);
-    look(f);
+    scan(f);
     return f;
 }
 
@@ -467,12 +447,11 @@ void restart_directory_remove(struct restart_directory *f)
         return;
     timer_stop(&f->soon);
     timer_stop(&f->settle);
-    if (f->look != NULL)
-        f->look->directory = NULL;
     list_remove(&f->node);
-    drop_watch(f->watch, f->wd);
-    free(f->path);
-    free(f);
+    drop_watch(f->watch, f->last.wd);
+    f->removed = true;
+    if (!f->scanning)
+        directory_free(f);
 }
 
 bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir)

@@ -23,7 +23,7 @@ struct restart_times {
     /* The same while inotify is unavailable. */
     uint64_t poll_blind_ms;
     /* Between two scans of one directory, however often it changes. */
-    uint64_t look_ms;
+    uint64_t scan_ms;
 };
 
 struct restart_watch;

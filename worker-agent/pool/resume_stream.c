@@ -25,12 +25,11 @@ struct resume_stream {
     struct http_reply *reply;
     struct timer keep_alive;
     bool wants_homes;
-    struct timer homes;      /* the next line of them */
-    uint64_t homes_due_ms;   /* while it runs */
-    uint64_t homes_number;   /* of these records ... */
-    uint64_t homes_reported; /* ... so many changes have been sent */
-    char fingerprint[FINGERPRINT_LEN + 1];
-    bool has_fingerprint;
+    struct timer homes;                    /* the next line of them */
+    uint64_t homes_due_ms;                 /* while it runs */
+    uint64_t homes_number;                 /* of these records ... */
+    uint64_t homes_reported;               /* ... so many changes have been sent */
+    char fingerprint[FINGERPRINT_LEN + 1]; /* "": of the most recently used classifier */
     bool behind; /* there is something newer than what was sent, and the reader is slow */
     bool ended;
     struct text sent; /* the last line */
@@ -47,16 +46,15 @@ static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
     http_reply_send(st->reply, http1_body_copy(bytes), final);
 }
 
-/* NULL: of whatever was used last. */
-static struct slice wanted(const struct resume_stream *st)
+static struct slice fingerprint_of(const struct resume_stream *st)
 {
-    return st->has_fingerprint ? slice_of(st->fingerprint) : SLICE_NULL;
+    return st->fingerprint[0] != '\0' ? slice_of(st->fingerprint) : SLICE_NULL;
 }
 
 static void print_line(const struct resume_stream *st, struct text *out)
 {
     struct resume_line line = slot_line(st->slot);
-    const struct slot_meter *m = slot_meters_find(&st->slot->meters, wanted(st));
+    const struct slot_meter *m = slot_meters_find(&st->slot->meters, fingerprint_of(st));
     const char *fingerprint = m != NULL ? m->fingerprint : st->fingerprint;
 
     memcpy(line.fingerprint, fingerprint, sizeof(line.fingerprint));
@@ -90,62 +88,9 @@ static void send_newest(struct resume_stream *st)
     send_bytes(st, text_slice(&line), false);
 }
 
-/* ---- homes: the records ---- */
-
-static void drop(struct slot_homes_of *one)
-{
-    home_records_destroy(one->records);
-    *one = (struct slot_homes_of){0};
-}
-
-void slot_homes_fini(struct slot_homes *h)
-{
-    for (size_t i = 0; i < SLOT_METERS; ++i)
-        drop(&h->items[i]);
-}
-
-/* Returns the records for FINGERPRINT, or (FINGERPRINT NULL) the most recently used ones; NULL if
- * there are none. */
-static const struct slot_homes_of *find_homes(const struct slot_homes *h, struct slice fingerprint)
-{
-    const struct slot_homes_of *found = NULL;
-
-    for (size_t i = 0; i < SLOT_METERS; ++i) {
-        const struct slot_homes_of *one = &h->items[i];
-
-        if (one->records == NULL ||
-            (fingerprint.p != NULL && !slice_is(fingerprint, one->fingerprint)))
-            continue;
-        if (found == NULL || one->used > found->used)
-            found = one;
-    }
-    return found;
-}
-
-/* Returns the homes of the classifier FINGERPRINT; new ones replace those used least recently. */
-static struct slot_homes_of *find_or_begin(struct slot_homes *h, struct slice fingerprint,
-                                           size_t max_classes)
-{
-    struct slot_homes_of *one = &h->items[0];
-
-    for (size_t i = 0; i < SLOT_METERS; ++i) {
-        if (h->items[i].records != NULL && slice_is(fingerprint, h->items[i].fingerprint))
-            return &h->items[i];
-        if (h->items[i].used < one->used)
-            one = &h->items[i];
-    }
-    drop(one);
-    one->records = home_records_create(max_classes);
-    one->number = ++h->clock;
-    ASSERT(fingerprint.len <= FINGERPRINT_LEN);
-    if (fingerprint.len > 0)
-        memcpy(one->fingerprint, fingerprint.p, fingerprint.len);
-    return one;
-}
-
 /* ---- homes: the lines ---- */
 
-struct telling {
+struct home_batch {
     uint64_t now_us;
     size_t n;
     struct home_row rows[HOME_LINE_ROWS_MAX];
@@ -153,7 +98,7 @@ struct telling {
 
 static void add_row(void *context, const struct home_record *r)
 {
-    struct telling *t = context;
+    struct home_batch *t = context;
 
     t->rows[t->n++] = (struct home_row){
         .cls = r->cls,
@@ -176,30 +121,30 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 }
 
 /* The records that it is to have; NULL: none yet. */
-static const struct slot_homes_of *homes_of(const struct resume_stream *st)
+static const struct slot_meter *homes_of(const struct resume_stream *st)
 {
-    const struct slot_homes *h = &st->slot->homes;
+    const struct slot *s = st->slot;
 
-    return h->life == st->slot->life ? find_homes(h, wanted(st)) : NULL;
+    return s->homes_life == s->life ? slot_meters_find_homes(&s->meters, fingerprint_of(st)) : NULL;
 }
 
 /* How many of their changes have been sent. */
-static uint64_t reported_of(const struct resume_stream *st, const struct slot_homes_of *one)
+static uint64_t reported_of(const struct resume_stream *st, const struct slot_meter *one)
 {
-    return st->homes_number == one->number ? st->homes_reported : 0;
+    return st->homes_number == one->homes_number ? st->homes_reported : 0;
 }
 
 /* All that has changed, in as many lines as it takes; there are at most max_skills records. */
-static void print_homes(struct resume_stream *st, const struct slot_homes_of *one, struct text *out)
+static void print_homes(struct resume_stream *st, const struct slot_meter *one, struct text *out)
 {
-    struct telling *t = xcalloc(1, sizeof(*t));
+    struct home_batch *t = xcalloc(1, sizeof(*t));
 
     st->homes_reported = reported_of(st, one);
-    st->homes_number = one->number;
+    st->homes_number = one->homes_number;
     t->now_us = loop_now_us(loop_of(st));
     do {
         t->n = 0;
-        st->homes_reported = home_records_changed(one->records, st->homes_reported,
+        st->homes_reported = home_records_changed(one->homes, st->homes_reported,
                                                   HOME_LINE_ROWS_MAX, t->now_us, add_row, t);
         if (t->n == 0)
             break;
@@ -211,7 +156,7 @@ static void print_homes(struct resume_stream *st, const struct slot_homes_of *on
 
 static void send_homes(struct resume_stream *st)
 {
-    const struct slot_homes_of *one = homes_of(st);
+    const struct slot_meter *one = homes_of(st);
     struct text lines = {0};
 
     if (one == NULL)
@@ -226,7 +171,7 @@ static void send_homes(struct resume_stream *st)
 /* The state that a restarted load balancer needs before its first request, in one piece. */
 static void send_first(struct resume_stream *st)
 {
-    const struct slot_homes_of *one = st->wants_homes ? homes_of(st) : NULL;
+    const struct slot_meter *one = st->wants_homes ? homes_of(st) : NULL;
     struct text lines = {0};
 
     slot_meters_renew(&st->slot->meters);
@@ -251,24 +196,23 @@ static void on_homes(struct timer *t)
         send_homes(st);
 }
 
-/* They are sent after a short delay. */
+/* Schedules sending them after a short delay. */
 static void homes_changed(struct slot *s)
 {
     struct resume_stream *st;
 
     list_for_each_entry (st, &s->streams, node) {
-        const struct slot_homes_of *one = homes_of(st);
+        const struct slot_meter *one = homes_of(st);
 
         if (st->wants_homes && !st->ended && one != NULL)
-            plan_homes(st, home_records_decided(one->records, reported_of(st, one))
-                               ? HOMES_DECIDED_MS
-                               : HOMES_MS);
+            plan_homes(st, home_records_decided(one->homes, reported_of(st, one)) ? HOMES_DECIDED_MS
+                                                                                  : HOMES_MS);
     }
 }
 
 /* ---- homes: requests ---- */
 
-/* Whether R is served by the process there is now, or waits for that. */
+/* Whether R is served by the present process, or waits for it. */
 static bool is_at_process(const struct slot_request *r)
 {
     const struct core_process *p = r->slot->core.process;
@@ -292,14 +236,11 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
         return;
     r->housed = true;
     r->housed_life = s->life;
-    if (s->homes.life != s->life)
-        slot_homes_fini(&s->homes);
-    s->homes.life = s->life;
-    struct slot_homes_of *one =
-        find_or_begin(&s->homes, fingerprint, (size_t)s->group->s->max_skills);
-    one->used = ++s->homes.clock;
-    home_records_use(one->records, cls, reported->kind, reported->from,
-                     loop_now_us(s->group->pool->loop));
+    if (s->homes_life != s->life)
+        slot_meters_drop_homes(&s->meters);
+    s->homes_life = s->life;
+    home_records_use(slot_meters_homes(&s->meters, fingerprint, (size_t)s->group->s->max_skills),
+                     cls, reported->kind, reported->from, loop_now_us(s->group->pool->loop));
     homes_changed(s);
 }
 
@@ -308,12 +249,12 @@ void slot_homes_served(const struct slot_request *r, struct slice fingerprint, s
 {
     struct slot *s = r->slot;
 
-    if (s == NULL || r->life != s->homes.life)
+    if (s == NULL || r->life != s->homes_life)
         return;
-    const struct slot_homes_of *one = find_homes(&s->homes, fingerprint);
+    const struct slot_meter *one = slot_meters_find_homes(&s->meters, fingerprint);
     if (one == NULL)
         return;
-    home_records_served(one->records, cls, service_us, loop_now_us(s->group->pool->loop));
+    home_records_served(one->homes, cls, service_us, loop_now_us(s->group->pool->loop));
     homes_changed(s);
 }
 
@@ -382,10 +323,8 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     st->wants_homes = homes;
     timer_init(&st->keep_alive, on_keep_alive);
     timer_init(&st->homes, on_homes);
-    if (fingerprint.len == FINGERPRINT_LEN) {
+    if (fingerprint.len == FINGERPRINT_LEN)
         memcpy(st->fingerprint, fingerprint.p, FINGERPRINT_LEN);
-        st->has_fingerprint = true;
-    }
     bool full = list_length(&s->streams) >= STREAMS_MAX;
     list_push_back(&s->streams, &st->node);
     stat_add(s->group->cell, AGENT_STAT_streams, 1);
@@ -408,12 +347,10 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
 
 void resume_streams_changed(struct slot *s)
 {
-    struct list *it;
-    struct list *next;
+    struct resume_stream *st;
+    struct resume_stream *next;
 
-    list_for_each_safe (it, next, &s->streams) {
-        struct resume_stream *st = list_entry(it, struct resume_stream, node);
-
+    list_for_each_entry_safe (st, next, &s->streams, node) {
         if (!st->ended)
             send_newest(st);
     }
@@ -421,9 +358,9 @@ void resume_streams_changed(struct slot *s)
 
 void resume_streams_end(struct slot *s, enum resume_end why)
 {
-    struct list *it;
-    struct list *next;
+    struct resume_stream *st;
+    struct resume_stream *next;
 
-    list_for_each_safe (it, next, &s->streams)
-        end_stream(list_entry(it, struct resume_stream, node), why);
+    list_for_each_entry_safe (st, next, &s->streams, node)
+        end_stream(st, why);
 }

@@ -42,7 +42,7 @@ static bool process_serves(const struct slot *s)
     const struct app_process *p = slot_process(s);
 
     return p->core.state == CORE_READY ||
-           (p->state == PROCESS_STARTING && p->open && s->start_failures == 0);
+           (p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0);
 }
 
 enum resume_state slot_state(const struct slot *s)
@@ -53,7 +53,7 @@ enum resume_state slot_state(const struct slot *s)
         return RESUME_READY;
     if (slot_process(s) != NULL)
         return process_serves(s) ? RESUME_READY : RESUME_STARTING;
-    return core_slot_wants(&s->core) ? RESUME_STARTING : RESUME_COLD;
+    return core_slot_needs_process(&s->core) ? RESUME_STARTING : RESUME_COLD;
 }
 
 bool slot_is_out(const struct slot *s)
@@ -64,14 +64,6 @@ bool slot_is_out(const struct slot *s)
 static const char *version_of(const struct slot *s)
 {
     return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
-}
-
-static void new_incarnation(struct slot *s)
-{
-    char id[33];
-
-    daemon_random_id(id);
-    snprintf(s->incarnation, sizeof(s->incarnation), "%s", id);
 }
 
 static void forget_resume(struct slot *s);
@@ -88,7 +80,7 @@ static void follow_process(struct slot *s)
             forget_resume(s);
     }
     if (!same && p == NULL)
-        new_incarnation(s);
+        daemon_random_id(s->incarnation);
     if (!same && p != NULL)
         snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
     s->incarnated = p != NULL;
@@ -244,6 +236,7 @@ static void load_resume(struct slot *s)
     free(path);
 }
 
+/* Stores the resumes, or deletes the file if there are none. */
 static void save_resume(const struct slot *s)
 {
     char *path = resume_path(s);
@@ -251,7 +244,8 @@ static void save_resume(const struct slot *s)
     struct text text = {0};
 
     slot_meters_print(&s->meters, &sender, &text);
-    resume_store_put(s->group->pool->store, path, text_slice(&text));
+    if (!s->group->pool->handed_over)
+        resume_store_put(s->group->pool->store, path, text_slice(&text));
     text_fini(&text);
     free(path);
 }
@@ -266,13 +260,9 @@ void slot_print_resume(struct slot *s, struct text *out)
 
 static void forget_resume(struct slot *s)
 {
-    char *path = resume_path(s);
-
     slot_meters_fini(&s->meters);
     weigh(s);
-    if (!s->group->pool->handed_over)
-        resume_store_put(s->group->pool->store, path, SLICE_NULL);
-    free(path);
+    save_resume(s);
 }
 
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -292,7 +282,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
         return;
     group_count(s->group, AGENT_STAT_resumes);
     weigh(s);
-    if (s->group->s->persistent && !s->group->pool->handed_over)
+    if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
 }
@@ -302,8 +292,7 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
     size_t scores = slot_meters_forget(&s->meters, cls);
 
     weigh(s);
-    if (s->group->s->persistent && !s->group->pool->handed_over &&
-        slot_meters_find(&s->meters, SLICE_NULL) != NULL)
+    if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
     return scores;
@@ -318,17 +307,6 @@ void slot_spawn(struct slot *s)
     daemon_random_id(id);
     /* The instance of a dormant slot is already published. */
     app_process_spawn(s, s->incarnated ? id : s->incarnation);
-}
-
-bool slot_adopt(struct slot *s, struct adoptable_process *k)
-{
-    struct app_process *p = app_process_adopt(s->group->pool, s, k);
-
-    if (p == NULL)
-        return false;
-    follow_process(s);
-    app_process_go_on(p, app_process_was_ready(k));
-    return true;
 }
 
 void slot_process_ready(struct app_process *p)
@@ -346,14 +324,14 @@ void slot_process_ready(struct app_process *p)
 
 void slot_changed(struct slot *s)
 {
-    struct list *it;
-    struct list *next;
+    struct core_process *p;
+    struct core_process *next;
 
     slot_publish(s);
-    list_for_each_safe (it, next, &s->core.leaving)
-        app_process_leaves(app_process_of(list_entry(it, struct core_process, leaving)));
+    list_for_each_entry_safe (p, next, &s->core.leaving, leaving)
+        app_process_leaves(app_process_of(p));
     if (!core_slot_enabled(&s->core))
-        slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
+        slot_refuse_waiting(s->group, s, OUTCOME_NOT_STARTED);
 }
 
 /* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
@@ -378,10 +356,13 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
 void slot_process_failed(struct app_process *p)
 {
     struct slot *s = p->slot;
-    struct app_group *g = s->group;
+    struct app_group *g = p->group;
     bool was_ready = p->ready_since_ms != 0;
     uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
+    if (p->failed || s == NULL)
+        return;
+    p->failed = true;
     if (p->core.state == CORE_LEAVING)
         return;
     if (s->core.replacement == &p->core) {
@@ -403,18 +384,9 @@ void slot_process_failed(struct app_process *p)
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Elsewhere they may be served before the next one is ready. */
-    slot_refuse_waiting(s, OUTCOME_NOT_STARTED);
+    slot_refuse_waiting(g, s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
-        slot_refuse_waiting_any(g, OUTCOME_NOT_STARTED);
-}
-
-void slot_process_gone(struct app_process *p)
-{
-    struct slot *s = p->slot;
-
-    slot_abandon_running(&p->core);
-    core_gone(&p->core, loop_now_ms(s->group->pool->loop));
-    slot_refuse_hopeless(s);
+        slot_refuse_waiting(g, NULL, OUTCOME_NOT_STARTED);
 }
 
 /* ---- life ---- */
@@ -434,8 +406,8 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
     s->meters.max_skills = (size_t)g->s->max_skills;
-    warm_targets_want(&s->targets, (size_t)g->s->warm_up);
-    new_incarnation(s);
+    warm_targets_resize(&s->targets, (size_t)g->s->warm_up);
+    daemon_random_id(s->incarnation);
     if (g->attach != NULL)
         s->attached = &g->attach[n];
     return s;
@@ -453,7 +425,7 @@ static void attach(struct slot *s)
     addr_format(s->attached, text);
     s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
                                             slice_of(s->incarnation), 0, &cs);
-    core_adopted(&s->core, &s->attached_process, now_ms);
+    core_enter(&s->core, &s->attached_process, now_ms);
     core_ready(&s->attached_process, now_ms);
 }
 
@@ -479,7 +451,7 @@ void slot_settings_changed(struct slot *s)
 
     s->meters.max_skills = (size_t)s->group->s->max_skills;
     slot_meters_set(&s->meters, &ms);
-    warm_targets_want(&s->targets, (size_t)s->group->s->warm_up);
+    warm_targets_resize(&s->targets, (size_t)s->group->s->warm_up);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
     if (slot_replacement(s) != NULL)
@@ -508,7 +480,7 @@ void slot_end_attached(struct slot *s)
 {
     if (s->attached == NULL || s->core.process == NULL)
         return;
-    core_gone(&s->attached_process, loop_now_ms(s->group->pool->loop));
+    core_gone(&s->attached_process);
 }
 
 void slot_destroy(struct slot *s)
@@ -523,7 +495,6 @@ void slot_destroy(struct slot *s)
         conn_backend_retire(s->attached_backend);
         conn_backend_release(s->attached_backend);
     }
-    slot_homes_fini(&s->homes);
     slot_meters_fini(&s->meters);
     warm_targets_fini(&s->targets);
     failure_destroy(s->failure);

@@ -3,7 +3,7 @@
  * A slot: a numbered, registered address with at most one process behind it, the requests that wait
  * for that process, its meters and its resume file. Owned by its group. Control loop only.
  *
- *   cold -- wanted --> starting -- ready --> ready -- process dies or ends --> cold, or starting
+ *   cold -- needed --> starting -- ready --> ready -- process dies or ends --> cold, or starting
  *
  * While its process is being replaced, the slot has a second process, the replacement. When the
  * replacement is ready, it takes over the slot under a new incarnation, and the old process
@@ -26,10 +26,9 @@
 /* ---- app_process.c: the processes ---- */
 
 /*
- * One application process: one incarnation, from the request to the supervisor to its burial. Made
- * for a slot (or adopted), in exactly one of the pool's lists, the one of its state; freed when it
- * has ended, between turns. Whether it is its slot's process, the replacement of that, or has left
- * the slot is decided by the core (pool_core.h).
+ * One application process: one incarnation, from the request to the supervisor until it is reaped.
+ * Made for a slot (or adopted); freed when it has ended, between turns. Whether it is its slot's
+ * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
 
 /*
@@ -47,7 +46,7 @@ struct readiness {
 struct app_process {
     struct log_subject subject;
     struct app_pool *pool;
-    struct list state_node;
+    struct list node; /* pool->processes */
     enum process_state state;
     struct app_group *group;  /* NULL: adopted, of a removed application; only to be ended */
     struct slot *slot;        /* the slot it was made for; NULL: none, only to be ended */
@@ -57,13 +56,12 @@ struct app_process {
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* idle connections to it; from STARTING on */
-    bool open;             /* STARTING without a ready_probe: it can accept its first request */
-    bool failed;           /* its failure was handled */
-    bool adopted;          /* taken over from an old agent */
-    bool has_served;       /* it has answered a request, or an old agent found it ready */
-    struct timer deadline; /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
-    struct timer shutdown; /* LEAVING: shutdown_timeout */
-    struct timer held;     /* running: it gets no request until it expires (app_process_hold) */
+    bool failed;                  /* its failure was handled */
+    bool adopted;                 /* taken over from an old agent */
+    bool has_served;              /* it has answered a request, or an old agent found it ready */
+    struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown;        /* LEAVING: shutdown_timeout */
+    struct timer held; /* running: it gets no request until it expires (app_process_hold) */
     struct readiness readiness;
     struct warm_up warm_up; /* a replacement that is ready, before it takes its slot over */
     struct usage_target usage;
@@ -84,18 +82,15 @@ static inline struct app_process *app_process_of(struct core_process *p)
 /* Requests the process ID for S from the supervisor. */
 void app_process_spawn(struct slot *s, const char *id);
 /*
- * One that the supervisor had: behind S, which is cold, or (S NULL) to be ended. Takes K's output
- * descriptor. NULL: it is to be ended.
+ * Takes over K, which the supervisor had, as the process of S, which is cold. Takes K's output
+ * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
  */
-struct app_process *app_process_adopt(struct app_pool *pool, struct slot *s,
-                                      struct adoptable_process *k);
+bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k);
 /* State before the take-over. */
 bool app_process_was_ready(const struct adoptable_process *k);
 bool app_process_was_leaving(const struct adoptable_process *k);
-/* P continues in the slot S: either WAS_READY, or to be found ready. */
-void app_process_go_on(struct app_process *p, bool was_ready);
 
-/* ---- going; any state, harmless when it is going already ---- */
+/* ---- ending; any state, harmless if it is ending already ---- */
 /* P receives no further requests and is ended when its requests are finished. WHY: a text without
  * quotes, for the log. */
 void app_process_detach(struct app_process *p, const char *why);
@@ -124,12 +119,12 @@ void app_process_settings_changed(struct app_process *p);
 void app_process_hand_over(struct app_process *p);
 /* P belongs to this agent again. */
 void app_process_take_back(struct app_process *p);
-/* The old agent has finished: ends the processes that were kept for it. */
-void app_process_before_gone(struct app_process *p);
+/* The old agent has finished: ends the processes that were retained for it. */
+void app_process_old_agent_gone(struct app_process *p);
 /* Notifies the supervisor of the number of our requests at P, if that has changed. */
-void app_process_tell_busy(struct app_process *p);
-/* Forget P. */
-void app_process_let_go(struct app_process *p);
+void app_process_report_busy(struct app_process *p);
+/* Releases P without ending it. */
+void app_process_release(struct app_process *p);
 
 /* ---- from the supervisor ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
@@ -166,7 +161,6 @@ struct slot_request {
     bool housed;          /* the slot's homes know of it ... */
     uint64_t housed_life; /* ... of the process of this life */
     bool first;           /* it is the probe of a process without ready_probe */
-    bool tunnel;          /* slot_upgraded: runs, but is in no backlog */
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
@@ -260,23 +254,18 @@ void slot_process_ready(struct app_process *p);
 /* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
  * detached from the slot. */
 void slot_process_failed(struct app_process *p);
-/* P has exited. */
-void slot_process_gone(struct app_process *p);
 /* Requests a process from the supervisor, or the replacement of the present one. */
 void slot_spawn(struct slot *s);
-/* K becomes the process of S, which is cold. Returns false if it is to be ended instead. */
-bool slot_adopt(struct slot *s, struct adoptable_process *k);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
-/* The slot's processes, or whether it wants one, have changed. */
+/* The slot's processes, or whether it needs one, have changed. */
 void slot_changed(struct slot *s);
 /* Publishes the current state to the tree and to all streams. */
 void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
-/* Refuses all requests that wait at the slot, or for any process of the group. */
-void slot_refuse_waiting(struct slot *s, enum outcome why);
-void slot_refuse_waiting_any(struct app_group *g, enum outcome why);
+/* Refuses all requests that wait at S, or (S NULL) for any process of G. */
+void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);
@@ -318,6 +307,5 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
 /* Records that R was served. */
 void slot_homes_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                        uint64_t service_us);
-void slot_homes_fini(struct slot_homes *h);
 
 #endif

@@ -8,6 +8,7 @@ static void drop(struct slot_meter *one)
 {
     meter_destroy(one->meter);
     resume_fini(&one->resume);
+    home_records_destroy(one->homes);
     *one = (struct slot_meter){0};
 }
 
@@ -17,14 +18,15 @@ void slot_meters_fini(struct slot_meters *m)
         drop(&m->items[i]);
 }
 
-const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint)
+static const struct slot_meter *find(const struct slot_meters *m, struct slice fingerprint,
+                                     bool homes)
 {
     const struct slot_meter *found = NULL;
 
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         const struct slot_meter *one = &m->items[i];
 
-        if (one->meter == NULL ||
+        if ((homes ? one->homes == NULL : one->meter == NULL) ||
             (fingerprint.p != NULL && !slice_is(fingerprint, one->fingerprint)))
             continue;
         if (found == NULL || one->used > found->used)
@@ -33,19 +35,33 @@ const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct sl
     return found;
 }
 
-/* In the place of the one that was used longest ago. */
-static struct slot_meter *begin(struct slot_meters *m, const struct meter_settings *s,
-                                struct slice fingerprint)
+const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint)
+{
+    return find(m, fingerprint, false);
+}
+
+const struct slot_meter *slot_meters_find_homes(const struct slot_meters *m,
+                                                struct slice fingerprint)
+{
+    return find(m, fingerprint, true);
+}
+
+/* The entry of FINGERPRINT; a new one replaces the one that was used longest ago. */
+static struct slot_meter *use(struct slot_meters *m, struct slice fingerprint)
 {
     struct slot_meter *one = &m->items[0];
 
-    for (size_t i = 1; i < SLOT_METERS; ++i) {
-        if (m->items[i].used < one->used)
-            one = &m->items[i];
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        struct slot_meter *other = &m->items[i];
+
+        if (other->used != 0 && slice_is(fingerprint, other->fingerprint)) {
+            other->used = ++m->clock;
+            return other;
+        }
+        if (other->used < one->used)
+            one = other;
     }
     drop(one);
-    one->meter = meter_create(s);
-    one->settings = *s;
     ASSERT(fingerprint.len <= FINGERPRINT_LEN);
     if (fingerprint.len > 0)
         memcpy(one->fingerprint, fingerprint.p, fingerprint.len);
@@ -53,22 +69,42 @@ static struct slot_meter *begin(struct slot_meters *m, const struct meter_settin
     return one;
 }
 
-static struct slot_meter *find_or_begin(struct slot_meters *m, const struct meter_settings *s,
-                                        struct slice fingerprint)
+struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint,
+                                       size_t max_classes)
+{
+    struct slot_meter *one = use(m, fingerprint);
+
+    if (one->homes == NULL) {
+        one->homes = home_records_create(max_classes);
+        one->homes_number = m->clock;
+    }
+    return one->homes;
+}
+
+void slot_meters_drop_homes(struct slot_meters *m)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {
-        if (m->items[i].meter != NULL && slice_is(fingerprint, m->items[i].fingerprint)) {
-            m->items[i].used = ++m->clock;
-            return &m->items[i];
-        }
+        home_records_destroy(m->items[i].homes);
+        m->items[i].homes = NULL;
     }
-    return begin(m, s, fingerprint);
+}
+
+static struct slot_meter *use_meter(struct slot_meters *m, const struct meter_settings *s,
+                                    struct slice fingerprint)
+{
+    struct slot_meter *one = use(m, fingerprint);
+
+    if (one->meter == NULL) {
+        one->meter = meter_create(s);
+        one->settings = *s;
+    }
+    return one;
 }
 
 bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
                      struct slice fingerprint, struct slice cls, double service_s, bool failed)
 {
-    struct slot_meter *one = find_or_begin(m, s, fingerprint);
+    struct slot_meter *one = use_meter(m, s, fingerprint);
 
     if (!meter_add(one->meter, cls, service_s, failed))
         return false;
@@ -160,9 +196,10 @@ static bool load_line(struct slot_meters *m, const struct meter_settings *s, str
         resume_line_fini(&line);
         return false;
     }
-    struct slot_meter *one = begin(m, s, slice_of(line.fingerprint));
+    struct slot_meter *one = use_meter(m, s, slice_of(line.fingerprint));
     meter_load(one->meter, &line.skills);
     one->generation = line.generation;
+    resume_fini(&one->resume);
     meter_resume(one->meter, m->max_skills, &one->resume);
     resume_line_fini(&line);
     return true;

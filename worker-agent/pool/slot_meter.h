@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A slot's meters, one per classifier fingerprint, for the latest two fingerprints: while load
- * balancers change over from one classifier to another both are fed. And the resumes they last
- * made, which outlive the agent in a file. Embedded in the slot. Control loop only.
+ * What a slot records per classifier fingerprint, for the latest two fingerprints, because both are
+ * in use while load balancers change from one classifier to another: a meter with the resume last
+ * made, which outlives the agent in a file, and the homes that load balancers have reported.
+ * Embedded in the slot. Control loop only.
  */
 #ifndef RLB_AGENT_POOL_SLOT_METER_H
 #define RLB_AGENT_POOL_SLOT_METER_H
 
 #include "common/base/text.h"
+#include "common/skills/home_records.h"
 #include "common/skills/meter.h"
 #include "common/skills/resume.h"
 
 enum { SLOT_METERS = 2 };
 
 struct slot_meter {
-    struct meter *meter; /* NULL: unused */
     char fingerprint[FINGERPRINT_LEN + 1];
-    uint64_t used;        /* larger: later */
+    uint64_t used;        /* larger: later; 0: the entry is unused */
+    struct meter *meter;  /* NULL: nothing was served */
     struct resume resume; /* as published last, or renewed since */
     uint64_t generation;  /* resumes made */
     struct meter_settings settings;
+    /*
+     * The home classes of the slot's process, as reported by load balancers with their requests.
+     * They are published to all load balancers, also after their restart. Valid for one life of the
+     * process, as its caches are. NULL: none were reported.
+     */
+    struct home_records *homes;
+    uint64_t homes_number; /* identifies these records; unique in the slot */
 };
 
 struct slot_meters {
@@ -34,8 +43,16 @@ bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
                      struct slice fingerprint, struct slice cls, double service_s, bool failed);
 /* New settings for all. */
 void slot_meters_set(struct slot_meters *m, const struct meter_settings *s);
-/* The meter of FINGERPRINT; of a NULL one, the latest used. NULL: none. */
+/* The entry with the meter, or with the homes, of FINGERPRINT; of a NULL one, the latest used.
+ * NULL: none. */
 const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint);
+const struct slot_meter *slot_meters_find_homes(const struct slot_meters *m,
+                                                struct slice fingerprint);
+/* The homes of FINGERPRINT, created with room for MAX_CLASSES if there are none. */
+struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint,
+                                       size_t max_classes);
+/* Drops the homes of all fingerprints. */
+void slot_meters_drop_homes(struct slot_meters *m);
 
 /* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
 size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);

@@ -34,9 +34,8 @@ static void enter(struct slot_request *r, enum core_request_state state)
     if (r->state == CORE_REQUEST_RUNNING) {
         stat_add(cell, AGENT_STAT_requests_running, -1);
         --r->slot->nrunning;
-        r->slot->ntunnels -= r->tunnel;
-        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->tunnel);
-        r->tunnel = false;
+        r->slot->ntunnels -= r->core.placeless;
+        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->core.placeless);
     }
     r->state = state;
     if (state == CORE_REQUEST_WAITING)
@@ -221,8 +220,7 @@ void slot_upgraded(struct slot_request *r)
 {
     if (r->state != CORE_REQUEST_RUNNING)
         return;
-    ASSERT(!r->tunnel);
-    r->tunnel = true;
+    ASSERT(!r->core.placeless);
     ++r->slot->ntunnels;
     stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));
@@ -260,7 +258,7 @@ void slot_process_stuck(struct slot_request *r)
     app_process_stop(p);
     /* Elsewhere they may be served before the next one is ready. */
     if (!has_ready_process(r->group, r->slot))
-        slot_refuse_waiting(r->slot, OUTCOME_NOT_STARTED);
+        slot_refuse_waiting(r->group, r->slot, OUTCOME_NOT_STARTED);
 }
 
 void slot_abandon_running(struct core_process *p)
@@ -277,10 +275,13 @@ void slot_abandon_running(struct core_process *p)
 
 /* ---- refusing ---- */
 
-static void refuse(struct list *waiting, size_t n, enum outcome why)
+void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why)
 {
+    struct list *waiting = s != NULL ? &s->core.waiting : &g->core.waiting;
+
     /* Only the requests waiting now: a refused one may be queued again. */
-    for (; n > 0 && !list_empty(waiting); --n) {
+    for (size_t n = s != NULL ? s->core.nwaiting : g->core.nwaiting; n > 0 && !list_empty(waiting);
+         --n) {
         struct core_request *core = list_first(waiting, struct core_request, node);
         struct slot_request *r = container_of(core, struct slot_request, core);
 
@@ -290,22 +291,12 @@ static void refuse(struct list *waiting, size_t n, enum outcome why)
     }
 }
 
-void slot_refuse_waiting(struct slot *s, enum outcome why)
-{
-    refuse(&s->core.waiting, s->core.nwaiting, why);
-}
-
-void slot_refuse_waiting_any(struct app_group *g, enum outcome why)
-{
-    refuse(&g->core.waiting, g->core.nwaiting, why);
-}
-
 void slot_refuse_hopeless(struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
 
     if (pool->leaving || (pool->handed_over && s->core.process == NULL))
-        slot_refuse_waiting(s, OUTCOME_STOPPING);
+        slot_refuse_waiting(s->group, s, OUTCOME_STOPPING);
     if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
-        slot_refuse_waiting_any(s->group, OUTCOME_STOPPING);
+        slot_refuse_waiting(s->group, NULL, OUTCOME_STOPPING);
 }

@@ -7,18 +7,17 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/text.h"
+#include "common/base/file.h"
 
 enum {
-    /* A stat line: 52 numbers of at most 20 digits, and a name. */
-    STAT_MAX = 2048,
-    /* smaps_rollup: some 25 lines. */
-    ROLLUP_MAX = 4096,
+    /* stat: 52 numbers of at most 20 digits, and a name; smaps_rollup: some 25 lines. */
+    FILE_MAX = 4096,
     /* Generations between a process and the root it belongs to. */
     DEPTH_MAX = 256,
     PID_LARGEST = 0x7fffffff,
@@ -40,23 +39,20 @@ enum {
     FIELDS
 };
 
-/* Bytes read, 0 on failure. */
-static size_t read_file(int directory, const char *name, char *buf, size_t room)
+/* Reads PROC/PID/NAME. Returns false on failure; OUT is then empty. */
+static bool read_file(const char *proc, pid_t pid, const char *name, struct text *out)
 {
-    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n;
+    char *path = xasprintf("%s/%ld/%s", proc, (long)pid, name);
+    bool good = file_read(path, FILE_MAX, out) == ERR_OK;
 
-    if (fd < 0)
-        return 0;
-    n = read(fd, buf, room);
-    close(fd);
-    return n > 0 ? (size_t)n : 0;
+    free(path);
+    return good;
 }
 
 bool proc_stat_parse(struct slice line, struct proc_entry *out)
 {
-    struct slice field[FIELDS];
     uint64_t value[FIELDS] = {0};
+    bool zombie = false;
     const char *name_end = line.len > 0 ? memrchr(line.p, ')', line.len) : NULL;
 
     if (name_end == NULL)
@@ -70,8 +66,11 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
                     (i >= FIELD_UTIME && i <= FIELD_CSTIME) || i == FIELD_START || i == FIELD_RSS;
         uint64_t max = i <= FIELD_SESSION ? PID_LARGEST : INT64_MAX;
 
-        field[i] = slice_cut(&rest, ' ');
-        if (used && !parse_u64(field[i], max, &value[i]))
+        struct slice field = slice_cut(&rest, ' ');
+
+        if (i == FIELD_STATE)
+            zombie = slice_is(field, "Z") || slice_is(field, "X");
+        if (used && !parse_u64(field, max, &value[i]))
             return false;
     }
     *out = (struct proc_entry){.ppid = (pid_t)value[FIELD_PPID],
@@ -81,32 +80,19 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
                                             value[FIELD_CUTIME] + value[FIELD_CSTIME],
                                .start_ticks = value[FIELD_START],
                                .rss_bytes = value[FIELD_RSS] * (uint64_t)sysconf(_SC_PAGESIZE),
-                               .zombie = slice_is(field[FIELD_STATE], "Z") ||
-                                         slice_is(field[FIELD_STATE], "X"),
-                               .root = PROC_NOBODY};
-    return true;
-}
-
-static bool read_entry(int directory, pid_t pid, struct proc_entry *out)
-{
-    char name[32];
-    char buf[STAT_MAX];
-
-    snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-    if (!proc_stat_parse((struct slice){buf, read_file(directory, name, buf, sizeof(buf))}, out))
-        return false;
-    out->pid = pid;
+                               .zombie = zombie,
+                               .root = PROC_NO_ROOT};
     return true;
 }
 
 bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out)
 {
-    int directory = open(proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct text file = {0};
+    bool there = read_file(proc, pid, "stat", &file) && proc_stat_parse(text_slice(&file), out);
 
-    if (directory < 0)
-        return false;
-    bool there = read_entry(directory, pid, out);
-    close(directory);
+    text_fini(&file);
+    if (there)
+        out->pid = pid;
     return there;
 }
 
@@ -130,22 +116,23 @@ bool proc_rollup_parse(struct slice rest, uint64_t *bytes)
 
 bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
 {
-    char buf[ROLLUP_MAX];
-    char *path = xasprintf("%s/%ld/smaps_rollup", proc, (long)pid);
-    size_t n = read_file(AT_FDCWD, path, buf, sizeof(buf));
+    struct text file = {0};
+    bool good =
+        read_file(proc, pid, "smaps_rollup", &file) && proc_rollup_parse(text_slice(&file), bytes);
 
-    free(path);
-    return proc_rollup_parse((struct slice){buf, n}, bytes);
+    text_fini(&file);
+    return good;
 }
 
 /* ---- all of them ---- */
 
+/* Of pids, and of entries and roots, which begin with theirs. */
 static int by_pid(const void *a, const void *b)
 {
-    const struct proc_entry *x = a;
-    const struct proc_entry *y = b;
+    const pid_t *x = a;
+    const pid_t *y = b;
 
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    return (*x > *y) - (*x < *y);
 }
 
 bool proc_table_read(struct proc_table *t, const char *proc)
@@ -165,7 +152,7 @@ bool proc_table_read(struct proc_table *t, const char *proc)
         }
         /* One that ended since is not there. */
         t->n += parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
-                read_entry(dirfd(d), (pid_t)pid, &t->items[t->n]);
+                proc_entry_read(proc, (pid_t)pid, &t->items[t->n]);
     }
     closedir(d);
     if (t->n > 1)
@@ -183,52 +170,42 @@ void proc_table_fini(struct proc_table *t)
 
 static struct proc_entry *find(const struct proc_table *t, pid_t pid)
 {
-    const struct proc_entry key = {.pid = pid};
-
-    return t->n > 0 ? bsearch(&key, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
+    return t->n > 0 ? bsearch(&pid, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
 }
 
-static int root_order(const void *key, const void *b)
-{
-    const pid_t *pid = key;
-    const struct proc_root *y = b;
-
-    return (*pid > y->pid) - (*pid < y->pid);
-}
-
-/* A root that is there; PROC_NOBODY: none of that pid is. */
+/* A root that is there; PROC_NO_ROOT: none of that pid is. */
 static int root_of(const struct proc_root *roots, size_t nroots, pid_t pid)
 {
     const struct proc_root *r =
-        nroots > 0 ? bsearch(&pid, roots, nroots, sizeof(*roots), root_order) : NULL;
+        nroots > 0 ? bsearch(&pid, roots, nroots, sizeof(*roots), by_pid) : NULL;
 
-    return r != NULL && r->there ? (int)(r - roots) : PROC_NOBODY;
+    return r != NULL && r->there ? (int)(r - roots) : PROC_NO_ROOT;
 }
 
 static int own_root(const struct proc_entry *e, const struct proc_root *roots, size_t nroots)
 {
     int r = root_of(roots, nroots, e->pid);
 
-    if (r == PROC_NOBODY)
+    if (r == PROC_NO_ROOT)
         r = root_of(roots, nroots, e->pgrp);
-    if (r == PROC_NOBODY)
+    if (r == PROC_NO_ROOT)
         r = root_of(roots, nroots, e->session);
     return r;
 }
 
-/* Of the first ancestor that has one. All on the way get it too. */
+/* Sets the root to that of the nearest ancestor that has one, also for those in between. */
 static void inherit(const struct proc_table *t, struct proc_entry *e)
 {
-    struct proc_entry *way[DEPTH_MAX];
+    struct proc_entry *path[DEPTH_MAX];
     size_t n = 0;
 
     while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
-        way[n++] = e;
+        path[n++] = e;
         e = find(t, e->ppid);
     }
-    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NOBODY;
+    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
     while (n > 0)
-        way[--n]->root = root;
+        path[--n]->root = root;
 }
 
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
@@ -242,7 +219,7 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
         struct proc_entry *e = &t->items[i];
         int r = own_root(e, roots, nroots);
 
-        e->root = r != PROC_NOBODY ? r : NOT_YET;
+        e->root = r != PROC_NO_ROOT ? r : NOT_YET;
     }
     for (size_t i = 0; i < t->n; ++i)
         inherit(t, &t->items[i]);
@@ -270,57 +247,40 @@ struct listeners {
 
 /* ---- net/tcp and net/tcp6 ---- */
 
-enum { WORD_LOCAL = 1, WORD_STATE = 3, WORD_UID = 7, WORD_INODE = 9, WORDS };
-
-static bool next_word(struct slice *rest, struct slice *out)
-{
-    while (rest->len > 0 && (rest->p[0] == ' ' || rest->p[0] == '\n'))
-        *rest = (struct slice){rest->p + 1, rest->len - 1};
-    *out = slice_cut(rest, ' ');
-    return out->len > 0;
-}
-
 /* Whether a connection to 127.0.0.1 may reach ADDRESS, in the kernel's notation (words of the
  * host's byte order). */
-static bool is_reachable(struct slice address)
+static bool is_reachable(const char *address)
 {
     static const char *const texts[] = {"0100007F", "00000000", "00000000000000000000000000000000",
                                         "0000000000000000FFFF00000100007F",
                                         "0000000000000000FFFF000000000000"};
 
     for (size_t i = 0; i < ARRAY_LEN(texts); ++i) {
-        if (slice_is(address, texts[i]))
+        if (strcmp(address, texts[i]) == 0)
             return true;
     }
     return false;
 }
 
-/* False: LINE is the first that is not of a listening socket. */
-static bool read_line(struct slice line, unsigned port, struct listeners *out)
+/* Returns false if LINE is the first that is not of a listening socket, or if there are too many.
+ */
+static bool read_line(const char *line, unsigned port, struct listeners *out)
 {
-    struct slice word[WORDS];
-    struct slice rest = line;
-    char want[8];
-    uint64_t uid;
-    uint64_t inode;
+    struct listener found = {0};
+    char address[33];
+    unsigned at;
+    unsigned state;
 
-    for (int i = 0; i < WORDS; ++i) {
-        if (!next_word(&rest, &word[i]))
-            return false;
-    }
-    if (!slice_is(word[WORD_STATE], "0A"))
+    /* sl local_address:port rem_address st queues timer retrnsmt uid timeout inode */
+    if (sscanf(line, "%*s %32[0-9A-F]:%X %*s %X %*s %*s %*s %u %*s %" SCNu64, address, &at, &state,
+               &found.uid, &found.inode) != 5 ||
+        state != TCP_LISTEN)
         return false;
-    struct slice at = word[WORD_LOCAL];
-    struct slice address = slice_cut(&at, ':');
-    snprintf(want, sizeof(want), "%04X", port & 0xffffU);
-    if (!slice_is(at, want) || !is_reachable(address))
+    if (at != port || !is_reachable(address))
         return true;
-    if (!parse_u64(word[WORD_UID], UINT32_MAX, &uid) ||
-        !parse_u64(word[WORD_INODE], UINT64_MAX, &inode))
-        return false;
     out->too_many = out->n == PORT_LISTENERS_MAX;
     if (!out->too_many)
-        out->items[out->n++] = (struct listener){.inode = inode, .uid = (uid_t)uid};
+        out->items[out->n++] = found;
     return !out->too_many;
 }
 
@@ -337,22 +297,12 @@ static bool read_sockets(const char *proc, const char *name, unsigned port, stru
     /* The first line has the names of the columns. */
     bool more = fgets(line, sizeof(line), f) != NULL;
     while (more && fgets(line, sizeof(line), f) != NULL)
-        more = read_line(slice_of(line), port, out);
+        more = read_line(line, port, out);
     fclose(f);
     return true;
 }
 
 /* ---- owners ---- */
-
-static void mark_own(struct listeners *l, const char *target)
-{
-    for (size_t i = 0; i < l->n; ++i) {
-        char text[40];
-
-        snprintf(text, sizeof(text), "socket:[%llu]", (unsigned long long)l->items[i].inode);
-        l->items[i].own |= strcmp(target, text) == 0;
-    }
-}
 
 static bool all_own(const struct listeners *l)
 {
@@ -364,7 +314,7 @@ static bool all_own(const struct listeners *l)
 }
 
 /* Marks the listeners that PID has open. False: its descriptors may not be read. */
-static bool look_at(const char *proc, pid_t pid, struct listeners *l)
+static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
 {
     char *path = xasprintf("%s/%ld/fd", proc, (long)pid);
     DIR *d = opendir(path);
@@ -376,11 +326,13 @@ static bool look_at(const char *proc, pid_t pid, struct listeners *l)
     while (d != NULL && (name = readdir(d)) != NULL) {
         char target[64];
         ssize_t n = readlinkat(dirfd(d), name->d_name, target, sizeof(target) - 1);
+        uint64_t inode;
 
-        if (n < 0)
+        target[n > 0 ? n : 0] = '\0';
+        if (sscanf(target, "socket:[%" SCNu64 "]", &inode) != 1)
             continue;
-        target[n] = '\0';
-        mark_own(l, target);
+        for (size_t i = 0; i < l->n; ++i)
+            l->items[i].own |= l->items[i].inode == inode;
     }
     if (d != NULL)
         closedir(d);
@@ -388,7 +340,7 @@ static bool look_at(const char *proc, pid_t pid, struct listeners *l)
 }
 
 /* The same for all processes that belong to PID. */
-static bool look_at_all(const char *proc, pid_t pid, struct listeners *l)
+static bool mark_own_of_all(const char *proc, pid_t pid, struct listeners *l)
 {
     struct proc_table t = {0};
     struct proc_entry self;
@@ -400,7 +352,7 @@ static bool look_at_all(const char *proc, pid_t pid, struct listeners *l)
     proc_table_own(&t, &root, 1);
     for (size_t i = 0; i < t.n && !all_own(l); ++i) {
         if (t.items[i].root == 0)
-            readable &= look_at(proc, t.items[i].pid, l);
+            readable &= mark_own(proc, t.items[i].pid, l);
     }
     proc_table_fini(&t);
     return readable;
@@ -417,9 +369,9 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
         return PORT_UNKNOWN;
     if (l.n == 0)
         return PORT_NONE;
-    bool readable = look_at(proc, pid, &l);
+    bool readable = mark_own(proc, pid, &l);
     if (!all_own(&l))
-        readable = look_at_all(proc, pid, &l) && readable;
+        readable = mark_own_of_all(proc, pid, &l) && readable;
     for (size_t i = 0; i < l.n; ++i) {
         *foreign = l.items[i].uid;
         if (!l.items[i].own && (readable || l.items[i].uid != uid))

@@ -14,7 +14,7 @@ enum {
     /* Maximum processes read; the kernel's default limit is 32,768. */
     PROC_TABLE_MAX = 65536,
     /* The process belongs to none of the roots. */
-    PROC_NOBODY = -1,
+    PROC_NO_ROOT = -1,
 };
 
 struct proc_entry {
@@ -23,7 +23,7 @@ struct proc_entry {
     uint64_t cpu_ticks;   /* user and system, including children that were waited for */
     uint64_t rss_bytes;
     bool zombie;
-    int root; /* set by proc_table_own; or PROC_NOBODY */
+    int root; /* set by proc_table_own; or PROC_NO_ROOT */
 };
 
 struct proc_table {

@@ -70,7 +70,7 @@ static void count(struct process_output *o, size_t row, int64_t n)
         stat_add(o->stats, row, n);
 }
 
-static void tell_dropped(struct process_output *o)
+static void report_dropped(struct process_output *o)
 {
     if (o->dropped == 0)
         return;
@@ -84,7 +84,7 @@ static void pass_line(struct process_output *o)
     uint64_t second = loop_now_ms(o->loop) / 1000;
 
     if (second != o->second) {
-        tell_dropped(o);
+        report_dropped(o);
         o->second = second;
         o->lines = 0;
     }
@@ -96,8 +96,8 @@ static void pass_line(struct process_output *o)
     count(o, AGENT_STAT_output_lines, 1);
 }
 
-/* A long line comes in pieces; its beginning is kept. */
-static void keep(struct process_output *o)
+/* A long line comes in pieces; its beginning is stored. */
+static void store(struct process_output *o)
 {
     if (o->within)
         last_lines_cut(&o->last);
@@ -111,14 +111,14 @@ static void end_line(struct process_output *o, bool whole)
     if (whole && o->len > 0 && o->line[o->len - 1] == '\r')
         --o->len;
     if (o->len > 0) {
-        keep(o);
+        store(o);
         pass_line(o);
     }
     o->len = 0;
     o->within = !whole;
 }
 
-static void take(struct process_output *o, const char *p, size_t n)
+static void split(struct process_output *o, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; ++i) {
         if (p[i] == '\n') {
@@ -145,13 +145,13 @@ static bool read_some(struct process_output *o)
             return errno == EAGAIN;
         if (n == 0)
             return false;
-        take(o, bytes, (size_t)n);
+        split(o, bytes, (size_t)n);
         total += (size_t)n;
     }
     return true;
 }
 
-static void close_it(struct process_output *o)
+static void close_output(struct process_output *o)
 {
     watch_stop(o->watch);
     o->watch = NULL;
@@ -165,7 +165,7 @@ static void on_readable(void *context)
     struct process_output *o = context;
 
     if (!read_some(o))
-        close_it(o);
+        close_output(o);
 }
 
 void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
@@ -194,8 +194,8 @@ void process_output_stop(struct process_output *o)
     if (o->fd >= 0 && !o->muted)
         (void)read_some(o);
     end_line(o, true);
-    tell_dropped(o);
-    close_it(o);
+    report_dropped(o);
+    close_output(o);
     o->loop = NULL;
 }
 
@@ -234,21 +234,16 @@ void failure_destroy(struct failure *f)
 
 const char *failure_text(enum failure_kind k)
 {
-    switch (k) {
-    case FAILURE_NOT_SPAWNED:
-        return "could not be started";
-    case FAILURE_START_TIMEOUT:
-        return "was not ready in start_timeout";
-    case FAILURE_DIED_STARTING:
-        return "died before it was ready";
-    case FAILURE_PORT_TAKEN:
-        return "does not own the listener on its port";
-    case FAILURE_DIED:
-        return "died";
-    case FAILURE_STUCK:
-        return "did not answer in first_byte_timeout";
-    }
-    UNREACHABLE();
+    static const char *const texts[] = {
+        [FAILURE_NOT_SPAWNED] = "could not be started",
+        [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
+        [FAILURE_DIED_STARTING] = "died before it was ready",
+        [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
+        [FAILURE_DIED] = "died",
+        [FAILURE_STUCK] = "did not answer in first_byte_timeout",
+    };
+
+    return texts[k];
 }
 
 void failure_add_summary(const struct failure *f, struct text *out)
@@ -263,28 +258,21 @@ void failure_add_summary(const struct failure *f, struct text *out)
     text_add_visible(out, slice_of(f->how));
 }
 
-/* An RFC 3339 time in UTC, to the second. */
-static void put_time(struct json_writer *w, const char *name, time_t at)
-{
-    char text[32] = "";
-    struct tm utc;
-
-    gmtime_r(&at, &utc);
-    (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_put_text(w, name, slice_of(text));
-}
-
 void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
                       struct json_writer *w)
 {
     struct text shown = {0};
+    char at[32] = "";
+    struct tm utc;
 
     if (f == NULL) {
         json_put_null(w, name);
         return;
     }
     json_open_object(w, name);
-    put_time(w, "at", time(NULL) - (time_t)((now_ms - f->at_ms) / 1000));
+    time_t failed_at = time(NULL) - (time_t)((now_ms - f->at_ms) / 1000);
+    (void)strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&failed_at, &utc));
+    json_put_text(w, "at", slice_of(at));
     json_put_real(w, "ago_s", (double)(now_ms - f->at_ms) / 1000);
     json_put_text(w, "what", slice_of(failure_text(f->kind)));
     text_add_visible(&shown, slice_of(f->how));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a process writes to its standard output and error: passed to our log line by line, bounded
- * in length and number, and the last lines kept, for the day it dies. Embedded in the process.
- * Control loop only.
+ * in length and number, and the last lines stored, for the case that it fails. Embedded in the
+ * process. Control loop only.
  */
 #ifndef RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
 #define RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
@@ -18,7 +18,7 @@
 enum {
     /* Room for a traceback of a deep framework, or a server's report of its configuration. */
     LAST_LINES_MAX = 40,
-    /* Bytes kept of a line; with all of them 20 KB per process, at the worst. */
+    /* Bytes stored of a line: at most 20 KB per process. */
     LAST_LINE_BYTES_MAX = 500,
 };
 
@@ -33,9 +33,9 @@ struct last_lines {
     size_t n;
 };
 
-/* LINE, without its end, is the newest; the oldest gives way. Copied. */
+/* LINE, without its end, is the newest; the oldest is dropped. Copied. */
 void last_lines_add(struct last_lines *l, struct slice line);
-/* There was more of the newest one than add was given. Harmless when there is none. */
+/* Marks the newest line as cut. No effect if there is none. */
 void last_lines_cut(struct last_lines *l);
 /* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out);

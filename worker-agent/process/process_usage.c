@@ -17,7 +17,7 @@ struct usage_row {
     struct usage_target *target; /* NULL: stopped. Used only by the loop */
     uint64_t limit_bytes;
     struct usage found;
-    bool judged; /* OVER is known */
+    bool checked; /* OVER is known */
     bool over;
 };
 
@@ -53,7 +53,7 @@ static void sum_up(const struct proc_table *t, struct sample *s)
     for (size_t i = 0; i < t->n; ++i) {
         const struct proc_entry *e = &t->items[i];
 
-        if (e->root == PROC_NOBODY)
+        if (e->root == PROC_NO_ROOT)
             continue;
         struct usage *u = &s->rows[e->root].found;
         u->processes += !e->zombie;
@@ -78,7 +78,7 @@ static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
     return sum;
 }
 
-static void judge(const struct proc_table *t, struct sample *s)
+static void check_limits(const struct proc_table *t, struct sample *s)
 {
     uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * UINT64_C(1000);
 
@@ -87,8 +87,8 @@ static void judge(const struct proc_table *t, struct sample *s)
         struct usage_row *r = &s->rows[n];
         bool suspect = r->limit_bytes > 0 && r->found.rss_bytes > r->limit_bytes;
 
-        r->judged = !suspect || clock_mono_us() < until_us;
-        if (!suspect || !r->judged)
+        r->checked = !suspect || clock_mono_us() < until_us;
+        if (!suspect || !r->checked)
             continue;
         r->found.pss_bytes = pss_of(t, s->proc, (int)n);
         r->over = r->found.pss_bytes > r->limit_bytes;
@@ -104,7 +104,7 @@ static void do_sample(struct worker_job *j)
     if (proc_table_read(&t, s->proc)) {
         proc_table_own(&t, s->roots, s->nrows);
         sum_up(&t, s);
-        judge(&t, s);
+        check_limits(&t, s);
     }
     for (size_t i = 0; i < s->nrows; ++i)
         s->rows[i].found.known = s->roots[i].there;
@@ -113,7 +113,7 @@ static void do_sample(struct worker_job *j)
 
 /* ---- on the loop ---- */
 
-static void take(struct usage_row *r, uint64_t passed_us)
+static void update(struct usage_row *r, uint64_t passed_us)
 {
     struct usage_target *t = r->target;
     struct usage old;
@@ -127,7 +127,7 @@ static void take(struct usage_row *r, uint64_t passed_us)
         t->usage.cpu_us = old.cpu_us;
     if (old.known && passed_us > 0)
         t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
-    if (!r->judged)
+    if (!r->checked)
         t->usage.pss_bytes = old.pss_bytes;
 }
 
@@ -140,7 +140,7 @@ static void on_sampled(struct worker_job *j, bool dropped)
         uint64_t passed_us = u->last_at_us != 0 ? s->at_us - u->last_at_us : 0;
 
         for (size_t i = 0; i < s->nrows; ++i)
-            take(&s->rows[i], passed_us);
+            update(&s->rows[i], passed_us);
         /* Called last, because it may stop targets, including targets of this sample. */
         for (size_t i = 0; i < s->nrows; ++i) {
             struct usage_target *t = s->rows[i].target;
@@ -148,8 +148,8 @@ static void on_sampled(struct worker_job *j, bool dropped)
             if (t == NULL)
                 continue;
             t->row = NULL;
-            /* A target that was not judged keeps its state. */
-            if (!s->rows[i].over && s->rows[i].judged)
+            /* The state of an unchecked target is unchanged. */
+            if (!s->rows[i].over && s->rows[i].checked)
                 t->over_since_ms = 0;
             if (!s->rows[i].over || !s->rows[i].found.known)
                 continue;
@@ -286,7 +286,7 @@ bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t 
     return true;
 }
 
-bool over_memory_tell(struct over_memory *o)
+bool over_memory_warns(struct over_memory *o)
 {
     /* The first may have been an unlucky one. */
     if (o->reported || o->delay_ms <= OVER_MEMORY_DELAY_MS)

@@ -16,8 +16,8 @@
 #include "common/event/loop.h"
 
 enum {
-    /* Time per sample after which no further PSS is asked for: the others' turn comes first in the
-       next one. 1 % of a core at the default interval. */
+    /* Time per sample after which no further PSS is read: the next sample begins with the others. 1
+       % of a core at the default interval. */
     USAGE_PSS_MS = 50,
 };
 
@@ -89,7 +89,7 @@ enum {
  */
 bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms);
 /* Returns true once, when the warning that the limit is too low is to be logged. */
-bool over_memory_tell(struct over_memory *o);
+bool over_memory_warns(struct over_memory *o);
 /* Time from NOW_MS until the next replacement is permitted (ms). */
 uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms);
 

@@ -14,17 +14,17 @@ enum { BYTES_MAX = WARM_TARGET_MAX + WARM_HOST_MAX + CLASS_BYTES_MAX + 2 };
 
 static uint64_t counters(const struct warm_targets *w)
 {
-    return (uint64_t)w->wanted * WARM_COUNTERS_EACH;
+    return (uint64_t)w->max * WARM_COUNTERS_EACH;
 }
 
-void warm_targets_want(struct warm_targets *w, size_t wanted)
+void warm_targets_resize(struct warm_targets *w, size_t max)
 {
-    ASSERT(wanted <= WARM_WANTED_MAX);
-    if (wanted == w->wanted)
+    ASSERT(max <= WARM_TARGETS_MAX);
+    if (max == w->max)
         return;
-    w->wanted = wanted;
+    w->max = max;
     w->until_halved = counters(w) * WARM_HALVE_AFTER;
-    if (wanted == 0) {
+    if (max == 0) {
         topk_destroy(w->top);
         w->top = NULL;
     } else if (w->top == NULL) {
@@ -68,12 +68,8 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
 
 /* ---- from a head of ours ---- */
 
-struct parts {
-    struct slice host, cls, target;
-};
-
 /* False: with this field the request is not one for all. */
-static bool take_field(struct slice line, struct parts *out)
+static bool take_field(struct slice line, struct warm_target *out)
 {
     static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
                                               "Content-Length", "Transfer-Encoding", "Upgrade"};
@@ -104,7 +100,7 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
 {
     static const struct slice before = {"GET ", 4};
     static const struct slice after = {" HTTP/1.1", 9};
-    struct parts parts = {.host = SLICE_NULL};
+    struct warm_target parts = {.host = SLICE_NULL};
     struct slice line;
 
     if (w->top == NULL)
@@ -145,13 +141,13 @@ static struct warm_target target_of(const struct topk_row *r)
 
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 {
-    struct topk_row rows[WARM_WANTED_MAX * WARM_COUNTERS_EACH];
+    struct topk_row rows[WARM_TARGETS_MAX * WARM_COUNTERS_EACH];
     size_t rows_n = w->top != NULL ? topk_read(w->top, rows, ARRAY_LEN(rows)) : 0;
     size_t n = 0;
 
     if (rows_n > 1)
         qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
-    while (n < rows_n && n < w->wanted && certain(&rows[n]) >= WARM_SEEN_MIN) {
+    while (n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN) {
         out[n] = target_of(&rows[n]);
         ++n;
     }
@@ -160,18 +156,12 @@ size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 
 void warm_targets_fini(struct warm_targets *w)
 {
-    warm_targets_want(w, 0);
+    warm_targets_resize(w, 0);
 }
 
 /* ---- the warm-up ---- */
 
 static void try_next(struct warm_up *w);
-
-static void end(struct warm_up *w)
-{
-    warm_up_stop(w);
-    w->done(w);
-}
 
 static void on_done(struct http_fetch *f, enum err e)
 {
@@ -181,10 +171,12 @@ static void on_done(struct http_fetch *f, enum err e)
         ++w->answered;
     else
         ++w->failed;
-    if (++w->at == w->n || loop_now_ms(w->loop) >= w->due_ms)
-        end(w);
-    else
+    if (++w->at < w->n && loop_now_ms(w->loop) < w->due_ms) {
         try_next(w);
+        return;
+    }
+    warm_up_stop(w);
+    w->done(w);
 }
 
 static const struct http_fetch_events events = {.done = on_done};
@@ -216,7 +208,7 @@ static struct text make_head(const struct warm_target *t)
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms)
 {
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
     size_t n = warm_targets_top(targets, top);
 
     if (n == 0)

@@ -25,8 +25,8 @@
  * so that what was frequent yesterday gives way.
  */
 struct warm_targets { /* zeroed, it counts nothing */
-    struct topk *top; /* NULL: nothing is wanted */
-    size_t wanted;
+    struct topk *top; /* NULL: none are counted */
+    size_t max;       /* targets to determine */
     uint64_t until_halved;
 };
 
@@ -34,11 +34,11 @@ enum {
     /* Longer ones are seldom frequent, and would cost as much as they are long. */
     WARM_TARGET_MAX = 1024,
     WARM_HOST_MAX = 255,
-    /* Counters per wanted target: what comes often enough to be wanted keeps its own. */
+    /* Counters per target to determine: a frequent one retains its own. */
     WARM_COUNTERS_EACH = 4,
-    /* The most that are wanted (warm_up); with the above 400 counters, 600 KiB per slot at worst.
+    /* Maximum targets (warm_up); with the above 400 counters, 600 KiB per slot at worst.
      */
-    WARM_WANTED_MAX = 100,
+    WARM_TARGETS_MAX = 100,
     /* Requests per counter after which all are halved. */
     WARM_HALVE_AFTER = 256,
     /* Fewer requests than this do not make a target frequent. */
@@ -51,7 +51,7 @@ struct warm_target {
 };
 
 /* Sets the number of most frequent targets to determine; 0: none are counted. */
-void warm_targets_want(struct warm_targets *w, size_t wanted);
+void warm_targets_resize(struct warm_targets *w, size_t max);
 /* Counts a request. Ignored if a part is too long, or empty (except CLS). */
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target);
@@ -62,9 +62,9 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
 /*
- * Writes the most frequent targets to OUT, which must have room for WARM_WANTED_MAX, in descending
+ * Writes the most frequent targets to OUT, which must have room for WARM_TARGETS_MAX, in descending
  * order of frequency. Their texts are valid until the next add. Returns their number, at most the
- * number wanted.
+ * number set.
  */
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
 void warm_targets_fini(struct warm_targets *w);
@@ -74,7 +74,7 @@ void warm_targets_fini(struct warm_targets *w);
 struct warm_up {
     struct loop *loop; /* NULL: not in progress */
     struct addr addr;
-    struct text heads[WARM_WANTED_MAX];
+    struct text heads[WARM_TARGETS_MAX];
     size_t n, at;
     uint64_t due_ms; /* of all */
     struct http_fetch fetch;

@@ -376,7 +376,7 @@ static void on_old_message(void *context, const char *op)
     if (strcmp(op, "sealed") != 0)
         return;
     log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
-    app_pool_before_gone(&a->pool);
+    app_pool_old_agent_gone(&a->pool);
 }
 
 static void on_old_gone(void *context)
@@ -386,7 +386,7 @@ static void on_old_gone(void *context)
     log_info(NULL, "old-agent-exited", "upgrade=complete");
     inherited_destroy(a->pool.inherited);
     a->pool.inherited = NULL;
-    app_pool_before_gone(&a->pool);
+    app_pool_old_agent_gone(&a->pool);
 }
 
 static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
@@ -423,7 +423,7 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
         return false;
     /* Of an upgrade: requests in progress continue in the old agent. */
     trace_log_mark(a->trace, from_old ? '-' : 'S', from_old ? "resumelb.upgraded" : NULL);
-    pool->before_sends = from_old;
+    pool->old_agent_sends = from_old;
     supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
     return app_pool_start(pool, c, adopted) && open_admin(a);
 }
@@ -433,7 +433,7 @@ static void drop(struct agent *a)
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
-        app_pool_let_go(&a->pool);
+        app_pool_release(&a->pool);
     else
         trace_log_mark(a->trace, 'X', NULL);
     upgrade_fini(&a->upgrade);

@@ -226,7 +226,7 @@ void agent_supervisor_lost(void *context)
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;
     }
-    if (a->phase == AGENT_STOPPING && a->pool.count == 0) {
+    if (a->phase == AGENT_STOPPING && list_empty(&a->pool.processes)) {
         close_down(a);
         return;
     }
@@ -297,7 +297,7 @@ static void release(void *context, struct upgrade *u)
 
     hold(a, true);
     app_pool_hand_over(&a->pool);
-    app_pool_tell_busy(&a->pool);
+    app_pool_report_busy(&a->pool);
     pass_resumes(a, u);
 }
 
@@ -359,7 +359,7 @@ static void tick(void *context, struct upgrade *u)
 
     if (a->phase != AGENT_RUNNING)
         return;
-    app_pool_tell_busy(&a->pool);
+    app_pool_report_busy(&a->pool);
     if (u->stage != UPGRADE_HANDED_OVER)
         return;
     quiesce_if_done(a);

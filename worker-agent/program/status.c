@@ -13,7 +13,6 @@
 #include "common/program/admin.h"
 #include "common/tree/tree.h"
 #include "version.h"
-#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 
 /* ---- numbers of processes ---- */
@@ -36,23 +35,21 @@ static void count_one(const struct app_process *p, struct process_counts *out)
 /* Whether P, which is leaving or ending, belongs to G but no longer to one of its slots. */
 static bool has_left(const struct app_process *p, const struct app_group *g)
 {
-    return p->group == g && p->slot != NULL && p != slot_process(p->slot) &&
-           p != slot_replacement(p->slot);
+    return p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
+           p != slot_process(p->slot) && p != slot_replacement(p->slot);
 }
 
 void status_count(const struct app_group *g, struct process_counts *out)
 {
+    const struct app_process *p;
+
     *out = (struct process_counts){0};
     for (unsigned n = 0; n < g->nslots; ++n) {
         count_one(slot_process(g->slots[n]), out);
         count_one(slot_replacement(g->slots[n]), out);
     }
-    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
-        const struct app_process *p;
-
-        list_for_each_entry (p, &g->pool->by_state[state], state_node)
-            out->leaving += has_left(p, g);
-    }
+    list_for_each_entry (p, &g->pool->processes, node)
+        out->leaving += has_left(p, g);
 }
 
 /* ---- /status.json and /resumes.json: docs/reference/protocols.md has the members ---- */
@@ -295,14 +292,12 @@ static void put_over_memory(struct json_writer *w, const struct app_group *g, ui
 
 static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
-    json_open_array(w, "leaving");
-    for (size_t state = PROCESS_LEAVING; state < PROCESS_ENDED; ++state) {
-        const struct app_process *p;
+    const struct app_process *p;
 
-        list_for_each_entry (p, &g->pool->by_state[state], state_node) {
-            if (has_left(p, g))
-                put_process(w, NULL, p, false, now_ms);
-        }
+    json_open_array(w, "leaving");
+    list_for_each_entry (p, &g->pool->processes, node) {
+        if (has_left(p, g))
+            put_process(w, NULL, p, false, now_ms);
     }
     json_close_array(w);
 }
@@ -373,7 +368,13 @@ static int page_status(void *context, struct slice query, struct text *out)
         json_close_object(&w);
     }
     json_open_object(&w, "host");
-    host_settings_describe(a->pool.host, &w);
+    if (a->pool.host_path != NULL)
+        put_text(&w, "path", a->pool.host_path);
+    else
+        json_put_null(&w, "path");
+    live_settings_describe(a->pool.live, &w);
+    tree_describe_broken_links(a->pool.host_path != NULL ? a->pool.tree : NULL, a->pool.host_path,
+                               &w);
     json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < a->pool.ngroups; ++i)
@@ -440,7 +441,7 @@ static void page_metrics(void *context, struct metrics *m)
  * reported as ready. */
 static bool serves(const struct app_process *p)
 {
-    return p != NULL && (p->state == PROCESS_READY || p->open);
+    return p != NULL && (p->state == PROCESS_READY || p->core.probing);
 }
 
 /* Number of the permanently required processes that do not exist or do not serve. */

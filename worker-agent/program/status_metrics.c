@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "common/tree/tree.h"
-#include "worker-agent/pool/host_settings.h"
 #include "worker-agent/pool/slot.h"
 
 /* Series of one metric for slots; an application with more has its first ones shown. */
@@ -40,7 +39,7 @@ static void each_agent(struct metrics *m, const void *context)
 
     front_handshakes(a->front, &f.tls_finished, &f.tls_failed);
     trace_log_count(a->trace, &f.trace_written, &f.trace_dropped);
-    host_settings_counts(a->pool.host, &f.host);
+    live_settings_counts(a->pool.live, &f.host);
     metrics_put(m, &f, SLICE_NULL, SLICE_NULL);
 }
 

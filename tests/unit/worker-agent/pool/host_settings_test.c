@@ -2,7 +2,7 @@
  *
  * Over a real directory tree; what the two numbers do to processes is in e2e (test_host_settings).
  */
-#include "worker-agent/pool/host_settings.h"
+#include "worker-agent/pool/app_pool.h"
 
 #include "tests/unit/tree/tree_fixture.h"
 
@@ -11,14 +11,8 @@ struct fixture {
     char *file; /* the configuration */
     char *url;
     struct agent_config *config;
-    struct host_settings *host;
-    unsigned changes;
+    struct app_pool pool;
 };
-
-static void on_changed(void *context)
-{
-    ++((struct fixture *)context)->changes;
-}
 
 /* The file with MORE at its top, read. */
 static struct agent_config *read_config(const struct fixture *f, const char *more)
@@ -39,22 +33,18 @@ static struct agent_config *read_config(const struct fixture *f, const char *mor
 
 static void begin(struct fixture *f, const char *more)
 {
-    const struct host_settings_options o = {.loop = f->w->loop,
-                                            .tree = f->w->tree,
-                                            .tree_url = f->url,
-                                            .state_dir = f->w->directory,
-                                            .wait_ms = WAIT_LIMIT_MS,
-                                            .changed = on_changed,
-                                            .context = f};
-
     f->config = read_config(f, more);
-    f->host = host_settings_create(&o, f->config);
-    f->changes = 0;
+    f->pool = (struct app_pool){.loop = f->w->loop,
+                                .tree = f->w->tree,
+                                .tree_url = xstrdup(f->url),
+                                .state_dir = xstrdup(f->w->directory)};
+    app_pool_init(&f->pool);
+    app_pool_start_host(&f->pool, f->config);
 }
 
 static void end(struct fixture *f)
 {
-    host_settings_destroy(f->host);
+    app_pool_fini(&f->pool);
     agent_config_destroy(f->config);
 }
 
@@ -84,7 +74,7 @@ static int stop(void **state)
 
 static void wait_for_maximum(const struct fixture *f, int64_t maximum)
 {
-    wait_for(f->w, host_settings_now(f->host)->max_processes == maximum);
+    wait_for(f->w, f->pool.s->max_processes == maximum);
 }
 
 static void assert_origin(const struct fixture *f, const char *setting, const char *origin)
@@ -93,7 +83,7 @@ static void assert_origin(const struct fixture *f, const char *setting, const ch
     struct json_writer w = {.out = &text};
 
     json_open_object(&w, NULL);
-    host_settings_describe(f->host, &w);
+    live_settings_describe(f->pool.live, &w);
     json_close_object(&w);
     json_t *all = json_loads(text_cstr(&text), 0, NULL);
     const json_t *row = json_object_get(json_object_get(all, "settings"), setting);
@@ -108,17 +98,16 @@ static void the_tree_goes_before_the_file_and_that_before_the_default(void **sta
     struct fixture *f = *state;
 
     begin(f, "max_processes: 4\nhost_path: /hosts/a");
-    assert_int_equal(host_settings_now(f->host)->max_processes, 4);
+    assert_int_equal(f->pool.s->max_processes, 4);
     assert_origin(f, "max_processes", "yaml");
     assert_origin(f, "replace_overlap", "default");
     put_node(f->w, "/hosts/a", "{\"max_processes\":2}");
-    host_settings_start(f->host);
     wait_for_maximum(f, 2);
     assert_origin(f, "max_processes", "tree");
-    assert_int_equal(f->changes, 1);
+    assert_int_equal(f->pool.core.max, 2);
     put_node(f->w, "/hosts/a", "{\"replace_overlap\":false}");
     wait_for_maximum(f, 4);
-    assert_false(host_settings_now(f->host)->replace_overlap);
+    assert_false(f->pool.s->replace_overlap);
     end(f);
 }
 
@@ -128,19 +117,16 @@ static void what_was_reported_by_a_previous_process_is_effective_before_the_firs
 
     begin(f, "max_processes: 4\nhost_path: /hosts/a");
     put_node(f->w, "/hosts/a", "{\"max_processes\":7}");
-    host_settings_start(f->host);
     wait_for_maximum(f, 7);
     end(f);
     put_node(f->w, "/hosts/a", "{\"max_processes\":6}");
     begin(f, "max_processes: 4\nhost_path: /hosts/a");
-    host_settings_start(f->host);
-    assert_int_equal(host_settings_now(f->host)->max_processes, 7);
+    assert_int_equal(f->pool.s->max_processes, 7);
     wait_for_maximum(f, 6);
     end(f);
     /* What another node said is nothing to us. */
     begin(f, "max_processes: 4\nhost_path: /hosts/b");
-    host_settings_start(f->host);
-    assert_int_equal(host_settings_now(f->host)->max_processes, 4);
+    assert_int_equal(f->pool.s->max_processes, 4);
     end(f);
 }
 
@@ -151,10 +137,10 @@ static void a_file_read_again_changes_what_a_reload_can(void **state)
     begin(f, "max_processes: 4\nhost_path: /hosts/a\nmax_body: 1MiB\nusage_interval: 1s");
     struct agent_config *c =
         read_config(f, "max_processes: 3\nhost_path: /hosts/b\nmax_body: 2MiB\nusage_interval: 2s");
-    host_settings_configure(f->host, c);
+    live_settings_set_yaml(f->pool.live, &c->s, c->origins);
     agent_config_destroy(c);
-    const struct agent_settings *now = host_settings_now(f->host);
-    assert_int_equal(f->changes, 1);
+    const struct agent_settings *now = f->pool.s;
+    assert_int_equal(f->pool.core.max, 3);
     assert_int_equal(now->max_processes, 3);
     assert_int_equal(now->usage_interval_ms, 2000);
     assert_int_equal(now->max_body_bytes, 1024 * 1024);
@@ -186,12 +172,11 @@ static void what_the_node_must_not_state_is_counted(void **state)
     begin(f, "host_path: /hosts/a");
     put_node(f->w, "/hosts/a",
              "{\"max_processes\":5,\"replace_overlap\":\"perhaps\",\"state_dir\":\"/evil\"}");
-    host_settings_start(f->host);
     wait_for_maximum(f, 5);
-    host_settings_counts(f->host, &counts);
+    live_settings_counts(f->pool.live, &counts);
     assert_int_equal(counts.refused, 2);
-    assert_true(host_settings_now(f->host)->replace_overlap);
-    assert_string_equal(host_settings_now(f->host)->state_dir, f->w->directory);
+    assert_true(f->pool.s->replace_overlap);
+    assert_string_equal(f->pool.s->state_dir, f->w->directory);
     end(f);
 }
 

@@ -63,7 +63,7 @@ static void spawn(struct model *m, struct core_slot *s)
         if (p->used)
             continue;
         *p = (struct model_process){.used = true};
-        core_spawned(s, &p->core, m->now_ms);
+        core_enter(s, &p->core, m->now_ms);
         p->core.warmth = (double)below(m, 100);
         ++m->spawned;
         m->replaced += beside;
@@ -96,13 +96,13 @@ static void carry_out(struct model *m)
 {
     struct core_action a;
 
-    for (int i = 0; core_next(&m->core, m->now_ms, &a) != CORE_NOTHING; ++i) {
+    for (int i = 0; (a = core_next(&m->core, m->now_ms)).what != CORE_NOTHING; ++i) {
         assert_in_range(i, 0, 10000);
         if (a.what == CORE_SPAWN) {
             spawn(m, a.slot);
         } else if (a.what == CORE_GO) {
             granted(m, a.request);
-        } else if (a.what == CORE_TELL) {
+        } else if (a.what == CORE_REPORT) {
             assert_non_null(a.slot);
         } else {
             struct model_process *p = container_of(a.process, struct model_process, core);
@@ -135,7 +135,7 @@ static void bury(struct model *m, struct model_process *p)
     struct core_slot *s = p->core.slot;
     bool was_replacement = s->replacement == &p->core;
 
-    core_gone(&p->core, m->now_ms);
+    core_gone(&p->core);
     p->used = false;
     if (p->asked_to_end)
         return;
@@ -526,7 +526,7 @@ static void the_coldest_is_replaced_first_and_one_at_a_time(void **state)
         m->slots[0][n].process->warmth = n == 1 ? 1 : 5;
     ++g->generation;
     core_tick(&m->core, m->now_ms);
-    while (core_next(&m->core, m->now_ms, &a) == CORE_TELL)
+    while ((a = core_next(&m->core, m->now_ms)).what == CORE_REPORT)
         ;
     assert_int_equal(a.what, CORE_SPAWN);
     assert_ptr_equal(a.slot, &m->slots[0][1]);

@@ -28,14 +28,14 @@ static void carry_out(struct pool *p)
 {
     struct core_action a;
 
-    while (core_next(&p->core, NOW_MS, &a) != CORE_NOTHING) {
+    while ((a = core_next(&p->core, NOW_MS)).what != CORE_NOTHING) {
         if (a.what == CORE_SPAWN) {
             assert_in_range(p->spawned, 0, PROCESSES - 1);
             p->last = a.slot->group;
-            core_spawned(a.slot, &p->processes[p->spawned++], NOW_MS);
+            core_enter(a.slot, &p->processes[p->spawned++], NOW_MS);
         } else if (a.what == CORE_END) {
             ++p->ended;
-            core_gone(a.process, NOW_MS);
+            core_gone(a.process);
         }
     }
     core_check(&p->core);

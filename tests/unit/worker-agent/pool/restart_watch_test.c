@@ -25,10 +25,10 @@ enum { TURN_MS = 10 };
 
 /* In the same order as the default ones. */
 static const struct restart_times quick = {
-    .settle_ms = 100, .poll_ms = 400, .poll_blind_ms = 80, .look_ms = 10};
+    .settle_ms = 100, .poll_ms = 400, .poll_blind_ms = 80, .scan_ms = 10};
 /* For changes that have to come within settle_ms, however slow the machine is. */
 static const struct restart_times patient = {
-    .settle_ms = 500, .poll_ms = 2000, .poll_blind_ms = 80, .look_ms = 10};
+    .settle_ms = 500, .poll_ms = 2000, .poll_blind_ms = 80, .scan_ms = 10};
 
 struct reported {
     unsigned restarts, changes;
@@ -190,7 +190,7 @@ static void await_one_shot(struct fixture *f, bool on)
 }
 
 /* Waits until the directory has been scanned after all previous changes. */
-static void await_look(struct fixture *f)
+static void await_scan(struct fixture *f)
 {
     touch(f, "tmp/always_restart.txt");
     await_one_shot(f, true);
@@ -201,7 +201,7 @@ static void await_look(struct fixture *f)
 /* After a further scan, all changes found so far have been reported. */
 static void assert_no_more_restarts(struct fixture *f, unsigned n)
 {
-    await_look(f);
+    await_scan(f);
     turn_for(f, f->times.settle_ms + 100);
     assert_int_equal(f->reported.restarts, n);
 }
@@ -214,7 +214,7 @@ static void a_file_that_comes_or_is_touched_restarts(void **state)
 
     make_directory(f, "tmp");
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     touch(f, "tmp/restart.txt");
     await_restarts(f, 1);
     touch(f, "tmp/restart.txt");
@@ -264,7 +264,7 @@ static void many_touches_at_a_time_are_one_restart(void **state)
 
     make_directory(f, "tmp");
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     for (int i = 0; i < 20; ++i) {
         touch(f, "tmp/restart.txt");
         turn_for(f, f->times.settle_ms / 50);
@@ -282,7 +282,7 @@ static void another_file_in_its_place_restarts_however_old_it_is(void **state)
     touch(f, "tmp/other");
     set_time(f, "tmp/other", 1000000000);
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     rename_to(f, "tmp/other", "tmp/restart.txt");
     await_restarts(f, 1);
 }
@@ -294,9 +294,9 @@ static void a_file_that_is_away_for_a_moment_is_the_same(void **state)
     make_directory(f, "tmp");
     touch(f, "tmp/restart.txt");
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     rename_to(f, "tmp/restart.txt", "tmp/away");
-    await_look(f);
+    await_scan(f);
     rename_to(f, "tmp/away", "tmp/restart.txt");
     assert_no_more_restarts(f, 0);
 }
@@ -328,9 +328,9 @@ static void a_directory_may_come_and_go(void **state)
 
     f->directory = restart_directory_add(f->watch, f->root, "a/b/tmp", restart_now_ns(), &events,
                                          &f->reported);
-    turn_for(f, f->times.look_ms);
+    turn_for(f, f->times.scan_ms);
     make_directory(f, "a");
-    turn_for(f, f->times.look_ms * 2);
+    turn_for(f, f->times.scan_ms * 2);
     make_directory(f, "a/b");
     make_directory(f, "a/b/tmp");
     touch(f, "a/b/tmp/restart.txt");
@@ -358,7 +358,7 @@ static void a_link_that_leads_elsewhere_is_found_by_the_poll(void **state)
     in_root(f, "tmp", link);
     assert_int_equal(symlink("one/tmp", link), 0);
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     remove_file(f, "tmp");
     assert_int_equal(symlink("two/tmp", link), 0);
     await_restarts(f, 1);
@@ -372,9 +372,9 @@ static void a_directory_open_to_all_does_not_count_until_it_is_closed(void **sta
     make_directory(f, "tmp");
     in_root(f, "tmp", path);
     watch(f, restart_now_ns());
-    await_look(f);
+    await_scan(f);
     assert_int_equal(chmod(path, 0777), 0);
-    turn_for(f, f->times.look_ms * 2);
+    turn_for(f, f->times.scan_ms * 2);
     touch(f, "tmp/restart.txt");
     touch(f, "tmp/always_restart.txt");
     turn_for(f, f->times.settle_ms + 100);
@@ -413,7 +413,7 @@ static void applications_may_share_directories(void **state)
     for (unsigned i = 0; i < DIRECTORIES; ++i)
         directories[i] = restart_directory_add(f->watch, f->root, i % 2 == 0 ? "tmp" : "tmp/sub",
                                                restart_now_ns(), &events, &reported[i]);
-    turn_for(f, f->times.look_ms * 2);
+    turn_for(f, f->times.scan_ms * 2);
     touch(f, "tmp/restart.txt");
     make_directory(f, "tmp/sub");
     touch(f, "tmp/sub/restart.txt");

@@ -161,7 +161,7 @@ static void a_root_has_its_group_its_session_and_its_descendants(void **state)
     show((struct shown){.pid = 41, .ppid = 40, .pgrp = 40, .session = 1});
     assert_true(proc_table_read(&t, proc));
     proc_table_own(&t, roots, ARRAY_LEN(roots));
-    assert_int_equal(entry(&t, 1).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, 1).root, PROC_NO_ROOT);
     assert_int_equal(entry(&t, 10).root, 0);
     assert_int_equal(entry(&t, 20).root, 1);
     assert_int_equal(entry(&t, 11).root, 0);
@@ -169,8 +169,8 @@ static void a_root_has_its_group_its_session_and_its_descendants(void **state)
     assert_int_equal(entry(&t, 9).root, 0);
     assert_int_equal(entry(&t, 8).root, 0);
     assert_int_equal(entry(&t, 30).root, 1);
-    assert_int_equal(entry(&t, 40).root, PROC_NOBODY);
-    assert_int_equal(entry(&t, 41).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, 40).root, PROC_NO_ROOT);
+    assert_int_equal(entry(&t, 41).root, PROC_NO_ROOT);
     proc_table_fini(&t);
 }
 
@@ -186,10 +186,10 @@ static void a_stranger_that_has_a_root_s_pid_is_not_the_root(void **state)
     proc_table_own(&t, roots, ARRAY_LEN(roots));
     assert_false(roots[0].there);
     assert_false(roots[1].there);
-    assert_int_equal(entry(&t, 10).root, PROC_NOBODY);
-    assert_int_equal(entry(&t, 11).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, 10).root, PROC_NO_ROOT);
+    assert_int_equal(entry(&t, 11).root, PROC_NO_ROOT);
     proc_table_own(&t, roots, 0);
-    assert_int_equal(entry(&t, 10).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, 10).root, PROC_NO_ROOT);
     proc_table_fini(&t);
 }
 
@@ -209,9 +209,9 @@ static void parents_in_a_circle_belong_to_none(void **state)
     show((struct shown){.pid = 999, .ppid = 99, .pgrp = 1, .session = 1});
     assert_true(proc_table_read(&t, proc));
     proc_table_own(&t, roots, 1);
-    assert_int_equal(entry(&t, 5).root, PROC_NOBODY);
-    assert_int_equal(entry(&t, 6).root, PROC_NOBODY);
-    assert_int_equal(entry(&t, 7).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, 5).root, PROC_NO_ROOT);
+    assert_int_equal(entry(&t, 6).root, PROC_NO_ROOT);
+    assert_int_equal(entry(&t, 7).root, PROC_NO_ROOT);
     assert_int_equal(entry(&t, 999).root, 0);
     assert_int_equal(entry(&t, 1999).root, 0);
     proc_table_fini(&t);
@@ -265,7 +265,7 @@ static void the_real_one_has_ourselves(void **state)
     proc_table_own(&t, &root, 1);
     assert_true(root.there);
     assert_int_equal(entry(&t, getpid()).root, 0);
-    assert_int_equal(entry(&t, getppid()).root, PROC_NOBODY);
+    assert_int_equal(entry(&t, getppid()).root, PROC_NO_ROOT);
     assert_true(entry(&t, getpid()).rss_bytes > 100000);
     proc_table_fini(&t);
 }

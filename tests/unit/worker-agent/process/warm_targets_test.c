@@ -26,7 +26,7 @@ static void add(struct warm_targets *w, const char *target, unsigned times)
 
 static void assert_top(const struct warm_targets *w, const char *const *targets, size_t n)
 {
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
 
     assert_int_equal(warm_targets_top(w, top), n);
     for (size_t i = 0; i < n; ++i)
@@ -39,7 +39,7 @@ static void the_most_frequent_come_first(void **state)
     struct warm_targets w = {0};
 
     (void)state;
-    warm_targets_want(&w, 3);
+    warm_targets_resize(&w, 3);
     add(&w, "/d", 3);
     add(&w, "/c", 4);
     add(&w, "/a", 6);
@@ -54,7 +54,7 @@ static void what_came_once_is_not_frequent(void **state)
     struct warm_targets w = {0};
 
     (void)state;
-    warm_targets_want(&w, 3);
+    warm_targets_resize(&w, 3);
     assert_top(&w, NULL, 0);
     add(&w, "/once", 1);
     add(&w, "/twice", 2);
@@ -64,11 +64,11 @@ static void what_came_once_is_not_frequent(void **state)
 
 static void hosts_and_classes_are_distinguished_and_kept(void **state)
 {
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
     struct warm_targets w = {0};
 
     (void)state;
-    warm_targets_want(&w, 10);
+    warm_targets_resize(&w, 10);
     for (int i = 0; i < 9; ++i)
         warm_targets_add(&w, SLICE_LIT("a"), SLICE_LIT("b"), SLICE_LIT("/"));
     for (int i = 0; i < 7; ++i)
@@ -91,7 +91,7 @@ static void too_long_or_empty_parts_do_not_count(void **state)
 
     (void)state;
     memset(big, 'x', sizeof(big));
-    warm_targets_want(&w, 1);
+    warm_targets_resize(&w, 1);
     for (int i = 0; i < 5; ++i) {
         warm_targets_add(&w, host, SLICE_NULL, (struct slice){big, sizeof(big)});
         warm_targets_add(&w, (struct slice){big, WARM_HOST_MAX + 1}, SLICE_NULL, SLICE_LIT("/"));
@@ -113,7 +113,7 @@ static void the_frequent_stay_in_a_stream_of_strangers(void **state)
     char target[32];
 
     (void)state;
-    warm_targets_want(&w, 2);
+    warm_targets_resize(&w, 2);
     for (int i = 0; i < 20000; ++i) {
         snprintf(target, sizeof(target), "/strange/%d", i);
         add(&w, target, 1);
@@ -133,7 +133,7 @@ static void what_was_frequent_long_ago_gives_way(void **state)
     struct warm_targets w = {0};
 
     (void)state;
-    warm_targets_want(&w, 1);
+    warm_targets_resize(&w, 1);
     add(&w, "/old", 5000);
     add(&w, "/new", 3000);
     assert_top(&w, expected, 1);
@@ -149,20 +149,20 @@ static void fewer_or_none_may_be_wanted_later(void **state)
     (void)state;
     add(&w, "/", 100);
     assert_int_equal(counted(&w), 0);
-    warm_targets_want(&w, 50);
+    warm_targets_resize(&w, 50);
     add(&w, "/a", 100);
     for (int i = 0; i < 150; ++i) {
         snprintf(target, sizeof(target), "/%d", i);
         add(&w, target, 2);
     }
-    warm_targets_want(&w, 1);
+    warm_targets_resize(&w, 1);
     assert_int_equal(counted(&w), WARM_COUNTERS_EACH);
     assert_top(&w, expected, 1);
-    warm_targets_want(&w, 0);
+    warm_targets_resize(&w, 0);
     assert_int_equal(counted(&w), 0);
     add(&w, "/", 100);
     assert_top(&w, NULL, 0);
-    warm_targets_want(&w, WARM_WANTED_MAX);
+    warm_targets_resize(&w, WARM_TARGETS_MAX);
     add(&w, "/a", 2);
     assert_top(&w, expected, 1);
     warm_targets_fini(&w);
@@ -177,11 +177,11 @@ static void heads_of_requests_for_all_are_counted(void **state)
         GET "User-Agent: x\r\nAccept: */*\r\nX-Cookie: y\r\n\r\n",
         "GET /a?b=c HTTP/1.1\r\nX: y\r\nhost:shop.example\r\n\r\nGET / HTTP/1.1\r\n",
     };
-    struct warm_target top[WARM_WANTED_MAX];
+    struct warm_target top[WARM_TARGETS_MAX];
     struct warm_targets w = {0};
 
     (void)state;
-    warm_targets_want(&w, 10);
+    warm_targets_resize(&w, 10);
     for (size_t i = 0; i < ARRAY_LEN(good); ++i)
         warm_targets_add_head(&w, slice_of(good[i]));
     warm_targets_add_head(&w, SLICE_LIT(GET "Resumelb-Class: news\r\n\r\n"));
@@ -217,7 +217,7 @@ static void heads_of_other_requests_are_not(void **state)
 
     (void)state;
     warm_targets_add_head(&w, SLICE_LIT(GET "\r\n"));
-    warm_targets_want(&w, 10);
+    warm_targets_resize(&w, 10);
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
         warm_targets_add_head(&w, slice_of(bad[i]));
     assert_int_equal(counted(&w), 0);

@@ -37,7 +37,7 @@ static int set_up(void **state)
     f->listener = raw_listen(&f->addr);
     raw_init(&f->process);
     f->warm_up.done = on_done;
-    warm_targets_want(&f->targets, 10);
+    warm_targets_resize(&f->targets, 10);
     *state = f;
     return 0;
 }
