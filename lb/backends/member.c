@@ -65,6 +65,7 @@ static void release(void *context)
     conn_backend_release(m->backend);
     tls_peer_unref(m->tls);
     meter_destroy(m->meter);
+    free(m->measured.path);
     free(m);
 }
 
@@ -75,11 +76,11 @@ static void on_report(struct loop_message *msg)
     bool certain = atomic_exchange(&m->certain, false);
 
     atomic_store(&m->reporting, false);
-    m->reports(m, certain);
+    member_report(m, certain);
     worker_unref(m->worker);
 }
 
-static void report(struct member *m, bool certain)
+static void post_report(struct member *m, bool certain)
 {
     if (certain)
         atomic_store(&m->certain, true);
@@ -89,36 +90,32 @@ static void report(struct member *m, bool certain)
     loop_post(m->app->lb->control, &m->report);
 }
 
-struct worker *member_create(const struct member_options *o)
+struct worker *member_create(const char *name, const char *incarnation, const char *version,
+                             const struct member *from)
 {
-    const struct app_settings *s = &o->app->settings->s;
+    const struct app_settings *s = &from->app->settings->s;
     struct conn_pool_settings cs = conn_settings(s);
     struct member *m = xcalloc(1, sizeof(*m));
-    struct worker_options wo = {.name = slice_of(o->name),
-                                .incarnation = slice_of(o->incarnation),
-                                .concurrency = o->concurrency > 0 ? o->concurrency : 1,
-                                .context = m,
-                                .context_release = release};
 
-    m->app = o->app;
-    m->addr = *o->addr;
-    m->tls = o->tls != NULL ? tls_peer_ref(o->tls) : NULL;
-    m->reports = o->reports;
+    *m = *from;
+    if (m->tls != NULL)
+        tls_peer_ref(m->tls);
+    m->concurrency = m->concurrency > 0 ? m->concurrency : 1;
     m->report.run = on_report;
-    m->has_feed = o->has_feed;
-    m->max_connections = o->max_connections;
-    m->max_tunnels = o->max_tunnels;
-    m->concurrency = wo.concurrency;
     apply_limits(m, s);
-    text_copy(m->version, sizeof(m->version), o->version);
-    m->backend =
-        conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
-    if (!o->has_feed) {
+    text_copy(m->version, sizeof(m->version), version);
+    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(incarnation),
+                                   connections_of(m, s), &cs);
+    if (!m->has_feed) {
         struct meter_settings ms = member_meter_settings(s);
 
         m->meter = meter_create(&ms);
     }
-    m->worker = worker_create(&wo);
+    m->worker = worker_create(&(struct worker_options){.name = slice_of(name),
+                                                       .incarnation = slice_of(incarnation),
+                                                       .concurrency = m->concurrency,
+                                                       .context = m,
+                                                       .context_release = release});
     return m->worker;
 }
 
@@ -305,11 +302,8 @@ static void end_locked(struct ejection *e, struct change *c)
 /* members_lock is held. */
 static void end_all_locked(struct application *a, struct change *c)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
-
-    list_for_each_safe (it, tmp, &a->ejections) {
-        struct ejection *e = list_entry(it, struct ejection, node);
+    while (!list_empty(&a->ejections)) {
+        struct ejection *e = list_first(&a->ejections, struct ejection, node);
 
         end_locked(e, c);
         if (!e->on_its_way) {
@@ -440,13 +434,13 @@ static void on_message(struct loop_message *msg)
  */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
-    struct list *it = NULL;
+    const struct ejection *e;
     size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
 
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
         return false;
-    list_for_each (it, &m->app->ejections)
-        out += member_of(list_entry(it, struct ejection, node)->worker)->joined;
+    list_for_each_entry (e, &m->app->ejections, node)
+        out += member_of(e->worker)->joined;
     return ejection_fits(&m->app->eject, why, out, m->app->njoined) &&
            (m->unavailable != 0 || m->app->navailable > 1);
 }
@@ -494,8 +488,8 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     begin(a, &c);
     struct ejection *e = fail_locked(m, f, now_ms, &c);
     end(a, &c);
-    if (m->reports != NULL)
-        report(m, e != NULL || worker_fault_connects(f));
+    if (m->has_standby)
+        post_report(m, e != NULL || worker_fault_connects(f));
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
 }
@@ -511,13 +505,12 @@ void member_forgive(struct member *m)
 /* members_lock is held. Whether an ejected worker is none of TRIED. */
 static bool any_untried_locked(struct application *a, struct worker *const *tried, size_t ntried)
 {
-    struct list *it = NULL;
+    const struct ejection *e;
 
-    list_for_each (it, &a->ejections) {
-        const struct worker *w = list_entry(it, struct ejection, node)->worker;
+    list_for_each_entry (e, &a->ejections, node) {
         size_t i = 0;
 
-        while (i < ntried && tried[i] != w)
+        while (i < ntried && tried[i] != e->worker)
             ++i;
         if (i == ntried)
             return true;
@@ -549,13 +542,11 @@ void health_check(struct application *a)
 
 void health_stop(struct application *a)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct list *node;
 
-    list_for_each_safe (it, tmp, &a->ejections) {
-        struct ejection *e = list_entry(it, struct ejection, node);
+    while ((node = list_pop_front(&a->ejections)) != NULL) {
+        struct ejection *e = list_entry(node, struct ejection, node);
 
-        list_remove(&e->node);
         if (!e->on_its_way)
             free_ejection(e);
     }

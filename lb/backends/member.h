@@ -38,13 +38,22 @@ enum {
     MEMBER_UNTRIED_MAX = 100,
 };
 
+/* The file of a self-measured worker. */
+struct self_measured {
+    struct list node; /* self_measure->workers, which has a reference to the worker */
+    char *path;
+    uint64_t written; /* meter_generation that is in the file; the writer's */
+    bool leaving;     /* under self_measure's lock */
+};
+
 struct member {
     struct application *app;
     struct worker *worker; /* borrowed: the worker owns this struct */
     struct addr addr;
     struct tls_peer *tls;         /* TLS peer of its address, counted; NULL: no TLS */
     struct conn_backend *backend; /* counted */
-    bool has_feed; /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
+    bool has_feed;    /* its resume comes by a stream: Resumelb-Unprocessed is honored */
+    bool has_standby; /* failures of its address are reported (member_report) */
     /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
     int64_t max_connections, max_tunnels;
     unsigned concurrency;
@@ -60,12 +69,10 @@ struct member {
      * feed. */
     struct latch meter_lock;
     struct meter *meter;
+    struct self_measured measured; /* self_measure.c's */
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
-    /* Called when its address fails (standby.h); CERTAIN: it is not to be had there. NULL: not
-     * reported. */
-    void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
     /* Ejection: until when, monotonic ms; 0: not. */
@@ -74,8 +81,8 @@ struct member {
     /* Idle connections are not reused for non-idempotent requests until this time, monotonic ms; 0:
      * no restriction. */
     _Atomic uint64_t doubted_until_ms;
-    _Atomic bool keeps;       /* a request was answered on one since */
-    _Atomic unsigned untried; /* requests that went out on fresh ones for want of that */
+    _Atomic bool keeps;       /* a request was answered on an idle connection since */
+    _Atomic unsigned untried; /* requests sent on new connections because none was */
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -89,28 +96,25 @@ static inline bool member_serves_one(const struct member *m)
     return atomic_load_explicit(&m->serves_one, memory_order_relaxed);
 }
 
-/* Whether what has failed may soon be had again: another process behind an agent, a standby. */
+/* Whether a failed worker may soon return: another process behind an agent, or a standby. */
 static inline bool member_may_return(const struct member *m)
 {
-    return m->has_feed || m->reports != NULL;
+    return m->has_feed || m->has_standby;
 }
-
-struct member_options {
-    struct application *app;
-    const char *name; /* canonical address */
-    const struct addr *addr;
-    struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
-    void (*reports)(struct member *m, bool certain); /* NULL: not reported */
-    const char *incarnation, *version;               /* "" when unknown */
-    int64_t max_connections, max_tunnels;            /* -1: the application's */
-    unsigned concurrency;
-    bool has_feed;
-};
 
 /* ---- the control thread ---- */
 
-/* Makes a worker with its member, not in the pool yet. Returns a reference to the worker. */
-struct worker *member_create(const struct member_options *o);
+/*
+ * Creates a worker with its member, not in the pool yet, and returns a reference to the worker.
+ *   name     canonical address
+ *   version  "": unknown, as INCARNATION
+ *   from     app, addr, tls (a reference is acquired), has_feed, has_standby and limits; the rest
+ *            is zero
+ */
+struct worker *member_create(const char *name, const char *incarnation, const char *version,
+                             const struct member *from);
+/* backend.c: the address of M has failed. CERTAIN: the worker cannot be reached there. */
+void member_report(struct member *m, bool certain);
 /*
  * A resume is known (R may be empty): the first brings it into the pool, a later one replaces it.
  */
@@ -118,7 +122,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Removes it from the pool; member_resume may add it again. Requests in flight continue. */
 void member_leave(struct member *m);
-/* Its life is over. Out of the pool, and none of its connections is used again. */
+/* The instance has ended: removes it from the pool; none of its connections is reused. */
 void member_retire(struct member *m);
 /* Its own limits (-1: the application's). */
 void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);

@@ -295,25 +295,15 @@ static void hand_to_loops(struct application *a)
     }
 }
 
-/* Whether both let the same requests take part in copies. */
-static bool shares_the_same(const struct app_settings *a, const struct app_settings *b)
-{
-    static const char *const rows[] = {"copy_with_cookies", "copy_with_certificates",
-                                       "private_headers"};
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        if (!settings_same(settings_find(&application_table, slice_of(rows[i])), a, b))
-            return false;
-    }
-    return true;
-}
-
 void application_publish(struct application *a, const struct app_settings *s)
 {
+    /* Settings that determine which requests take part in copies. */
+    static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
+                                          "private_headers"};
     struct app_snapshot *old = a->settings;
     struct pool_settings ps;
 
-    bool same = shares_the_same(&old->s, s);
+    bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
     a->settings = app_snapshot_create(s, old);
     app_snapshot_unref(old);
     pool_settings(a, s, &ps);

@@ -121,6 +121,16 @@ bool app_row_by_snapshot(const struct setting_row *row)
     return false;
 }
 
+bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
+                       const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (!settings_same(settings_find(&application_table, slice_of(names[i])), a, b))
+            return false;
+    }
+    return true;
+}
+
 void app_settings_copy(const struct app_settings *from, struct app_settings *to)
 {
     settings_copy(&application_table, from, to);

@@ -86,6 +86,9 @@ const struct setting_row *app_row(size_t i);
 /* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
 bool app_row_by_snapshot(const struct setting_row *row);
 
+/* Whether A and B have the same values of the N rows of application_table called NAMES. */
+bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
+                       const char *const *names, size_t n);
 /* As settings_copy. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);
