@@ -11,6 +11,8 @@
 #include "common/config/settings.h"
 #include "common/net/addr.h"
 
+/* What is to be written instead of an address that addr_parse rejected with E. */
+const char *config_addr_problem(enum err e);
 /* The address TEXT of WHAT, at AT of FILE, was refused by addr_parse with E: what is to be written
  * instead. */
 void config_addr_complain(const struct config *file, const struct config_node *at, const char *what,

@@ -12,12 +12,18 @@
 #include "lb/core/lb.h"
 
 /* The configuration of K. */
-static const struct worker_config *config_of(const struct backend *b)
+static const struct worker_settings *config_of(const struct backend *b)
 {
-    static const struct worker_config unlisted = {
+    static const struct worker_settings unlisted = {
         .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
 
-    return b->listed != NULL ? b->listed : &unlisted;
+    return b->listed != NULL ? &b->listed->s : &unlisted;
+}
+
+/* Length 0: none. */
+static struct addr standby_of(const struct backend *b)
+{
+    return b->listed != NULL ? b->listed->standby : (struct addr){0};
 }
 
 static const char *version_of(const struct backend *b)
@@ -97,7 +103,7 @@ static const char *incarnation_of(const struct backend *b, char room[INCARNATION
 
 static void make_instance(struct backend *b, const char *incarnation, unsigned concurrency)
 {
-    const struct worker_config *c = config_of(b);
+    const struct worker_settings *c = config_of(b);
 
     ASSERT(b->worker == NULL);
     b->worker = member_create(b->name, incarnation, version_of(b),
@@ -113,11 +119,20 @@ static void make_instance(struct backend *b, const char *incarnation, unsigned c
         member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, true);
 }
 
+static void set_limits(struct backend *b)
+{
+    struct member *m = member_of(b->worker);
+
+    m->max_connections = config_of(b)->max_connections;
+    m->max_tunnels = config_of(b)->max_tunnels;
+    member_settings_changed(m);
+}
+
 static void make_measured(struct backend *b)
 {
     char room[INCARNATION_MAX + 16];
 
-    make_instance(b, incarnation_of(b, room), config_of(b)->concurrency);
+    make_instance(b, incarnation_of(b, room), (unsigned)config_of(b)->concurrency);
 }
 
 /* W was the instance of B. */
@@ -232,7 +247,8 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
     if (b->worker == NULL)
         make_instance(b, line->incarnation, line->concurrency);
     struct member *m = member_of(b->worker);
-    member_set_concurrency(m, line->concurrency);
+    m->concurrency = line->concurrency;
+    member_settings_changed(m);
     b->silent = false;
     /* In the order that never shows the pool a worker which is not to be picked. */
     bool leaves =
@@ -307,7 +323,7 @@ void backend_on_gone(struct backend *b, enum resume_end how)
 
 static bool wants_stream(const struct backend *b)
 {
-    int source = b->listed != NULL ? b->listed->source : b->app->settings->s.resume;
+    int source = b->listed != NULL ? b->listed->s.resume : b->app->settings->s.resume;
 
     if (source == RESUME_FROM_AUTO)
         return b->registrations > 0 || b->listed == NULL;
@@ -368,7 +384,7 @@ static void start(struct backend *b)
         resume_feed_start(b);
         return;
     }
-    standby_start(b, &config_of(b)->standby);
+    standby_start(b, standby_of(b));
     make_measured(b);
     log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", b->app->name,
                     b->name);
@@ -427,10 +443,10 @@ static bool outlives_registration(struct backend *b)
 static bool same_standby(const struct backend *b)
 {
     const struct addr *a = &b->standby.addr;
-    const struct addr *configured = &config_of(b)->standby;
+    struct addr configured = standby_of(b);
 
-    return a->len == 0 || configured->len == 0 ? a->len == configured->len
-                                               : addr_equal(a, configured);
+    return a->len == 0 || configured.len == 0 ? a->len == configured.len
+                                              : addr_equal(a, &configured);
 }
 
 /* The reason why what is started must be restarted; NULL if it need not. */
@@ -461,8 +477,7 @@ bool backend_update(struct backend *b)
     if (!b->started)
         start(b);
     if (b->worker != NULL)
-        member_set_limits(member_of(b->worker), config_of(b)->max_connections,
-                          config_of(b)->max_tunnels);
+        set_limits(b);
     return true;
 }
 

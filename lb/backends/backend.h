@@ -117,7 +117,7 @@ struct backend *backend_create(struct application *app, const char *name, const 
 void backend_destroy(struct backend *b);
 /*
  * Must be called after a change of the listed or registered workers. Starts a new backend; restarts
- * one whose source, TLS, standby or instance is another. Returns false if nothing holds B any more;
+ * one with another source, TLS, standby or instance. Returns false if nothing holds B any more;
  * the caller must then destroy it.
  */
 bool backend_update(struct backend *b);
@@ -165,7 +165,7 @@ void backend_on_gone(struct backend *b, enum resume_end how);
 /* ---- standby.c ---- */
 
 /* ADDR has length 0: there is none. */
-void standby_start(struct backend *b, const struct addr *addr);
+void standby_start(struct backend *b, struct addr addr);
 void standby_stop(struct backend *b);
 /* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
 void standby_report(struct backend *b, bool certain);

@@ -112,7 +112,7 @@ static void list_one(struct membership *ms, const struct worker_config *w, const
 
     b->listed = w;
     if (w->named)
-        backend_set_host(b, w->text);
+        backend_set_host(b, w->s.address);
     membership_touch(b);
 }
 
@@ -162,7 +162,7 @@ void listed_workers_swap(struct membership *ms, struct worker_config **workers, 
         .items = *workers, .n = *n, .names = xcalloc(*n + 1, sizeof(struct host_name *))};
     for (size_t i = 0; i < l->n; ++i) {
         if (l->items[i].named)
-            l->names[i] = take_name(ms, &old, l->items[i].text);
+            l->names[i] = take_name(ms, &old, l->items[i].s.address);
     }
     for (size_t i = 0; i < old.n; ++i)
         destroy_name(old.names[i]);

@@ -214,21 +214,6 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
     return changed;
 }
 
-void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)
-{
-    if (m->max_connections == max_connections && m->max_tunnels == max_tunnels)
-        return;
-    m->max_connections = max_connections;
-    m->max_tunnels = max_tunnels;
-    member_settings_changed(m);
-}
-
-void member_set_concurrency(struct member *m, unsigned concurrency)
-{
-    m->concurrency = concurrency;
-    apply_limits(m, &m->app->settings->s);
-}
-
 void member_settings_changed(struct member *m)
 {
     const struct app_settings *s = &m->app->settings->s;

@@ -54,7 +54,8 @@ struct member {
     struct conn_backend *backend; /* counted */
     bool has_feed;    /* its resume comes by a stream: Resumelb-Unprocessed is honored */
     bool has_standby; /* failures of its address are reported (member_report) */
-    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
+    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent.
+     * Followed by member_settings_changed. */
     int64_t max_connections, max_tunnels;
     unsigned concurrency;
     /* It serves one request at a time, so that a tunnel keeps it from all others. */
@@ -124,11 +125,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
 void member_leave(struct member *m);
 /* The instance has ended: removes it from the pool; none of its connections is reused. */
 void member_retire(struct member *m);
-/* Its own limits (-1: the application's). */
-void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
-/* Number of requests that it serves at once, as reported by its agent. */
-void member_set_concurrency(struct member *m, unsigned concurrency);
-/* The application's settings have changed. */
+/* The application's settings, or limits of M, have changed. */
 void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */
 struct meter_settings member_meter_settings(const struct app_settings *s);

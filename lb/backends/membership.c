@@ -441,8 +441,7 @@ void membership_reload(struct membership *ms, struct application_config *config)
     listed_workers_swap(ms, &config->workers, &config->nworkers);
     live_settings_set_yaml(ms->app->live, &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
-    application_set_rates(ms->app, config->rates);
-    application_set_headers(ms->app, config->headers);
+    application_set_rules(ms->app, ms->app->settings->limits, config->headers, config->rates);
     membership_judge_providers(ms);
 }
 

@@ -12,7 +12,8 @@
 
 struct self_measure;
 
-/* DIRECTORY (NULL: nothing is stored over restarts) is locked by LOCK_FD, whose ownership passes.
+/* DIRECTORY (NULL: nothing is stored over restarts) is locked by LOCK_FD, which it owns from then
+ * on.
  */
 struct self_measure *self_measure_create(const char *directory, int lock_fd);
 /* Writes all changes now; self_measure_flushed is called when that is done. */

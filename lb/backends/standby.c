@@ -119,10 +119,10 @@ void standby_report(struct backend *b, bool certain)
         try_own(b);
 }
 
-void standby_start(struct backend *b, const struct addr *addr)
+void standby_start(struct backend *b, struct addr addr)
 {
     b->standby =
-        (struct standby){.addr = *addr, .pause_ms = least_pause_ms(b), .leave.run = run_leave};
+        (struct standby){.addr = addr, .pause_ms = least_pause_ms(b), .leave.run = run_leave};
     timer_init(&b->standby.timer, on_timer);
 }
 

@@ -32,16 +32,9 @@ struct listen_config {
 };
 
 struct worker_config {
-    char *text; /* as written; canonical unless it is a name */
+    struct worker_settings s; /* address: canonical unless it is a name; resume: resolved */
     struct addr addr;
-    bool named;              /* a host name: resolved while running */
-    int source;              /* RESUME_FROM_*: its own, else the application's */
-    int64_t max_connections; /* -1: the application's */
-    int64_t max_tunnels;     /* -1: the application's */
-    unsigned concurrency;
-    char *version;       /* or NULL */
-    int tls;             /* WORKER_TLS_* */
-    char *server_name;   /* or NULL: the application's, or its own name */
+    bool named;          /* a host name: resolved while running */
     struct addr standby; /* len 0: none */
 };
 void worker_configs_free(struct worker_config *workers, size_t n);

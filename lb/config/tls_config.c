@@ -178,14 +178,14 @@ static struct worker_tls *create_client(const struct config *file, const struct 
     return t;
 }
 
-void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
+void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
                       struct tls_workers *out, struct diag *d)
 {
     const struct config_node *at = map != NULL ? map : file->root;
     struct worker_tls_settings s;
     unsigned before = d->errors;
 
-    if (map == NULL && !wanted)
+    if (map == NULL && !required)
         return;
     settings_read(&worker_tls_table, file, map, &s, NULL, d);
     if ((s.certificate == NULL) != (s.key == NULL))

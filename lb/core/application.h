@@ -156,12 +156,14 @@ void application_destroy(struct application *a);
  * changes in the middle of one. Control thread.
  */
 void application_publish(struct application *a, const struct app_settings *s);
-/* The same with other pool counters (NULL: none); takes a reference of its own. */
+/*
+ * The same with other pool counters, header rules and rates (NULL: none), of which it acquires
+ * references. A rate of the same name continues with the counts.
+ */
+void application_set_rules(struct application *a, struct limit_rules *limits,
+                           struct header_rules *headers, struct rate_rules *rates);
+/* The same with other pool counters alone. */
 void application_set_limits(struct application *a, struct limit_rules *limits);
-/* The same with other header rules. */
-void application_set_headers(struct application *a, struct header_rules *headers);
-/* The same with other rates (NULL: none). A rate of the same name continues with the counts. */
-void application_set_rates(struct application *a, struct rate_rules *rates);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
 /* On data loop L: its client of the pool counter daemons, made when it is first wanted, as most

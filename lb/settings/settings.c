@@ -121,6 +121,22 @@ bool app_row_by_snapshot(const struct setting_row *row)
     return false;
 }
 
+bool settings_list_check(const char *name, const struct text_list *l,
+                         const char *(*problem)(const struct text_list *l, size_t i), size_t *at,
+                         char why[SETTINGS_WHY_ROOM])
+{
+    for (size_t i = 0; i < l->n; ++i) {
+        const char *found = problem(l, i);
+
+        if (found == NULL)
+            continue;
+        *at = i;
+        snprintf(why, SETTINGS_WHY_ROOM, "%s: %.60s: %s", name, l->items[i], found);
+        return false;
+    }
+    return true;
+}
+
 bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
                        const char *const *names, size_t n)
 {

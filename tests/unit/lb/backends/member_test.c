@@ -41,6 +41,19 @@ static void destroy(struct member *m)
     worker_unref(m->worker);
 }
 
+static void set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)
+{
+    m->max_connections = max_connections;
+    m->max_tunnels = max_tunnels;
+    member_settings_changed(m);
+}
+
+static void set_concurrency(struct member *m, unsigned concurrency)
+{
+    m->concurrency = concurrency;
+    member_settings_changed(m);
+}
+
 static unsigned max_connections_of(struct member *m)
 {
     struct conn_backend_view v;
@@ -56,10 +69,10 @@ static void a_worker_has_the_applications_limits_or_its_own(void **state)
 
     assert_int_equal(tunnel_limit_max(&m->tunnels), 1000);
     assert_int_equal(max_connections_of(m), 64);
-    member_set_limits(m, 5, 7);
+    set_limits(m, 5, 7);
     assert_int_equal(tunnel_limit_max(&m->tunnels), 7);
     assert_int_equal(max_connections_of(m), 5);
-    member_set_limits(m, -1, 0);
+    set_limits(m, -1, 0);
     assert_int_equal(tunnel_limit_max(&m->tunnels), 0);
     assert_int_equal(max_connections_of(m), 64);
     destroy(m);
@@ -118,9 +131,9 @@ static void another_concurrency_of_the_agent_is_followed(void **state)
                    .max_connections = -1, .max_tunnels = -1, .concurrency = 1, .has_feed = true});
 
     assert_true(member_serves_one(m));
-    member_set_concurrency(m, 4);
+    set_concurrency(m, 4);
     assert_false(member_serves_one(m));
-    member_set_concurrency(m, 1);
+    set_concurrency(m, 1);
     assert_true(member_serves_one(m));
     destroy(m);
 }
