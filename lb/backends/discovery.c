@@ -191,9 +191,9 @@ static void copy_property(const json_t *properties, const char *name, char *out,
 {
     struct text value = {0};
 
-    out[0] = '\0';
-    if (json_scalar_text(json_object_get(properties, name), &value))
-        text_copy(out, room, text_cstr(&value));
+    if (!json_scalar_text(json_object_get(properties, name), &value))
+        text_clear(&value);
+    snprintf(out, room, "%s", text_cstr(&value));
     text_fini(&value);
 }
 

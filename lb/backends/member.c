@@ -49,14 +49,6 @@ struct meter_settings member_meter_settings(const struct app_settings *s)
                                    .max_classes = (size_t)s->max_skills};
 }
 
-void text_copy(char *out, size_t room, const char *s)
-{
-    size_t n = strnlen(s, room - 1);
-
-    memcpy(out, s, n);
-    out[n] = '\0';
-}
-
 /* With the worker's last reference; any thread. */
 static void release(void *context)
 {
@@ -103,7 +95,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
     m->concurrency = m->concurrency > 0 ? m->concurrency : 1;
     m->report.run = on_report;
     apply_limits(m, s);
-    text_copy(m->version, sizeof(m->version), version);
+    snprintf(m->version, sizeof(m->version), "%s", version);
     m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(incarnation),
                                    connections_of(m, s), &cs);
     if (!m->has_feed) {

@@ -130,9 +130,6 @@ void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */
 struct meter_settings member_meter_settings(const struct app_settings *s);
 
-/* S into OUT, cut to ROOM bytes with a NUL. */
-void text_copy(char *out, size_t room, const char *s);
-
 /* ---- any loop ---- */
 
 /* A reason not to pick it begins or ends. False when that was so already. Any thread. */

@@ -132,10 +132,11 @@ static void write_file(struct member *m)
     latch_unlock(&m->meter_lock);
     if (line.generation == m->measured.written)
         goto out;
-    text_copy(line.incarnation, INCARNATION_MAX + 1, incarnation[0] != '\0' ? incarnation : "-");
-    text_copy(line.application, VERSION_MAX + 1, m->app->name);
-    text_copy(line.version, VERSION_MAX + 1, m->version);
-    text_copy(line.fingerprint, FINGERPRINT_LEN + 1, fingerprint_of(m));
+    snprintf(line.incarnation, sizeof(line.incarnation), "%s",
+             incarnation[0] != '\0' ? incarnation : "-");
+    snprintf(line.application, sizeof(line.application), "%s", m->app->name);
+    snprintf(line.version, sizeof(line.version), "%s", m->version);
+    snprintf(line.fingerprint, sizeof(line.fingerprint), "%s", fingerprint_of(m));
     resume_line_print(&line, &bytes);
     if (file_write(m->measured.path, text_slice(&bytes)) == ERR_OK)
         m->measured.written = line.generation;

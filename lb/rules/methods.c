@@ -6,49 +6,18 @@
 #include "common/wire/http1_bytes.h"
 
 /* Sources: RFC 9110 9, 5789, 4918 (WebDAV), 3253, 3648, 3744, 5323, 5842, 4791, 2068, 4437. */
-static const char *const registered[] = {"GET",
-                                         "HEAD",
-                                         "POST",
-                                         "PUT",
-                                         "DELETE",
-                                         "CONNECT",
-                                         "OPTIONS",
-                                         "TRACE",
-                                         "PATCH",
-                                         "PROPFIND",
-                                         "PROPPATCH",
-                                         "MKCOL",
-                                         "COPY",
-                                         "MOVE",
-                                         "LOCK",
-                                         "UNLOCK",
-                                         "REPORT",
-                                         "SEARCH",
-                                         "ACL",
-                                         "BIND",
-                                         "UNBIND",
-                                         "REBIND",
-                                         "LINK",
-                                         "UNLINK",
-                                         "CHECKIN",
-                                         "CHECKOUT",
-                                         "UNCHECKOUT",
-                                         "UPDATE",
-                                         "LABEL",
-                                         "MERGE",
-                                         "MKACTIVITY",
-                                         "MKCALENDAR",
-                                         "MKREDIRECTREF",
-                                         "MKWORKSPACE",
-                                         "ORDERPATCH",
-                                         "UPDATEREDIRECTREF",
-                                         "VERSION-CONTROL",
-                                         "BASELINE-CONTROL"};
+static const char registered[] =
+    "GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY "
+    "MOVE LOCK UNLOCK REPORT SEARCH ACL BIND UNBIND REBIND LINK UNLINK CHECKIN CHECKOUT "
+    "UNCHECKOUT UPDATE LABEL MERGE MKACTIVITY MKCALENDAR MKREDIRECTREF MKWORKSPACE "
+    "ORDERPATCH UPDATEREDIRECTREF VERSION-CONTROL BASELINE-CONTROL";
 
 bool method_is_registered(struct slice method)
 {
-    for (size_t i = 0; i < ARRAY_LEN(registered); ++i) {
-        if (slice_is(method, registered[i]))
+    struct slice rest = slice_of(registered);
+
+    while (rest.len != 0) {
+        if (slice_eq(slice_cut(&rest, ' '), method))
             return true;
     }
     return false;

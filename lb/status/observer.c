@@ -224,7 +224,11 @@ struct look {
 
 static void copy(char *out, size_t room, const char *s)
 {
-    text_copy(out, room, s != NULL ? s : "");
+    size_t n = s != NULL ? strnlen(s, room - 1) : 0;
+
+    if (n != 0)
+        memcpy(out, s, n);
+    out[n] = '\0';
 }
 
 static void tell(const struct look *l, const struct seen_worker *w, const char *kind, bool bad,
