@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Selects which workers without a process (cold), or with a starting process, are in the pool. They
- * are kept out of the pool, so that new classes do not start every available process. One is
+ * are not in the pool, so that new classes do not start every available process. One is
  * brought in if no warm worker exists (a starting one first), or when the backlog of every warm
  * worker stayed above spawn_backlog for spawn_after.
  *
@@ -114,7 +114,7 @@ static void check_active(struct membership *ms, uint64_t now_ms)
         if (!a->overloaded)
             give_up(ms, "overload-ended");
     } else if (now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
-        ++a->active->calls_failed;
+        ++a->active->failed_activations;
         give_up(ms, "refused");
     }
 }
@@ -137,8 +137,9 @@ static struct backend *best_cold(const struct membership *ms)
     struct backend *b;
 
     list_for_each_entry (b, &ms->kinds[WORKER_COLD_OUT], in_kind) {
-        if (best == NULL || b->calls_failed < best->calls_failed ||
-            (b->calls_failed == best->calls_failed && place_of(b->name) < place_of(best->name)))
+        if (best == NULL || b->failed_activations < best->failed_activations ||
+            (b->failed_activations == best->failed_activations &&
+             place_of(b->name) < place_of(best->name)))
             best = b;
     }
     return best;
@@ -229,9 +230,9 @@ void membership_sort(struct backend *b)
     if (from == WORKER_COLD_IN && (b->kind == WORKER_STARTING_IN || b->kind == WORKER_WARM))
         stat_add(application_control_stats(ms->app), APP_STAT_cold_spawns, 1);
     if (b->kind == WORKER_WARM)
-        b->calls_failed = 0;
+        b->failed_activations = 0;
     if (was_active && (!had_no_process(b->kind) || b->kind == WORKER_COLD_OUT)) {
-        b->calls_failed += b->kind != WORKER_WARM;
+        b->failed_activations += b->kind != WORKER_WARM;
         end_activation(ms);
     }
     /* It became warm during an overload, whatever activated it: it relieves the other workers. */
@@ -260,7 +261,7 @@ static void remove_cold(struct membership *ms)
     }
     if (active == NULL)
         return;
-    /* Requests need not wait for it any more: it comes back when it is ready. */
+    /* Requests need not wait for it any more: it joins again when it is ready. */
     if (active->kind == WORKER_STARTING_IN)
         backend_leave(active);
     else if (active->kind == WORKER_COLD_IN && settings_of(ms)->spawn_backlog == 0)

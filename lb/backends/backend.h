@@ -87,24 +87,24 @@ struct backend {
     char host[TLS_PEER_NAME_MAX + 1];
     /* The tree had it and does not have it now; membership.c's list of these. */
     struct list missing;
-    bool vanished;          /* just now: what that means is not decided yet */
-    bool held;              /* with many others: it stays until its removal is confirmed */
-    uint64_t sign_ms;       /* held: the last sign of life */
-    uint64_t failures_then; /* connections to it that had failed when it vanished */
+    bool vanished;            /* just now: what that means is not decided yet */
+    bool held;                /* with many others: it stays until its removal is confirmed */
+    uint64_t sign_ms;         /* held: the last sign of life */
+    uint64_t failures_before; /* connections to it that had failed when it vanished */
     bool refuted; /* its stream ended with an end line, or its address refuses connections */
 
     struct list touched; /* membership's: to be checked for whether anything holds it */
     struct list in_kind; /* membership's: backends of the same kind */
     enum worker_kind kind;
 
-    bool started, streams;     /* streams: it has a resume stream, else it is self-measured */
-    struct tls_peer *peer;     /* TLS peer of its address, counted; NULL: no TLS */
-    struct resume_feed feed;   /* with a stream */
-    struct active_check check; /* self-measured: an agent knows its processes better */
-    struct standby standby;    /* self-measured */
-    struct worker *worker;     /* the present instance, counted; NULL: absent */
-    struct resume_line last;   /* the last report of its stream */
-    unsigned calls_failed;     /* activations without a start since it was last warm */
+    bool started, streams;       /* streams: it has a resume stream, else it is self-measured */
+    struct tls_peer *peer;       /* TLS peer of its address, counted; NULL: no TLS */
+    struct resume_feed feed;     /* with a stream */
+    struct active_check check;   /* self-measured: an agent knows its processes better */
+    struct standby standby;      /* self-measured */
+    struct worker *worker;       /* the present instance, counted; NULL: absent */
+    struct resume_line last;     /* the last report of its stream */
+    unsigned failed_activations; /* activations without a start since it was last warm */
     uint64_t starting_ms; /* since when it has reported that it is starting, over all instances;
                              0: it has not */
     bool silent;

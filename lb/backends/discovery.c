@@ -407,8 +407,8 @@ void providers_store(struct membership *ms)
 
 /* ---- a reading ---- */
 
-/* Compares the providers FRESH, N of them sorted by name, with the present ones. */
-static void report(struct membership *ms, const struct tree_provider *fresh, size_t n)
+/* Compares the providers FOUND, N of them sorted by name, with the present ones. */
+static void report(struct membership *ms, const struct tree_provider *found, size_t n)
 {
     struct providers *set = &ms->providers;
     struct provider **items = xcalloc(n + 1, sizeof(*items));
@@ -418,13 +418,13 @@ static void report(struct membership *ms, const struct tree_provider *fresh, siz
     for (size_t i = 0; i < n; ++i) {
         int order = -1;
 
-        while (old < set->n && (order = strcmp(set->items[old]->name, fresh[i].name)) < 0)
+        while (old < set->n && (order = strcmp(set->items[old]->name, found[i].name)) < 0)
             drop(set->items[old++]);
         if (old < set->n && order == 0) {
             items[i] = set->items[old++];
-            change(items[i], fresh[i].properties);
+            change(items[i], found[i].properties);
         } else {
-            items[i] = add(ms, &fresh[i]);
+            items[i] = add(ms, &found[i]);
         }
     }
     while (old < set->n)
@@ -493,7 +493,7 @@ static void restore(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);
     size_t room = json_object_size(part);
-    struct tree_provider *fresh = xcalloc(room + 1, sizeof(*fresh));
+    struct tree_provider *found = xcalloc(room + 1, sizeof(*found));
     size_t n = 0;
     const char *name;
     json_t *properties;
@@ -501,14 +501,14 @@ static void restore(struct membership *ms)
     json_object_foreach(part, name, properties)
     {
         if (json_is_object(properties))
-            fresh[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
+            found[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
     }
-    qsort(fresh, n, sizeof(*fresh), compare_names);
+    qsort(found, n, sizeof(*found), compare_names);
     if (n > 0) {
         ms->providers.restored = true;
-        report(ms, fresh, n);
+        report(ms, found, n);
     }
-    free(fresh);
+    free(found);
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */

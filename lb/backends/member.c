@@ -245,8 +245,8 @@ void member_settings_changed(struct member *m)
 struct ejection {
     struct list node; /* app->ejections, while effective; under members_lock */
     struct loop_message message;
-    bool on_its_way; /* the message is, and frees it if it is over by then; under members_lock */
-    bool counted;    /* control thread */
+    bool in_flight; /* the message is, and frees it if it has ended by then; under members_lock */
+    bool counted;   /* control thread */
     struct timer timer;
     struct worker *worker; /* counted */
     uint64_t for_ms;
@@ -283,8 +283,8 @@ static void end_all_locked(struct application *a, struct change *c)
         struct ejection *e = list_first(&a->ejections, struct ejection, node);
 
         end_locked(e, c);
-        if (!e->on_its_way) {
-            e->on_its_way = true;
+        if (!e->in_flight) {
+            e->in_flight = true;
             list_push_back(&c->over, &e->message.node);
         }
     }
@@ -297,32 +297,32 @@ static void end_ejection(struct ejection *e)
     struct change c;
 
     begin(a, &c);
-    bool in_force = list_linked(&e->node);
-    if (in_force) {
-        strikes_served(&member_of(e->worker)->strikes);
+    bool effective = list_linked(&e->node);
+    if (effective) {
+        failure_record_served(&member_of(e->worker)->failed);
         end_locked(e, &c);
     }
     end(a, &c);
     /* Otherwise the thread that ended it has posted the message. */
-    if (in_force)
+    if (effective)
         free_ejection(e);
 }
 
-/* ---- tried by connecting ---- */
+/* ---- probing by connecting ---- */
 
-static void rest(struct ejection *e)
+static void pause_probe(struct ejection *e)
 {
     struct member *m = member_of(e->worker);
     struct loop *l = m->app->lb->control;
     uint64_t pause_ms = e->probe_ms;
 
     pthread_mutex_lock(&m->app->members_lock);
-    bool in_force = list_linked(&e->node);
-    if (in_force)
+    bool effective = list_linked(&e->node);
+    if (effective)
         atomic_store_explicit(&m->ejected_until_ms, loop_now_ms(l) + pause_ms,
                               memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
-    if (!in_force)
+    if (!effective)
         return;
     timer_start(l, &e->timer, pause_ms);
     e->probe_ms = e->probe_most_ms;
@@ -335,7 +335,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
     (void)failed;
     e->attempt = NULL;
     if (c == NULL) {
-        rest(e);
+        pause_probe(e);
         return;
     }
     http1_close(c);
@@ -345,7 +345,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
 }
 
 /* A worker that has left the pool meanwhile reports its return itself. */
-static bool is_to_be_tried(struct ejection *e)
+static bool must_be_probed(struct ejection *e)
 {
     struct member *m = member_of(e->worker);
 
@@ -362,7 +362,7 @@ static void on_timer(struct timer *t)
     struct ejection *e = container_of(t, struct ejection, timer);
     struct member *m = member_of(e->worker);
 
-    if (!is_to_be_tried(e)) {
+    if (!must_be_probed(e)) {
         end_ejection(e);
         return;
     }
@@ -390,15 +390,15 @@ static void on_message(struct loop_message *msg)
 
     count_ejection(e);
     pthread_mutex_lock(&a->members_lock);
-    e->on_its_way = false;
-    bool in_force = list_linked(&e->node);
+    e->in_flight = false;
+    bool effective = list_linked(&e->node);
     pthread_mutex_unlock(&a->members_lock);
-    if (!in_force) {
+    if (!effective) {
         free_ejection(e);
         return;
     }
     if (e->probe_ms != 0)
-        rest(e);
+        pause_probe(e);
     else
         timer_start(a->lb->control, &e->timer, e->for_ms);
     /* Others may have left meanwhile. */
@@ -427,10 +427,10 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
                                     struct change *c)
 {
     struct application *a = m->app;
-    uint64_t for_ms = strikes_add(&m->strikes, &a->eject, f);
-    uint64_t probe_ms = strikes_probe_ms(&m->strikes, &a->eject, f);
+    uint64_t for_ms = failure_record_add(&m->failed, &a->eject, f);
+    uint64_t probe_ms = failure_record_probe_ms(&m->failed, &a->eject, f);
 
-    atomic_store_explicit(&m->struck, true, memory_order_relaxed);
+    atomic_store_explicit(&m->has_failures, true, memory_order_relaxed);
     if (for_ms == 0)
         return NULL;
     /* All that are left fail: those that failed before may do better by now. */
@@ -441,7 +441,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     struct ejection *e = xcalloc(1, sizeof(*e));
 
     *e = (struct ejection){.message.run = on_message,
-                           .on_its_way = true,
+                           .in_flight = true,
                            .worker = worker_ref(m->worker),
                            .for_ms = for_ms,
                            .why = f,
@@ -471,11 +471,11 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
         loop_post(a->lb->control, &e->message);
 }
 
-void member_forgive(struct member *m)
+void member_clear_failures(struct member *m)
 {
     pthread_mutex_lock(&m->app->members_lock);
-    strikes_clear(&m->strikes);
-    atomic_store_explicit(&m->struck, false, memory_order_relaxed);
+    failure_record_clear(&m->failed);
+    atomic_store_explicit(&m->has_failures, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
 }
 
@@ -524,7 +524,7 @@ void health_stop(struct application *a)
     while ((node = list_pop_front(&a->ejections)) != NULL) {
         struct ejection *e = list_entry(node, struct ejection, node);
 
-        if (!e->on_its_way)
+        if (!e->in_flight)
             free_ejection(e);
     }
 }

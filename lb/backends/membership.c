@@ -123,7 +123,7 @@ void membership_miss(struct backend *b, size_t before)
 
     log_info_folded(NULL, "registration-ended", "application=%s worker=%s", b->app->name, b->name);
     b->vanished = true;
-    b->failures_then = backend_failures(b);
+    b->failures_before = backend_failures(b);
     list_push_back(&m->vanished, &b->missing);
     if (timer_running(&m->window))
         return;
@@ -184,7 +184,7 @@ static void check_held(struct backend *b, uint64_t now_ms)
         b->sign_ms = now_ms;
         return;
     }
-    if (!b->streams && backend_failures(b) > b->failures_then)
+    if (!b->streams && backend_failures(b) > b->failures_before)
         b->refuted = true;
     else if (now_ms - b->sign_ms < b->app->settings->s.providers_hold_ms)
         return;

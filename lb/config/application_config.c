@@ -19,7 +19,7 @@
 #include "routing/pool.h"
 
 enum {
-    /* An error page is kept in memory and sent often. */
+    /* An error page is held in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,
     HOST_MAX = 253,
     CHECK_PATH_MAX = 1024,
@@ -307,8 +307,8 @@ static void read_worker(struct configuration *c, struct application_config *a,
     read_standby(c, node, out, d);
 }
 
-/* Whether WHAT is new to SET, which has it then. */
-static bool see(json_t *set, const char *what)
+/* Adds WHAT to SET; returns false if SET had it. */
+static bool add_new(json_t *set, const char *what)
 {
     return json_object_get(set, what) == NULL &&
            json_object_set_new_nocheck(set, what, json_true()) == 0;
@@ -337,7 +337,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     json_t *seen = json_object();
     for (size_t i = 0; i < list->n; ++i) {
         read_worker(c, a, list->items[i], &a->workers[i], d);
-        if (a->workers[i].s.address != NULL && !see(seen, a->workers[i].s.address))
+        if (a->workers[i].s.address != NULL && !add_new(seen, a->workers[i].s.address))
             config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s",
                             a->workers[i].s.address);
     }
@@ -601,12 +601,12 @@ void application_config_fini(struct application_config *a)
 
 /* ---- across applications ---- */
 
-static void want(const struct configuration *c, const struct application_config *a, json_t *seen,
-                 const char *host, struct diag *d)
+static void claim(const struct configuration *c, const struct application_config *a, json_t *seen,
+                  const char *host, struct diag *d)
 {
     char *key = xasprintf("%s%.*s/", host, SLICE_FMT(a->path));
 
-    if (!see(seen, key))
+    if (!add_new(seen, key))
         config_complain(&c->file, a->node, d,
                         "application %s: another application has the same host and path already "
                         "(%s)",
@@ -622,9 +622,9 @@ void application_configs_check(const struct configuration *c, struct diag *d)
         const struct application_config *a = &c->applications[i];
 
         for (size_t k = 0; k < a->s.hosts.n; ++k)
-            want(c, a, seen, a->s.hosts.items[k], d);
+            claim(c, a, seen, a->s.hosts.items[k], d);
         if (a->s.is_default || a->s.hosts.n == 0)
-            want(c, a, seen, "default", d);
+            claim(c, a, seen, "default", d);
     }
     json_decref(seen);
 }

@@ -37,10 +37,10 @@ bool server_name_is_valid(const char *name);
 void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
                       struct tls_workers *out, struct diag *d);
 /*
- * At SIGHUP: copies the contents of FRESH to C. Peers created from C's tls continue, with the new
+ * At SIGHUP: copies the contents of FROM to C. Peers created from C's tls continue, with the new
  * authorities.
  */
-void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh);
+void tls_workers_take(struct tls_workers *c, struct tls_workers *from);
 void tls_workers_fini(struct tls_workers *c);
 
 #endif

@@ -44,8 +44,8 @@ struct limit_rules;
 struct rate_rules;
 
 /*
- * The settings of an application, and what is made of them: immutable and reference counted. Each
- * loop holds the one it works with, and changes it between turns.
+ * The settings of an application, and what is computed from them: immutable and reference counted.
+ * Each loop holds the one it works with, and changes it between turns.
  */
 struct app_snapshot {
     _Atomic unsigned refs;
@@ -67,7 +67,7 @@ void app_snapshot_unref(struct app_snapshot *s);
 
 /*
  * The state of one loop's counter client and its daemons, for the control thread: written by the
- * loop now and then (limit_status.h). All of it under the mutex.
+ * loop at times (limit_status.h). All of it under the mutex.
  */
 struct limit_daemon_row {
     char *name;
@@ -94,7 +94,7 @@ struct application_loop {
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_line refused;
-    struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
+    struct counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
     struct limit_daemons daemons;    /* own lock; the state of that client, for the status page */
 };
 
@@ -166,8 +166,8 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
 void application_set_limits(struct application *a, struct limit_rules *limits);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
-/* On data loop L: its client of the pool counter daemons, made when it is first wanted, as most
- * applications have no use for one. */
+/* On data loop L: its client of the pool counter daemons, created when it is first needed, as most
+ * applications do not use one. */
 struct counter_client *application_counters(struct application_loop *al, struct loop *l);
 /* On a data loop, at its end: no exchange is left. */
 void application_loop_end(struct application_loop *al);

@@ -272,7 +272,7 @@ static cold_ void refused(struct exchange *x, enum err e)
 static bool unsafe_is_fresh(const struct exchange *x)
 {
     return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-           member_doubted(x->member, loop_now_ms(x->home->loop));
+           member_needs_new_connection(x->member, loop_now_ms(x->home->loop));
 }
 
 /* A kept connection may close under the request, which must not be sent again. */
@@ -291,7 +291,7 @@ static void checkout(struct exchange *x)
     };
 
     if (o.fresh && !x->safe)
-        member_untried(x->member);
+        member_opens_new(x->member);
 
     switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn)) {
     case CONN_REUSED:

@@ -86,7 +86,7 @@ const struct setting_row *app_row(size_t i);
 /* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
 bool app_row_by_snapshot(const struct setting_row *row);
 
-/* Whether A and B have the same values of the N rows of application_table called NAMES. */
+/* Whether A and B have the same values of the N rows NAMES of application_table. */
 bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
                        const char *const *names, size_t n);
 /*
