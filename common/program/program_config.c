@@ -16,7 +16,7 @@ static bool is_port_alone(struct slice text, uint64_t *port)
     return parse_u64(text, UINT16_MAX, port);
 }
 
-static const char *problem_of(enum err e)
+const char *config_addr_problem(enum err e)
 {
     switch (e) {
     case ERR_UNSUPPORTED:
@@ -43,7 +43,7 @@ bool config_read_addr(const struct config *file, const struct config_node *at, c
                         " this machine alone",
                         what, text, port, port, port);
     } else {
-        config_complain(file, at, d, "%s: %s: %s", what, text, problem_of(e));
+        config_complain(file, at, d, "%s: %s: %s", what, text, config_addr_problem(e));
     }
     return false;
 }

@@ -11,6 +11,8 @@
 #include "common/config/settings.h"
 #include "common/net/addr.h"
 
+/* Returns what is to be written instead of an address that addr_parse() rejected with E. */
+const char *config_addr_problem(enum err e);
 /* Parses the address TEXT of WHAT, at AT of FILE. Returns false after a complaint about what is to
  * be written instead. */
 bool config_read_addr(const struct config *file, const struct config_node *at, const char *what,

@@ -8,32 +8,11 @@
  */
 #include "lb/backends/active_check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "common/base/log.h"
-#include "common/upstream/http_fetch.h"
 #include "lb/core/lb.h"
 
 enum {
     BODY_MAX = 64 * 1024, /* bytes of a response that are read */
-};
-
-struct active_check {
-    struct application *app;
-    struct loop *loop;
-    struct addr addr;
-    struct tls_peer *peer; /* counted; NULL: plain */
-    const char *name;
-    void (*changed)(void *context);
-    void *context;
-    struct timer pause;
-    struct http_fetch fetch;
-    bool active;
-    uint64_t interval_ms; /* that of the present pause */
-    struct check_record record;
-    uint64_t checks, failures;
-    char why[CHECK_WHY_ROOM];
 };
 
 /* ---- plain computation ---- */
@@ -52,9 +31,9 @@ bool check_record_add(struct check_record *r, bool passed, unsigned unhealthy_af
     return true;
 }
 
-bool check_status_passes(int status, int64_t wanted)
+bool check_status_passes(int status, int64_t expected)
 {
-    return wanted == 0 ? status >= 200 && status < 400 : status == wanted;
+    return expected == 0 ? status >= 200 && status < 400 : status == expected;
 }
 
 uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash)
@@ -76,13 +55,7 @@ static void count(const struct active_check *c, enum app_stat row, int64_t n)
     stat_add(application_control_stats(c->app), row, n);
 }
 
-static void close_up(struct active_check *c)
-{
-    timer_stop(&c->pause);
-    http_fetch_stop(&c->fetch);
-}
-
-static void rest(struct active_check *c)
+static void start_pause(struct active_check *c)
 {
     struct {
         const struct active_check *self;
@@ -91,7 +64,8 @@ static void rest(struct active_check *c)
     uint64_t hash = map_hash(&key, sizeof(key));
 
     c->interval_ms = settings(c)->health_check_interval_ms;
-    timer_start(c->loop, &c->pause, check_delay_ms(c->interval_ms, c->checks == 0, hash));
+    timer_start(c->app->lb->control, &c->pause,
+                check_delay_ms(c->interval_ms, c->checks == 0, hash));
 }
 
 static void on_turned(struct active_check *c)
@@ -102,7 +76,8 @@ static void on_turned(struct active_check *c)
                  c->name, c->why);
     else
         log_info_folded(NULL, "worker-healthy", "application=%s worker=%s", c->app->name, c->name);
-    c->changed(c->context);
+    if (c->changed != NULL)
+        c->changed(c->context);
 }
 
 /* WHY: of a failure; NULL: it has passed. */
@@ -117,7 +92,7 @@ static void finish(struct active_check *c, const char *why)
         count(c, APP_STAT_health_check_failures, 1);
         snprintf(c->why, sizeof(c->why), "%s", why);
     }
-    rest(c);
+    start_pause(c);
     if (check_record_add(&c->record, why == NULL, (unsigned)s->health_check_unhealthy_after,
                          (unsigned)s->health_check_healthy_after))
         on_turned(c);
@@ -148,7 +123,7 @@ static void on_done(struct http_fetch *f, enum err e)
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
-        rest(c);
+        start_pause(c);
         break;
     case ERR_TIMEOUT:
     case ERR_CONNECT_TIMEOUT:
@@ -165,7 +140,7 @@ static const struct http_fetch_events events = {.done = on_done};
 static void on_pause_over(struct timer *t)
 {
     struct active_check *c = container_of(t, struct active_check, pause);
-    struct http_fetch_request q = {.addr = &c->addr,
+    struct http_fetch_request q = {.addr = c->addr,
                                    .peer = c->peer,
                                    .timeout_ms = settings(c)->health_check_timeout_ms,
                                    .body_max = BODY_MAX,
@@ -177,8 +152,8 @@ static void on_pause_over(struct timer *t)
               "User-Agent: resumelb-health-check\r\n"
               "Connection: close\r\n\r\n",
               settings(c)->health_check_path,
-              c->addr.sa.sa_family == AF_UNIX ? "localhost" : c->name);
-    http_fetch_start(&c->fetch, c->loop, &q);
+              c->addr->sa.sa_family == AF_UNIX ? "localhost" : c->name);
+    http_fetch_start(&c->fetch, c->app->lb->control, &q);
 }
 
 /* ---- the whole ---- */
@@ -188,13 +163,16 @@ void active_check_settings(struct active_check *c)
     bool was_failing = c->record.failing;
     bool was_active = c->active;
 
+    if (c->app == NULL)
+        return;
     c->active = settings(c)->health_check_path != NULL;
-    /* A change of something else does not put off what is due. */
+    /* A change of something else does not delay the next check. */
     if (was_active && c->active && c->interval_ms == settings(c)->health_check_interval_ms)
         return;
-    close_up(c);
+    timer_stop(&c->pause);
+    http_fetch_stop(&c->fetch);
     if (c->active) {
-        rest(c);
+        start_pause(c);
         return;
     }
     c->record = (struct check_record){0};
@@ -202,50 +180,23 @@ void active_check_settings(struct active_check *c)
         on_turned(c);
 }
 
-void active_check_doubt(struct active_check *c)
+void active_check_start(struct active_check *c, bool failing)
 {
-    if (!c->active || c->record.failing)
+    timer_init(&c->pause, on_pause_over);
+    active_check_settings(c);
+    if (!failing || !c->active)
         return;
     c->record.failing = true;
     count(c, APP_STAT_workers_unhealthy, 1);
 }
 
-struct active_check *active_check_create(struct application *app, const struct addr *addr,
-                                         struct tls_peer *peer, const char *name,
-                                         void (*changed)(void *context), void *context)
+void active_check_stop(struct active_check *c)
 {
-    struct active_check *c = xcalloc(1, sizeof(*c));
-
-    c->app = app;
-    c->loop = app->lb->control;
-    c->addr = *addr;
-    c->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
-    c->name = name;
-    c->changed = changed;
-    c->context = context;
-    timer_init(&c->pause, on_pause_over);
-    active_check_settings(c);
-    return c;
-}
-
-void active_check_destroy(struct active_check *c)
-{
-    if (c == NULL)
+    if (c->app == NULL)
         return;
-    close_up(c);
+    timer_stop(&c->pause);
+    http_fetch_stop(&c->fetch);
     if (c->record.failing)
         count(c, APP_STAT_workers_unhealthy, -1);
-    tls_peer_unref(c->peer);
-    free(c);
-}
-
-struct active_check_view active_check_view(const struct active_check *c)
-{
-    if (c == NULL)
-        return (struct active_check_view){.why = ""};
-    return (struct active_check_view){.active = c->active,
-                                      .failing = c->record.failing,
-                                      .checks = c->checks,
-                                      .failures = c->failures,
-                                      .why = c->why};
+    *c = (struct active_check){0};
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Active checks of one worker: a small GET on a connection of its own each health_check_interval,
- * one at a time. Owned by a known worker without a resume stream, which outlives it; control
- * thread. Without health_check_path it rests.
+ * Active checks of one address: a small GET on a separate connection each health_check_interval,
+ * one at a time. Embedded in a backend without a resume stream; control thread. Without
+ * health_check_path there are no checks.
  */
 #ifndef RLB_LB_BACKENDS_ACTIVE_CHECK_H
 #define RLB_LB_BACKENDS_ACTIVE_CHECK_H
 
 #include "common/net/addr.h"
-#include "common/tls/worker_tls.h"
+#include "common/upstream/http_fetch.h"
 #include "lb/core/application.h"
 
 /* ---- what the results add up to: plain computation ---- */
@@ -20,8 +20,8 @@ struct check_record {
 /* One more result. True when it has turned the verdict. */
 bool check_record_add(struct check_record *r, bool passed, unsigned unhealthy_after,
                       unsigned healthy_after);
-/* WANTED 0: any of 200 to 399. */
-bool check_status_passes(int status, int64_t wanted);
+/* EXPECTED 0: any of 200 to 399. */
+bool check_status_passes(int status, int64_t expected);
 /*
  * When to check next: INTERVAL_MS, give or take a tenth; FIRST: anywhere within it, so that the
  * checks of many workers are spread.
@@ -33,32 +33,35 @@ uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash);
 
 enum { CHECK_WHY_ROOM = 80 };
 
-struct active_check;
+/* Zero, but for the first members, before it is started; zero again after it was stopped. */
+struct active_check {
+    struct application *app;
+    /* Borrowed: the address, its TLS peer (NULL: no TLS), and the worker's name. */
+    const struct addr *addr;
+    struct tls_peer *peer;
+    const char *name;
+    /* The verdict has changed; never called from inside a call of this module, except for
+     * active_check_settings. May be NULL. */
+    void (*changed)(void *context);
+    void *context;
+    bool active; /* there is something to check */
+    struct check_record record;
+    uint64_t checks, failures; /* so far */
+    char why[CHECK_WHY_ROOM];  /* the last failure; "" before the first */
+    struct timer pause;
+    uint64_t interval_ms; /* that of the present pause */
+    struct http_fetch fetch;
+};
+
+/* FAILING: if there is something to check, it fails until its checks pass. CHANGED is not called.
+ */
+void active_check_start(struct active_check *c, bool failing);
+/* Cancels a check in progress. Harmless if it is not started. */
+void active_check_stop(struct active_check *c);
 /*
- * Creates the active check of one address. Calls CHANGED when the verdict has changed, but never
- * from inside a call of this module. NAME is borrowed. PEER: the TLS peer of the address (a
- * reference is acquired); NULL: no TLS.
- */
-struct active_check *active_check_create(struct application *app, const struct addr *addr,
-                                         struct tls_peer *peer, const char *name,
-                                         void (*changed)(void *context), void *context);
-/* If there is something to check: it fails until the checks specify otherwise. CHANGED is not
- * called.
- */
-void active_check_doubt(struct active_check *c);
-/* Cancels a check in progress. NULL is fine. */
-void active_check_destroy(struct active_check *c);
-/* Settings have changed. Without a path all is forgotten, and the worker passes; may call CHANGED.
+ * Settings have changed. Without a path all results are dropped, and the worker passes. Harmless if
+ * it is not started.
  */
 void active_check_settings(struct active_check *c);
-
-struct active_check_view {
-    bool active; /* there is something to check */
-    bool failing;
-    uint64_t checks, failures; /* so far */
-    const char *why;           /* what the last failure was; "" before the first */
-};
-/* C may be NULL. The text is valid until the next turn. */
-struct active_check_view active_check_view(const struct active_check *c);
 
 #endif

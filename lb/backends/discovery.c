@@ -5,7 +5,7 @@
  *
  * Each provider of the tree is compared with the previous reading, so that only those that changed
  * cost anything, even among a thousand. A provider with an address as its name, in any spelling,
- * registers the known worker there: two such providers are one worker.
+ * registers the backend there: two such providers are one backend.
  *
  * The first reading is compared with the snapshot of a previous run: a tree that was wiped
  * meanwhile does not remove workers that are alive.
@@ -18,31 +18,16 @@
 #include "lb/rules/provider_limits.h"
 
 enum {
-    /* Providers refused that the status page shows. */
+    /* Rejected providers that the status page shows. */
     REFUSED_SHOWN_MAX = 100,
-    /* Host names among providers: each is looked up again and again, one after the other. */
+    /* Host names among providers: each is resolved at intervals, one after the other. */
     HOST_NAMES_MAX = 1000,
-    /* From a change until what there is is handed to the snapshot, which takes its time again. */
-    KEEP_DELAY_MS = 50,
-    KEEP_PAUSE_MS = 1000,
+    /* From a change until the providers are given to the snapshot, which has a delay of its own. */
+    STORE_DELAY_MS = 50,
+    STORE_PAUSE_MS = 1000,
 };
 
 /* ---- host names ---- */
-
-/* A host name of a worker, resolved at once, and again every resolve_interval. */
-struct host_name {
-    struct application *app;
-    char *text;    /* NAME:PORT */
-    bool answered; /* once, if only by an error */
-    struct addr *addrs;
-    size_t naddrs;
-    /* The addresses are others than before. Never inside a call of this header. */
-    void (*changed)(void *context);
-    void *context;
-    struct resolve_request request;
-    struct timer again;
-    bool failing; /* already logged */
-};
 
 static bool same_addrs(const struct host_name *h, const struct addr *addrs, size_t naddrs)
 {
@@ -81,7 +66,7 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->changed(h->context);
 }
 
-static void ask_name(struct host_name *h)
+static void resolve(struct host_name *h)
 {
     timer_stop(&h->again);
     if (h->request.job == NULL)
@@ -90,7 +75,7 @@ static void ask_name(struct host_name *h)
 
 static void on_again(struct timer *t)
 {
-    ask_name(container_of(t, struct host_name, again));
+    resolve(container_of(t, struct host_name, again));
 }
 
 static struct host_name *create_name(struct application *a, const char *text,
@@ -104,7 +89,7 @@ static struct host_name *create_name(struct application *a, const char *text,
     h->context = context;
     h->request.done = on_resolved;
     timer_init(&h->again, on_again);
-    ask_name(h);
+    resolve(h);
     return h;
 }
 
@@ -121,32 +106,25 @@ static void destroy_name(struct host_name *h)
 
 /* ---- the list of the configuration ---- */
 
-struct listed_workers {
-    struct membership *membership;
-    struct worker_config *items; /* owned */
-    struct host_name **names;    /* per item; NULL: it is an address */
-    size_t n;
-};
-
 static void list_one(struct membership *ms, const struct worker_config *w, const struct addr *addr)
 {
-    struct known_worker *k = membership_at(ms, addr);
+    struct backend *b = membership_at(ms, addr);
 
-    k->listed = w;
+    b->listed = w;
     if (w->named)
-        known_worker_set_host(k, w->text);
-    membership_touch(k);
+        backend_set_host(b, w->s.address);
+    membership_touch(b);
 }
 
 /* From the list and what its names stand for now. */
 static void relist(void *context)
 {
-    const struct listed_workers *l = context;
-    struct membership *ms = l->membership;
+    struct membership *ms = context;
+    const struct listed_workers *l = &ms->listed;
 
-    map_for_each (struct known_worker, k, &ms->known, in_known) {
-        k->listed = NULL;
-        membership_touch(k);
+    map_for_each (struct backend, b, &ms->known, in_known) {
+        b->listed = NULL;
+        membership_touch(b);
     }
     for (size_t i = 0; i < l->n; ++i) {
         const struct host_name *h = l->names[i];
@@ -159,65 +137,39 @@ static void relist(void *context)
     membership_settle(ms);
 }
 
-/* A name that was listed before, with what it resolved to, asked for again; or a new one. */
-static struct host_name *take_name(struct listed_workers *l, struct host_name **old, size_t nold,
+/* A name that OLD lists, with its addresses, which is resolved again; or a new one. */
+static struct host_name *take_name(struct membership *ms, struct listed_workers *old,
                                    const char *text)
 {
-    for (size_t i = 0; i < nold; ++i) {
-        struct host_name *h = old[i];
+    for (size_t i = 0; i < old->n; ++i) {
+        struct host_name *h = old->names[i];
 
         if (h != NULL && strcmp(h->text, text) == 0) {
-            old[i] = NULL;
-            ask_name(h);
+            old->names[i] = NULL;
+            resolve(h);
             return h;
         }
     }
-    return create_name(l->membership->app, text, relist, l);
+    return create_name(ms->app, text, relist, ms);
 }
 
-void listed_workers_swap(struct listed_workers *l, struct worker_config **workers, size_t *n)
+void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n)
 {
+    struct listed_workers *l = &ms->listed;
     struct listed_workers old = *l;
 
-    l->items = *workers;
-    l->n = *n;
-    l->names = xcalloc(l->n + 1, sizeof(struct host_name *));
+    *l = (struct listed_workers){
+        .items = *workers, .n = *n, .names = xcalloc(*n + 1, sizeof(struct host_name *))};
     for (size_t i = 0; i < l->n; ++i) {
         if (l->items[i].named)
-            l->names[i] = take_name(l, old.names, old.n, l->items[i].text);
+            l->names[i] = take_name(ms, &old, l->items[i].s.address);
     }
     for (size_t i = 0; i < old.n; ++i)
         destroy_name(old.names[i]);
     free(old.names);
-    relist(l);
+    relist(ms);
     *workers = old.items;
     *n = old.n;
-}
-
-bool listed_workers_settled(const struct listed_workers *l)
-{
-    for (size_t i = 0; i < l->n; ++i) {
-        if (l->names[i] != NULL && !l->names[i]->answered)
-            return false;
-    }
-    return true;
-}
-
-struct listed_workers *listed_workers_create(struct membership *ms)
-{
-    struct listed_workers *l = xcalloc(1, sizeof(*l));
-
-    l->membership = ms;
-    return l;
-}
-
-void listed_workers_destroy(struct listed_workers *l)
-{
-    for (size_t i = 0; i < l->n; ++i)
-        destroy_name(l->names[i]);
-    free(l->names);
-    worker_configs_free(l->items, l->n);
-    free(l);
 }
 
 /* ---- the tree ---- */
@@ -225,38 +177,13 @@ void listed_workers_destroy(struct listed_workers *l)
 static const char part_name[] = "providers"; /* of the snapshot */
 
 struct provider {
-    struct providers *set;
-    char *name;
-    json_t *properties;          /* as reported last; counted */
-    struct known_worker *worker; /* the worker that it registers; NULL: none */
-    struct host_name *host;      /* its name is one */
-    const char *why;             /* it is refused; NULL: it is not */
-};
-
-struct providers {
     struct membership *membership;
-    struct tree_watch *watch;
-    struct provider **items; /* by name */
-    size_t n;
-    size_t nhosts, nrefused;
-    size_t nregistered; /* known workers with a provider */
-    char *problem;      /* of the last reading; NULL: none */
-    bool heard;         /* received from the tree */
-    bool remembered;    /* restored from the snapshot of a previous run */
-    size_t before;      /* registered before this reading */
-    struct timer keep, wait;
-    uint64_t kept_ms;
+    char *name;
+    json_t *properties;     /* as reported last; counted */
+    struct backend *worker; /* the backend that it registers; NULL: none */
+    struct host_name *host; /* its name is one */
+    const char *why;        /* the reason why it is rejected; NULL: it is not */
 };
-
-static struct loop *control(const struct providers *set)
-{
-    return set->membership->app->lb->control;
-}
-
-static const char *app_name(const struct providers *set)
-{
-    return set->membership->app->name;
-}
 
 /* ---- one provider ---- */
 
@@ -264,71 +191,71 @@ static void copy_property(const json_t *properties, const char *name, char *out,
 {
     struct text value = {0};
 
-    out[0] = '\0';
-    if (json_scalar_text(json_object_get(properties, name), &value))
-        text_copy(out, room, text_cstr(&value));
+    if (!json_scalar_text(json_object_get(properties, name), &value))
+        text_clear(&value);
+    snprintf(out, room, "%s", text_cstr(&value));
     text_fini(&value);
 }
 
-/* The properties of the worker that it registers. */
-static void take_facts(struct provider *p)
+/* Copies the properties of the process to the backend that P registers. */
+static void copy_properties(struct provider *p)
 {
-    struct known_worker *k = p->worker;
+    struct backend *b = p->worker;
 
-    copy_property(p->properties, "version", k->version, sizeof(k->version));
-    copy_property(p->properties, "incarnation", k->incarnation, sizeof(k->incarnation));
-    if (k->incarnation[0] == '\0')
-        copy_property(p->properties, "pid", k->incarnation, sizeof(k->incarnation));
-    membership_touch(k);
+    copy_property(p->properties, "version", b->version, sizeof(b->version));
+    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
+    if (b->incarnation[0] == '\0')
+        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
+    membership_touch(b);
 }
 
 static void attach(struct provider *p, const struct addr *addr)
 {
-    struct providers *set = p->set;
-    struct known_worker *k = membership_at(set->membership, addr);
+    struct backend *b = membership_at(p->membership, addr);
 
-    p->worker = k;
+    p->worker = b;
     if (p->host != NULL)
-        known_worker_set_host(k, p->name);
-    if (k->registrations++ == 0) {
-        ++set->nregistered;
-        k->refuted = false;
-        membership_find_again(k);
+        backend_set_host(b, p->name);
+    if (b->registrations++ == 0) {
+        ++p->membership->providers.nregistered;
+        b->refuted = false;
+        membership_find_again(b);
     }
-    take_facts(p);
+    copy_properties(p);
 }
 
-/* P registers its worker no longer. EXPECTED: the worker may return, and is missing until then. */
+/* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
 static void detach(struct provider *p, bool expected)
 {
-    struct known_worker *k = p->worker;
+    struct membership *ms = p->membership;
+    struct backend *b = p->worker;
 
-    if (k == NULL)
+    if (b == NULL)
         return;
     p->worker = NULL;
-    if (--k->registrations == 0) {
-        --p->set->nregistered;
-        if (expected && !p->set->membership->stopping)
-            membership_miss(k, p->set->before);
+    if (--b->registrations == 0) {
+        --ms->providers.nregistered;
+        if (expected && !ms->stopping)
+            membership_miss(b, ms->providers.before);
     }
-    membership_touch(k);
+    membership_touch(b);
 }
 
-static void set_refused(struct provider *p, const char *why)
+static void set_rejected(struct provider *p, const char *why)
 {
     char escaped[LOG_CUT_ROOM];
 
     if (why != NULL && p->why != why)
         log_warn(NULL, "registration-rejected", "application=%s provider=%s reason=\"%s\"",
-                 app_name(p->set), log_cut(slice_of(p->name), escaped), why);
-    p->set->nrefused += (why != NULL) - (p->why != NULL);
+                 p->membership->app->name, log_cut(slice_of(p->name), escaped), why);
+    p->membership->providers.nrefused += (why != NULL) - (p->why != NULL);
     p->why = why;
 }
 
 /* Why P may not register a worker at A; NULL: it may. */
-static const char *refusal_of(const struct provider *p, const struct addr *a)
+static const char *rejection_of(const struct provider *p, const struct addr *a)
 {
-    const struct membership *ms = p->set->membership;
+    const struct membership *ms = p->membership;
     const struct app_snapshot *now = ms->app->settings;
     const struct provider_limits limits = {
         .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
@@ -342,14 +269,14 @@ static const char *refusal_of(const struct provider *p, const struct addr *a)
 /* P is at A. */
 static void place(struct provider *p, const struct addr *a)
 {
-    const char *why = refusal_of(p, a);
+    const char *why = rejection_of(p, a);
     struct addr plain = addr_plain(a);
 
-    set_refused(p, why);
+    set_rejected(p, why);
     if (why != NULL) {
         detach(p, false);
     } else if (p->worker != NULL && addr_equal(&p->worker->addr, &plain)) {
-        take_facts(p);
+        copy_properties(p);
     } else {
         detach(p, true);
         attach(p, a);
@@ -368,7 +295,7 @@ static const struct addr *choose_addr(const struct provider *p)
     for (size_t i = 0; i < h->naddrs; ++i) {
         const struct addr *a = &h->addrs[i];
 
-        if (refusal_of(p, a) != NULL)
+        if (rejection_of(p, a) != NULL)
             continue;
         if (a->sa.sa_family == AF_INET)
             return a;
@@ -382,9 +309,9 @@ static void on_host_changed(void *context)
 {
     struct provider *p = context;
 
-    p->set->before = p->set->nregistered;
+    p->membership->providers.before = p->membership->providers.nregistered;
     place(p, choose_addr(p));
-    membership_settle(p->set->membership);
+    membership_settle(p->membership);
 }
 
 static void drop_host(struct provider *p)
@@ -393,7 +320,7 @@ static void drop_host(struct provider *p)
         return;
     destroy_name(p->host);
     p->host = NULL;
-    --p->set->nhosts;
+    --p->membership->providers.nhosts;
 }
 
 /* Why not; NULL: it is one of ours, at ADDR, or has a host name. */
@@ -407,9 +334,9 @@ static const char *judge(const struct provider *p, struct addr *addr, bool *name
         return "name is not an address";
     if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
         return "its name has no port";
-    if (application.p != NULL && !slice_is(application, p->set->membership->app->name))
+    if (application.p != NULL && !slice_is(application, p->membership->app->name))
         return "it belongs to another application";
-    if (*named && p->host == NULL && p->set->nhosts == HOST_NAMES_MAX)
+    if (*named && p->host == NULL && p->membership->providers.nhosts == HOST_NAMES_MAX)
         return "too many host names";
     return NULL;
 }
@@ -422,25 +349,25 @@ static void take(struct provider *p)
     const char *why = judge(p, &addr, &named);
 
     if (why != NULL) {
-        set_refused(p, why);
+        set_rejected(p, why);
         drop_host(p);
         detach(p, true);
     } else if (!named) {
         place(p, &addr);
     } else if (p->host == NULL) {
-        set_refused(p, NULL);
-        ++p->set->nhosts;
-        p->host = create_name(p->set->membership->app, p->name, on_host_changed, p);
+        set_rejected(p, NULL);
+        ++p->membership->providers.nhosts;
+        p->host = create_name(p->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
         place(p, choose_addr(p));
     }
 }
 
-static struct provider *add(struct providers *set, const struct tree_provider *from)
+static struct provider *add(struct membership *ms, const struct tree_provider *from)
 {
     struct provider *p = xcalloc(1, sizeof(*p));
 
-    p->set = set;
+    p->membership = ms;
     p->name = xstrdup(from->name);
     p->properties = json_incref(from->properties);
     take(p);
@@ -449,20 +376,19 @@ static struct provider *add(struct providers *set, const struct tree_provider *f
 
 static void change(struct provider *p, json_t *properties)
 {
-    /* The same object, mostly: a tree reports what has not changed as it was. */
-    bool same = p->properties == properties || json_equal(p->properties, properties);
-
-    if (p->properties != properties) {
-        json_decref(p->properties);
-        p->properties = json_incref(properties);
-    }
+    /* Most are the same object: a tree reports unchanged properties as they were. */
+    if (p->properties == properties)
+        return;
+    bool same = json_equal(p->properties, properties);
+    json_decref(p->properties);
+    p->properties = json_incref(properties);
     if (!same)
         take(p);
 }
 
 static void drop(struct provider *p)
 {
-    set_refused(p, NULL);
+    set_rejected(p, NULL);
     drop_host(p);
     detach(p, true);
     json_decref(p->properties);
@@ -470,89 +396,88 @@ static void drop(struct provider *p)
     free(p);
 }
 
-void providers_keep(struct providers *set)
+void providers_store(struct membership *ms)
 {
-    if (timer_running(&set->keep))
+    if (timer_running(&ms->providers.store))
         return;
-    bool lately = loop_now_ms(control(set)) - set->kept_ms < KEEP_PAUSE_MS;
-    timer_start(control(set), &set->keep, lately ? KEEP_PAUSE_MS : KEEP_DELAY_MS);
+    bool lately = loop_now_ms(ms->app->lb->control) - ms->providers.stored_ms < STORE_PAUSE_MS;
+    timer_start(ms->app->lb->control, &ms->providers.store,
+                lately ? STORE_PAUSE_MS : STORE_DELAY_MS);
 }
 
 /* ---- a reading ---- */
 
-/* FRESH, N of them by name, is what there is: compare with what there was. */
-static void report(struct providers *set, const struct tree_provider *fresh, size_t n)
+/* Compares the providers FOUND, N of them sorted by name, with the present ones. */
+static void report(struct membership *ms, const struct tree_provider *found, size_t n)
 {
+    struct providers *set = &ms->providers;
     struct provider **items = xcalloc(n + 1, sizeof(*items));
-    size_t nitems = 0;
-    size_t i = 0;
-    size_t k = 0;
+    size_t old = 0;
 
     set->before = set->nregistered;
-    while (i < set->n || k < n) {
-        int order = i == set->n ? 1 : k == n ? -1 : strcmp(set->items[i]->name, fresh[k].name);
+    for (size_t i = 0; i < n; ++i) {
+        int order = -1;
 
-        if (order < 0) {
-            drop(set->items[i++]);
-        } else if (order > 0) {
-            items[nitems++] = add(set, &fresh[k++]);
+        while (old < set->n && (order = strcmp(set->items[old]->name, found[i].name)) < 0)
+            drop(set->items[old++]);
+        if (old < set->n && order == 0) {
+            items[i] = set->items[old++];
+            change(items[i], found[i].properties);
         } else {
-            items[nitems] = set->items[i++];
-            change(items[nitems++], fresh[k++].properties);
+            items[i] = add(ms, &found[i]);
         }
     }
+    while (old < set->n)
+        drop(set->items[old++]);
     free(set->items);
     set->items = items;
-    set->n = nitems;
-    providers_keep(set);
+    set->n = n;
+    providers_store(ms);
 }
 
 /* ---- the previous run ---- */
 
-static void keep_facts(json_t *kept, const char *name, const char *version, const char *incarnation)
+/* NAME: that of B or of its provider. One that is not UTF-8 is not stored. */
+static void store_backend(json_t *stored, const char *name, const struct backend *b)
 {
-    json_t *facts = json_object();
+    json_t *properties = json_object();
 
-    if (version[0] != '\0')
-        json_object_set_new(facts, "version", json_string(version));
-    if (incarnation[0] != '\0')
-        json_object_set_new(facts, "incarnation", json_string(incarnation));
-    /* A name that is not UTF-8 is not kept. */
-    json_object_set_new(kept, name, facts);
+    if (b->version[0] != '\0')
+        json_object_set_new(properties, "version", json_string(b->version));
+    if (b->incarnation[0] != '\0')
+        json_object_set_new(properties, "incarnation", json_string(b->incarnation));
+    json_object_set_new(stored, name, properties);
 }
 
-static void keep_missing(json_t *kept, const struct list *missing)
+static void store_missing(json_t *stored, const struct list *missing)
 {
-    struct list *it;
+    const struct backend *b;
 
-    list_for_each (it, missing) {
-        const struct known_worker *k = list_entry(it, struct known_worker, missing);
-
-        keep_facts(kept, k->name, k->version, k->incarnation);
-    }
+    list_for_each_entry (b, missing, missing)
+        store_backend(stored, b->name, b);
 }
 
-static void keep_now(struct providers *set)
+static void store_now(struct membership *ms)
 {
-    json_t *kept = json_object();
+    json_t *stored = json_object();
 
-    set->kept_ms = loop_now_ms(control(set));
-    for (size_t i = 0; i < set->n; ++i) {
-        const struct provider *p = set->items[i];
+    ms->providers.stored_ms = loop_now_ms(ms->app->lb->control);
+    for (size_t i = 0; i < ms->providers.n; ++i) {
+        const struct provider *p = ms->providers.items[i];
 
         if (p->worker != NULL)
-            keep_facts(kept, p->name, p->worker->version, p->worker->incarnation);
+            store_backend(stored, p->name, p->worker);
     }
     /* Workers that are held here must not be removed there. */
-    keep_missing(kept, &set->membership->missing.vanished);
-    keep_missing(kept, &set->membership->missing.held);
-    snapshot_keep(set->membership->snapshot, part_name, kept);
-    json_decref(kept);
+    store_missing(stored, &ms->missing.vanished);
+    store_missing(stored, &ms->missing.held);
+    snapshot_keep(ms->snapshot, part_name, stored);
+    json_decref(stored);
 }
 
-static void on_keep(struct timer *t)
+static void on_store(struct timer *t)
 {
-    keep_now(container_of(t, struct providers, keep));
+    store_now(container_of(t, struct membership, providers.store));
 }
 
 static int compare_names(const void *a, const void *b)
@@ -564,11 +489,11 @@ static int compare_names(const void *a, const void *b)
  * Reports the providers of the snapshot as if they came from the tree; does not settle the
  * membership.
  */
-static void recall(struct providers *set)
+static void restore(struct membership *ms)
 {
-    json_t *part = snapshot_part(set->membership->snapshot, part_name);
+    json_t *part = snapshot_part(ms->snapshot, part_name);
     size_t room = json_object_size(part);
-    struct tree_provider *fresh = xcalloc(room + 1, sizeof(*fresh));
+    struct tree_provider *found = xcalloc(room + 1, sizeof(*found));
     size_t n = 0;
     const char *name;
     json_t *properties;
@@ -576,122 +501,117 @@ static void recall(struct providers *set)
     json_object_foreach(part, name, properties)
     {
         if (json_is_object(properties))
-            fresh[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
+            found[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
     }
-    qsort(fresh, n, sizeof(*fresh), compare_names);
+    qsort(found, n, sizeof(*found), compare_names);
     if (n > 0) {
-        set->remembered = true;
-        report(set, fresh, n);
+        ms->providers.restored = true;
+        report(ms, found, n);
     }
-    free(fresh);
+    free(found);
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */
-static void remember(struct providers *set)
+static void restore_late(struct membership *ms)
 {
-    if (set->heard || set->remembered)
+    if (ms->providers.received || ms->providers.restored)
         return;
-    recall(set);
-    if (!set->remembered)
+    restore(ms);
+    if (!ms->providers.restored)
         return;
     log_warn(NULL, "registrations-from-snapshot",
-             "application=%s providers=%zu age_s=%llu reason=\"%s\"", app_name(set), set->n,
-             (unsigned long long)snapshot_age_s(set->membership->snapshot),
+             "application=%s providers=%zu age_s=%llu reason=\"%s\"", ms->app->name,
+             ms->providers.n, (unsigned long long)snapshot_age_s(ms->snapshot),
              "no reply from the tree");
-    membership_settle(set->membership);
+    membership_settle(ms);
 }
 
 static void on_wait_over(struct timer *t)
 {
-    remember(container_of(t, struct providers, wait));
+    restore_late(container_of(t, struct membership, providers.wait));
 }
 
 /* ---- readings of the tree ---- */
 
 static void on_workers(void *context, const struct tree_node *node)
 {
-    struct providers *set = context;
+    struct membership *ms = context;
 
-    free(set->problem);
-    set->problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
+    free(ms->providers.problem);
+    ms->providers.problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
     if (!node->providers_known) {
         /* It answers, but not this. */
-        remember(set);
+        restore_late(ms);
         return;
     }
-    if (!set->heard && !set->remembered)
-        recall(set);
-    set->heard = true;
-    set->remembered = false;
-    timer_stop(&set->wait);
-    report(set, node->providers, node->nproviders);
-    membership_settle(set->membership);
+    if (!ms->providers.received && !ms->providers.restored)
+        restore(ms);
+    ms->providers.received = true;
+    ms->providers.restored = false;
+    timer_stop(&ms->providers.wait);
+    report(ms, node->providers, node->nproviders);
+    membership_settle(ms);
 }
 
-struct providers *providers_create(struct membership *ms, uint64_t wait_ms)
+void providers_start(struct membership *ms, uint64_t wait_ms)
 {
-    struct providers *set = xcalloc(1, sizeof(*set));
     char *path = xasprintf("%s/workers", ms->path);
 
-    set->membership = ms;
-    timer_init(&set->keep, on_keep);
-    timer_init(&set->wait, on_wait_over);
-    timer_start(control(set), &set->wait, wait_ms);
-    set->watch = tree_watch(ms->tree, path, on_workers, set);
+    timer_init(&ms->providers.store, on_store);
+    timer_init(&ms->providers.wait, on_wait_over);
+    timer_start(ms->app->lb->control, &ms->providers.wait, wait_ms);
+    ms->providers.watch = tree_watch(ms->tree, path, on_workers, ms);
     free(path);
-    return set;
 }
 
-void providers_destroy(struct providers *set)
+void providers_stop(struct membership *ms)
 {
-    if (set == NULL)
-        return;
+    struct providers *set = &ms->providers;
+
     tree_unwatch(set->watch);
-    if (timer_running(&set->keep))
-        keep_now(set);
-    timer_stop(&set->keep);
+    if (timer_running(&set->store))
+        store_now(ms);
+    timer_stop(&set->store);
     timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)
         drop(set->items[i]);
     free(set->problem);
     free(set->items);
-    free(set);
 }
 
-void providers_judge(struct providers *set)
+void membership_judge_providers(struct membership *ms)
 {
-    set->before = set->nregistered;
-    for (size_t i = 0; i < set->n; ++i)
-        take(set->items[i]);
-    membership_settle(set->membership);
+    ms->providers.before = ms->providers.nregistered;
+    for (size_t i = 0; i < ms->providers.n; ++i)
+        take(ms->providers.items[i]);
+    membership_settle(ms);
 }
 
-bool providers_settled(const struct providers *set)
+bool discovery_settled(const struct membership *ms)
 {
+    const struct listed_workers *l = &ms->listed;
+    const struct providers *set = &ms->providers;
+
+    for (size_t i = 0; i < l->n; ++i) {
+        if (l->names[i] != NULL && !l->names[i]->answered)
+            return false;
+    }
     for (size_t i = 0; i < set->n && set->nhosts > 0; ++i) {
         if (set->items[i]->host != NULL && !set->items[i]->host->answered)
             return false;
     }
-    return set->heard || set->remembered;
+    return ms->tree == NULL || set->received || set->restored;
 }
 
 /* ---- status ---- */
 
-void providers_figures(const struct providers *set, struct membership_figures *out)
-{
-    out->providers = set->nregistered;
-    out->refused = set->nrefused;
-    out->held = set->membership->missing.nheld;
-    out->remembered = set->remembered;
-}
-
 /* The names of the first rejected ones; WHY: as objects, with the reason. */
-static void put_refused(const struct providers *set, struct json_writer *w, bool why)
+static void put_rejected(const struct membership *ms, struct json_writer *w, bool why)
 {
     size_t shown = 0;
 
-    for (size_t i = 0; i < set->n && shown < REFUSED_SHOWN_MAX; ++i) {
-        const struct provider *p = set->items[i];
+    for (size_t i = 0; i < ms->providers.n && shown < REFUSED_SHOWN_MAX; ++i) {
+        const struct provider *p = ms->providers.items[i];
         char escaped[LOG_CUT_ROOM];
 
         if (p->why == NULL)
@@ -707,29 +627,29 @@ static void put_refused(const struct providers *set, struct json_writer *w, bool
     }
 }
 
-void providers_describe(const struct providers *set, struct json_writer *w)
+void providers_describe(const struct membership *ms, struct json_writer *w)
 {
-    struct list *it;
+    const struct backend *b;
 
-    if (set->problem != NULL)
-        json_put_text(w, "providers_problem", slice_of(set->problem));
+    if (ms->providers.problem != NULL)
+        json_put_text(w, "providers_problem", slice_of(ms->providers.problem));
     else
         json_put_null(w, "providers_problem");
     json_open_array(w, "refused_providers");
-    put_refused(set, w, false);
+    put_rejected(ms, w, false);
     json_close_array(w);
     json_open_array(w, "provider_refusals");
-    put_refused(set, w, true);
+    put_rejected(ms, w, true);
     json_close_array(w);
     json_open_array(w, "held_workers");
-    list_for_each (it, &set->membership->missing.held)
-        json_put_text(w, NULL, slice_of(list_entry(it, struct known_worker, missing)->name));
+    list_for_each_entry (b, &ms->missing.held, missing)
+        json_put_text(w, NULL, slice_of(b->name));
     json_close_array(w);
-    if (list_empty(&set->membership->missing.held)) {
+    if (list_empty(&ms->missing.held)) {
         json_put_null(w, "confirm_removal");
         return;
     }
-    char *confirm = xasprintf(CONFIRM_REMOVAL, app_name(set));
+    char *confirm = xasprintf(CONFIRM_REMOVAL, ms->app->name);
     json_put_text(w, "confirm_removal", slice_of(confirm));
     free(confirm);
 }

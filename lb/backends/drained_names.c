@@ -19,7 +19,7 @@ enum { FILE_BYTES_MAX = 1024 * 1024 };
 
 struct drained_names {
     char *application;
-    char *directory, *path; /* NULL: nothing is kept */
+    char *directory, *path; /* NULL: nothing is stored */
     json_t *names;          /* an array of texts, each once, the oldest first */
 };
 

@@ -22,12 +22,13 @@ enum {
 
 /*
  * Reads the list of APPLICATION from the file. An invalid file is renamed, logged, and counts as
- * empty. state_dir  NULL: nothing is kept
+ * empty.
+ *   state_dir  NULL: nothing is stored
  */
 struct drained_names *drained_names_open(const char *state_dir, const char *application);
 void drained_names_close(struct drained_names *d);
 bool drained_names_has(const struct drained_names *d, const char *name);
-/* NAME is taken out, or no longer: written at once. */
+/* NAME is drained, or no longer: written at once. */
 void drained_names_set(struct drained_names *d, const char *name, bool on);
 
 #endif

@@ -49,14 +49,6 @@ struct meter_settings member_meter_settings(const struct app_settings *s)
                                    .max_classes = (size_t)s->max_skills};
 }
 
-void text_copy(char *out, size_t room, const char *s)
-{
-    size_t n = strnlen(s, room - 1);
-
-    memcpy(out, s, n);
-    out[n] = '\0';
-}
-
 /* With the worker's last reference; any thread. */
 static void release(void *context)
 {
@@ -65,6 +57,7 @@ static void release(void *context)
     conn_backend_release(m->backend);
     tls_peer_unref(m->tls);
     meter_destroy(m->meter);
+    free(m->measured.path);
     free(m);
 }
 
@@ -75,11 +68,11 @@ static void on_report(struct loop_message *msg)
     bool certain = atomic_exchange(&m->certain, false);
 
     atomic_store(&m->reporting, false);
-    m->reports(m, certain);
+    member_report(m, certain);
     worker_unref(m->worker);
 }
 
-static void report(struct member *m, bool certain)
+static void post_report(struct member *m, bool certain)
 {
     if (certain)
         atomic_store(&m->certain, true);
@@ -89,36 +82,32 @@ static void report(struct member *m, bool certain)
     loop_post(m->app->lb->control, &m->report);
 }
 
-struct worker *member_create(const struct member_options *o)
+struct worker *member_create(const char *name, const char *incarnation, const char *version,
+                             const struct member *from)
 {
-    const struct app_settings *s = &o->app->settings->s;
+    const struct app_settings *s = &from->app->settings->s;
     struct conn_pool_settings cs = conn_settings(s);
     struct member *m = xcalloc(1, sizeof(*m));
-    struct worker_options wo = {.name = slice_of(o->name),
-                                .incarnation = slice_of(o->incarnation),
-                                .concurrency = o->concurrency > 0 ? o->concurrency : 1,
-                                .context = m,
-                                .context_release = release};
 
-    m->app = o->app;
-    m->addr = *o->addr;
-    m->tls = o->tls != NULL ? tls_peer_ref(o->tls) : NULL;
-    m->reports = o->reports;
+    *m = *from;
+    if (m->tls != NULL)
+        tls_peer_ref(m->tls);
+    m->concurrency = m->concurrency > 0 ? m->concurrency : 1;
     m->report.run = on_report;
-    m->has_feed = o->has_feed;
-    m->max_connections = o->max_connections;
-    m->max_tunnels = o->max_tunnels;
-    m->concurrency = wo.concurrency;
     apply_limits(m, s);
-    text_copy(m->version, sizeof(m->version), o->version);
-    m->backend =
-        conn_pool_backend(o->app->conn_pool, wo.name, wo.incarnation, connections_of(m, s), &cs);
-    if (!o->has_feed) {
+    snprintf(m->version, sizeof(m->version), "%s", version);
+    m->backend = conn_pool_backend(m->app->conn_pool, slice_of(name), slice_of(incarnation),
+                                   connections_of(m, s), &cs);
+    if (!m->has_feed) {
         struct meter_settings ms = member_meter_settings(s);
 
         m->meter = meter_create(&ms);
     }
-    m->worker = worker_create(&wo);
+    m->worker = worker_create(&(struct worker_options){.name = slice_of(name),
+                                                       .incarnation = slice_of(incarnation),
+                                                       .concurrency = m->concurrency,
+                                                       .context = m,
+                                                       .context_release = release});
     return m->worker;
 }
 
@@ -217,21 +206,6 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
     return changed;
 }
 
-void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)
-{
-    if (m->max_connections == max_connections && m->max_tunnels == max_tunnels)
-        return;
-    m->max_connections = max_connections;
-    m->max_tunnels = max_tunnels;
-    member_settings_changed(m);
-}
-
-void member_set_concurrency(struct member *m, unsigned concurrency)
-{
-    m->concurrency = concurrency;
-    apply_limits(m, &m->app->settings->s);
-}
-
 void member_settings_changed(struct member *m)
 {
     const struct app_settings *s = &m->app->settings->s;
@@ -271,8 +245,8 @@ void member_settings_changed(struct member *m)
 struct ejection {
     struct list node; /* app->ejections, while effective; under members_lock */
     struct loop_message message;
-    bool on_its_way; /* the message is, and frees it if it is over by then; under members_lock */
-    bool counted;    /* control thread */
+    bool in_flight; /* the message is, and frees it if it has ended by then; under members_lock */
+    bool counted;   /* control thread */
     struct timer timer;
     struct worker *worker; /* counted */
     uint64_t for_ms;
@@ -305,15 +279,12 @@ static void end_locked(struct ejection *e, struct change *c)
 /* members_lock is held. */
 static void end_all_locked(struct application *a, struct change *c)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
-
-    list_for_each_safe (it, tmp, &a->ejections) {
-        struct ejection *e = list_entry(it, struct ejection, node);
+    while (!list_empty(&a->ejections)) {
+        struct ejection *e = list_first(&a->ejections, struct ejection, node);
 
         end_locked(e, c);
-        if (!e->on_its_way) {
-            e->on_its_way = true;
+        if (!e->in_flight) {
+            e->in_flight = true;
             list_push_back(&c->over, &e->message.node);
         }
     }
@@ -326,32 +297,32 @@ static void end_ejection(struct ejection *e)
     struct change c;
 
     begin(a, &c);
-    bool in_force = list_linked(&e->node);
-    if (in_force) {
-        strikes_served(&member_of(e->worker)->strikes);
+    bool effective = list_linked(&e->node);
+    if (effective) {
+        failure_record_served(&member_of(e->worker)->failed);
         end_locked(e, &c);
     }
     end(a, &c);
     /* Otherwise the thread that ended it has posted the message. */
-    if (in_force)
+    if (effective)
         free_ejection(e);
 }
 
-/* ---- tried by connecting ---- */
+/* ---- probing by connecting ---- */
 
-static void rest(struct ejection *e)
+static void pause_probe(struct ejection *e)
 {
     struct member *m = member_of(e->worker);
     struct loop *l = m->app->lb->control;
     uint64_t pause_ms = e->probe_ms;
 
     pthread_mutex_lock(&m->app->members_lock);
-    bool in_force = list_linked(&e->node);
-    if (in_force)
+    bool effective = list_linked(&e->node);
+    if (effective)
         atomic_store_explicit(&m->ejected_until_ms, loop_now_ms(l) + pause_ms,
                               memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
-    if (!in_force)
+    if (!effective)
         return;
     timer_start(l, &e->timer, pause_ms);
     e->probe_ms = e->probe_most_ms;
@@ -364,7 +335,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
     (void)failed;
     e->attempt = NULL;
     if (c == NULL) {
-        rest(e);
+        pause_probe(e);
         return;
     }
     http1_close(c);
@@ -374,7 +345,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
 }
 
 /* A worker that has left the pool meanwhile reports its return itself. */
-static bool is_to_be_tried(struct ejection *e)
+static bool must_be_probed(struct ejection *e)
 {
     struct member *m = member_of(e->worker);
 
@@ -391,7 +362,7 @@ static void on_timer(struct timer *t)
     struct ejection *e = container_of(t, struct ejection, timer);
     struct member *m = member_of(e->worker);
 
-    if (!is_to_be_tried(e)) {
+    if (!must_be_probed(e)) {
         end_ejection(e);
         return;
     }
@@ -419,15 +390,15 @@ static void on_message(struct loop_message *msg)
 
     count_ejection(e);
     pthread_mutex_lock(&a->members_lock);
-    e->on_its_way = false;
-    bool in_force = list_linked(&e->node);
+    e->in_flight = false;
+    bool effective = list_linked(&e->node);
     pthread_mutex_unlock(&a->members_lock);
-    if (!in_force) {
+    if (!effective) {
         free_ejection(e);
         return;
     }
     if (e->probe_ms != 0)
-        rest(e);
+        pause_probe(e);
     else
         timer_start(a->lb->control, &e->timer, e->for_ms);
     /* Others may have left meanwhile. */
@@ -440,13 +411,13 @@ static void on_message(struct loop_message *msg)
  */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
-    struct list *it = NULL;
+    const struct ejection *e;
     size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
 
     if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
         return false;
-    list_for_each (it, &m->app->ejections)
-        out += member_of(list_entry(it, struct ejection, node)->worker)->joined;
+    list_for_each_entry (e, &m->app->ejections, node)
+        out += member_of(e->worker)->joined;
     return ejection_fits(&m->app->eject, why, out, m->app->njoined) &&
            (m->unavailable != 0 || m->app->navailable > 1);
 }
@@ -456,10 +427,10 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
                                     struct change *c)
 {
     struct application *a = m->app;
-    uint64_t for_ms = strikes_add(&m->strikes, &a->eject, f);
-    uint64_t probe_ms = strikes_probe_ms(&m->strikes, &a->eject, f);
+    uint64_t for_ms = failure_record_add(&m->failed, &a->eject, f);
+    uint64_t probe_ms = failure_record_probe_ms(&m->failed, &a->eject, f);
 
-    atomic_store_explicit(&m->struck, true, memory_order_relaxed);
+    atomic_store_explicit(&m->has_failures, true, memory_order_relaxed);
     if (for_ms == 0)
         return NULL;
     /* All that are left fail: those that failed before may do better by now. */
@@ -470,7 +441,7 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     struct ejection *e = xcalloc(1, sizeof(*e));
 
     *e = (struct ejection){.message.run = on_message,
-                           .on_its_way = true,
+                           .in_flight = true,
                            .worker = worker_ref(m->worker),
                            .for_ms = for_ms,
                            .why = f,
@@ -494,30 +465,29 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     begin(a, &c);
     struct ejection *e = fail_locked(m, f, now_ms, &c);
     end(a, &c);
-    if (m->reports != NULL)
-        report(m, e != NULL || worker_fault_connects(f));
+    if (m->has_standby)
+        post_report(m, e != NULL || worker_fault_connects(f));
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
 }
 
-void member_forgive(struct member *m)
+void member_clear_failures(struct member *m)
 {
     pthread_mutex_lock(&m->app->members_lock);
-    strikes_clear(&m->strikes);
-    atomic_store_explicit(&m->struck, false, memory_order_relaxed);
+    failure_record_clear(&m->failed);
+    atomic_store_explicit(&m->has_failures, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
 }
 
 /* members_lock is held. Whether an ejected worker is none of TRIED. */
 static bool any_untried_locked(struct application *a, struct worker *const *tried, size_t ntried)
 {
-    struct list *it = NULL;
+    const struct ejection *e;
 
-    list_for_each (it, &a->ejections) {
-        const struct worker *w = list_entry(it, struct ejection, node)->worker;
+    list_for_each_entry (e, &a->ejections, node) {
         size_t i = 0;
 
-        while (i < ntried && tried[i] != w)
+        while (i < ntried && tried[i] != e->worker)
             ++i;
         if (i == ntried)
             return true;
@@ -549,14 +519,12 @@ void health_check(struct application *a)
 
 void health_stop(struct application *a)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct list *node;
 
-    list_for_each_safe (it, tmp, &a->ejections) {
-        struct ejection *e = list_entry(it, struct ejection, node);
+    while ((node = list_pop_front(&a->ejections)) != NULL) {
+        struct ejection *e = list_entry(node, struct ejection, node);
 
-        list_remove(&e->node);
-        if (!e->on_its_way)
+        if (!e->in_flight)
             free_ejection(e);
     }
 }

@@ -29,13 +29,21 @@ enum {
      * again (a short keep-alive time-out, a limit of requests per connection), and the request is
      * lost.
      */
-    MEMBER_DOUBT_MS = 60 * 1000,
+    MEMBER_RESTRICTED_MS = 60 * 1000,
     /*
      * Until an idle connection was reused successfully, the worker may be one that closes them
      * early. If all requests are ones that must not run twice, this cannot be detected: so after
      * this many of them on new connections, one is sent on an idle connection.
      */
-    MEMBER_UNTRIED_MAX = 100,
+    MEMBER_NEW_MAX = 100,
+};
+
+/* The file of a self-measured worker. */
+struct self_measured {
+    struct list node; /* self_measure->workers, which has a reference to the worker */
+    char *path;
+    uint64_t written; /* meter_generation that is in the file; the writer's */
+    bool leaving;     /* under self_measure's lock */
 };
 
 struct member {
@@ -44,28 +52,28 @@ struct member {
     struct addr addr;
     struct tls_peer *tls;         /* TLS peer of its address, counted; NULL: no TLS */
     struct conn_backend *backend; /* counted */
-    bool has_feed; /* its resume comes by a stream: Resumelb-Unprocessed is honoured */
-    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent. */
+    bool has_feed;    /* its resume comes by a stream: Resumelb-Unprocessed is honored */
+    bool has_standby; /* failures of its address are reported (member_report) */
+    /* Control thread: its own limits, -1: the application's; and the concurrency of its agent.
+     * Followed by member_settings_changed. */
     int64_t max_connections, max_tunnels;
     unsigned concurrency;
-    /* It serves one request at a time, so that a tunnel keeps it from all others. */
+    /* It serves one request at a time, so that a tunnel blocks all others. */
     _Atomic bool serves_one;
     struct tunnel_limit tunnels;
     /* In the pool, and why not to be picked; under app->members_lock. */
     bool joined;
     unsigned unavailable; /* enum member_unavailable */
-    struct strikes strikes;
-    _Atomic bool struck; /* strikes is not empty; may be read without the lock */
+    struct failure_record failed;
+    _Atomic bool has_failures; /* FAILED is not empty; may be read without the lock */
     /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
      * feed. */
     struct latch meter_lock;
     struct meter *meter;
+    struct self_measured measured; /* self_measure.c's */
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
     /* Figures for the status page; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
-    /* Called when its address fails (standby.h); CERTAIN: it is not to be had there. NULL: not
-     * reported. */
-    void (*reports)(struct member *m, bool certain); /* on the control thread */
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
     /* Ejection: until when, monotonic ms; 0: not. */
@@ -73,9 +81,9 @@ struct member {
     _Atomic unsigned ejected_why; /* enum worker_fault */
     /* Idle connections are not reused for non-idempotent requests until this time, monotonic ms; 0:
      * no restriction. */
-    _Atomic uint64_t doubted_until_ms;
-    _Atomic bool keeps;       /* a request was answered on one since */
-    _Atomic unsigned untried; /* requests that went out on fresh ones for want of that */
+    _Atomic uint64_t restricted_until_ms;
+    _Atomic bool idle_reused;    /* a request was answered on an idle connection since */
+    _Atomic unsigned opened_new; /* requests sent on new connections because none was */
 };
 
 static inline struct member *member_of(const struct worker *w)
@@ -83,34 +91,31 @@ static inline struct member *member_of(const struct worker *w)
     return worker_context(w);
 }
 
-/* Whether a tunnel keeps M from all other requests. Any loop; no lock. */
+/* Whether a tunnel blocks all other requests to M. Any loop; no lock. */
 static inline bool member_serves_one(const struct member *m)
 {
     return atomic_load_explicit(&m->serves_one, memory_order_relaxed);
 }
 
-/* Whether what has failed may soon be had again: another process behind an agent, a standby. */
+/* Whether a failed worker may soon return: another process behind an agent, or a standby. */
 static inline bool member_may_return(const struct member *m)
 {
-    return m->has_feed || m->reports != NULL;
+    return m->has_feed || m->has_standby;
 }
-
-struct member_options {
-    struct application *app;
-    const char *name; /* canonical address */
-    const struct addr *addr;
-    struct tls_peer *tls;                            /* a reference is taken; NULL: plain */
-    void (*reports)(struct member *m, bool certain); /* NULL: not reported */
-    const char *incarnation, *version;               /* "" when unknown */
-    int64_t max_connections, max_tunnels;            /* -1: the application's */
-    unsigned concurrency;
-    bool has_feed;
-};
 
 /* ---- the control thread ---- */
 
-/* Makes a worker with its member, not in the pool yet. Returns a reference to the worker. */
-struct worker *member_create(const struct member_options *o);
+/*
+ * Creates a worker with its member, not in the pool yet, and returns a reference to the worker.
+ *   name     canonical address
+ *   version  "": unknown, as INCARNATION
+ *   from     app, addr, tls (a reference is acquired), has_feed, has_standby and limits; the rest
+ *            is zero
+ */
+struct worker *member_create(const char *name, const char *incarnation, const char *version,
+                             const struct member *from);
+/* backend.c: the address of M has failed. CERTAIN: the worker cannot be reached there. */
+void member_report(struct member *m, bool certain);
 /*
  * A resume is known (R may be empty): the first brings it into the pool, a later one replaces it.
  */
@@ -118,23 +123,16 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Removes it from the pool; member_resume may add it again. Requests in flight continue. */
 void member_leave(struct member *m);
-/* Its life is over. Out of the pool, and none of its connections is used again. */
+/* The instance has ended: removes it from the pool; none of its connections is reused. */
 void member_retire(struct member *m);
-/* Its own limits (-1: the application's). */
-void member_set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels);
-/* Number of requests that it serves at once, as reported by its agent. */
-void member_set_concurrency(struct member *m, unsigned concurrency);
-/* The application's settings have changed. */
+/* The application's settings, or limits of M, have changed. */
 void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */
 struct meter_settings member_meter_settings(const struct app_settings *s);
 
-/* S into OUT, cut to ROOM bytes with a NUL. */
-void text_copy(char *out, size_t room, const char *s);
-
 /* ---- any loop ---- */
 
-/* A reason not to pick it begins or ends. False when that was so already. Any thread. */
+/* A reason not to pick it begins or ends. Returns false if that was so already. Any thread. */
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on);
 /*
  * self_measure.c: records the end of one exchange with this worker. Updates the counters; for a
@@ -145,52 +143,53 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
  */
 void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
                    bool failed);
-/* It did not answer; may eject it for a while. */
+/* It did not answer: may eject it for a while. */
 void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms);
-/* What its failures have added up to is forgotten. */
-void member_forgive(struct member *m) cold_;
+/* Resets its failure record. */
+void member_clear_failures(struct member *m) cold_;
 /* It has begun a response, so it lives. */
 static inline void member_answered(struct member *m)
 {
-    if (atomic_load_explicit(&m->struck, memory_order_relaxed))
-        member_forgive(m);
+    if (atomic_load_explicit(&m->has_failures, memory_order_relaxed))
+        member_clear_failures(m);
 }
 
-/* A kept connection of M's was closed before a request on it was answered. Any loop; no lock. */
-static inline void member_doubt(struct member *m, uint64_t now_ms)
+/* An idle connection of M was closed before a request on it was answered. Any loop; no lock. */
+static inline void member_idle_closed(struct member *m, uint64_t now_ms)
 {
-    atomic_store_explicit(&m->doubted_until_ms, now_ms + MEMBER_DOUBT_MS, memory_order_relaxed);
-    atomic_store_explicit(&m->keeps, false, memory_order_relaxed);
-    atomic_store_explicit(&m->untried, 0, memory_order_relaxed);
+    atomic_store_explicit(&m->restricted_until_ms, now_ms + MEMBER_RESTRICTED_MS,
+                          memory_order_relaxed);
+    atomic_store_explicit(&m->idle_reused, false, memory_order_relaxed);
+    atomic_store_explicit(&m->opened_new, 0, memory_order_relaxed);
 }
 
-/* A request on a kept connection of M's was answered. Any loop; no lock. */
-static inline void member_kept(struct member *m)
+/* A request on an idle connection of M was answered. Any loop; no lock. */
+static inline void member_idle_reused(struct member *m)
 {
     /* It is set already in most cases: do not write to a cache line that other threads read. */
-    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
-        atomic_store_explicit(&m->keeps, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&m->idle_reused, memory_order_relaxed))
+        atomic_store_explicit(&m->idle_reused, true, memory_order_relaxed);
 }
 
-/* Whether what must not run twice needs a fresh connection to M. Any loop; no lock. */
-static inline bool member_doubted(const struct member *m, uint64_t now_ms)
+/* Whether a request that must not run twice needs a new connection to M. Any loop; no lock. */
+static inline bool member_needs_new_connection(const struct member *m, uint64_t now_ms)
 {
-    if (now_ms < atomic_load_explicit(&m->doubted_until_ms, memory_order_relaxed))
+    if (now_ms < atomic_load_explicit(&m->restricted_until_ms, memory_order_relaxed))
         return true;
-    return !atomic_load_explicit(&m->keeps, memory_order_relaxed) &&
-           atomic_load_explicit(&m->untried, memory_order_relaxed) < MEMBER_UNTRIED_MAX;
+    return !atomic_load_explicit(&m->idle_reused, memory_order_relaxed) &&
+           atomic_load_explicit(&m->opened_new, memory_order_relaxed) < MEMBER_NEW_MAX;
 }
 
-/* Such a request goes out on a fresh one. Any loop; no lock. */
-static inline void member_untried(struct member *m)
+/* Such a request is sent on a new connection. Any loop; no lock. */
+static inline void member_opens_new(struct member *m)
 {
-    if (!atomic_load_explicit(&m->keeps, memory_order_relaxed))
-        atomic_fetch_add_explicit(&m->untried, 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&m->idle_reused, memory_order_relaxed))
+        atomic_fetch_add_explicit(&m->opened_new, 1, memory_order_relaxed);
 }
 
 /* ---- ejection ---- */
 
-/* Control thread: workers have gone; when only ejected ones are left, they come back at once. */
+/* Control thread: workers have left; if only ejected ones remain, ends all ejections at once. */
 void health_check(struct application *a);
 /*
  * Any loop: to be called when a request finds no worker besides those in TRIED. Ends all ejections

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three sources write into one table of known workers, each its own part: the list of the
- * configuration, the answers of the resolver, and the providers of the tree. Code that changes an
- * entry must touch it; then every touched entry is checked for whether anything still holds it
- * (known_worker_update). Nothing here scans the whole table when one worker changes.
+ * Three sources write into one table of backends, each its own part: the list of the configuration,
+ * the answers of the resolver, and the providers of the tree. Code that changes a backend must
+ * touch it; then every touched one is checked for whether anything still holds it (backend_update).
+ * Nothing here scans the whole table when one backend changes.
  */
 #include "lb/backends/membership_internal.h"
 
@@ -15,66 +15,65 @@
 #include "common/base/log.h"
 #include "common/program/daemon.h"
 #include "common/tree/tree.h"
-#include "lb/backends/standby.h"
 #include "lb/core/limits_live.h"
 #include "version.h"
 
 enum {
-    TLS_LOOK_MS = 1000,
+    TLS_CHECK_MS = 1000,
     /* Registrations that end within this time count as ended at once: a lost session removes its
        nodes in several steps. */
     VANISH_WINDOW_MS = 500,
     /* How often held workers are checked. */
-    HELD_LOOK_MS = 1000,
+    HELD_CHECK_MS = 1000,
 };
 
 /* ---- the table ---- */
 
-struct known_worker *membership_find(const struct membership *ms, const char *name)
+struct backend *membership_find(const struct membership *ms, const char *name)
 {
     if (ms == NULL)
         return NULL;
-    return map_entry(map_find(&ms->known, name, strlen(name)), struct known_worker, in_known);
+    return map_entry(map_find(&ms->known, name, strlen(name)), struct backend, in_known);
 }
 
-struct known_worker *membership_at(struct membership *ms, const struct addr *addr)
+struct backend *membership_at(struct membership *ms, const struct addr *addr)
 {
     struct addr plain = addr_plain(addr);
     char name[ADDR_TEXT_MAX];
 
     addr_format(&plain, name);
-    struct known_worker *k = membership_find(ms, name);
-    if (k != NULL)
-        return k;
-    k = known_worker_create(ms, ms->app, name, &plain);
-    map_add(&ms->known, &k->in_known, k->name, strlen(k->name));
+    struct backend *b = membership_find(ms, name);
+    if (b != NULL)
+        return b;
+    b = backend_create(ms->app, name, &plain);
+    map_add(&ms->known, &b->in_known, b->name, strlen(b->name));
     if (drained_names_has(ms->drained, name))
-        known_worker_drain(k, true);
-    return k;
+        backend_drain(b, true);
+    return b;
 }
 
-void membership_keep_drained(struct known_worker *k)
+void membership_store_drained(struct backend *b)
 {
-    drained_names_set(k->membership->drained, k->name, k->drained);
+    drained_names_set(b->app->membership->drained, b->name, b->drained);
 }
 
-void membership_forget(struct membership *ms, struct known_worker *k)
+void membership_forget(struct membership *ms, struct backend *b)
 {
     /* At our own shutdown its name stays in the file, for the next process. */
-    if (k->drained && ms->app->lb->phase <= LB_SERVING)
-        drained_names_set(ms->drained, k->name, false);
-    map_remove(&ms->known, &k->in_known);
-    known_worker_destroy(k);
-    membership_find_again(k);
-    cold_slots_forget(&ms->cold, k);
-    list_remove(&k->touched);
-    list_remove(&k->in_kind);
+    if (b->drained && ms->app->lb->phase <= LB_SERVING)
+        drained_names_set(ms->drained, b->name, false);
+    map_remove(&ms->known, &b->in_known);
+    backend_destroy(b);
+    membership_find_again(b);
+    activation_forget(ms, b);
+    list_remove(&b->touched);
+    list_remove(&b->in_kind);
 }
 
-void membership_touch(struct known_worker *k)
+void membership_touch(struct backend *b)
 {
-    if (!list_linked(&k->touched))
-        list_push_back(&k->membership->touched, &k->touched);
+    if (!list_linked(&b->touched))
+        list_push_back(&b->app->membership->touched, &b->touched);
 }
 
 void membership_settle(struct membership *ms)
@@ -82,23 +81,23 @@ void membership_settle(struct membership *ms)
     struct list *node;
 
     while ((node = list_pop_front(&ms->touched)) != NULL) {
-        struct known_worker *k = list_entry(node, struct known_worker, touched);
+        struct backend *b = list_entry(node, struct backend, touched);
 
-        if (!known_worker_update(k))
-            membership_forget(ms, k);
+        if (!backend_update(b))
+            membership_forget(ms, b);
     }
     membership_reserve(ms);
 }
 
 void membership_each(const struct membership *ms,
-                     void (*each)(void *context, const struct known_worker *k), void *context)
+                     void (*each)(void *context, const struct backend *b), void *context)
 {
-    map_for_each (struct known_worker, k, &ms->known, in_known)
-        each(context, k);
+    map_for_each (struct backend, b, &ms->known, in_known)
+        each(context, b);
 }
 
 /*
- * ---- those that the tree had, and has no longer ----
+ * ---- backends that the tree had, and has no longer ----
  *
  *   vanished -- 500 ms --> more than discovery_max_drop of all? -- no --> known by an open stream
  *                            | yes                                        only
@@ -107,42 +106,40 @@ void membership_each(const struct membership *ms,
  *                                   operator confirms the removal
  */
 
-void membership_find_again(struct known_worker *k)
+void membership_find_again(struct backend *b)
 {
-    struct missing_workers *m = &k->membership->missing;
+    struct missing_workers *m = &b->app->membership->missing;
 
-    list_remove(&k->missing);
-    m->nheld -= k->held;
+    list_remove(&b->missing);
     /* All are back: the next worker that vanishes starts a new window. */
-    if (k->vanished && list_empty(&m->vanished))
+    if (b->vanished && list_empty(&m->vanished))
         timer_stop(&m->window);
-    k->vanished = k->held = false;
+    b->vanished = b->held = false;
 }
 
-void membership_miss(struct known_worker *k, size_t before)
+void membership_miss(struct backend *b, size_t before)
 {
-    struct missing_workers *m = &k->membership->missing;
+    struct missing_workers *m = &b->app->membership->missing;
 
-    log_info_folded(NULL, "registration-ended", "application=%s worker=%s", k->app->name, k->name);
-    k->vanished = true;
-    k->failures_then = known_worker_failures(k);
-    list_push_back(&m->vanished, &k->missing);
+    log_info_folded(NULL, "registration-ended", "application=%s worker=%s", b->app->name, b->name);
+    b->vanished = true;
+    b->failures_before = backend_failures(b);
+    list_push_back(&m->vanished, &b->missing);
     if (timer_running(&m->window))
         return;
     m->window_base = before;
-    timer_start(k->app->lb->control, &m->window, VANISH_WINDOW_MS);
+    timer_start(b->app->lb->control, &m->window, VANISH_WINDOW_MS);
 }
 
-static void hold(struct missing_workers *m, struct known_worker *k)
+static void hold(struct missing_workers *m, struct backend *b)
 {
-    struct loop *control = k->app->lb->control;
+    struct loop *control = b->app->lb->control;
 
-    k->held = true;
-    k->sign_ms = loop_now_ms(control);
-    ++m->nheld;
-    list_push_back(&m->held, &k->missing);
-    if (!timer_running(&m->look))
-        timer_start(control, &m->look, HELD_LOOK_MS);
+    b->held = true;
+    b->sign_ms = loop_now_ms(control);
+    list_push_back(&m->held, &b->missing);
+    if (!timer_running(&m->check))
+        timer_start(control, &m->check, HELD_CHECK_MS);
 }
 
 /* Decides whether the vanished workers are held. */
@@ -151,11 +148,7 @@ static void on_window_over(struct timer *t)
     struct membership *ms = container_of(t, struct membership, missing.window);
     struct missing_workers *m = &ms->missing;
     struct list *node;
-    struct list *it;
-    size_t n = 0;
-
-    list_for_each (it, &m->vanished)
-        ++n;
+    size_t n = list_length(&m->vanished);
     bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
     if (all) {
         log_warn(
@@ -166,36 +159,36 @@ static void on_window_over(struct timer *t)
             ms->app->name, n, m->window_base, ms->app->name);
     }
     while ((node = list_pop_front(&m->vanished)) != NULL) {
-        struct known_worker *k = list_entry(node, struct known_worker, missing);
+        struct backend *b = list_entry(node, struct backend, missing);
 
-        k->vanished = false;
+        b->vanished = false;
         if (all)
-            hold(m, k);
-        membership_touch(k);
+            hold(m, b);
+        membership_touch(b);
     }
     membership_settle(ms);
 }
 
-static void give_up(struct known_worker *k, const char *why)
+static void give_up(struct backend *b, const char *why)
 {
     log_info_folded(NULL, "registration-dropped", "application=%s worker=%s reason=\"%s\"",
-                    k->app->name, k->name, why);
-    membership_find_again(k);
-    membership_touch(k);
+                    b->app->name, b->name, why);
+    membership_find_again(b);
+    membership_touch(b);
 }
 
-/* Look for signs of life, and for the opposite. */
-static void look_at(struct known_worker *k, uint64_t now_ms)
+/* Checks for signs of life, and for the opposite. */
+static void check_held(struct backend *b, uint64_t now_ms)
 {
-    if (known_worker_alive(k)) {
-        k->sign_ms = now_ms;
+    if (backend_alive(b)) {
+        b->sign_ms = now_ms;
         return;
     }
-    if (k->feed == NULL && known_worker_failures(k) > k->failures_then)
-        k->refuted = true;
-    else if (now_ms - k->sign_ms < k->app->settings->s.providers_hold_ms)
+    if (!b->streams && backend_failures(b) > b->failures_before)
+        b->refuted = true;
+    else if (now_ms - b->sign_ms < b->app->settings->s.providers_hold_ms)
         return;
-    give_up(k, k->refuted ? "refuses connections" : "no successful connection for providers_hold");
+    give_up(b, b->refuted ? "refuses connections" : "no successful connection for providers_hold");
 }
 
 size_t membership_confirm_removal(struct membership *ms, struct slice worker)
@@ -205,32 +198,32 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
     size_t n = 0;
 
     list_for_each_safe (it, tmp, &ms->missing.held) {
-        struct known_worker *k = list_entry(it, struct known_worker, missing);
+        struct backend *b = list_entry(it, struct backend, missing);
 
-        if (worker.len != 0 && !slice_is(worker, k->name))
+        if (worker.len != 0 && !slice_is(worker, b->name))
             continue;
-        give_up(k, "removal confirmed");
+        give_up(b, "removal confirmed");
         ++n;
     }
-    /* Otherwise a restart would recall them. */
+    /* Otherwise a restart would restore them. */
     if (n > 0)
-        providers_keep(ms->providers);
+        providers_store(ms);
     membership_settle(ms);
     return n;
 }
 
-static void on_look(struct timer *t)
+static void on_held_check(struct timer *t)
 {
-    struct membership *ms = container_of(t, struct membership, missing.look);
+    struct membership *ms = container_of(t, struct membership, missing.check);
     struct missing_workers *m = &ms->missing;
     uint64_t now_ms = loop_now_ms(ms->app->lb->control);
     struct list *it = NULL;
     struct list *tmp = NULL;
 
     list_for_each_safe (it, tmp, &m->held)
-        look_at(list_entry(it, struct known_worker, missing), now_ms);
+        check_held(list_entry(it, struct backend, missing), now_ms);
     if (!list_empty(&m->held))
-        timer_start(ms->app->lb->control, t, HELD_LOOK_MS);
+        timer_start(ms->app->lb->control, t, HELD_CHECK_MS);
     membership_settle(ms);
 }
 
@@ -240,25 +233,24 @@ static void settings_changed(struct application *a)
 {
     const struct membership *ms = a->membership;
 
-    map_for_each (struct known_worker, k, &ms->known, in_known) {
-        if (k->worker != NULL)
-            member_settings_changed(member_of(k->worker));
-        if (k->check != NULL)
-            active_check_settings(k->check);
-        standby_settings(k->standby);
+    map_for_each (struct backend, b, &ms->known, in_known) {
+        if (b->worker != NULL)
+            member_settings_changed(member_of(b->worker));
+        active_check_settings(&b->check);
+        active_check_settings(&b->standby.check);
     }
     membership_reserve(a->membership);
     limits_live_settings_changed(a->limits);
 }
 
-static void on_tls_look(struct timer *t)
+static void on_tls_check(struct timer *t)
 {
-    struct membership *ms = container_of(t, struct membership, tls_look);
+    struct membership *ms = container_of(t, struct membership, tls_check);
     struct application *a = ms->app;
 
     if (a->worker_tls.tls != NULL)
         worker_tls_look(a->worker_tls.tls, a->name);
-    timer_start(a->lb->control, t, TLS_LOOK_MS);
+    timer_start(a->lb->control, t, TLS_CHECK_MS);
 }
 
 static bool is_away(struct application *a)
@@ -278,7 +270,7 @@ static bool is_away(struct application *a)
  * counted, not names. A registration without an instance (another program) is not counted.
  */
 
-/* The first 16 of its hexadecimal digits; 0: it is none. */
+/* The number that its first 16 hexadecimal digits are; 0: the instance is invalid. */
 static uint64_t id_of(struct slice instance)
 {
     uint64_t id = 0;
@@ -286,12 +278,11 @@ static uint64_t id_of(struct slice instance)
     if (instance.len != BALANCER_INSTANCE_ROOM - 1)
         return 0;
     for (size_t i = 0; i < 16; ++i) {
-        static const char digits[] = "0123456789abcdef";
-        const char *at = memchr(digits, instance.p[i], sizeof(digits) - 1);
+        int digit = ascii_hex_digit(instance.p[i]);
 
-        if (at == NULL)
+        if (digit < 0)
             return 0;
-        id = id << 4 | (uint64_t)(at - digits);
+        id = id << 4 | (unsigned)digit;
     }
     return id;
 }
@@ -310,7 +301,7 @@ static void add_id(uint64_t *ids, size_t *n, uint64_t id)
     ++*n;
 }
 
-static void tell_pool(struct membership *ms)
+static void update_pool(struct membership *ms)
 {
     struct application *a = ms->app;
     const struct balancers *b = &ms->balancers;
@@ -341,7 +332,7 @@ static void on_balancers_changed(void *context, const struct tree_node *node)
         return;
     memcpy(b->ids, ids, n * sizeof(ids[0]));
     b->n = n;
-    tell_pool(ms);
+    update_pool(ms);
 }
 
 /* ---- the whole ---- */
@@ -368,62 +359,41 @@ static struct snapshot *open_snapshot(const struct membership *ms, const char *t
     return m;
 }
 
-/* Applications that name the same tree in the same way have one connection to it. */
-struct shared_tree {
-    struct map_node node; /* lb->trees, by key */
-    char *key;
-    struct tree *tree;
-    unsigned users;
-};
-
-/* The tree that S names. Errors: those of tree_open, problems to D. */
-static enum err shared_tree_open(struct lb *lb, const struct app_settings *s, struct tree **out,
-                                 struct diag *d)
+/* Another application that has opened the same tree in the same way; NULL: none. */
+static const struct membership *find_sharer(const struct membership *ms)
 {
-    const struct tree_options o = {.auth_file = s->zookeeper_auth,
-                                   .session_timeout_ms = s->zookeeper_session_timeout_ms};
-    char *key =
-        xasprintf("%s\n%s\n%llu", s->tree, s->zookeeper_auth != NULL ? s->zookeeper_auth : "",
-                  (unsigned long long)s->zookeeper_session_timeout_ms);
-    struct shared_tree *t =
-        map_entry(map_find(&lb->trees, key, strlen(key)), struct shared_tree, node);
-    struct tree *tree = NULL;
+    static const char *const rows[] = {"tree", "zookeeper_auth", "zookeeper_session_timeout"};
+    const struct lb *lb = ms->app->lb;
 
-    if (t == NULL) {
-        enum err e = tree_open(lb->control, slice_of(s->tree), &o, &tree, d);
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application *a = lb->applications[i];
+        const struct membership *other = a->membership;
 
-        if (e != ERR_OK) {
-            free(key);
-            return e;
-        }
-        t = xcalloc(1, sizeof(*t));
-        t->key = xstrdup(key);
-        t->tree = tree;
-        map_add(&lb->trees, &t->node, t->key, strlen(t->key));
+        if (other != NULL && other != ms && other->tree != NULL &&
+            app_settings_same(&ms->app->settings->s, &a->settings->s, rows, ARRAY_LEN(rows)))
+            return other;
     }
-    ++t->users;
-    *out = t->tree;
-    free(key);
-    return ERR_OK;
+    return NULL;
 }
 
-/* No watch or registration of the caller's is left in it. */
-static void shared_tree_close(struct lb *lb, struct tree *tree)
+/* Errors: those of tree_open, problems to D. */
+static enum err open_tree(struct membership *ms, struct diag *d)
 {
-    map_for_each_safe (struct shared_tree, t, &lb->trees, node) {
-        if (t->tree != tree || --t->users > 0)
-            continue;
-        map_remove(&lb->trees, &t->node);
-        tree_close(t->tree);
-        free(t->key);
-        free(t);
-    }
+    const struct app_settings *s = &ms->app->settings->s;
+    const struct tree_options o = {.auth_file = s->zookeeper_auth,
+                                   .session_timeout_ms = s->zookeeper_session_timeout_ms};
+    const struct membership *sharer = find_sharer(ms);
+
+    if (sharer == NULL)
+        return tree_open(ms->app->lb->control, slice_of(s->tree), &o, &ms->tree, d);
+    ms->tree = sharer->tree;
+    return ERR_OK;
 }
 
 static enum err start_tree(struct membership *ms, const struct app_settings *s, struct diag *d)
 {
     struct lb *lb = ms->app->lb;
-    enum err e = shared_tree_open(lb, s, &ms->tree, d);
+    enum err e = open_tree(ms, d);
 
     if (e != ERR_OK)
         return e;
@@ -431,7 +401,7 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     ms->settings = settings_watch_start(ms->tree, ms->path, ms->app->live, ms->snapshot,
                                         SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
-    ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
+    providers_start(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
     ms->balancers.own = id_of(slice_of(ms->instance));
     ms->balancers.watch = tree_watch(ms->tree, ms->path, on_balancers_changed, ms);
@@ -448,39 +418,31 @@ enum err membership_start(struct application *a, struct application_config *conf
     list_init(&ms->touched);
     for (size_t i = 0; i < WORKER_KINDS; ++i)
         list_init(&ms->kinds[i]);
-    timer_init(&ms->tls_look, on_tls_look);
-    timer_start(a->lb->control, &ms->tls_look, TLS_LOOK_MS);
+    timer_init(&ms->tls_check, on_tls_check);
+    timer_start(a->lb->control, &ms->tls_check, TLS_CHECK_MS);
     list_init(&ms->missing.vanished);
     list_init(&ms->missing.held);
     timer_init(&ms->missing.window, on_window_over);
-    timer_init(&ms->missing.look, on_look);
-    cold_slots_init(&ms->cold, ms);
+    timer_init(&ms->missing.check, on_held_check);
+    activation_init(&ms->activation);
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
     a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
-    ms->listed = listed_workers_create(ms);
-    listed_workers_swap(ms->listed, &config->workers, &config->nworkers);
+    listed_workers_swap(ms, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
 }
 
 void membership_reload(struct membership *ms, struct application_config *config)
 {
     tls_workers_take(&ms->app->worker_tls, &config->worker_tls);
-    map_for_each (struct known_worker, k, &ms->known, in_known)
-        membership_touch(k);
-    listed_workers_swap(ms->listed, &config->workers, &config->nworkers);
+    map_for_each (struct backend, b, &ms->known, in_known)
+        membership_touch(b);
+    listed_workers_swap(ms, &config->workers, &config->nworkers);
     live_settings_set_yaml(ms->app->live, &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
-    application_set_rates(ms->app, config->rates);
-    application_set_headers(ms->app, config->headers);
+    application_set_rules(ms->app, ms->app->settings->limits, config->headers, config->rates);
     membership_judge_providers(ms);
-}
-
-void membership_judge_providers(struct membership *ms)
-{
-    if (ms->providers != NULL)
-        providers_judge(ms->providers);
 }
 
 static void close_tree(struct membership *ms)
@@ -493,29 +455,34 @@ static void close_tree(struct membership *ms)
     tree_unwatch(ms->balancers.watch);
     /* The pool decides alone from now on. */
     pool_set_balancers(ms->app->pool, NULL, 0, 0);
-    providers_destroy(ms->providers);
-    ms->providers = NULL;
+    providers_stop(ms);
     snapshot_close(ms->snapshot);
-    shared_tree_close(ms->app->lb, ms->tree);
+    if (find_sharer(ms) == NULL)
+        tree_close(ms->tree);
+    ms->tree = NULL;
 }
 
 void membership_stop(struct application *a)
 {
     struct membership *ms = a->membership;
+    struct worker_config *none = NULL;
+    size_t nnone = 0;
 
     if (ms == NULL)
         return;
     ms->stopping = true;
-    timer_stop(&ms->tls_look);
+    timer_stop(&ms->tls_check);
     close_tree(ms);
-    map_for_each_safe (struct known_worker, k, &ms->known, in_known)
-        membership_forget(ms, k);
+    map_for_each_safe (struct backend, b, &ms->known, in_known)
+        membership_forget(ms, b);
     ASSERT(list_empty(&ms->missing.vanished));
     ASSERT(list_empty(&ms->missing.held));
     timer_stop(&ms->missing.window);
-    timer_stop(&ms->missing.look);
-    timer_stop(&ms->cold.look);
-    listed_workers_destroy(ms->listed);
+    timer_stop(&ms->missing.check);
+    timer_stop(&ms->activation.check);
+    listed_workers_swap(ms, &none, &nnone);
+    worker_configs_free(none, nnone);
+    free(ms->listed.names);
     drained_names_close(ms->drained);
     limits_live_destroy(a->limits);
     a->limits = NULL;
@@ -528,18 +495,15 @@ void membership_stop(struct application *a)
 
 bool membership_settled(const struct membership *ms)
 {
-    if (!listed_workers_settled(ms->listed))
-        return false;
-    map_for_each (struct known_worker, k, &ms->known, in_known) {
-        if (k->feed != NULL && !k->feed->settled)
+    map_for_each (struct backend, b, &ms->known, in_known) {
+        if (b->started && b->streams && !b->feed.settled)
             return false;
     }
     /* What is missing in the first reading has to be decided on. */
-    return ms->tree == NULL ||
-           (providers_settled(ms->providers) && !timer_running(&ms->missing.window));
+    return discovery_settled(ms) && !timer_running(&ms->missing.window);
 }
 
-/* ---- ourselves in the tree ---- */
+/* ---- own registration ---- */
 
 static json_t *own_properties(const struct application *a, const char *admin)
 {
@@ -584,13 +548,16 @@ void membership_unregister(struct membership *ms)
 
 bool membership_figures(const struct membership *ms, struct membership_figures *out)
 {
-    *out = (struct membership_figures){.registered = ms->nentries > 0};
+    *out = (struct membership_figures){.registered = ms->nentries > 0,
+                                       .providers = ms->providers.nregistered,
+                                       .refused = ms->providers.nrefused,
+                                       .held = list_length(&ms->missing.held),
+                                       .remembered = ms->providers.restored};
     if (ms->tree == NULL)
         return false;
     tree_status(ms->tree, &out->tree);
     for (size_t i = 0; i < ms->nentries; ++i)
         out->registered = out->registered && tree_registered(ms->entries[i]);
-    providers_figures(ms->providers, out);
     return true;
 }
 
@@ -613,6 +580,6 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     if (f.remembered)
         json_put_int(w, "remembered_age_s", (int64_t)snapshot_age_s(ms->snapshot));
     if (used)
-        providers_describe(ms->providers, w);
+        providers_describe(ms, w);
     json_close_object(w);
 }

@@ -9,7 +9,7 @@
 
 #include "common/base/json.h"
 #include "common/tree/tree.h"
-#include "lb/backends/known_worker.h"
+#include "lb/backends/backend.h"
 #include "lb/config/configuration.h"
 
 struct membership;
@@ -17,7 +17,7 @@ struct membership;
 /*
  * Start: workers are made, streams opened, the tree watched. The application is attached to its
  * loops. Sets A->membership and A->live. Takes the list of workers out of CONFIG; the rest is read,
- * not kept. Errors: those of tree_open, problems to D.
+ * not retained. Errors: those of tree_open, problems to D.
  */
 enum err membership_start(struct application *a, struct application_config *config,
                           struct diag *d) must_check;
@@ -25,9 +25,9 @@ enum err membership_start(struct application *a, struct application_config *conf
 void membership_stop(struct application *a);
 /* SIGHUP: other workers are listed, other settings given. CONFIG gets the previous list. */
 void membership_reload(struct membership *ms, struct application_config *config);
-/* Called when the rules for registrations have changed: provider_networks, or lb->own. */
+/* discovery.c: the rules for registrations have changed: provider_networks, or lb->own. */
 void membership_judge_providers(struct membership *ms);
-/* Whether all workers known at start have answered, or were found not to be there. */
+/* Whether all workers known at start have answered, or were found to be absent. */
 bool membership_settled(const struct membership *ms);
 /*
  * Register ourselves in the tree (if there is one): NAMES, N of them, with where operators find us
@@ -44,14 +44,14 @@ void membership_unregister(struct membership *ms);
 size_t membership_confirm_removal(struct membership *ms, struct slice worker);
 /* Calls EACH for every address known. */
 void membership_each(const struct membership *ms,
-                     void (*each)(void *context, const struct known_worker *k), void *context);
+                     void (*each)(void *context, const struct backend *b), void *context);
 
 struct membership_figures {
     struct tree_status tree;
     bool registered;  /* all our own entries are where others see them */
     size_t providers; /* registered workers, of this application */
     size_t refused;   /* providers */
-    size_t held;      /* workers kept although their registration vanished, with many others */
+    size_t held;      /* workers retained although their registration ended, with many others */
     bool remembered;  /* providers are from a previous run: no reply from the tree */
 };
 /* False: the application has no tree. */

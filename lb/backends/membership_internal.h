@@ -1,31 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Membership's inside: the table of known workers (membership.c), what writes into it: the list of
- * the configuration and the providers of the tree (discovery.c); and which of those without a
- * process are in the pool (cold_slots.c). Control thread.
+ * The parts of membership: the table of backends (membership.c); what writes into it, the list of
+ * the configuration and the providers of the tree (discovery.c); and which of the backends without
+ * a process are in the pool (activation.c). Control thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
+#include "lb/backends/backend.h"
 #include "lb/backends/drained_names.h"
-#include "lb/backends/known_worker.h"
 #include "lb/backends/membership.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
 #include "routing/pool.h"
 
-struct listed_workers;
-struct providers;
+/* A host name of a worker, resolved at once, and again every resolve_interval. */
+struct host_name {
+    struct application *app;
+    char *text;    /* NAME:PORT */
+    bool answered; /* once, if only by an error */
+    struct addr *addrs;
+    size_t naddrs;
+    /* The addresses are others than before. Never called from inside create_name or resolve. */
+    void (*changed)(void *context);
+    void *context;
+    struct resolve_request request;
+    struct timer again;
+    bool failing; /* already logged */
+};
 
-/* Those that the tree had, and has no longer. */
+/* The list of the configuration. */
+struct listed_workers {
+    struct worker_config *items; /* owned */
+    struct host_name **names;    /* per item; NULL: it is an address */
+    size_t n;
+};
+
+/* The providers of the tree; used if there is a tree. */
+struct providers {
+    struct tree_watch *watch;
+    struct provider **items; /* by name */
+    size_t n;
+    size_t nhosts, nrefused;
+    size_t nregistered; /* backends with a provider */
+    char *problem;      /* of the last reading; NULL: none */
+    bool received;      /* from the tree */
+    bool restored;      /* from the snapshot of a previous run */
+    size_t before;      /* registered before this reading */
+    struct timer store, wait;
+    uint64_t stored_ms;
+};
+
+/* Backends that the tree had, and has no longer. */
 struct missing_workers {
-    struct list vanished; /* known_worker->missing: what it means is not decided yet */
-    struct list held;     /* known_worker->missing: kept until they are known to be gone */
-    size_t nheld;
-    size_t window_base; /* registered when the present window began */
-    struct timer window, look;
+    struct list vanished; /* backend->missing: what it means is not decided yet */
+    struct list held;     /* backend->missing: until their removal is confirmed */
+    size_t window_base;   /* registered when the present window began */
+    struct timer window, check;
 };
 
 /* The property of a registration that identifies a process, and its length with NUL. */
@@ -37,91 +70,79 @@ enum { BALANCER_INSTANCE_ROOM = 33 };
  * pool computes the homes of classes from this set (pool_set_balancers).
  */
 struct balancers {
-    struct tree_watch *watch; /* NULL: there is no tree */
+    struct tree_watch *watch;
     uint64_t own;
     uint64_t ids[HOMES_BALANCERS_MAX + 1]; /* in order */
     size_t n;
 };
 
-/* cold_slots.c's. */
-struct cold_slots {
-    struct membership *membership;
-    struct timer look;
-    struct known_worker *called; /* because of overload; cold or starting; NULL: none */
-    uint64_t called_ms;
-    uint64_t woken_ms; /* when it was seen to have got its request; 0: not */
-    bool overloaded;   /* as of the last look */
+/* activation.c's. */
+struct activation {
+    struct timer check;
+    struct backend *active; /* activated because of overload; cold or starting; NULL: none */
+    uint64_t activated_ms;
+    uint64_t woken_ms; /* when it was found to have got its request; 0: not */
+    bool overloaded;   /* as of the last check */
 };
 
 struct membership {
     struct application *app;
-    struct map known;                /* of known_worker, by name */
-    struct list kinds[WORKER_KINDS]; /* each known worker is in one of them */
-    struct list touched;             /* those to be asked whether anything holds them still */
-    struct listed_workers *listed;
-    struct drained_names *drained; /* by operators, over all our lives */
+    struct map known;                /* of struct backend, by name */
+    struct list kinds[WORKER_KINDS]; /* each backend is in one of them */
+    struct list touched;             /* those to be checked for whether anything holds them */
+    struct listed_workers listed;
+    struct drained_names *drained; /* by operators, in this run and before */
     struct tree *tree;             /* NULL: none */
     char *path;                    /* the application's node in it: "" or "/a/b" */
     struct snapshot *snapshot;
     struct settings_watch *settings;
-    struct providers *providers;
+    struct providers providers;
     struct missing_workers missing;
-    struct cold_slots cold;
+    struct activation activation;
     struct tree_registration **entries; /* own registration, if there is one */
     size_t nentries;
     char instance[BALANCER_INSTANCE_ROOM]; /* identifies this process in them */
     struct balancers balancers;
-    struct timer tls_look; /* at the files of worker_tls */
+    struct timer tls_check; /* of the files of worker_tls */
     bool stopping;
 };
 
-/* The known worker at ADDR, made if need be. Touch it, or nothing may ever hold it. */
-struct known_worker *membership_at(struct membership *ms, const struct addr *addr);
-/* Called when the references to K or its state may have changed; membership_settle evaluates it. */
-void membership_touch(struct known_worker *k);
-/* After touching: starts what is new, drops what nothing holds any more. */
+/* The backend at ADDR, created if need be. Touch it, or nothing may ever hold it. */
+struct backend *membership_at(struct membership *ms, const struct addr *addr);
+/* Called when the references to B or its state may have changed; membership_settle evaluates it. */
+void membership_touch(struct backend *b);
+/* After touching: starts new backends, destroys those that nothing holds any more. */
 void membership_settle(struct membership *ms);
-/* K's last registration is gone; so many were registered BEFORE that reading. */
-void membership_miss(struct known_worker *k, size_t before);
-/* K is registered again, or destroyed. Harmless when it is not missing. */
-void membership_find_again(struct known_worker *k);
+/* B's last registration has ended; so many were registered BEFORE that reading. */
+void membership_miss(struct backend *b, size_t before);
+/* B is registered again, or destroyed. Harmless when it is not missing. */
+void membership_find_again(struct backend *b);
 
 /* How an operator confirms that held workers were removed; format of the application's name. */
 #define CONFIRM_REMOVAL "resumelbctl confirm-removal --token-file FILE --application %s"
 
-/* ---- discovery.c: the list of the configuration ---- */
+/* ---- discovery.c ---- */
 
-struct listed_workers *listed_workers_create(struct membership *ms);
-void listed_workers_destroy(struct listed_workers *l);
 /*
  * Exchanges the list with *WORKERS (*N of them), which the caller has to free. Names in the new
  * list are resolved.
  */
-void listed_workers_swap(struct listed_workers *l, struct worker_config **workers, size_t *n);
-/* Whether each name has been answered once. */
-bool listed_workers_settled(const struct listed_workers *l);
-
-/* ---- discovery.c: the providers of the tree ---- */
-
+void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
-struct providers *providers_create(struct membership *ms, uint64_t wait_ms);
-/* Releases the tree; the table is not changed. */
-void providers_destroy(struct providers *p);
-/* Judge all providers again. */
-void providers_judge(struct providers *p);
-/* The first reading is there (or remembered). */
-bool providers_settled(const struct providers *p);
-void providers_figures(const struct providers *p, struct membership_figures *out);
+void providers_start(struct membership *ms, uint64_t wait_ms);
+/* Stops watching, and drops all providers. */
+void providers_stop(struct membership *ms);
+/* The providers, or the missing backends, have changed: stores them for the next run. */
+void providers_store(struct membership *ms);
 /* Members of the tree's status. */
-void providers_describe(const struct providers *p, struct json_writer *w);
+void providers_describe(const struct membership *ms, struct json_writer *w);
+/* Whether each name was resolved once, and the providers were received (or restored). */
+bool discovery_settled(const struct membership *ms);
 
-/* What is to be known after a restart has changed. */
-void providers_keep(struct providers *p);
+/* ---- activation.c: which workers without a process are in the pool ---- */
 
-/* ---- cold_slots.c: which workers without a process are in the pool ---- */
-
-void cold_slots_init(struct cold_slots *c, struct membership *ms);
-/* K will be freed. */
-void cold_slots_forget(struct cold_slots *c, const struct known_worker *k);
+void activation_init(struct activation *a);
+/* B will be freed. */
+void activation_forget(struct membership *ms, const struct backend *b);
 
 #endif

@@ -4,121 +4,118 @@
  * it is. The limit of silence is the fetch's deadline, which each part of the body extends. It
  * applies from the request on, so that a worker that accepts a connection and sends nothing is as
  * silent as one that stops sending. Events come last in every function that has them: the feed may
- * be destroyed in them, and is freed at the end of the turn.
+ * be stopped or restarted in them, and its backend is freed at the end of the turn.
  */
-#include "lb/backends/resume_feed.h"
-
-#include <stdlib.h>
-
 #include "common/base/log.h"
+#include "lb/backends/backend.h"
 #include "lb/core/lb.h"
 
 enum {
-    /* The pause before an address is tried again that was not there, doubling. */
-    REST_MIN_MS = 100,
-    REST_MAX_MS = 5000,
+    /* The pause before an absent worker is tried again, doubling. */
+    PAUSE_MIN_MS = 100,
+    PAUSE_MAX_MS = 5000,
 };
 
-static void connect_now(struct resume_feed *f);
+static void connect_now(struct backend *b);
 
-static const struct app_settings *settings(const struct resume_feed *f)
+static const struct app_settings *settings(const struct backend *b)
 {
-    return &f->app->settings->s;
+    return &b->app->settings->s;
 }
 
-static void count(const struct resume_feed *f, enum app_stat row, int64_t n)
+static void count(const struct backend *b, enum app_stat row, int64_t n)
 {
-    stat_add(application_control_stats(f->app), row, n);
+    stat_add(application_control_stats(b->app), row, n);
 }
 
-static void close_up(struct resume_feed *f)
+static void close_up(struct backend *b)
 {
-    timer_stop(&f->timer);
-    http_fetch_stop(&f->fetch);
-    if (f->open)
-        count(f, APP_STAT_feeds_open, -1);
-    f->open = false;
-    text_clear(&f->line);
-    f->skipping = false;
+    timer_stop(&b->feed.timer);
+    http_fetch_stop(&b->feed.fetch);
+    if (b->feed.open)
+        count(b, APP_STAT_feeds_open, -1);
+    b->feed.open = false;
+    text_clear(&b->feed.line);
+    b->feed.skipping = false;
 }
 
-static void rest(struct resume_feed *f, enum resume_end how)
+static void pause_feed(struct backend *b, enum resume_end how)
 {
-    close_up(f);
-    f->reconnecting = false;
-    f->settled = true;
-    timer_start(f->loop, &f->timer, f->rest_ms);
-    f->rest_ms = f->rest_ms * 2 < REST_MAX_MS ? f->rest_ms * 2 : REST_MAX_MS;
-    f->events->gone(f->context, how);
+    close_up(b);
+    b->feed.reconnecting = false;
+    b->feed.settled = true;
+    timer_start(b->app->lb->control, &b->feed.timer, b->feed.pause_ms);
+    b->feed.pause_ms = b->feed.pause_ms * 2 < PAUSE_MAX_MS ? b->feed.pause_ms * 2 : PAUSE_MAX_MS;
+    backend_on_gone(b, how);
 }
 
-/* The one try at once: what is there may be the same worker as before. */
-static void again(struct resume_feed *f)
+/* The one attempt at once: the instance may be the same as before. */
+static void again(struct backend *b)
 {
-    close_up(f);
-    f->reconnecting = true;
-    connect_now(f);
-    f->events->broken(f->context);
+    close_up(b);
+    b->feed.reconnecting = true;
+    connect_now(b);
+    backend_on_broken(b);
 }
 
-/* It cannot be had, or it broke. WHY is for the log. */
-static void fail(struct resume_feed *f, const char *why)
+/* There is no stream, or it broke. WHY is for the log. */
+static void fail(struct backend *b, const char *why)
 {
-    bool was_open = f->open;
+    bool was_open = b->feed.open;
 
-    if (!f->failing)
+    if (!b->feed.failing)
         log_warn(NULL, was_open ? "resume-stream-broken" : "resume-stream-failed",
-                 "application=%s worker=%s reason=\"%s\"", f->app->name, f->name, why);
-    f->failing = !was_open;
-    if (!was_open || f->reconnecting)
-        rest(f, RESUME_END_NONE);
+                 "application=%s worker=%s reason=\"%s\"", b->app->name, b->name, why);
+    b->feed.failing = !was_open;
+    if (!was_open || b->feed.reconnecting)
+        pause_feed(b, RESUME_END_NONE);
     else
-        again(f);
+        again(b);
 }
 
 /* ---- lines ---- */
 
-static void refuse_line(struct resume_feed *f, const char *why)
+static void refuse_line(struct backend *b, const char *why)
 {
-    count(f, APP_STAT_feed_bad_lines, 1);
-    log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", f->app->name,
-             f->name, why);
+    count(b, APP_STAT_feed_bad_lines, 1);
+    log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", b->app->name,
+             b->name, why);
 }
 
-static void take_resume(struct resume_feed *f, const struct resume_line *line)
+static void take_resume(struct backend *b, const struct resume_line *line)
 {
-    if (!f->open) {
-        f->open = true;
-        count(f, APP_STAT_feeds_open, 1);
+    if (!b->feed.open) {
+        b->feed.open = true;
+        count(b, APP_STAT_feeds_open, 1);
         log_info_folded(NULL, "resume-stream-opened",
-                        "application=%s worker=%s instance=%s state=%s", f->app->name, f->name,
+                        "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
                         line->incarnation, resume_state_text(line->state));
     }
-    f->reconnecting = false;
-    f->settled = true;
-    f->failing = false;
-    f->rest_ms = REST_MIN_MS;
-    count(f, APP_STAT_feed_lines, 1);
-    f->events->resume(f->context, line);
+    b->feed.reconnecting = false;
+    b->feed.settled = true;
+    b->feed.failing = false;
+    b->feed.pause_ms = PAUSE_MIN_MS;
+    count(b, APP_STAT_feed_lines, 1);
+    backend_on_resume(b, line);
 }
 
-static void take_homes(struct resume_feed *f, struct slice bytes)
+static void take_homes(struct backend *b, struct slice bytes)
 {
     struct home_line line;
     char why[160] = "";
 
     if (home_line_parse(bytes, &line, why) != ERR_OK) {
-        refuse_line(f, why);
+        refuse_line(b, why);
         return;
     }
-    count(f, APP_STAT_feed_lines, 1);
+    count(b, APP_STAT_feed_lines, 1);
     /* Of a known process. */
-    if (f->open)
-        f->events->homes(f->context, &line);
+    if (b->feed.open)
+        backend_on_homes(b, &line);
     home_line_fini(&line);
 }
 
-static void take_line(struct resume_feed *f, struct slice bytes)
+static void take_line(struct backend *b, struct slice bytes)
 {
     struct resume_line line = {0};
     char why[160] = "";
@@ -129,53 +126,53 @@ static void take_line(struct resume_feed *f, struct slice bytes)
     if (bytes.len == 0)
         return;
     if (home_line_is(bytes)) {
-        take_homes(f, bytes);
+        take_homes(b, bytes);
         return;
     }
-    e = resume_line_parse(bytes, (size_t)settings(f)->max_skills, &line, why);
+    e = resume_line_parse(bytes, (size_t)settings(b)->max_skills, &line, why);
     if (e == ERR_NOT_FOUND)
         return;
     if (e != ERR_OK) {
-        refuse_line(f, why);
-    } else if (line.end == RESUME_END_UPGRADE && f->open) {
+        refuse_line(b, why);
+    } else if (line.end == RESUME_END_UPGRADE && b->feed.open) {
         /* Another agent has the address, and the same incarnation behind it. */
-        again(f);
+        again(b);
     } else if (line.end != RESUME_END_NONE) {
-        log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", f->app->name,
-                        f->name);
-        f->rest_ms = REST_MIN_MS;
-        rest(f, line.end);
+        log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
+                        b->name);
+        b->feed.pause_ms = PAUSE_MIN_MS;
+        pause_feed(b, line.end);
     } else {
-        take_resume(f, &line);
+        take_resume(b, &line);
     }
     resume_line_fini(&line);
 }
 
 /* Takes BYTES up to the next line end, which it uses up; what is left of them. */
-static struct slice take_part(struct resume_feed *f, struct slice bytes)
+static struct slice take_part(struct backend *b, struct slice bytes)
 {
     const char *end = memchr(bytes.p, '\n', bytes.len);
     size_t n = end != NULL ? (size_t)(end - bytes.p) : bytes.len;
     struct slice rest_of = {bytes.p + n, bytes.len - n};
 
-    if (!f->skipping && f->line.len + n > RESUME_LINE_MAX) {
-        refuse_line(f, "line over its limit");
-        f->skipping = true;
-        text_clear(&f->line);
+    if (!b->feed.skipping && b->feed.line.len + n > RESUME_LINE_MAX) {
+        refuse_line(b, "line over its limit");
+        b->feed.skipping = true;
+        text_clear(&b->feed.line);
     }
-    if (!f->skipping)
-        text_add(&f->line, (struct slice){bytes.p, n});
+    if (!b->feed.skipping)
+        text_add(&b->feed.line, (struct slice){bytes.p, n});
     if (end == NULL)
         return rest_of;
-    if (!f->skipping) {
+    if (!b->feed.skipping) {
         /* Ours while it is read: an event may close up, which clears the line. */
-        struct text line = f->line;
+        struct text line = b->feed.line;
 
-        f->line = (struct text){0};
-        take_line(f, text_slice(&line));
+        b->feed.line = (struct text){0};
+        take_line(b, text_slice(&line));
         text_fini(&line);
     }
-    f->skipping = false;
+    b->feed.skipping = false;
     ++rest_of.p;
     --rest_of.len;
     return rest_of;
@@ -185,51 +182,51 @@ static struct slice take_part(struct resume_feed *f, struct slice bytes)
 
 static void on_timer(struct timer *t)
 {
-    connect_now(container_of(t, struct resume_feed, timer));
+    connect_now(container_of(t, struct backend, feed.timer));
 }
 
 static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 {
-    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
+    struct backend *b = container_of(fetch, struct backend, feed.fetch);
     char why[80];
 
-    f->refused = false;
+    b->feed.refused = false;
     if (head->status == 200)
         return;
     snprintf(why, sizeof(why), "no resume stream: status %d", head->status);
-    fail(f, why);
+    fail(b, why);
 }
 
 static void on_body(struct http_fetch *fetch, struct slice bytes)
 {
-    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
+    struct backend *b = container_of(fetch, struct backend, feed.fetch);
     const struct http1_conn *conn = fetch->conn;
 
-    http_fetch_extend(fetch, settings(f)->feed_silence_ms);
+    http_fetch_extend(fetch, settings(b)->feed_silence_ms);
     while (bytes.len > 0 && fetch->conn == conn)
-        bytes = take_part(f, bytes);
+        bytes = take_part(b, bytes);
 }
 
 static void on_done(struct http_fetch *fetch, enum err e)
 {
-    struct resume_feed *f = container_of(fetch, struct resume_feed, fetch);
+    struct backend *b = container_of(fetch, struct backend, feed.fetch);
 
-    f->refused = e == ERR_CONNECT_REFUSED;
+    b->feed.refused = e == ERR_CONNECT_REFUSED;
     if (e == ERR_TLS_FAILED)
-        count(f, APP_STAT_worker_tls_failures, 1);
-    fail(f, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
+        count(b, APP_STAT_worker_tls_failures, 1);
+    fail(b, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
 }
 
 static const struct http_fetch_events fetch_events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static void connect_now(struct resume_feed *f)
+static void connect_now(struct backend *b)
 {
-    bool is_unix = f->addr.sa.sa_family == AF_UNIX;
-    struct http_fetch_request q = {.addr = &f->addr,
-                                   .peer = f->peer,
-                                   .connect_timeout_ms = settings(f)->connect_timeout_ms,
-                                   .timeout_ms = settings(f)->feed_silence_ms,
+    bool is_unix = b->addr.sa.sa_family == AF_UNIX;
+    struct http_fetch_request q = {.addr = &b->addr,
+                                   .peer = b->peer,
+                                   .connect_timeout_ms = settings(b)->connect_timeout_ms,
+                                   .timeout_ms = settings(b)->feed_silence_ms,
                                    .events = &fetch_events};
 
     text_addf(&q.bytes,
@@ -239,45 +236,24 @@ static void connect_now(struct resume_feed *f)
               "Resumelb-Feed: 1\r\n"
               "Resumelb-Classifier: %s\r\n"
               "Resumelb-Homes: 1\r\n\r\n",
-              is_unix ? "localhost" : f->name, classifier_fingerprint(f->app->classifier));
-    http_fetch_start(&f->fetch, f->loop, &q);
+              is_unix ? "localhost" : b->name, classifier_fingerprint(b->app->classifier));
+    http_fetch_start(&b->feed.fetch, b->app->lb->control, &q);
 }
 
 /* ---- the feed ---- */
 
-struct resume_feed *resume_feed_create(struct application *app, const struct addr *addr,
-                                       struct tls_peer *peer, const char *name,
-                                       const struct resume_feed_events *events, void *context)
+void resume_feed_start(struct backend *b)
 {
-    struct resume_feed *f = xcalloc(1, sizeof(*f));
+    struct resume_feed *f = &b->feed;
 
-    f->app = app;
-    f->loop = app->lb->control;
-    f->addr = *addr;
-    f->peer = peer != NULL ? tls_peer_ref(peer) : NULL;
-    f->name = name;
-    f->events = events;
-    f->context = context;
-    f->rest_ms = REST_MIN_MS;
+    f->pause_ms = PAUSE_MIN_MS;
+    f->reconnecting = f->settled = f->refused = f->failing = false;
     timer_init(&f->timer, on_timer);
-    connect_now(f);
-    return f;
+    connect_now(b);
 }
 
-static void free_now(struct loop_deferred *d)
+void resume_feed_stop(struct backend *b)
 {
-    struct resume_feed *f = container_of(d, struct resume_feed, deferred);
-
-    text_fini(&f->line);
-    tls_peer_unref(f->peer);
-    free(f);
-}
-
-void resume_feed_destroy(struct resume_feed *f)
-{
-    if (f == NULL)
-        return;
-    close_up(f);
-    f->deferred.run = free_now;
-    loop_defer(f->loop, &f->deferred);
+    close_up(b);
+    text_fini(&b->feed.line);
 }

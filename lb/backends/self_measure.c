@@ -4,7 +4,7 @@
  *   writer       every 5 s, and after a resume: meters that have moved on -> files
  *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
  *
- * The lock guards the list of kept workers and the flags; it is not held during a write.
+ * The lock guards the list of workers and the flags; it is not held during a write.
  */
 #include "lb/backends/self_measure.h"
 
@@ -34,39 +34,21 @@ enum {
     FILE_SKILLS_MAX = JSON_ENTRIES_MAX - 100,
 };
 
-struct kept {
-    struct list node;
-    struct worker *worker; /* counted */
-    char *path;
-    uint64_t written; /* meter_generation that is in the file; the writer's */
-    bool leaving;     /* under the lock */
-};
-
 struct self_measure {
-    char *directory; /* NULL: nothing is kept */
+    char *directory; /* NULL: nothing is stored */
     int lock_fd;
-    struct worker_thread *writer; /* NULL: nothing is kept */
+    struct worker_thread *writer; /* NULL: nothing is stored */
     struct worker_job round;
     pthread_mutex_t lock;
-    struct list kept; /* under the lock; entries are freed by the writer only */
-    bool flushing;    /* under the lock: until a round that begins now has ended */
-    bool handed_over; /* under the lock: nothing is written any more */
+    struct list workers; /* member->measured; under the lock; removed by the writer only */
+    bool flushing;       /* under the lock: until a round that begins now has ended */
+    bool handed_over;    /* under the lock: nothing is written any more */
 };
 
 /* ---- files ---- */
 
-/* FNV-1a: the same in every process, unlike map_hash. */
-static uint64_t name_hash(struct slice s)
-{
-    uint64_t h = 14695981039346656037u;
-
-    for (size_t i = 0; i < s.len; ++i)
-        h = (h ^ (unsigned char)s.p[i]) * 1099511628211u;
-    return h;
-}
-
 /* The address is the name of the file: unix paths have slashes, and may be long. */
-static char *kept_path(const struct self_measure *s, const struct member *m)
+static char *file_path(const struct self_measure *s, const struct member *m)
 {
     struct slice name = slice_of(worker_name(m->worker));
     struct text path = {0};
@@ -81,7 +63,7 @@ static char *kept_path(const struct self_measure *s, const struct member *m)
     }
     if (path.len - begin > FILE_NAME_MAX) {
         path.len = begin + FILE_NAME_MAX - 17;
-        text_addf(&path, "-%016llx", (unsigned long long)name_hash(name));
+        text_addf(&path, "-%016llx", (unsigned long long)hash_fixed(name));
     }
     char *out = xslicedup(text_slice(&path));
     text_fini(&path);
@@ -104,7 +86,7 @@ static void set_aside(const char *path, const char *why)
                  log_cut(slice_of(path), escaped), strerror(errno));
 }
 
-/* The resume kept in PATH into OUT (zero); false when there is none that counts. */
+/* The resume stored in PATH into OUT (zero); false when there is none that counts. */
 static bool load(const struct member *m, const char *path, struct resume_line *out)
 {
     struct text bytes = {0};
@@ -137,29 +119,30 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
     return good;
 }
 
-static void write_file(struct kept *k)
+static void write_file(struct member *m)
 {
-    struct member *m = member_of(k->worker);
-    const char *incarnation = worker_incarnation(k->worker);
+    const char *incarnation = worker_incarnation(m->worker);
     struct resume_line line = {.state = RESUME_READY, .concurrency = 1};
     struct text bytes = {0};
 
     latch_lock(&m->meter_lock);
     line.generation = meter_generation(m->meter);
-    if (line.generation != k->written)
+    if (line.generation != m->measured.written)
         meter_resume(m->meter, FILE_SKILLS_MAX, &line.skills);
     latch_unlock(&m->meter_lock);
-    if (line.generation == k->written)
+    if (line.generation == m->measured.written)
         goto out;
-    text_copy(line.incarnation, INCARNATION_MAX + 1, incarnation[0] != '\0' ? incarnation : "-");
-    text_copy(line.application, VERSION_MAX + 1, m->app->name);
-    text_copy(line.version, VERSION_MAX + 1, m->version);
-    text_copy(line.fingerprint, FINGERPRINT_LEN + 1, fingerprint_of(m));
+    snprintf(line.incarnation, sizeof(line.incarnation), "%s",
+             incarnation[0] != '\0' ? incarnation : "-");
+    snprintf(line.application, sizeof(line.application), "%s", m->app->name);
+    snprintf(line.version, sizeof(line.version), "%s", m->version);
+    snprintf(line.fingerprint, sizeof(line.fingerprint), "%s", fingerprint_of(m));
     resume_line_print(&line, &bytes);
-    if (file_write(k->path, text_slice(&bytes)) == ERR_OK)
-        k->written = line.generation;
+    if (file_write(m->measured.path, text_slice(&bytes)) == ERR_OK)
+        m->measured.written = line.generation;
     else
-        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", k->path, strerror(errno));
+        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", m->measured.path,
+                 strerror(errno));
 out:
     resume_line_fini(&line);
     text_fini(&bytes);
@@ -167,32 +150,25 @@ out:
 
 /* ---- the writer ---- */
 
-static void kept_free(struct kept *k)
-{
-    worker_unref(k->worker);
-    free(k->path);
-    free(k);
-}
-
 static void write_all(struct self_measure *s)
 {
     pthread_mutex_lock(&s->lock);
     bool flushing = s->flushing;
-    struct list *it = s->kept.next;
-    while (it != &s->kept) {
-        struct kept *k = list_entry(it, struct kept, node);
-
+    struct list *it = s->workers.next;
+    while (it != &s->workers) {
+        struct member *m = list_entry(it, struct member, measured.node);
         bool ours = !s->handed_over;
-        /* Only the writer takes entries out, so K stays while the lock is open. */
+
+        /* Only the writer removes workers, so M stays while the lock is released. */
         pthread_mutex_unlock(&s->lock);
         if (ours)
-            write_file(k);
+            write_file(m);
         pthread_mutex_lock(&s->lock);
         it = it->next;
-        if (k->leaving) {
-            list_remove(&k->node);
+        if (m->measured.leaving) {
+            list_remove(&m->measured.node);
             pthread_mutex_unlock(&s->lock);
-            kept_free(k);
+            worker_unref(m->worker);
             pthread_mutex_lock(&s->lock);
         }
     }
@@ -219,7 +195,7 @@ struct self_measure *self_measure_create(const char *directory, int lock_fd)
     struct self_measure *s = xcalloc(1, sizeof(*s));
 
     s->lock_fd = lock_fd;
-    list_init(&s->kept);
+    list_init(&s->workers);
     s->directory = xstrdup(directory);
     pthread_mutex_init(&s->lock, NULL);
     s->round.work = write_round;
@@ -271,8 +247,8 @@ void self_measure_destroy(struct self_measure *s)
         return;
     (void)!worker_thread_destroy(s->writer, WORKER_THREAD_WAIT);
     write_all(s);
-    while ((node = list_pop_front(&s->kept)) != NULL)
-        kept_free(list_entry(node, struct kept, node));
+    while ((node = list_pop_front(&s->workers)) != NULL)
+        worker_unref(list_entry(node, struct member, measured.node)->worker);
     pthread_mutex_destroy(&s->lock);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
@@ -282,53 +258,41 @@ void self_measure_destroy(struct self_measure *s)
 
 /* ---- workers ---- */
 
-static void keep(struct self_measure *s, struct member *m, char *path)
+/* From now on the meter of M is stored in its file, if its contents change. */
+static void add_worker(struct self_measure *s, struct member *m)
 {
-    struct kept *k = xcalloc(1, sizeof(*k));
     char *directory = xasprintf("%s/%s", s->directory, m->app->name);
 
     if (mkdir(directory, 0770) != 0 && errno != EEXIST)
         log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
                  strerror(errno));
     free(directory);
-    k->worker = worker_ref(m->worker);
-    k->path = path;
-    k->written = meter_generation(m->meter);
+    m->measured.written = meter_generation(m->meter);
+    worker_ref(m->worker);
     pthread_mutex_lock(&s->lock);
-    list_push_back(&s->kept, &k->node);
+    list_push_back(&s->workers, &m->measured.node);
     pthread_mutex_unlock(&s->lock);
 }
 
-void self_measure_join(struct self_measure *s, struct member *m)
+void self_measure_join(struct self_measure *s, struct member *m, struct member *from)
 {
     struct resume_line line = {0};
-    struct resume none = {0};
-    bool known = false;
 
-    if (s->directory != NULL) {
-        char *path = kept_path(s, m);
-
-        known = load(m, path, &line);
-        if (known)
-            meter_load(m->meter, &line.skills);
-        keep(s, m, path);
-    }
-    member_resume(m, known ? &line.skills : &none, m->version, fingerprint_of(m));
-    resume_line_fini(&line);
-}
-
-void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from)
-{
-    struct resume r = {0};
-
-    latch_lock(&from->meter_lock);
-    meter_resume(from->meter, SIZE_MAX, &r);
-    latch_unlock(&from->meter_lock);
-    meter_load(m->meter, &r);
     if (s->directory != NULL)
-        keep(s, m, kept_path(s, m));
-    member_resume(m, &r, m->version, fingerprint_of(m));
-    resume_fini(&r);
+        m->measured.path = file_path(s, m);
+    if (from != NULL) {
+        latch_lock(&from->meter_lock);
+        meter_resume(from->meter, SIZE_MAX, &line.skills);
+        latch_unlock(&from->meter_lock);
+    } else if (s->directory != NULL && !load(m, m->measured.path, &line)) {
+        resume_line_fini(&line);
+        line = (struct resume_line){0};
+    }
+    meter_load(m->meter, &line.skills);
+    if (s->directory != NULL)
+        add_worker(s, m);
+    member_resume(m, &line.skills, m->version, fingerprint_of(m));
+    resume_line_fini(&line);
 }
 
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls)
@@ -343,31 +307,24 @@ void self_measure_forget(struct self_measure *s, struct member *m, const struct 
 
 void self_measure_leave(struct self_measure *s, struct member *m)
 {
-    struct list *it = NULL;
-
     if (s->directory == NULL)
         return;
     pthread_mutex_lock(&s->lock);
-    list_for_each (it, &s->kept) {
-        struct kept *k = list_entry(it, struct kept, node);
-
-        if (k->worker == m->worker)
-            k->leaving = true;
-    }
+    m->measured.leaving = true;
     pthread_mutex_unlock(&s->lock);
     write_soon(s);
 }
 
 /* With the meter locked, so that resumes of two loops reach the pool in the order in which they
  * were made. */
-static cold_ void tell_pool(struct member *m, struct list *released)
+static cold_ void update_pool(struct member *m, struct list *released)
 {
     struct application *a = m->app;
     struct resume r = {0};
 
     meter_resume(m->meter, SIZE_MAX, &r);
     pthread_mutex_lock(&a->members_lock);
-    /* One that has left must not come back in by this. */
+    /* One that has left must not be added again by this. */
     if (m->joined)
         pool_new_resume(a->pool, m->worker, &r, m->version, fingerprint_of(m), released);
     pthread_mutex_unlock(&a->members_lock);
@@ -385,7 +342,7 @@ static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t se
     bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
     if (due) {
         list_init(&released);
-        tell_pool(m, &released);
+        update_pool(m, &released);
     }
     latch_unlock(&m->meter_lock);
     if (!due)

@@ -12,12 +12,14 @@
 
 struct self_measure;
 
-/* DIRECTORY (NULL: nothing is kept over restarts) is locked by LOCK_FD, which is taken. */
+/* DIRECTORY (NULL: nothing is stored over restarts) is locked by LOCK_FD, which it owns from then
+ * on.
+ */
 struct self_measure *self_measure_create(const char *directory, int lock_fd);
 /* Writes all changes now; self_measure_flushed is called when that is done. */
 void self_measure_flush(struct self_measure *s);
 bool self_measure_flushed(struct self_measure *s);
-/* The lock, to be passed on; -1: nothing is kept. */
+/* The lock, to be passed on; -1: nothing is stored. */
 int self_measure_lock(const struct self_measure *s);
 /* Another process stores the skills from now on: nothing is written any more. */
 void self_measure_hand_over(struct self_measure *s);
@@ -25,15 +27,13 @@ void self_measure_hand_over(struct self_measure *s);
 void self_measure_destroy(struct self_measure *s);
 
 /*
- * Control thread: bring M in with the resume kept for it (or none); what it learns is kept from now
- * on.
+ * Control thread: adds M to the pool with the resume that is stored for it (or none), or with that
+ * of FROM, which M replaces. From then on its resume is stored.
  */
-void self_measure_join(struct self_measure *s, struct member *m);
-/* Control thread: as self_measure_join, with what FROM has learnt, which M takes the place of. */
-void self_measure_inherit(struct self_measure *s, struct member *m, struct member *from);
-/* Control thread: the last resume of M is written, and M forgotten. */
+void self_measure_join(struct self_measure *s, struct member *m, struct member *from);
+/* Control thread: the last resume of M is written, and nothing after it. */
 void self_measure_leave(struct self_measure *s, struct member *m);
-/* Control thread: what M has learnt of CLS, or of all (NULL), is forgotten, in its file soon. */
+/* Control thread: drops the skill of M at CLS, or all of them (NULL), soon in its file as well. */
 void self_measure_forget(struct self_measure *s, struct member *m, const struct slice *cls);
 
 #endif

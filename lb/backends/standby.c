@@ -2,107 +2,87 @@
  *
  * There is one attempt to reach the worker's own address at a time, or a timer until the next one,
  * or neither while the address works. The move is deferred to the end of the turn, as the report
- * may come from the worker's own check, which the move destroys.
+ * may come from the worker's own check, which the move restarts.
  */
-#include "lb/backends/standby.h"
-
-#include <stdlib.h>
-
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
+#include "lb/backends/backend.h"
 #include "lb/core/lb.h"
 
-struct standby {
-    struct standby_options o;
-    struct addr addr;
-    char name[ADDR_TEXT_MAX];
-    bool in_use;
-    unsigned moves;
-    struct http1_connect *attempt;
-    struct timer rest;
-    uint64_t rest_ms;
-    uint64_t back_ms;           /* when it last came back; 0: never */
-    struct active_check *check; /* of its own address, while at the standby */
-    struct loop_deferred leave; /* the address in use */
-};
-
-static struct loop *loop_of(const struct standby *s)
+static const struct app_settings *settings(const struct backend *b)
 {
-    return s->o.app->lb->control;
+    return &b->app->settings->s;
 }
 
-static const struct app_settings *settings(const struct standby *s)
+static uint64_t least_pause_ms(const struct backend *b)
 {
-    return &s->o.app->settings->s;
+    enum { PAUSE_MS = 1000 }; /* if ejection is switched off */
+    uint64_t ms = settings(b)->eject_time_ms;
+
+    return ms != 0 ? ms : PAUSE_MS;
 }
 
-static uint64_t least_rest_ms(const struct standby *s)
+static void start_pause(struct backend *b)
 {
-    enum { REST_MS = 1000 }; /* if ejection is switched off */
-    uint64_t ms = settings(s)->eject_time_ms;
+    struct standby *s = &b->standby;
+    uint64_t most_ms = settings(b)->eject_time_max_ms;
 
-    return ms != 0 ? ms : REST_MS;
+    timer_start(b->app->lb->control, &s->timer, s->pause_ms);
+    if (s->pause_ms < most_ms)
+        s->pause_ms = s->pause_ms * 2 < most_ms ? s->pause_ms * 2 : most_ms;
 }
 
-static void rest(struct standby *s)
+static void log_move(const struct backend *b)
 {
-    uint64_t most_ms = settings(s)->eject_time_max_ms;
+    char standby[ADDR_TEXT_MAX];
 
-    timer_start(loop_of(s), &s->rest, s->rest_ms);
-    if (s->rest_ms < most_ms)
-        s->rest_ms = s->rest_ms * 2 < most_ms ? s->rest_ms * 2 : most_ms;
-}
-
-/* The checks of its own address are consulted when that answers. */
-static void on_check_changed(void *context)
-{
-    (void)context;
-}
-
-static void go(struct standby *s)
-{
-    uint64_t now_ms = loop_now_ms(loop_of(s));
-
-    s->in_use = !s->in_use;
-    ++s->moves;
-    active_check_destroy(s->check);
-    s->check = NULL;
-    if (s->in_use) {
-        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", s->o.app->name,
-                 s->o.worker, s->name);
-        /* One that comes back again and again is left alone for longer and longer. */
-        if (s->back_ms == 0 || now_ms - s->back_ms > settings(s)->eject_time_max_ms)
-            s->rest_ms = least_rest_ms(s);
-        s->check =
-            active_check_create(s->o.app, s->o.own, s->o.peer, s->o.worker, on_check_changed, s);
-        active_check_doubt(s->check);
-        rest(s);
-    } else {
+    addr_format(&b->standby.addr, standby);
+    if (b->standby.in_use)
+        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", b->app->name,
+                 b->name, standby);
+    else
         log_info_folded(NULL, "standby-deactivated", "application=%s worker=%s standby=%s",
-                        s->o.app->name, s->o.worker, s->name);
-        s->back_ms = now_ms;
-    }
-    stat_add(application_control_stats(s->o.app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
-    s->o.move(s->o.context);
+                        b->app->name, b->name, standby);
 }
 
 static void run_leave(struct loop_deferred *d)
 {
-    go(container_of(d, struct standby, leave));
+    struct backend *b = container_of(d, struct backend, standby.leave);
+    struct standby *s = &b->standby;
+    uint64_t now_ms = loop_now_ms(b->app->lb->control);
+
+    s->in_use = !s->in_use;
+    ++s->moves;
+    active_check_stop(&s->check);
+    log_move(b);
+    if (s->in_use) {
+        /* After each return that does not last, its own address is tried later. */
+        if (s->back_ms == 0 || now_ms - s->back_ms > settings(b)->eject_time_max_ms)
+            s->pause_ms = least_pause_ms(b);
+        s->check = (struct active_check){
+            .app = b->app, .addr = &b->addr, .peer = b->peer, .name = b->name};
+        active_check_start(&s->check, true);
+        start_pause(b);
+    } else {
+        s->back_ms = now_ms;
+    }
+    stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
+    backend_move(b);
 }
 
-static void leave(struct standby *s)
+static void leave(struct backend *b)
 {
-    timer_stop(&s->rest);
-    if (!list_linked(&s->leave.node))
-        loop_defer(loop_of(s), &s->leave);
+    timer_stop(&b->standby.timer);
+    if (!list_linked(&b->standby.leave.node))
+        loop_defer(b->app->lb->control, &b->standby.leave);
 }
 
-/* ---- tries of its own address ---- */
+/* ---- attempts to reach its own address ---- */
 
 static void on_connected(void *context, struct http1_conn *c, enum err e)
 {
-    struct standby *s = context;
+    struct backend *b = context;
+    struct standby *s = &b->standby;
     bool answers = c != NULL;
 
     s->attempt = NULL;
@@ -110,84 +90,52 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         http1_close(c);
     if (list_linked(&s->leave.node))
         return;
-    if (s->in_use && !(answers && !active_check_view(s->check).failing))
-        rest(s);
+    if (s->in_use && !(answers && !s->check.record.failing))
+        start_pause(b);
     else if (s->in_use || (!answers && e != ERR_SYSTEM))
-        leave(s);
+        leave(b);
 }
 
-static void try_own(struct standby *s)
+static void try_own(struct backend *b)
 {
-    timer_stop(&s->rest);
-    if (s->attempt == NULL)
-        s->attempt = http1_connect_tls(loop_of(s), s->o.own, s->o.peer,
-                                       settings(s)->connect_timeout_ms, on_connected, s);
+    timer_stop(&b->standby.timer);
+    if (b->standby.attempt == NULL)
+        b->standby.attempt = http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
+                                               settings(b)->connect_timeout_ms, on_connected, b);
 }
 
-static void on_rest(struct timer *t)
+static void on_timer(struct timer *t)
 {
-    try_own(container_of(t, struct standby, rest));
+    try_own(container_of(t, struct backend, standby.timer));
 }
 
-void standby_report(struct standby *s, bool certain)
+void standby_report(struct backend *b, bool certain)
 {
-    if (s == NULL || list_linked(&s->leave.node))
+    if (b->standby.addr.len == 0 || list_linked(&b->standby.leave.node))
         return;
-    if (certain && !s->in_use)
-        leave(s);
+    if (certain && !b->standby.in_use)
+        leave(b);
     else
-        try_own(s);
+        try_own(b);
 }
 
-/* ---- the whole ---- */
-
-struct standby *standby_create(const struct standby_options *o)
+void standby_start(struct backend *b, struct addr addr)
 {
-    struct standby *s = xcalloc(1, sizeof(*s));
-
-    s->o = *o;
-    s->addr = *o->addr;
-    addr_format(&s->addr, s->name);
-    if (s->o.peer != NULL)
-        tls_peer_ref(s->o.peer);
-    s->rest_ms = least_rest_ms(s);
-    s->leave.run = run_leave;
-    timer_init(&s->rest, on_rest);
-    return s;
+    b->standby =
+        (struct standby){.addr = addr, .pause_ms = least_pause_ms(b), .leave.run = run_leave};
+    timer_init(&b->standby.timer, on_timer);
 }
 
-void standby_destroy(struct standby *s)
+void standby_stop(struct backend *b)
 {
-    if (s == NULL)
-        return;
+    struct standby *s = &b->standby;
+
     if (s->in_use)
-        stat_add(application_control_stats(s->o.app), APP_STAT_workers_on_standby, -1);
-    active_check_destroy(s->check);
+        stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
+    active_check_stop(&s->check);
     if (s->attempt != NULL)
         http1_connect_cancel(s->attempt);
-    timer_stop(&s->rest);
+    timer_stop(&s->timer);
     list_remove(&s->leave.node);
-    tls_peer_unref(s->o.peer);
-    free(s);
-}
-
-bool standby_in_use(const struct standby *s)
-{
-    return s != NULL && s->in_use;
-}
-
-unsigned standby_moves(const struct standby *s)
-{
-    return s != NULL ? s->moves : 0;
-}
-
-const struct addr *standby_addr(const struct standby *s)
-{
-    return &s->addr;
-}
-
-void standby_settings(struct standby *s)
-{
-    if (s != NULL && s->check != NULL)
-        active_check_settings(s->check);
+    *s = (struct standby){0};
 }

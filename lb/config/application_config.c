@@ -19,7 +19,7 @@
 #include "routing/pool.h"
 
 enum {
-    /* An error page is kept in memory and sent often. */
+    /* An error page is held in memory and sent often. */
     ERROR_PAGE_MAX = 256 * 1024,
     HOST_MAX = 253,
     CHECK_PATH_MAX = 1024,
@@ -141,44 +141,33 @@ static const char *problem_of(const struct text_list *list, size_t i)
 
 bool private_headers_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
 {
-    for (size_t i = 0; i < list->n; ++i) {
-        const char *problem = problem_of(list, i);
-
-        if (problem == NULL)
-            continue;
-        *at = i;
-        snprintf(why, SETTINGS_WHY_ROOM, "private_headers: %.40s: %s", list->items[i], problem);
-        return false;
-    }
-    return true;
+    return settings_list_check("private_headers", list, problem_of, at, why);
 }
 
 static const char *parse_server(const char *text, struct addr *out)
 {
-    switch (addr_parse(slice_of(text), out)) {
-    case ERR_OK:
-        break;
-    case ERR_UNSUPPORTED:
-        return "a host name is not permitted here; use a numeric address";
-    case ERR_TOO_LARGE:
-        return "the path of a unix socket may have at most 107 bytes";
-    default:
-        return "expected HOST:PORT, [IPV6]:PORT or unix:/path";
-    }
+    enum err e = addr_parse(slice_of(text), out);
+
+    if (e != ERR_OK)
+        return config_addr_problem(e);
     if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
         return "a server needs a port";
     return NULL;
 }
 
-/* The error of item N of SERVERS, where all previous items are valid; or NULL. */
-static const char *check_server(const char *text, struct counter_server_address *servers, size_t n)
+static const char *server_problem(const struct text_list *l, size_t n)
 {
+    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+
     if (n == COUNTER_SERVERS_MAX)
         return "too many entries";
-    const char *problem = parse_server(text, &servers[n].addr);
-    if (problem != NULL)
-        return problem;
-    servers[n].name = slice_of(text);
+    for (size_t i = 0; i <= n; ++i) {
+        const char *problem = parse_server(l->items[i], &servers[i].addr);
+
+        if (problem != NULL)
+            return problem;
+        servers[i].name = slice_of(l->items[i]);
+    }
     for (size_t i = 0; i < n; ++i) {
         if (addr_equal(&servers[i].addr, &servers[n].addr))
             return "is a duplicate";
@@ -189,18 +178,7 @@ static const char *check_server(const char *text, struct counter_server_address 
 
 static bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
 {
-    struct counter_server_address servers[COUNTER_SERVERS_MAX];
-
-    for (size_t i = 0; i < l->n; ++i) {
-        const char *problem = check_server(l->items[i], servers, i);
-
-        if (problem == NULL)
-            continue;
-        *at = i;
-        snprintf(why, SETTINGS_WHY_ROOM, "pool_counter_servers: %.60s: %s", l->items[i], problem);
-        return false;
-    }
-    return true;
+    return settings_list_check("pool_counter_servers", l, server_problem, at, why);
 }
 
 size_t limit_servers(const struct text_list *l,
@@ -262,36 +240,32 @@ static void check_lists(struct configuration *c, struct application_config *a, s
 
 /* ---- workers ---- */
 
-/* WORKER's choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
-static int source_of(int own, const struct application_config *a)
-{
-    return own != RESUME_FROM_AUTO ? own : a->s.resume;
-}
-
 static void read_worker_address(struct configuration *c, const struct config_node *node,
                                 struct worker_config *w, struct diag *d)
 {
-    enum err e = addr_parse(slice_of(w->text), &w->addr);
+    enum err e = addr_parse(slice_of(w->s.address), &w->addr);
     char canonical[ADDR_TEXT_MAX];
 
     w->named = e == ERR_UNSUPPORTED;
     if (w->named)
         return;
     if (e != ERR_OK) {
-        config_complain(&c->file, node, d, "workers: %s: %s", w->text,
-                        e == ERR_TOO_LARGE ? "the path of a unix socket may have at most 107 bytes"
-                                           : "expected HOST:PORT, [IPV6]:PORT or unix:/path");
+        config_complain(&c->file, node, d, "workers: %s: %s", w->s.address, config_addr_problem(e));
         return;
     }
     if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
-        config_complain(&c->file, node, d, "workers: %s: port is missing", w->text);
-    free(w->text);
-    w->text = xstrdup(addr_format(&w->addr, canonical));
+        config_complain(&c->file, node, d, "workers: %s: port is missing", w->s.address);
+    free(w->s.address);
+    w->s.address = xstrdup(addr_format(&w->addr, canonical));
 }
 
-static void read_standby(struct configuration *c, const struct config_node *node, const char *text,
+static void read_standby(struct configuration *c, const struct config_node *node,
                          struct worker_config *w, struct diag *d)
 {
+    const char *text = w->s.standby;
+
+    if (text == NULL)
+        return;
     if (addr_parse(slice_of(text), &w->standby) != ERR_OK ||
         (w->standby.sa.sa_family != AF_UNIX && addr_port(&w->standby) == 0))
         config_complain(&c->file, node, d,
@@ -299,7 +273,7 @@ static void read_standby(struct configuration *c, const struct config_node *node
     else if (w->named)
         config_complain(&c->file, node, d,
                         "standby: only for a worker listed by address, not by host name");
-    else if (w->source == RESUME_FROM_STREAM)
+    else if (w->s.resume == RESUME_FROM_STREAM)
         config_complain(
             &c->file, node, d,
             "standby: only for a self-measured worker; an agent replaces its processes itself");
@@ -310,41 +284,31 @@ static void read_standby(struct configuration *c, const struct config_node *node
 static void read_worker(struct configuration *c, struct application_config *a,
                         const struct config_node *node, struct worker_config *out, struct diag *d)
 {
-    struct worker_settings s;
+    struct worker_settings *s = &out->s;
     unsigned before = d->errors;
 
     if (node->kind == CONFIG_SCALAR) {
-        settings_defaults(&worker_table, &s);
-        s.address = xslicedup(node->text);
+        settings_defaults(&worker_table, s);
+        s->address = xslicedup(node->text);
     } else {
-        settings_read(&worker_table, &c->file, node, &s, NULL, d);
+        settings_read(&worker_table, &c->file, node, s, NULL, d);
     }
-    out->text = s.address;
-    out->version = s.version;
-    s.address = NULL;
-    s.version = NULL;
-    out->server_name = s.server_name;
-    s.server_name = NULL;
-    out->tls = s.tls;
-    out->source = source_of(s.resume, a);
-    out->max_connections = s.max_connections;
-    out->max_tunnels = s.max_tunnels;
-    out->concurrency = (unsigned)s.concurrency;
-    if (out->text != NULL)
+    /* Its choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
+    if (s->resume == RESUME_FROM_AUTO)
+        s->resume = a->s.resume;
+    if (s->address != NULL)
         read_worker_address(c, node, out, d);
     else if (d->errors == before)
         config_complain(&c->file, node, d, "workers: address is required");
-    if (out->version != NULL && strlen(out->version) > VERSION_MAX)
+    if (s->version != NULL && strlen(s->version) > VERSION_MAX)
         config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
-    if (out->server_name != NULL && !server_name_is_valid(out->server_name))
+    if (s->server_name != NULL && !server_name_is_valid(s->server_name))
         config_complain(&c->file, node, d, "server_name: expected a host name or an address");
-    if (s.standby != NULL)
-        read_standby(c, node, s.standby, out, d);
-    settings_fini(&worker_table, &s);
+    read_standby(c, node, out, d);
 }
 
-/* Whether WHAT is new to SET, which has it then. */
-static bool see(json_t *set, const char *what)
+/* Adds WHAT to SET; returns false if SET had it. */
+static bool add_new(json_t *set, const char *what)
 {
     return json_object_get(set, what) == NULL &&
            json_object_set_new_nocheck(set, what, json_true()) == 0;
@@ -373,20 +337,20 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     json_t *seen = json_object();
     for (size_t i = 0; i < list->n; ++i) {
         read_worker(c, a, list->items[i], &a->workers[i], d);
-        if (a->workers[i].text != NULL && !see(seen, a->workers[i].text))
+        if (a->workers[i].s.address != NULL && !add_new(seen, a->workers[i].s.address))
             config_complain(&c->file, list->items[i], d, "workers: duplicate entry %s",
-                            a->workers[i].text);
+                            a->workers[i].s.address);
     }
     json_decref(seen);
 }
 
 static void read_worker_tls(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    bool wanted = false;
+    bool required = false;
 
     for (size_t i = 0; i < a->nworkers; ++i)
-        wanted = wanted || a->workers[i].tls == WORKER_TLS_ON;
-    tls_workers_read(&c->file, a->s.worker_tls, wanted, &a->worker_tls, d);
+        required = required || a->workers[i].s.tls == WORKER_TLS_ON;
+    tls_workers_read(&c->file, a->s.worker_tls, required, &a->worker_tls, d);
 }
 
 /* ---- the rest ---- */
@@ -585,11 +549,8 @@ void application_config_read(struct configuration *c, const char *name, struct c
 
 void worker_configs_free(struct worker_config *workers, size_t n)
 {
-    for (size_t i = 0; i < n; ++i) {
-        free(workers[i].text);
-        free(workers[i].version);
-        free(workers[i].server_name);
-    }
+    for (size_t i = 0; i < n; ++i)
+        settings_fini(&worker_table, &workers[i].s);
     free(workers);
 }
 
@@ -616,12 +577,12 @@ void application_config_fini(struct application_config *a)
 
 /* ---- across applications ---- */
 
-static void want(const struct configuration *c, const struct application_config *a, json_t *seen,
-                 const char *host, struct diag *d)
+static void claim(const struct configuration *c, const struct application_config *a, json_t *seen,
+                  const char *host, struct diag *d)
 {
     char *key = xasprintf("%s%.*s/", host, SLICE_FMT(a->path));
 
-    if (!see(seen, key))
+    if (!add_new(seen, key))
         config_complain(&c->file, a->node, d,
                         "application %s: another application has the same host and path already "
                         "(%s)",
@@ -637,9 +598,9 @@ void application_configs_check(const struct configuration *c, struct diag *d)
         const struct application_config *a = &c->applications[i];
 
         for (size_t k = 0; k < a->s.hosts.n; ++k)
-            want(c, a, seen, a->s.hosts.items[k], d);
+            claim(c, a, seen, a->s.hosts.items[k], d);
         if (a->s.is_default || a->s.hosts.n == 0)
-            want(c, a, seen, "default", d);
+            claim(c, a, seen, "default", d);
     }
     json_decref(seen);
 }

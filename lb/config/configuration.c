@@ -41,35 +41,35 @@ bool config_networks(const char *name, const struct text_list *list, struct netw
     return true;
 }
 
-/* ---- the halves of the top map ---- */
-
-/* A map of borrowed entries. */
-static struct config_node half_map(const struct config_node *root)
-{
-    struct config_node half = *root;
-
-    half.n = 0;
-    half.keys = xcalloc(root->n + 1, sizeof(struct config_node *));
-    half.items = xcalloc(root->n + 1, sizeof(struct config_node *));
-    return half;
-}
-
-static void half_add(struct config_node *half, const struct config_node *root, size_t i)
-{
-    half->keys[half->n] = root->keys[i];
-    half->items[half->n++] = root->items[i];
-}
-
-static void half_fini(struct config_node *half)
-{
-    free(half->keys);
-    free(half->items);
-}
+/* ---- the parts of the top map ---- */
 
 static bool is_application_key(const struct config_node *key)
 {
     return settings_find(&program_table, key->text) == NULL &&
            settings_find(&application_table, key->text) != NULL;
+}
+
+/* The entries of an application, or the others, in a map that borrows them. */
+static struct config_node part_of(const struct config_node *root, bool application)
+{
+    struct config_node part = *root;
+
+    part.n = 0;
+    part.keys = xcalloc(root->n + 1, sizeof(struct config_node *));
+    part.items = xcalloc(root->n + 1, sizeof(struct config_node *));
+    for (size_t i = 0; i < root->n; ++i) {
+        if (is_application_key(root->keys[i]) != application)
+            continue;
+        part.keys[part.n] = root->keys[i];
+        part.items[part.n++] = root->items[i];
+    }
+    return part;
+}
+
+static void part_fini(struct config_node *part)
+{
+    free(part->keys);
+    free(part->items);
 }
 
 /* ---- threads ---- */
@@ -302,13 +302,10 @@ static void read_applications(struct configuration *c, const struct config_node 
 static void read_all(struct configuration *c, struct diag *d)
 {
     const struct config_node *root = c->file.root;
-    struct config_node program = half_map(root);
-    struct config_node *top = xcalloc(1, sizeof(*top));
+    struct config_node program = part_of(root, false);
+    struct config_node top = part_of(root, true);
     struct privileges rights;
 
-    *top = half_map(root);
-    for (size_t i = 0; i < root->n; ++i)
-        half_add(is_application_key(root->keys[i]) ? top : &program, root, i);
     c->program_origins = xcalloc(program_table.n, sizeof(*c->program_origins));
     settings_read(&program_table, &c->file, &program, &c->program, c->program_origins, d);
     read_threads(c, d);
@@ -319,18 +316,17 @@ static void read_all(struct configuration *c, struct diag *d)
     check_access_fields(c, d);
     user_rights_check(&c->file, c->program.user, c->program.group, &rights, d);
     if (c->program.applications != NULL) {
-        read_applications(c, top, d);
+        read_applications(c, &top, d);
     } else {
         c->applications = xcalloc(1, sizeof(*c->applications));
         c->napplications = 1;
-        application_config_read(c, "default", top, &c->applications[0], d);
+        application_config_read(c, "default", &top, &c->applications[0], d);
     }
     application_configs_check(c, d);
     for (size_t i = 0; i < c->napplications; ++i)
         c->applications[i].node = NULL;
-    half_fini(&program);
-    half_fini(top);
-    free(top);
+    part_fini(&program);
+    part_fini(&top);
 }
 
 bool configuration_read(const char *file, struct configuration *out, struct diag *d)

@@ -32,16 +32,9 @@ struct listen_config {
 };
 
 struct worker_config {
-    char *text; /* as written; canonical unless it is a name */
+    struct worker_settings s; /* address: canonical unless it is a name; resume: resolved */
     struct addr addr;
-    bool named;              /* a host name: resolved while running */
-    int source;              /* RESUME_FROM_*: its own, else the application's */
-    int64_t max_connections; /* -1: the application's */
-    int64_t max_tunnels;     /* -1: the application's */
-    unsigned concurrency;
-    char *version;       /* or NULL */
-    int tls;             /* WORKER_TLS_* */
-    char *server_name;   /* or NULL: the application's, or its own name */
+    bool named;          /* a host name: resolved while running */
     struct addr standby; /* len 0: none */
 };
 void worker_configs_free(struct worker_config *workers, size_t n);
@@ -88,10 +81,10 @@ struct configuration {
     size_t napplications;
 };
 
-/* Every problem to D; false when there was any, and OUT is nothing to use or free then. */
+/* Every problem to D; false if there was any: OUT must then not be used or freed. */
 bool configuration_read(const char *file, struct configuration *out, struct diag *d) must_check;
 void configuration_fini(struct configuration *c);
-/* The settings `access_log_*`, which have been checked, as the access log wants them. */
+/* The settings `access_log_*`, which have been checked, as options of the access log. */
 struct access_options access_options_of(const struct program_settings *s);
 
 /*
@@ -114,7 +107,7 @@ bool private_headers_check(const struct text_list *list, size_t *at,
                            char why[SETTINGS_WHY_ROOM]) must_check;
 
 /*
- * The application called NAME from MAP; problems to D. OUT (zero) is to be given to
+ * Reads the application NAME from MAP; problems to D. OUT (zero) must be passed to
  * application_config_fini in any case.
  */
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
@@ -125,7 +118,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
  */
 bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_total,
                         char why[SETTINGS_WHY_ROOM]);
-/* No two applications want the same requests. */
+/* No two applications may have the same host and path. */
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);
 /*

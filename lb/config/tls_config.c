@@ -178,14 +178,14 @@ static struct worker_tls *create_client(const struct config *file, const struct 
     return t;
 }
 
-void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
+void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
                       struct tls_workers *out, struct diag *d)
 {
     const struct config_node *at = map != NULL ? map : file->root;
     struct worker_tls_settings s;
     unsigned before = d->errors;
 
-    if (map == NULL && !wanted)
+    if (map == NULL && !required)
         return;
     settings_read(&worker_tls_table, file, map, &s, NULL, d);
     if ((s.certificate == NULL) != (s.key == NULL))
@@ -199,19 +199,19 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
     settings_fini(&worker_tls_table, &s);
 }
 
-void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh)
+void tls_workers_take(struct tls_workers *c, struct tls_workers *from)
 {
-    if (fresh->tls == NULL) {
+    if (from->tls == NULL) {
         worker_tls_unref(c->tls);
         c->tls = NULL;
     } else if (c->tls != NULL) {
-        worker_tls_take(c->tls, fresh->tls);
+        worker_tls_take(c->tls, from->tls);
     } else {
-        c->tls = worker_tls_ref(fresh->tls);
+        c->tls = worker_tls_ref(from->tls);
     }
     free(c->server_name);
-    c->on = fresh->on;
-    c->server_name = fresh->server_name != NULL ? xstrdup(fresh->server_name) : NULL;
+    c->on = from->on;
+    c->server_name = from->server_name != NULL ? xstrdup(from->server_name) : NULL;
 }
 
 void tls_workers_fini(struct tls_workers *c)

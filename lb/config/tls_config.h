@@ -32,15 +32,15 @@ struct tls_workers {
 bool server_name_is_valid(const char *name);
 /*
  * Read MAP (NULL: there is none), with the files it names; problems to D with their places.
- *   wanted  the worker's registration requires TLS
+ *   required  whether a worker requires TLS
  */
-void tls_workers_read(const struct config *file, const struct config_node *map, bool wanted,
+void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
                       struct tls_workers *out, struct diag *d);
 /*
- * At SIGHUP: moves the contents of FRESH to C. Peers created from C's tls continue, with the new
+ * At SIGHUP: copies the contents of FROM to C. Peers created from C's tls continue, with the new
  * authorities.
  */
-void tls_workers_take(struct tls_workers *c, struct tls_workers *fresh);
+void tls_workers_take(struct tls_workers *c, struct tls_workers *from);
 void tls_workers_fini(struct tls_workers *c);
 
 #endif

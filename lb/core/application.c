@@ -125,9 +125,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->subject.describe = describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
-    a->hosts.items = xcalloc(config->s.hosts.n + 1, sizeof(char *));
-    for (; a->hosts.n < config->s.hosts.n; ++a->hosts.n)
-        a->hosts.items[a->hosts.n] = xstrdup(config->s.hosts.items[a->hosts.n]);
+    for (size_t i = 0; i < config->s.hosts.n; ++i)
+        text_list_add(&a->hosts, slice_of(config->s.hosts.items[i]));
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
     a->path_text = xslicedup(config->path);
     a->path = slice_of(a->path_text);
@@ -194,9 +193,7 @@ void application_destroy(struct application *a)
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
     tls_workers_fini(&a->worker_tls);
-    for (size_t i = 0; i < a->hosts.n; ++i)
-        free(a->hosts.items[i]);
-    free(a->hosts.items);
+    text_list_fini(&a->hosts);
     free(a->path_text);
     free(a->name);
     pthread_mutex_destroy(&a->members_lock);
@@ -293,25 +290,15 @@ static void hand_to_loops(struct application *a)
     }
 }
 
-/* Whether both let the same requests take part in copies. */
-static bool shares_the_same(const struct app_settings *a, const struct app_settings *b)
-{
-    static const char *const rows[] = {"copy_with_cookies", "copy_with_certificates",
-                                       "private_headers"};
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        if (!settings_same(settings_find(&application_table, slice_of(rows[i])), a, b))
-            return false;
-    }
-    return true;
-}
-
 void application_publish(struct application *a, const struct app_settings *s)
 {
+    /* Settings that determine which requests take part in copies. */
+    static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
+                                          "private_headers"};
     struct app_snapshot *old = a->settings;
     struct pool_settings ps;
 
-    bool same = shares_the_same(&old->s, s);
+    bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
     a->settings = app_snapshot_create(s, old);
     app_snapshot_unref(old);
     pool_settings(a, s, &ps);
@@ -327,43 +314,25 @@ void application_publish(struct application *a, const struct app_settings *s)
         copies_clear(a->copies, clock_mono_us());
 }
 
-/* The newest snapshot again, to be changed before it is handed out. */
-static struct app_snapshot *renew(struct application *a)
+void application_set_rules(struct application *a, struct limit_rules *limits,
+                           struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *old = a->settings;
+    struct app_snapshot *s = app_snapshot_create(&old->s, NULL);
 
-    a->settings = app_snapshot_create(&old->s, old);
+    s->limits = limit_rules_ref(limits);
+    s->headers = header_rules_ref(headers);
+    if (rates != NULL && rates != old->rates)
+        rate_rules_attach(rates, old->rates);
+    s->rates = rate_rules_ref(rates);
+    a->settings = s;
     app_snapshot_unref(old);
-    return a->settings;
+    hand_to_loops(a);
 }
 
 void application_set_limits(struct application *a, struct limit_rules *limits)
 {
-    struct app_snapshot *s = renew(a);
-
-    limit_rules_unref(s->limits);
-    s->limits = limit_rules_ref(limits);
-    hand_to_loops(a);
-}
-
-void application_set_headers(struct application *a, struct header_rules *headers)
-{
-    struct app_snapshot *s = renew(a);
-
-    header_rules_unref(s->headers);
-    s->headers = header_rules_ref(headers);
-    hand_to_loops(a);
-}
-
-void application_set_rates(struct application *a, struct rate_rules *rates)
-{
-    struct app_snapshot *s = renew(a);
-
-    if (rates != NULL)
-        rate_rules_attach(rates, s->rates);
-    rate_rules_unref(s->rates);
-    s->rates = rate_rules_ref(rates);
-    hand_to_loops(a);
+    application_set_rules(a, limits, a->settings->headers, a->settings->rates);
 }
 
 /* ---- live settings ---- */

@@ -44,8 +44,8 @@ struct limit_rules;
 struct rate_rules;
 
 /*
- * The settings of an application, and what is made of them: immutable and reference counted. Each
- * loop holds the one it works with, and changes it between turns.
+ * The settings of an application, and what is computed from them: immutable and reference counted.
+ * Each loop holds the one it works with, and changes it between turns.
  */
 struct app_snapshot {
     _Atomic unsigned refs;
@@ -76,7 +76,7 @@ struct application_loop {
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_line refused;
-    struct counter_client *counters; /* to pool counter daemons; NULL: none was wanted yet */
+    struct counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
 };
 
 struct application {
@@ -137,16 +137,18 @@ void application_destroy(struct application *a);
  * changes in the middle of one. Control thread.
  */
 void application_publish(struct application *a, const struct app_settings *s);
-/* The same with other pool counters (NULL: none); takes a reference of its own. */
+/*
+ * The same with other pool counters, header rules and rates (NULL: none), of which it acquires
+ * references. A rate of the same name continues with the counts.
+ */
+void application_set_rules(struct application *a, struct limit_rules *limits,
+                           struct header_rules *headers, struct rate_rules *rates);
+/* The same with other pool counters alone. */
 void application_set_limits(struct application *a, struct limit_rules *limits);
-/* The same with other header rules. */
-void application_set_headers(struct application *a, struct header_rules *headers);
-/* The same with other rates (NULL: none). A rate of the same name continues with the counts. */
-void application_set_rates(struct application *a, struct rate_rules *rates);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
-/* On data loop L: its client of the pool counter daemons, made when it is first wanted, as most
- * applications have no use for one. */
+/* On data loop L: its client of the pool counter daemons, created when it is first needed, as most
+ * applications do not use one. */
 struct counter_client *application_counters(struct application_loop *al, struct loop *l);
 /* On a data loop, at its end: no exchange is left. */
 void application_loop_end(struct application_loop *al);

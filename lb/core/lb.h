@@ -76,7 +76,6 @@ struct lb {
     struct observer *observer;                  /* control thread only */
     struct shared_answers *answers;             /* control thread only */
     struct worker_thread *resolver;             /* of names; control thread only */
-    struct map trees;                           /* membership.c's; control thread only */
     struct addr *own; /* NOWN: where clients and admin connect; control thread only */
     size_t nown;
     const enum setting_origin *origins; /* of the rows of SETTINGS; control thread only */

@@ -2,11 +2,12 @@
  *
  * Offsets in the file:
  *
- *     0 ... released ... taken ... end ... promised
+ *     0 ... released ... taken ... end ... reserved
  *            |<----- counted in the space ---->|
  *
  * The space of all is asked for in steps before bytes are read from a worker, because bytes that
- * have been read must go somewhere. When all has been taken the file goes, and offsets begin at 0.
+ * have been read must go somewhere. When all bytes have been taken the file is dropped, and offsets
+ * begin at 0.
  */
 #include "lb/core/response_spill.h"
 
@@ -21,9 +22,9 @@ enum {
 };
 
 struct response_spill {
-    struct spill_loop *home;
+    struct spill_loop *loop;
     struct body_file *file; /* NULL: none is needed */
-    uint64_t released, taken, end, promised;
+    uint64_t released, taken, end, reserved;
     struct list unwritten; /* struct http1_body: behind the file's bytes */
     size_t unwritten_bytes;
     int error;
@@ -31,8 +32,8 @@ struct response_spill {
 
 /* ---- the space of all ---- */
 
-/* How many of BYTES are there to be had. */
-static uint64_t take_space(struct spill_space *s, uint64_t bytes)
+/* Returns how many of BYTES could be acquired. */
+static uint64_t acquire_space(struct spill_space *s, uint64_t bytes)
 {
     uint64_t total = atomic_load_explicit(&s->total_bytes, memory_order_relaxed);
     uint64_t used = atomic_fetch_add_explicit(&s->used_bytes, bytes, memory_order_relaxed) + bytes;
@@ -45,7 +46,7 @@ static uint64_t take_space(struct spill_space *s, uint64_t bytes)
     return bytes - over;
 }
 
-static void give_space(struct spill_space *s, uint64_t bytes)
+static void release_space(struct spill_space *s, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&s->used_bytes, bytes, memory_order_relaxed);
 }
@@ -67,17 +68,17 @@ struct response_spill *response_spill_create(struct spill_loop *l)
 {
     struct response_spill *s = xcalloc(1, sizeof(*s));
 
-    s->home = l;
+    s->loop = l;
     list_init(&s->unwritten);
     return s;
 }
 
 static void drop_file(struct response_spill *s)
 {
-    give_space(s->home->space, s->promised - s->released);
-    body_file_throw(&s->home->bin, s->file);
+    release_space(s->loop->space, s->reserved - s->released);
+    body_file_throw(&s->loop->bin, s->file);
     s->file = NULL;
-    s->released = s->taken = s->end = s->promised = 0;
+    s->released = s->taken = s->end = s->reserved = 0;
 }
 
 void response_spill_destroy(struct response_spill *s)
@@ -93,42 +94,42 @@ static bool open_file(struct response_spill *s)
 {
     if (s->file != NULL)
         return true;
-    s->file = body_file_create(s->home->space->directory, s->home->space->files);
+    s->file = body_file_create(s->loop->space->directory, s->loop->space->files);
     if (s->file == NULL)
         s->error = errno;
     return s->file != NULL;
 }
 
-/* More of the space of all; WANTED bytes may then be added, or fewer. */
-static void promise(struct response_spill *s, uint64_t wanted)
+/* More of the space of all; REQUIRED bytes may then be added, or fewer. */
+static void reserve(struct response_spill *s, uint64_t required)
 {
-    uint64_t more = take_space(s->home->space, wanted - (s->promised - s->end));
+    uint64_t more = acquire_space(s->loop->space, required - (s->reserved - s->end));
 
-    s->promised += more;
+    s->reserved += more;
     if (more == 0 || !open_file(s) || !body_file_crowded(s->file))
         return;
     /* Request bodies, and other programs, may need what is left there. */
     s->error = ENOSPC;
-    s->promised -= more;
-    give_space(s->home->space, more);
+    s->reserved -= more;
+    release_space(s->loop->space, more);
 }
 
 size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
 {
     uint64_t used = s->end - s->released;
     uint64_t left = used < max_bytes ? max_bytes - used : 0;
-    uint64_t wanted = left < STEP_BYTES ? left : STEP_BYTES;
+    uint64_t required = left < STEP_BYTES ? left : STEP_BYTES;
 
     ASSERT(list_empty(&s->unwritten));
     s->error = 0;
-    if (s->promised - s->end < wanted)
-        promise(s, wanted);
-    uint64_t promised = s->promised - s->end;
-    if (s->taken == s->end && (promised == 0 || s->file == NULL)) {
+    if (s->reserved - s->end < required)
+        reserve(s, required);
+    uint64_t reserved = s->reserved - s->end;
+    if (s->taken == s->end && (reserved == 0 || s->file == NULL)) {
         drop_file(s);
         return 0;
     }
-    return (size_t)(promised < wanted ? promised : wanted);
+    return (size_t)(reserved < required ? reserved : required);
 }
 
 static bool write_parts(struct response_spill *s, const struct http1_body *body)
@@ -155,11 +156,11 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
         return false;
     }
     s->end += body->bytes;
-    if (s->end > s->promised) {
+    if (s->end > s->reserved) {
         /* A read may take a little more than it has room for. */
-        atomic_fetch_add_explicit(&s->home->space->used_bytes, s->end - s->promised,
+        atomic_fetch_add_explicit(&s->loop->space->used_bytes, s->end - s->reserved,
                                   memory_order_relaxed);
-        s->promised = s->end;
+        s->reserved = s->end;
     }
     http1_body_release(body);
     return true;
@@ -181,7 +182,7 @@ static void release_taken(struct response_spill *s)
     if (whole < s->released + RELEASE_BYTES)
         return;
     uint64_t released = body_file_release(s->file, (size_t)whole);
-    give_space(s->home->space, released - s->released);
+    release_space(s->loop->space, released - s->released);
     s->released = released;
 }
 

@@ -18,7 +18,7 @@
 struct spill_space {
     const char *directory;         /* borrowed; constant */
     struct body_file_count *files; /* shared with the bodies of requests; NULL: not counted */
-    _Atomic uint64_t used_bytes;   /* in the files of all responses, or promised to them */
+    _Atomic uint64_t used_bytes;   /* in the files of all responses, or reserved for them */
     _Atomic uint64_t total_bytes;  /* limit of that: response_spill_total */
 };
 
@@ -35,7 +35,7 @@ struct response_spill;
 
 /* Empty, without a file. */
 struct response_spill *response_spill_create(struct spill_loop *l) returns_nonnull_;
-/* Its space is released, soon. NULL is fine. */
+/* Its space is released soon. NULL is allowed. */
 void response_spill_destroy(struct response_spill *s);
 
 /*
@@ -46,13 +46,13 @@ void response_spill_destroy(struct response_spill *s);
  */
 size_t response_spill_room(struct response_spill *s, uint64_t max_bytes);
 /*
- * Append BODY, which is taken over. False when it could not be written: it is part of the queue all
- * the same, in memory, and nothing is to be added until S is empty.
+ * Appends BODY and takes ownership of it. False if it could not be written: it is part of the queue
+ * all the same, in memory, and nothing is to be added until S is empty.
  */
 bool response_spill_add(struct response_spill *s, struct http1_body *body) must_check;
 /*
- * Take at most MAX bytes off the front of S, which is not empty. NULL when they cannot be read: the
- * response cannot be completed.
+ * Takes at most MAX bytes from the front of S, which is not empty. NULL when they cannot be read:
+ * the response cannot be completed.
  */
 struct http1_body *response_spill_take(struct response_spill *s, size_t max);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A released waiter is owned only by the thread that got it in a RELEASED list,
- * and then by the message it posts. An exchange that gives up in between gives its turn back at
+ * and then by the message it posts. An exchange that gives up in between returns its turn at
  * once (pool_wait_cancel), so no turn is lost, and stays in memory until the message has run.
  */
 #include "lb/core/route_wait.h"

@@ -4,8 +4,8 @@
  *
  * Those that wait for any are in one queue per application across all loops, maintained under the
  * pool's lock (pool.h). This module wakes the requests that the pool released from the queue, each
- * on its own loop. A struct route_wait is embedded in an exchange, which owns it and keeps it until
- * it is idle again: a wake-up posted by another thread cannot be canceled.
+ * on its own loop. A struct route_wait is embedded in an exchange, which owns it and retains it
+ * until it is idle again: a wake-up posted by another thread cannot be canceled.
  *
  * Those that every worker rejected are in a bounded queue, and retried instead of failed, as the
  * workers' queues get shorter and processes that died are replaced. One queue for each data loop
@@ -33,8 +33,8 @@ struct route_wait {
 };
 
 void route_wait_init(struct route_wait *w, struct loop *l);
-/* Leave the queue, giving back a turn that came. True: settled() follows, and W must stay till
- * then. */
+/* Leaves the queue, and returns a turn that was granted. True: settled() follows, and W must stay
+ * until then. */
 bool route_wait_cancel(struct route_wait *w, struct pool *p);
 
 /* Any thread: wake the exchanges of the waiters in RELEASED (as pool functions fill it); it is
@@ -51,7 +51,7 @@ static inline void route_wait_wake(struct list *released)
 struct refused_wait {
     struct list node;
     bool in_line; /* counted; else NODE is in the list of released ones, or in no list */
-    /* On the loop, never inside of a call of this module: try again; it is out of the line. */
+    /* On the loop, never inside a call of this module: try again; it has left the queue. */
     void (*go_on)(struct refused_wait *w);
 };
 
@@ -66,7 +66,7 @@ struct refused_line {
 void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all);
 
 /*
- * AGAIN: W comes back with nothing, and has its old place. False when MAX wait already, on all
+ * AGAIN: W was rejected again, and regains its place. Returns false if MAX wait already, on all
  * loops together.
  */
 bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);

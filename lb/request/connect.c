@@ -274,7 +274,7 @@ static cold_ void refused(struct exchange *x, enum err e)
 static bool unsafe_is_fresh(const struct exchange *x)
 {
     return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-           member_doubted(x->member, loop_now_ms(x->home->loop));
+           member_needs_new_connection(x->member, loop_now_ms(x->home->loop));
 }
 
 /* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
@@ -294,7 +294,7 @@ static void checkout(struct exchange *x)
     };
 
     if (o.fresh && !x->safe)
-        member_untried(x->member);
+        member_opens_new(x->member);
 
     switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn)) {
     case CONN_REUSED:

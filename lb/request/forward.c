@@ -261,7 +261,7 @@ static void on_error(void *context, enum err e)
 
     x->active = false;
     if (dead)
-        member_doubt(x->member, loop_now_ms(x->home->loop));
+        member_idle_closed(x->member, loop_now_ms(x->home->loop));
     if (!x->started && dead && (x->safe || !written)) {
         stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
         x->fresh = true;
@@ -402,7 +402,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         take_backlog(x, head);
     member_answered(x->member);
     if (x->reused)
-        member_kept(x->member);
+        member_idle_reused(x->member);
     if (is_unprocessed(x, head)) {
         on_unprocessed(x, final);
         return;

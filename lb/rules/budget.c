@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/rules/budget.h"
 
-static bool take(_Atomic size_t *taken, size_t most)
+static bool acquire(_Atomic size_t *used, size_t most)
 {
-    size_t n = atomic_load_explicit(taken, memory_order_relaxed);
+    size_t n = atomic_load_explicit(used, memory_order_relaxed);
 
     do {
         if (n >= most)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(taken, &n, n + 1, memory_order_relaxed,
+    } while (!atomic_compare_exchange_weak_explicit(used, &n, n + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     return true;
 }
 
-static void give(_Atomic size_t *taken)
+static void release(_Atomic size_t *used)
 {
-    size_t before = atomic_fetch_sub_explicit(taken, 1, memory_order_relaxed);
+    size_t before = atomic_fetch_sub_explicit(used, 1, memory_order_relaxed);
 
     ASSERT(before > 0);
 }
@@ -24,12 +24,12 @@ bool retry_budget_take(struct retry_budget *b, size_t active, double share, size
 {
     size_t by_share = (size_t)(share * (double)active);
 
-    return take(&b->taken, by_share > least ? by_share : least);
+    return acquire(&b->taken, by_share > least ? by_share : least);
 }
 
 void retry_budget_give(struct retry_budget *b)
 {
-    give(&b->taken);
+    release(&b->taken);
 }
 
 void tunnel_limit_set(struct tunnel_limit *t, unsigned max)
@@ -51,12 +51,12 @@ bool tunnel_limit_has_room(const struct tunnel_limit *t)
 
 bool tunnel_limit_take(struct tunnel_limit *t)
 {
-    return take(&t->places, most_of(t));
+    return acquire(&t->places, most_of(t));
 }
 
 void tunnel_limit_give(struct tunnel_limit *t)
 {
-    give(&t->places);
+    release(&t->places);
 }
 
 void tunnel_limit_opened(struct tunnel_limit *t)
@@ -66,6 +66,6 @@ void tunnel_limit_opened(struct tunnel_limit *t)
 
 void tunnel_limit_closed(struct tunnel_limit *t)
 {
-    give(&t->open);
-    give(&t->places);
+    release(&t->open);
+    release(&t->places);
 }

@@ -2,7 +2,7 @@
  *
  * Variables are looked up by name: a table for the fixed ones, the header fields for HTTP_*. Most
  * values are bytes of the request itself. Those that have to be made (a decoded path, fields that
- * came several times, numbers) are kept in the environment's arena until the class is known.
+ * came several times, numbers) are stored in the environment's arena until the class is known.
  */
 #include "lb/rules/classify.h"
 
@@ -11,19 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct slice keep_cstr(struct classify_environment *e, const char *s)
+static struct slice store_cstr(struct classify_environment *e, const char *s)
 {
     size_t n = strlen(s);
 
     return (struct slice){memcpy(arena_take(&e->arena, n + 1), s, n + 1), n};
 }
 
-static struct slice keep_number(struct classify_environment *e, uint64_t v)
+static struct slice store_number(struct classify_environment *e, uint64_t v)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-    return keep_cstr(e, text);
+    return store_cstr(e, text);
 }
 
 /* As WSGI servers do it. */
@@ -58,7 +58,7 @@ static struct slice some(struct slice s)
     return s.p != NULL ? s : SLICE_LIT("");
 }
 
-/* The fields called NAME as one value, in their order; p == NULL when there is none. */
+/* The fields named NAME as one value, in their order; p == NULL when there is none. */
 static struct slice header(struct classify_environment *e, struct slice name)
 {
     const struct classify_request *r = e->request;
@@ -140,7 +140,7 @@ static struct slice server_name(struct classify_environment *e)
 
     if (r->host.len != 0)
         return host_without_port(r->host);
-    return r->local->len != 0 ? keep_cstr(e, addr_host(r->local, text)) : SLICE_LIT("localhost");
+    return r->local->len != 0 ? store_cstr(e, addr_host(r->local, text)) : SLICE_LIT("localhost");
 }
 
 static struct slice server_port(struct classify_environment *e)
@@ -148,7 +148,7 @@ static struct slice server_port(struct classify_environment *e)
     const struct classify_request *r = e->request;
     unsigned port = r->local->len != 0 ? addr_port(r->local) : 0;
 
-    return keep_number(e, port != 0 ? port : r->tls ? 443 : 80);
+    return store_number(e, port != 0 ? port : r->tls ? 443 : 80);
 }
 
 static struct slice value_of(struct classify_environment *e, enum variable v)
@@ -174,13 +174,13 @@ static struct slice value_of(struct classify_environment *e, enum variable v)
     case PROTOCOL:
         return some(r->protocol);
     case REMOTE_ADDR:
-        return r->peer->len != 0 ? keep_cstr(e, addr_host(r->peer, text)) : SLICE_NULL;
+        return r->peer->len != 0 ? store_cstr(e, addr_host(r->peer, text)) : SLICE_NULL;
     case REMOTE_PORT:
-        return r->peer->len != 0 ? keep_number(e, addr_port(r->peer)) : SLICE_NULL;
+        return r->peer->len != 0 ? store_number(e, addr_port(r->peer)) : SLICE_NULL;
     case CONTENT_TYPE:
         return header(e, SLICE_LIT("CONTENT_TYPE"));
     case CONTENT_LENGTH:
-        return r->content_length != UINT64_MAX ? keep_number(e, r->content_length) : SLICE_NULL;
+        return r->content_length != UINT64_MAX ? store_number(e, r->content_length) : SLICE_NULL;
     case URL_SCHEME:
         return r->tls ? SLICE_LIT("https") : SLICE_LIT("http");
     case VARIABLES:

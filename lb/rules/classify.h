@@ -38,7 +38,7 @@ struct classify_environment {
 void classify_environment_init(struct classify_environment *e, const struct classify_request *r);
 void classify_environment_fini(struct classify_environment *e);
 
-/* Whether the environment can have a variable called NAME: one of WSGI's, or HTTP_*. */
+/* Whether the environment can have a variable named NAME: one of WSGI's, or HTTP_*. */
 bool classify_is_variable(struct slice name);
 
 /* The encoded class, written to OUT; returns its length. */

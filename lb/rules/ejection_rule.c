@@ -18,23 +18,24 @@ bool worker_fault_connects(enum worker_fault f)
     return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
 }
 
-static uint64_t doubled(const struct strikes *s, uint64_t ms, uint64_t most_ms)
+static uint64_t doubled(const struct failure_record *s, uint64_t ms, uint64_t most_ms)
 {
     return ms > most_ms >> s->doublings ? most_ms : ms << s->doublings;
 }
 
-static uint64_t time_of(const struct strikes *s, const struct ejection_rule *r)
+static uint64_t time_of(const struct failure_record *s, const struct ejection_rule *r)
 {
     return doubled(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
 }
 
-uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
-                          enum worker_fault f)
+uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
+                                 enum worker_fault f)
 {
     return worker_fault_connects(f) ? doubled(s, r->probe_ms, time_of(s, r)) : 0;
 }
 
-uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f)
+uint64_t failure_record_add(struct failure_record *s, const struct ejection_rule *r,
+                            enum worker_fault f)
 {
     /* A failed connection is unambiguous: no request in flight can have caused it. */
     unsigned after = worker_fault_connects(f) ? r->after_refused : r->after;
@@ -46,15 +47,15 @@ uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum work
     return time_of(s, r);
 }
 
-void strikes_served(struct strikes *s)
+void failure_record_served(struct failure_record *s)
 {
     if (s->doublings < DOUBLINGS_MAX)
         ++s->doublings;
 }
 
-void strikes_clear(struct strikes *s)
+void failure_record_clear(struct failure_record *s)
 {
-    *s = (struct strikes){0};
+    *s = (struct failure_record){0};
 }
 
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers)

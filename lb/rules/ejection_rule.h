@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a failing worker is ejected, and for how long: plain computation. A struct strikes is a
- * worker's failure record, embedded in its member; its owner serializes all calls (member.c:
+ * When a failing worker is ejected, and for how long: plain computation. A struct failure_record is
+ * a worker's failure record, embedded in its member; its owner serializes all calls (member.c:
  * members_lock).
  *
  * A failed connection is sufficient by itself (after_refused); the other failures must be
@@ -37,25 +37,26 @@ struct ejection_rule {
     double max_share;       /* of the workers in the pool: how many may be out, 0..1 */
 };
 
-struct strikes {
+struct failure_record {
     unsigned failures; /* in a row */
     unsigned doublings;
 };
 
-/* Another failure: for how many ms the worker deserves to be out; 0: not yet. */
-uint64_t strikes_add(struct strikes *s, const struct ejection_rule *r, enum worker_fault f);
-/* How long until it is tried by connecting; 0: never, it is out for its time. */
-uint64_t strikes_probe_ms(const struct strikes *s, const struct ejection_rule *r,
-                          enum worker_fault f);
+/* Another failure: returns for how many ms to eject the worker; 0: not yet. */
+uint64_t failure_record_add(struct failure_record *s, const struct ejection_rule *r,
+                            enum worker_fault f);
+/* Time until it is probed by connecting [ms]; 0: never, it is ejected for its whole time. */
+uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
+                                 enum worker_fault f);
 /* Called when an ejection has expired, or the worker accepted a connection (not if the ejection was
  * ended early). */
-void strikes_served(struct strikes *s);
+void failure_record_served(struct failure_record *s);
 /* Called when the worker has responded. */
-void strikes_clear(struct strikes *s);
+void failure_record_clear(struct failure_record *s);
 
 /*
- * Whether one more may go, when of WORKERS in the pool OUT are ejected already. Those that are not
- * there are no matter of share: keeping them in would only cost each request a try.
+ * Whether one more may be ejected if OUT of WORKERS in the pool are ejected. Those that are
+ * unreachable are exempt from the share: each would only cost every request an attempt.
  */
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers);
 

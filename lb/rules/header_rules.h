@@ -38,7 +38,7 @@ struct header_rules {
 
 /* Empty, with one reference. */
 struct header_rules *header_rules_create(void);
-/* NULL gives NULL. */
+/* Returns NULL for NULL. */
 struct header_rules *header_rules_ref(struct header_rules *r);
 /* NULL is fine. */
 void header_rules_unref(struct header_rules *r);
@@ -49,7 +49,7 @@ void header_rules_unref(struct header_rules *r);
 bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
                       struct slice name, struct slice value,
                       char why[SETTINGS_WHY_ROOM]) must_check;
-/* Fields called A are fields called B: in any case, and '_' is '-' (common/wire/http_field.h). */
+/* Fields named A are fields named B: in any case, and '_' is '-' (common/wire/http_field.h). */
 bool header_names_same(struct slice a, struct slice b);
 /*
  * The value that RULE's template gives, to OUT; returns its length, at most HEADER_VALUE_MAX.

@@ -97,7 +97,7 @@ static void suspect_locked(struct poison *p, struct poison_entry *e)
 }
 
 /* Its time is over. Another death, and it is held again. */
-static void let_go_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
+static void release_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
 {
     list_remove(&e->in_list);
     count(&p->n.nheld, -1);
@@ -114,7 +114,7 @@ static uint64_t since_ms(const struct death *d, uint64_t now_ms)
     return now_ms > d->at_ms ? now_ms - d->at_ms : 0;
 }
 
-static void forget_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t now_ms)
+static void drop_old_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t now_ms)
 {
     unsigned old = 0;
 
@@ -136,12 +136,12 @@ static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
         struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
 
         if (now_ms >= e->until_ms)
-            let_go_locked(p, e, now_ms);
+            release_locked(p, e, now_ms);
     }
     while (!list_empty(&p->suspects)) {
         struct poison_entry *e = list_entry(p->suspects.next, struct poison_entry, in_list);
 
-        forget_deaths(e, window_ms, now_ms);
+        drop_old_deaths(e, window_ms, now_ms);
         if (e->ndeaths != 0)
             return;
         drop_locked(p, e);
@@ -208,7 +208,7 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
         e = add_locked(p, key, hashed);
     /* Requests in flight when it became blocked may still kill workers. */
     if (!e->held) {
-        forget_deaths(e, r->window_ms, now_ms);
+        drop_old_deaths(e, r->window_ms, now_ms);
         if (note_death(e, worker, now_ms)) {
             list_remove(&e->in_list);
             list_push_back(&p->suspects, &e->in_list);
@@ -247,7 +247,7 @@ bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_m
     struct poison_entry *e = find_locked(p, hashed);
     bool held = e != NULL && e->held;
     if (held && now_ms >= e->until_ms) {
-        let_go_locked(p, e, now_ms);
+        release_locked(p, e, now_ms);
         held = false;
     }
     pthread_mutex_unlock(&p->lock);

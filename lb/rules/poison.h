@@ -25,7 +25,7 @@ enum {
     POISON_KEYS_MAX = 1024,
     /* Held at once. When more would be, it is not requests that kill the workers. */
     POISON_HELD_MAX = 16,
-    /* poison_deaths at most: each is remembered. */
+    /* poison_deaths at most: each is stored. */
     POISON_DEATHS_MAX = 16,
     /* Of a path, for people to read. */
     POISON_PATH_MAX = 256,

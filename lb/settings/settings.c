@@ -121,6 +121,32 @@ bool app_row_by_snapshot(const struct setting_row *row)
     return false;
 }
 
+bool settings_list_check(const char *name, const struct text_list *l,
+                         const char *(*problem)(const struct text_list *l, size_t i), size_t *at,
+                         char why[SETTINGS_WHY_ROOM])
+{
+    for (size_t i = 0; i < l->n; ++i) {
+        const char *found = problem(l, i);
+
+        if (found == NULL)
+            continue;
+        *at = i;
+        snprintf(why, SETTINGS_WHY_ROOM, "%s: %.60s: %s", name, l->items[i], found);
+        return false;
+    }
+    return true;
+}
+
+bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
+                       const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if (!settings_same(settings_find(&application_table, slice_of(names[i])), a, b))
+            return false;
+    }
+    return true;
+}
+
 void app_settings_copy(const struct app_settings *from, struct app_settings *to)
 {
     settings_copy(&application_table, from, to);

@@ -86,6 +86,16 @@ const struct setting_row *app_row(size_t i);
 /* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
 bool app_row_by_snapshot(const struct setting_row *row);
 
+/* Whether A and B have the same values of the N rows NAMES of application_table. */
+bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
+                       const char *const *names, size_t n);
+/*
+ * Whether no item of L, the setting NAME, has a PROBLEM (NULL: none), which is called for each item
+ * in order up to the first one with a problem. False: that is item *AT, and WHY has the reason.
+ */
+bool settings_list_check(const char *name, const struct text_list *l,
+                         const char *(*problem)(const struct text_list *l, size_t i), size_t *at,
+                         char why[SETTINGS_WHY_ROOM]) must_check;
 /* As settings_copy. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);

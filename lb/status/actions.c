@@ -34,12 +34,12 @@ struct search {
     const struct admin_order *order;
     struct application *app;
     size_t napps; /* number of matching applications */
-    struct known_worker *found;
+    struct backend *found;
     size_t workers,
         scores; /* forget: workers searched, scores deleted; confirm-removal: workers held */
 };
 
-static void look_for(void *context, const struct known_worker *k)
+static void look_for(void *context, const struct backend *k)
 {
     struct search *s = context;
 
@@ -102,7 +102,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     if (why != NULL)
         return refuse(&o, body, status, why);
     bool changed = s.found->drained != on;
-    known_worker_drain(s.found, on);
+    backend_drain(s.found, on);
     shared_answers_forget(lb->answers);
     struct json_writer w = {.out = body};
 
@@ -111,7 +111,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     json_put_text(&w, "application", slice_of(s.app->name));
     json_put_text(&w, "worker", slice_of(s.found->name));
     json_put_bool(&w, "changed", changed);
-    json_put_text(&w, "state", slice_of(known_worker_state(s.found)));
+    json_put_text(&w, "state", slice_of(backend_state(s.found)));
     json_close_object(&w);
     text_add_char(body, '\n');
     admin_order_fini(&o);
@@ -167,15 +167,15 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
 
 /* ---- forget ---- */
 
-static void forget_one(void *context, const struct known_worker *k)
+static void forget_one(void *context, const struct backend *k)
 {
     struct search *s = context;
 
     if (s->order->worker.len != 0 && !slice_is(s->order->worker, k->name))
         return;
     ++s->workers;
-    s->scores += known_worker_forget(membership_find(k->app->membership, k->name),
-                                     s->order->has_class ? &s->order->cls : NULL);
+    s->scores += backend_forget(membership_find(k->app->membership, k->name),
+                                s->order->has_class ? &s->order->cls : NULL);
 }
 
 static int forget(void *context, struct slice entity, struct text *body)

@@ -225,7 +225,11 @@ struct look {
 
 static void copy(char *out, size_t room, const char *s)
 {
-    text_copy(out, room, s != NULL ? s : "");
+    size_t n = s != NULL ? strnlen(s, room - 1) : 0;
+
+    if (n != 0)
+        memcpy(out, s, n);
+    out[n] = '\0';
 }
 
 static void tell(const struct look *l, const struct seen_worker *w, const char *kind, bool bad,
@@ -294,11 +298,11 @@ static void look_at_state(const struct look *l, struct seen_worker *w, const cha
     copy(w->state, sizeof(w->state), state);
 }
 
-static void look_at_worker(void *context, const struct known_worker *k)
+static void look_at_worker(void *context, const struct backend *k)
 {
     const struct look *l = context;
     struct seen_worker *w = worker_called(l->o, l->app, slice_of(k->name));
-    const char *state = known_worker_state(k);
+    const char *state = backend_state(k);
 
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;

@@ -4,7 +4,6 @@
  * pool in pieces (pool_look), the rest as it is at the moment.
  */
 #include "lb/status/status.h"
-#include "lb/backends/standby.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -37,10 +36,10 @@ struct view_entry {
 /* A row of the table of workers. */
 struct worker_row {
     const char *name;
-    const struct known_worker *known; /* NULL: not known any more */
-    struct worker *worker;            /* or NULL */
-    const struct worker_view *view;   /* or NULL */
-    double rate;                      /* set if workers have to be selected */
+    const struct backend *known;    /* NULL: not known any more */
+    struct worker *worker;          /* or NULL */
+    const struct worker_view *view; /* or NULL */
+    double rate;                    /* set if workers have to be selected */
 };
 
 struct workers_page {
@@ -125,35 +124,33 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 }
 
 /* Writes its TLS peer name and its standby address, if it has them. */
-static void put_place(struct json_writer *w, const struct known_worker *k)
+static void put_place(struct json_writer *w, const struct backend *k)
 {
     char text[ADDR_TEXT_MAX];
 
     if (k->peer != NULL)
         json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
-    if (k->standby == NULL)
+    if (k->standby.addr.len == 0)
         return;
-    json_put_text(w, "standby", slice_of(addr_format(standby_addr(k->standby), text)));
-    json_put_bool(w, "on_standby", standby_in_use(k->standby));
+    json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
+    json_put_bool(w, "on_standby", k->standby.in_use);
 }
 
 static void put_check(struct json_writer *w, const struct active_check *c)
 {
-    struct active_check_view v = active_check_view(c);
-
-    if (!v.active)
+    if (!c->active)
         return;
     json_open_object(w, "check");
-    json_put_bool(w, "failing", v.failing);
-    json_put_int(w, "checks", (int64_t)v.checks);
-    json_put_int(w, "failures", (int64_t)v.failures);
-    json_put_text(w, "why", slice_of(v.why));
+    json_put_bool(w, "failing", c->record.failing);
+    json_put_int(w, "checks", (int64_t)c->checks);
+    json_put_int(w, "failures", (int64_t)c->failures);
+    json_put_text(w, "why", slice_of(c->why));
     json_close_object(w);
 }
 
 static const char *state_of(const struct worker_row *r)
 {
-    return r->known != NULL ? known_worker_state(r->known) : "leaving";
+    return r->known != NULL ? backend_state(r->known) : "leaving";
 }
 
 static void put_worker(struct workers_page *p, const struct worker_row *r)
@@ -173,7 +170,7 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     if (r->worker != NULL)
         put_member(w, member_of(r->worker), p->now_ms);
     if (r->known != NULL) {
-        put_check(w, r->known->check);
+        put_check(w, &r->known->check);
         observer_describe_worker(p->app->lb->observer, p->app->number, r->name, w);
     }
     json_close_object(w);
@@ -188,7 +185,7 @@ static void add_row(struct workers_page *p, const struct worker_row *r)
     p->rows[p->n++] = *r;
 }
 
-static void add_known(void *context, const struct known_worker *k)
+static void add_known(void *context, const struct backend *k)
 {
     struct workers_page *p = context;
     struct view_entry *e =

@@ -3,7 +3,7 @@
  * How many processes a load gets, in virtual time: slots of which one has a process and the others
  * are cold; a process serves one request at a time, keeps the data of the classes it served last,
  * takes a while to start, and ends when it has been idle for long, unless it is the first. Cold
- * ones are called as lb/backends/cold_slots.c does it: by what the pool finds at each look. Time
+ * ones are called as lb/backends/activation.c does it: by what the pool finds at each look. Time
  * goes by in ms.
  *
  *   cold --called--> in the pool --its request--> starting, out --> warm, in --idle--> cold

@@ -23,7 +23,7 @@ static int tear_down(void **state)
 }
 
 /* A member at the port N; each has a backend of its own. */
-static struct member *create(struct control *c, unsigned n, struct member_options o)
+static struct member *create(struct control *c, unsigned n, struct member o)
 {
     char name[32];
     struct addr a;
@@ -31,16 +31,27 @@ static struct member *create(struct control *c, unsigned n, struct member_option
     snprintf(name, sizeof(name), "127.0.0.1:%u", n);
     assert_int_equal(addr_parse(slice_of(name), &a), ERR_OK);
     o.app = c->app;
-    o.name = name;
-    o.addr = &a;
-    o.incarnation = o.version = "";
-    return member_of(member_create(&o));
+    o.addr = a;
+    return member_of(member_create(name, "", "", &o));
 }
 
 static void destroy(struct member *m)
 {
     member_retire(m);
     worker_unref(m->worker);
+}
+
+static void set_limits(struct member *m, int64_t max_connections, int64_t max_tunnels)
+{
+    m->max_connections = max_connections;
+    m->max_tunnels = max_tunnels;
+    member_settings_changed(m);
+}
+
+static void set_concurrency(struct member *m, unsigned concurrency)
+{
+    m->concurrency = concurrency;
+    member_settings_changed(m);
 }
 
 static unsigned max_connections_of(struct member *m)
@@ -54,15 +65,14 @@ static unsigned max_connections_of(struct member *m)
 static void a_worker_has_the_applications_limits_or_its_own(void **state)
 {
     struct control *c = *state;
-    struct member *m =
-        create(c, 1, (struct member_options){.max_connections = -1, .max_tunnels = -1});
+    struct member *m = create(c, 1, (struct member){.max_connections = -1, .max_tunnels = -1});
 
     assert_int_equal(tunnel_limit_max(&m->tunnels), 1000);
     assert_int_equal(max_connections_of(m), 64);
-    member_set_limits(m, 5, 7);
+    set_limits(m, 5, 7);
     assert_int_equal(tunnel_limit_max(&m->tunnels), 7);
     assert_int_equal(max_connections_of(m), 5);
-    member_set_limits(m, -1, 0);
+    set_limits(m, -1, 0);
     assert_int_equal(tunnel_limit_max(&m->tunnels), 0);
     assert_int_equal(max_connections_of(m), 64);
     destroy(m);
@@ -71,10 +81,8 @@ static void a_worker_has_the_applications_limits_or_its_own(void **state)
 static void the_applications_limits_are_followed(void **state)
 {
     struct control *c = *state;
-    struct member *of_all =
-        create(c, 1, (struct member_options){.max_connections = -1, .max_tunnels = -1});
-    struct member *own =
-        create(c, 2, (struct member_options){.max_connections = 8, .max_tunnels = 9});
+    struct member *of_all = create(c, 1, (struct member){.max_connections = -1, .max_tunnels = -1});
+    struct member *own = create(c, 2, (struct member){.max_connections = 8, .max_tunnels = 9});
 
     c->app->settings->s.max_tunnels = 20;
     c->app->settings->s.max_connections = 1;
@@ -102,12 +110,11 @@ static void one_request_at_a_time_is_max_connections_or_the_agents_concurrency(v
     };
 
     for (unsigned i = 0; i < ARRAY_LEN(rows); ++i) {
-        struct member *m =
-            create(c, i + 1,
-                   (struct member_options){.max_connections = rows[i].max_connections,
-                                           .max_tunnels = -1,
-                                           .concurrency = rows[i].concurrency,
-                                           .has_feed = rows[i].has_feed});
+        struct member *m = create(c, i + 1,
+                                  (struct member){.max_connections = rows[i].max_connections,
+                                                  .max_tunnels = -1,
+                                                  .concurrency = rows[i].concurrency,
+                                                  .has_feed = rows[i].has_feed});
 
         if (member_serves_one(m) != rows[i].serves_one)
             fail_msg("row %u", i);
@@ -120,13 +127,13 @@ static void another_concurrency_of_the_agent_is_followed(void **state)
     struct control *c = *state;
     struct member *m =
         create(c, 1,
-               (struct member_options){
+               (struct member){
                    .max_connections = -1, .max_tunnels = -1, .concurrency = 1, .has_feed = true});
 
     assert_true(member_serves_one(m));
-    member_set_concurrency(m, 4);
+    set_concurrency(m, 4);
     assert_false(member_serves_one(m));
-    member_set_concurrency(m, 1);
+    set_concurrency(m, 1);
     assert_true(member_serves_one(m));
     destroy(m);
 }

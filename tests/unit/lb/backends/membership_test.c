@@ -127,15 +127,15 @@ static void end(struct world *w, size_t i)
 struct count {
     size_t all, in_pool;
     const char *name;
-    const struct known_worker *found;
+    const struct backend *found;
 };
 
-static void count_one(void *context, const struct known_worker *k)
+static void count_one(void *context, const struct backend *k)
 {
     struct count *n = context;
 
     ++n->all;
-    n->in_pool += known_worker_in_pool(k);
+    n->in_pool += backend_in_pool(k);
     if (n->name != NULL && strcmp(n->name, k->name) == 0)
         n->found = k;
 }
@@ -188,7 +188,7 @@ static void a_provider_named_by_host_is_one_worker_at_its_first_address(void **s
     start_with_directory(w, "");
     add(w, 0, "localhost:7", "{\"version\": \"3\"}");
     wait_for(w, in_pool(w) == 1);
-    const struct known_worker *k = count(w, "127.0.0.1:7").found;
+    const struct backend *k = count(w, "127.0.0.1:7").found;
     assert_non_null(k);
     assert_string_equal(k->version, "3");
     /* The same process by its address: no second worker. */

@@ -35,18 +35,11 @@ static int tear_down(void **state)
 
 static struct worker *join(struct control *c, const char *name)
 {
-    struct addr a;
-    struct member_options o = {.app = c->app,
-                               .name = name,
-                               .addr = &a,
-                               .incarnation = "",
-                               .version = "1",
-                               .max_connections = -1,
-                               .concurrency = 1};
+    struct member m = {.app = c->app, .max_connections = -1, .concurrency = 1};
 
-    assert_int_equal(addr_parse(slice_of(name), &a), ERR_OK);
-    struct worker *w = member_create(&o);
-    self_measure_join(c->lb.self_measure, member_of(w));
+    assert_int_equal(addr_parse(slice_of(name), &m.addr), ERR_OK);
+    struct worker *w = member_create(name, "", "1", &m);
+    self_measure_join(c->lb.self_measure, member_of(w), NULL);
     return w;
 }
 

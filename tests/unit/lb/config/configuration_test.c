@@ -121,12 +121,12 @@ static void with_one_application_its_keys_stand_at_the_top(void **state)
     assert_int_equal(origin_of(a, "variance"), ORIGIN_YAML);
     assert_int_equal(origin_of(a, "history"), ORIGIN_DEFAULT);
     assert_int_equal(a->nworkers, 2);
-    assert_int_equal(a->workers[0].source, RESUME_FROM_AUTO);
-    assert_int_equal(a->workers[0].max_connections, -1);
-    assert_int_equal(a->workers[1].source, RESUME_FROM_STREAM);
-    assert_int_equal(a->workers[1].max_connections, 1);
-    assert_int_equal(a->workers[0].max_tunnels, -1);
-    assert_int_equal(a->workers[1].max_tunnels, 5);
+    assert_int_equal(a->workers[0].s.resume, RESUME_FROM_AUTO);
+    assert_int_equal(a->workers[0].s.max_connections, -1);
+    assert_int_equal(a->workers[1].s.resume, RESUME_FROM_STREAM);
+    assert_int_equal(a->workers[1].s.max_connections, 1);
+    assert_int_equal(a->workers[0].s.max_tunnels, -1);
+    assert_int_equal(a->workers[1].s.max_tunnels, 5);
     assert_int_equal(a->s.max_tunnels, 1000);
     assert_non_null(a->classifier);
     assert_int_equal(f->c.nloops, 3);
@@ -298,7 +298,7 @@ static void names_of_workers_are_left_to_the_resolver(void **state)
 
     assert_true(read_text(f, "listen: [\"127.0.0.1:8080\"]\nworkers: [\"localhost:80\"]\n"));
     assert_true(f->c.applications[0].workers[0].named);
-    assert_string_equal(f->c.applications[0].workers[0].text, "localhost:80");
+    assert_string_equal(f->c.applications[0].workers[0].s.address, "localhost:80");
 }
 
 static void beyond_loopback_the_admin_address_takes_a_token(void **state)

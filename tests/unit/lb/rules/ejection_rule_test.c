@@ -13,43 +13,43 @@ static void a_failed_connection_is_enough(void **state)
 {
     (void)state;
     for (enum worker_fault f = FAULT_REFUSED; f <= FAULT_CONNECT_TIMEOUT; ++f) {
-        struct strikes s = {0};
+        struct failure_record s = {0};
 
-        assert_int_equal(strikes_add(&s, &rule, f), 2000);
+        assert_int_equal(failure_record_add(&s, &rule, f), 2000);
     }
 }
 
 static void other_failures_have_to_come_in_a_row(void **state)
 {
     (void)state;
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     for (int i = 0; i < 4; ++i)
-        assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 0);
-    strikes_clear(&s);
+        assert_int_equal(failure_record_add(&s, &rule, FAULT_RESET), 0);
+    failure_record_clear(&s);
     for (int i = 0; i < 4; ++i)
-        assert_int_equal(strikes_add(&s, &rule, FAULT_FIRST_BYTE_TIMEOUT), 0);
-    assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 2000);
+        assert_int_equal(failure_record_add(&s, &rule, FAULT_FIRST_BYTE_TIMEOUT), 0);
+    assert_int_equal(failure_record_add(&s, &rule, FAULT_RESET), 2000);
     /* Once it is back, the first failure is one too many. */
-    strikes_served(&s);
-    assert_int_equal(strikes_add(&s, &rule, FAULT_RESET), 4000);
+    failure_record_served(&s);
+    assert_int_equal(failure_record_add(&s, &rule, FAULT_RESET), 4000);
 }
 
 static void the_time_doubles_up_to_its_most_and_an_answer_ends_that(void **state)
 {
     (void)state;
     static const uint64_t expected[] = {2000, 4000, 8000, 10000, 10000};
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
-        assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), expected[i]);
-        strikes_served(&s);
+        assert_int_equal(failure_record_add(&s, &rule, FAULT_REFUSED), expected[i]);
+        failure_record_served(&s);
     }
     for (int i = 0; i < 100; ++i)
-        strikes_served(&s);
-    assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 10000);
-    strikes_clear(&s);
-    assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 2000);
+        failure_record_served(&s);
+    assert_int_equal(failure_record_add(&s, &rule, FAULT_REFUSED), 10000);
+    failure_record_clear(&s);
+    assert_int_equal(failure_record_add(&s, &rule, FAULT_REFUSED), 2000);
 }
 
 static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again(void **state)
@@ -57,58 +57,58 @@ static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_ag
     (void)state;
     static const uint64_t expected[] = {300, 600, 1200, 2400, 4800, 9600, 10000, 10000};
     struct ejection_rule r = rule;
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     r.probe_ms = 300;
-    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_RESET), 0);
-    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_FIRST_BYTE_TIMEOUT), 0);
+    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_RESET), 0);
+    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_FIRST_BYTE_TIMEOUT), 0);
     for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
-        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), expected[i]);
-        assert_int_equal(strikes_probe_ms(&s, &r, FAULT_CONNECT_TIMEOUT), expected[i]);
-        strikes_served(&s);
+        assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_REFUSED), expected[i]);
+        assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_CONNECT_TIMEOUT), expected[i]);
+        failure_record_served(&s);
     }
     r.probe_ms = 0;
-    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_REFUSED), 0);
+    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_REFUSED), 0);
     /* Never later than it would be back without. */
-    s = (struct strikes){0};
+    s = (struct failure_record){0};
     r.probe_ms = 5000;
-    assert_int_equal(strikes_probe_ms(&s, &r, FAULT_TLS), 2000);
+    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_TLS), 2000);
 }
 
 static void an_ejection_that_was_cut_short_doubles_nothing(void **state)
 {
     (void)state;
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     for (int i = 0; i < 10; ++i)
-        assert_int_equal(strikes_add(&s, &rule, FAULT_REFUSED), 2000);
+        assert_int_equal(failure_record_add(&s, &rule, FAULT_REFUSED), 2000);
 }
 
 static void a_most_below_the_time_is_as_the_time(void **state)
 {
     (void)state;
     struct ejection_rule r = rule;
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     r.time_max_ms = 0;
-    strikes_served(&s);
-    assert_int_equal(strikes_add(&s, &r, FAULT_REFUSED), 2000);
+    failure_record_served(&s);
+    assert_int_equal(failure_record_add(&s, &r, FAULT_REFUSED), 2000);
 }
 
 static void what_is_switched_off_never_ejects(void **state)
 {
     (void)state;
     struct ejection_rule r = rule;
-    struct strikes s = {0};
+    struct failure_record s = {0};
 
     r.after_refused = r.after = 0;
     for (int i = 0; i < 100; ++i) {
         for (int f = 0; f < WORKER_FAULTS; ++f)
-            assert_int_equal(strikes_add(&s, &r, (enum worker_fault)f), 0);
+            assert_int_equal(failure_record_add(&s, &r, (enum worker_fault)f), 0);
     }
     r.after = 1;
     r.time_ms = r.time_max_ms = 0;
-    assert_int_equal(strikes_add(&s, &r, FAULT_RESET), 0);
+    assert_int_equal(failure_record_add(&s, &r, FAULT_RESET), 0);
 }
 
 static void only_a_share_of_the_workers_may_be_out(void **state)

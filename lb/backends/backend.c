@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cold and starting instances are not added to the pool here: that depends on the whole application
+ * (activation.c).
+ */
+#include "lb/backends/backend.h"
+
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "lb/backends/self_measure.h"
+#include "lb/core/lb.h"
+
+/* The configuration of K. */
+static const struct worker_settings *config_of(const struct backend *b)
+{
+    static const struct worker_settings unlisted = {
+        .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
+
+    return b->listed != NULL ? &b->listed->s : &unlisted;
+}
+
+/* Length 0: none. */
+static struct addr standby_of(const struct backend *b)
+{
+    return b->listed != NULL ? b->listed->standby : (struct addr){0};
+}
+
+static const char *version_of(const struct backend *b)
+{
+    const char *listed = config_of(b)->version;
+
+    return listed != NULL && listed[0] != '\0' ? listed : b->version;
+}
+
+/* ---- its address and TLS ---- */
+
+void backend_set_host(struct backend *b, const char *name)
+{
+    const char *colon = strrchr(name, ':');
+    size_t n = colon != NULL ? (size_t)(colon - name) : strlen(name);
+
+    if (n >= sizeof(b->host))
+        n = 0; /* longer than any certificate's */
+    memcpy(b->host, name, n);
+    b->host[n] = '\0';
+}
+
+static bool wants_tls(const struct backend *b)
+{
+    int own = config_of(b)->tls;
+
+    return own != WORKER_TLS_INHERIT ? own == WORKER_TLS_ON : b->app->worker_tls.on;
+}
+
+/* The name that its certificate must be for. */
+static const char *server_name(const struct backend *b, char room[ADDR_TEXT_MAX])
+{
+    if (config_of(b)->server_name != NULL)
+        return config_of(b)->server_name;
+    if (b->app->worker_tls.server_name != NULL)
+        return b->app->worker_tls.server_name;
+    if (b->host[0] != '\0')
+        return b->host;
+    return b->addr.sa.sa_family == AF_UNIX ? "localhost" : addr_host(&b->addr, room);
+}
+
+/* A reference; NULL: plain. */
+static struct tls_peer *make_peer(const struct backend *b)
+{
+    char room[ADDR_TEXT_MAX];
+
+    if (!wants_tls(b))
+        return NULL;
+    return tls_peer_create(b->app->worker_tls.tls, server_name(b, room), b->app->name, b->name,
+                           b->app->lb->nloops);
+}
+
+static bool same_peer(const struct backend *b)
+{
+    char room[ADDR_TEXT_MAX];
+
+    if (b->peer == NULL || !wants_tls(b))
+        return (b->peer == NULL) == !wants_tls(b);
+    return tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, room));
+}
+
+static const struct addr *address_of(const struct backend *b)
+{
+    return b->standby.in_use ? &b->standby.addr : &b->addr;
+}
+
+/* Each move makes another instance. */
+static const char *incarnation_of(const struct backend *b, char room[INCARNATION_MAX + 16])
+{
+    if (b->standby.moves == 0)
+        return b->incarnation;
+    snprintf(room, INCARNATION_MAX + 16, "%s~%u", b->incarnation, b->standby.moves);
+    return room;
+}
+
+/* ---- its instance ---- */
+
+static void make_instance(struct backend *b, const char *incarnation, unsigned concurrency)
+{
+    const struct worker_settings *c = config_of(b);
+
+    ASSERT(b->worker == NULL);
+    b->worker = member_create(b->name, incarnation, version_of(b),
+                              &(struct member){.app = b->app,
+                                               .addr = *address_of(b),
+                                               .tls = b->peer,
+                                               .has_feed = b->streams,
+                                               .has_standby = b->standby.addr.len != 0,
+                                               .max_connections = c->max_connections,
+                                               .max_tunnels = c->max_tunnels,
+                                               .concurrency = concurrency});
+    if (b->drained)
+        member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, true);
+}
+
+static void set_limits(struct backend *b)
+{
+    struct member *m = member_of(b->worker);
+
+    m->max_connections = config_of(b)->max_connections;
+    m->max_tunnels = config_of(b)->max_tunnels;
+    member_settings_changed(m);
+}
+
+static void make_measured(struct backend *b)
+{
+    char room[INCARNATION_MAX + 16];
+
+    make_instance(b, incarnation_of(b, room), (unsigned)config_of(b)->concurrency);
+}
+
+/* W was the instance of B. */
+static void drop(const struct backend *b, struct worker *w)
+{
+    if (!b->streams)
+        self_measure_leave(b->app->lb->self_measure, member_of(w));
+    member_retire(member_of(w));
+    worker_unref(w);
+}
+
+static void retire(const struct backend *b, struct worker *w, const char *why)
+{
+    struct member *m = member_of(w);
+
+    log_info_folded(NULL, "worker-removed",
+                    "application=%s worker=%s instance=%s reason=%s requests=%llu", b->app->name,
+                    b->name, worker_incarnation(w), why,
+                    (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
+    drop(b, w);
+}
+
+static void end_instance(struct backend *b, const char *why)
+{
+    if (b->worker == NULL)
+        return;
+    retire(b, b->worker, why);
+    b->worker = NULL;
+    b->silent = false;
+    resume_line_fini(&b->last);
+    membership_sort(b);
+}
+
+bool backend_in_pool(const struct backend *b)
+{
+    return b->worker != NULL && member_of(b->worker)->joined;
+}
+
+void backend_join(struct backend *b)
+{
+    /* A stream that knows no fingerprint has skills of one classifier only: ours. */
+    const char *fingerprint = b->last.fingerprint[0] != '\0'
+                                  ? b->last.fingerprint
+                                  : classifier_fingerprint(b->app->classifier);
+
+    if (!backend_in_pool(b))
+        log_info_folded(NULL, "worker-joined",
+                        "application=%s worker=%s instance=%s state=%s skills=%zu", b->app->name,
+                        b->name, b->last.incarnation, resume_state_text(b->last.state),
+                        b->last.skills.n);
+    member_resume(member_of(b->worker), &b->last.skills, b->last.version, fingerprint);
+    membership_sort(b);
+}
+
+void backend_leave(struct backend *b)
+{
+    log_info_folded(NULL, "worker-leaving", "application=%s worker=%s state=%s", b->app->name,
+                    b->name, resume_state_text(b->last.state));
+    member_leave(member_of(b->worker));
+    membership_sort(b);
+}
+
+enum worker_kind backend_kind(const struct backend *b)
+{
+    bool in = backend_in_pool(b);
+
+    if (b->worker == NULL || b->silent || b->drained)
+        return WORKER_OTHER;
+    if (b->check.record.failing)
+        return WORKER_OTHER;
+    if (!b->streams || b->last.state == RESUME_READY)
+        return in ? WORKER_WARM : WORKER_OTHER;
+    if (b->last.state == RESUME_STARTING)
+        return in ? WORKER_STARTING_IN : WORKER_STARTING_OUT;
+    if (b->last.state == RESUME_COLD)
+        return in ? WORKER_COLD_IN : WORKER_COLD_OUT;
+    return WORKER_OTHER;
+}
+
+/* Whether B is picked has changed, and so perhaps which others are in the pool. */
+static void state_changed(struct backend *b)
+{
+    membership_sort(b);
+    health_check(b->app);
+    membership_reserve(b->app->membership);
+}
+
+/* ---- its stream ---- */
+
+static void store_line(struct backend *b, const struct resume_line *line)
+{
+    struct resume skills = b->last.skills;
+
+    resume_copy(&skills, &line->skills);
+    b->last = *line;
+    b->last.skills = skills;
+    if (line->state != RESUME_STARTING)
+        b->starting_ms = 0;
+    else if (b->starting_ms == 0)
+        b->starting_ms = loop_now_ms(b->app->lb->control);
+}
+
+void backend_on_resume(struct backend *b, const struct resume_line *line)
+{
+    struct worker *before = NULL;
+
+    if (b->worker != NULL && strcmp(worker_incarnation(b->worker), line->incarnation) != 0) {
+        before = b->worker;
+        b->worker = NULL;
+    }
+    store_line(b, line);
+    if (b->worker == NULL)
+        make_instance(b, line->incarnation, line->concurrency);
+    struct member *m = member_of(b->worker);
+    m->concurrency = line->concurrency;
+    member_settings_changed(m);
+    b->silent = false;
+    /* In the order that never shows the pool a worker which is not to be picked. */
+    bool leaves =
+        line->state == RESUME_DRAINING && member_set_unavailable(m, MEMBER_DRAINING, true);
+    if (backend_in_pool(b) || line->state == RESUME_READY)
+        backend_join(b);
+    /* The agent had the new instance ready before the old one left: its classes stay. */
+    if (before != NULL && backend_in_pool(b))
+        pool_hand_over(b->app->pool, before, b->worker);
+    if (before != NULL)
+        retire(b, before, "another-incarnation");
+    if (leaves)
+        pool_hand_over(b->app->pool, b->worker, NULL);
+    if (line->state != RESUME_DRAINING)
+        member_set_unavailable(m, MEMBER_DRAINING, false);
+    member_set_unavailable(m, MEMBER_SILENT, false);
+    b->refuted = false;
+    state_changed(b);
+}
+
+/* The line's ages are relative to the present. */
+void backend_on_homes(struct backend *b, const struct home_line *line)
+{
+    uint64_t now_us = loop_now_us(b->app->lb->control);
+
+    if (b->worker == NULL || line->n == 0)
+        return;
+    struct pool_home *homes = xcalloc(line->n, sizeof(homes[0]));
+    for (size_t i = 0; i < line->n; ++i) {
+        const struct home_row *r = &line->rows[i];
+        uint64_t since_us = r->since_age_ms * 1000;
+        uint64_t used_us = r->used_age_ms * 1000;
+        char from[HOME_FROM_MAX + 1];
+
+        snprintf(from, sizeof(from), "%.*s", (int)r->from.len, r->from.p);
+        const struct backend *other =
+            r->kind == HOME_MOVE ? membership_find(b->app->membership, from) : NULL;
+        homes[i] = (struct pool_home){.cls = r->cls,
+                                      .kind = r->kind,
+                                      .from = other != NULL ? other->worker : NULL,
+                                      .from_name = r->from,
+                                      .since_us = now_us > since_us ? now_us - since_us : 1,
+                                      .used_us = now_us > used_us ? now_us - used_us : 1,
+                                      .rate = r->rate};
+    }
+    pool_new_homes(b->app->pool, b->worker, homes, line->n, now_us);
+    free(homes);
+}
+
+void backend_on_broken(struct backend *b)
+{
+    if (b->worker == NULL)
+        return;
+    b->silent = true;
+    member_set_unavailable(member_of(b->worker), MEMBER_SILENT, true);
+    state_changed(b);
+}
+
+void backend_on_gone(struct backend *b, enum resume_end how)
+{
+    static const char *const texts[] = {"no-stream", "drain", "upgrade", "stop"};
+    struct membership *ms = b->app->membership;
+
+    end_instance(b, texts[how]);
+    b->refuted = how != RESUME_END_NONE || b->feed.refused;
+    if (!backend_update(b))
+        membership_forget(ms, b);
+    membership_reserve(ms);
+}
+
+/* ---- start and stop ---- */
+
+static bool wants_stream(const struct backend *b)
+{
+    int source = b->listed != NULL ? b->listed->s.resume : b->app->settings->s.resume;
+
+    if (source == RESUME_FROM_AUTO)
+        return b->registrations > 0 || b->listed == NULL;
+    return source == RESUME_FROM_STREAM;
+}
+
+static void on_check_changed(void *context)
+{
+    struct backend *b = context;
+
+    member_set_unavailable(member_of(b->worker), MEMBER_UNHEALTHY, b->check.record.failing);
+    state_changed(b);
+    if (b->check.record.failing)
+        standby_report(b, true);
+}
+
+static void start_check(struct backend *b)
+{
+    b->check = (struct active_check){.app = b->app,
+                                     .addr = address_of(b),
+                                     .peer = b->peer,
+                                     .name = b->name,
+                                     .changed = on_check_changed,
+                                     .context = b};
+    active_check_start(&b->check, false);
+}
+
+/* The old instance is replaced in one step, so that its classes always have a worker. */
+void backend_move(struct backend *b)
+{
+    struct worker *old = b->worker;
+
+    active_check_stop(&b->check);
+    b->worker = NULL;
+    make_measured(b);
+    self_measure_join(b->app->lb->self_measure, member_of(b->worker), member_of(old));
+    pool_hand_over(b->app->pool, old, b->worker);
+    drop(b, old);
+    start_check(b);
+    state_changed(b);
+}
+
+void member_report(struct member *m, bool certain)
+{
+    struct backend *b = membership_find(m->app->membership, worker_name(m->worker));
+
+    /* B may have been removed, or have moved, since. */
+    if (b != NULL && b->worker == m->worker)
+        standby_report(b, certain);
+}
+
+static void start(struct backend *b)
+{
+    b->started = true;
+    b->streams = wants_stream(b);
+    b->peer = make_peer(b);
+    if (b->streams) {
+        resume_feed_start(b);
+        return;
+    }
+    standby_start(b, standby_of(b));
+    make_measured(b);
+    log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", b->app->name,
+                    b->name);
+    self_measure_join(b->app->lb->self_measure, member_of(b->worker), NULL);
+    start_check(b);
+    membership_sort(b);
+}
+
+static void stop(struct backend *b, const char *why)
+{
+    resume_feed_stop(b);
+    active_check_stop(&b->check);
+    end_instance(b, why);
+    standby_stop(b);
+    tls_peer_unref(b->peer);
+    b->peer = NULL;
+    b->started = false;
+}
+
+bool backend_alive(const struct backend *b)
+{
+    struct conn_backend_view v;
+
+    if (b->worker == NULL)
+        return false;
+    if (b->streams)
+        return b->silent || b->feed.open;
+    conn_backend_view(member_of(b->worker)->backend, &v);
+    return v.in_use + v.idle > 0;
+}
+
+uint64_t backend_failures(const struct backend *b)
+{
+    return b->worker == NULL ? 0
+                             : atomic_load_explicit(&member_of(b->worker)->connect_failures,
+                                                    memory_order_relaxed);
+}
+
+/*
+ * To be called for a worker that is neither listed nor registered any more. Returns true if it is
+ * still retained: its stream is open, or its deletion from the tree is not confirmed and the worker
+ * itself has not confirmed it either.
+ */
+static bool outlives_registration(struct backend *b)
+{
+    if (b->started && b->streams && backend_alive(b))
+        return true;
+    if (b->refuted || !(b->vanished || b->held))
+        return false;
+    /* Cached by a previous run, and not tried in this one yet. */
+    if (b->held && !b->started)
+        start(b);
+    return true;
+}
+
+static bool same_standby(const struct backend *b)
+{
+    const struct addr *a = &b->standby.addr;
+    struct addr configured = standby_of(b);
+
+    return a->len == 0 || configured.len == 0 ? a->len == configured.len
+                                              : addr_equal(a, &configured);
+}
+
+/* The reason why what is started must be restarted; NULL if it need not. */
+static const char *outdated(const struct backend *b)
+{
+    char room[INCARNATION_MAX + 16];
+
+    if (b->streams != wants_stream(b))
+        return "another-source";
+    if (!same_peer(b))
+        return "another-tls";
+    if (b->streams)
+        return NULL; /* the stream itself reports incarnation and version */
+    if (!same_standby(b))
+        return "another-standby";
+    if (strcmp(worker_incarnation(b->worker), incarnation_of(b, room)) != 0)
+        return "another-incarnation";
+    return strcmp(member_of(b->worker)->version, version_of(b)) != 0 ? "another-version" : NULL;
+}
+
+bool backend_update(struct backend *b)
+{
+    if (b->listed == NULL && b->registrations == 0)
+        return outlives_registration(b);
+    const char *why = b->started ? outdated(b) : NULL;
+    if (why != NULL)
+        stop(b, why);
+    if (!b->started)
+        start(b);
+    if (b->worker != NULL)
+        set_limits(b);
+    return true;
+}
+
+void backend_drain(struct backend *b, bool on)
+{
+    if (b->drained == on)
+        return;
+    b->drained = on;
+    log_info_folded(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
+                    b->app->name, b->name);
+    membership_store_drained(b);
+    if (b->worker == NULL)
+        return;
+    member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, on);
+    if (on)
+        pool_hand_over(b->app->pool, b->worker, NULL);
+    state_changed(b);
+}
+
+size_t backend_forget(struct backend *b, const struct slice *cls)
+{
+    (void)resume_forget(&b->last.skills, cls);
+    if (b->worker == NULL)
+        return 0;
+    self_measure_forget(b->app->lb->self_measure, member_of(b->worker), cls);
+    return pool_forget(b->app->pool, b->worker, cls);
+}
+
+const char *backend_state(const struct backend *b)
+{
+    if (b->worker == NULL)
+        return "absent";
+    if (b->silent)
+        return "silent";
+    if (b->check.record.failing)
+        return "unhealthy";
+    if (b->drained)
+        return "drained";
+    return b->streams ? resume_state_text(b->last.state) : "ready";
+}
+
+struct backend *backend_create(struct application *app, const char *name, const struct addr *addr)
+{
+    struct backend *b = xcalloc(1, sizeof(*b));
+
+    b->app = app;
+    b->name = xstrdup(name);
+    b->addr = *addr;
+    membership_sort(b);
+    return b;
+}
+
+static void free_now(struct loop_deferred *d)
+{
+    struct backend *b = container_of(d, struct backend, deferred);
+
+    resume_line_fini(&b->last);
+    free(b->name);
+    free(b);
+}
+
+void backend_destroy(struct backend *b)
+{
+    stop(b, "not-listed");
+    b->deferred.run = free_now;
+    loop_defer(b->app->lb->control, &b->deferred);
+}
