@@ -355,7 +355,7 @@ static void ask_any(struct asking *a, struct slice request, const struct addr *a
 
         text_add(&r.bytes, request);
         http_fetch_start(&a->fetch, l, &r);
-        while (http_fetch_running(&a->fetch))
+        while (a->fetch.loop != NULL)
             loop_turn(l, TIMEOUT_MS);
         again = a->fetch.connect_errno != 0;
     }
