@@ -64,7 +64,7 @@ static void patience_over(struct timer *t)
         client_close(c);
         return;
     }
-    /* It has been active, or holds: look again, not at every line. */
+    /* It has been active, or holds a lock: check again later, not at every line. */
     server_timer_start(s, t,
                        due_ms > server_now_ms(s) ? due_ms - server_now_ms(s) : idle_timeout_ms);
 }

@@ -163,7 +163,7 @@ static bool is_shortage(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void welcome(struct server *s, int fd, const struct addr *peer)
+static void create_client(struct server *s, int fd, const struct addr *peer)
 {
     int64_t max = s->config->s.max_connections_per_address;
     struct address_count *source;
@@ -194,7 +194,7 @@ static bool accept_one(struct server *s, struct listener *l)
     if (fd >= 0) {
         if (!l->has_options)
             set_options(s, fd);
-        welcome(s, fd, &peer);
+        create_client(s, fd, &peer);
         return true;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {

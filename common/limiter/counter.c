@@ -128,7 +128,7 @@ static bool counter_has_slot(const struct counter_lock *lock)
     return type_has_room(lock->key->type, lock->slots);
 }
 
-/* ---- keys and types come and go ---- */
+/* ---- creation and removal of keys and types ---- */
 
 static struct counter_key *find_key(const struct counter_table *t, struct slice name)
 {

@@ -84,7 +84,7 @@ struct counter_conn {
 };
 
 struct counter_server {
-    struct list in_retired; /* when no key is its any more; goes with its last connection */
+    struct list in_retired; /* removed: no key is assigned to it; freed with its last connection */
     struct counter_client *client;
     char *name;
     struct addr addr;
@@ -376,7 +376,7 @@ static void make_idle(struct counter_conn *c)
 /* Applies the shared state of S's daemon: waiting calls end if it is suspended. */
 static struct counter_daemon_state check_daemon(struct counter_server *s)
 {
-    struct counter_daemon_state now = counter_daemon_look(s->daemon, loop_now_ms(s->client->loop));
+    struct counter_daemon_state now = counter_daemon_read(s->daemon, loop_now_ms(s->client->loop));
     struct counter_conn *c;
 
     if (now.rests == s->rests)
@@ -399,7 +399,7 @@ static void daemon_good(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
 
-    if (counter_daemon_heard(s->daemon, loop_now_ms(c->loop)))
+    if (counter_daemon_replied(s->daemon, loop_now_ms(c->loop)))
         log_info(NULL, "counter-server-restored", "server=%s", s->name);
 }
 
@@ -451,7 +451,7 @@ static void on_watch(struct timer *t)
     struct loop *l = s->client->loop;
     struct counter_daemon_state now = check_daemon(s);
 
-    if (!now.resting && s->asked_ms <= now.heard_ms && !is_asked(s))
+    if (!now.resting && s->asked_ms <= now.replied_ms && !is_asked(s))
         return;
     if (now.resting)
         timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_REST_FIRST_MS);
@@ -599,7 +599,7 @@ static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
 
-    ASSERT(!call->again); /* what is sent again goes over a fresh connection */
+    ASSERT(!call->again); /* what is sent again uses a new connection */
     call->again = true;
     ++call->client->stats.repeated;
     join(call, conn_open(c->server, true));
@@ -658,7 +658,7 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
         call->lost(call);
 }
 
-/* A wait is over, and C's call gone. */
+/* A wait has ended; C has no call any more. */
 static void end_wait(struct counter_conn *c)
 {
     uint64_t now_ms = loop_now_ms(c->loop);
@@ -874,7 +874,7 @@ static struct counter_server *create_server(struct counter_client *c,
     s->name = xslicedup(a->name);
     s->addr = a->addr;
     s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
-    s->rests = counter_daemon_look(s->daemon, 0).rests;
+    s->rests = counter_daemon_read(s->daemon, 0).rests;
     timer_init(&s->watch, on_watch);
     list_init(&s->in_retired);
     list_init(&s->all);

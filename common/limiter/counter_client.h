@@ -63,8 +63,8 @@ enum counter_call_state {
     COUNTER_CALL_LOST, /* was held; the daemon has forgotten it */
 };
 
-/* Zeroed, it is free. `answered`, and `lost` where wanted, are set by the owner before acquire. Not
- * moved while it is not free. */
+/* Zeroed, it is free. `answered`, and `lost` where required, are set by the owner before acquire.
+ * Not moved while it is not free. */
 struct counter_call {
     /*
      * Once for each acquire, never inside a call of this interface, never after leave. The call is

@@ -33,7 +33,7 @@ struct counter_daemon {
     uint64_t rest_ms;  /* the length of its rest; 0: it does not rest */
     uint64_t until_ms; /* the end of that; then it is probed */
     uint64_t rests;
-    uint64_t heard_ms;
+    uint64_t replied_ms;
     bool probed; /* some loop's probe is in flight */
     enum counter_slots slots;
     bool slots_asked;
@@ -195,7 +195,7 @@ struct counter_daemon_view counter_health_view(struct counter_health *h, struct 
 
 /* ---- whether it responds ---- */
 
-struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64_t now_ms)
+struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
     bool resting = d->rest_ms != 0;
@@ -203,7 +203,7 @@ struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64
         .resting = resting,
         .rests = d->rests,
         .rest_ms = resting && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
-        .heard_ms = d->heard_ms,
+        .replied_ms = d->replied_ms,
     };
     pthread_mutex_unlock(&d->health->lock);
     return s;
@@ -212,7 +212,7 @@ struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    uint64_t due_ms = d->rest_ms != 0 ? d->until_ms : d->heard_ms + silent_ms;
+    uint64_t due_ms = d->rest_ms != 0 ? d->until_ms : d->replied_ms + silent_ms;
     bool probe = !d->probed && now_ms >= due_ms;
     d->probed = d->probed || probe;
     pthread_mutex_unlock(&d->health->lock);
@@ -226,14 +226,14 @@ void counter_daemon_end_probe(struct counter_daemon *d)
     pthread_mutex_unlock(&d->health->lock);
 }
 
-bool counter_daemon_heard(struct counter_daemon *d, uint64_t now_ms)
+bool counter_daemon_replied(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
     bool back = d->rest_ms != 0;
     d->rest_ms = d->failures = 0;
     /* Loops read the clock at different times. */
-    if (now_ms > d->heard_ms)
-        d->heard_ms = now_ms;
+    if (now_ms > d->replied_ms)
+        d->replied_ms = now_ms;
     /* It may be another program now. */
     if (back)
         d->slots = COUNTER_SLOTS_UNKNOWN;

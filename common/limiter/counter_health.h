@@ -82,24 +82,24 @@ struct counter_daemon_view counter_health_view(struct counter_health *h, struct 
 /* ---- whether it responds ---- */
 
 struct counter_daemon_state {
-    bool resting;      /* unresponsive: not to be asked */
-    uint64_t rests;    /* how often it has been found so */
-    uint64_t rest_ms;  /* what is left of the rest */
-    uint64_t heard_ms; /* the last reply on any loop; monotonic */
+    bool resting;        /* unresponsive: not to be asked */
+    uint64_t rests;      /* how often it has been found so */
+    uint64_t rest_ms;    /* what is left of the rest */
+    uint64_t replied_ms; /* the last reply on any loop; monotonic */
 };
-struct counter_daemon_state counter_daemon_look(struct counter_daemon *d, uint64_t now_ms);
+struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms);
 
 /*
  * Whether the caller is to send a probe now: nothing was received for SILENT_MS, or a back-off is
- * over; and no other loop probes. True: must be followed by counter_daemon_heard or _failed of that
- * probe, and always by counter_daemon_end_probe.
+ * over; and no other loop probes. True: must be followed by counter_daemon_replied or _failed of
+ * that probe, and always by counter_daemon_end_probe.
  */
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms,
                                 uint64_t now_ms) must_check;
 /* No effect on the state that its reply or failure has set. */
 void counter_daemon_end_probe(struct counter_daemon *d);
 /* A reply. True: the daemon was unresponsive until now. */
-bool counter_daemon_heard(struct counter_daemon *d, uint64_t now_ms);
+bool counter_daemon_replied(struct counter_daemon *d, uint64_t now_ms);
 /* No reply where one was due, or none that is one. PROBE: to a probe; other failures do not count
  * while the daemon rests. The length of the rest that begins; 0: none. */
 uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t now_ms);

@@ -154,7 +154,7 @@ void counter_line_parse(struct slice line, bool fractions, struct counter_line *
 
 enum { HASH_DIGITS = 32, MARK_BYTES = 2, CUT_BYTES = MARK_BYTES + HASH_DIGITS };
 
-/* No escaped byte looks like it. */
+/* No escaped byte is equal to it. */
 static const char mark[MARK_BYTES] = {'%', '~'};
 
 /* As much of KEY as fits, whole bytes of it only. */

@@ -23,7 +23,7 @@ enum {
 enum counter_cut {
     CUT_LINE, /* there is a line */
     CUT_LONG, /* a line over COUNTER_LINE_MAX: reported once, and skipped */
-    CUT_REST, /* no whole line is left; *IN has less than COUNTER_LINE_MAX bytes, to be kept */
+    CUT_REST, /* no whole line is left; *IN has less than COUNTER_LINE_MAX bytes, to be stored */
 };
 
 /*

@@ -59,7 +59,7 @@ static void copy_tables_locked(const struct limit_counter *c, const struct count
     out->waited_us = topk_total(c->top);
     add_waits(s, out);
     /* A request that holds a place there asks the daemon: it is counted with those already. */
-    add_waits(counter_stats(c->flights), out);
+    add_waits(counter_stats(c->coalescing), out);
     if (longest != NULL && now_us > longest->since_us)
         out->longest_us = now_us - longest->since_us;
 }

@@ -41,7 +41,7 @@ struct limit_view {
 
 /*
  * What RULE's counter counts.
- *   keys    NULL: not wanted
+ *   keys    NULL: not required
  *   now_us  monotonic
  * Cost: O(TOPK_ENTRIES log of them) under the counter's mutex with KEYS, else O(1).
  */

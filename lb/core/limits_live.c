@@ -63,9 +63,9 @@ struct limits_live {
     uint64_t wait_ms;
     struct tree_watch *watch; /* the children of pool-counters */
     struct timer wait;
-    bool heard;
+    bool received;   /* the children of pool-counters, at least once */
     json_t *warned;  /* names that were logged */
-    bool serverless; /* some rule wants a daemon, and there is none */
+    bool serverless; /* some rule requires a daemon, and there is none */
     struct loop_deferred later;
 };
 
@@ -264,7 +264,7 @@ static const char *rule_idle_reason(const struct live_limit *r)
                  "method";
 }
 
-static bool says_something(const struct live_limit *r)
+static bool has_tree_values(const struct live_limit *r)
 {
     for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
         for (size_t i = 0; i < tables[t]->n; ++i) {
@@ -282,7 +282,7 @@ static bool rule_is_over(const struct live_limit *r)
 
     live_settings_counts(r->engine, &now);
     return r->place == NOWHERE && !r->listed && !r->recalled && !now.held && !now.remembered &&
-           !says_something(r);
+           !has_tree_values(r);
 }
 
 static void rule_describe(const struct live_limit *r, struct json_writer *w)
@@ -378,7 +378,7 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(c);
     c->used = true;
-    /* Also with where: daemon: those that wait here since before keep waiting for their turn. */
+    /* Also with where: daemon: requests that already wait here stay in this queue. */
     if (!s->shadow)
         limits = (struct counter_limits){(uint32_t)s->workers, (uint32_t)s->slots};
     limit_counter_set(c, limits);
@@ -417,11 +417,11 @@ static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
 void limits_live_settings_changed(struct limits_live *l)
 {
     const struct limit_rules *now = l->app->settings->limits;
-    bool wanted = false;
+    bool required = false;
 
     for (size_t i = 0; now != NULL && i < now->n; ++i)
-        wanted = wanted || now->rules[i].s.where == LIMIT_DAEMON;
-    bool serverless = wanted && l->app->settings->s.pool_counter_servers.n == 0;
+        required = required || now->rules[i].s.where == LIMIT_DAEMON;
+    bool serverless = required && l->app->settings->s.pool_counter_servers.n == 0;
     if (serverless && !l->serverless) {
         log_warn(NULL, "pool-counters-without-servers",
                  "application=%s reason=\"where: daemon, and there are no pool_counter_servers\" "
@@ -432,9 +432,9 @@ void limits_live_settings_changed(struct limits_live *l)
 }
 
 /* For a start while the tree cannot be reached. */
-static void remember_names(const struct limits_live *l)
+static void store_names(const struct limits_live *l)
 {
-    if (l->snapshot == NULL || !l->heard)
+    if (l->snapshot == NULL || !l->received)
         return;
     json_t *names = json_object();
     map_for_each (struct live_limit, r, &l->rules, node) {
@@ -461,7 +461,7 @@ static void assemble(struct limits_live *l)
         application_set_limits(l->app, set);
     limit_rules_unref(set);
     retire_counters(l);
-    remember_names(l);
+    store_names(l);
     limits_live_settings_changed(l);
 }
 
@@ -494,7 +494,7 @@ static size_t of_the_tree_alone(const struct limits_live *l)
     return n;
 }
 
-/* The rule called NAME, made if need be; NULL: there can be none. */
+/* The rule called NAME, created if there is none yet; NULL: NAME cannot have one. */
 static struct live_limit *at_name(struct limits_live *l, const char *name, uint64_t wait_ms)
 {
     struct live_limit *r = find(l, slice_of(name));
@@ -527,8 +527,8 @@ static void recall(struct limits_live *l)
     json_object_foreach(names, name, value)
     {
         char *part = xasprintf("pool-counters/%s", name);
-        bool said = json_object_size(snapshot_part(l->snapshot, part)) > 0;
-        struct live_limit *r = said ? at_name(l, name, 0) : NULL;
+        bool had_node = json_object_size(snapshot_part(l->snapshot, part)) > 0;
+        struct live_limit *r = had_node ? at_name(l, name, 0) : NULL;
 
         if (r != NULL && r->place == NOWHERE)
             r->recalled = true;
@@ -540,7 +540,7 @@ static void recall(struct limits_live *l)
 static void on_children(void *context, const struct tree_node *node)
 {
     struct limits_live *l = context;
-    bool bare = !node->exists || node->nchildren == 0;
+    bool empty = !node->exists || node->nchildren == 0;
 
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->rules, node)
@@ -553,9 +553,9 @@ static void on_children(void *context, const struct tree_node *node)
     }
     /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
      * observed. */
-    if (!l->heard && bare)
+    if (!l->received && empty)
         recall(l);
-    l->heard = true;
+    l->received = true;
     schedule(l);
 }
 

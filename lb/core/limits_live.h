@@ -32,7 +32,7 @@ void limits_live_destroy(struct limits_live *l);
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms);
 /* Harmless when not started. */
 void limits_live_stop(struct limits_live *l);
-/* SIGHUP: rules come, change and go, at the end of this turn. */
+/* SIGHUP: rules are added, changed and removed at the end of this turn. */
 void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml);
 /* The application's own settings have changed. */
 void limits_live_settings_changed(struct limits_live *l);

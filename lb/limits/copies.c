@@ -51,8 +51,8 @@ struct copies {
     struct copies_limits limits;
     struct map urls;
     struct list by_use, by_time;
-    struct list gone;  /* removed variants, by by_use: unlock() releases them */
-    uint64_t clock_us; /* the latest time received; loops differ a little */
+    struct list removed; /* variants, by by_use: unlock() releases them */
+    uint64_t clock_us;   /* the latest time received; loops differ a little */
     struct copies_stats stats;
     uint64_t invalidated_us[INVALIDATED_SLOTS];
 };
@@ -106,7 +106,7 @@ static void remove_variant(struct copies *s, struct variant *v)
     ASSERT(u != NULL);
     list_remove(&v->in_url);
     list_remove(&v->by_time);
-    list_move_back(&s->gone, &v->by_use);
+    list_move_back(&s->removed, &v->by_use);
     s->stats.bytes -= v->cost;
     --s->stats.copies;
     v->url = NULL;
@@ -141,12 +141,12 @@ static void add_variant(struct copies *s, const struct url_key *k, struct copy *
  * user may hold the last reference anyway. */
 static void unlock(struct copies *s)
 {
-    struct list gone = LIST_INIT(gone);
+    struct list removed = LIST_INIT(removed);
     struct list *node;
 
-    list_splice_back(&gone, &s->gone);
+    list_splice_back(&removed, &s->removed);
     pthread_mutex_unlock(&s->lock);
-    while ((node = list_pop_front(&gone)) != NULL) {
+    while ((node = list_pop_front(&removed)) != NULL) {
         struct variant *v = list_entry(node, struct variant, by_use);
 
         copy_put(v->copy);
@@ -212,7 +212,7 @@ struct copies *copies_create(const struct copies_limits *l, struct copy_memory *
     s->limits = *l;
     list_init(&s->by_use);
     list_init(&s->by_time);
-    list_init(&s->gone);
+    list_init(&s->removed);
     return s;
 }
 
@@ -261,8 +261,8 @@ static struct variant *find_same(struct url *u, const struct copy *copy)
     return NULL;
 }
 
-/* Takes *COPY, or leaves it when it is not to be kept. */
-static void keep(struct copies *s, const struct url_key *k, struct copy **copy)
+/* Stores *COPY, which is NULL then, unless it is not to be stored. */
+static void store(struct copies *s, const struct url_key *k, struct copy **copy)
 {
     size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
     struct url *u = find_url(s, k);
@@ -274,7 +274,7 @@ static void keep(struct copies *s, const struct url_key *k, struct copy **copy)
         (same != NULL && same->copy->made_us > (*copy)->made_us))
         return;
     if (same != NULL)
-        remove_variant(s, same); /* U may be gone with it */
+        remove_variant(s, same); /* this may have freed U */
     else if (u != NULL && u->n == COPIES_VARIANTS_MAX)
         evict(s, list_first(&u->variants, struct variant, in_url));
     make_fit(s, cost, 1);
@@ -290,7 +290,7 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
     if (fits)
-        keep(s, &k, copy);
+        store(s, &k, copy);
     if (*copy == NULL)
         ++s->stats.stored;
     else

@@ -20,7 +20,7 @@
 enum {
     /* Variants of one URL: encodings times languages of a site; more are one per visitor. */
     COPIES_VARIANTS_MAX = 16,
-    /* Scheme, authority and target; a longer one is neither kept nor found. */
+    /* Scheme, authority and target; a longer one is neither stored nor found. */
     COPIES_KEY_MAX = 16 * 1024,
     /* Memory of a copy besides its bytes and its key. */
     COPIES_ENTRY_BYTES = 320,
@@ -30,7 +30,7 @@ struct copies_limits {
     size_t max_bytes; /* of all; a copy's cost is copy_bytes + its key + COPIES_ENTRY_BYTES */
     size_t max_copies;
     size_t max_copy_bytes; /* of one, without that */
-    uint64_t max_age_s;    /* older ones go */
+    uint64_t max_age_s;    /* older ones are removed */
 };
 
 /* Which URL; borrowed. The host is compared without case. */
@@ -77,8 +77,8 @@ struct copies_need {
     uint64_t max_age_s; /* of a stale one */
 };
 /*
- * A reference to the newest copy that REQUEST, which has passed cache_check_request, chooses, if it
- * is as NEED says; or NULL.
+ * Returns a reference to the newest copy that REQUEST, which has passed cache_check_request,
+ * chooses, or NULL if there is none or it does not meet NEED.
  */
 struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          const struct cache_request *request, const struct copies_need *need,

@@ -13,8 +13,8 @@
 
 enum {
     US_PER_MS = 1000,
-    /* One request of a flight asks the daemon at a time. */
-    FLIGHT_WORKERS = 1,
+    /* Of the requests for a key, one asks the daemon at a time. */
+    COALESCING_WORKERS = 1,
 };
 
 static void count(_Atomic uint64_t *figure)
@@ -46,7 +46,7 @@ static struct limit_claim *mark_locked(struct list *woken)
     return first;
 }
 
-/* In order. A claim may go as soon as it is posted. */
+/* In order. A claim may be freed as soon as it is posted. */
 static void post(struct limit_claim *c)
 {
     while (c != NULL) {
@@ -68,7 +68,7 @@ static void count_wait_locked(struct limit_claim *c, uint64_t now_us)
 /* Where the claim's lock is, if it has one. */
 static struct counter_table *table_of(const struct limit_claim *c)
 {
-    return c->flying ? c->counter->flights : c->counter->table;
+    return c->coalescing ? c->counter->coalescing : c->counter->table;
 }
 
 static enum counter_answer acquire(struct limit_claim *c, const struct counter_ask *ask)
@@ -149,18 +149,17 @@ static enum counter_answer ask_daemon(struct limit_claim *c, bool wait)
     return COUNTER_WAIT;
 }
 
-/* The daemon knows of one request per flight only: `maxqueue` of those that wait for it binds here.
- */
-static enum counter_answer ask_flight(struct limit_claim *c, bool wait)
+/* The daemon knows one request per key only: `maxqueue` of those that wait for it applies here. */
+static enum counter_answer ask_coalescing(struct limit_claim *c, bool wait)
 {
     struct counter_ask ask = ask_of(c, wait);
 
     ask.type = SLICE_NULL;
-    ask.workers = FLIGHT_WORKERS;
+    ask.workers = COALESCING_WORKERS;
     ask.slots = 0;
-    c->flying = true;
+    c->coalescing = true;
     enum counter_answer a = acquire(c, &ask);
-    c->flying = a == COUNTER_LOCKED || a == COUNTER_WAIT;
+    c->coalescing = a == COUNTER_LOCKED || a == COUNTER_WAIT;
     return a == COUNTER_LOCKED ? ask_daemon(c, wait) : a;
 }
 
@@ -191,8 +190,8 @@ enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait)
     }
     if (s->where == LIMIT_LOCAL)
         return s->shadow ? ask_shadow(c) : ask_table(c, wait);
-    if (c->kind == COUNTER_ANY && !s->shadow && !c->flying)
-        return ask_flight(c, wait);
+    if (c->kind == COUNTER_ANY && !s->shadow && !c->coalescing)
+        return ask_coalescing(c, wait);
     return ask_daemon(c, wait && !s->shadow);
 }
 
@@ -219,10 +218,10 @@ static void on_message(struct loop_message *m)
     enum counter_answer r = c->lock.woken;
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
-    if (c->flying && r == COUNTER_LOCKED)
+    if (c->coalescing && r == COUNTER_LOCKED)
         r = ask_daemon(c, true);
-    else if (c->flying)
-        c->flying = false;
+    else if (c->coalescing)
+        c->coalescing = false;
     if (r != COUNTER_WAIT)
         c->on_result(c, r);
 }
@@ -365,7 +364,7 @@ void limit_claim_give_back(struct limit_claim *c, bool done)
     struct limit_counter *counter = c->counter;
 
     timer_stop(&c->timer);
-    /* Before the flight's next asks it. */
+    /* Before the next request for the key asks it. */
     give_back_daemon(c, done);
     if (give_back_lock(c, done))
         c->owner = NULL;

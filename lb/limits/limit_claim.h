@@ -7,8 +7,8 @@
  * arrived.
  *
  *   where: local     the counter's own table
- *   where: daemon    the daemon; with mode any, first a place in a flight: of those on this load
- *                    balancer that want the same key one asks the daemon, the others wait for it
+ *   where: daemon    the daemon; with mode any, first a coalescing lock: of those on this load
+ *                    balancer that need the same key one asks the daemon, the others wait for it
  *
  *      limit_claim_ask -> LOCKED, or QUEUE_FULL, TIMEOUT, UNREACHABLE (of which nothing is left)
  *           | WAIT
@@ -38,9 +38,9 @@ struct limit_claim {
     struct counter_call call;
     struct timer timer;
     enum counter_kind kind;
-    bool flying;       /* the lock is that of a flight: in the counter's flights */
+    bool coalescing;   /* the lock is in the counter's table `coalescing` */
     bool asking;       /* the daemon is being asked, or holds it */
-    bool hurried;      /* its owner's: it was asked without waiting first */
+    bool immediate;    /* its owner's: the first request must not wait */
     uint64_t begun_us; /* the first ask */
     uint64_t since_us, due_us;
     uint64_t waited_us; /* so far */

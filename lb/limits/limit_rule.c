@@ -14,7 +14,7 @@ struct limit_counter *limit_counter_create(const char *name)
     c->name = xstrdup(name);
     pthread_mutex_init(&c->lock, NULL);
     c->table = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
-    c->flights = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
+    c->coalescing = counter_table_create(LIMIT_KEYS_MAX, LIMIT_WAITERS_MAX);
     c->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
     return c;
 }
@@ -30,7 +30,7 @@ void limit_counter_unref(struct limit_counter *c)
     if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
         return;
     counter_table_destroy(c->table);
-    counter_table_destroy(c->flights);
+    counter_table_destroy(c->coalescing);
     topk_destroy(c->top);
     pthread_mutex_destroy(&c->lock);
     free(c->name);

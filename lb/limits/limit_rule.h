@@ -47,11 +47,11 @@ struct limit_figures {
 struct limit_counter {
     _Atomic unsigned refs;
     char *name;
-    pthread_mutex_t lock; /* table, flights, top, limits */
+    pthread_mutex_t lock; /* table, coalescing, top, limits */
     struct counter_table *table;
     /* where: daemon with mode any: requests of this load balancer for the same key. Separate, as
      * the limits of `table` bind requests that stay there when `where` changes. */
-    struct counter_table *flights;
+    struct counter_table *coalescing;
     struct topk *top;             /* keys by time waited */
     struct counter_limits limits; /* as set last */
     struct limit_figures figures;

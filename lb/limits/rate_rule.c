@@ -40,7 +40,7 @@ void rate_counter_unref(struct rate_counter *c)
 uint64_t rate_counter_take(struct rate_counter *c, uint64_t key, uint64_t now_ns,
                            const struct rate *r)
 {
-    /* Tables go by the low bits. */
+    /* Tables use the low bits. */
     struct rate_shard *s = &c->shards[(key >> 48) % c->nshards];
 
     pthread_mutex_lock(&s->lock);
@@ -128,7 +128,7 @@ void rate_rules_unref(struct rate_rules *r)
     free(r);
 }
 
-static struct rate_counter *kept(const struct rate_rules *old, const struct rate_rule *rule)
+static struct rate_counter *counter_of(const struct rate_rules *old, const struct rate_rule *rule)
 {
     for (size_t i = 0; old != NULL && i < old->n; ++i) {
         if (strcmp(old->rules[i].name, rule->name) == 0 &&
@@ -144,7 +144,7 @@ void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old)
         struct rate_rule *rule = &r->rules[i];
 
         if (rule->counter == NULL)
-            rule->counter = kept(old, rule);
+            rule->counter = counter_of(old, rule);
         if (rule->counter == NULL)
             rule->counter = rate_counter_create(rule->max_keys);
     }

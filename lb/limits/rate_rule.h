@@ -16,7 +16,7 @@ enum {
     /* Rules of one application: each request checks all of them. */
     RATE_RULES_MAX = 64,
     RATE_SHARDS = 8,
-    /* With fewer keys than this all are in one table: the oldest of all goes first. */
+    /* With fewer keys than this all are in one table: the oldest of all is evicted first. */
     RATE_SHARDED_KEYS = 8192,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cheap first: the method and the class are compared as they are. The path is percent-decoded on
- * the stack, and only as far as its pattern looks: a long one costs a request no more than a short
+ * the stack, and only as far as its pattern reads: a long one costs a request no more than a short
  * one. A path with dot segments or doubled slashes, encoded ones too, is matched a second time as
  * what it stands for (path_normalize): some workers resolve these and some do not, and a request
  * must not get around a limit with either.
@@ -72,13 +72,13 @@ static bool pattern_fits(const struct pattern *p, struct slice s)
 static bool decoded_fits(const struct pattern *p, struct slice raw)
 {
     char room[SEARCH_SUBJECT_BYTES_MAX + 1];
-    size_t looked_at = p->kind == KIND_REGEX ? sizeof(room) : p->len + 1;
+    size_t examined = p->kind == KIND_REGEX ? sizeof(room) : p->len + 1;
 
     _Static_assert((int)LIMIT_PATTERN_MAX < (int)SEARCH_SUBJECT_BYTES_MAX,
                    "an exact pattern fits the room");
     if (slice_find(raw, '%') == SIZE_MAX)
         return pattern_fits(p, raw);
-    return pattern_fits(p, (struct slice){room, percent_decode(raw, room, looked_at)});
+    return pattern_fits(p, (struct slice){room, percent_decode(raw, room, examined)});
 }
 
 /* Whether path_normalize may make more of RAW than percent_decode: a segment of it, decoded, is

@@ -3,7 +3,7 @@
  * What a pool counter or a rate counts, compiled: the patterns that a request must match, and the
  * template of the key under which it is counted. Immutable; owned by its rule. Any thread, several
  * at once. Matching allocates no memory for a request, whatever its path is (except for the scratch
- * memory of searches, which is kept).
+ * memory of searches, which is reused).
  *
  *   "{HTTP_X_TENANT}/{class}"  ->  "NAME:acme/search"
  *   none, with mode any        ->  "NAME:GET|https|example.com|/a?b=c"

@@ -130,7 +130,7 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
     copy_put(copy);
 }
 
-/* Responds with a copy, if X may have one and there is one that is as NEED says. */
+/* Responds with a copy, if X may have one and there is one that meets NEED. */
 static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
 {
     struct limit_copying *k = copying_of(x);
@@ -236,7 +236,7 @@ static bool stale(struct exchange *x, const struct limit_rule *rule, const char 
     return true;
 }
 
-/* X is over a limit of RULE, whose setting POLICY says what it gets. */
+/* X is over a limit of RULE; POLICY is the rule's setting for that. */
 static void over(struct exchange *x, const struct limit_rule *rule, int policy, const char *detail,
                  _Atomic uint64_t *figure, enum outcome o)
 {
@@ -286,7 +286,7 @@ static bool on_done(struct exchange *x, struct limit_claim *c)
 /* The counter is full at present: answers with a copy at once if there is one, or else waits. */
 static bool on_busy(struct exchange *x, struct limit_claim *c)
 {
-    c->hurried = false;
+    c->immediate = false;
     if (stale(x, c->rule, "busy"))
         return false;
     return take(x, c, limit_claim_ask(c, true));
@@ -316,7 +316,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
-        if (c->hurried)
+        if (c->immediate)
             return on_busy(x, c);
         over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
         return false;
@@ -373,8 +373,8 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
                  x->app->name, rule->name);
         return on_unreachable(x, rule);
     }
-    c->hurried = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
-    return take(x, c, limit_claim_ask(c, !c->hurried));
+    c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
+    return take(x, c, limit_claim_ask(c, !c->immediate));
 }
 
 static noinline_ void walk(struct exchange *x)

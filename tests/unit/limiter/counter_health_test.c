@@ -23,7 +23,7 @@ static int setup(void **state)
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:7531"), &a), ERR_OK);
     w->health = counter_health_create("shop");
     w->daemon = counter_daemon_get(w->health, SLICE_LIT("pool-a"), &a);
-    assert_false(counter_daemon_heard(w->daemon, NOW_MS));
+    assert_false(counter_daemon_replied(w->daemon, NOW_MS));
     *state = w;
     return 0;
 }
@@ -56,12 +56,12 @@ static struct counter_daemon *rested(void **state)
 
 static bool resting(struct counter_daemon *d)
 {
-    return counter_daemon_look(d, NOW_MS).resting;
+    return counter_daemon_read(d, NOW_MS).resting;
 }
 
 static uint64_t rest_left(struct counter_daemon *d, uint64_t now_ms)
 {
-    return counter_daemon_look(d, now_ms).rest_ms;
+    return counter_daemon_read(d, now_ms).rest_ms;
 }
 
 static bool begin_probe(struct counter_daemon *d, uint64_t now_ms)
@@ -89,7 +89,7 @@ static void failures_make_it_rest_only_in_a_row(void **state)
         for (unsigned k = 1; k < COUNTER_FAILURES_MAX; ++k)
             assert_int_equal(failed(d, NOW_MS), 0);
         assert_false(resting(d));
-        assert_false(counter_daemon_heard(d, NOW_MS));
+        assert_false(counter_daemon_replied(d, NOW_MS));
     }
     assert_true(resting(rested(state)));
 }
@@ -104,7 +104,7 @@ static void after_its_rest_one_probes_and_the_others_wait_for_the_result(void **
     assert_false(begin_probe(d, over_ms));
     assert_false(begin_probe(d, over_ms * 2));
     assert_true(resting(d));
-    assert_true(counter_daemon_heard(d, over_ms));
+    assert_true(counter_daemon_replied(d, over_ms));
     counter_daemon_end_probe(d);
     assert_false(resting(d));
     /* All is forgotten: it takes as many failures as before, and the first rest is short again. */
@@ -122,7 +122,7 @@ static void each_rest_is_twice_as_long_up_to_a_limit(void **state)
 
     for (unsigned i = 0; i < 20; ++i) {
         assert_int_equal(rest_left(d, now_ms), rest_ms);
-        assert_int_equal(counter_daemon_look(d, now_ms).rests, i + 1);
+        assert_int_equal(counter_daemon_read(d, now_ms).rests, i + 1);
         now_ms += rest_ms;
         assert_true(begin_probe(d, now_ms));
         now_ms += 100; /* a rest begins when its probe has failed */
@@ -146,7 +146,7 @@ static void what_was_sent_before_makes_no_rest_longer_but_may_end_it(void **stat
     assert_true(begin_probe(d, over_ms));
     assert_int_equal(failed(d, over_ms), 0);
     assert_false(begin_probe(d, over_ms));
-    assert_true(counter_daemon_heard(d, over_ms));
+    assert_true(counter_daemon_replied(d, over_ms));
     assert_false(resting(d));
 }
 

@@ -133,16 +133,16 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
 static void at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight(void **state)
 {
     struct limit_rule rule = make_rule("far", LIMIT_DAEMON);
-    struct counter_table *flights = rule.counter->flights;
+    struct counter_table *coalescing = rule.counter->coalescing;
     struct limit_figures *f = &rule.counter->figures;
     struct limit_keys_view keys;
-    struct counter_lock flying;
+    struct counter_lock leader;
     struct counter_lock behind;
     struct limit_view v;
 
     (void)state;
-    assert_int_equal(ask_in(flights, &rule, &flying, "far:x", US), COUNTER_LOCKED);
-    assert_int_equal(ask_in(flights, &rule, &behind, "far:x", US), COUNTER_WAIT);
+    assert_int_equal(ask_in(coalescing, &rule, &leader, "far:x", US), COUNTER_LOCKED);
+    assert_int_equal(ask_in(coalescing, &rule, &behind, "far:x", US), COUNTER_WAIT);
     atomic_store(&f->daemon_waiting, 1);
     limit_view(&rule, 9 * US, &v, &keys);
     assert_int_equal(v.held, 0);
@@ -159,8 +159,8 @@ static void at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight(void **sta
     assert_int_equal(v.waiting, 1);
     assert_int_equal(v.acquired, 1);
     assert_int_equal(v.lost, 3);
-    leave_from(flights, &behind, 9 * US);
-    leave_from(flights, &flying, 9 * US);
+    leave_from(coalescing, &behind, 9 * US);
+    leave_from(coalescing, &leader, 9 * US);
     limit_rule_fini(&rule);
 }
 

@@ -38,7 +38,7 @@ static struct limit_rule make_rule(int mode, uint64_t timeout_ms)
 
 static void end_rule(struct limit_rule *rule)
 {
-    struct counter_table *tables[] = {rule->counter->table, rule->counter->flights};
+    struct counter_table *tables[] = {rule->counter->table, rule->counter->coalescing};
 
     for (size_t i = 0; i < ARRAY_LEN(tables); ++i) {
         const struct counter_stats *s = counter_stats(tables[i]);
