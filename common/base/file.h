@@ -16,6 +16,8 @@
  * Errors: ERR_NOT_FOUND, ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM (see errno).
  */
 enum err file_read(const char *path, size_t max, struct text *out) must_check;
+/* The same of what is left of the open file FD. Errors: ERR_TOO_LARGE, ERR_SYSTEM. */
+enum err file_read_from(int fd, size_t max, struct text *out) must_check;
 /* The same of a file in a state_dir, which programs alone make: a symbolic link is ERR_SYSTEM. */
 enum err file_read_state(const char *path, size_t max, struct text *out) must_check;
 /*

@@ -4,7 +4,7 @@
  * root to a node is watched, so that its removal, renaming or re-creation is detected at any level;
  * while the root itself is missing, its nearest existing ancestor is watched. Below the root,
  * symbolic links are not followed: node links serve that purpose. Events are only hints: they mark
- * directories, files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
+ * directories, files and nodes as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
  * does a slow timer, for changes that inotify does not report.
  *
  * An entry of our own must have its file in place. Any event for the name or for a directory above
@@ -134,8 +134,8 @@ static void all_stale(struct dir *d)
 
 static void touch(struct dir *d, unsigned parts)
 {
-    if (d->spot != NULL)
-        tree_spot_touch(d->spot, parts);
+    if (d->node != NULL)
+        tree_node_touch(d->node, parts);
 }
 
 static bool lies_in(const struct dir *d, const struct dir *above)
@@ -510,16 +510,16 @@ static void on_verify(struct timer *timer)
 
 /* ---- the backend ---- */
 
-static void directory_observe(struct tree_spot *s)
+static void directory_observe(struct tree_node *s)
 {
     struct dir *d = dir_get(directory_of(s->tree), s->path);
 
-    d->spot = s;
+    d->node = s;
     s->place = d;
     all_stale(d);
 }
 
-static void directory_refresh(struct tree_spot *s)
+static void directory_refresh(struct tree_node *s)
 {
     struct dir *d = s->place;
 
@@ -528,11 +528,11 @@ static void directory_refresh(struct tree_spot *s)
     dir_read(d);
 }
 
-static void directory_forget(struct tree_spot *s)
+static void directory_forget(struct tree_node *s)
 {
     struct dir *d = s->place;
 
-    d->spot = NULL;
+    d->node = NULL;
     timer_stop(&d->doubt);
     timer_stop(&d->recheck);
     dir_put(d);

@@ -450,7 +450,7 @@ static bool is_raw(const json_t *properties)
     return json_object_size(properties) == 1 && json_object_get(properties, "string_value") != NULL;
 }
 
-void live_settings_node(struct live_settings *l, const struct tree_node *node)
+void live_settings_node(struct live_settings *l, const struct tree_view *node)
 {
     /* A node that was re-created empty was created by a registration below it. */
     bool anew =
@@ -644,7 +644,7 @@ static void recall(const struct settings_watch *w)
         live_settings_remember(w->live, old, snapshot_age_s(w->snapshot));
 }
 
-static void on_node(void *context, const struct tree_node *node)
+static void on_node(void *context, const struct tree_view *node)
 {
     struct settings_watch *w = context;
     bool good = node->exists && node->parses;

@@ -60,7 +60,7 @@ const char *live_settings_refused(const struct live_settings *l, const struct se
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);
 /* The tree has reported the state of the node. */
-void live_settings_node(struct live_settings *l, const struct tree_node *node);
+void live_settings_node(struct live_settings *l, const struct tree_view *node);
 /*
  * Restores PROPERTIES that the node had AGE_S seconds ago, cached by a previous process. They are
  * effective until the tree reports something else, and pass the same checks. Does nothing if the

@@ -329,23 +329,3 @@ enum err plain_file_open(const char *path, int *fd, struct stat *st)
     *fd = got;
     return ERR_OK;
 }
-
-enum err plain_file_read(int fd, size_t max, struct text *out)
-{
-    enum { STEP = 65536 };
-    size_t start = out->len;
-
-    for (;;) {
-        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            return ERR_OK;
-        out->len += n > 0 ? (size_t)n : 0;
-        if (n < 0 || out->len - start > max) {
-            out->len = start;
-            return n < 0 ? ERR_SYSTEM : ERR_TOO_LARGE;
-        }
-    }
-}

@@ -62,8 +62,6 @@ bool provider_file_held(int fd);
  * Errors: ERR_NOT_FOUND, ERR_UNSUPPORTED (not a regular file), ERR_SYSTEM.
  */
 enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
-/* Append all of FD. Errors: ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM. */
-enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
 
 /* ---- access of a group ---- */
 

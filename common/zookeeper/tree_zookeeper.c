@@ -253,7 +253,7 @@ static void on_read(struct zk_call *c)
     }
     t->loss_seen = false;
     acquit(r);
-    if (c->result == ZK_NO_NODE && r->kind == ZK_READ_DATA && n->spot != NULL) {
+    if (c->result == ZK_NO_NODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
         ++t->reading;
         r->call = zk_exists(t->session, c->path, true, on_exists, r);
         return;
@@ -298,7 +298,7 @@ static void zk_reads_begin(struct zookeeper *t)
 /* ---- what was read: properties, lists, providers ---- */
 
 /*
- * What was read of a node, and how it is shown to its spot. A list of providers is shown once every
+ * What was read of a node, and how it is shown to its node. A list of providers is shown once every
  * provider in it was read; after that, those that come are shown when they have been.
  */
 
@@ -328,7 +328,6 @@ static void leave_list(struct zk_node *n)
     ASSERT(list != NULL);
     list_remove(&n->in_list);
     n->list_of = NULL;
-    --list->nmembers;
     if (!n->known)
         --list->unread;
     list->changed = true;
@@ -343,10 +342,10 @@ static void drop_members(struct zk_node *list)
         leave_list(list_entry(node, struct zk_node, in_list));
 }
 
-/* Frees N if neither a spot nor a list refers to it. */
+/* Frees N if neither a node nor a list refers to it. */
 static void zk_node_put(struct zk_node *n)
 {
-    if (n->spot != NULL || n->list_of != NULL)
+    if (n->watched != NULL || n->list_of != NULL)
         return;
     drop_members(n);
     zk_read_fini(&n->data);
@@ -360,9 +359,9 @@ static void zk_node_put(struct zk_node *n)
 
 static void touch(struct zk_node *n, unsigned parts)
 {
-    if (n->spot != NULL)
+    if (n->watched != NULL)
         /* Of a node that is not known yet, only the node itself was requested. */
-        tree_spot_touch(n->spot, n->spot->known ? parts : PART_NODE | parts);
+        tree_node_touch(n->watched, n->watched->known ? parts : PART_NODE | parts);
 }
 
 /* ---- data ---- */
@@ -398,19 +397,9 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
  * BYTES are not a JSON object. */
 static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
 {
-    json_t *v = NULL;
-
     while (bytes.len != 0 && strchr(" \t\r\n", bytes.p[bytes.len - 1]) != NULL)
         --bytes.len;
-    if (bytes.len == 0)
-        return json_object();
-    if (json_parse(bytes, NODE_BYTES_MAX, &v, why) != ERR_OK)
-        return NULL;
-    if (json_is_object(v))
-        return v;
-    json_decref(v);
-    snprintf(why, JSON_WHY_ROOM, "not a JSON object");
-    return NULL;
+    return bytes.len == 0 ? json_object() : node_object_parse(bytes, NODE_BYTES_MAX, why);
 }
 
 /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
@@ -439,8 +428,8 @@ static void zk_node_data(struct zk_node *n, const struct zk_call *c)
     n->exists = c->result == ZK_OK;
     n->birth = (uint64_t)c->stat.birth_zxid;
     if (n->exists)
-        v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
-                            : decode(text_slice(&c->data), why);
+        v = n->watched == NULL ? decode_member(n, text_slice(&c->data))
+                               : decode(text_slice(&c->data), why);
     /* A registration that was removed counts until its list is read without it: the list may be
        gone too, as a whole, and then it is not an empty one. */
     if (n->exists || n->list_of == NULL)
@@ -473,7 +462,6 @@ static void add_member(struct zk_node *list, const char *name)
     }
     n->list_of = list;
     list_push_back(&list->members, &n->in_list);
-    ++list->nmembers;
     list->changed = true;
     if (n->known)
         return;
@@ -521,13 +509,11 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
     }
     size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
 
-    if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
+    if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = tree_set_create(max);
-    for (size_t i = 0; i < max; ++i) {
-        n->names->items[i].name = c->names[i];
-        c->names[i] = NULL;
-    }
+    n->names = tree_set_create();
+    for (size_t i = 0; i < max; ++i)
+        tree_set_add(n->names, xstrdup(c->names[i]), NULL);
     tree_set_sort(n->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
@@ -550,28 +536,22 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     data_known(n);
 }
 
-/* ---- for the spot ---- */
+/* ---- for the node ---- */
 
 static void show_providers(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
-    struct tree_set *set = tree_set_create(n->nmembers);
-    struct list *it;
-    size_t i = 0;
+    struct tree_node *s = n->watched;
+    struct tree_set *set = tree_set_create();
+    const struct zk_node *m;
 
-    list_for_each (it, &n->members) {
-        const struct zk_node *m = list_entry(it, struct zk_node, in_list);
-        const char *name = strrchr(m->path, '/') + 1;
-
+    list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
             continue;
-        struct tree_provider *p = &set->items[i++];
-        p->name = xmalloc(strlen(name) + 1);
-        zk_name_decode(name, p->name);
-        p->properties = json_incref(m->properties);
+        char *name = xstrdup(strrchr(m->path, '/') + 1);
+        zk_name_decode(name);
+        tree_set_add(set, name, json_incref(m->properties));
     }
-    set->n = i;
     tree_set_sort(set);
     tree_set_replace(&s->providers, set);
     n->changed = false;
@@ -579,7 +559,7 @@ static void show_providers(struct zk_node *n)
 
 static void show_children(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
+    struct tree_node *s = n->watched;
 
     tree_set_replace(&s->children, tree_set_ref(n->names));
     if (n->names == NULL) {
@@ -590,25 +570,25 @@ static void show_children(struct zk_node *n)
     }
 }
 
-/* Fills in N's spot. */
+/* Fills in N's node. */
 static void zk_node_show(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
+    struct tree_node *s = n->watched;
     bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 
     if (!n->known)
         return;
     if (!n->exists) {
-        tree_spot_set_missing(s);
+        tree_node_set_missing(s);
         n->children_known = n->members_read = n->complete = false;
         drop_members(n);
         return;
     }
     s->birth = n->birth;
     if (n->properties != NULL)
-        tree_spot_set_properties(s, json_incref(n->properties));
+        tree_node_set_properties(s, json_incref(n->properties));
     else
-        tree_spot_set_problem(s, n->problem);
+        tree_node_set_problem(s, n->problem);
     if (!lists)
         return;
     bool providers = (s->parts & PART_PROVIDERS) != 0;
@@ -621,7 +601,7 @@ static void zk_node_show(struct zk_node *n)
         show_children(n);
 }
 
-/* ---- the back end: sessions, spots ---- */
+/* ---- the back end: sessions, nodes ---- */
 
 static struct zookeeper *zookeeper_of(struct tree *base)
 {
@@ -632,7 +612,7 @@ static struct zookeeper *zookeeper_of(struct tree *base)
 
 static bool wants_children(const struct zk_node *n)
 {
-    return n->spot != NULL && (n->spot->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
+    return n->watched != NULL && (n->watched->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 }
 
 static void on_connected(void *context, int64_t id)
@@ -763,7 +743,7 @@ static void on_verify(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, verify);
 
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
-        if (n->spot != NULL)
+        if (n->watched != NULL)
             zk_read_want(&n->data);
         if (wants_children(n))
             zk_read_want(&n->children);
@@ -788,28 +768,28 @@ static void open_session(struct zookeeper *t)
     t->session = zk_session_open(t->base.loop, &o, &events, t);
 }
 
-/* ---- spots ---- */
+/* ---- nodes ---- */
 
-static void zookeeper_observe(struct tree_spot *s)
+static void zookeeper_observe(struct tree_node *s)
 {
     struct zk_node *n = zk_node_get(zookeeper_of(s->tree), s->path);
 
-    n->spot = s;
+    n->watched = s;
     s->place = n;
     /* One that was a provider until now was not watched for while it was not there. */
     zk_read_want(&n->data);
 }
 
-static void zookeeper_refresh(struct tree_spot *s)
+static void zookeeper_refresh(struct tree_node *s)
 {
     zk_node_show(s->place);
 }
 
-static void zookeeper_forget(struct tree_spot *s)
+static void zookeeper_forget(struct tree_node *s)
 {
     struct zk_node *n = s->place;
 
-    n->spot = NULL;
+    n->watched = NULL;
     zk_node_put(n);
 }
 

@@ -63,15 +63,16 @@ static bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
     return len != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
 }
 
-void zk_name_decode(const char *name, char *out)
+void zk_name_decode(char *name)
 {
+    char *out = name;
+
     while (*name != '\0') {
-        if (strncmp(name, "%2F", 3) == 0 || strncmp(name, "%25", 3) == 0) {
-            *out++ = name[2] == 'F' ? '/' : '%';
-            name += 3;
-        } else {
-            *out++ = *name++;
-        }
+        /* Any other '%' stays as it is. */
+        bool coded = strncmp(name, "%2F", 3) == 0 || strncmp(name, "%25", 3) == 0;
+
+        *out++ = !coded ? *name : name[2] == 'F' ? '/' : '%';
+        name += coded ? 3 : 1;
     }
     *out = '\0';
 }

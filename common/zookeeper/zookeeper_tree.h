@@ -3,7 +3,7 @@
  * The ZooKeeper back end: one struct zk_node per observed path, and per provider below one. Events
  * only mean that something may have changed; the result of a read is authoritative, and each read
  * sets the watch for the next change.
- *   tree_zookeeper.c    the back end: sessions, spots, what is read when
+ *   tree_zookeeper.c    the back end: sessions, nodes, what is read when
  *   zookeeper_entry.c   our own providers
  *   zookeeper_op.c      operations on single nodes
  */
@@ -86,8 +86,8 @@ struct zk_read {
 struct zk_node {
     struct map_node in_tree;
     struct zookeeper *tree;
-    struct tree_spot *spot;  /* NULL: none; the node is then a provider */
-    struct zk_node *list_of; /* the node that has it as provider; NULL: none */
+    struct tree_node *watched; /* NULL: none; the node is then a provider */
+    struct zk_node *list_of;   /* the node that has it as provider; NULL: none */
     struct list in_list;
     struct zk_read data, children;
     /* As read last. */
@@ -98,10 +98,10 @@ struct zk_node {
     bool children_known;
     struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
-    size_t nmembers, unread;
+    size_t unread;
     bool members_read;
     bool complete; /* all members were read once; from then on they are added one by one */
-    bool changed;  /* a member has: the spot's providers must be set again */
+    bool changed;  /* a member has: the node's providers must be set again */
     bool marked;   /* scratch: in the list just read */
     char path[];
 };
@@ -132,7 +132,7 @@ void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */
 void zk_ops_ended(struct zookeeper *t);
 
-/* And back; other '%' stay as they are. OUT has room for strlen(NAME) + 1. */
-void zk_name_decode(const char *name, char *out);
+/* Decodes the name of a provider's node in place. */
+void zk_name_decode(char *name);
 
 #endif

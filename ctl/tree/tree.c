@@ -47,10 +47,11 @@ static enum err walk_children(struct walk *w, const char *path, const struct tre
 {
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < s->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, s->children[i]);
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(s->children); ++i) {
+        const char *name = s->children->items[i].name;
+        char *below = xasprintf("%s/%s", path, name);
 
-        e = walk(w, below, slice_of(s->children[i]), depth + 1, n);
+        e = walk(w, below, slice_of(name), depth + 1, n);
         free(below);
     }
     tree_text_sort(n);
@@ -257,21 +258,22 @@ static void tell(struct watched *w, json_t **before, json_t *now, const char *co
     *before = now;
 }
 
-static json_t *providers_of(const struct tree_node *node)
+static json_t *providers_of(const struct tree_view *node)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < node->nproviders; ++i)
-        json_object_set_nocheck(all, node->providers[i].name, node->providers[i].properties);
+    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
+        json_object_set_nocheck(all, node->providers->items[i].name,
+                                node->providers->items[i].properties);
     return all;
 }
 
-static json_t *children_of(const struct tree_node *node)
+static json_t *children_of(const struct tree_view *node)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < node->nchildren; ++i)
-        json_object_set_new_nocheck(all, node->children[i].name, json_null());
+    for (size_t i = 0; i < tree_set_count(node->children); ++i)
+        json_object_set_new_nocheck(all, node->children->items[i].name, json_null());
     return all;
 }
 
@@ -301,7 +303,7 @@ static void write_lines(struct watched *w)
     text_clear(&w->lines);
 }
 
-static void on_changed(void *context, const struct tree_node *node)
+static void on_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
 

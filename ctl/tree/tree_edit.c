@@ -424,8 +424,8 @@ static enum err delete_children(struct import *x, const char *path, const struct
 {
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < r->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, r->children[i]);
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(r->children); ++i) {
+        char *below = xasprintf("%s/%s", path, r->children->items[i].name);
 
         e = delete_below(x, below, depth + 1, kept);
         /* Deleted by others. */
@@ -508,11 +508,13 @@ static enum err extra_nodes(struct import *x, const char *path, const struct tre
 {
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < there->nchildren; ++i) {
-        if (tree_text_find(n, there->children[i]) != NULL)
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there->children); ++i) {
+        const char *name = there->children->items[i].name;
+
+        if (tree_text_find(n, name) != NULL)
             continue;
-        char *below = xasprintf("%s/%s", path, there->children[i]);
-        e = extra_node(x, below, there->children[i]);
+        char *below = xasprintf("%s/%s", path, name);
+        e = extra_node(x, below, name);
         free(below);
     }
     return e;

@@ -480,9 +480,10 @@ void providers_keep(struct providers *set)
 
 /* ---- a reading ---- */
 
-/* FRESH, N of them by name, is what there is: compare with what there was. */
-static void report(struct providers *set, const struct tree_provider *fresh, size_t n)
+/* FRESH (NULL: nothing) is what there is: compare with what there was. */
+static void report(struct providers *set, const struct tree_set *fresh)
 {
+    size_t n = tree_set_count(fresh);
     struct provider **items = xcalloc(n + 1, sizeof(*items));
     size_t nitems = 0;
     size_t i = 0;
@@ -490,15 +491,17 @@ static void report(struct providers *set, const struct tree_provider *fresh, siz
 
     set->before = set->nregistered;
     while (i < set->n || k < n) {
-        int order = i == set->n ? 1 : k == n ? -1 : strcmp(set->items[i]->name, fresh[k].name);
+        int order = i == set->n ? 1
+                    : k == n    ? -1
+                                : strcmp(set->items[i]->name, fresh->items[k].name);
 
         if (order < 0) {
             drop(set->items[i++]);
         } else if (order > 0) {
-            items[nitems++] = add(set, &fresh[k++]);
+            items[nitems++] = add(set, &fresh->items[k++]);
         } else {
             items[nitems] = set->items[i++];
-            change(items[nitems++], fresh[k++].properties);
+            change(items[nitems++], fresh->items[k++].properties);
         }
     }
     free(set->items);
@@ -555,11 +558,6 @@ static void on_keep(struct timer *t)
     keep_now(container_of(t, struct providers, keep));
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct tree_provider *)a)->name, ((const struct tree_provider *)b)->name);
-}
-
 /*
  * Reports the providers of the snapshot as if they came from the tree; does not settle the
  * membership.
@@ -567,23 +565,21 @@ static int compare_names(const void *a, const void *b)
 static void recall(struct providers *set)
 {
     json_t *part = snapshot_part(set->membership->snapshot, part_name);
-    size_t room = json_object_size(part);
-    struct tree_provider *fresh = xcalloc(room + 1, sizeof(*fresh));
-    size_t n = 0;
+    struct tree_set *fresh = tree_set_create();
     const char *name;
     json_t *properties;
 
     json_object_foreach(part, name, properties)
     {
         if (json_is_object(properties))
-            fresh[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
+            tree_set_add(fresh, xstrdup(name), json_incref(properties));
     }
-    qsort(fresh, n, sizeof(*fresh), compare_names);
-    if (n > 0) {
+    tree_set_sort(fresh);
+    if (fresh->n > 0) {
         set->remembered = true;
-        report(set, fresh, n);
+        report(set, fresh);
     }
-    free(fresh);
+    tree_set_replace(&fresh, NULL);
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */
@@ -608,7 +604,7 @@ static void on_wait_over(struct timer *t)
 
 /* ---- readings of the tree ---- */
 
-static void on_workers(void *context, const struct tree_node *node)
+static void on_workers(void *context, const struct tree_view *node)
 {
     struct providers *set = context;
 
@@ -624,7 +620,7 @@ static void on_workers(void *context, const struct tree_node *node)
     set->heard = true;
     set->remembered = false;
     timer_stop(&set->wait);
-    report(set, node->providers, node->nproviders);
+    report(set, node->providers);
     membership_settle(set->membership);
 }
 

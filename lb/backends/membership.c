@@ -326,7 +326,7 @@ static void tell_pool(struct membership *ms)
              shared ? "yes" : "no");
 }
 
-static void on_balancers_changed(void *context, const struct tree_node *node)
+static void on_balancers_changed(void *context, const struct tree_view *node)
 {
     struct membership *ms = context;
     struct balancers *b = &ms->balancers;
@@ -335,8 +335,8 @@ static void on_balancers_changed(void *context, const struct tree_node *node)
 
     if (!node->providers_known)
         return;
-    for (size_t i = 0; i < node->nproviders; ++i)
-        add_id(ids, &n, id_of(json_text(node->providers[i].properties, BALANCER_INSTANCE)));
+    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
+        add_id(ids, &n, id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE)));
     if (n == b->n && memcmp(ids, b->ids, n * sizeof(ids[0])) == 0)
         return;
     memcpy(b->ids, ids, n * sizeof(ids[0]));

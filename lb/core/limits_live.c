@@ -572,16 +572,16 @@ static void recall(struct limits_live *l)
     schedule(l);
 }
 
-static void on_children(void *context, const struct tree_node *node)
+static void on_children(void *context, const struct tree_view *node)
 {
     struct limits_live *l = context;
-    bool bare = !node->exists || node->nchildren == 0;
+    bool bare = !node->exists || tree_set_count(node->children) == 0;
 
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->rules, node)
         r->listed = false;
-    for (size_t i = 0; node->exists && i < node->nchildren; ++i) {
-        struct live_limit *r = at_name(l, node->children[i].name, l->wait_ms);
+    for (size_t i = 0; node->exists && i < tree_set_count(node->children); ++i) {
+        struct live_limit *r = at_name(l, node->children->items[i].name, l->wait_ms);
 
         if (r != NULL)
             r->listed = true;

@@ -101,8 +101,8 @@ static void expect_children(struct world *w, const char *path, const char *names
     struct text all = {0};
 
     assert_int_equal(read_node(w, path, &n), ERR_OK);
-    for (size_t i = 0; i < n.nchildren; ++i)
-        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children[i]);
+    for (size_t i = 0; i < tree_set_count(n.children); ++i)
+        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children->items[i].name);
     assert_string_equal(text_cstr(&all), names);
     text_fini(&all);
     tree_record_fini(&n);
