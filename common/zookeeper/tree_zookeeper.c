@@ -135,7 +135,7 @@ static void quarantine(struct zk_read *r)
             NULL, "tree-node-quarantined",
             "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
             "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
-            log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
+            log_cut(slice_of(r->node->path), path), r->seen.dataLength, r->seen.numChildren,
             ZK_QUARANTINE_MS);
     }
     r->quarantined = true;
@@ -151,16 +151,15 @@ static void acquit(struct zk_read *r)
     r->strikes = 0;
 }
 
-static bool is_large(const struct zk_read *r, const struct zk_stat *s)
+static bool is_large(const struct zk_read *r, const struct Stat *s)
 {
-    return r->kind == ZK_READ_DATA ? s->data_length >= ZK_LARGE_BYTES
-                                   : s->children >= ZK_LARGE_CHILDREN;
+    return r->kind == ZK_READ_DATA ? s->dataLength >= ZK_LARGE_BYTES
+                                   : s->numChildren >= ZK_LARGE_CHILDREN;
 }
 
-static bool is_unchanged(const struct zk_read *r, const struct zk_stat *s)
+static bool is_unchanged(const struct zk_read *r, const struct Stat *s)
 {
-    return r->kind == ZK_READ_DATA ? s->data_zxid == r->seen.data_zxid
-                                   : s->children_zxid == r->seen.children_zxid;
+    return r->kind == ZK_READ_DATA ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
 }
 
 /* ---- calls ---- */
@@ -185,11 +184,11 @@ static void on_size(struct zk_call *c)
     struct zookeeper *t = tree_of(r);
 
     call_over(r);
-    if (c->result == ZK_LOST) {
+    if (c->result == ZCONNECTIONLOSS) {
         enter_line(r);
         return;
     }
-    bool large = c->result == ZK_OK && is_large(r, &c->stat);
+    bool large = c->result == ZOK && is_large(r, &c->stat);
     if (large && r->quarantined && is_unchanged(r, &c->stat)) {
         quarantine(r);
         zk_reads_begin(t);
@@ -209,9 +208,9 @@ static void on_exists(struct zk_call *c)
     struct zookeeper *t = tree_of(r);
 
     call_over(r);
-    if (c->result == ZK_LOST)
+    if (c->result == ZCONNECTIONLOSS)
         enter_line(r);
-    else if (c->result == ZK_NO_NODE)
+    else if (c->result == ZNONODE)
         zk_node_data(r->node, c);
     else
         call(r); /* the reply has arrived */
@@ -235,7 +234,7 @@ static void lost(struct zk_read *r)
 
 static void refused(struct zk_read *r, const struct zk_call *c)
 {
-    zk_node_unreadable(r, c->result == ZK_NO_AUTH ? "no permission to read it" : c->error);
+    zk_node_unreadable(r, c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
     want_after(r, ZK_RETRY_MS);
 }
 
@@ -247,24 +246,24 @@ static void on_read(struct zk_call *c)
     bool again = r->again;
 
     call_over(r);
-    if (c->result == ZK_LOST) {
+    if (c->result == ZCONNECTIONLOSS) {
         lost(r);
         return;
     }
     t->loss_seen = false;
     acquit(r);
-    if (c->result == ZK_NO_NODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
+    if (c->result == ZNONODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
         ++t->reading;
         r->call = zk_exists(t->session, c->path, true, on_exists, r);
         return;
     }
-    if (c->result != ZK_OK && c->result != ZK_NO_NODE)
+    if (c->result != ZOK && c->result != ZNONODE)
         refused(r, c);
     else if (again)
         zk_read_want(r);
-    if (r->kind == ZK_READ_CHILDREN && (c->result == ZK_OK || c->result == ZK_NO_NODE))
+    if (r->kind == ZK_READ_CHILDREN && (c->result == ZOK || c->result == ZNONODE))
         zk_node_children(n, c);
-    else if (c->result == ZK_OK || c->result == ZK_NO_NODE)
+    else if (c->result == ZOK || c->result == ZNONODE)
         zk_node_data(n, c);
     zk_reads_begin(t);
 }
@@ -425,8 +424,8 @@ static void zk_node_data(struct zk_node *n, const struct zk_call *c)
     char why[JSON_WHY_ROOM] = "";
     json_t *v = NULL;
 
-    n->exists = c->result == ZK_OK;
-    n->birth = (uint64_t)c->stat.birth_zxid;
+    n->exists = c->result == ZOK;
+    n->birth = (uint64_t)c->stat.czxid;
     if (n->exists)
         v = n->watched == NULL ? decode_member(n, text_slice(&c->data))
                                : decode(text_slice(&c->data), why);
@@ -500,8 +499,8 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
 static void zk_node_children(struct zk_node *n, struct zk_call *c)
 {
     tree_set_replace(&n->names, NULL);
-    n->children_known = c->result == ZK_OK;
-    if (c->result != ZK_OK) {
+    n->children_known = c->result == ZOK;
+    if (c->result != ZOK) {
         /* Nothing watches for one that is not there but its data; and it may be back already, with
            its data read: these ask for the children again. */
         zk_read_want(&n->data);
@@ -723,7 +722,7 @@ static void on_no_word(struct timer *timer)
              t->hosts, tree_path_shown(t->top));
 }
 
-static void on_changed(void *context, const char *full, enum zk_change what)
+static void on_changed(void *context, const char *full, int event)
 {
     struct zookeeper *t = context;
     const char *path = strcmp(full, "/") == 0 ? "" : full;
@@ -732,9 +731,9 @@ static void on_changed(void *context, const char *full, enum zk_change what)
     struct zk_node *n = map_entry(map_find(&t->nodes, path, strlen(path)), struct zk_node, in_tree);
     if (n == NULL)
         return;
-    if (what != ZK_CHANGED_CHILDREN)
+    if (event != ZOO_CHILD_EVENT)
         zk_read_want(&n->data);
-    if (what != ZK_CHANGED_DATA && wants_children(n))
+    if (event != ZOO_CHANGED_EVENT && wants_children(n))
         zk_read_want(&n->children);
 }
 
@@ -837,8 +836,8 @@ static enum err zookeeper_check(struct slice place, struct diag *d)
     return e;
 }
 
-static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
-                               struct tree **out, struct diag *d)
+static enum err zk_tree_open(struct loop *l, struct slice place, const struct tree_options *o,
+                             struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
@@ -872,7 +871,7 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     return ERR_OK;
 }
 
-static void zookeeper_close(struct tree *base)
+static void zk_tree_close(struct tree *base)
 {
     struct zookeeper *t = zookeeper_of(base);
 
@@ -894,8 +893,8 @@ const struct tree_backend tree_zookeeper = {
     .remote = true,
     .check = zookeeper_check,
     .check_auth = zookeeper_auth_check,
-    .open = zookeeper_open,
-    .close = zookeeper_close,
+    .open = zk_tree_open,
+    .close = zk_tree_close,
     .status = zookeeper_status,
     .observe = zookeeper_observe,
     .refresh = zookeeper_refresh,

@@ -5,7 +5,7 @@
  *
  *   create ──► ours               look: there, with our properties and a watch?
  *     │  ▲                          │
- *     │  └── parents made ◄─ no parent
+ *     │  └── parent created ◄─ no parent
  *     └─ exists ──► look: ours (an answer was lost) ─► held;  another's ─► wait until it changes
  *
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
@@ -35,7 +35,7 @@ struct tree_entry {
     bool look;     /* something happened to the node */
     bool leaving;  /* unregistered; goes when the node has gone */
     bool reported; /* that it cannot be had: once until it can */
-    size_t parent; /* parents being created: the length of the path that is created next; 0: none */
+    size_t parent; /* the length of the path of the parent that is created next; 0: none */
     char path[];
 };
 
@@ -107,58 +107,26 @@ static void trouble(struct tree_entry *e, const struct zk_call *c)
 
     log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
               log_cut(slice_of(c->path), path),
-              c->result == ZK_NO_AUTH ? "no permission" : c->error);
-    e->parent = 0;
+              c->result == ZNOAUTH ? "no permission" : zerror(c->result));
     retry(e, ZK_RETRY_MS);
 }
 
-/* Made of PATH, without the parts after its N-th byte. */
-static void on_parent(struct zk_call *c)
-{
-    struct tree_entry *e = c->context;
-    const char *full = c->path;
-
-    e->call = NULL;
-    if (c->result == ZK_LOST) {
-        e->parent = 0;
-        step(e);
-        return;
-    }
-    if (c->result == ZK_NO_NODE) {
-        const char *slash = strrchr(full, '/');
-
-        /* The one above first. The root of a server is always there. */
-        e->parent = slash != NULL && slash != full ? (size_t)(slash - full) : 0;
-    } else if (c->result == ZK_OK || c->result == ZK_EXISTS) {
-        const char *slash = strchr(e->path + strlen(full) + 1, '/');
-
-        e->parent = slash != NULL ? (size_t)(slash - e->path) : 0;
-    } else {
-        trouble(e, c);
-        return;
-    }
-    step(e);
-}
-
+/* The node, or one above it, was created; if that is missing, the one above that is created first,
+ * then the node is tried again. */
 static void on_created(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
+    size_t above = (size_t)(strrchr(c->path, '/') - c->path);
+    bool of_node = e->parent == 0;
 
     e->call = NULL;
-    if (c->result == ZK_NO_NODE) {
-        const char *slash = strrchr(c->path, '/');
-
-        if (slash != c->path) {
-            e->parent = (size_t)(slash - c->path);
-            step(e);
-            return;
-        }
-    }
-    if (c->result == ZK_OK || c->result == ZK_EXISTS) {
-        e->held = e->held || c->result == ZK_OK;
-        e->look = true;
-    } else if (c->result == ZK_LOST) {
-        e->look = true;
+    e->parent = 0;
+    /* The root of a server always exists. */
+    if (c->result == ZNONODE && above != 0) {
+        e->parent = above;
+    } else if (c->result == ZOK || c->result == ZNODEEXISTS || c->result == ZCONNECTIONLOSS) {
+        e->held = e->held || (of_node && c->result == ZOK);
+        e->look = e->look || of_node;
     } else {
         trouble(e, c);
         return;
@@ -184,9 +152,9 @@ static void on_looked(struct zk_call *c)
     bool again = e->look;
 
     e->call = NULL;
-    if (c->result == ZK_LOST) {
+    if (c->result == ZCONNECTIONLOSS) {
         e->look = true;
-    } else if (c->result == ZK_NO_NODE) {
+    } else if (c->result == ZNONODE) {
         if (e->held) {
             char path[LOG_CUT_ROOM];
 
@@ -195,10 +163,10 @@ static void on_looked(struct zk_call *c)
         }
         e->held = false;
         e->look = false;
-    } else if (c->result != ZK_OK) {
+    } else if (c->result != ZOK) {
         trouble(e, c);
         return;
-    } else if (c->stat.owner != e->tree->id) {
+    } else if (c->stat.ephemeralOwner != e->tree->id) {
         e->look = again;
         taken(e);
         if (!again && !e->leaving)
@@ -217,11 +185,11 @@ static void on_set(struct zk_call *c)
     struct tree_entry *e = c->context;
 
     e->call = NULL;
-    if (c->result != ZK_OK && c->result != ZK_LOST && c->result != ZK_NO_NODE) {
+    if (c->result != ZOK && c->result != ZCONNECTIONLOSS && c->result != ZNONODE) {
         trouble(e, c);
         return;
     }
-    e->look = e->look || c->result != ZK_OK;
+    e->look = e->look || c->result != ZOK;
     step(e);
 }
 
@@ -231,7 +199,7 @@ static void on_deleted(struct zk_call *c)
 
     e->call = NULL;
     e->look = true;
-    if (c->result != ZK_LOST && e->leaving)
+    if (c->result != ZCONNECTIONLOSS && e->leaving)
         entry_free(e);
     else
         step(e); /* lost: again when connected; or it is wanted again */
@@ -239,14 +207,12 @@ static void on_deleted(struct zk_call *c)
 
 static void create(struct tree_entry *e)
 {
-    if (e->parent != 0) {
-        char *parent = xslicedup((struct slice){e->path, e->parent});
+    char *path = xslicedup((struct slice){e->path, e->parent != 0 ? e->parent : strlen(e->path)});
 
-        e->call = zk_create(e->tree->session, parent, SLICE_LIT(""), false, on_parent, e);
-        free(parent);
-    } else {
-        e->call = zk_create(e->tree->session, e->path, text_slice(&e->bytes), true, on_created, e);
-    }
+    e->call =
+        zk_create(e->tree->session, path, e->parent != 0 ? SLICE_LIT("") : text_slice(&e->bytes),
+                  e->parent == 0, on_created, e);
+    free(path);
 }
 
 /* Do what is to be done next, if anything. */

@@ -98,28 +98,29 @@ static void failed(struct tree_op *op, const struct zk_call *c)
     enum err e = ERR_UNSUPPORTED;
 
     switch (c->result) {
-    case ZK_NO_NODE:
+    case ZNONODE:
         finish(op, ERR_NOT_FOUND);
         return;
-    case ZK_EXISTS:
+    case ZNODEEXISTS:
         finish(op, ERR_EXISTS);
         return;
-    case ZK_BUSY:
+    case ZBADVERSION:
+    case ZNOTEMPTY:
         finish(op, ERR_BUSY);
         return;
-    case ZK_NO_AUTH:
+    case ZNOAUTH:
         snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
                  tree_of(op)->identity != NULL ? "the identity of the auth file is not permitted"
                                                : "--auth-file with a permitted identity");
         break;
-    case ZK_BELOW_PROVIDER:
+    case ZNOCHILDRENFOREPHEMERALS:
         snprintf(what, sizeof(what), "a registration cannot have children");
         break;
-    case ZK_BAD_PATH:
+    case ZBADARGUMENTS:
         snprintf(what, sizeof(what), "not a valid ZooKeeper path");
         break;
     default:
-        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), c->error);
+        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), zerror(c->result));
         e = ERR_SYSTEM;
         break;
     }
@@ -132,15 +133,15 @@ static void looked(struct tree_op *op, const struct zk_call *c)
 {
     struct tree_record *r = &op->record;
 
-    if (op->kind == TREE_WRITE && c->stat.owner != 0) {
+    if (op->kind == TREE_WRITE && c->stat.ephemeralOwner != 0) {
         refuse(op, ERR_UNSUPPORTED, "belongs to the process that registered it");
     } else if (op->kind == TREE_WRITE) {
         enter(op, ACT);
     } else {
         tree_record_set_data(r, text_slice(&c->data));
-        r->provider = c->stat.owner != 0;
+        r->provider = c->stat.ephemeralOwner != 0;
         r->version = (uint64_t)(uint32_t)c->stat.version;
-        if (c->stat.children != 0)
+        if (c->stat.numChildren != 0)
             enter(op, LIST);
         else
             finish(op, ERR_OK);
@@ -169,12 +170,12 @@ static void listed(struct tree_op *op, const struct zk_call *c)
 /* ACT failed, perhaps because the previous attempt succeeded and its answer was lost. */
 static void acted(struct tree_op *op, const struct zk_call *c)
 {
-    bool is_there = (op->kind == TREE_CREATE && c->result == ZK_EXISTS) ||
-                    (op->kind == TREE_WRITE && c->result == ZK_BUSY);
+    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
+                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
 
     if (op->losses != 0 && is_there)
         enter(op, CHECK);
-    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZK_NO_NODE)
+    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZNONODE)
         finish(op, ERR_OK);
     else
         failed(op, c);
@@ -182,7 +183,7 @@ static void acted(struct tree_op *op, const struct zk_call *c)
 
 static void checked(struct tree_op *op, const struct zk_call *c)
 {
-    if (c->result == ZK_OK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
+    if (c->result == ZOK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
         finish(op, ERR_OK);
     else
         finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
@@ -193,13 +194,13 @@ static void on_call(struct zk_call *c)
     struct tree_op *op = c->context;
 
     op->call = NULL;
-    if (c->result == ZK_LOST)
+    if (c->result == ZCONNECTIONLOSS)
         lost(op);
     else if (op->phase == CHECK)
         checked(op, c);
-    else if (op->phase == ACT && c->result != ZK_OK)
+    else if (op->phase == ACT && c->result != ZOK)
         acted(op, c);
-    else if (c->result != ZK_OK)
+    else if (c->result != ZOK)
         failed(op, c);
     else if (op->phase == LOOK)
         looked(op, c);

@@ -77,8 +77,8 @@ struct zk_read {
     struct zk_call *call;
     bool again; /* has changed during the read */
     bool quarantined;
-    unsigned strikes;    /* connections that broke while it was the first outstanding read */
-    struct zk_stat seen; /* when it was quarantined */
+    unsigned strikes; /* connections that broke while it was the first outstanding read */
+    struct Stat seen; /* when it was quarantined */
     uint64_t started_ms;
     struct timer pause; /* until it may be read again */
 };
