@@ -459,11 +459,6 @@ static void finish_past(struct world *w, struct job *j)
 
 /* ---- where classes live ---- */
 
-struct published {
-    struct world *world;
-    const struct member *by;
-};
-
 static struct member *member_by_name(const struct world *w, struct slice name)
 {
     for (unsigned i = 0; i < w->options.workers; ++i) {
@@ -475,21 +470,19 @@ static struct member *member_by_name(const struct world *w, struct slice name)
     return NULL;
 }
 
-static void publish_one(void *context, const struct home_record *r)
+static void publish_one(struct world *w, const struct member *by, const struct home_record *r)
 {
-    const struct published *p = context;
-    struct world *w = p->world;
-    const struct member *from = r->kind == HOME_MOVE ? member_by_name(w, r->from) : NULL;
+    const struct member *from = r->kind == HOME_MOVE ? member_by_name(w, slice_of(r->from)) : NULL;
 
     for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct pool_home home = {.cls = r->cls,
+        struct pool_home home = {.cls = class_name(&r->base),
                                  .kind = r->kind,
                                  .from = from != NULL ? from->known[b] : NULL,
                                  .since_us = r->since_us,
                                  .used_us = r->used_us,
-                                 .rate = r->rate};
+                                 .rate = home_record_rate(r, world_now_us(w))};
 
-        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, world_now_us(w));
+        pool_new_homes(w->pools[b], by->known[b], &home, 1, world_now_us(w));
     }
 }
 
@@ -512,12 +505,14 @@ static void publish(struct world *w)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
-        struct published p = {.world = w, .by = m};
+        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
 
         if (!is_due(w, m))
             continue;
-        m->homes_reported = home_records_changed(m->homes, m->homes_reported, SIZE_MAX,
-                                                 world_now_us(w), publish_one, &p);
+        for (; r != NULL; r = home_records_next(m->homes, r)) {
+            publish_one(w, m, r);
+            m->homes_reported = r->change;
+        }
         m->published_ns = w->now_ns;
     }
 }

@@ -53,8 +53,8 @@ struct tree_entry {
     enum err last;     /* of the last try, so that only news is logged */
     bool outdated;     /* the file in place has old properties */
     struct text bytes; /* what goes into the file */
-    struct provider_file held;
-    char *path; /* of the file */
+    int fd;            /* of the file in place; -1 */
+    char *path;        /* of the file */
     char file[PROVIDER_NAME_ROOM];
 };
 
@@ -282,9 +282,7 @@ static void dir_update(struct dir *d)
 
 static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
 {
-    e->delay_ms = e->delay_ms * 2;
-    if (e->delay_ms < min_ms)
-        e->delay_ms = min_ms;
+    e->delay_ms = e->delay_ms == 0 ? min_ms : e->delay_ms * 2;
     if (e->delay_ms > max_ms)
         e->delay_ms = max_ms;
     timer_start(e->dir->tree->base.loop, &e->look, e->delay_ms);
@@ -298,7 +296,7 @@ static void entry_put(struct tree_entry *e)
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
         dir_update(e->dir);
-        result = provider_file_put(&e->held, e->dir->full, e->file, text_slice(&e->bytes));
+        result = provider_file_put(&e->fd, e->path, text_slice(&e->bytes));
     }
     int saved = errno;
     bool news = result != e->last;
@@ -321,15 +319,15 @@ static void entry_put(struct tree_entry *e)
 static void entry_look(struct timer *timer)
 {
     struct tree_entry *e = container_of(timer, struct tree_entry, look);
-    bool in_place = provider_file_in_place(&e->held, e->path);
+    bool in_place = provider_file_in_place(e->fd, e->path);
 
     e->looked_ms = loop_now_ms(e->dir->tree->base.loop);
     if (in_place && !e->outdated)
         return;
-    if (!in_place && e->held.fd >= 0) {
+    if (!in_place && e->fd >= 0) {
         log_warn(NULL, "registration-removed",
                  "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
-        provider_file_drop(&e->held, e->path);
+        provider_file_drop(&e->fd, e->path);
     }
     entry_put(e);
 }
@@ -339,8 +337,6 @@ static void entry_touched(struct tree_entry *e)
     struct loop *l = e->dir->tree->base.loop;
     uint64_t since = loop_now_ms(l) - e->looked_ms;
 
-    if (e->file[0] == '\0')
-        return;
     /* An event while waiting for the name: look sharp again. */
     e->delay_ms = 0;
     timer_start(l, &e->look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
@@ -349,76 +345,58 @@ static void entry_touched(struct tree_entry *e)
 /* FILE (NULL: anything) in D changed: entries of it look after themselves. */
 static void entries_touched(struct dir *d, const char *file)
 {
-    struct list *it;
+    struct tree_entry *e;
 
-    list_for_each (it, &d->entries) {
-        struct tree_entry *e = list_entry(it, struct tree_entry, in_dir);
-
+    list_for_each_entry (e, &d->entries, in_dir) {
         if (file == NULL || strcmp(e->file, file) == 0)
             entry_touched(e);
     }
 }
 
-static bool set_bytes(struct tree_entry *e, const json_t *properties)
-{
-    struct text bytes = {0};
-
-    json_print(properties, &bytes);
-    if (bytes.len > PROVIDER_BYTES_MAX) {
-        log_error(NULL, "registration-too-large", "file=%s bytes=%zu limit=%d", e->path, bytes.len,
-                  PROVIDER_BYTES_MAX);
-        text_fini(&bytes);
-        return false;
-    }
-    text_fini(&e->bytes);
-    e->bytes = bytes;
-    return true;
-}
-
 static struct tree_entry *directory_enter(struct tree *base, const char *path, const char *name,
-                                          const json_t *properties)
+                                          struct slice bytes)
 {
     struct directory *t = container_of(base, struct directory, base);
-    struct tree_entry *e = xcalloc(1, sizeof(*e));
+    char file[PROVIDER_NAME_ROOM];
 
-    e->held.fd = -1;
-    e->last = ERR_OK;
-    e->dir = dir_get(t, path);
-    list_push_back(&e->dir->entries, &e->in_dir);
-    timer_init(&e->look, entry_look);
-    if (!provider_name_encode(name, e->file)) {
+    if (!provider_name_encode(name, file)) {
         char escaped[LOG_CUT_ROOM];
 
-        e->file[0] = '\0';
-        log_error(NULL, "registration-failed", "path=%s name=%s reason=\"%s\"", e->dir->full,
+        log_error(NULL, "registration-failed", "path=%s%s name=%s reason=\"%s\"", t->root, path,
                   log_cut(slice_of(name), escaped),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
-        return e;
+        return NULL;
     }
+    struct tree_entry *e = xcalloc(1, sizeof(*e));
+    memcpy(e->file, file, sizeof(file));
+    e->fd = -1;
+    e->last = ERR_OK;
+    e->dir = dir_get(t, path);
     e->path = xasprintf("%s/%s", e->dir->full, e->file);
-    if (!set_bytes(e, properties))
-        text_add(&e->bytes, SLICE_LIT("{}"));
+    text_add(&e->bytes, bytes);
+    list_push_back(&e->dir->entries, &e->in_dir);
+    timer_init(&e->look, entry_look);
     timer_start(base->loop, &e->look, 0);
     return e;
 }
 
-static void directory_entry_set(struct tree_entry *e, const json_t *properties)
+static void directory_entry_set(struct tree_entry *e, struct slice bytes)
 {
-    if (e->file[0] == '\0' || !set_bytes(e, properties))
-        return;
+    text_clear(&e->bytes);
+    text_add(&e->bytes, bytes);
     e->outdated = true;
     entry_touched(e);
 }
 
 static bool directory_entry_held(const struct tree_entry *e)
 {
-    return provider_file_in_place(&e->held, e->path);
+    return provider_file_in_place(e->fd, e->path);
 }
 
 static void directory_leave(struct tree_entry *e)
 {
     timer_stop(&e->look);
-    provider_file_drop(&e->held, e->path);
+    provider_file_drop(&e->fd, e->path);
     list_remove(&e->in_dir);
     dir_put(e->dir);
     text_fini(&e->bytes);

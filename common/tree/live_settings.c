@@ -51,6 +51,11 @@ struct live_settings {
     uint64_t held_ms;
     struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
+    /* While the node is followed. */
+    struct tree_watch *watch;
+    struct snapshot *snapshot;
+    char *part; /* of the snapshot */
+    struct timer wait;
 };
 
 /* The node's value for row I; NULL if it has none, or JSON's null. Borrowed. */
@@ -62,15 +67,6 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
 }
 
 /* ---- refused ---- */
-
-/* At most VALUE_SHOWN_MAX bytes of TEXT. */
-static char *cut(struct slice text)
-{
-    bool whole = text.len <= VALUE_SHOWN_MAX;
-
-    return xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p,
-                     whole ? "" : "...");
-}
 
 /* A value as it is in the tree, without revealing secrets. */
 static char *show(const struct setting_row *row, const json_t *value)
@@ -88,7 +84,9 @@ static char *show(const struct setting_row *row, const json_t *value)
         text_add(&text, slice_of(dumped != NULL ? dumped : "?"));
         free(dumped);
     }
-    shown = cut(text_slice(&text));
+    bool whole = text.len <= VALUE_SHOWN_MAX;
+    shown =
+        xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p, whole ? "" : "...");
     text_fini(&text);
     return shown;
 }
@@ -129,34 +127,6 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
     }
     free(old.value);
     free(old.why);
-}
-
-/* Member "refused" of what is open in W. */
-static void describe_refused(const struct live_settings *l, struct json_writer *w)
-{
-    json_open_array(w, "refused");
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const struct refusal *r = &l->refusals[i];
-
-        if (r->why == NULL)
-            continue;
-        json_open_object(w, NULL);
-        json_put_text(w, "path", slice_of(l->path));
-        json_put_text(w, "name", slice_of(l->rows[i]->name));
-        json_put_text(w, "value", slice_of(r->value));
-        json_put_text(w, "why", slice_of(r->why));
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
-static void free_refusals(struct live_settings *l)
-{
-    for (size_t i = 0; i < l->nrows; ++i) {
-        free(l->refusals[i].value);
-        free(l->refusals[i].why);
-    }
-    free(l->refusals);
 }
 
 /* ---- unknown ---- */
@@ -508,6 +478,108 @@ void live_settings_set_yaml(struct live_settings *l, const void *yaml,
     read_again(l);
 }
 
+/* ---- status ---- */
+
+static double seconds_since(const struct live_settings *l, uint64_t then_ms)
+{
+    return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
+}
+
+void live_settings_describe(const struct live_settings *l, struct json_writer *w)
+{
+    struct text value = {0};
+
+    json_open_object(w, "settings");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct setting_row *row = l->rows[i];
+
+        if (row->type == SETTING_NODE)
+            continue;
+        text_clear(&value);
+        settings_print(row, l->now.s, &value);
+        json_open_object(w, row->name);
+        json_put_text(w, "value", text_slice(&value));
+        json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
+        if (l->refusals[i].why != NULL)
+            json_put_text(w, "refused", slice_of(l->refusals[i].why));
+        json_close_object(w);
+    }
+    json_close_object(w);
+    text_fini(&value);
+    json_open_array(w, "refused");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (r->why == NULL)
+            continue;
+        json_open_object(w, NULL);
+        json_put_text(w, "path", slice_of(l->path));
+        json_put_text(w, "name", slice_of(l->rows[i]->name));
+        json_put_text(w, "value", slice_of(r->value));
+        json_put_text(w, "why", slice_of(r->why));
+        json_close_object(w);
+    }
+    json_close_array(w);
+    if (l->problem != NULL)
+        json_put_text(w, "problem", slice_of(l->problem));
+    else
+        json_put_null(w, "problem");
+    json_put_bool(w, "held", l->counts.held);
+    json_put_real(w, "held_s", l->counts.held ? seconds_since(l, l->held_ms) : 0);
+    json_put_bool(w, "remembered", l->counts.remembered);
+    if (l->counts.remembered)
+        json_put_real(w, "remembered_age_s",
+                      (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
+}
+
+/* ---- the watch ---- */
+
+void live_settings_recall(struct live_settings *l)
+{
+    const json_t *old = snapshot_part(l->snapshot, l->part);
+
+    if (old != NULL)
+        live_settings_remember(l, old, snapshot_age_s(l->snapshot));
+}
+
+static void on_node(void *context, const struct tree_view *node)
+{
+    struct live_settings *l = context;
+    bool good = node->exists && node->parses;
+
+    timer_stop(&l->wait);
+    /* The tree was wiped in the meantime: values from a previous run are held like those of this
+     * one. */
+    if (!l->heard && (!good || json_object_size(node->properties) == 0))
+        live_settings_recall(l);
+    live_settings_node(l, node);
+    if (good && !l->counts.held)
+        snapshot_keep(l->snapshot, l->part, node->properties);
+}
+
+static void on_wait_over(struct timer *t)
+{
+    live_settings_recall(container_of(t, struct live_settings, wait));
+}
+
+void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
+                          const char *part, uint64_t wait_ms)
+{
+    l->snapshot = snapshot;
+    l->part = xstrdup(part);
+    timer_start(l->o.loop, &l->wait, wait_ms);
+    l->watch = tree_watch(t, l->path, on_node, l);
+}
+
+void live_settings_unfollow(struct live_settings *l)
+{
+    timer_stop(&l->wait);
+    tree_unwatch(l->watch);
+    l->watch = NULL;
+    free(l->part);
+    l->part = NULL;
+}
+
 /* ---- life ---- */
 
 struct live_settings *live_settings_create(const struct live_settings_options *o)
@@ -534,6 +606,7 @@ struct live_settings *live_settings_create(const struct live_settings_options *o
     l->refusals = xcalloc(l->nrows, sizeof(*l->refusals));
     l->warned = json_object();
     timer_init(&l->hold, on_hold_over);
+    timer_init(&l->wait, on_wait_over);
     return l;
 }
 
@@ -541,8 +614,13 @@ void live_settings_destroy(struct live_settings *l)
 {
     if (l == NULL)
         return;
+    live_settings_unfollow(l);
     timer_stop(&l->hold);
-    free_refusals(l);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        free(l->refusals[i].value);
+        free(l->refusals[i].why);
+    }
+    free(l->refusals);
     values_fini(l, &l->yaml);
     values_fini(l, &l->now);
     json_decref(l->properties);
@@ -582,117 +660,4 @@ const char *live_settings_refused(const struct live_settings *l, const struct se
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out)
 {
     *out = l->counts;
-}
-
-/* ---- status ---- */
-
-static double seconds_since(const struct live_settings *l, uint64_t then_ms)
-{
-    return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
-}
-
-void live_settings_describe(const struct live_settings *l, struct json_writer *w)
-{
-    struct text value = {0};
-
-    json_open_object(w, "settings");
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = l->rows[i];
-
-        if (row->type == SETTING_NODE)
-            continue;
-        text_clear(&value);
-        settings_print(row, l->now.s, &value);
-        json_open_object(w, row->name);
-        json_put_text(w, "value", text_slice(&value));
-        json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
-        if (l->refusals[i].why != NULL)
-            json_put_text(w, "refused", slice_of(l->refusals[i].why));
-        json_close_object(w);
-    }
-    json_close_object(w);
-    text_fini(&value);
-    describe_refused(l, w);
-    if (l->problem != NULL)
-        json_put_text(w, "problem", slice_of(l->problem));
-    else
-        json_put_null(w, "problem");
-    json_put_bool(w, "held", l->counts.held);
-    json_put_real(w, "held_s", l->counts.held ? seconds_since(l, l->held_ms) : 0);
-    json_put_bool(w, "remembered", l->counts.remembered);
-    if (l->counts.remembered)
-        json_put_real(w, "remembered_age_s",
-                      (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
-}
-
-/* ---- the watch ---- */
-
-struct settings_watch {
-    struct live_settings *live;
-    struct snapshot *snapshot;
-    char *part; /* of the snapshot */
-    struct tree_watch *watch;
-    struct timer wait;
-    bool heard;
-};
-
-static void recall(const struct settings_watch *w)
-{
-    const json_t *old = snapshot_part(w->snapshot, w->part);
-
-    if (old != NULL)
-        live_settings_remember(w->live, old, snapshot_age_s(w->snapshot));
-}
-
-static void on_node(void *context, const struct tree_view *node)
-{
-    struct settings_watch *w = context;
-    bool good = node->exists && node->parses;
-    struct live_settings_counts now;
-
-    timer_stop(&w->wait);
-    /* The tree was wiped in the meantime: values from a previous run are held like those of this
-     * one. */
-    if (!w->heard && (!good || json_object_size(node->properties) == 0))
-        recall(w);
-    w->heard = true;
-    live_settings_node(w->live, node);
-    live_settings_counts(w->live, &now);
-    if (good && !now.held)
-        snapshot_keep(w->snapshot, w->part, node->properties);
-}
-
-static void on_wait_over(struct timer *t)
-{
-    recall(container_of(t, struct settings_watch, wait));
-}
-
-struct settings_watch *settings_watch_start(struct tree *t, const char *path,
-                                            struct live_settings *live, struct snapshot *snapshot,
-                                            const char *part, uint64_t wait_ms)
-{
-    struct settings_watch *w = xcalloc(1, sizeof(*w));
-
-    w->live = live;
-    w->snapshot = snapshot;
-    w->part = xstrdup(part);
-    timer_init(&w->wait, on_wait_over);
-    timer_start(live->o.loop, &w->wait, wait_ms);
-    w->watch = tree_watch(t, path, on_node, w);
-    return w;
-}
-
-void settings_watch_recall(struct settings_watch *w)
-{
-    recall(w);
-}
-
-void settings_watch_stop(struct settings_watch *w)
-{
-    if (w == NULL)
-        return;
-    timer_stop(&w->wait);
-    tree_unwatch(w->watch);
-    free(w->part);
-    free(w);
 }

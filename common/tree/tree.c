@@ -38,8 +38,8 @@ struct tree_registration {
     struct follower follower;
     char *path; /* from the root of the tree, with "/providers" */
     char *name;
-    json_t *properties;
-    char *real_path; /* where the entry is */
+    struct text bytes; /* of the properties */
+    char *real_path;   /* where the entry is */
     struct tree_entry *entry;
 };
 
@@ -286,13 +286,13 @@ static void move_entry(struct tree_registration *r, const char *path)
 {
     const struct tree_backend *backend = r->follower.tree->backend;
 
-    if (r->entry != NULL && strcmp(r->real_path, path) == 0)
+    if (r->real_path != NULL && strcmp(r->real_path, path) == 0)
         return;
     if (r->entry != NULL)
         backend->leave(r->entry);
     free(r->real_path);
     r->real_path = xstrdup(path);
-    r->entry = backend->enter(r->follower.tree, path, r->name, r->properties);
+    r->entry = backend->enter(r->follower.tree, path, r->name, text_slice(&r->bytes));
 }
 
 static void registration_evaluate(struct timer *timer)
@@ -314,6 +314,26 @@ static void registration_evaluate(struct timer *timer)
     follower_end(f);
 }
 
+/* Returns whether R's bytes have changed. */
+static bool set_bytes(struct tree_registration *r, const json_t *properties)
+{
+    struct text bytes = {0};
+
+    json_print(properties, &bytes);
+    bool is_new = !slice_eq(text_slice(&bytes), text_slice(&r->bytes));
+    if (is_new && bytes.len > PROVIDER_BYTES_MAX) {
+        log_error(NULL, "registration-too-large", "path=%s/%s bytes=%zu limit=%d", r->path, r->name,
+                  bytes.len, PROVIDER_BYTES_MAX);
+        is_new = false;
+    }
+    if (is_new) {
+        text_clear(&r->bytes);
+        text_add(&r->bytes, text_slice(&bytes));
+    }
+    text_fini(&bytes);
+    return is_new;
+}
+
 struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
                                         const json_t *properties)
 {
@@ -324,19 +344,16 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
     follower_init(&r->follower, t, r->path, TREE_PAUSE_MS, registration_evaluate);
     free(full);
     r->name = xstrdup(name);
-    r->properties = json_deep_copy(properties);
+    if (!set_bytes(r, properties))
+        text_add(&r->bytes, SLICE_LIT("{}"));
     ++t->watches;
     return r;
 }
 
 void tree_registration_set(struct tree_registration *r, const json_t *properties)
 {
-    if (json_equal(r->properties, properties))
-        return;
-    json_decref(r->properties);
-    r->properties = json_deep_copy(properties);
-    if (r->entry != NULL)
-        r->follower.tree->backend->entry_set(r->entry, r->properties);
+    if (set_bytes(r, properties) && r->entry != NULL)
+        r->follower.tree->backend->entry_set(r->entry, text_slice(&r->bytes));
 }
 
 bool tree_registered(const struct tree_registration *r)
@@ -353,7 +370,7 @@ void tree_unregister(struct tree_registration *r)
     if (r->entry != NULL)
         t->backend->leave(r->entry);
     follower_fini(&r->follower);
-    json_decref(r->properties);
+    text_fini(&r->bytes);
     free(r->real_path);
     free(r->name);
     free(r->path);

@@ -94,11 +94,11 @@ struct tree_backend {
     /* Fills in S with what is known now, at least S->parts; may do small file I/O. */
     void (*refresh)(struct tree_node *s);
     void (*forget)(struct tree_node *s);
-    /* Registers provider NAME in node PATH (a real path ending in "/providers"), and keeps it
-     * registered. Parents are created. */
+    /* Registers provider NAME, with the data BYTES, in node PATH (a real path ending in
+     * "/providers"), and keeps it registered. Parents are created. NULL: NAME is not possible. */
     struct tree_entry *(*enter)(struct tree *t, const char *path, const char *name,
-                                const json_t *properties);
-    void (*entry_set)(struct tree_entry *e, const json_t *properties);
+                                struct slice bytes);
+    void (*entry_set)(struct tree_entry *e, struct slice bytes);
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
     /*

@@ -280,20 +280,14 @@ void zk_entries_free(struct zookeeper *t)
 
 /* ---- the backend ---- */
 
-static void set_bytes(struct tree_entry *e, const json_t *properties)
+static void set_bytes(struct tree_entry *e, struct slice bytes)
 {
     text_clear(&e->bytes);
-    json_print(properties, &e->bytes);
-    if (e->bytes.len <= PROVIDER_BYTES_MAX)
-        return;
-    log_error(NULL, "registration-too-large", "path=%s bytes=%zu limit=%d", e->path, e->bytes.len,
-              PROVIDER_BYTES_MAX);
-    text_clear(&e->bytes);
-    text_add(&e->bytes, SLICE_LIT("{}"));
+    text_add(&e->bytes, bytes);
 }
 
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            const json_t *properties)
+                            struct slice bytes)
 {
     struct zookeeper *t = container_of(base, struct zookeeper, base);
     char encoded[TREE_PATH_MAX + 1];
@@ -319,16 +313,16 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         timer_init(&e->retry, on_retry);
         map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
     }
-    set_bytes(e, properties);
+    set_bytes(e, bytes);
     e->leaving = false;
     e->look = e->held;
     step(e);
     return e;
 }
 
-void zk_entry_set(struct tree_entry *e, const json_t *properties)
+void zk_entry_set(struct tree_entry *e, struct slice bytes)
 {
-    set_bytes(e, properties);
+    set_bytes(e, bytes);
     e->outdated = true;
     step(e);
 }

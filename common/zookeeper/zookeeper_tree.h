@@ -114,8 +114,8 @@ static inline const char *zk_server_path(const char *path)
 
 /* ---- zookeeper_entry.c ---- */
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            const json_t *properties);
-void zk_entry_set(struct tree_entry *e, const json_t *properties);
+                            struct slice bytes);
+void zk_entry_set(struct tree_entry *e, struct slice bytes);
 bool zk_entry_held(const struct tree_entry *e);
 void zk_leave(struct tree_entry *e);
 /* The session has ended, and all its nodes with it. */

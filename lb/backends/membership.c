@@ -428,8 +428,8 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     if (e != ERR_OK)
         return e;
     ms->snapshot = open_snapshot(ms, s->tree);
-    ms->settings = settings_watch_start(ms->tree, ms->path, ms->app->live, ms->snapshot,
-                                        SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART,
+                         lb->settings.tree_start_wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
     ms->providers = providers_create(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
@@ -488,7 +488,7 @@ static void close_tree(struct membership *ms)
     if (ms->tree == NULL)
         return;
     membership_unregister(ms);
-    settings_watch_stop(ms->settings);
+    live_settings_unfollow(ms->app->live);
     limits_live_stop(ms->app->limits);
     tree_unwatch(ms->balancers.watch);
     /* The pool decides alone from now on. */

@@ -43,7 +43,6 @@ struct live_limit {
     char *part; /* of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts reported; /* what the figures have of its counts */
-    struct settings_watch *watch;         /* NULL: no tree */
     struct snapshot *snapshot;
     size_t place;     /* in YAML's list, or NOWHERE */
     struct text page; /* YAML's */
@@ -207,14 +206,12 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
 static void rule_watch(struct live_limit *r, uint64_t wait_ms)
 {
     r->snapshot = r->owner->snapshot;
-    r->watch =
-        settings_watch_start(r->owner->tree, r->path, r->engine, r->snapshot, r->part, wait_ms);
+    live_settings_follow(r->engine, r->owner->tree, r->snapshot, r->part, wait_ms);
 }
 
 static void rule_unwatch(struct live_limit *r)
 {
-    settings_watch_stop(r->watch);
-    r->watch = NULL;
+    live_settings_unfollow(r->engine);
     r->snapshot = NULL;
 }
 

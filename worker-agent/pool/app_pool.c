@@ -325,8 +325,8 @@ static void watch_settings(struct app_group *g)
     char *file = xasprintf("%s/%s/tree.json", pool->state_dir, g->name);
     char *place = xasprintf("%s %s", pool->tree_url, g->path);
     g->snapshot = snapshot_open(pool->loop, file, place);
-    g->watch = settings_watch_start(pool->tree, g->path, g->live, g->snapshot, SETTINGS_WATCH_PART,
-                                    pool->tree_start_wait_ms);
+    live_settings_follow(g->live, pool->tree, g->snapshot, LIVE_SETTINGS_PART,
+                         pool->tree_start_wait_ms);
     free(place);
     free(file);
 }
@@ -387,7 +387,7 @@ static void destroy_group(struct app_group *g)
 {
     if (g == NULL)
         return;
-    settings_watch_stop(g->watch);
+    live_settings_unfollow(g->live);
     snapshot_close(g->snapshot);
     restart_directory_remove(g->restart_directory);
     stop_listening(g);

@@ -14,7 +14,6 @@ struct host_settings {
     char *path; /* as at the start; NULL: the host has no node */
     struct live_settings *live;
     struct snapshot *snapshot; /* NULL: no tree, or no node */
-    struct settings_watch *watch;
 };
 
 static void on_live_changed(void *context, bool values)
@@ -83,9 +82,8 @@ void host_settings_start(struct host_settings *h)
     char *file = xasprintf("%s/%s", h->o.state_dir, HOST_MEMORY_NAME);
     char *place = xasprintf("%s %s", h->o.tree_url, h->path);
     h->snapshot = snapshot_open(h->o.loop, file, place);
-    h->watch = settings_watch_start(h->o.tree, h->path, h->live, h->snapshot, SETTINGS_WATCH_PART,
-                                    h->o.wait_ms);
-    settings_watch_recall(h->watch);
+    live_settings_follow(h->live, h->o.tree, h->snapshot, LIVE_SETTINGS_PART, h->o.wait_ms);
+    live_settings_recall(h->live);
     free(place);
     free(file);
 }
@@ -99,9 +97,8 @@ void host_settings_destroy(struct host_settings *h)
 {
     if (h == NULL)
         return;
-    settings_watch_stop(h->watch);
-    snapshot_close(h->snapshot);
     live_settings_destroy(h->live);
+    snapshot_close(h->snapshot);
     free(h->path);
     free(h);
 }
