@@ -192,9 +192,7 @@ void home_line_fini(struct home_line *l)
 
 bool home_line_is(struct slice line)
 {
-    size_t n = sizeof(beginning) - 1;
-
-    return line.len >= n && memcmp(line.p, beginning, n) == 0;
+    return slice_starts(line, slice_of(beginning));
 }
 
 /* ---- parsing ---- */
@@ -205,13 +203,11 @@ static enum err refuse(char *why, enum err e, const char *what)
     return e;
 }
 
+_Static_assert((int)HOME_FROM_MAX == CLASS_BYTES_MAX, "the bound of both");
+
 static bool is_name(struct slice s)
 {
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return s.len >= 1 && s.len <= HOME_FROM_MAX;
+    return s.len != 0 && resume_is_class(s);
 }
 
 static bool read_age(const json_t *v, uint64_t *out)
@@ -312,7 +308,7 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
         const struct home_row *r = &rows[i];
         char cls[CLASS_BYTES_MAX + 1];
 
-        snprintf(cls, sizeof(cls), "%.*s", (int)r->cls.len, r->cls.p);
+        snprintf(cls, sizeof(cls), "%.*s", SLICE_FMT(r->cls));
         json_open_array(&w, cls);
         json_put_int(&w, NULL, age(r->since_age_ms));
         json_put_int(&w, NULL, age(r->used_age_ms));
@@ -347,7 +343,7 @@ enum err home_report_parse(struct slice value, struct home_report *out)
 
     if (slice_is(value, "passing")) {
         t.passing = true;
-    } else if (value.len > n && memcmp(value.p, move_from, n) == 0) {
+    } else if (slice_starts(value, slice_of(move_from))) {
         t.kind = HOME_MOVE;
         t.from = (struct slice){value.p + n, value.len - n};
         if (!is_name(t.from))

@@ -145,23 +145,13 @@ static bool lies_in(const struct dir *d, const struct dir *above)
     return strncmp(d->path, above->path, len) == 0 && (d->path[len] == '\0' || d->path[len] == '/');
 }
 
-/* Directory TOP came, went or changed hands: so did all in it. */
-static void top_changed(struct dir *top)
-{
-    map_for_each (struct dir, d, &top->tree->dirs, in_tree) {
-        if (!lies_in(d, top))
-            continue;
-        all_stale(d);
-        touch(d, ALL_PARTS);
-        entries_touched(d, NULL);
-    }
-}
-
-static void everything_changed(struct directory *t, bool reread)
+/* Directory TOP came, went or changed hands, and so did all in it. NULL: any may have. */
+static void changed(struct directory *t, const struct dir *top)
 {
     map_for_each (struct dir, d, &t->dirs, in_tree) {
+        if (top != NULL && !lies_in(d, top))
+            continue;
         all_stale(d);
-        d->reread = d->reread || reread;
         touch(d, ALL_PARTS);
         entries_touched(d, NULL);
     }
@@ -416,7 +406,7 @@ static void child_changed(struct dir *d, const char *name)
     touch(d, PART_CHILDREN);
     child = map_entry(map_find(&d->tree->dirs, path, (size_t)len), struct dir, in_tree);
     if (child != NULL)
-        top_changed(child);
+        changed(d->tree, child);
 }
 
 static void dir_event(struct dir *d, const struct inotify_event *ev)
@@ -424,15 +414,11 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
     if ((ev->mask & GONE_EVENTS) != 0) {
         if ((ev->mask & IN_IGNORED) != 0)
             d->watch = -1;
-        top_changed(d);
-        return;
-    }
-    if (ev->len == 0) {
+        changed(d->tree, d);
+    } else if (ev->len == 0) {
         /* Its permissions changed. */
-        top_changed(d);
-        return;
-    }
-    if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
+        changed(d->tree, d);
+    } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
         touch(d, PART_NODE);
     } else if ((ev->mask & IN_ISDIR) != 0) {
@@ -448,13 +434,15 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
 {
     if ((ev->mask & IN_Q_OVERFLOW) != 0) {
         log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
-        everything_changed(t, true);
+        map_for_each (struct dir, d, &t->dirs, in_tree)
+            d->reread = true;
+        changed(t, NULL);
         return;
     }
     if (ev->wd == t->anchor) {
         if ((ev->mask & IN_IGNORED) != 0)
             t->anchor = -1;
-        everything_changed(t, false);
+        changed(t, NULL);
         return;
     }
     map_for_each (struct dir, d, &t->dirs, in_tree) {
@@ -482,7 +470,7 @@ static void on_verify(struct timer *timer)
 {
     struct directory *t = container_of(timer, struct directory, verify);
 
-    everything_changed(t, false);
+    changed(t, NULL);
     timer_start(t->base.loop, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
 }
 

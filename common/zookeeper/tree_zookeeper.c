@@ -470,7 +470,9 @@ static void add_member(struct zk_node *list, const char *name)
 
 static void update_members(struct zk_node *list, const struct zk_call *c)
 {
+    struct zk_node *n;
     struct list *it;
+    struct list *next;
     size_t max = c->nnames;
 
     if (c->nthere > TREE_PROVIDERS_MAX) {
@@ -480,14 +482,12 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
                  log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
-    list_for_each (it, &list->members)
-        list_entry(it, struct zk_node, in_list)->marked = false;
+    list_for_each_entry (n, &list->members, in_list)
+        n->marked = false;
     for (size_t i = 0; i < max; ++i)
         add_member(list, c->names[i]);
-    for (it = list->members.next; it != &list->members;) {
-        struct zk_node *n = list_entry(it, struct zk_node, in_list);
-
-        it = it->next;
+    list_for_each_safe (it, next, &list->members) {
+        n = list_entry(it, struct zk_node, in_list);
         if (!n->marked)
             leave_list(n);
     }

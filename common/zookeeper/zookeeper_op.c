@@ -214,11 +214,9 @@ static void on_call(struct zk_call *c)
 
 void zk_ops_connected(struct zookeeper *t)
 {
-    struct list *it;
+    struct tree_op *op;
 
-    list_for_each (it, &t->ops) {
-        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
-
+    list_for_each_entry (op, &t->ops, in_tree) {
         if (op->call == NULL)
             step(op);
     }
@@ -226,11 +224,9 @@ void zk_ops_connected(struct zookeeper *t)
 
 void zk_ops_ended(struct zookeeper *t)
 {
-    struct list *it;
+    struct tree_op *op;
 
-    list_for_each (it, &t->ops) {
-        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
-
+    list_for_each_entry (op, &t->ops, in_tree) {
         op->losses += op->call != NULL;
         zk_call_forget(op->call);
         op->call = NULL;

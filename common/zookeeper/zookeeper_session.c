@@ -76,12 +76,12 @@ static void zk_acl_free(struct ACL_vector *v)
 struct zk_session {
     pthread_mutex_t mutex;
     pthread_cond_t state_changed;
+    _Atomic unsigned refs;
     /* Under the mutex. */
-    unsigned refs;
-    bool abandoned;        /* zk_session_close was called: nothing is posted any more */
-    bool closed;           /* the handle is */
-    bool orderly;          /* the server is to be notified of its end */
-    struct list under_way; /* calls that the library has */
+    bool abandoned;          /* zk_session_close was called: nothing is posted any more */
+    bool closed;             /* the handle is */
+    bool orderly;            /* the server is to be notified of its end */
+    struct list outstanding; /* calls that the library has */
     /* Set before its thread starts. */
     struct loop *loop;
     const struct zk_session_events *events;
@@ -121,19 +121,9 @@ static void session_free(struct zk_session *s)
     free(s);
 }
 
-static void session_ref(struct zk_session *s)
-{
-    pthread_mutex_lock(&s->mutex);
-    ++s->refs;
-    pthread_mutex_unlock(&s->mutex);
-}
-
 static void session_unref(struct zk_session *s)
 {
-    pthread_mutex_lock(&s->mutex);
-    bool last = --s->refs == 0;
-    pthread_mutex_unlock(&s->mutex);
-    if (last)
+    if (--s->refs == 0)
         session_free(s);
 }
 
@@ -223,7 +213,7 @@ static struct notice *notice_create(struct zk_session *s, const char *path)
 
     n->message.run = notice_run;
     n->session = s;
-    session_ref(s);
+    ++s->refs;
     if (len != 0)
         memcpy(n->path, path, len);
     return n;
@@ -266,30 +256,18 @@ static void on_log(const char *line)
 
 /* ---- the session's own thread ---- */
 
-static void add_identity(zhandle_t *zh, const char *identity)
-{
-    if (identity != NULL)
-        (void)zoo_add_auth(zh, "digest", identity, (int)strlen(identity), NULL, NULL);
-}
-
 static zhandle_t *open_handle(struct zk_session *s)
 {
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
+    const char *identities[] = {s->creator, s->identity};
 
-    if (zh == NULL)
-        return NULL;
-    add_identity(zh, s->creator);
-    add_identity(zh, s->identity);
+    for (size_t i = 0; zh != NULL && i < ARRAY_LEN(identities); ++i) {
+        const char *id = identities[i];
+
+        if (id != NULL)
+            (void)zoo_add_auth(zh, "digest", id, (int)strlen(id), NULL, NULL);
+    }
     return zh;
-}
-
-/* The library should give back every call when it closes, and keeps some. */
-static void free_lost_calls(struct zk_session *s)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(&s->under_way)) != NULL)
-        call_free(list_entry(node, struct zk_call, under_way));
 }
 
 static void *keep(void *context)
@@ -311,7 +289,10 @@ static void *keep(void *context)
         (void)zoo_exists(zh, "/", 0, NULL);
     if (zh != NULL)
         zookeeper_close(zh);
-    free_lost_calls(s);
+    /* The library should have returned every call by now, and retains some. */
+    struct list *node;
+    while ((node = list_pop_front(&s->outstanding)) != NULL)
+        call_free(list_entry(node, struct zk_call, outstanding));
     pthread_mutex_lock(&s->mutex);
     s->closed = true;
     pthread_cond_broadcast(&s->state_changed);
@@ -343,7 +324,7 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     pthread_condattr_t attr;
 
     pthread_mutex_init(&s->mutex, NULL);
-    list_init(&s->under_way);
+    list_init(&s->outstanding);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->state_changed, &attr);
@@ -420,9 +401,9 @@ static struct zk_call *call_create(struct zk_session *s, const char *path, zk_do
 
     c->message.run = call_run;
     c->session = s;
-    pthread_mutex_lock(&s->mutex);
     ++s->refs;
-    list_push_back(&s->under_way, &c->under_way);
+    pthread_mutex_lock(&s->mutex);
+    list_push_back(&s->outstanding, &c->outstanding);
     pthread_mutex_unlock(&s->mutex);
     c->done = done;
     c->context = context;
@@ -458,7 +439,7 @@ static void finish(struct zk_call *c, int rc)
 
     c->result = result_of(rc);
     pthread_mutex_lock(&s->mutex);
-    list_remove(&c->under_way);
+    list_remove(&c->outstanding);
     pthread_mutex_unlock(&s->mutex);
     if (!post(s, &c->message))
         call_free(c);

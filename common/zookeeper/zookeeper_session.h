@@ -57,7 +57,7 @@ typedef void (*zk_done_fn)(struct zk_call *c);
 /* A completed call. Borrowed for the callback. */
 struct zk_call {
     struct loop_message message; /* the session's */
-    struct list under_way;       /* likewise */
+    struct list outstanding;     /* likewise */
     struct zk_session *session;
     zk_done_fn done; /* NULL: ignored */
     void *context;
