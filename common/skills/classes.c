@@ -34,13 +34,13 @@ static void remove_first(struct classes *t, struct list *head)
     classes_remove(t, list_first(head, struct class_entry, node));
 }
 
-static cold_ void keep_known_within(struct classes *t, size_t room)
+static cold_ void limit_known(struct classes *t, size_t room)
 {
     while (t->nknown > room)
         remove_first(t, &t->known);
 }
 
-static void keep_all_within(struct classes *t, size_t room)
+static void limit_all(struct classes *t, size_t room)
 {
     while (t->n > room)
         remove_first(t, &t->probation);
@@ -48,8 +48,8 @@ static void keep_all_within(struct classes *t, size_t room)
 
 void classes_fini(struct classes *t)
 {
-    keep_known_within(t, 0);
-    keep_all_within(t, 0);
+    limit_known(t, 0);
+    limit_all(t, 0);
 }
 
 void classes_set_max(struct classes *t, size_t max)
@@ -58,8 +58,8 @@ void classes_set_max(struct classes *t, size_t max)
     t->max = max;
     if (t->sweep_left > probation_room(t))
         t->sweep_left = probation_room(t);
-    keep_known_within(t, known_room(t));
-    keep_all_within(t, max);
+    limit_known(t, known_room(t));
+    limit_all(t, max);
 }
 
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
@@ -76,7 +76,7 @@ struct class_entry *classes_find(const struct classes *t, struct slice cls)
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
 {
-    keep_all_within(t, t->max - 1);
+    limit_all(t, t->max - 1);
 
     struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
     char *name = (char *)e + t->entry_bytes;
@@ -105,7 +105,7 @@ static void request_unknown(struct classes *t, struct class_entry *e)
         list_move_back(&t->probation, &e->node);
         return;
     }
-    keep_known_within(t, known_room(t) - 1);
+    limit_known(t, known_room(t) - 1);
     make_known(t, e);
 }
 

@@ -59,7 +59,7 @@ void home_records_destroy(struct home_records *h);
 /* A request of CLS has arrived. FROM: of a MOVE; is copied. Cost: O(1). */
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us);
-/* One was served in SERVICE_US; of classes that are not kept nothing is noted. Cost: O(1). */
+/* A request of CLS was served in SERVICE_US; ignored for classes without a record. Cost: O(1). */
 void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
                          uint64_t now_us);
 /*

@@ -26,14 +26,14 @@ struct metered {
     double score;
 };
 
-/* Most requests for a class come few requests of others after its last: their powers are kept. */
-enum { POWERS_KEPT = 64 };
+/* Most requests for a class come few requests of others after its last: their powers are cached. */
+enum { POWERS_CACHED = 64 };
 
 struct meter {
     struct meter_settings settings;
     struct classes classes;
     double decay;
-    double kept_after[POWERS_KEPT]; /* decay_steps of the index */
+    double decay_after[POWERS_CACHED]; /* decay_steps of the index */
     uint64_t generation;
 };
 
@@ -71,8 +71,8 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     ASSERT(s->history >= 1);
     m->settings = *s;
     m->decay = decay_over((double)s->history);
-    for (size_t i = 0; i < POWERS_KEPT; ++i)
-        m->kept_after[i] = decay_steps(m->decay, (double)i);
+    for (size_t i = 0; i < POWERS_CACHED; ++i)
+        m->decay_after[i] = decay_steps(m->decay, (double)i);
     classes_set_max(&m->classes, s->max_classes);
 }
 
@@ -118,31 +118,31 @@ static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
 
     if (m->generation <= max_age(m))
         return;
-    uint64_t oldest_kept = m->generation - max_age(m);
+    uint64_t oldest = m->generation - max_age(m);
     list_for_each_safe (it, next, least_recent_first) {
         struct metered *c = metered_of(list_entry(it, struct class_entry, node));
 
         if (c->service.weight == 0)
             continue;
-        if (c->generation >= oldest_kept)
+        if (c->generation >= oldest)
             break;
         classes_remove(&m->classes, &c->base);
     }
 }
 
-static double kept_after(const struct meter *m, uint64_t requests)
+static double decay_after(const struct meter *m, uint64_t requests)
 {
-    return requests < POWERS_KEPT ? m->kept_after[requests]
-                                  : decay_steps(m->decay, (double)requests);
+    return requests < POWERS_CACHED ? m->decay_after[requests]
+                                    : decay_steps(m->decay, (double)requests);
 }
 
 static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
 {
-    double kept = kept_after(m, m->generation - c->generation);
+    double decay = decay_after(m, m->generation - c->generation);
 
     if (failed && service_s < c->service.mean)
         service_s = c->service.mean;
-    decayed_add(&c->service, kept, service_s);
+    decayed_add(&c->service, decay, service_s);
     c->generation = m->generation;
     c->score = c->service.weight / c->service.sum;
 }

@@ -66,15 +66,15 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
         resume_fini(r);
         return before;
     }
-    size_t kept = 0;
+    size_t n = 0;
     for (size_t i = 0; i < before; ++i) {
         if (slice_eq(r->rows[i].cls, *cls))
             free((void *)(uintptr_t)r->rows[i].cls.p);
         else
-            r->rows[kept++] = r->rows[i];
+            r->rows[n++] = r->rows[i];
     }
-    r->n = kept;
-    return before - kept;
+    r->n = n;
+    return before - n;
 }
 
 const double *resume_find(const struct resume *r, struct slice cls)

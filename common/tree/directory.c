@@ -47,10 +47,10 @@ enum {
 struct tree_entry {
     struct list in_dir;
     struct dir *dir;
-    struct timer look;
-    uint64_t looked_ms;
+    struct timer check;
+    uint64_t checked_ms;
     unsigned delay_ms; /* of the last retry; 0: none */
-    enum err last;     /* of the last try, so that only news is logged */
+    enum err last;     /* of the last try, so that only a new one is logged */
     bool outdated;     /* the file in place has old properties */
     struct text bytes; /* what goes into the file */
     int fd;            /* of the file in place; -1 */
@@ -204,7 +204,7 @@ static void set_anchor(struct directory *t)
     t->anchor = id;
 }
 
-static bool look_up(struct dir *d, struct stat *st)
+static bool stat_directory(struct dir *d, struct stat *st)
 {
     /* The root may be a symbolic link, as the operator configures it. Other links are ignored. */
     int r = d->parent == NULL ? stat(d->full, st) : lstat(d->full, st);
@@ -221,11 +221,11 @@ static void dir_vanished(struct dir *d)
     set_anchor(d->tree);
     struct stat st;
     /* It may have appeared before the watch was established; then there is no event. */
-    if (look_up(d, &st))
+    if (stat_directory(d, &st))
         d->stale = true;
 }
 
-static void dir_look_up(struct dir *d)
+static void dir_check(struct dir *d)
 {
     struct stat st;
 
@@ -236,7 +236,7 @@ static void dir_look_up(struct dir *d)
     if (id != d->watch)
         drop_watch(d);
     d->watch = id;
-    if (!look_up(d, &st)) {
+    if (!stat_directory(d, &st)) {
         dir_vanished(d);
         return;
     }
@@ -265,7 +265,7 @@ static void dir_update(struct dir *d)
         }
     }
     for (int i = 0; i < TRIES && d->stale; ++i)
-        dir_look_up(d);
+        dir_check(d);
 }
 
 /* ---- our own providers ---- */
@@ -275,7 +275,7 @@ static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
     e->delay_ms = e->delay_ms == 0 ? min_ms : e->delay_ms * 2;
     if (e->delay_ms > max_ms)
         e->delay_ms = max_ms;
-    timer_start(e->dir->tree->base.loop, &e->look, e->delay_ms);
+    timer_start(e->dir->tree->base.loop, &e->check, e->delay_ms);
 }
 
 static void entry_put(struct tree_entry *e)
@@ -289,14 +289,14 @@ static void entry_put(struct tree_entry *e)
         result = provider_file_put(&e->fd, e->path, text_slice(&e->bytes));
     }
     int saved = errno;
-    bool news = result != e->last;
+    bool is_new = result != e->last;
     e->last = result;
     if (result == ERR_OK) {
         e->outdated = false;
         e->delay_ms = 0;
         log_debug(NULL, "registration-written", "file=%s", e->path);
     } else if (result == ERR_BUSY) {
-        if (news)
+        if (is_new)
             log_info(NULL, "registration-name-taken",
                      "file=%s action=\"wait for its owner to exit\"", e->path);
         retry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
@@ -306,12 +306,12 @@ static void entry_put(struct tree_entry *e)
     }
 }
 
-static void entry_look(struct timer *timer)
+static void entry_check(struct timer *timer)
 {
-    struct tree_entry *e = container_of(timer, struct tree_entry, look);
+    struct tree_entry *e = container_of(timer, struct tree_entry, check);
     bool in_place = provider_file_in_place(e->fd, e->path);
 
-    e->looked_ms = loop_now_ms(e->dir->tree->base.loop);
+    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
     if (in_place && !e->outdated)
         return;
     if (!in_place && e->fd >= 0) {
@@ -325,14 +325,14 @@ static void entry_look(struct timer *timer)
 static void entry_touched(struct tree_entry *e)
 {
     struct loop *l = e->dir->tree->base.loop;
-    uint64_t since = loop_now_ms(l) - e->looked_ms;
+    uint64_t since = loop_now_ms(l) - e->checked_ms;
 
-    /* An event while waiting for the name: look sharp again. */
+    /* After an event, a name that is taken is checked frequently again. */
     e->delay_ms = 0;
-    timer_start(l, &e->look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
+    timer_start(l, &e->check, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
 }
 
-/* FILE (NULL: anything) in D changed: entries of it look after themselves. */
+/* FILE (NULL: anything) in D changed: its entries are checked. */
 static void entries_touched(struct dir *d, const char *file)
 {
     struct tree_entry *e;
@@ -365,8 +365,8 @@ static struct tree_entry *directory_enter(struct tree *base, const char *path, c
     e->path = xasprintf("%s/%s", e->dir->full, e->file);
     text_add(&e->bytes, bytes);
     list_push_back(&e->dir->entries, &e->in_dir);
-    timer_init(&e->look, entry_look);
-    timer_start(base->loop, &e->look, 0);
+    timer_init(&e->check, entry_check);
+    timer_start(base->loop, &e->check, 0);
     return e;
 }
 
@@ -385,7 +385,7 @@ static bool directory_entry_held(const struct tree_entry *e)
 
 static void directory_leave(struct tree_entry *e)
 {
-    timer_stop(&e->look);
+    timer_stop(&e->check);
     provider_file_drop(&e->fd, e->path);
     list_remove(&e->in_dir);
     dir_put(e->dir);

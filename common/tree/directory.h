@@ -72,7 +72,7 @@ struct dir {
 /* ---- directory_node.c ---- */
 void dir_read_init(struct dir *d);
 void dir_read_fini(struct dir *d);
-/* Fills in D's node, at least the wanted parts. D is up to date. */
+/* Fills in D's node, at least its parts. D is up to date. */
 void dir_read(struct dir *d);
 /* FILE in D has changed; CLOSED: a writer has closed it. */
 void dir_member_touched(struct dir *d, const char *file, bool closed);

@@ -301,9 +301,9 @@ static json_t *load_properties(struct dir *d, char *why, size_t room)
 static bool in_doubt(struct dir *d, const char *why)
 {
     const struct tree_node *n = d->node;
-    bool news = n->parses || n->problem == NULL || strcmp(n->problem, why) != 0;
+    bool is_new = n->parses || n->problem == NULL || strcmp(n->problem, why) != 0;
 
-    if (!n->known || !news || d->doubt_over)
+    if (!n->known || !is_new || d->doubt_over)
         return false;
     if (!timer_running(&d->doubt))
         timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);

@@ -12,12 +12,11 @@
 #include "common/base/log.h"
 
 enum {
-    /* While the tree cannot be reached: how often to look whether a hold that is over may end. */
-    AWAY_LOOK_MS = 1000,
-    /* Unknown names remembered, so that each is warned about once; beyond it they are not spoken
-       of. */
+    /* Interval of checks whether a hold that is over may end, while the tree is unreachable. */
+    AWAY_CHECK_MS = 1000,
+    /* Unknown names that are stored, so that each is logged once; further ones are not logged. */
     WARNED_MAX = 100,
-    /* Bytes by which such a name is remembered. */
+    /* Bytes of such a name that are stored. */
     WARNED_NAME_MAX = 128,
     /* Bytes of a refused value that are shown. */
     VALUE_SHOWN_MAX = 128,
@@ -25,7 +24,7 @@ enum {
 
 /* The reason why the tree's value of a row is not effective. */
 struct refusal {
-    char *value; /* as it stands there, cut */
+    char *value; /* as it is in the tree, cut */
     char *why;   /* NULL: nothing is wrong */
     bool unreported;
 };
@@ -46,8 +45,8 @@ struct live_settings {
     json_t *warned;           /* unknown names that were logged */
     uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
-    bool heard;               /* the tree has reported the node */
-    uint64_t remembered_age_s, remembered_ms;
+    bool received;            /* the tree has reported the node */
+    uint64_t restored_age_s, restored_ms;
     uint64_t held_ms;
     struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
@@ -92,7 +91,7 @@ static char *show(const struct setting_row *row, const json_t *value)
 }
 
 /* Logs what is new, as one line: of several within a second the log would have the first alone. */
-static void tell_refusals(struct live_settings *l)
+static void log_refusals(struct live_settings *l)
 {
     for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
         const struct refusal *r = &l->refusals[i];
@@ -145,8 +144,8 @@ static bool is_link(struct slice name)
     return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
 }
 
-/* Not yet spoken of, and from now on it is. */
-static bool is_news(struct live_settings *l, const char *name)
+/* Whether NAME is unknown and has not been logged; from now on it has. */
+static bool is_new_name(struct live_settings *l, const char *name)
 {
     size_t n = strnlen(name, WARNED_NAME_MAX);
 
@@ -158,8 +157,8 @@ static bool is_news(struct live_settings *l, const char *name)
     return true;
 }
 
-/* Logs names that are in no table, each once, likewise. */
-static void tell_unknown(struct live_settings *l)
+/* Logs names that are in no table, each once. */
+static void log_unknown(struct live_settings *l)
 {
     const char *name;
     json_t *value;
@@ -168,7 +167,7 @@ static void tell_unknown(struct live_settings *l)
     {
         char shown[LOG_CUT_ROOM];
 
-        if (is_news(l, name))
+        if (is_new_name(l, name))
             log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
                      log_cut(slice_of(name), shown));
     }
@@ -321,7 +320,7 @@ static void check_across(struct live_settings *l, struct values *c)
 }
 
 /* One line per changed row. Returns how many. */
-static size_t tell_changes(const struct live_settings *l, const struct values *c)
+static size_t log_changes(const struct live_settings *l, const struct values *c)
 {
     struct text before = {0};
     struct text after = {0};
@@ -358,11 +357,11 @@ static void read_again(struct live_settings *l)
     values_init(l, &c);
     compose(l, &c);
     check_across(l, &c);
-    tell_refusals(l);
-    tell_unknown(l);
+    log_refusals(l);
+    log_unknown(l);
     for (size_t i = 0; i < l->nrows; ++i)
         refused += l->refusals[i].why != NULL;
-    size_t changes = tell_changes(l, &c);
+    size_t changes = log_changes(l, &c);
     values_take_all(l, c.s, c.origins, &l->now);
     values_fini(l, &c);
     l->counts.changes += changes;
@@ -387,7 +386,7 @@ static void on_hold_over(struct timer *t)
 
     /* While the tree is unreachable, a missing node is not confirmed as deleted. */
     if (l->o.away != NULL && l->o.away(l->o.context)) {
-        timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
+        timer_start(l->o.loop, &l->hold, AWAY_CHECK_MS);
         return;
     }
     log_warn(l->o.subject, "settings-hold-expired",
@@ -423,11 +422,11 @@ static bool is_raw(const json_t *properties)
 void live_settings_node(struct live_settings *l, const struct tree_view *node)
 {
     /* A node that was re-created empty was created by a registration below it. */
-    bool anew =
+    bool recreated =
         l->counts.held || l->counts.remembered || (l->birth != 0 && node->birth != l->birth);
-    bool bare = anew && json_object_size(node->properties) == 0;
+    bool is_empty = recreated && json_object_size(node->properties) == 0;
 
-    l->heard = true;
+    l->received = true;
     l->counts.remembered = false;
     free(l->problem);
     l->problem = xstrdup(node->problem);
@@ -439,7 +438,7 @@ void live_settings_node(struct live_settings *l, const struct tree_view *node)
         hold(l, node->problem != NULL ? node->problem : "not a JSON object");
         return;
     }
-    if (bare) {
+    if (is_empty) {
         hold(l, "node exists, without properties");
         return;
     }
@@ -455,14 +454,14 @@ void live_settings_node(struct live_settings *l, const struct tree_view *node)
     read_again(l);
 }
 
-void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s)
+void live_settings_restore(struct live_settings *l, const json_t *properties, uint64_t age_s)
 {
-    if (l->heard || l->properties != NULL || is_raw(properties))
+    if (l->received || l->properties != NULL || is_raw(properties))
         return;
     l->properties = json_deep_copy(properties);
     l->counts.remembered = true;
-    l->remembered_age_s = age_s;
-    l->remembered_ms = loop_now_ms(l->o.loop);
+    l->restored_age_s = age_s;
+    l->restored_ms = loop_now_ms(l->o.loop);
     log_info(l->o.subject, "settings-from-snapshot", "path=%s age_s=%llu", l->path,
              (unsigned long long)age_s);
     read_again(l);
@@ -529,7 +528,7 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
     json_put_bool(w, "remembered", l->counts.remembered);
     if (l->counts.remembered)
         json_put_real(w, "remembered_age_s",
-                      (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
+                      (double)l->restored_age_s + seconds_since(l, l->restored_ms));
 }
 
 /* ---- the watch ---- */
@@ -539,7 +538,7 @@ void live_settings_recall(struct live_settings *l)
     const json_t *old = snapshot_part(l->snapshot, l->part);
 
     if (old != NULL)
-        live_settings_remember(l, old, snapshot_age_s(l->snapshot));
+        live_settings_restore(l, old, snapshot_age_s(l->snapshot));
 }
 
 static void on_node(void *context, const struct tree_view *node)
@@ -550,11 +549,11 @@ static void on_node(void *context, const struct tree_view *node)
     timer_stop(&l->wait);
     /* The tree was wiped in the meantime: values from a previous run are held like those of this
      * one. */
-    if (!l->heard && (!good || json_object_size(node->properties) == 0))
+    if (!l->received && (!good || json_object_size(node->properties) == 0))
         live_settings_recall(l);
     live_settings_node(l, node);
     if (good && !l->counts.held)
-        snapshot_keep(l->snapshot, l->part, node->properties);
+        snapshot_store(l->snapshot, l->part, node->properties);
 }
 
 static void on_wait_over(struct timer *t)

@@ -66,7 +66,7 @@ void live_settings_node(struct live_settings *l, const struct tree_view *node);
  * effective until the tree reports something else, and pass the same checks. Does nothing if the
  * tree has already reported the node.
  */
-void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s);
+void live_settings_restore(struct live_settings *l, const json_t *properties, uint64_t age_s);
 
 struct live_settings_counts {
     uint64_t changes;  /* rows changed since the start */

@@ -39,7 +39,7 @@ static inline const char *tree_path_shown(const char *path)
     return path[0] != '\0' ? path : "/";
 }
 
-/* Parts of a node that are wanted. */
+/* Parts of a node. */
 enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
 
 struct tree_backend;
@@ -62,7 +62,7 @@ struct tree_node {
     struct map_node in_tree;
     struct tree *tree;
     struct list uses;           /* by followers */
-    unsigned parts;             /* all that were ever wanted */
+    unsigned parts;             /* all that were ever needed */
     bool touched;               /* may have changed: refresh() before use */
     void *place;                /* private to the back end */
     bool known;                 /* false: not read yet; what follows is invalid */

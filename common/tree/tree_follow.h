@@ -11,7 +11,7 @@
 
 /* ---- nodes: for back ends ---- */
 
-/* PARTS of S may have changed: followers that want them are notified. Not from refresh(). */
+/* PARTS of S may have changed: followers that need them are notified. Not from refresh(). */
 void tree_node_touch(struct tree_node *s, unsigned parts);
 /* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
 void tree_node_set_properties(struct tree_node *s, json_t *properties);

@@ -25,7 +25,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
 /* ---- which node is read when: pace, order, and those that break the connection ---- */
 
 /*
- * A read is wanted at first, at each event, and after each lost connection. The first is made at
+ * A read is requested at first, at each event, and after each lost connection. The first is made at
  * once, the next not before TREE_PAUSE_MS; so a burst of changes costs one read per pause.
  *
  * A reply of more than 1 MiB breaks the connection instead of returning an error, and all other
@@ -40,7 +40,7 @@ static void on_read(struct zk_call *c);
 static void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n)
 {
     *r = (struct zk_read){.kind = kind, .node = n};
-    list_init(&r->line);
+    list_init(&r->in_queue);
     timer_init(&r->pause, on_pause_over);
 }
 
@@ -49,7 +49,7 @@ static struct zookeeper *tree_of(const struct zk_read *r)
     return r->node->tree;
 }
 
-/* R's call is out of the way: its place is free again. */
+/* R's call has ended. */
 static void call_over(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
@@ -62,7 +62,7 @@ static void call_over(struct zk_read *r)
 static void zk_read_fini(struct zk_read *r)
 {
     timer_stop(&r->pause);
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
     if (r->call != NULL) {
@@ -71,28 +71,28 @@ static void zk_read_fini(struct zk_read *r)
     }
 }
 
-static void enter_line(struct zk_read *r)
+static void enqueue(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
 
-    list_remove(&r->line);
-    list_push_back(r->strikes == 0 ? &t->wanted : &t->suspects, &r->line);
+    list_remove(&r->in_queue);
+    list_push_back(r->failures == 0 ? &t->queued : &t->suspects, &r->in_queue);
     zk_reads_begin(t);
 }
 
 static void on_pause_over(struct timer *timer)
 {
-    enter_line(container_of(timer, struct zk_read, pause));
+    enqueue(container_of(timer, struct zk_read, pause));
 }
 
-static void want_after(struct zk_read *r, uint64_t ms)
+static void request_after(struct zk_read *r, uint64_t ms)
 {
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     timer_start(tree_of(r)->base.loop, &r->pause, ms);
 }
 
-/* R is to be read (again), at once unless it was read just now. */
-static void zk_read_want(struct zk_read *r)
+/* R is read (again), at once unless it was read just now. */
+static void zk_read_request(struct zk_read *r)
 {
     uint64_t since = loop_now_ms(tree_of(r)->base.loop) - r->started_ms;
 
@@ -100,26 +100,26 @@ static void zk_read_want(struct zk_read *r)
         r->again = true;
         return;
     }
-    if (list_linked(&r->line) || r->quarantined)
+    if (list_linked(&r->in_queue) || r->quarantined)
         return;
     if (since < TREE_PAUSE_MS) {
         if (!timer_running(&r->pause))
-            want_after(r, TREE_PAUSE_MS - since);
+            request_after(r, TREE_PAUSE_MS - since);
         return;
     }
     timer_stop(&r->pause);
-    enter_line(r);
+    enqueue(r);
 }
 
-/* The session has ended, and R's call with it: it is wanted again. */
-static void zk_read_drop(struct zk_read *r)
+/* The session has ended, and R's call with it: it is requested again. */
+static void zk_read_restart(struct zk_read *r)
 {
     if (r->call != NULL) {
         zk_call_forget(r->call);
         call_over(r);
     }
     r->again = false;
-    zk_read_want(r);
+    zk_read_request(r);
 }
 
 /* ---- those that break the connection ---- */
@@ -140,15 +140,15 @@ static void quarantine(struct zk_read *r)
     }
     r->quarantined = true;
     zk_node_unreadable(r, "too large: reading it breaks the connection to ZooKeeper");
-    want_after(r, ZK_QUARANTINE_MS);
+    request_after(r, ZK_QUARANTINE_MS);
 }
 
-static void acquit(struct zk_read *r)
+static void reset_failures(struct zk_read *r)
 {
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
     r->quarantined = false;
-    r->strikes = 0;
+    r->failures = 0;
 }
 
 static bool is_large(const struct zk_read *r, const struct Stat *s)
@@ -185,7 +185,7 @@ static void on_size(struct zk_call *c)
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
-        enter_line(r);
+        enqueue(r);
         return;
     }
     bool large = c->result == ZOK && is_large(r, &c->stat);
@@ -195,7 +195,7 @@ static void on_size(struct zk_call *c)
         return;
     }
     if (!large)
-        acquit(r);
+        reset_failures(r);
     r->seen = c->stat;
     t->alone = true;
     call(r);
@@ -209,7 +209,7 @@ static void on_exists(struct zk_call *c)
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS)
-        enter_line(r);
+        enqueue(r);
     else if (c->result == ZNONODE)
         zk_node_data(r->node, c);
     else
@@ -224,18 +224,18 @@ static void lost(struct zk_read *r)
 
     if (!t->loss_seen) {
         t->loss_seen = true;
-        ++r->strikes;
+        ++r->failures;
     }
-    if (r->strikes >= 2)
+    if (r->failures >= 2)
         quarantine(r);
     else
-        enter_line(r);
+        enqueue(r);
 }
 
 static void refused(struct zk_read *r, const struct zk_call *c)
 {
     zk_node_unreadable(r, c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
-    want_after(r, ZK_RETRY_MS);
+    request_after(r, ZK_RETRY_MS);
 }
 
 static void on_read(struct zk_call *c)
@@ -251,7 +251,7 @@ static void on_read(struct zk_call *c)
         return;
     }
     t->loss_seen = false;
-    acquit(r);
+    reset_failures(r);
     if (c->result == ZNONODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
         ++t->reading;
         r->call = zk_exists(t->session, c->path, true, on_exists, r);
@@ -260,7 +260,7 @@ static void on_read(struct zk_call *c)
     if (c->result != ZOK && c->result != ZNONODE)
         refused(r, c);
     else if (again)
-        zk_read_want(r);
+        zk_read_request(r);
     if (r->kind == ZK_READ_CHILDREN && (c->result == ZOK || c->result == ZNONODE))
         zk_node_children(n, c);
     else if (c->result == ZOK || c->result == ZNONODE)
@@ -270,9 +270,9 @@ static void on_read(struct zk_call *c)
 
 static void begin_alone(struct zookeeper *t)
 {
-    struct zk_read *r = list_first(&t->suspects, struct zk_read, line);
+    struct zk_read *r = list_first(&t->suspects, struct zk_read, in_queue);
 
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     t->alone = true;
     ++t->reading;
     r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
@@ -285,8 +285,8 @@ static void zk_reads_begin(struct zookeeper *t)
 
     if (!t->connected)
         return;
-    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->wanted)) != NULL) {
-        struct zk_read *r = list_entry(node, struct zk_read, line);
+    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL) {
+        struct zk_read *r = list_entry(node, struct zk_read, in_queue);
 
         call(r);
     }
@@ -456,7 +456,7 @@ static void add_member(struct zk_node *list, const char *name)
     if (n->list_of != NULL) {
         /* It went and came again, and was read in between. */
         if (n->known && !n->exists)
-            zk_read_want(&n->data);
+            zk_read_request(&n->data);
         return;
     }
     n->list_of = list;
@@ -465,7 +465,7 @@ static void add_member(struct zk_node *list, const char *name)
     if (n->known)
         return;
     ++list->unread;
-    zk_read_want(&n->data);
+    zk_read_request(&n->data);
 }
 
 static void update_members(struct zk_node *list, const struct zk_call *c)
@@ -503,7 +503,7 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
     if (c->result != ZOK) {
         /* Nothing watches for one that is not there but its data; and it may be back already, with
            its data read: these ask for the children again. */
-        zk_read_want(&n->data);
+        zk_read_request(&n->data);
         return;
     }
     size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
@@ -592,7 +592,7 @@ static void zk_node_show(struct zk_node *n)
         return;
     bool providers = (s->parts & PART_PROVIDERS) != 0;
     if (!n->children_known || (providers && n->names != NULL && !n->members_read))
-        zk_read_want(&n->children);
+        zk_read_request(&n->children);
     /* A list is reported only after it has been read once. */
     if (!n->children_known || (providers && n->names != NULL && !n->complete))
         s->known = false;
@@ -609,7 +609,7 @@ static struct zookeeper *zookeeper_of(struct tree *base)
 
 /* ---- the session ---- */
 
-static bool wants_children(const struct zk_node *n)
+static bool needs_children(const struct zk_node *n)
 {
     return n->watched != NULL && (n->watched->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 }
@@ -621,7 +621,7 @@ static void on_connected(void *context, int64_t id)
 
     t->connected = t->begun = true;
     timer_stop(&t->give_up);
-    timer_stop(&t->first_word);
+    timer_stop(&t->unreachable);
     t->loss_seen = false;
     ++t->counts.connections;
     if (!same)
@@ -680,9 +680,9 @@ static void on_ended(void *context, const char *why)
     t->counts.expired += t->begun;
     t->begun = false;
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
-        zk_read_drop(&n->data);
-        if (wants_children(n) || n->children.call != NULL)
-            zk_read_drop(&n->children);
+        zk_read_restart(&n->data);
+        if (needs_children(n) || n->children.call != NULL)
+            zk_read_restart(&n->children);
     }
     zk_entries_ended(t);
     zk_ops_ended(t);
@@ -712,9 +712,9 @@ static void on_give_up(struct timer *timer)
 }
 
 /* This is the symptom of a wrong address, and the load balancer cannot serve requests meanwhile. */
-static void on_no_word(struct timer *timer)
+static void on_unreachable(struct timer *timer)
 {
-    struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
+    struct zookeeper *t = container_of(timer, struct zookeeper, unreachable);
 
     log_warn(NULL, "tree-unreachable",
              "hosts=%s path=%s reason=\"no server answers\" action=\"retry\" hint=\"check "
@@ -732,9 +732,9 @@ static void on_changed(void *context, const char *full, int event)
     if (n == NULL)
         return;
     if (event != ZOO_CHILD_EVENT)
-        zk_read_want(&n->data);
-    if (event != ZOO_CHANGED_EVENT && wants_children(n))
-        zk_read_want(&n->children);
+        zk_read_request(&n->data);
+    if (event != ZOO_CHANGED_EVENT && needs_children(n))
+        zk_read_request(&n->children);
 }
 
 static void on_verify(struct timer *timer)
@@ -743,9 +743,9 @@ static void on_verify(struct timer *timer)
 
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
         if (n->watched != NULL)
-            zk_read_want(&n->data);
-        if (wants_children(n))
-            zk_read_want(&n->children);
+            zk_read_request(&n->data);
+        if (needs_children(n))
+            zk_read_request(&n->children);
     }
     timer_start(t->base.loop, &t->verify, ZK_VERIFY_MS);
 }
@@ -776,7 +776,7 @@ static void zookeeper_observe(struct tree_node *s)
     n->watched = s;
     s->place = n;
     /* One that was a provider until now was not watched for while it was not there. */
-    zk_read_want(&n->data);
+    zk_read_request(&n->data);
 }
 
 static void zookeeper_refresh(struct tree_node *s)
@@ -857,14 +857,14 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
     list_init(&t->base.broken);
     t->timeout_ms =
         (unsigned)(o->session_timeout_ms != 0 ? o->session_timeout_ms : TREE_SESSION_MS);
-    list_init(&t->wanted);
+    list_init(&t->queued);
     list_init(&t->suspects);
     list_init(&t->ops);
     timer_init(&t->reopen, on_reopen);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
-    timer_init(&t->first_word, on_no_word);
-    timer_start(l, &t->first_word, ZK_FIRST_WORD_MS);
+    timer_init(&t->unreachable, on_unreachable);
+    timer_start(l, &t->unreachable, ZK_UNREACHABLE_MS);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
     open_session(t);
     *out = &t->base;
@@ -879,7 +879,7 @@ static void zk_tree_close(struct tree *base)
     timer_stop(&t->reopen);
     timer_stop(&t->verify);
     timer_stop(&t->give_up);
-    timer_stop(&t->first_word);
+    timer_stop(&t->unreachable);
     /* Before the session is closed: then the client's thread frees the calls that come back. */
     zk_entries_free(t);
     /* The end of the session takes back what is left of our providers. */

@@ -3,10 +3,10 @@
  * Our own providers in ZooKeeper: nodes that end with our session. An entry has at most one call in
  * progress; its result decides about the next:
  *
- *   create ──► ours               look: there, with our properties and a watch?
+ *   create ──► ours               check: there, with our properties and a watch?
  *     │  ▲                          │
  *     │  └── parent created ◄─ no parent
- *     └─ exists ──► look: ours (an answer was lost) ─► held;  another's ─► wait until it changes
+ *     └─ exists ──► check: ours (an answer was lost) ─► held;  another's ─► wait until it changes
  *
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
  * is removed while disconnected is deleted after reconnecting, or ends with the session.
@@ -32,7 +32,7 @@ struct tree_entry {
     struct text bytes;
     bool held;     /* created in this session, and not seen to be gone */
     bool outdated; /* the node may have other properties */
-    bool look;     /* something happened to the node */
+    bool check;    /* something happened to the node */
     bool leaving;  /* unregistered; goes when the node has gone */
     bool reported; /* that it cannot be had: once until it can */
     size_t parent; /* the length of the path of the parent that is created next; 0: none */
@@ -92,7 +92,7 @@ static void on_retry(struct timer *timer)
 {
     struct tree_entry *e = container_of(timer, struct tree_entry, retry);
 
-    e->look = true;
+    e->check = true;
     step(e);
 }
 
@@ -101,7 +101,7 @@ static void retry(struct tree_entry *e, uint64_t ms)
     timer_start(e->tree->base.loop, &e->retry, ms);
 }
 
-static void trouble(struct tree_entry *e, const struct zk_call *c)
+static void registration_failed(struct tree_entry *e, const struct zk_call *c)
 {
     char path[LOG_CUT_ROOM];
 
@@ -126,15 +126,15 @@ static void on_created(struct zk_call *c)
         e->parent = above;
     } else if (c->result == ZOK || c->result == ZNODEEXISTS || c->result == ZCONNECTIONLOSS) {
         e->held = e->held || (of_node && c->result == ZOK);
-        e->look = e->look || of_node;
+        e->check = e->check || of_node;
     } else {
-        trouble(e, c);
+        registration_failed(e, c);
         return;
     }
     step(e);
 }
 
-static void taken(struct tree_entry *e)
+static void name_taken(struct tree_entry *e)
 {
     char path[LOG_CUT_ROOM];
 
@@ -146,14 +146,14 @@ static void taken(struct tree_entry *e)
     retry(e, TAKEN_MS);
 }
 
-static void on_looked(struct zk_call *c)
+static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
-    bool again = e->look;
+    bool again = e->check;
 
     e->call = NULL;
     if (c->result == ZCONNECTIONLOSS) {
-        e->look = true;
+        e->check = true;
     } else if (c->result == ZNONODE) {
         if (e->held) {
             char path[LOG_CUT_ROOM];
@@ -162,13 +162,13 @@ static void on_looked(struct zk_call *c)
                      log_cut(slice_of(e->path), path));
         }
         e->held = false;
-        e->look = false;
+        e->check = false;
     } else if (c->result != ZOK) {
-        trouble(e, c);
+        registration_failed(e, c);
         return;
     } else if (c->stat.ephemeralOwner != e->tree->id) {
-        e->look = again;
-        taken(e);
+        e->check = again;
+        name_taken(e);
         if (!again && !e->leaving)
             return;
     } else {
@@ -186,10 +186,10 @@ static void on_set(struct zk_call *c)
 
     e->call = NULL;
     if (c->result != ZOK && c->result != ZCONNECTIONLOSS && c->result != ZNONODE) {
-        trouble(e, c);
+        registration_failed(e, c);
         return;
     }
-    e->look = e->look || c->result != ZOK;
+    e->check = e->check || c->result != ZOK;
     step(e);
 }
 
@@ -198,11 +198,11 @@ static void on_deleted(struct zk_call *c)
     struct tree_entry *e = c->context;
 
     e->call = NULL;
-    e->look = true;
+    e->check = true;
     if (c->result != ZCONNECTIONLOSS && e->leaving)
         entry_free(e);
     else
-        step(e); /* lost: again when connected; or it is wanted again */
+        step(e); /* lost: again when connected; or it was registered again */
 }
 
 static void create(struct tree_entry *e)
@@ -222,9 +222,9 @@ static void step(struct tree_entry *e)
 
     if (e->call != NULL || !e->tree->connected)
         return;
-    if (e->look) {
-        e->look = false;
-        e->call = zk_get(s, e->path, true, on_looked, e);
+    if (e->check) {
+        e->check = false;
+        e->call = zk_get(s, e->path, true, on_checked, e);
     } else if (e->leaving && e->held) {
         e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {
@@ -243,7 +243,7 @@ void zk_entries_connected(struct zookeeper *t, bool same)
 {
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
         /* A call with a lost answer may have removed or created our node. */
-        e->look = same;
+        e->check = same;
         e->parent = 0;
         step(e);
     }
@@ -254,7 +254,7 @@ void zk_entries_ended(struct zookeeper *t)
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
         zk_call_forget(e->call);
         e->call = NULL;
-        e->held = e->look = false;
+        e->held = e->check = false;
         timer_stop(&e->retry);
         if (e->leaving)
             entry_free(e);
@@ -268,7 +268,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path)
 
     if (e == NULL)
         return;
-    e->look = true;
+    e->check = true;
     step(e);
 }
 
@@ -315,7 +315,7 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
     }
     set_bytes(e, bytes);
     e->leaving = false;
-    e->look = e->held;
+    e->check = e->held;
     step(e);
     return e;
 }
@@ -339,7 +339,7 @@ void zk_leave(struct tree_entry *e)
 {
     timer_stop(&e->retry);
     e->leaving = true;
-    if (e->call == NULL && !e->held && !e->look)
+    if (e->call == NULL && !e->held && !e->check)
         entry_free(e);
     else
         step(e);

@@ -4,8 +4,8 @@
  * unknown whether the operation was done. It is repeated after reconnecting, and every change is
  * designed so that repeating it is harmless:
  *
- *   read    LOOK ──► LIST
- *   write   LOOK (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
+ *   read    READ ──► LIST
+ *   write   READ (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
  *   others                           ACT ──► CHECK
  */
 #include "common/base/limits.h"
@@ -18,7 +18,7 @@ enum {
     LOSSES_MAX = 8,
 };
 
-enum phase { LOOK, LIST, ACT, CHECK };
+enum phase { READ, LIST, ACT, CHECK };
 
 static void on_call(struct zk_call *c);
 
@@ -88,7 +88,7 @@ static const char *verb_of(const struct tree_op *op)
                                         [TREE_REMOVE] = "delete",
                                         [TREE_RESET_ACL] = "change the permissions of"};
 
-    return op->phase == LIST ? "list" : op->phase == LOOK ? "read" : verbs[op->kind];
+    return op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
 }
 
 /* C did not succeed. */
@@ -127,9 +127,9 @@ static void failed(struct tree_op *op, const struct zk_call *c)
     refuse(op, e, what);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-static void looked(struct tree_op *op, const struct zk_call *c)
+static void on_data(struct tree_op *op, const struct zk_call *c)
 {
     struct tree_record *r = &op->record;
 
@@ -202,8 +202,8 @@ static void on_call(struct zk_call *c)
         acted(op, c);
     else if (c->result != ZOK)
         failed(op, c);
-    else if (op->phase == LOOK)
-        looked(op, c);
+    else if (op->phase == READ)
+        on_data(op, c);
     else if (op->phase == LIST)
         listed(op, c);
     else
@@ -239,7 +239,7 @@ void zk_op_begin(struct tree_op *op)
 {
     list_push_back(&tree_of(op)->ops, &op->in_tree);
     op->call = NULL;
-    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? LOOK : ACT);
+    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? READ : ACT);
 }
 
 void zk_op_abandon(struct tree_op *op)

@@ -270,7 +270,7 @@ static zhandle_t *open_handle(struct zk_session *s)
     return zh;
 }
 
-static void *keep(void *context)
+static void *run_thread(void *context)
 {
     struct zk_session *s = context;
     zhandle_t *zh = open_handle(s);
@@ -310,7 +310,7 @@ static bool start_thread(struct zk_session *s)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&thread, NULL, keep, s) == 0;
+    bool ok = pthread_create(&thread, NULL, run_thread, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (ok)
         pthread_detach(thread);

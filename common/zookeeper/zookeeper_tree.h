@@ -32,7 +32,7 @@ enum {
     ZK_REOPEN_MS_MIN = 100,
     ZK_REOPEN_MS_MAX = 10000,
     /* Without any connection for this time after the start, a warning is logged. */
-    ZK_FIRST_WORD_MS = 3000,
+    ZK_UNREACHABLE_MS = 3000,
     /* A session without a connection for this multiple of its time-out is given up. */
     ZK_GIVE_UP_TIMES = 2,
     /* Maximum data of a node: a server accepts packets of 1 MiB less a byte, path included. */
@@ -54,12 +54,12 @@ struct zookeeper {
     int64_t id;         /* of the session last connected to; 0 before the first */
     uint64_t lost_ms;   /* when the connection was lost last */
     uint64_t opened_ms; /* when the session was opened */
-    struct timer reopen, verify, give_up, first_word;
+    struct timer reopen, verify, give_up, unreachable;
     unsigned reopen_ms;   /* the last pause; 0: none */
     struct map nodes;     /* by path within the tree */
     struct map entries;   /* by path within the tree */
     struct list ops;      /* tree_op->in_tree: not finished */
-    struct list wanted;   /* queued reads */
+    struct list queued;   /* reads that wait */
     struct list suspects; /* those that may have broken the connection, to be read alone */
     unsigned reading;     /* outstanding calls of reads */
     bool alone;           /* one of them is a suspect's */
@@ -73,12 +73,12 @@ enum zk_read_kind { ZK_READ_DATA, ZK_READ_CHILDREN };
 struct zk_read {
     enum zk_read_kind kind;
     struct zk_node *node;
-    struct list line; /* in wanted or suspects */
+    struct list in_queue; /* in queued or suspects */
     struct zk_call *call;
     bool again; /* has changed during the read */
     bool quarantined;
-    unsigned strikes; /* connections that broke while it was the first outstanding read */
-    struct Stat seen; /* when it was quarantined */
+    unsigned failures; /* connections that broke while it was the first outstanding read */
+    struct Stat seen;  /* when it was quarantined */
     uint64_t started_ms;
     struct timer pause; /* until it may be read again */
 };

@@ -549,7 +549,7 @@ static void keep_now(struct providers *set)
     /* Workers that are held here must not be removed there. */
     keep_missing(kept, &set->membership->missing.vanished);
     keep_missing(kept, &set->membership->missing.held);
-    snapshot_keep(set->membership->snapshot, part_name, kept);
+    snapshot_store(set->membership->snapshot, part_name, kept);
     json_decref(kept);
 }
 

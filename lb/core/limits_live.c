@@ -222,7 +222,7 @@ static void rule_destroy(struct live_limit *r, bool forget)
 
     map_remove(&r->owner->rules, &r->node);
     if (forget && r->snapshot != NULL)
-        snapshot_forget(r->snapshot, r->part);
+        snapshot_delete(r->snapshot, r->part);
     rule_unwatch(r);
     live_settings_destroy(r->engine);
     none.changes = r->reported.changes;
@@ -470,7 +470,7 @@ static void remember_names(const struct limits_live *l)
         if (r->listed || r->place == NOWHERE)
             json_object_set_new(names, r->name, json_true());
     }
-    snapshot_keep(l->snapshot, names_part, names);
+    snapshot_store(l->snapshot, names_part, names);
     json_decref(names);
 }
 

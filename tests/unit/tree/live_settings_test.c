@@ -497,7 +497,7 @@ static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state
     struct live_settings_counts c;
 
     (void)state;
-    live_settings_remember(f.live, old, 60);
+    live_settings_restore(f.live, old, 60);
     live_settings_counts(f.live, &c);
     assert_true(c.remembered);
     assert_int_equal(c.refused, 2);
@@ -514,7 +514,7 @@ static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state
     live_settings_counts(f.live, &c);
     assert_false(c.remembered);
     assert_int_equal(f.now->high, 8);
-    live_settings_remember(f.live, old, 60);
+    live_settings_restore(f.live, old, 60);
     assert_int_equal(f.now->high, 8);
     json_decref(old);
 }
