@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a back end of the tree implements, and what it fills in; links (tree_follow.h), operations
- * (tree_op.h) and the tree itself are above it. A node is one node by its real path, without links;
- * the tree owns it, and the back end keeps it current while it is observed. Everything here is on
+ * (tree_op.h) and the tree itself are above it. A node is identified by its real path, without
+ * links; the tree owns it, and the back end updates it while it is observed. Everything here is on
  * the tree's loop.
  *
  *   watch, registration ── follower ── use ──► node ◄── backend (a directory, ZooKeeper)
