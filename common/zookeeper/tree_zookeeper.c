@@ -297,8 +297,8 @@ static void zk_reads_begin(struct zookeeper *t)
 /* ---- what was read: properties, lists, providers ---- */
 
 /*
- * What was read of a node, and how it gets into the node of the tree. A list of providers is shown once every
- * provider in it was read; after that, those that come are shown when they have been.
+ * What was read of a node, and how it gets into the node of the tree. A list of providers is shown
+ * once every provider in it was read; after that, those that come are shown when they have been.
  */
 
 static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
