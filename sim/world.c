@@ -455,12 +455,12 @@ static void publish_one(void *context, const struct home_record *r)
     if (r->kind == HOME_MOVE && parse_u64(number, w->options.workers - 1, &i) && w->members[i].up)
         from = &w->members[i];
     for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct pool_home home = {.cls = r->cls,
+        struct pool_home home = {.cls = class_name(&r->base),
                                  .kind = r->kind,
                                  .from = from != NULL ? from->known[b] : NULL,
                                  .since_us = r->since_us,
                                  .used_us = r->used_us,
-                                 .rate = r->rate};
+                                 .rate = home_record_rate(r, world_now_us(w))};
 
         pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
     }
@@ -485,7 +485,7 @@ static void publish(struct world *w)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
-        struct published p = {.world = w, .by = m};
+        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
 
         if (!is_due(w, m))
             continue;

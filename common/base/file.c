@@ -14,33 +14,34 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-static enum err read_with(const char *path, int flags, size_t max, struct text *out)
+enum err file_read_from(int fd, size_t max, struct text *out)
 {
+    enum { STEP = 65536 };
     size_t start = out->len;
-    enum err result = ERR_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
-    if (fd < 0)
-        return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
     for (;;) {
-        enum { STEP = 65536 };
         ssize_t n = read(fd, text_reserve(out, STEP), STEP);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            result = ERR_SYSTEM;
-        if (n <= 0)
-            break;
-        out->len += (size_t)n;
-        if (out->len - start > max) {
-            result = ERR_TOO_LARGE;
-            break;
+        if (n == 0)
+            return ERR_OK;
+        out->len += n > 0 ? (size_t)n : 0;
+        if (n < 0 || out->len - start > max) {
+            out->len = start;
+            return n < 0 ? ERR_SYSTEM : ERR_TOO_LARGE;
         }
     }
+}
+
+static enum err read_with(const char *path, int flags, size_t max, struct text *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+
+    if (fd < 0)
+        return errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM;
+    enum err result = file_read_from(fd, max, out);
     close(fd);
-    if (result != ERR_OK)
-        out->len = start;
     return result;
 }
 

@@ -17,12 +17,6 @@ static size_t known_room(const struct classes *t)
     return t->max - probation_room(t);
 }
 
-static struct class_entry *first_of(const struct list *head)
-{
-    ASSERT(!list_empty(head));
-    return list_first(head, struct class_entry, node);
-}
-
 void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
                   void *owner)
 {
@@ -34,24 +28,28 @@ void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_
     t->sweep_left = probation_room(t);
 }
 
-void classes_fini(struct classes *t)
+static void remove_first(struct classes *t, struct list *head)
 {
-    while (!list_empty(&t->known))
-        classes_remove(t, first_of(&t->known));
-    while (!list_empty(&t->probation))
-        classes_remove(t, first_of(&t->probation));
+    ASSERT(!list_empty(head));
+    classes_remove(t, list_first(head, struct class_entry, node));
 }
 
-static cold_ void keep_known_within(struct classes *t, size_t room)
+static cold_ void limit_known(struct classes *t, size_t room)
 {
     while (t->nknown > room)
-        classes_remove(t, first_of(&t->known));
+        remove_first(t, &t->known);
 }
 
-static void keep_all_within(struct classes *t, size_t room)
+static void limit_all(struct classes *t, size_t room)
 {
     while (t->n > room)
-        classes_remove(t, first_of(&t->probation));
+        remove_first(t, &t->probation);
+}
+
+void classes_fini(struct classes *t)
+{
+    limit_known(t, 0);
+    limit_all(t, 0);
 }
 
 void classes_set_max(struct classes *t, size_t max)
@@ -60,8 +58,8 @@ void classes_set_max(struct classes *t, size_t max)
     t->max = max;
     if (t->sweep_left > probation_room(t))
         t->sweep_left = probation_room(t);
-    keep_known_within(t, known_room(t));
-    keep_all_within(t, max);
+    limit_known(t, known_room(t));
+    limit_all(t, max);
 }
 
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
@@ -78,7 +76,7 @@ struct class_entry *classes_find(const struct classes *t, struct slice cls)
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
 {
-    keep_all_within(t, t->max - 1);
+    limit_all(t, t->max - 1);
 
     struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
     char *name = (char *)e + t->entry_bytes;
@@ -107,7 +105,7 @@ static void request_unknown(struct classes *t, struct class_entry *e)
         list_move_back(&t->probation, &e->node);
         return;
     }
-    keep_known_within(t, known_room(t) - 1);
+    limit_known(t, known_room(t) - 1);
     make_known(t, e);
 }
 
@@ -148,27 +146,25 @@ void classes_remove(struct classes *t, struct class_entry *e)
     free(e);
 }
 
-static size_t check_list(const struct list *head, bool known)
+struct class_entry *classes_next(const struct classes *t, const struct class_entry *e)
 {
-    struct list *it;
-    size_t n = 0;
+    struct list *before = e != NULL ? e->node.prev : t->known.prev;
 
-    list_for_each (it, head) {
-        const struct class_entry *e = list_entry(it, const struct class_entry, node);
-
-        ASSERT(e->known == known);
-        ++n;
-    }
-    return n;
+    if (before == &t->known)
+        before = t->probation.prev;
+    return before != &t->probation ? list_entry(before, struct class_entry, node) : NULL;
 }
 
 void classes_check(const struct classes *t)
 {
-    size_t nknown = check_list(&t->known, true);
-    size_t nprobation = check_list(&t->probation, false);
+    const struct class_entry *e;
 
-    ASSERT(nknown == t->nknown);
-    ASSERT(nknown + nprobation == t->n);
+    list_for_each_entry (e, &t->known, node)
+        ASSERT(e->known);
+    list_for_each_entry (e, &t->probation, node)
+        ASSERT(!e->known);
+    ASSERT(list_length(&t->known) == t->nknown);
+    ASSERT(list_length(&t->known) + list_length(&t->probation) == t->n);
     ASSERT(map_count(&t->by_name) == t->n);
     ASSERT(t->n <= t->max);
     ASSERT(t->nknown <= known_room(t));

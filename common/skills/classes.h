@@ -84,6 +84,9 @@ void classes_refresh(struct classes *t, struct class_entry *e);
 /* Makes E known without waiting for its second request, provided that no entry is dropped. */
 void classes_trust(struct classes *t, struct class_entry *e);
 void classes_remove(struct classes *t, struct class_entry *e) noinline_;
+/* The next entry in order of importance: known classes, then those on probation, each with the most
+ * recently requested first. E NULL: the first one. NULL: no more. */
+struct class_entry *classes_next(const struct classes *t, const struct class_entry *e);
 /* Asserts every invariant; for tests. */
 void classes_check(const struct classes *t);
 

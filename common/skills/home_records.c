@@ -6,26 +6,14 @@
 #include "common/skills/home_records.h"
 #include "common/base/json.h"
 #include "common/base/text.h"
-#include "common/skills/classes.h"
 #include "common/skills/resume.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-struct record {
-    struct class_entry base;
-    struct list node; /* home_records->changed */
-    uint64_t change;
-    enum home_kind kind;
-    char *from; /* or NULL */
-    uint64_t since_us, used_us;
-    double work_us; /* decayed, as of WORK_AT_US */
-    uint64_t work_at_us;
-};
-
 struct home_records {
-    struct classes classes; /* of struct record */
+    struct classes classes; /* of struct home_record */
     struct list changed;    /* the longest unchanged first */
     uint64_t changes;
     uint64_t decided; /* the last change that was a decision */
@@ -48,14 +36,14 @@ enum home_kind home_kind_find(struct slice text)
     return (enum home_kind)k;
 }
 
-static struct record *record_of(struct class_entry *e)
+static struct home_record *record_of(struct class_entry *e)
 {
-    return container_of(e, struct record, base);
+    return container_of(e, struct home_record, base);
 }
 
 static void dropped(void *owner, struct class_entry *e)
 {
-    struct record *r = record_of(e);
+    struct home_record *r = record_of(e);
 
     (void)owner;
     list_remove(&r->node);
@@ -67,7 +55,7 @@ struct home_records *home_records_create(size_t max_classes)
     struct home_records *h = xcalloc(1, sizeof(*h));
 
     list_init(&h->changed);
-    classes_init(&h->classes, sizeof(struct record), max_classes, dropped, h);
+    classes_init(&h->classes, sizeof(struct home_record), max_classes, dropped, h);
     return h;
 }
 
@@ -79,21 +67,26 @@ void home_records_destroy(struct home_records *h)
     free(h);
 }
 
-static double work_at(const struct record *r, uint64_t now_us)
+static double work_at(const struct home_record *r, uint64_t now_us)
 {
     return r->work_us * exp(-(double)(now_us - r->work_at_us) / HOME_TAU_US);
 }
 
-static void mark(struct home_records *h, struct record *r)
+double home_record_rate(const struct home_record *r, uint64_t now_us)
+{
+    return work_at(r, now_us) / HOME_TAU_US;
+}
+
+static void mark(struct home_records *h, struct home_record *r)
 {
     r->change = ++h->changes;
     list_remove(&r->node);
     list_push_back(&h->changed, &r->node);
 }
 
-static struct record *add(struct home_records *h, struct slice cls, uint64_t now_us)
+static struct home_record *add(struct home_records *h, struct slice cls, uint64_t now_us)
 {
-    struct record *r = record_of(classes_add(&h->classes, cls));
+    struct home_record *r = record_of(classes_add(&h->classes, cls));
 
     r->since_us = r->used_us = r->work_at_us = now_us;
     list_push_back(&h->changed, &r->node);
@@ -107,7 +100,7 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
 
     ASSERT((unsigned)kind < HOME_KINDS);
     classes_request(&h->classes, e);
-    struct record *r = e != NULL ? record_of(e) : add(h, cls, now_us);
+    struct home_record *r = e != NULL ? record_of(e) : add(h, cls, now_us);
     if (e == NULL || kind != HOME_USED || (double)(now_us - r->used_us) > HOME_AGE_US) {
         r->since_us = now_us;
         r->kind = kind;
@@ -127,43 +120,30 @@ void home_records_served(struct home_records *h, struct slice cls, uint64_t serv
 
     if (e == NULL)
         return;
-    struct record *r = record_of(e);
+    struct home_record *r = record_of(e);
     r->work_us = work_at(r, now_us) + (double)service_us;
     r->work_at_us = now_us;
     mark(h, r);
 }
 
-/* The first that CURSOR does not cover, or the head. */
-static struct list *first_after(const struct home_records *h, uint64_t cursor)
+static const struct home_record *next_of(const struct home_records *h, const struct list *node)
+{
+    return node->next != &h->changed ? list_first(node, const struct home_record, node) : NULL;
+}
+
+const struct home_record *home_records_after(const struct home_records *h, uint64_t cursor)
 {
     struct list *it = h->changed.prev;
 
-    while (it != &h->changed && list_entry(it, struct record, node)->change > cursor)
+    while (it != &h->changed && list_entry(it, const struct home_record, node)->change > cursor)
         it = it->prev;
-    return it->next;
+    return next_of(h, it);
 }
 
-uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
-                              uint64_t now_us,
-                              void (*each)(void *context, const struct home_record *r),
-                              void *context)
+const struct home_record *home_records_next(const struct home_records *h,
+                                            const struct home_record *r)
 {
-    size_t n = 0;
-
-    for (struct list *it = first_after(h, cursor); it != &h->changed && n < max; it = it->next) {
-        const struct record *r = list_entry(it, const struct record, node);
-        struct home_record out = {.cls = class_name(&r->base),
-                                  .kind = r->kind,
-                                  .from = r->from != NULL ? slice_of(r->from) : SLICE_NULL,
-                                  .since_us = r->since_us,
-                                  .used_us = r->used_us,
-                                  .rate = work_at(r, now_us) / HOME_TAU_US};
-
-        cursor = r->change;
-        ++n;
-        each(context, &out);
-    }
-    return cursor;
+    return next_of(h, &r->node);
 }
 
 bool home_records_decided(const struct home_records *h, uint64_t cursor)
@@ -178,23 +158,19 @@ size_t home_records_count(const struct home_records *h)
 
 void home_records_check(const struct home_records *h)
 {
-    struct list *it;
+    const struct home_record *r;
     uint64_t change = 0;
-    size_t n = 0;
 
     classes_check(&h->classes);
-    list_for_each (it, &h->changed) {
-        const struct record *r = list_entry(it, const struct record, node);
-
+    list_for_each_entry (r, &h->changed, node) {
         ASSERT(r->change > change);
         ASSERT(r->since_us <= r->used_us);
         ASSERT((r->from != NULL) == (r->kind == HOME_MOVE));
         ASSERT(r->work_us >= 0);
         change = r->change;
-        ++n;
     }
     ASSERT(change <= h->changes);
-    ASSERT(n == h->classes.n);
+    ASSERT(list_length(&h->changed) == h->classes.n);
 }
 
 /* ---- lines ---- */
@@ -216,9 +192,7 @@ void home_line_fini(struct home_line *l)
 
 bool home_line_is(struct slice line)
 {
-    size_t n = sizeof(beginning) - 1;
-
-    return line.len >= n && memcmp(line.p, beginning, n) == 0;
+    return slice_starts(line, slice_of(beginning));
 }
 
 /* ---- parsing ---- */
@@ -229,13 +203,11 @@ static enum err refuse(char *why, enum err e, const char *what)
     return e;
 }
 
+_Static_assert((int)HOME_FROM_MAX == CLASS_BYTES_MAX, "the bound of both");
+
 static bool is_name(struct slice s)
 {
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return s.len >= 1 && s.len <= HOME_FROM_MAX;
+    return s.len != 0 && resume_is_class(s);
 }
 
 static bool read_age(const json_t *v, uint64_t *out)
@@ -336,7 +308,7 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
         const struct home_row *r = &rows[i];
         char cls[CLASS_BYTES_MAX + 1];
 
-        snprintf(cls, sizeof(cls), "%.*s", (int)r->cls.len, r->cls.p);
+        snprintf(cls, sizeof(cls), "%.*s", SLICE_FMT(r->cls));
         json_open_array(&w, cls);
         json_put_int(&w, NULL, age(r->since_age_ms));
         json_put_int(&w, NULL, age(r->used_age_ms));
@@ -371,7 +343,7 @@ enum err home_report_parse(struct slice value, struct home_report *out)
 
     if (slice_is(value, "passing")) {
         t.passing = true;
-    } else if (value.len > n && memcmp(value.p, move_from, n) == 0) {
+    } else if (slice_starts(value, slice_of(move_from))) {
         t.kind = HOME_MOVE;
         t.from = (struct slice){value.p + n, value.len - n};
         if (!is_name(t.from))

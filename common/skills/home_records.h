@@ -14,6 +14,7 @@
 #include "common/base/err.h"
 #include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/skills/classes.h"
 
 #include <jansson.h>
 
@@ -34,15 +35,21 @@ enum home_kind home_kind_find(struct slice text);
 /* Work fades with this. */
 #define HOME_TAU_US 20e6
 
-/* Borrowed from the records, until they change. */
+/* One class's; owned by the records, read by others until they change. */
 struct home_record {
-    struct slice cls;
+    struct class_entry base;
+    struct list node; /* in the order of changes */
+    uint64_t change;  /* number of the last one */
     enum home_kind kind;
-    struct slice from; /* MOVE: the worker it lived at before; else empty */
+    char *from;        /* MOVE: the worker it was at before; else NULL */
     uint64_t since_us; /* time of that record, or of its first use after HOME_AGE_US */
     uint64_t used_us;  /* last */
-    double rate;       /* recent work, in workers' worth */
+    double work_us;    /* decayed, as of WORK_AT_US */
+    uint64_t work_at_us;
 };
+
+/* Recent work, in workers' worth. */
+double home_record_rate(const struct home_record *r, uint64_t now_us);
 
 struct home_records;
 
@@ -52,17 +59,16 @@ void home_records_destroy(struct home_records *h);
 /* A request of CLS has arrived. FROM: of a MOVE; is copied. Cost: O(1). */
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us);
-/* One was served in SERVICE_US; of classes that are not kept nothing is noted. Cost: O(1). */
+/* A request of CLS was served in SERVICE_US; ignored for classes without a record. Cost: O(1). */
 void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
                          uint64_t now_us);
 /*
- * Reports what has changed after CURSOR (0: everything), the oldest change first, at most MAX.
- * Returns the cursor for the next call.
+ * The record with the oldest change after CURSOR (0: of all), and the next one; NULL: no more. The
+ * cursor of a reader is the change of the last record that it has read.
  */
-uint64_t home_records_changed(const struct home_records *h, uint64_t cursor, size_t max,
-                              uint64_t now_us,
-                              void (*each)(void *context, const struct home_record *r),
-                              void *context);
+const struct home_record *home_records_after(const struct home_records *h, uint64_t cursor);
+const struct home_record *home_records_next(const struct home_records *h,
+                                            const struct home_record *r);
 /* Whether a decision is among the changes after CURSOR, which should be published soon. Cost: O(1).
  */
 bool home_records_decided(const struct home_records *h, uint64_t cursor);

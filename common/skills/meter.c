@@ -26,14 +26,14 @@ struct metered {
     double score;
 };
 
-/* Most requests for a class come few requests of others after its last: their powers are kept. */
-enum { POWERS_KEPT = 64 };
+/* Most requests for a class come few requests of others after its last: their powers are cached. */
+enum { POWERS_CACHED = 64 };
 
 struct meter {
     struct meter_settings settings;
     struct classes classes;
     double decay;
-    double kept_after[POWERS_KEPT]; /* decay_steps of the index */
+    double decay_after[POWERS_CACHED]; /* decay_steps of the index */
     uint64_t generation;
 };
 
@@ -49,17 +49,10 @@ static void on_drop(void *owner, struct class_entry *e)
     (void)e;
 }
 
-static void check_settings(const struct meter_settings *s)
-{
-    ASSERT(s->history >= 1);
-    ASSERT(s->max_classes >= 1);
-}
-
 struct meter *meter_create(const struct meter_settings *s)
 {
     struct meter *m = xcalloc(1, sizeof(*m));
 
-    check_settings(s);
     classes_init(&m->classes, sizeof(struct metered), s->max_classes, on_drop, m);
     meter_set(m, s);
     return m;
@@ -75,11 +68,11 @@ void meter_destroy(struct meter *m)
 
 void meter_set(struct meter *m, const struct meter_settings *s)
 {
-    check_settings(s);
+    ASSERT(s->history >= 1);
     m->settings = *s;
     m->decay = decay_over((double)s->history);
-    for (size_t i = 0; i < POWERS_KEPT; ++i)
-        m->kept_after[i] = decay_steps(m->decay, (double)i);
+    for (size_t i = 0; i < POWERS_CACHED; ++i)
+        m->decay_after[i] = decay_steps(m->decay, (double)i);
     classes_set_max(&m->classes, s->max_classes);
 }
 
@@ -125,31 +118,31 @@ static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
 
     if (m->generation <= max_age(m))
         return;
-    uint64_t oldest_kept = m->generation - max_age(m);
+    uint64_t oldest = m->generation - max_age(m);
     list_for_each_safe (it, next, least_recent_first) {
         struct metered *c = metered_of(list_entry(it, struct class_entry, node));
 
         if (c->service.weight == 0)
             continue;
-        if (c->generation >= oldest_kept)
+        if (c->generation >= oldest)
             break;
         classes_remove(&m->classes, &c->base);
     }
 }
 
-static double kept_after(const struct meter *m, uint64_t requests)
+static double decay_after(const struct meter *m, uint64_t requests)
 {
-    return requests < POWERS_KEPT ? m->kept_after[requests]
-                                  : decay_steps(m->decay, (double)requests);
+    return requests < POWERS_CACHED ? m->decay_after[requests]
+                                    : decay_steps(m->decay, (double)requests);
 }
 
 static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
 {
-    double kept = kept_after(m, m->generation - c->generation);
+    double decay = decay_after(m, m->generation - c->generation);
 
     if (failed && service_s < c->service.mean)
         service_s = c->service.mean;
-    decayed_add(&c->service, kept, service_s);
+    decayed_add(&c->service, decay, service_s);
     c->generation = m->generation;
     c->score = c->service.weight / c->service.sum;
 }
@@ -184,43 +177,25 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
     return true;
 }
 
-static size_t forget_list(struct meter *m, struct list *classes)
-{
-    size_t n = 0;
-
-    for (; !list_empty(classes); ++n)
-        classes_remove(&m->classes, list_first(classes, struct class_entry, node));
-    return n;
-}
-
 size_t meter_forget(struct meter *m, const struct slice *cls)
 {
     struct class_entry *e = cls != NULL ? classes_find(&m->classes, *cls) : NULL;
+    size_t before = m->classes.n;
 
     ++m->generation;
     if (cls == NULL)
-        return forget_list(m, &m->classes.known) + forget_list(m, &m->classes.probation);
-    if (e == NULL)
-        return 0;
-    classes_remove(&m->classes, e);
-    return 1;
-}
-
-static void copy_list(const struct list *least_recent_first, size_t max_rows, struct resume *out)
-{
-    for (struct list *it = least_recent_first->prev; it != least_recent_first; it = it->prev) {
-        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
-
-        if (out->n == max_rows)
-            return;
-        resume_push(out, class_name(&c->base), c->score);
-    }
+        classes_fini(&m->classes);
+    else if (e != NULL)
+        classes_remove(&m->classes, e);
+    return before - m->classes.n;
 }
 
 void meter_resume(const struct meter *m, size_t max_rows, struct resume *out)
 {
-    copy_list(&m->classes.known, max_rows, out);
-    copy_list(&m->classes.probation, max_rows, out);
+    struct class_entry *e = NULL;
+
+    while (out->n < max_rows && (e = classes_next(&m->classes, e)) != NULL)
+        resume_push(out, class_name(e), metered_of(e)->score);
 }
 
 uint64_t meter_generation(const struct meter *m)
@@ -235,26 +210,20 @@ const double *meter_score(const struct meter *m, struct slice cls)
     return e != NULL ? &metered_of(e)->score : NULL;
 }
 
-static void each_of(const struct list *least_recent_first,
-                    void (*each)(void *context, const struct meter_class *c), void *context)
-{
-    for (struct list *it = least_recent_first->prev; it != least_recent_first; it = it->prev) {
-        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
-        struct meter_class view = {.cls = class_name(&c->base),
-                                   .generation = c->generation,
-                                   .service_s = c->service.sum,
-                                   .requests = c->service.weight,
-                                   .score = c->score};
-
-        each(context, &view);
-    }
-}
-
 void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
                 void *context)
 {
-    each_of(&m->classes.known, each, context);
-    each_of(&m->classes.probation, each, context);
+    struct class_entry *e = NULL;
+
+    while ((e = classes_next(&m->classes, e)) != NULL) {
+        const struct metered *c = metered_of(e);
+
+        each(context, &(struct meter_class){.cls = class_name(e),
+                                            .generation = c->generation,
+                                            .service_s = c->service.sum,
+                                            .requests = c->service.weight,
+                                            .score = c->score});
+    }
 }
 
 double meter_decay(const struct meter *m)
@@ -270,11 +239,9 @@ size_t meter_class_count(const struct meter *m)
 static void check_order(const struct meter *m, const struct list *least_recent_first)
 {
     uint64_t last = 0;
-    struct list *it;
+    const struct metered *c;
 
-    list_for_each (it, least_recent_first) {
-        const struct metered *c = metered_of(list_entry(it, struct class_entry, node));
-
+    list_for_each_entry (c, least_recent_first, base.node) {
         ASSERT(isfinite(c->score));
         ASSERT(c->generation >= last);
         ASSERT(c->generation <= m->generation);

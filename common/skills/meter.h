@@ -22,7 +22,7 @@ struct meter_settings {
      * is valid, also below HISTORY: with 0 only the class of the latest request stays.
      * METER_SKILL_AGE_DEFAULT: 10 * history. */
     uint64_t max_skill_age;
-    size_t max_classes; /* classes kept; a tenth of the room is for those on probation */
+    size_t max_classes; /* classes stored; a tenth of the room is for those on probation */
     /*
      * The recorded original enters a loaded score as if it had been measured `history` times too
      * fast. True only in the replay tool; false enters the time that gives back the loaded score.
@@ -34,7 +34,7 @@ struct meter *meter_create(const struct meter_settings *s);
 void meter_destroy(struct meter *m);
 /* Totals stay; the decay is that of the new history. */
 void meter_set(struct meter *m, const struct meter_settings *s);
-/* Start from a resume kept before: generation 0, every class with a score > 0 as if just seen. */
+/* Starts from a stored resume: generation 0, every class with a score > 0 as if just seen. */
 void meter_load(struct meter *m, const struct resume *r);
 
 /*

@@ -36,20 +36,14 @@ bool resume_is_fingerprint(struct slice s)
     return s.len == FINGERPRINT_LEN || s.len == 0;
 }
 
-static void make_room(struct resume *r, size_t room)
-{
-    if (room <= r->room)
-        return;
-    r->rows = xrealloc(r->rows, room * sizeof(r->rows[0]));
-    r->room = room;
-}
-
 void resume_push(struct resume *r, struct slice cls, double score)
 {
     enum { FIRST_ROOM = 8 };
 
-    if (r->n == r->room)
-        make_room(r, r->room != 0 ? r->room * 2 : FIRST_ROOM);
+    if (r->n == r->room) {
+        r->room = r->room != 0 ? r->room * 2 : FIRST_ROOM;
+        r->rows = xrealloc(r->rows, r->room * sizeof(r->rows[0]));
+    }
     r->rows[r->n++] = (struct resume_row){.cls = {xslicedup(cls), cls.len}, .score = score};
 }
 
@@ -57,7 +51,9 @@ void resume_copy(struct resume *to, const struct resume *from)
 {
     ASSERT(to != from);
     resume_fini(to);
-    make_room(to, from->n);
+    if (from->n != 0)
+        to->rows = xcalloc(from->n, sizeof(to->rows[0]));
+    to->room = from->n;
     for (size_t i = 0; i < from->n; ++i)
         resume_push(to, from->rows[i].cls, from->rows[i].score);
 }
@@ -70,15 +66,15 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
         resume_fini(r);
         return before;
     }
-    size_t kept = 0;
+    size_t n = 0;
     for (size_t i = 0; i < before; ++i) {
         if (slice_eq(r->rows[i].cls, *cls))
             free((void *)(uintptr_t)r->rows[i].cls.p);
         else
-            r->rows[kept++] = r->rows[i];
+            r->rows[n++] = r->rows[i];
     }
-    r->n = kept;
-    return before - kept;
+    r->n = n;
+    return before - n;
 }
 
 const double *resume_find(const struct resume *r, struct slice cls)
@@ -215,12 +211,10 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
 
 static enum err read_end(const json_t *obj, struct resume_line *out, char *why)
 {
-    size_t end = index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
-
-    if (end == ARRAY_LEN(ends))
-        return refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
-    out->end = (enum resume_end)end;
-    return ERR_OK;
+    out->end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
+    return (unsigned)out->end < ARRAY_LEN(ends)
+               ? ERR_OK
+               : refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
 }
 
 static enum err read_numbers(const json_t *obj, struct resume_line *out, char *why)
@@ -238,12 +232,10 @@ static enum err read_numbers(const json_t *obj, struct resume_line *out, char *w
 
 static enum err read_state(const json_t *obj, struct resume_line *out, char *why)
 {
-    size_t state = index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
-
-    if (state == ARRAY_LEN(states))
-        return refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
-    out->state = (enum resume_state)state;
-    return ERR_OK;
+    out->state = (enum resume_state)index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
+    return (unsigned)out->state < ARRAY_LEN(states)
+               ? ERR_OK
+               : refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
 }
 
 static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *out, char *why)

@@ -23,7 +23,7 @@ struct resume {
     size_t room;
 };
 
-/* Whether S may be a class as it is sent and kept: percent-encoded, at most CLASS_BYTES_MAX. */
+/* Whether S may be a class as it is sent and stored: percent-encoded, at most CLASS_BYTES_MAX. */
 bool resume_is_class(struct slice s);
 /* Whether S is the fingerprint of a classifier. */
 bool resume_is_fingerprint(struct slice s);

@@ -4,7 +4,7 @@
  * root to a node is watched, so that its removal, renaming or re-creation is detected at any level;
  * while the root itself is missing, its nearest existing ancestor is watched. Below the root,
  * symbolic links are not followed: node links serve that purpose. Events are only hints: they mark
- * directories, files and spots as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
+ * directories, files and nodes as stale. A lost event (IN_Q_OVERFLOW) marks everything as stale; so
  * does a slow timer, for changes that inotify does not report.
  *
  * An entry of our own must have its file in place. Any event for the name or for a directory above
@@ -47,14 +47,14 @@ enum {
 struct tree_entry {
     struct list in_dir;
     struct dir *dir;
-    struct timer look;
-    uint64_t looked_ms;
+    struct timer check;
+    uint64_t checked_ms;
     unsigned delay_ms; /* of the last retry; 0: none */
-    enum err last;     /* of the last try, so that only news is logged */
+    enum err last;     /* of the last try, so that only a new one is logged */
     bool outdated;     /* the file in place has old properties */
     struct text bytes; /* what goes into the file */
-    struct provider_file held;
-    char *path; /* of the file */
+    int fd;            /* of the file in place; -1 */
+    char *path;        /* of the file */
     char file[PROVIDER_NAME_ROOM];
 };
 
@@ -134,8 +134,8 @@ static void all_stale(struct dir *d)
 
 static void touch(struct dir *d, unsigned parts)
 {
-    if (d->spot != NULL)
-        tree_spot_touch(d->spot, parts);
+    if (d->node != NULL)
+        tree_node_touch(d->node, parts);
 }
 
 static bool lies_in(const struct dir *d, const struct dir *above)
@@ -145,23 +145,13 @@ static bool lies_in(const struct dir *d, const struct dir *above)
     return strncmp(d->path, above->path, len) == 0 && (d->path[len] == '\0' || d->path[len] == '/');
 }
 
-/* Directory TOP came, went or changed hands: so did all in it. */
-static void top_changed(struct dir *top)
-{
-    map_for_each (struct dir, d, &top->tree->dirs, in_tree) {
-        if (!lies_in(d, top))
-            continue;
-        all_stale(d);
-        touch(d, ALL_PARTS);
-        entries_touched(d, NULL);
-    }
-}
-
-static void everything_changed(struct directory *t, bool reread)
+/* Directory TOP came, went or changed hands, and so did all in it. NULL: any may have. */
+static void changed(struct directory *t, const struct dir *top)
 {
     map_for_each (struct dir, d, &t->dirs, in_tree) {
+        if (top != NULL && !lies_in(d, top))
+            continue;
         all_stale(d);
-        d->reread = d->reread || reread;
         touch(d, ALL_PARTS);
         entries_touched(d, NULL);
     }
@@ -214,7 +204,7 @@ static void set_anchor(struct directory *t)
     t->anchor = id;
 }
 
-static bool look_up(struct dir *d, struct stat *st)
+static bool stat_directory(struct dir *d, struct stat *st)
 {
     /* The root may be a symbolic link, as the operator configures it. Other links are ignored. */
     int r = d->parent == NULL ? stat(d->full, st) : lstat(d->full, st);
@@ -231,11 +221,11 @@ static void dir_vanished(struct dir *d)
     set_anchor(d->tree);
     struct stat st;
     /* It may have appeared before the watch was established; then there is no event. */
-    if (look_up(d, &st))
+    if (stat_directory(d, &st))
         d->stale = true;
 }
 
-static void dir_look_up(struct dir *d)
+static void dir_check(struct dir *d)
 {
     struct stat st;
 
@@ -246,7 +236,7 @@ static void dir_look_up(struct dir *d)
     if (id != d->watch)
         drop_watch(d);
     d->watch = id;
-    if (!look_up(d, &st)) {
+    if (!stat_directory(d, &st)) {
         dir_vanished(d);
         return;
     }
@@ -275,19 +265,17 @@ static void dir_update(struct dir *d)
         }
     }
     for (int i = 0; i < TRIES && d->stale; ++i)
-        dir_look_up(d);
+        dir_check(d);
 }
 
 /* ---- our own providers ---- */
 
 static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
 {
-    e->delay_ms = e->delay_ms * 2;
-    if (e->delay_ms < min_ms)
-        e->delay_ms = min_ms;
+    e->delay_ms = e->delay_ms == 0 ? min_ms : e->delay_ms * 2;
     if (e->delay_ms > max_ms)
         e->delay_ms = max_ms;
-    timer_start(e->dir->tree->base.loop, &e->look, e->delay_ms);
+    timer_start(e->dir->tree->base.loop, &e->check, e->delay_ms);
 }
 
 static void entry_put(struct tree_entry *e)
@@ -298,17 +286,17 @@ static void entry_put(struct tree_entry *e)
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
         dir_update(e->dir);
-        result = provider_file_put(&e->held, e->dir->full, e->file, text_slice(&e->bytes));
+        result = provider_file_put(&e->fd, e->path, text_slice(&e->bytes));
     }
     int saved = errno;
-    bool news = result != e->last;
+    bool is_new = result != e->last;
     e->last = result;
     if (result == ERR_OK) {
         e->outdated = false;
         e->delay_ms = 0;
         log_debug(NULL, "registration-written", "file=%s", e->path);
     } else if (result == ERR_BUSY) {
-        if (news)
+        if (is_new)
             log_info(NULL, "registration-name-taken",
                      "file=%s action=\"wait for its owner to exit\"", e->path);
         retry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
@@ -318,18 +306,18 @@ static void entry_put(struct tree_entry *e)
     }
 }
 
-static void entry_look(struct timer *timer)
+static void entry_check(struct timer *timer)
 {
-    struct tree_entry *e = container_of(timer, struct tree_entry, look);
-    bool in_place = provider_file_in_place(&e->held, e->path);
+    struct tree_entry *e = container_of(timer, struct tree_entry, check);
+    bool in_place = provider_file_in_place(e->fd, e->path);
 
-    e->looked_ms = loop_now_ms(e->dir->tree->base.loop);
+    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
     if (in_place && !e->outdated)
         return;
-    if (!in_place && e->held.fd >= 0) {
+    if (!in_place && e->fd >= 0) {
         log_warn(NULL, "registration-removed",
                  "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
-        provider_file_drop(&e->held, e->path);
+        provider_file_drop(&e->fd, e->path);
     }
     entry_put(e);
 }
@@ -337,88 +325,68 @@ static void entry_look(struct timer *timer)
 static void entry_touched(struct tree_entry *e)
 {
     struct loop *l = e->dir->tree->base.loop;
-    uint64_t since = loop_now_ms(l) - e->looked_ms;
+    uint64_t since = loop_now_ms(l) - e->checked_ms;
 
-    if (e->file[0] == '\0')
-        return;
-    /* An event while waiting for the name: look sharp again. */
+    /* After an event, a name that is taken is checked frequently again. */
     e->delay_ms = 0;
-    timer_start(l, &e->look, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
+    timer_start(l, &e->check, since < TREE_PAUSE_MS ? TREE_PAUSE_MS - since : 0);
 }
 
-/* FILE (NULL: anything) in D changed: entries of it look after themselves. */
+/* FILE (NULL: anything) in D changed: its entries are checked. */
 static void entries_touched(struct dir *d, const char *file)
 {
-    struct list *it;
+    struct tree_entry *e;
 
-    list_for_each (it, &d->entries) {
-        struct tree_entry *e = list_entry(it, struct tree_entry, in_dir);
-
+    list_for_each_entry (e, &d->entries, in_dir) {
         if (file == NULL || strcmp(e->file, file) == 0)
             entry_touched(e);
     }
 }
 
-static bool set_bytes(struct tree_entry *e, const json_t *properties)
-{
-    struct text bytes = {0};
-
-    json_print(properties, &bytes);
-    if (bytes.len > PROVIDER_BYTES_MAX) {
-        log_error(NULL, "registration-too-large", "file=%s bytes=%zu limit=%d", e->path, bytes.len,
-                  PROVIDER_BYTES_MAX);
-        text_fini(&bytes);
-        return false;
-    }
-    text_fini(&e->bytes);
-    e->bytes = bytes;
-    return true;
-}
-
 static struct tree_entry *directory_enter(struct tree *base, const char *path, const char *name,
-                                          const json_t *properties)
+                                          struct slice bytes)
 {
     struct directory *t = container_of(base, struct directory, base);
-    struct tree_entry *e = xcalloc(1, sizeof(*e));
+    char file[PROVIDER_NAME_ROOM];
 
-    e->held.fd = -1;
-    e->last = ERR_OK;
-    e->dir = dir_get(t, path);
-    list_push_back(&e->dir->entries, &e->in_dir);
-    timer_init(&e->look, entry_look);
-    if (!provider_name_encode(name, e->file)) {
+    if (!provider_name_encode(name, file)) {
         char escaped[LOG_CUT_ROOM];
 
-        e->file[0] = '\0';
-        log_error(NULL, "registration-failed", "path=%s name=%s reason=\"%s\"", e->dir->full,
+        log_error(NULL, "registration-failed", "path=%s%s name=%s reason=\"%s\"", t->root, path,
                   log_cut(slice_of(name), escaped),
                   name[0] == '\0' ? "empty name" : "name too long for a file");
-        return e;
+        return NULL;
     }
+    struct tree_entry *e = xcalloc(1, sizeof(*e));
+    memcpy(e->file, file, sizeof(file));
+    e->fd = -1;
+    e->last = ERR_OK;
+    e->dir = dir_get(t, path);
     e->path = xasprintf("%s/%s", e->dir->full, e->file);
-    if (!set_bytes(e, properties))
-        text_add(&e->bytes, SLICE_LIT("{}"));
-    timer_start(base->loop, &e->look, 0);
+    text_add(&e->bytes, bytes);
+    list_push_back(&e->dir->entries, &e->in_dir);
+    timer_init(&e->check, entry_check);
+    timer_start(base->loop, &e->check, 0);
     return e;
 }
 
-static void directory_entry_set(struct tree_entry *e, const json_t *properties)
+static void directory_entry_set(struct tree_entry *e, struct slice bytes)
 {
-    if (e->file[0] == '\0' || !set_bytes(e, properties))
-        return;
+    text_clear(&e->bytes);
+    text_add(&e->bytes, bytes);
     e->outdated = true;
     entry_touched(e);
 }
 
 static bool directory_entry_held(const struct tree_entry *e)
 {
-    return provider_file_in_place(&e->held, e->path);
+    return provider_file_in_place(e->fd, e->path);
 }
 
 static void directory_leave(struct tree_entry *e)
 {
-    timer_stop(&e->look);
-    provider_file_drop(&e->held, e->path);
+    timer_stop(&e->check);
+    provider_file_drop(&e->fd, e->path);
     list_remove(&e->in_dir);
     dir_put(e->dir);
     text_fini(&e->bytes);
@@ -438,7 +406,7 @@ static void child_changed(struct dir *d, const char *name)
     touch(d, PART_CHILDREN);
     child = map_entry(map_find(&d->tree->dirs, path, (size_t)len), struct dir, in_tree);
     if (child != NULL)
-        top_changed(child);
+        changed(d->tree, child);
 }
 
 static void dir_event(struct dir *d, const struct inotify_event *ev)
@@ -446,15 +414,11 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
     if ((ev->mask & GONE_EVENTS) != 0) {
         if ((ev->mask & IN_IGNORED) != 0)
             d->watch = -1;
-        top_changed(d);
-        return;
-    }
-    if (ev->len == 0) {
+        changed(d->tree, d);
+    } else if (ev->len == 0) {
         /* Its permissions changed. */
-        top_changed(d);
-        return;
-    }
-    if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
+        changed(d->tree, d);
+    } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
         touch(d, PART_NODE);
     } else if ((ev->mask & IN_ISDIR) != 0) {
@@ -470,13 +434,15 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
 {
     if ((ev->mask & IN_Q_OVERFLOW) != 0) {
         log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
-        everything_changed(t, true);
+        map_for_each (struct dir, d, &t->dirs, in_tree)
+            d->reread = true;
+        changed(t, NULL);
         return;
     }
     if (ev->wd == t->anchor) {
         if ((ev->mask & IN_IGNORED) != 0)
             t->anchor = -1;
-        everything_changed(t, false);
+        changed(t, NULL);
         return;
     }
     map_for_each (struct dir, d, &t->dirs, in_tree) {
@@ -504,22 +470,22 @@ static void on_verify(struct timer *timer)
 {
     struct directory *t = container_of(timer, struct directory, verify);
 
-    everything_changed(t, false);
+    changed(t, NULL);
     timer_start(t->base.loop, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
 }
 
 /* ---- the backend ---- */
 
-static void directory_observe(struct tree_spot *s)
+static void directory_observe(struct tree_node *s)
 {
     struct dir *d = dir_get(directory_of(s->tree), s->path);
 
-    d->spot = s;
+    d->node = s;
     s->place = d;
     all_stale(d);
 }
 
-static void directory_refresh(struct tree_spot *s)
+static void directory_refresh(struct tree_node *s)
 {
     struct dir *d = s->place;
 
@@ -528,11 +494,11 @@ static void directory_refresh(struct tree_spot *s)
     dir_read(d);
 }
 
-static void directory_forget(struct tree_spot *s)
+static void directory_forget(struct tree_node *s)
 {
     struct dir *d = s->place;
 
-    d->spot = NULL;
+    d->node = NULL;
     timer_stop(&d->doubt);
     timer_stop(&d->recheck);
     dir_put(d);

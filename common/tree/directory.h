@@ -50,7 +50,7 @@ struct dir {
     struct dir *parent; /* counted in its users; NULL for the root */
     unsigned users;
     struct list entries; /* our own providers here */
-    struct tree_spot *spot;
+    struct tree_node *node;
     int watch; /* inotify's; -1 */
     dev_t dev;
     ino_t ino;
@@ -63,7 +63,6 @@ struct dir {
     struct timer doubt; /* see DOUBT_MS */
     bool doubt_over;
     struct map members; /* provider files, by file name */
-    struct list dirty;  /* members that have changed */
     struct timer recheck;
     unsigned recheck_ms;
     char *full; /* path in the file system */
@@ -73,7 +72,7 @@ struct dir {
 /* ---- directory_node.c ---- */
 void dir_read_init(struct dir *d);
 void dir_read_fini(struct dir *d);
-/* Fills in D's spot, at least the wanted parts. D is up to date. */
+/* Fills in D's node, at least its parts. D is up to date. */
 void dir_read(struct dir *d);
 /* FILE in D has changed; CLOSED: a writer has closed it. */
 void dir_member_touched(struct dir *d, const char *file, bool closed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes of a directory tree: the contents of a directory are read into its spot; and operations on
+ * Nodes of a directory tree: the contents of a directory are read into its node; and operations on
  * single nodes. Any member of the group may have written them: sizes, numbers and types of files
  * are checked. A provider exists while its file is locked. The kernel reports the close of a file
  * shortly before it drops the lock, so a close is followed by a few more checks.
@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -34,8 +35,8 @@ enum {
 /* A provider's file as last seen. */
 struct member {
     struct map_node in_dir;
-    struct list dirty; /* in its directory's, when something happened to it */
     bool live;
+    bool changed; /* something happened to it: to be checked */
     bool reread;  /* its content may be new */
     bool closing; /* a writer closed it; its lock may go any moment */
     struct stat seen;
@@ -44,11 +45,18 @@ struct member {
     char file[];
 };
 
+static void path_in(const char *full, const char *file, char out[PATH_MAX])
+{
+    int len = snprintf(out, PATH_MAX, "%s/%s", full, file);
+
+    /* directory_check() bounds the root. */
+    ASSERT(len < PATH_MAX);
+}
+
 /* ---- members ---- */
 
 static void member_destroy(struct dir *d, struct member *m)
 {
-    list_remove(&m->dirty);
     map_remove(&d->members, &m->in_dir);
     json_decref(m->properties);
     free(m);
@@ -85,21 +93,14 @@ static struct member *member_get(struct dir *d, const char *file)
     return m;
 }
 
-static void member_mark(struct dir *d, struct member *m)
-{
-    if (!list_linked(&m->dirty))
-        list_push_back(&d->dirty, &m->dirty);
-}
-
 void dir_member_touched(struct dir *d, const char *file, bool closed)
 {
-    if (d->spot == NULL || (d->spot->parts & PART_PROVIDERS) == 0)
+    if (d->node == NULL || (d->node->parts & PART_PROVIDERS) == 0)
         return;
     struct member *m = member_get(d, file);
     if (m == NULL)
         return;
-    m->reread = true;
-    member_mark(d, m);
+    m->changed = m->reread = true;
     if (closed) {
         m->closing = true;
         d->recheck_ms = 1;
@@ -118,70 +119,62 @@ static bool same_content(const struct stat *a, const struct stat *b)
 static json_t *read_properties(int fd, const char *path)
 {
     struct text bytes = {0};
-    char why[JSON_WHY_ROOM] = "not a JSON object";
+    char why[JSON_WHY_ROOM];
     json_t *v = NULL;
-    enum err e = plain_file_read(fd, PROVIDER_BYTES_MAX, &bytes);
+    enum err e = file_read_from(fd, PROVIDER_BYTES_MAX, &bytes);
 
     if (e == ERR_OK)
-        e = json_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, &v, why);
-    else
-        snprintf(why, sizeof(why), "%s", err_text(e));
-    if (e != ERR_OK || !json_is_object(v)) {
-        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, why);
-        json_decref(v);
-        v = json_object();
-    }
+        v = node_object_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, why);
+    if (v == NULL)
+        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path,
+                 e == ERR_OK ? why : err_text(e));
     text_fini(&bytes);
-    return v;
+    return v != NULL ? v : json_object();
 }
 
 /* Checks M's file. Returns whether anything about it has changed. */
-static bool member_look(struct dir *d, struct member *m)
+static bool member_check(struct dir *d, struct member *m)
 {
-    char *path = xasprintf("%s/%s", d->full, m->file);
+    char path[PATH_MAX];
     bool was_live = m->live;
-    bool fresh = false;
+    bool is_new = false;
     struct stat st;
     int fd = -1;
-    enum err e = plain_file_open(path, &fd, &st);
 
+    m->changed = false;
+    path_in(d->full, m->file, path);
+    enum err e = plain_file_open(path, &fd, &st);
     if (e == ERR_SYSTEM) {
         /* Unknown at present (no descriptors, no permission): leave it as it was until the next
          * scan. */
         log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path, strerror(errno));
-        goto out;
+        return false;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
     if (m->live && (!was_live || m->reread || !same_content(&m->seen, &st))) {
-        fresh = true;
+        is_new = true;
         json_decref(m->properties);
         m->properties = read_properties(fd, path);
         m->seen = st;
     }
     m->reread = false;
-    if (e == ERR_OK && !m->live) {
-        e = provider_file_clear(path);
-        if (e == ERR_SYSTEM)
-            log_warn(NULL, "tree-leftover-not-removed", "file=%s reason=\"%s\"", path,
-                     strerror(errno));
-    }
-out:
     if (fd >= 0)
         close(fd);
-    free(path);
-    return fresh || m->live != was_live;
+    if (e == ERR_OK && !m->live && provider_file_clear(path) == ERR_SYSTEM)
+        log_warn(NULL, "tree-leftover-not-removed", "file=%s reason=\"%s\"", path, strerror(errno));
+    return is_new || m->live != was_live;
 }
 
 /* Removes FILE if it is old and its owner died before the file was in place. */
 static void clear_unfinished(struct dir *d, const char *file)
 {
-    char *path = xasprintf("%s/%s", d->full, file);
+    char path[PATH_MAX];
     struct stat st;
 
+    path_in(d->full, file, path);
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
         provider_file_clear(path) == ERR_OK)
         log_info(NULL, "tree-leftover-removed", "file=%s", path);
-    free(path);
 }
 
 /* Marks every provider file of the directory, and all known ones that do not exist any more. */
@@ -203,7 +196,7 @@ static bool scan_members(struct dir *d)
     closedir(directory);
     map_for_each (struct member, m, &d->members, in_dir) {
         m->reread = m->reread || d->reread;
-        member_mark(d, m);
+        m->changed = true;
     }
     d->rescan = d->reread = false;
     return true;
@@ -211,31 +204,28 @@ static bool scan_members(struct dir *d)
 
 static void publish_members(struct dir *d)
 {
-    struct tree_set *set = tree_set_create(map_count(&d->members));
-    size_t n = 0;
+    struct tree_set *set = tree_set_create();
 
     map_for_each (struct member, m, &d->members, in_dir) {
         if (m->live)
-            set->items[n++] = (struct tree_provider){xstrdup(m->name), json_incref(m->properties)};
+            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
     }
-    set->n = n;
     tree_set_sort(set);
-    tree_set_replace(&d->spot->providers, set);
+    tree_set_replace(&d->node->providers, set);
 }
 
 static void read_members(struct dir *d)
 {
-    struct list *node;
-    bool changed = d->spot->providers == NULL;
+    bool changed = d->node->providers == NULL;
 
     if (d->rescan && !scan_members(d)) {
-        tree_set_replace(&d->spot->providers, NULL);
+        tree_set_replace(&d->node->providers, NULL);
         return;
     }
-    while ((node = list_pop_front(&d->dirty)) != NULL) {
-        struct member *m = list_entry(node, struct member, dirty);
-
-        changed = member_look(d, m) || changed;
+    map_for_each_safe (struct member, m, &d->members, in_dir) {
+        if (!m->changed)
+            continue;
+        changed = member_check(d, m) || changed;
         if (!m->live)
             member_destroy(d, m);
         else if (m->closing && !timer_running(&d->recheck))
@@ -251,79 +241,69 @@ static void on_recheck(struct timer *timer)
 
     d->recheck_ms *= 4;
     map_for_each (struct member, m, &d->members, in_dir) {
-        if (!m->closing)
-            continue;
-        member_mark(d, m);
-        m->closing = d->recheck_ms <= RECHECK_MS_MAX;
+        m->changed = m->changed || m->closing;
+        m->closing = m->closing && d->recheck_ms <= RECHECK_MS_MAX;
     }
-    tree_spot_touch(d->spot, PART_PROVIDERS);
+    tree_node_touch(d->node, PART_PROVIDERS);
 }
 
 /* ---- properties ---- */
 
-/* FULL/properties.json. Errors: as of plain_file_open and plain_file_read. */
+/* FULL/properties.json. Errors: as of plain_file_open and file_read_from. */
 static enum err read_file(const char *full, struct text *out)
 {
-    char *path = xasprintf("%s/" PROPERTIES_FILE, full);
+    char path[PATH_MAX];
     struct stat st;
     int fd = -1;
-    enum err e = plain_file_open(path, &fd, &st);
 
-    if (e == ERR_OK)
-        e = plain_file_read(fd, NODE_BYTES_MAX, out);
+    path_in(full, PROPERTIES_FILE, path);
+    enum err e = plain_file_open(path, &fd, &st);
+    if (e != ERR_OK)
+        return e;
+    e = file_read_from(fd, NODE_BYTES_MAX, out);
     int saved = errno;
-    if (fd >= 0)
-        close(fd);
-    free(path);
+    close(fd);
     errno = saved;
     return e;
 }
 
-/* The properties in properties.json; NULL: WHY not. *IS_THERE: the file is. */
-static json_t *load_properties(struct dir *d, bool *is_there, char *why, size_t room)
+/* The properties in properties.json; NULL: WHY not. */
+static json_t *load_properties(struct dir *d, char *why, size_t room)
 {
     char reason[JSON_WHY_ROOM] = "";
     struct text bytes = {0};
     json_t *v = NULL;
     enum err e = read_file(d->full, &bytes);
 
-    *is_there = e != ERR_NOT_FOUND;
-    if (e == ERR_NOT_FOUND)
-        v = json_object();
-    else if (e == ERR_SYSTEM)
-        snprintf(why, room, PROPERTIES_FILE ": %s", strerror(errno));
-    else if (e == ERR_UNSUPPORTED)
-        snprintf(why, room, PROPERTIES_FILE ": not a regular file");
+    if (e == ERR_SYSTEM)
+        snprintf(reason, sizeof(reason), "%s", strerror(errno));
     else if (e == ERR_TOO_LARGE)
-        snprintf(why, room, PROPERTIES_FILE ": over %d bytes", NODE_BYTES_MAX);
-    if (e != ERR_OK)
-        goto out;
-    e = json_parse(text_slice(&bytes), NODE_BYTES_MAX, &v, reason);
-    if (e != ERR_OK) {
-        v = NULL;
-        snprintf(why, room, PROPERTIES_FILE ": %s", reason);
-    } else if (!json_is_object(v)) {
-        json_decref(v);
-        v = NULL;
-        snprintf(why, room, PROPERTIES_FILE ": not a JSON object");
-    }
-out:
+        snprintf(reason, sizeof(reason), "over %d bytes", NODE_BYTES_MAX);
+    else if (e == ERR_UNSUPPORTED)
+        snprintf(reason, sizeof(reason), "not a regular file");
+    else if (e == ERR_OK)
+        v = node_object_parse(text_slice(&bytes), NODE_BYTES_MAX, reason);
+    /* A node that was never valid has no properties; another one retains them, as if it were gone
+     * itself. */
+    else if (json_object_size(d->node->properties) == 0)
+        v = json_object();
+    else
+        snprintf(reason, sizeof(reason), "does not exist");
+    snprintf(why, room, PROPERTIES_FILE ": %s", reason);
     text_fini(&bytes);
     return v;
 }
 
 /*
- * Whether to keep the known state for a moment. Editors write in place, or move the old file away
+ * Whether to retain the known state for a moment. Editors write in place, or move the old file away
  * before the new one appears; defaults or errors should not be reported in between.
  */
-static bool in_doubt(struct dir *d, const json_t *v, const char *why)
+static bool in_doubt(struct dir *d, const char *why)
 {
-    const struct tree_spot *s = d->spot;
-    bool news = s->parses || s->problem == NULL || strcmp(s->problem, why) != 0;
+    const struct tree_node *n = d->node;
+    bool is_new = n->parses || n->problem == NULL || strcmp(n->problem, why) != 0;
 
-    if (v != NULL && json_object_size(s->properties) == 0)
-        news = false;
-    if (!s->known || !news || d->doubt_over)
+    if (!n->known || !is_new || d->doubt_over)
         return false;
     if (!timer_running(&d->doubt))
         timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
@@ -332,27 +312,18 @@ static bool in_doubt(struct dir *d, const json_t *v, const char *why)
 
 static void read_data(struct dir *d)
 {
-    char why[JSON_WHY_ROOM + 64] = "";
-    bool is_there;
-    json_t *v = load_properties(d, &is_there, why, sizeof(why));
+    char why[JSON_WHY_ROOM + 64];
+    json_t *v = load_properties(d, why, sizeof(why));
 
     d->data_stale = false;
-    if (!is_there)
-        snprintf(why, sizeof(why), PROPERTIES_FILE ": does not exist");
-    if ((v == NULL || !is_there) && in_doubt(d, v, why)) {
-        json_decref(v);
+    if (v == NULL && in_doubt(d, why))
         return;
-    }
     timer_stop(&d->doubt);
     d->doubt_over = false;
-    /* A node that was never valid has no properties; another one keeps them, as if it were
-     * gone itself. */
-    if (v != NULL && (is_there || json_object_size(d->spot->properties) == 0)) {
-        tree_spot_set_properties(d->spot, v);
-    } else {
-        json_decref(v);
-        tree_spot_set_problem(d->spot, why);
-    }
+    if (v != NULL)
+        tree_node_set_properties(d->node, v);
+    else
+        tree_node_set_problem(d->node, why);
 }
 
 static void on_doubt_over(struct timer *timer)
@@ -361,7 +332,7 @@ static void on_doubt_over(struct timer *timer)
 
     d->doubt_over = true;
     d->data_stale = true;
-    tree_spot_touch(d->spot, PART_NODE);
+    tree_node_touch(d->node, PART_NODE);
 }
 
 /* ---- children ---- */
@@ -376,67 +347,55 @@ static bool is_directory(const char *full)
 /* Whether ENTRY of FULL is a directory. */
 static bool entry_is_directory(const char *full, const struct dirent *entry)
 {
+    char path[PATH_MAX];
+
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type == DT_DIR;
-    char *path = xasprintf("%s/%s", full, entry->d_name);
-    bool yes = is_directory(path);
-    free(path);
-    return yes;
-}
-
-static struct tree_set *load_children(struct dir *d)
-{
-    DIR *directory = opendir(d->full);
-    struct tree_set *set;
-    struct dirent *entry;
-    size_t n = 0;
-
-    if (directory == NULL)
-        return NULL;
-    set = tree_set_create(0);
-    while ((entry = readdir(directory)) != NULL && n < TREE_CHILDREN_MAX) {
-        if (entry->d_name[0] == '.' || !entry_is_directory(d->full, entry))
-            continue;
-        /* Room in powers of two. */
-        if ((n & (n - 1)) == 0)
-            set = xrealloc(set, sizeof(*set) + (n == 0 ? 1 : n * 2) * sizeof(set->items[0]));
-        set->items[n++] = (struct tree_provider){.name = xstrdup(entry->d_name)};
-    }
-    closedir(directory);
-    set->n = n;
-    tree_set_sort(set);
-    return set;
+    path_in(full, entry->d_name, path);
+    return is_directory(path);
 }
 
 static void read_children(struct dir *d)
 {
-    tree_set_replace(&d->spot->children, load_children(d));
-    d->children_stale = d->spot->children == NULL;
+    DIR *directory = opendir(d->full);
+    struct tree_set *set = directory != NULL ? tree_set_create() : NULL;
+    struct dirent *entry;
+
+    while (directory != NULL && (entry = readdir(directory)) != NULL &&
+           set->n < TREE_CHILDREN_MAX) {
+        if (entry->d_name[0] != '.' && entry_is_directory(d->full, entry))
+            tree_set_add(set, xstrdup(entry->d_name), NULL);
+    }
+    if (directory != NULL) {
+        closedir(directory);
+        tree_set_sort(set);
+    }
+    tree_set_replace(&d->node->children, set);
+    d->children_stale = set == NULL;
 }
 
 /* ---- all of it ---- */
 
 void dir_read(struct dir *d)
 {
-    struct tree_spot *s = d->spot;
+    struct tree_node *n = d->node;
 
     if (!d->exists) {
-        tree_spot_set_missing(s);
+        tree_node_set_missing(n);
         members_clear(d);
         return;
     }
     if (d->data_stale)
         read_data(d);
-    if ((s->parts & PART_PROVIDERS) != 0)
+    if ((n->parts & PART_PROVIDERS) != 0)
         read_members(d);
-    if ((s->parts & PART_CHILDREN) != 0 && d->children_stale)
+    if ((n->parts & PART_CHILDREN) != 0 && d->children_stale)
         read_children(d);
 }
 
 void dir_read_init(struct dir *d)
 {
     d->data_stale = d->children_stale = d->rescan = true;
-    list_init(&d->dirty);
     timer_init(&d->doubt, on_doubt_over);
     timer_init(&d->recheck, on_recheck);
 }
@@ -450,12 +409,12 @@ void dir_read_fini(struct dir *d)
 
 /* ==== operations ==== */
 
-/* The path of the node in the file system, and of FILE in it. */
-static char *path_of(const struct tree_op *op, const char *file)
+/* The path of the node in the file system. */
+static void path_of(const struct tree_op *op, char out[PATH_MAX])
 {
     const struct directory *t = container_of(op->tree, struct directory, base);
 
-    return xasprintf("%s%s%s", t->root, op->at, file);
+    snprintf(out, PATH_MAX, "%s%s", t->root, op->at);
 }
 
 /* Adds errno, which is about this node alone when it is about permissions. */
@@ -481,6 +440,7 @@ static bool is_node_name(struct slice name)
 static bool node_exists(const struct tree_op *op, size_t len)
 {
     const struct directory *t = container_of(op->tree, struct directory, base);
+    char full[PATH_MAX];
     struct stat st;
 
     if (stat(t->root, &st) != 0 || !S_ISDIR(st.st_mode))
@@ -488,12 +448,9 @@ static bool node_exists(const struct tree_op *op, size_t len)
     for (size_t at = 0; at < len;) {
         size_t name = at + 1;
 
-        for (at = name; at < len && op->at[at] != '/';)
-            ++at;
-        char *full = xasprintf("%s%.*s", t->root, (int)at, op->at);
-        bool exists = is_node_name((struct slice){op->at + name, at - name}) && is_directory(full);
-        free(full);
-        if (!exists)
+        at = name + strcspn(op->at + name, "/");
+        snprintf(full, sizeof(full), "%s%.*s", t->root, (int)at, op->at);
+        if (!is_node_name((struct slice){op->at + name, at - name}) || !is_directory(full))
             return false;
     }
     return true;
@@ -522,51 +479,51 @@ static void set_data(struct tree_op *op, struct slice bytes)
 /* The bytes of the node's own file; empty if the file does not exist. */
 static enum err read_bytes(const struct tree_op *op, struct text *out)
 {
-    char *full = path_of(op, "");
-    const char *path = tree_path_shown(op->at);
-    enum err e = read_file(full, out);
+    char full[PATH_MAX];
 
+    path_of(op, full);
+    enum err e = read_file(full, out);
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
     else if (e == ERR_SYSTEM)
         e = fail(op, "read " PROPERTIES_FILE);
     else if (e == ERR_UNSUPPORTED)
-        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is not a regular file", path);
+        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is not a regular file",
+                 tree_path_shown(op->at));
     else if (e == ERR_TOO_LARGE)
-        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " has more than %d bytes", path,
-                 NODE_BYTES_MAX);
-    free(full);
+        diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " has more than %d bytes",
+                 tree_path_shown(op->at), NODE_BYTES_MAX);
     return e;
 }
 
 /* The path is not a directory: it may be a provider's file. */
 static enum err read_provider(struct tree_op *op)
 {
+    char full[PATH_MAX];
     struct text bytes = {0};
     struct stat st;
     int fd = -1;
 
-    if (op->at[0] == '\0' || !node_exists(op, above(op)))
+    if (op->at[0] == '\0' || !node_exists(op, above(op)) ||
+        !is_node_name(slice_of(strrchr(op->at, '/') + 1)))
         return ERR_NOT_FOUND;
-    char *full = path_of(op, "");
-    enum err e = is_node_name(slice_of(strrchr(op->at, '/') + 1)) ? plain_file_open(full, &fd, &st)
-                                                                  : ERR_NOT_FOUND;
+    path_of(op, full);
+    enum err e = plain_file_open(full, &fd, &st);
     /* Another kind of file, or one of a process that has exited, is nothing. */
     if (e == ERR_UNSUPPORTED || (e == ERR_OK && !provider_file_held(fd)))
         e = ERR_NOT_FOUND;
     else if (e == ERR_OK)
-        e = plain_file_read(fd, NODE_BYTES_MAX, &bytes);
+        e = file_read_from(fd, NODE_BYTES_MAX, &bytes);
     if (e == ERR_SYSTEM)
         e = fail(op, "read it");
     else if (e == ERR_TOO_LARGE)
         diag_add(op->diag, NULL, 0, 0, "%s: more than %d bytes", op->at, NODE_BYTES_MAX);
-    if (e == ERR_OK)
+    else if (e == ERR_OK)
         set_data(op, text_slice(&bytes));
     op->record.provider = true;
     text_fini(&bytes);
     if (fd >= 0)
         close(fd);
-    free(full);
     return e;
 }
 
@@ -574,63 +531,60 @@ static enum err read_provider(struct tree_op *op)
 static bool is_child(const char *full, const struct dirent *entry)
 {
     char decoded[PROVIDER_NAME_ROOM];
-    char *path = xasprintf("%s/%s", full, entry->d_name);
+    char path[PATH_MAX];
     struct stat st;
     int fd = -1;
-    bool yes = entry_is_directory(full, entry);
 
-    if (!yes && provider_name_decode(entry->d_name, decoded) &&
-        plain_file_open(path, &fd, &st) == ERR_OK) {
-        yes = provider_file_held(fd);
-        close(fd);
-    }
-    free(path);
-    return yes;
+    if (entry_is_directory(full, entry))
+        return true;
+    path_in(full, entry->d_name, path);
+    if (!provider_name_decode(entry->d_name, decoded) || plain_file_open(path, &fd, &st) != ERR_OK)
+        return false;
+    bool held = provider_file_held(fd);
+    close(fd);
+    return held;
 }
 
 static enum err list_children(struct tree_op *op)
 {
-    struct tree_record *r = &op->record;
-    char *full = path_of(op, "");
-    DIR *directory = opendir(full);
+    char full[PATH_MAX];
     struct dirent *entry;
     enum err e = ERR_OK;
 
+    path_of(op, full);
+    DIR *directory = opendir(full);
     if (directory == NULL)
-        e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+        return errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+    struct tree_set *set = op->record.children = tree_set_create();
     while (e == ERR_OK && (entry = readdir(directory)) != NULL) {
         if (!is_node_name(slice_of(entry->d_name)) || !is_child(full, entry))
             continue;
-        if (r->nchildren == TREE_CHILDREN_MAX) {
+        if (set->n == TREE_CHILDREN_MAX) {
             diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
                      TREE_CHILDREN_MAX);
             e = ERR_TOO_LARGE;
         } else {
-            tree_record_add_child(r, entry->d_name);
+            tree_set_add(set, xstrdup(entry->d_name), NULL);
         }
     }
-    if (directory != NULL)
-        closedir(directory);
-    free(full);
-    tree_record_sort(r);
+    closedir(directory);
+    tree_set_sort(set);
     return e;
 }
 
-static void read_node(struct tree_op *op)
+static enum err read_node(struct tree_op *op)
 {
     struct text bytes = {0};
 
-    if (!node_exists(op, strlen(op->at))) {
-        tree_op_finish(op, read_provider(op));
-        return;
-    }
+    if (!node_exists(op, strlen(op->at)))
+        return read_provider(op);
     enum err e = read_bytes(op, &bytes);
     if (e == ERR_OK) {
         set_data(op, text_slice(&bytes));
         e = list_children(op);
     }
     text_fini(&bytes);
-    tree_op_finish(op, e);
+    return e;
 }
 
 /* ---- writing ---- */
@@ -638,34 +592,36 @@ static void read_node(struct tree_op *op)
 /* BYTES into FULL/properties.json, by way of a hidden file: others are taken for providers. */
 static bool put_file(const char *full, struct slice bytes)
 {
-    char *hidden = xasprintf("%s/" NEW_FILE_PREFIX "properties-%ld", full, (long)getpid());
-    char *file = xasprintf("%s/" PROPERTIES_FILE, full);
+    char name[PROVIDER_NAME_ROOM];
+    char hidden[PATH_MAX];
+    char file[PATH_MAX];
+
+    snprintf(name, sizeof(name), NEW_FILE_PREFIX "properties-%ld", (long)getpid());
+    path_in(full, name, hidden);
+    path_in(full, PROPERTIES_FILE, file);
     int fd = file_open_new(hidden, NODE_FILE_MODE);
-    bool ok = false;
+    if (fd < 0)
+        return false;
+    bool ok = group_file_share(fd, hidden) && file_write_all(fd, bytes) && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok && rename(hidden, file) == 0;
+    if (!ok) {
+        int saved = errno;
 
-    if (fd >= 0) {
-        ok = group_file_share(fd, hidden) && file_write_all(fd, bytes) && fsync(fd) == 0;
-        ok = close(fd) == 0 && ok && rename(hidden, file) == 0;
-        if (!ok) {
-            int saved = errno;
-
-            unlink(hidden);
-            errno = saved;
-        }
+        unlink(hidden);
+        errno = saved;
     }
-    free(file);
-    free(hidden);
     return ok;
 }
 
 /* The directory is locked. */
 static enum err write_locked(struct tree_op *op)
 {
-    char *full = path_of(op, "");
+    char full[PATH_MAX];
     struct text now = {0};
     enum err e = op->version != NULL ? read_bytes(op, &now) : ERR_OK;
     struct slice bytes = tree_op_bytes(op);
 
+    path_of(op, full);
     if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
@@ -675,7 +631,6 @@ static enum err write_locked(struct tree_op *op)
     if (e == ERR_OK)
         (void)fsync(op->fd);
     text_fini(&now);
-    free(full);
     return e;
 }
 
@@ -697,6 +652,8 @@ static void try_lock(struct timer *timer)
 
 static void write_node(struct tree_op *op)
 {
+    char full[PATH_MAX];
+
     if (!node_exists(op, strlen(op->at))) {
         enum err e = read_provider(op);
 
@@ -707,9 +664,8 @@ static void write_node(struct tree_op *op)
         tree_op_finish(op, e);
         return;
     }
-    char *full = path_of(op, "");
+    path_of(op, full);
     op->fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(full);
     timer_init(&op->again, try_lock);
     try_lock(&op->again);
 }
@@ -726,12 +682,13 @@ void directory_abandon(struct tree_op *op)
 /* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
 static bool put_directory(const char *full, struct slice bytes)
 {
-    const char *last = strrchr(full, '/');
-    char *hidden =
-        xasprintf("%.*s/" NEW_FILE_PREFIX "node-%ld", (int)(last - full), full, (long)getpid());
-    bool ok = group_directory_make(hidden);
-    int saved;
+    char hidden[PATH_MAX];
+    char file[PATH_MAX];
 
+    snprintf(hidden, sizeof(hidden), "%.*s/" NEW_FILE_PREFIX "node-%ld",
+             (int)(strrchr(full, '/') - full), full, (long)getpid());
+    path_in(hidden, PROPERTIES_FILE, file);
+    bool ok = group_directory_make(hidden);
     if (ok) {
         ok = (bytes.len == 0 || put_file(hidden, bytes)) &&
              renameat2(AT_FDCWD, hidden, AT_FDCWD, full, RENAME_NOREPLACE) == 0;
@@ -739,32 +696,28 @@ static bool put_directory(const char *full, struct slice bytes)
         if (!ok && (errno == EINVAL || errno == ENOSYS))
             ok = rename(hidden, full) == 0;
     }
-    saved = errno;
     if (!ok) {
-        char *file = xasprintf("%s/" PROPERTIES_FILE, hidden);
+        int saved = errno;
 
         unlink(file);
         rmdir(hidden);
-        free(file);
+        errno = saved;
     }
-    free(hidden);
-    errno = saved;
     return ok;
 }
 
-static enum err create_root(const struct tree_op *op)
+static enum err create_node(struct tree_op *op)
 {
-    char *full = path_of(op, "");
+    char full[PATH_MAX];
     struct slice bytes = tree_op_bytes(op);
-    bool ok = group_directory_make_all(full) && (bytes.len == 0 || put_file(full, bytes));
-    enum err e = ok ? ERR_OK : fail(op, "make it");
 
-    free(full);
-    return e;
-}
-
-static enum err create_below(const struct tree_op *op)
-{
+    path_of(op, full);
+    if (node_exists(op, strlen(op->at)))
+        return ERR_EXISTS;
+    if (op->at[0] == '\0')
+        return group_directory_make_all(full) && (bytes.len == 0 || put_file(full, bytes))
+                   ? ERR_OK
+                   : fail(op, "make it");
     if (!node_exists(op, above(op)))
         return ERR_NOT_FOUND;
     if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
@@ -773,20 +726,9 @@ static enum err create_below(const struct tree_op *op)
                  op->at, PROVIDER_NAME_ROOM - 1);
         return ERR_UNSUPPORTED;
     }
-    char *full = path_of(op, "");
-    enum err e = ERR_OK;
-    if (!put_directory(full, tree_op_bytes(op)))
-        e = errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
-    free(full);
-    return e;
-}
-
-static void create_node(struct tree_op *op)
-{
-    if (node_exists(op, strlen(op->at)))
-        tree_op_finish(op, ERR_EXISTS);
-    else
-        tree_op_finish(op, op->at[0] == '\0' ? create_root(op) : create_below(op));
+    if (put_directory(full, bytes))
+        return ERR_OK;
+    return errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
 }
 
 /* ---- removing ---- */
@@ -798,17 +740,16 @@ static void clear_directory(const char *full)
     struct dirent *entry;
 
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        if (strcmp(entry->d_name, PROPERTIES_FILE) == 0)
-            continue;
-        char *path = xasprintf("%s/%s", full, entry->d_name);
+        char path[PATH_MAX];
         struct stat st;
 
-        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        path_in(full, entry->d_name, path);
+        if (strcmp(entry->d_name, PROPERTIES_FILE) != 0 && lstat(path, &st) == 0 &&
+            S_ISREG(st.st_mode)) {
             /* One that is held stays, and with it the directory. */
             enum err unused = provider_file_clear(path);
             (void)unused;
         }
-        free(path);
     }
     if (directory != NULL)
         closedir(directory);
@@ -818,13 +759,15 @@ static void clear_directory(const char *full)
  * A provider may come at any moment. Its file keeps the directory from being removed; the
  * properties, which had to be deleted first, are put back then.
  */
-static void remove_node(struct tree_op *op)
+static enum err remove_node(struct tree_op *op)
 {
-    char *full = path_of(op, "");
-    char *file = path_of(op, "/" PROPERTIES_FILE);
+    char full[PATH_MAX];
+    char file[PATH_MAX];
     struct text bytes = {0};
     enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, &bytes) : ERR_NOT_FOUND;
 
+    path_of(op, full);
+    path_in(full, PROPERTIES_FILE, file);
     if (e == ERR_OK) {
         clear_directory(full);
         bool had = unlink(file) == 0;
@@ -838,25 +781,23 @@ static void remove_node(struct tree_op *op)
         }
     }
     text_fini(&bytes);
-    free(file);
-    free(full);
-    tree_op_finish(op, e);
+    return e;
 }
 
 void directory_begin(struct tree_op *op)
 {
     switch (op->kind) {
     case TREE_READ:
-        read_node(op);
+        tree_op_finish(op, read_node(op));
         break;
     case TREE_WRITE:
         write_node(op);
         break;
     case TREE_CREATE:
-        create_node(op);
+        tree_op_finish(op, create_node(op));
         break;
     case TREE_REMOVE:
-        remove_node(op);
+        tree_op_finish(op, remove_node(op));
         break;
     case TREE_RESET_ACL:
         diag_add(op->diag, NULL, 0, 0, "%s: permissions of a directory are set by chmod and chown",

@@ -12,12 +12,11 @@
 #include "common/base/log.h"
 
 enum {
-    /* While the tree cannot be reached: how often to look whether a hold that is over may end. */
-    AWAY_LOOK_MS = 1000,
-    /* Unknown names remembered, so that each is warned about once; beyond it they are not spoken
-       of. */
+    /* Interval of checks whether a hold that is over may end, while the tree is unreachable. */
+    AWAY_CHECK_MS = 1000,
+    /* Unknown names that are stored, so that each is logged once; further ones are not logged. */
     WARNED_MAX = 100,
-    /* Bytes by which such a name is remembered. */
+    /* Bytes of such a name that are stored. */
     WARNED_NAME_MAX = 128,
     /* Bytes of a refused value that are shown. */
     VALUE_SHOWN_MAX = 128,
@@ -25,7 +24,7 @@ enum {
 
 /* The reason why the tree's value of a row is not effective. */
 struct refusal {
-    char *value; /* as it stands there, cut */
+    char *value; /* as it is in the tree, cut */
     char *why;   /* NULL: nothing is wrong */
     bool unreported;
 };
@@ -46,11 +45,16 @@ struct live_settings {
     json_t *warned;           /* unknown names that were logged */
     uint64_t birth;           /* of the node they are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
-    bool heard;               /* the tree has reported the node */
-    uint64_t remembered_age_s, remembered_ms;
+    bool received;            /* the tree has reported the node */
+    uint64_t restored_age_s, restored_ms;
     uint64_t held_ms;
     struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
+    /* While the node is followed. */
+    struct tree_watch *watch;
+    struct snapshot *snapshot;
+    char *part; /* of the snapshot */
+    struct timer wait;
 };
 
 /* The node's value for row I; NULL if it has none, or JSON's null. Borrowed. */
@@ -62,15 +66,6 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
 }
 
 /* ---- refused ---- */
-
-/* At most VALUE_SHOWN_MAX bytes of TEXT. */
-static char *cut(struct slice text)
-{
-    bool whole = text.len <= VALUE_SHOWN_MAX;
-
-    return xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p,
-                     whole ? "" : "...");
-}
 
 /* A value as it is in the tree, without revealing secrets. */
 static char *show(const struct setting_row *row, const json_t *value)
@@ -88,13 +83,15 @@ static char *show(const struct setting_row *row, const json_t *value)
         text_add(&text, slice_of(dumped != NULL ? dumped : "?"));
         free(dumped);
     }
-    shown = cut(text_slice(&text));
+    bool whole = text.len <= VALUE_SHOWN_MAX;
+    shown =
+        xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p, whole ? "" : "...");
     text_fini(&text);
     return shown;
 }
 
 /* Logs what is new, as one line: of several within a second the log would have the first alone. */
-static void tell_refusals(struct live_settings *l)
+static void log_refusals(struct live_settings *l)
 {
     for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
         const struct refusal *r = &l->refusals[i];
@@ -131,34 +128,6 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
     free(old.why);
 }
 
-/* Member "refused" of what is open in W. */
-static void describe_refused(const struct live_settings *l, struct json_writer *w)
-{
-    json_open_array(w, "refused");
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const struct refusal *r = &l->refusals[i];
-
-        if (r->why == NULL)
-            continue;
-        json_open_object(w, NULL);
-        json_put_text(w, "path", slice_of(l->path));
-        json_put_text(w, "name", slice_of(l->rows[i]->name));
-        json_put_text(w, "value", slice_of(r->value));
-        json_put_text(w, "why", slice_of(r->why));
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
-static void free_refusals(struct live_settings *l)
-{
-    for (size_t i = 0; i < l->nrows; ++i) {
-        free(l->refusals[i].value);
-        free(l->refusals[i].why);
-    }
-    free(l->refusals);
-}
-
 /* ---- unknown ---- */
 
 static bool is_known(const struct live_settings *l, struct slice name)
@@ -175,8 +144,8 @@ static bool is_link(struct slice name)
     return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
 }
 
-/* Not yet spoken of, and from now on it is. */
-static bool is_news(struct live_settings *l, const char *name)
+/* Whether NAME is unknown and has not been logged; from now on it has. */
+static bool is_new_name(struct live_settings *l, const char *name)
 {
     size_t n = strnlen(name, WARNED_NAME_MAX);
 
@@ -188,8 +157,8 @@ static bool is_news(struct live_settings *l, const char *name)
     return true;
 }
 
-/* Logs names that are in no table, each once, likewise. */
-static void tell_unknown(struct live_settings *l)
+/* Logs names that are in no table, each once. */
+static void log_unknown(struct live_settings *l)
 {
     const char *name;
     json_t *value;
@@ -198,7 +167,7 @@ static void tell_unknown(struct live_settings *l)
     {
         char shown[LOG_CUT_ROOM];
 
-        if (is_news(l, name))
+        if (is_new_name(l, name))
             log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
                      log_cut(slice_of(name), shown));
     }
@@ -351,7 +320,7 @@ static void check_across(struct live_settings *l, struct values *c)
 }
 
 /* One line per changed row. Returns how many. */
-static size_t tell_changes(const struct live_settings *l, const struct values *c)
+static size_t log_changes(const struct live_settings *l, const struct values *c)
 {
     struct text before = {0};
     struct text after = {0};
@@ -388,11 +357,11 @@ static void read_again(struct live_settings *l)
     values_init(l, &c);
     compose(l, &c);
     check_across(l, &c);
-    tell_refusals(l);
-    tell_unknown(l);
+    log_refusals(l);
+    log_unknown(l);
     for (size_t i = 0; i < l->nrows; ++i)
         refused += l->refusals[i].why != NULL;
-    size_t changes = tell_changes(l, &c);
+    size_t changes = log_changes(l, &c);
     values_take_all(l, c.s, c.origins, &l->now);
     values_fini(l, &c);
     l->counts.changes += changes;
@@ -417,7 +386,7 @@ static void on_hold_over(struct timer *t)
 
     /* While the tree is unreachable, a missing node is not confirmed as deleted. */
     if (l->o.away != NULL && l->o.away(l->o.context)) {
-        timer_start(l->o.loop, &l->hold, AWAY_LOOK_MS);
+        timer_start(l->o.loop, &l->hold, AWAY_CHECK_MS);
         return;
     }
     log_warn(l->o.subject, "settings-hold-expired",
@@ -450,14 +419,14 @@ static bool is_raw(const json_t *properties)
     return json_object_size(properties) == 1 && json_object_get(properties, "string_value") != NULL;
 }
 
-void live_settings_node(struct live_settings *l, const struct tree_node *node)
+void live_settings_node(struct live_settings *l, const struct tree_view *node)
 {
     /* A node that was re-created empty was created by a registration below it. */
-    bool anew =
+    bool recreated =
         l->counts.held || l->counts.remembered || (l->birth != 0 && node->birth != l->birth);
-    bool bare = anew && json_object_size(node->properties) == 0;
+    bool is_empty = recreated && json_object_size(node->properties) == 0;
 
-    l->heard = true;
+    l->received = true;
     l->counts.remembered = false;
     free(l->problem);
     l->problem = xstrdup(node->problem);
@@ -469,7 +438,7 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
         hold(l, node->problem != NULL ? node->problem : "not a JSON object");
         return;
     }
-    if (bare) {
+    if (is_empty) {
         hold(l, "node exists, without properties");
         return;
     }
@@ -485,14 +454,14 @@ void live_settings_node(struct live_settings *l, const struct tree_node *node)
     read_again(l);
 }
 
-void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s)
+void live_settings_restore(struct live_settings *l, const json_t *properties, uint64_t age_s)
 {
-    if (l->heard || l->properties != NULL || is_raw(properties))
+    if (l->received || l->properties != NULL || is_raw(properties))
         return;
     l->properties = json_deep_copy(properties);
     l->counts.remembered = true;
-    l->remembered_age_s = age_s;
-    l->remembered_ms = loop_now_ms(l->o.loop);
+    l->restored_age_s = age_s;
+    l->restored_ms = loop_now_ms(l->o.loop);
     log_info(l->o.subject, "settings-from-snapshot", "path=%s age_s=%llu", l->path,
              (unsigned long long)age_s);
     read_again(l);
@@ -506,6 +475,108 @@ void live_settings_set_yaml(struct live_settings *l, const void *yaml,
             values_take(l, i, yaml, origins[i], &l->yaml);
     }
     read_again(l);
+}
+
+/* ---- status ---- */
+
+static double seconds_since(const struct live_settings *l, uint64_t then_ms)
+{
+    return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
+}
+
+void live_settings_describe(const struct live_settings *l, struct json_writer *w)
+{
+    struct text value = {0};
+
+    json_open_object(w, "settings");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct setting_row *row = l->rows[i];
+
+        if (row->type == SETTING_NODE)
+            continue;
+        text_clear(&value);
+        settings_print(row, l->now.s, &value);
+        json_open_object(w, row->name);
+        json_put_text(w, "value", text_slice(&value));
+        json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
+        if (l->refusals[i].why != NULL)
+            json_put_text(w, "refused", slice_of(l->refusals[i].why));
+        json_close_object(w);
+    }
+    json_close_object(w);
+    text_fini(&value);
+    json_open_array(w, "refused");
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const struct refusal *r = &l->refusals[i];
+
+        if (r->why == NULL)
+            continue;
+        json_open_object(w, NULL);
+        json_put_text(w, "path", slice_of(l->path));
+        json_put_text(w, "name", slice_of(l->rows[i]->name));
+        json_put_text(w, "value", slice_of(r->value));
+        json_put_text(w, "why", slice_of(r->why));
+        json_close_object(w);
+    }
+    json_close_array(w);
+    if (l->problem != NULL)
+        json_put_text(w, "problem", slice_of(l->problem));
+    else
+        json_put_null(w, "problem");
+    json_put_bool(w, "held", l->counts.held);
+    json_put_real(w, "held_s", l->counts.held ? seconds_since(l, l->held_ms) : 0);
+    json_put_bool(w, "remembered", l->counts.remembered);
+    if (l->counts.remembered)
+        json_put_real(w, "remembered_age_s",
+                      (double)l->restored_age_s + seconds_since(l, l->restored_ms));
+}
+
+/* ---- the watch ---- */
+
+void live_settings_recall(struct live_settings *l)
+{
+    const json_t *old = snapshot_part(l->snapshot, l->part);
+
+    if (old != NULL)
+        live_settings_restore(l, old, snapshot_age_s(l->snapshot));
+}
+
+static void on_node(void *context, const struct tree_view *node)
+{
+    struct live_settings *l = context;
+    bool good = node->exists && node->parses;
+
+    timer_stop(&l->wait);
+    /* The tree was wiped in the meantime: values from a previous run are held like those of this
+     * one. */
+    if (!l->received && (!good || json_object_size(node->properties) == 0))
+        live_settings_recall(l);
+    live_settings_node(l, node);
+    if (good && !l->counts.held)
+        snapshot_store(l->snapshot, l->part, node->properties);
+}
+
+static void on_wait_over(struct timer *t)
+{
+    live_settings_recall(container_of(t, struct live_settings, wait));
+}
+
+void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
+                          const char *part, uint64_t wait_ms)
+{
+    l->snapshot = snapshot;
+    l->part = xstrdup(part);
+    timer_start(l->o.loop, &l->wait, wait_ms);
+    l->watch = tree_watch(t, l->path, on_node, l);
+}
+
+void live_settings_unfollow(struct live_settings *l)
+{
+    timer_stop(&l->wait);
+    tree_unwatch(l->watch);
+    l->watch = NULL;
+    free(l->part);
+    l->part = NULL;
 }
 
 /* ---- life ---- */
@@ -534,6 +605,7 @@ struct live_settings *live_settings_create(const struct live_settings_options *o
     l->refusals = xcalloc(l->nrows, sizeof(*l->refusals));
     l->warned = json_object();
     timer_init(&l->hold, on_hold_over);
+    timer_init(&l->wait, on_wait_over);
     return l;
 }
 
@@ -541,8 +613,13 @@ void live_settings_destroy(struct live_settings *l)
 {
     if (l == NULL)
         return;
+    live_settings_unfollow(l);
     timer_stop(&l->hold);
-    free_refusals(l);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        free(l->refusals[i].value);
+        free(l->refusals[i].why);
+    }
+    free(l->refusals);
     values_fini(l, &l->yaml);
     values_fini(l, &l->now);
     json_decref(l->properties);
@@ -582,117 +659,4 @@ const char *live_settings_refused(const struct live_settings *l, const struct se
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out)
 {
     *out = l->counts;
-}
-
-/* ---- status ---- */
-
-static double seconds_since(const struct live_settings *l, uint64_t then_ms)
-{
-    return (double)(loop_now_ms(l->o.loop) - then_ms) / 1000;
-}
-
-void live_settings_describe(const struct live_settings *l, struct json_writer *w)
-{
-    struct text value = {0};
-
-    json_open_object(w, "settings");
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const struct setting_row *row = l->rows[i];
-
-        if (row->type == SETTING_NODE)
-            continue;
-        text_clear(&value);
-        settings_print(row, l->now.s, &value);
-        json_open_object(w, row->name);
-        json_put_text(w, "value", text_slice(&value));
-        json_put_text(w, "origin", slice_of(setting_origin_text(l->now.origins[i])));
-        if (l->refusals[i].why != NULL)
-            json_put_text(w, "refused", slice_of(l->refusals[i].why));
-        json_close_object(w);
-    }
-    json_close_object(w);
-    text_fini(&value);
-    describe_refused(l, w);
-    if (l->problem != NULL)
-        json_put_text(w, "problem", slice_of(l->problem));
-    else
-        json_put_null(w, "problem");
-    json_put_bool(w, "held", l->counts.held);
-    json_put_real(w, "held_s", l->counts.held ? seconds_since(l, l->held_ms) : 0);
-    json_put_bool(w, "remembered", l->counts.remembered);
-    if (l->counts.remembered)
-        json_put_real(w, "remembered_age_s",
-                      (double)l->remembered_age_s + seconds_since(l, l->remembered_ms));
-}
-
-/* ---- the watch ---- */
-
-struct settings_watch {
-    struct live_settings *live;
-    struct snapshot *snapshot;
-    char *part; /* of the snapshot */
-    struct tree_watch *watch;
-    struct timer wait;
-    bool heard;
-};
-
-static void recall(const struct settings_watch *w)
-{
-    const json_t *old = snapshot_part(w->snapshot, w->part);
-
-    if (old != NULL)
-        live_settings_remember(w->live, old, snapshot_age_s(w->snapshot));
-}
-
-static void on_node(void *context, const struct tree_node *node)
-{
-    struct settings_watch *w = context;
-    bool good = node->exists && node->parses;
-    struct live_settings_counts now;
-
-    timer_stop(&w->wait);
-    /* The tree was wiped in the meantime: values from a previous run are held like those of this
-     * one. */
-    if (!w->heard && (!good || json_object_size(node->properties) == 0))
-        recall(w);
-    w->heard = true;
-    live_settings_node(w->live, node);
-    live_settings_counts(w->live, &now);
-    if (good && !now.held)
-        snapshot_keep(w->snapshot, w->part, node->properties);
-}
-
-static void on_wait_over(struct timer *t)
-{
-    recall(container_of(t, struct settings_watch, wait));
-}
-
-struct settings_watch *settings_watch_start(struct tree *t, const char *path,
-                                            struct live_settings *live, struct snapshot *snapshot,
-                                            const char *part, uint64_t wait_ms)
-{
-    struct settings_watch *w = xcalloc(1, sizeof(*w));
-
-    w->live = live;
-    w->snapshot = snapshot;
-    w->part = xstrdup(part);
-    timer_init(&w->wait, on_wait_over);
-    timer_start(live->o.loop, &w->wait, wait_ms);
-    w->watch = tree_watch(t, path, on_node, w);
-    return w;
-}
-
-void settings_watch_recall(struct settings_watch *w)
-{
-    recall(w);
-}
-
-void settings_watch_stop(struct settings_watch *w)
-{
-    if (w == NULL)
-        return;
-    timer_stop(&w->wait);
-    tree_unwatch(w->watch);
-    free(w->part);
-    free(w);
 }

@@ -28,7 +28,7 @@ struct live_settings_options {
     size_t ntables;
     const void *yaml;                   /* copied; NODEs do not go along */
     const enum setting_origin *origins; /* copied */
-    const char *path;                   /* the node's, for people; copied */
+    const char *path;                   /* the node's; copied */
     const void *subject;                /* of log lines (log.h), or NULL; borrowed */
     /* The rules across fields; NULL: none. Returns false, with the broken rule in WHY. */
     bool (*check)(void *context, const void *s, char why[SETTINGS_WHY_ROOM]);
@@ -60,13 +60,13 @@ const char *live_settings_refused(const struct live_settings *l, const struct se
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);
 /* The tree has reported the state of the node. */
-void live_settings_node(struct live_settings *l, const struct tree_node *node);
+void live_settings_node(struct live_settings *l, const struct tree_view *node);
 /*
  * Restores PROPERTIES that the node had AGE_S seconds ago, cached by a previous process. They are
  * effective until the tree reports something else, and pass the same checks. Does nothing if the
  * tree has already reported the node.
  */
-void live_settings_remember(struct live_settings *l, const json_t *properties, uint64_t age_s);
+void live_settings_restore(struct live_settings *l, const json_t *properties, uint64_t age_s);
 
 struct live_settings_counts {
     uint64_t changes;  /* rows changed since the start */
@@ -85,25 +85,17 @@ void live_settings_describe(const struct live_settings *l, struct json_writer *w
 
 /* ---- following the node ---- */
 
-/*
- * Live settings that follow their node: watched, stored in a snapshot, and taken from it at a start
- * while the tree does not answer. The settings, the tree and the snapshot outlive it. On the tree's
- * loop.
- */
-struct settings_watch;
-
 /* The part of the snapshot for a program's or an application's own node. */
-#define SETTINGS_WATCH_PART "settings"
+#define LIVE_SETTINGS_PART "settings"
 /*
- * PART: of the snapshot; copied. WAIT_MS: how long the tree may take to answer.
+ * Watches the node PATH of the options in T, stores it as PART (copied) of SNAPSHOT, and takes it
+ * from there if T does not answer within WAIT_MS. Both are borrowed until live_settings_unfollow().
  */
-struct settings_watch *settings_watch_start(struct tree *t, const char *path,
-                                            struct live_settings *live, struct snapshot *snapshot,
-                                            const char *part, uint64_t wait_ms);
-/* Makes the values of the snapshot effective at once, until the tree answers; not only after
- * WAIT_MS. */
-void settings_watch_recall(struct settings_watch *w);
-/* NULL is fine. */
-void settings_watch_stop(struct settings_watch *w);
+void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
+                          const char *part, uint64_t wait_ms);
+/* Makes the values of the snapshot effective at once, until the tree answers. */
+void live_settings_recall(struct live_settings *l);
+/* Harmless if L does not follow its node. */
+void live_settings_unfollow(struct live_settings *l);
 
 #endif

@@ -8,6 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/literal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* As Python strips. */
@@ -40,6 +41,19 @@ json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
     v = json_object();
     json_object_set_new(v, NODE_STRING_VALUE, json_stringn_nocheck(bytes.p, bytes.len));
     return v;
+}
+
+json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WHY_ROOM])
+{
+    json_t *v = NULL;
+
+    if (json_parse(bytes, max_bytes, &v, why) != ERR_OK)
+        return NULL;
+    if (json_is_object(v))
+        return v;
+    json_decref(v);
+    snprintf(why, JSON_WHY_ROOM, "not a JSON object");
+    return NULL;
 }
 
 /* The bytes that are to stand alone in the node; SLICE_NULL: the properties are more than that. */
@@ -107,13 +121,20 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
 
 /* ---- sets ---- */
 
-struct tree_set *tree_set_create(size_t n)
+struct tree_set *tree_set_create(void)
 {
-    struct tree_set *set = xcalloc(1, sizeof(*set) + n * sizeof(set->items[0]));
+    struct tree_set *set = xcalloc(1, sizeof(*set));
 
     set->refs = 1;
-    set->n = n;
     return set;
+}
+
+void tree_set_add(struct tree_set *set, char *name, json_t *properties)
+{
+    /* Room in powers of two. */
+    if ((set->n & (set->n - 1)) == 0)
+        set->items = xrealloc(set->items, (set->n == 0 ? 1 : set->n * 2) * sizeof(set->items[0]));
+    set->items[set->n++] = (struct tree_provider){name, properties};
 }
 
 static int by_name(const void *a, const void *b)
@@ -126,7 +147,8 @@ static int by_name(const void *a, const void *b)
 
 void tree_set_sort(struct tree_set *set)
 {
-    qsort(set->items, set->n, sizeof(set->items[0]), by_name);
+    if (set->n != 0)
+        qsort(set->items, set->n, sizeof(set->items[0]), by_name);
 }
 
 struct tree_set *tree_set_ref(struct tree_set *set)
@@ -147,6 +169,7 @@ void tree_set_replace(struct tree_set **at, struct tree_set *set)
         free(old->items[i].name);
         json_decref(old->items[i].properties);
     }
+    free(old->items);
     free(old);
 }
 

@@ -23,6 +23,8 @@
  *   why  empty, or why what looks like JSON was not taken as such
  */
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM]);
+/* BYTES, at most MAX_BYTES, as a JSON object: a new reference. NULL: WHY not. */
+json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WHY_ROOM]);
 /*
  * Append the bytes of PROPERTIES; they decode to the same. TEXT_AS_JSON: a lone text is not written
  * as it is, for readers that accept JSON alone.
@@ -43,17 +45,24 @@ struct tree_provider {
 struct tree_set {
     unsigned refs;
     size_t n;
-    struct tree_provider items[];
+    struct tree_provider *items;
 };
 
-/* Of N items, to be filled in; one reference. */
-struct tree_set *tree_set_create(size_t n);
-/* By name; call once, after filling in the items. */
+/* Empty; one reference. */
+struct tree_set *tree_set_create(void);
+/* Takes ownership of NAME and a reference of PROPERTIES. */
+void tree_set_add(struct tree_set *set, char *name, json_t *properties);
+/* By name; call once, after adding the items. */
 void tree_set_sort(struct tree_set *set);
 /* SET, which may be NULL, with one more reference. */
 struct tree_set *tree_set_ref(struct tree_set *set);
 /* *AT, which loses its reference (NULL: has none), becomes SET, of which the reference is taken. */
 void tree_set_replace(struct tree_set **at, struct tree_set *set);
 bool tree_set_equal(const struct tree_set *a, const struct tree_set *b);
+/* SET may be NULL. */
+static inline size_t tree_set_count(const struct tree_set *set)
+{
+    return set != NULL ? set->n : 0;
+}
 
 #endif

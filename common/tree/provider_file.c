@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -153,16 +154,13 @@ bool provider_file_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
 }
 
-static bool same_file(const char *path, dev_t dev, ino_t ino)
+bool provider_file_in_place(int fd, const char *path)
 {
     struct stat st;
+    struct stat there;
 
-    return lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
-}
-
-bool provider_file_in_place(const struct provider_file *f, const char *path)
-{
-    return f->fd >= 0 && same_file(path, f->dev, f->ino);
+    return fd >= 0 && fstat(fd, &st) == 0 && lstat(path, &there) == 0 &&
+           st.st_dev == there.st_dev && st.st_ino == there.st_ino;
 }
 
 /* As provider_file_clear, but read-only: opening for writing would be an event for all watches. */
@@ -195,7 +193,7 @@ enum err provider_file_clear(const char *path)
         errno = EINVAL;
     } else if (!lock_now(fd)) {
         result = errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYSTEM;
-    } else if (!same_file(path, st.st_dev, st.st_ino)) {
+    } else if (!provider_file_in_place(fd, path)) {
         result = ERR_BUSY;
     } else if (unlink(path) == 0) {
         result = ERR_OK;
@@ -208,35 +206,23 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-/* A hidden file in DIRECTORY, locked and filled. Its path goes to *TMP (to be freed), also on
- * failure.
- */
-static bool make_hidden(const char *directory, struct slice bytes, struct provider_file *f,
-                        char **tmp)
+/* A hidden file in DIRECTORY, locked and filled; its path goes to TMP. -1: see errno. */
+static int make_hidden(const char *directory, struct slice bytes, char tmp[PATH_MAX])
 {
-    unsigned char id[8];
     uint64_t number;
-    struct stat st;
 
-    if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id))
-        return false;
-    memcpy(&number, id, sizeof(number));
-    *tmp = xasprintf("%s/.new-%016llx", directory, (unsigned long long)number);
-    f->fd = open(*tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
-    if (f->fd < 0)
-        return false;
+    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        return -1;
+    snprintf(tmp, PATH_MAX, "%s/.new-%016llx", directory, (unsigned long long)number);
+    int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     /* Other members of the group must be able to remove leftovers. */
-    if (!group_file_share(f->fd, *tmp) || !lock_now(f->fd) || !file_write_all(f->fd, bytes) ||
-        fstat(f->fd, &st) != 0) {
-        int saved = errno;
-
-        unlink(*tmp);
-        errno = saved;
-        return false;
-    }
-    f->dev = st.st_dev;
-    f->ino = st.st_ino;
-    return true;
+    if (fd < 0 || (group_file_share(fd, tmp) && lock_now(fd) && file_write_all(fd, bytes)))
+        return fd;
+    int saved = errno;
+    unlink(tmp);
+    close(fd);
+    errno = saved;
+    return -1;
 }
 
 static bool rename_new(const char *tmp, const char *path)
@@ -267,49 +253,44 @@ static enum err claim(const char *tmp, const char *path)
     return ERR_BUSY;
 }
 
-enum err provider_file_put(struct provider_file *f, const char *directory, const char *file,
-                           struct slice bytes)
+enum err provider_file_put(int *fd, const char *path, struct slice bytes)
 {
-    char *path = xasprintf("%s/%s", directory, file);
-    char *tmp = NULL;
-    struct provider_file fresh = {.fd = -1};
+    char tmp[PATH_MAX];
+    bool ours = provider_file_in_place(*fd, path);
     enum err result = ERR_SYSTEM;
 
-    bool ours = provider_file_in_place(f, path);
     if (!ours && name_taken(path) == ERR_BUSY)
-        result = ERR_BUSY;
-    if (result == ERR_BUSY || !make_hidden(directory, bytes, &fresh, &tmp))
-        goto out;
-    if (ours)
-        result = rename(tmp, path) == 0 ? ERR_OK : ERR_SYSTEM;
-    else
+        return ERR_BUSY;
+    char *directory = xslicedup((struct slice){path, (size_t)(strrchr(path, '/') - path)});
+    int fresh = make_hidden(directory, bytes, tmp);
+    free(directory);
+    if (fresh < 0)
+        return ERR_SYSTEM;
+    if (!ours)
         result = claim(tmp, path);
+    else if (rename(tmp, path) == 0)
+        result = ERR_OK;
     if (result == ERR_OK) {
-        if (f->fd >= 0)
-            close(f->fd);
-        *f = fresh;
-        fresh.fd = -1;
+        if (*fd >= 0)
+            close(*fd);
+        *fd = fresh;
+        return ERR_OK;
     }
-out:;
     int saved = errno;
-    if (fresh.fd >= 0) {
-        unlink(tmp);
-        close(fresh.fd);
-    }
-    free(tmp);
-    free(path);
+    unlink(tmp);
+    close(fresh);
     errno = saved;
     return result;
 }
 
-void provider_file_drop(struct provider_file *f, const char *path)
+void provider_file_drop(int *fd, const char *path)
 {
-    if (f->fd < 0)
+    if (*fd < 0)
         return;
-    if (provider_file_in_place(f, path))
+    if (provider_file_in_place(*fd, path))
         unlink(path);
-    close(f->fd);
-    f->fd = -1;
+    close(*fd);
+    *fd = -1;
 }
 
 /* ---- reading ---- */
@@ -328,24 +309,4 @@ enum err plain_file_open(const char *path, int *fd, struct stat *st)
     }
     *fd = got;
     return ERR_OK;
-}
-
-enum err plain_file_read(int fd, size_t max, struct text *out)
-{
-    enum { STEP = 65536 };
-    size_t start = out->len;
-
-    for (;;) {
-        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            return ERR_OK;
-        out->len += n > 0 ? (size_t)n : 0;
-        if (n < 0 || out->len - start > max) {
-            out->len = start;
-            return n < 0 ? ERR_SYSTEM : ERR_TOO_LARGE;
-        }
-    }
 }

@@ -23,13 +23,6 @@
 /* A file name is at most this, whatever the file system (NAME_MAX), with its NUL. */
 enum { PROVIDER_NAME_ROOM = 256 };
 
-/* A file of our own, in place. fd is -1 when there is none. */
-struct provider_file {
-    int fd;
-    dev_t dev;
-    ino_t ino;
-};
-
 /* The file name of provider NAME. False: it would be too long, or NAME is empty. */
 bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM]) must_check;
 /* Decodes the provider's name from FILE. Returns false if FILE is not the name of a provider's file
@@ -37,16 +30,15 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM]) must_c
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM]) must_check;
 
 /*
- * Puts a file of BYTES at DIRECTORY/FILE. F may hold the file that is there now, which is replaced
- * and closed. Errors: ERR_BUSY if another owner lives, or is being cleared away; ERR_SYSTEM with
- * errno.
+ * Puts a file of BYTES at PATH, which *FD becomes. Before, *FD is -1 or our file that is there now,
+ * which is replaced and closed. Errors: ERR_BUSY if another owner lives, or is being cleared away;
+ * ERR_SYSTEM with errno.
  */
-enum err provider_file_put(struct provider_file *f, const char *directory, const char *file,
-                           struct slice bytes) must_check;
-/* Whether F is still what lies at PATH. */
-bool provider_file_in_place(const struct provider_file *f, const char *path);
-/* Unlink it if it is still in place, and let it go. Harmless without a file. */
-void provider_file_drop(struct provider_file *f, const char *path);
+enum err provider_file_put(int *fd, const char *path, struct slice bytes) must_check;
+/* Whether the file FD (-1: none) is still what lies at PATH. */
+bool provider_file_in_place(int fd, const char *path);
+/* Unlinks it if it is still in place, and closes it: *FD becomes -1. Harmless without a file. */
+void provider_file_drop(int *fd, const char *path);
 
 /*
  * Unlinks PATH if its lock is not held.
@@ -62,8 +54,6 @@ bool provider_file_held(int fd);
  * Errors: ERR_NOT_FOUND, ERR_UNSUPPORTED (not a regular file), ERR_SYSTEM.
  */
 enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
-/* Append all of FD. Errors: ERR_TOO_LARGE (over MAX bytes), ERR_SYSTEM. */
-enum err plain_file_read(int fd, size_t max, struct text *out) must_check;
 
 /* ---- access of a group ---- */
 

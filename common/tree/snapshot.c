@@ -17,7 +17,7 @@ struct snapshot {
     struct loop *loop;
     char *path; /* NULL: none */
     char *place;
-    json_t *parts;    /* as in the file, or as kept since */
+    json_t *parts;    /* as in the file, or as stored since */
     uint64_t saved_s; /* wall clock, of the file that was read */
     struct timer write;
     uint64_t written_ms; /* 0: not yet */
@@ -140,7 +140,7 @@ static void write_soon(struct snapshot *m)
     timer_start(m->loop, &m->write, lately ? SNAPSHOT_PAUSE_MS - since : SNAPSHOT_DELAY_MS);
 }
 
-void snapshot_keep(struct snapshot *m, const char *part, json_t *content)
+void snapshot_store(struct snapshot *m, const char *part, json_t *content)
 {
     const json_t *old = json_object_get(m->parts, part);
 
@@ -150,7 +150,7 @@ void snapshot_keep(struct snapshot *m, const char *part, json_t *content)
     write_soon(m);
 }
 
-void snapshot_forget(struct snapshot *m, const char *part)
+void snapshot_delete(struct snapshot *m, const char *part)
 {
     if (json_object_del(m->parts, part) == 0)
         write_soon(m);

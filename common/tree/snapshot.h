@@ -30,13 +30,13 @@ struct snapshot;
 struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place);
 /* Writes what has not been written yet. NULL is allowed. */
 void snapshot_close(struct snapshot *m);
-/* PART as a previous process stored it, an object, or NULL. Borrowed until snapshot_keep(PART). */
+/* PART as a previous process stored it, an object, or NULL. Borrowed until snapshot_store(PART). */
 json_t *snapshot_part(const struct snapshot *m, const char *part);
 /* Seconds since that was written. */
 uint64_t snapshot_age_s(const struct snapshot *m);
 /* Sets PART to CONTENT (an object, of which a reference is taken). It is written soon. */
-void snapshot_keep(struct snapshot *m, const char *part, json_t *content);
+void snapshot_store(struct snapshot *m, const char *part, json_t *content);
 /* Deletes PART. */
-void snapshot_forget(struct snapshot *m, const char *part);
+void snapshot_delete(struct snapshot *m, const char *part);
 
 #endif

@@ -5,9 +5,9 @@
  * only start its timer: the first one at once, further ones so that reads are TREE_PAUSE_MS apart;
  * a burst of thousands costs one read per pause.
  *
- *   touch ──► timer ──► look: PATH ──► node ──► properties, property links
- *                             PATH/providers ──► node ──► providers        ──► compare ──►
- * changed()
+ *   touch ──► timer ──► evaluate: PATH ──► node ──► properties, property links
+ *                                 PATH/providers ──► node ──► providers
+ *             ──► compare ──► changed()
  */
 #include "common/tree/tree.h"
 #include "common/base/json.h"
@@ -22,15 +22,6 @@ enum { BROKEN_SHOWN_MAX = 100 };
 
 static const struct tree_backend *const backends[] = {&tree_directory, &tree_zookeeper};
 
-/* A watched node as one evaluation found it. Owns what it refers to. */
-struct view {
-    bool exists, parses, providers_known;
-    uint64_t birth;
-    char *problem;
-    json_t *properties;
-    struct tree_set *providers, *children;
-};
-
 struct tree_watch {
     struct follower follower;
     char *path; /* as the caller has it */
@@ -40,15 +31,15 @@ struct tree_watch {
     bool reporting; /* inside changed(): an unwatch must leave the struct until it returns */
     bool ended;
     bool reported; /* LAST has been, at least once */
-    struct view last;
+    struct tree_view last;
 };
 
 struct tree_registration {
     struct follower follower;
     char *path; /* from the root of the tree, with "/providers" */
     char *name;
-    json_t *properties;
-    char *real_path; /* where the entry is */
+    struct text bytes; /* of the properties */
+    char *real_path;   /* where the entry is */
     struct tree_entry *entry;
 };
 
@@ -116,7 +107,7 @@ void tree_close(struct tree *t)
     if (t == NULL)
         return;
     ASSERT(t->watches == 0);
-    ASSERT(t->spots.first == NULL);
+    ASSERT(t->nodes.first == NULL);
     t->backend->close(t);
 }
 
@@ -144,7 +135,7 @@ static char *from_root(const struct tree *t, const char *path)
 
 /* ---- watches ---- */
 
-static void view_fini(struct view *v)
+static void view_fini(struct tree_view *v)
 {
     free(v->problem);
     json_decref(v->properties);
@@ -153,55 +144,54 @@ static void view_fini(struct view *v)
 }
 
 /* Returns false if not all has been read yet. */
-static bool see_node(struct tree_watch *w, struct view *v)
+static bool see_node(struct tree_watch *w, struct tree_view *v)
 {
-    struct tree_place at;
-    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &at);
+    const struct tree_node *n;
+    enum found found = follow_path(&w->follower, w->full, PART_NODE | PART_CHILDREN, &n);
     bool pending = found == FOUND_PENDING;
 
     if (found == FOUND_MISSING)
         v->problem = xstrdup("no such node");
     if (found == FOUND_NODE) {
         v->exists = true;
-        v->birth = at.spot->birth;
-        v->parses = at.spot->parses;
-        v->problem = xstrdup(at.spot->problem);
-        v->children = tree_set_ref(at.spot->children);
+        v->birth = n->birth;
+        v->parses = n->parses;
+        v->problem = xstrdup(n->problem);
+        v->children = tree_set_ref(n->children);
     }
-    v->properties = v->parses ? follow_properties(&w->follower, &at, w->last.properties, &pending)
+    v->properties = v->parses ? follow_properties(&w->follower, n, w->last.properties, &pending)
                               : json_incref(w->last.properties);
     return !pending;
 }
 
 /* The same. */
-static bool see_providers(struct tree_watch *w, struct view *v)
+static bool see_providers(struct tree_watch *w, struct tree_view *v)
 {
     char path[TREE_PATH_MAX + 1];
-    struct tree_place at = {.spot = NULL};
+    const struct tree_node *n;
     enum found found = FOUND_BAD;
 
     if (tree_path_join("", slice_of(w->full), path) == ERR_OK &&
         tree_path_join(path, SLICE_LIT("providers"), path) == ERR_OK)
-        found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &at);
-    if (found == FOUND_NODE && at.spot->providers != NULL) {
+        found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &n);
+    if (found == FOUND_NODE && n->providers != NULL) {
         v->providers_known = true;
-        v->providers = tree_set_ref(at.spot->providers);
+        v->providers = tree_set_ref(n->providers);
         return true;
     }
     /* A service without any registration so far has no providers. If its node has vanished, the
      * tree may have been wiped. */
     v->providers = tree_set_ref(w->last.providers);
-    v->providers_known = found == FOUND_MISSING && (v->providers == NULL || v->providers->n == 0);
+    v->providers_known = found == FOUND_MISSING && tree_set_count(v->providers) == 0;
     return found != FOUND_PENDING;
 }
 
-static bool same_problem(const struct view *a, const struct view *b)
+static bool same_problem(const struct tree_view *a, const struct tree_view *b)
 {
-    return a->problem == b->problem ||
-           (a->problem != NULL && b->problem != NULL && strcmp(a->problem, b->problem) == 0);
+    return slice_eq(slice_of(a->problem), slice_of(b->problem));
 }
 
-static bool same_view(const struct view *a, const struct view *b)
+static bool same_view(const struct tree_view *a, const struct tree_view *b)
 {
     return a->exists == b->exists && a->birth == b->birth && a->parses == b->parses &&
            a->providers_known == b->providers_known && same_problem(a, b) &&
@@ -209,7 +199,7 @@ static bool same_view(const struct view *a, const struct view *b)
            tree_set_equal(a->children, b->children);
 }
 
-static void log_problem(const struct tree_watch *w, const struct view *v)
+static void log_problem(const struct tree_watch *w, const struct tree_view *v)
 {
     if (v->problem == NULL || same_problem(v, &w->last))
         return;
@@ -229,34 +219,11 @@ static void watch_destroy(struct tree_watch *w)
     free(w);
 }
 
-static void report(struct tree_watch *w)
+static void watch_evaluate(struct timer *timer)
 {
-    const struct view *v = &w->last;
-    struct tree_node node = {
-        .exists = v->exists,
-        .birth = v->birth,
-        .parses = v->parses,
-        .problem = v->problem,
-        .properties = v->properties,
-        .providers = v->providers != NULL ? v->providers->items : NULL,
-        .nproviders = v->providers != NULL ? v->providers->n : 0,
-        .providers_known = v->providers_known,
-        .children = v->children != NULL ? v->children->items : NULL,
-        .nchildren = v->children != NULL ? v->children->n : 0,
-    };
-
-    w->reporting = true;
-    w->changed(w->context, &node);
-    w->reporting = false;
-    if (w->ended)
-        watch_destroy(w);
-}
-
-static void watch_look(struct timer *timer)
-{
-    struct tree_watch *w = container_of(timer, struct tree_watch, follower.look);
+    struct tree_watch *w = container_of(timer, struct tree_watch, follower.evaluate);
     struct follower *f = &w->follower;
-    struct view v = {0};
+    struct tree_view v = {0};
 
     follower_begin(f);
     bool known = see_node(w, &v);
@@ -269,21 +236,21 @@ static void watch_look(struct timer *timer)
     }
     if (known)
         follower_report(f);
-    bool news = known && (!w->reported || !same_view(&v, &w->last));
-    if (news) {
-        struct view old = w->last;
-
-        /* That of a link has been logged. */
-        if (!link_broken)
-            log_problem(w, &v);
-        w->reported = true;
-        w->last = v;
-        v = old;
-    }
-    view_fini(&v);
     follower_end(f);
-    if (news)
-        report(w);
+    if (!known || (w->reported && same_view(&v, &w->last))) {
+        view_fini(&v);
+        return;
+    }
+    /* That of a link has been logged. */
+    if (!link_broken)
+        log_problem(w, &v);
+    view_fini(&w->last);
+    w->last = v;
+    w->reported = w->reporting = true;
+    w->changed(w->context, &w->last);
+    w->reporting = false;
+    if (w->ended)
+        watch_destroy(w);
 }
 
 struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn changed,
@@ -293,7 +260,7 @@ struct tree_watch *tree_watch(struct tree *t, const char *path, tree_changed_fn 
 
     w->path = xstrdup(path);
     w->full = from_root(t, path);
-    follower_init(&w->follower, t, w->full, TREE_PAUSE_MS, watch_look);
+    follower_init(&w->follower, t, w->full, TREE_PAUSE_MS, watch_evaluate);
     w->changed = changed;
     w->context = context;
     w->last.properties = json_object();
@@ -319,20 +286,20 @@ static void move_entry(struct tree_registration *r, const char *path)
 {
     const struct tree_backend *backend = r->follower.tree->backend;
 
-    if (r->entry != NULL && strcmp(r->real_path, path) == 0)
+    if (r->real_path != NULL && strcmp(r->real_path, path) == 0)
         return;
     if (r->entry != NULL)
         backend->leave(r->entry);
     free(r->real_path);
     r->real_path = xstrdup(path);
-    r->entry = backend->enter(r->follower.tree, path, r->name, r->properties);
+    r->entry = backend->enter(r->follower.tree, path, r->name, text_slice(&r->bytes));
 }
 
-static void registration_look(struct timer *timer)
+static void registration_evaluate(struct timer *timer)
 {
-    struct tree_registration *r = container_of(timer, struct tree_registration, follower.look);
+    struct tree_registration *r = container_of(timer, struct tree_registration, follower.evaluate);
     struct follower *f = &r->follower;
-    struct tree_place at;
+    const struct tree_node *at;
 
     follower_begin(f);
     enum found found = follow_path(f, r->path, PART_NODE, &at);
@@ -343,8 +310,28 @@ static void registration_look(struct timer *timer)
         follower_report(f);
     /* While links are broken or unknown, the entry stays at its place. */
     if (found == FOUND_NODE || found == FOUND_MISSING)
-        move_entry(r, at.path);
+        move_entry(r, at->path);
     follower_end(f);
+}
+
+/* Returns whether R's bytes have changed. */
+static bool set_bytes(struct tree_registration *r, const json_t *properties)
+{
+    struct text bytes = {0};
+
+    json_print(properties, &bytes);
+    bool is_new = !slice_eq(text_slice(&bytes), text_slice(&r->bytes));
+    if (is_new && bytes.len > PROVIDER_BYTES_MAX) {
+        log_error(NULL, "registration-too-large", "path=%s/%s bytes=%zu limit=%d", r->path, r->name,
+                  bytes.len, PROVIDER_BYTES_MAX);
+        is_new = false;
+    }
+    if (is_new) {
+        text_clear(&r->bytes);
+        text_add(&r->bytes, text_slice(&bytes));
+    }
+    text_fini(&bytes);
+    return is_new;
 }
 
 struct tree_registration *tree_register(struct tree *t, const char *path, const char *name,
@@ -354,22 +341,19 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
     char *full = from_root(t, path);
 
     r->path = xasprintf("%s/providers", full);
-    follower_init(&r->follower, t, r->path, TREE_PAUSE_MS, registration_look);
+    follower_init(&r->follower, t, r->path, TREE_PAUSE_MS, registration_evaluate);
     free(full);
     r->name = xstrdup(name);
-    r->properties = json_deep_copy(properties);
+    if (!set_bytes(r, properties))
+        text_add(&r->bytes, SLICE_LIT("{}"));
     ++t->watches;
     return r;
 }
 
 void tree_registration_set(struct tree_registration *r, const json_t *properties)
 {
-    if (json_equal(r->properties, properties))
-        return;
-    json_decref(r->properties);
-    r->properties = json_deep_copy(properties);
-    if (r->entry != NULL)
-        r->follower.tree->backend->entry_set(r->entry, r->properties);
+    if (set_bytes(r, properties) && r->entry != NULL)
+        r->follower.tree->backend->entry_set(r->entry, text_slice(&r->bytes));
 }
 
 bool tree_registered(const struct tree_registration *r)
@@ -386,7 +370,7 @@ void tree_unregister(struct tree_registration *r)
     if (r->entry != NULL)
         t->backend->leave(r->entry);
     follower_fini(&r->follower);
-    json_decref(r->properties);
+    text_fini(&r->bytes);
     free(r->real_path);
     free(r->name);
     free(r->path);
@@ -423,17 +407,16 @@ void tree_describe_broken_links(const struct tree *t, const char *path, struct j
 {
     char *full = t != NULL ? from_root(t, path) : NULL;
     size_t shown = 0;
-    struct list *it;
+    const struct follower *f;
 
     json_open_array(w, "broken_links");
-    for (it = full != NULL ? t->broken.next : NULL; it != NULL && it != &t->broken; it = it->next) {
-        const struct follower *f = list_entry(it, struct follower, in_broken);
-
-        if (!is_below(f, full) || is_shown(f, full))
-            continue;
-        if (++shown > BROKEN_SHOWN_MAX)
-            break;
-        json_put_text(w, NULL, slice_of(f->broken));
+    if (t != NULL) {
+        list_for_each_entry (f, &t->broken, in_broken) {
+            if (shown < BROKEN_SHOWN_MAX && is_below(f, full) && !is_shown(f, full)) {
+                json_put_text(w, NULL, slice_of(f->broken));
+                ++shown;
+            }
+        }
     }
     json_close_array(w);
     free(full);

@@ -71,20 +71,18 @@ bool tree_is_remote(const struct tree *t);
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w);
 
 /* The current state of a watched node. Borrowed for the call. */
-struct tree_node {
+struct tree_view {
     bool exists;
-    uint64_t birth;      /* differs after the node was created again; 0: unknown */
-    bool parses;         /* properties are a JSON object (property links followed) */
-    const char *problem; /* why they are not, or why a link does not resolve (its property keeps
-                            its last value); or NULL */
-    json_t *properties;  /* the last good ones when !exists or !parses; never NULL */
-    const struct tree_provider *providers; /* of PATH/providers, sorted by name */
-    size_t nproviders;
+    bool parses;          /* properties are a JSON object (property links followed) */
     bool providers_known; /* false: they cannot be read; these are the last known ones */
-    const struct tree_provider *children; /* names of the nodes below, sorted */
-    size_t nchildren;
+    uint64_t birth;       /* differs after the node was created again; 0: unknown */
+    char *problem;        /* why the properties do not parse, or why a link does not resolve (its
+                             property keeps its last value); or NULL */
+    json_t *properties;   /* the last good ones when !exists or !parses; never NULL */
+    struct tree_set *providers; /* of PATH/providers; NULL: none */
+    struct tree_set *children;  /* names of the nodes below; NULL: none */
 };
-typedef void (*tree_changed_fn)(void *context, const struct tree_node *node);
+typedef void (*tree_changed_fn)(void *context, const struct tree_view *node);
 
 /*
  * Watches the node PATH ("" or "/": the one that the URL names; node links on the way are followed)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a back end of the tree implements, and what it fills in; links (tree_follow.h), operations
- * (tree_op.h) and the tree itself are above it. A spot is one node by its real path, without links;
- * the tree owns it, and the back end keeps it current while it is observed. Everything here is on
+ * (tree_op.h) and the tree itself are above it. A node is identified by its real path, without
+ * links; the tree owns it, and the back end updates it while it is observed. Everything here is on
  * the tree's loop.
  *
- *   watch, registration ── follower ── use ──► spot ◄── backend (a directory, ZooKeeper)
+ *   watch, registration ── follower ── use ──► node ◄── backend (a directory, ZooKeeper)
  */
 #ifndef RLB_TREE_TREE_BACKEND_H
 #define RLB_TREE_TREE_BACKEND_H
@@ -39,7 +39,7 @@ static inline const char *tree_path_shown(const char *path)
     return path[0] != '\0' ? path : "/";
 }
 
-/* Parts of a spot that are wanted. */
+/* Parts of a node. */
 enum tree_part { PART_NODE = 1, PART_PROVIDERS = 2, PART_CHILDREN = 4 };
 
 struct tree_backend;
@@ -53,16 +53,16 @@ struct tree {
     /* The node that the URL names, "" or "/a/b": paths of watches and registrations begin there.
      * Links lead anywhere in the tree. Borrowed from the backend. */
     const char *top;
-    struct map spots;   /* by path */
+    struct map nodes;   /* by path */
     size_t watches;     /* with registrations and operations; they must end first */
     struct list broken; /* follower->in_broken: each has a link that does not resolve */
 };
 
-struct tree_spot {
+struct tree_node {
     struct map_node in_tree;
     struct tree *tree;
     struct list uses;           /* by followers */
-    unsigned parts;             /* all that were ever wanted */
+    unsigned parts;             /* all that were ever needed */
     bool touched;               /* may have changed: refresh() before use */
     void *place;                /* private to the back end */
     bool known;                 /* false: not read yet; what follows is invalid */
@@ -89,16 +89,16 @@ struct tree_backend {
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
     void (*status)(const struct tree *t, struct tree_status *out);
-    /* Starts to keep S current, by tree_spot_touch() at every change; not from refresh(). */
-    void (*observe)(struct tree_spot *s);
+    /* Starts to keep S current, by tree_node_touch() at every change; not from refresh(). */
+    void (*observe)(struct tree_node *s);
     /* Fills in S with what is known now, at least S->parts; may do small file I/O. */
-    void (*refresh)(struct tree_spot *s);
-    void (*forget)(struct tree_spot *s);
-    /* Registers provider NAME in node PATH (a real path ending in "/providers"), and keeps it
-     * registered. Parents are created. */
+    void (*refresh)(struct tree_node *s);
+    void (*forget)(struct tree_node *s);
+    /* Registers provider NAME, with the data BYTES, in node PATH (a real path ending in
+     * "/providers"), and keeps it registered. Parents are created. NULL: NAME is not possible. */
     struct tree_entry *(*enter)(struct tree *t, const char *path, const char *name,
-                                const json_t *properties);
-    void (*entry_set)(struct tree_entry *e, const json_t *properties);
+                                struct slice bytes);
+    void (*entry_set)(struct tree_entry *e, struct slice bytes);
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
     /*

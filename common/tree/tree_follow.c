@@ -12,13 +12,14 @@
 
 #include "common/base/log.h"
 
-/* One follower's interest in one spot; in a list of each. */
+/* One follower's interest in one node; in a list of each. */
 struct use {
     struct list in_follower;
-    struct list in_spot;
-    struct tree_spot *spot;
+    struct list in_node;
+    struct tree_node *node;
     struct follower *follower;
     unsigned parts;
+    unsigned evaluation; /* of the follower: the last one that needed the node */
 };
 
 /* Where links have led so far. */
@@ -28,31 +29,31 @@ struct trail {
 };
 
 struct hop {
-    const struct tree_spot *spot;
+    const struct tree_node *node;
     struct slice name;
 };
 
-/* ---- spots ---- */
+/* ---- nodes ---- */
 
-static struct tree_spot *spot_create(struct tree *t, const char *path)
+static struct tree_node *node_create(struct tree *t, const char *path)
 {
     size_t len = strlen(path);
-    struct tree_spot *s = xcalloc(1, sizeof(*s) + len + 1);
+    struct tree_node *s = xcalloc(1, sizeof(*s) + len + 1);
 
     memcpy(s->path, path, len + 1);
     s->tree = t;
     s->touched = true;
     s->properties = json_object();
     list_init(&s->uses);
-    map_add(&t->spots, &s->in_tree, s->path, len);
+    map_add(&t->nodes, &s->in_tree, s->path, len);
     t->backend->observe(s);
     return s;
 }
 
-static void spot_destroy(struct tree_spot *s)
+static void node_destroy(struct tree_node *s)
 {
     s->tree->backend->forget(s);
-    map_remove(&s->tree->spots, &s->in_tree);
+    map_remove(&s->tree->nodes, &s->in_tree);
     json_decref(s->properties);
     tree_set_replace(&s->providers, NULL);
     tree_set_replace(&s->children, NULL);
@@ -60,28 +61,21 @@ static void spot_destroy(struct tree_spot *s)
     free(s);
 }
 
-static void look_soon(struct follower *f)
+void tree_node_touch(struct tree_node *s, unsigned parts)
 {
-    uint64_t since = loop_now_ms(f->tree->loop) - f->looked_ms;
-
-    if (!timer_running(&f->look))
-        timer_start(f->tree->loop, &f->look, since < f->pause_ms ? f->pause_ms - since : 0);
-}
-
-void tree_spot_touch(struct tree_spot *s, unsigned parts)
-{
-    struct list *it;
+    struct use *u;
 
     s->touched = true;
-    list_for_each (it, &s->uses) {
-        struct use *u = list_entry(it, struct use, in_spot);
+    list_for_each_entry (u, &s->uses, in_node) {
+        struct follower *f = u->follower;
+        uint64_t since = loop_now_ms(f->tree->loop) - f->evaluated_ms;
 
-        if ((u->parts & parts) != 0)
-            look_soon(u->follower);
+        if ((u->parts & parts) != 0 && !timer_running(&f->evaluate))
+            timer_start(f->tree->loop, &f->evaluate, since < f->pause_ms ? f->pause_ms - since : 0);
     }
 }
 
-void tree_spot_set_properties(struct tree_spot *s, json_t *properties)
+void tree_node_set_properties(struct tree_node *s, json_t *properties)
 {
     json_decref(s->properties);
     s->properties = properties;
@@ -90,7 +84,7 @@ void tree_spot_set_properties(struct tree_spot *s, json_t *properties)
     s->problem = NULL;
 }
 
-void tree_spot_set_problem(struct tree_spot *s, const char *problem)
+void tree_node_set_problem(struct tree_node *s, const char *problem)
 {
     s->known = s->exists = true;
     s->parses = false;
@@ -98,7 +92,7 @@ void tree_spot_set_problem(struct tree_spot *s, const char *problem)
     s->problem = xstrdup(problem);
 }
 
-void tree_spot_set_missing(struct tree_spot *s)
+void tree_node_set_missing(struct tree_node *s)
 {
     s->known = true;
     s->exists = s->parses = false;
@@ -111,46 +105,45 @@ void tree_spot_set_missing(struct tree_spot *s)
 /* ---- followers ---- */
 
 void follower_init(struct follower *f, struct tree *t, const char *path, unsigned pause_ms,
-                   void (*look)(struct timer *timer))
+                   void (*evaluate)(struct timer *timer))
 {
     *f = (struct follower){.tree = t, .path = path, .pause_ms = pause_ms};
-    timer_init(&f->look, look);
-    timer_start(t->loop, &f->look, 0);
+    timer_init(&f->evaluate, evaluate);
+    timer_start(t->loop, &f->evaluate, 0);
     list_init(&f->in_broken);
     list_init(&f->uses);
-    list_init(&f->old);
-}
-
-static void use_destroy(struct use *u)
-{
-    struct tree_spot *s = u->spot;
-
-    list_remove(&u->in_follower);
-    list_remove(&u->in_spot);
-    free(u);
-    if (list_empty(&s->uses))
-        spot_destroy(s);
 }
 
 void follower_begin(struct follower *f)
 {
-    f->looked_ms = loop_now_ms(f->tree->loop);
-    list_splice_back(&f->old, &f->uses);
+    f->evaluated_ms = loop_now_ms(f->tree->loop);
+    ++f->evaluation;
     f->steps = 0;
     text_clear(&f->problem);
 }
 
 void follower_end(struct follower *f)
 {
-    struct list *node;
+    struct list *it;
+    struct list *next;
 
-    while ((node = list_pop_front(&f->old)) != NULL)
-        use_destroy(list_entry(node, struct use, in_follower));
+    list_for_each_safe (it, next, &f->uses) {
+        struct use *u = list_entry(it, struct use, in_follower);
+        struct tree_node *n = u->node;
+
+        if (u->evaluation == f->evaluation)
+            continue;
+        list_remove(&u->in_follower);
+        list_remove(&u->in_node);
+        free(u);
+        if (list_empty(&n->uses))
+            node_destroy(n);
+    }
 }
 
 void follower_fini(struct follower *f)
 {
-    timer_stop(&f->look);
+    timer_stop(&f->evaluate);
     follower_begin(f);
     follower_end(f);
     text_fini(&f->problem);
@@ -160,10 +153,10 @@ void follower_fini(struct follower *f)
 
 static bool is_broken(const struct tree *t, const char *problem)
 {
-    struct list *it;
+    const struct follower *f;
 
-    list_for_each (it, &t->broken) {
-        if (strcmp(list_entry(it, struct follower, in_broken)->broken, problem) == 0)
+    list_for_each_entry (f, &t->broken, in_broken) {
+        if (strcmp(f->broken, problem) == 0)
             return true;
     }
     return false;
@@ -192,7 +185,7 @@ void follower_report(struct follower *f)
 
 static void problem_add(struct follower *f, const char *fmt, ...) printf_like(2, 3);
 
-/* Keep the first problem of a look, fit for a log line: names in it come from outside. */
+/* Stores the first problem of an evaluation, fit for a log line: names in it come from outside. */
 static void problem_add(struct follower *f, const char *fmt, ...)
 {
     char line[TREE_PATH_MAX * 3];
@@ -206,62 +199,51 @@ static void problem_add(struct follower *f, const char *fmt, ...)
     text_add_escaped(&f->problem, slice_of(line));
 }
 
-static struct use *find_use(const struct list *uses, const struct tree_spot *s)
+/* F's interest in N in this evaluation. */
+static struct use *use_get(struct follower *f, struct tree_node *n)
 {
-    struct list *it;
+    struct use *u;
 
-    list_for_each (it, uses) {
-        struct use *u = list_entry(it, struct use, in_follower);
-
-        if (u->spot == s)
-            return u;
+    list_for_each_entry (u, &f->uses, in_follower) {
+        if (u->node == n)
+            goto found;
     }
-    return NULL;
-}
-
-static struct use *use_create(struct follower *f, struct tree_spot *s)
-{
-    struct use *u = xcalloc(1, sizeof(*u));
-
-    u->spot = s;
+    u = xcalloc(1, sizeof(*u));
+    u->node = n;
     u->follower = f;
-    list_push_back(&s->uses, &u->in_spot);
+    list_push_back(&n->uses, &u->in_node);
+    list_push_back(&f->uses, &u->in_follower);
+found:
+    if (u->evaluation != f->evaluation)
+        u->parts = 0;
+    u->evaluation = f->evaluation;
     return u;
 }
 
-/* The spot PATH, up to date, and from now on this look hangs on it. NULL: too many steps. */
-static struct tree_spot *look_at(struct follower *f, const char *path, unsigned parts)
+/*
+ * The node PATH, up to date; this evaluation depends on its PARTS from now on.
+ * NULL: too many steps.
+ */
+static const struct tree_node *use_node(struct follower *f, const char *path, unsigned parts)
 {
-    struct tree_spot *s;
-    struct use *u = NULL;
-
     if (++f->steps > TREE_STEPS_MAX) {
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
         return NULL;
     }
-    s = map_entry(map_find(&f->tree->spots, path, strlen(path)), struct tree_spot, in_tree);
-    if (s == NULL)
-        s = spot_create(f->tree, path);
-    else
-        u = find_use(&f->uses, s);
-    if (u == NULL) {
-        u = find_use(&f->old, s);
-        if (u == NULL)
-            u = use_create(f, s);
-        list_remove(&u->in_follower);
-        list_push_back(&f->uses, &u->in_follower);
-        u->parts = 0;
+    struct tree_node *n =
+        map_entry(map_find(&f->tree->nodes, path, strlen(path)), struct tree_node, in_tree);
+    if (n == NULL)
+        n = node_create(f->tree, path);
+    use_get(f, n)->parts |= parts;
+    if ((parts & ~n->parts) != 0) {
+        n->parts |= parts;
+        n->touched = true;
     }
-    u->parts |= parts;
-    if ((parts & ~s->parts) != 0) {
-        s->parts |= parts;
-        s->touched = true;
+    if (n->touched) {
+        n->touched = false;
+        f->tree->backend->refresh(n);
     }
-    if (s->touched) {
-        s->touched = false;
-        f->tree->backend->refresh(s);
-    }
-    return s;
+    return n;
 }
 
 /* ---- paths ---- */
@@ -308,7 +290,7 @@ static bool join(struct follower *f, const char *base, struct slice path,
 }
 
 /* Property "NAME ARROW" of S when it is a string. */
-static struct slice link_of(const struct tree_spot *s, struct slice name, const char *arrow)
+static struct slice link_of(const struct tree_node *s, struct slice name, const char *arrow)
 {
     char key[TREE_PATH_MAX + 8];
     int len = snprintf(key, sizeof(key), "%.*s%s", SLICE_FMT(name), arrow);
@@ -336,77 +318,76 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
     return true;
 }
 
-static enum found resolve(struct follower *f, struct trail *trail, struct tree_place *at);
+static enum found resolve(struct follower *f, struct trail *trail, const char *path,
+                          const struct tree_node **out);
 
-/* AT->path does not exist as it stands: resolve all but its last name, then try that there. */
-static enum found resolve_from_base(struct follower *f, struct trail *trail, struct tree_place *at)
+/* PATH, *OUT, does not exist as it stands: resolve all but its last name, then try that there. */
+static enum found resolve_from_base(struct follower *f, struct trail *trail, const char *path,
+                                    const struct tree_node **out)
 {
-    struct tree_place base;
-    char *last = strrchr(at->path, '/') + 1;
-    size_t base_len = (size_t)(last - 1 - at->path);
+    const struct tree_node *base;
+    const char *name = strrchr(path, '/') + 1;
     char real[TREE_PATH_MAX + 1];
 
-    memcpy(base.path, at->path, base_len);
-    base.path[base_len] = '\0';
-    enum found found = resolve(f, trail, &base);
+    snprintf(real, sizeof(real), "%.*s", (int)(name - 1 - path), path);
+    enum found found = resolve(f, trail, real, &base);
     if (found != FOUND_NODE && found != FOUND_MISSING)
         return found;
-    if (!join(f, base.path, slice_of(last), real))
+    if (!join(f, base->path, slice_of(name), real))
         return FOUND_BAD;
-    if (strcmp(real, at->path) != 0) {
-        at->spot = look_at(f, real, PART_NODE);
-        if (at->spot == NULL)
+    if (strcmp(real, path) != 0) {
+        *out = use_node(f, real, PART_NODE);
+        if (*out == NULL)
             return FOUND_BAD;
-        if (!at->spot->known)
+        if (!(*out)->known)
             return FOUND_PENDING;
     }
-    struct slice target = found == FOUND_NODE && !at->spot->exists
-                              ? link_of(base.spot, slice_of(last), " ->")
-                              : SLICE_NULL;
-    if (target.p == NULL) {
-        memcpy(at->path, real, sizeof(real));
-        return at->spot->exists ? FOUND_NODE : FOUND_MISSING;
-    }
-    /* Copied: NAME is in AT->path, and the target may be refreshed while it is followed. */
+    if ((*out)->exists)
+        return FOUND_NODE;
+    struct slice target = found == FOUND_NODE ? link_of(base, slice_of(name), " ->") : SLICE_NULL;
+    if (target.p == NULL)
+        return FOUND_MISSING;
+    /* Copied: BASE may be refreshed while the target is followed. */
     char link[TREE_PATH_MAX * 2];
-    snprintf(link, sizeof(link), "%s -> %.*s", strrchr(real, '/') + 1, SLICE_FMT(target));
-    if (!join(f, base.path, target, at->path) || !trail_add(f, trail, at->path))
+    snprintf(link, sizeof(link), "%s -> %.*s", name, SLICE_FMT(target));
+    if (!join(f, base->path, target, real) || !trail_add(f, trail, real))
         return FOUND_BAD;
-    found = resolve(f, trail, at);
+    found = resolve(f, trail, real, out);
     if (found == FOUND_MISSING)
         problem_add(f, "%s: link %s: node %s does not exist; create it or correct the link",
-                    tree_path_shown(base.path), link, tree_path_shown(at->path));
+                    tree_path_shown(base->path), link, tree_path_shown((*out)->path));
     return found;
 }
 
-/* From AT->path to the node that is meant by it. The depth is bounded by look_at(). */
-static enum found resolve(struct follower *f, struct trail *trail, struct tree_place *at)
+/* From PATH to the node that is meant by it. The depth is bounded by use_node(). */
+static enum found resolve(struct follower *f, struct trail *trail, const char *path,
+                          const struct tree_node **out)
 {
-    at->spot = look_at(f, at->path, PART_NODE);
-    if (at->spot == NULL)
+    *out = use_node(f, path, PART_NODE);
+    if (*out == NULL)
         return FOUND_BAD;
-    if (!at->spot->known)
+    if (!(*out)->known)
         return FOUND_PENDING;
-    if (at->spot->exists)
+    if ((*out)->exists)
         return FOUND_NODE;
-    if (at->path[0] == '\0')
-        return FOUND_MISSING;
-    return resolve_from_base(f, trail, at);
+    return path[0] == '\0' ? FOUND_MISSING : resolve_from_base(f, trail, path, out);
 }
 
-enum found follow_path(struct follower *f, const char *path, unsigned parts, struct tree_place *out)
+enum found follow_path(struct follower *f, const char *path, unsigned parts,
+                       const struct tree_node **out)
 {
     struct trail *trail = xmalloc(sizeof(*trail));
+    char real[TREE_PATH_MAX + 1];
     enum found found = FOUND_BAD;
 
     trail->n = 0;
-    if (!join(f, "", slice_of(path), out->path) || !trail_add(f, trail, out->path))
+    if (!join(f, "", slice_of(path), real) || !trail_add(f, trail, real))
         goto out;
-    found = resolve(f, trail, out);
-    /* Read again for the parts: only now is the spot known that they are needed of. */
-    if (found == FOUND_NODE && look_at(f, out->path, parts) == NULL)
+    found = resolve(f, trail, real, out);
+    /* Read again for the parts: only now is the node known that they are needed of. */
+    if (found == FOUND_NODE && use_node(f, (*out)->path, parts) == NULL)
         found = FOUND_BAD;
-    else if (found == FOUND_NODE && !out->spot->known)
+    else if (found == FOUND_NODE && !(*out)->known)
         found = FOUND_PENDING;
 out:
     free(trail);
@@ -418,65 +399,59 @@ out:
 static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
 {
     for (size_t i = 0; i < n; ++i) {
-        if (hops[i].spot == next->spot && slice_eq(hops[i].name, next->name))
+        if (hops[i].node == next->node && slice_eq(hops[i].name, next->name))
             return true;
     }
     return false;
 }
 
 /*
- * Take property link HOP at AT one node on: AT is there then, HOP->name what to look for. FROM: the
+ * Follows property link HOP to the next node and property, which replace those in HOP. FROM: the
  * node and property that the links begin at.
  */
-static enum found hop_on(struct follower *f, const char *from, struct hop *hop,
-                         struct tree_place *at)
+static enum found follow_hop(struct follower *f, const char *from, struct hop *hop)
 {
-    struct slice rest = link_of(at->spot, hop->name, " =>");
+    struct slice rest = link_of(hop->node, hop->name, " =>");
     char target[TREE_PATH_MAX + 1];
 
     if (rest.p == NULL) {
         problem_add(f, "%s: node %s has no property %.*s; set it or correct the link", from,
-                    tree_path_shown(at->path), SLICE_FMT(hop->name));
+                    tree_path_shown(hop->node->path), SLICE_FMT(hop->name));
         return FOUND_BAD;
     }
     struct slice path = slice_cut(&rest, ' ');
-    if (!join(f, at->path, path, target))
+    if (!join(f, hop->node->path, path, target))
         return FOUND_BAD;
-    enum found found = follow_path(f, target, PART_NODE, at);
+    enum found found = follow_path(f, target, PART_NODE, &hop->node);
     if (found == FOUND_MISSING)
         problem_add(f, "%s: node %s does not exist; create it or correct the link", from,
                     tree_path_shown(target));
     rest = slice_trim(rest);
     if (rest.len != 0)
         hop->name = rest;
-    hop->spot = at->spot;
     return found;
 }
 
-/* Property NAME of the node at PLACE, through property links. *OUT is borrowed, set on FOUND_NODE.
- */
-static enum found follow_value(struct follower *f, const struct tree_place *place, const char *name,
+/* Property NAME of N, through property links. *OUT is borrowed, set on FOUND_NODE. */
+static enum found follow_value(struct follower *f, const struct tree_node *n, const char *name,
                                json_t **out)
 {
     struct hop hops[TREE_TRAIL_MAX];
-    struct tree_place at = *place;
-    struct hop next = {place->spot, slice_of(name)};
+    struct hop next = {n, slice_of(name)};
     char from[TREE_PATH_MAX * 2 + 32];
 
-    snprintf(from, sizeof(from), "%s: property link %s =>", tree_path_shown(place->path), name);
-    for (size_t n = 0; n < TREE_TRAIL_MAX; ++n) {
-        json_t *value = json_object_getn(at.spot->properties, next.name.p, next.name.len);
-        if (value != NULL) {
-            *out = value;
+    snprintf(from, sizeof(from), "%s: property link %s =>", tree_path_shown(n->path), name);
+    for (size_t i = 0; i < TREE_TRAIL_MAX; ++i) {
+        *out = json_object_getn(next.node->properties, next.name.p, next.name.len);
+        if (*out != NULL)
             return FOUND_NODE;
-        }
-        if (hopped(hops, n, &next)) {
+        if (hopped(hops, i, &next)) {
             problem_add(f, "%s: property link loop: returns to %.*s of %s; correct a link", from,
-                        SLICE_FMT(next.name), tree_path_shown(at.path));
+                        SLICE_FMT(next.name), tree_path_shown(next.node->path));
             return FOUND_BAD;
         }
-        hops[n] = next;
-        enum found found = hop_on(f, from, &next, &at);
+        hops[i] = next;
+        enum found found = follow_hop(f, from, &next);
         if (found != FOUND_NODE)
             return found;
     }
@@ -497,7 +472,7 @@ static bool is_link(const char *key, const char *arrow, char name_out[TREE_PATH_
     return true;
 }
 
-json_t *follow_properties(struct follower *f, const struct tree_place *place, const json_t *last,
+json_t *follow_properties(struct follower *f, const struct tree_node *n, const json_t *last,
                           bool *pending)
 {
     json_t *result = json_object();
@@ -505,7 +480,7 @@ json_t *follow_properties(struct follower *f, const struct tree_place *place, co
     json_t *value;
 
     /* Reading other nodes may refresh this one: iterate over its present properties. */
-    json_t *own = json_incref(place->spot->properties);
+    json_t *own = json_incref(n->properties);
     json_object_foreach(own, key, value)
     {
         char name[TREE_PATH_MAX + 1];
@@ -519,7 +494,7 @@ json_t *follow_properties(struct follower *f, const struct tree_place *place, co
         if (json_object_get(own, name) != NULL)
             continue;
         json_t *linked = NULL;
-        enum found found = follow_value(f, place, name, &linked);
+        enum found found = follow_value(f, n, name, &linked);
         if (found == FOUND_PENDING)
             *pending = true;
         if (linked == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spots, and links between them: from a path to the spot that it means, and from property links to
- * values. A follower records every spot that its result depends on, and is notified of a change of
+ * Nodes, and links between them: from a path to the node that it means, and from property links to
+ * values. A follower records every node that its result depends on, and is notified of a change of
  * any of them. Embedded in a watch, a registration or an operation; on the tree's loop.
  */
 #ifndef RLB_TREE_TREE_FOLLOW_H
@@ -9,25 +9,25 @@
 
 #include "common/tree/tree_backend.h"
 
-/* ---- spots: for back ends ---- */
+/* ---- nodes: for back ends ---- */
 
-/* PARTS of S may have changed: followers that want them are notified. Not from refresh(). */
-void tree_spot_touch(struct tree_spot *s, unsigned parts);
+/* PARTS of S may have changed: followers that need them are notified. Not from refresh(). */
+void tree_node_touch(struct tree_node *s, unsigned parts);
 /* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
-void tree_spot_set_properties(struct tree_spot *s, json_t *properties);
-void tree_spot_set_problem(struct tree_spot *s, const char *problem);
+void tree_node_set_properties(struct tree_node *s, json_t *properties);
+void tree_node_set_problem(struct tree_node *s, const char *problem);
 /* The node does not exist, nor what it had. */
-void tree_spot_set_missing(struct tree_spot *s);
+void tree_node_set_missing(struct tree_node *s);
 
 /* ---- links ---- */
 
 struct follower {
     struct tree *tree;
-    struct timer look;     /* for an evaluation */
-    unsigned pause_ms;     /* between two of them */
-    uint64_t looked_ms;    /* when the last one began */
-    struct list uses;      /* spots that this evaluation depends on */
-    struct list old;       /* those of the last one, until this one ends */
+    struct timer evaluate;
+    unsigned pause_ms;     /* between two evaluations */
+    uint64_t evaluated_ms; /* when the last one began */
+    unsigned evaluation;   /* its number */
+    struct list uses;      /* nodes that it depends on */
     unsigned steps;        /* of this evaluation */
     struct text problem;   /* the first link in it that does not resolve */
     const char *path;      /* that is followed, from the root; borrowed */
@@ -36,25 +36,21 @@ struct follower {
 };
 
 enum found {
-    FOUND_NODE,    /* PATH is a node that exists */
-    FOUND_MISSING, /* PATH is where it would be */
+    FOUND_NODE,    /* the node exists */
+    FOUND_MISSING, /* it does not; this is where it would be */
     FOUND_BAD,     /* links loop or are invalid; see the problem */
-    FOUND_PENDING, /* not read yet; look() will be called */
-};
-
-struct tree_place {
-    char path[TREE_PATH_MAX + 1];
-    struct tree_spot *spot; /* FOUND_NODE, FOUND_MISSING: borrowed until the next evaluation ends */
+    FOUND_PENDING, /* not read yet; another evaluation follows */
 };
 
 /*
- * PATH is borrowed until follower_fini(). LOOK evaluates: soon, and whenever a spot that the last
- * result depends on may have changed; at once after a quiet time, else PAUSE_MS after the last one.
+ * PATH is borrowed until follower_fini(). EVALUATE is called soon, and whenever a node that the
+ * last result depends on may have changed; at once after a quiet time, else PAUSE_MS after the last
+ * evaluation.
  */
 void follower_init(struct follower *f, struct tree *t, const char *path, unsigned pause_ms,
-                   void (*look)(struct timer *timer));
+                   void (*evaluate)(struct timer *timer));
 void follower_fini(struct follower *f);
-/* An evaluation: begin, any number of follow_...(), end (which releases unused spots). */
+/* An evaluation: begin, any number of follow_...(), end (which releases unused nodes). */
 void follower_begin(struct follower *f);
 void follower_end(struct follower *f);
 /*
@@ -64,15 +60,18 @@ void follower_end(struct follower *f);
  */
 void follower_report(struct follower *f);
 
-/* The node that PATH means. PARTS of it are wanted beside its properties. */
-enum found follow_path(struct follower *f, const char *path, unsigned parts,
-                       struct tree_place *out);
 /*
- * The properties of the node at PLACE, without its links, with property links followed. One that
- * does not resolve keeps its value in LAST (may be NULL) and is a problem. Returns a new reference.
+ * Finds the node that PATH means. PARTS of it are needed beside its properties. FOUND_NODE,
+ * FOUND_MISSING: *OUT is the node, borrowed until the next evaluation ends.
+ */
+enum found follow_path(struct follower *f, const char *path, unsigned parts,
+                       const struct tree_node **out);
+/*
+ * The properties of N, without its links, with property links followed. One that does not resolve
+ * keeps its value in LAST (may be NULL) and is a problem. Returns a new reference.
  *   pending  set to true if not all has been read yet
  */
-json_t *follow_properties(struct follower *f, const struct tree_place *place, const json_t *last,
+json_t *follow_properties(struct follower *f, const struct tree_node *n, const json_t *last,
                           bool *pending);
 
 /*

@@ -14,9 +14,7 @@
 
 void tree_record_fini(struct tree_record *r)
 {
-    for (size_t i = 0; i < r->nchildren; ++i)
-        free(r->children[i]);
-    free(r->children);
+    tree_set_replace(&r->children, NULL);
     free(r->problem);
     json_decref(r->properties);
     *r = (struct tree_record){0};
@@ -28,26 +26,6 @@ void tree_record_set_data(struct tree_record *r, struct slice bytes)
 
     r->properties = node_data_decode(bytes, why);
     r->problem = why[0] != '\0' ? xstrdup(why) : NULL;
-}
-
-void tree_record_add_child(struct tree_record *r, const char *name)
-{
-    /* Room in powers of two. */
-    if ((r->nchildren & (r->nchildren - 1)) == 0)
-        r->children =
-            xrealloc(r->children, (r->nchildren == 0 ? 1 : r->nchildren * 2) * sizeof(char *));
-    r->children[r->nchildren++] = xstrdup(name);
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-void tree_record_sort(struct tree_record *r)
-{
-    if (r->nchildren != 0)
-        qsort(r->children, r->nchildren, sizeof(char *), by_text);
 }
 
 /* ---- the end ---- */
@@ -136,20 +114,20 @@ void tree_op_finish(struct tree_op *op, enum err e)
 
 /* ---- links ---- */
 
-static void look(struct timer *timer)
+static void evaluate(struct timer *timer)
 {
-    struct tree_op *op = container_of(timer, struct tree_op, follower.look);
-    struct tree_place place = {.spot = NULL};
+    struct tree_op *op = container_of(timer, struct tree_op, follower.evaluate);
+    const struct tree_node *n = NULL;
 
     follower_begin(&op->follower);
-    enum found found = follow_path(&op->follower, op->path, PART_NODE, &place);
+    enum found found = follow_path(&op->follower, op->path, PART_NODE, &n);
     if (found == FOUND_BAD)
         diag_add(op->diag, NULL, 0, 0, "%s", text_cstr(&op->follower.problem));
+    else if (found != FOUND_PENDING)
+        memcpy(op->at, n->path, strlen(n->path) + 1);
     follower_end(&op->follower);
-    if (found == FOUND_PENDING)
-        return;
-    memcpy(op->at, place.path, sizeof(op->at));
-    end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
+    if (found != FOUND_PENDING)
+        end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
 }
 
 /* ---- the beginning ---- */
@@ -168,7 +146,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     timer_init(&op->again, NULL);
     ++t->watches;
     if (op->kind == TREE_RESOLVE)
-        follower_init(&op->follower, t, op->path, 0, look);
+        follower_init(&op->follower, t, op->path, 0, evaluate);
     /* A node that others have made may be deeper than any path of ours. */
     if (strlen(op->path) > TREE_PATH_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
@@ -185,7 +163,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     if (op->timeout_ms != 0)
         timer_start(t->loop, &op->deadline, op->timeout_ms);
     if (op->kind == TREE_RESOLVE)
-        look(&op->follower.look);
+        evaluate(&op->follower.evaluate);
     else
         t->backend->begin(op);
 }

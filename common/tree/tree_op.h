@@ -41,8 +41,8 @@ struct tree_record {
     char *problem;      /* why data that look like JSON are not; or NULL */
     bool provider;      /* registered by a process; ends with it */
     uint64_t version;   /* another one after every write */
-    char **children;    /* names, sorted: nodes and providers */
-    size_t nchildren;
+    /* Names, sorted: nodes and providers. NULL: none. */
+    struct tree_set *children;
 };
 
 struct zk_call;
@@ -89,7 +89,5 @@ void tree_op_finish(struct tree_op *op, enum err e);
 struct slice tree_op_bytes(const struct tree_op *op);
 /* Sets the properties, and why they are not JSON, from BYTES. */
 void tree_record_set_data(struct tree_record *r, struct slice bytes);
-void tree_record_add_child(struct tree_record *r, const char *name);
-void tree_record_sort(struct tree_record *r);
 
 #endif

@@ -25,7 +25,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
 /* ---- which node is read when: pace, order, and those that break the connection ---- */
 
 /*
- * A read is wanted at first, at each event, and after each lost connection. The first is made at
+ * A read is requested at first, at each event, and after each lost connection. The first is made at
  * once, the next not before TREE_PAUSE_MS; so a burst of changes costs one read per pause.
  *
  * A reply of more than 1 MiB breaks the connection instead of returning an error, and all other
@@ -40,7 +40,7 @@ static void on_read(struct zk_call *c);
 static void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n)
 {
     *r = (struct zk_read){.kind = kind, .node = n};
-    list_init(&r->line);
+    list_init(&r->in_queue);
     timer_init(&r->pause, on_pause_over);
 }
 
@@ -49,7 +49,7 @@ static struct zookeeper *tree_of(const struct zk_read *r)
     return r->node->tree;
 }
 
-/* R's call is out of the way: its place is free again. */
+/* R's call has ended. */
 static void call_over(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
@@ -62,7 +62,7 @@ static void call_over(struct zk_read *r)
 static void zk_read_fini(struct zk_read *r)
 {
     timer_stop(&r->pause);
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
     if (r->call != NULL) {
@@ -71,28 +71,28 @@ static void zk_read_fini(struct zk_read *r)
     }
 }
 
-static void enter_line(struct zk_read *r)
+static void enqueue(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
 
-    list_remove(&r->line);
-    list_push_back(r->strikes == 0 ? &t->wanted : &t->suspects, &r->line);
+    list_remove(&r->in_queue);
+    list_push_back(r->failures == 0 ? &t->queued : &t->suspects, &r->in_queue);
     zk_reads_begin(t);
 }
 
 static void on_pause_over(struct timer *timer)
 {
-    enter_line(container_of(timer, struct zk_read, pause));
+    enqueue(container_of(timer, struct zk_read, pause));
 }
 
-static void want_after(struct zk_read *r, uint64_t ms)
+static void request_after(struct zk_read *r, uint64_t ms)
 {
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     timer_start(tree_of(r)->base.loop, &r->pause, ms);
 }
 
-/* R is to be read (again), at once unless it was read just now. */
-static void zk_read_want(struct zk_read *r)
+/* R is read (again), at once unless it was read just now. */
+static void zk_read_request(struct zk_read *r)
 {
     uint64_t since = loop_now_ms(tree_of(r)->base.loop) - r->started_ms;
 
@@ -100,26 +100,26 @@ static void zk_read_want(struct zk_read *r)
         r->again = true;
         return;
     }
-    if (list_linked(&r->line) || r->quarantined)
+    if (list_linked(&r->in_queue) || r->quarantined)
         return;
     if (since < TREE_PAUSE_MS) {
         if (!timer_running(&r->pause))
-            want_after(r, TREE_PAUSE_MS - since);
+            request_after(r, TREE_PAUSE_MS - since);
         return;
     }
     timer_stop(&r->pause);
-    enter_line(r);
+    enqueue(r);
 }
 
-/* The session has ended, and R's call with it: it is wanted again. */
-static void zk_read_drop(struct zk_read *r)
+/* The session has ended, and R's call with it: it is requested again. */
+static void zk_read_restart(struct zk_read *r)
 {
     if (r->call != NULL) {
         zk_call_forget(r->call);
         call_over(r);
     }
     r->again = false;
-    zk_read_want(r);
+    zk_read_request(r);
 }
 
 /* ---- those that break the connection ---- */
@@ -135,32 +135,31 @@ static void quarantine(struct zk_read *r)
             NULL, "tree-node-quarantined",
             "path=%s bytes=%d children=%d for_ms=%d reason=\"reading it breaks the "
             "connection\" hint=\"replies of ZooKeeper are limited to 1 MiB: make it smaller\"",
-            log_cut(slice_of(r->node->path), path), r->seen.data_length, r->seen.children,
+            log_cut(slice_of(r->node->path), path), r->seen.dataLength, r->seen.numChildren,
             ZK_QUARANTINE_MS);
     }
     r->quarantined = true;
     zk_node_unreadable(r, "too large: reading it breaks the connection to ZooKeeper");
-    want_after(r, ZK_QUARANTINE_MS);
+    request_after(r, ZK_QUARANTINE_MS);
 }
 
-static void acquit(struct zk_read *r)
+static void reset_failures(struct zk_read *r)
 {
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
     r->quarantined = false;
-    r->strikes = 0;
+    r->failures = 0;
 }
 
-static bool is_large(const struct zk_read *r, const struct zk_stat *s)
+static bool is_large(const struct zk_read *r, const struct Stat *s)
 {
-    return r->kind == ZK_READ_DATA ? s->data_length >= ZK_LARGE_BYTES
-                                   : s->children >= ZK_LARGE_CHILDREN;
+    return r->kind == ZK_READ_DATA ? s->dataLength >= ZK_LARGE_BYTES
+                                   : s->numChildren >= ZK_LARGE_CHILDREN;
 }
 
-static bool is_unchanged(const struct zk_read *r, const struct zk_stat *s)
+static bool is_unchanged(const struct zk_read *r, const struct Stat *s)
 {
-    return r->kind == ZK_READ_DATA ? s->data_zxid == r->seen.data_zxid
-                                   : s->children_zxid == r->seen.children_zxid;
+    return r->kind == ZK_READ_DATA ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
 }
 
 /* ---- calls ---- */
@@ -185,18 +184,18 @@ static void on_size(struct zk_call *c)
     struct zookeeper *t = tree_of(r);
 
     call_over(r);
-    if (c->result == ZK_LOST) {
-        enter_line(r);
+    if (c->result == ZCONNECTIONLOSS) {
+        enqueue(r);
         return;
     }
-    bool large = c->result == ZK_OK && is_large(r, &c->stat);
+    bool large = c->result == ZOK && is_large(r, &c->stat);
     if (large && r->quarantined && is_unchanged(r, &c->stat)) {
         quarantine(r);
         zk_reads_begin(t);
         return;
     }
     if (!large)
-        acquit(r);
+        reset_failures(r);
     r->seen = c->stat;
     t->alone = true;
     call(r);
@@ -209,9 +208,9 @@ static void on_exists(struct zk_call *c)
     struct zookeeper *t = tree_of(r);
 
     call_over(r);
-    if (c->result == ZK_LOST)
-        enter_line(r);
-    else if (c->result == ZK_NO_NODE)
+    if (c->result == ZCONNECTIONLOSS)
+        enqueue(r);
+    else if (c->result == ZNONODE)
         zk_node_data(r->node, c);
     else
         call(r); /* the reply has arrived */
@@ -225,18 +224,18 @@ static void lost(struct zk_read *r)
 
     if (!t->loss_seen) {
         t->loss_seen = true;
-        ++r->strikes;
+        ++r->failures;
     }
-    if (r->strikes >= 2)
+    if (r->failures >= 2)
         quarantine(r);
     else
-        enter_line(r);
+        enqueue(r);
 }
 
 static void refused(struct zk_read *r, const struct zk_call *c)
 {
-    zk_node_unreadable(r, c->result == ZK_NO_AUTH ? "no permission to read it" : c->error);
-    want_after(r, ZK_RETRY_MS);
+    zk_node_unreadable(r, c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
+    request_after(r, ZK_RETRY_MS);
 }
 
 static void on_read(struct zk_call *c)
@@ -247,33 +246,33 @@ static void on_read(struct zk_call *c)
     bool again = r->again;
 
     call_over(r);
-    if (c->result == ZK_LOST) {
+    if (c->result == ZCONNECTIONLOSS) {
         lost(r);
         return;
     }
     t->loss_seen = false;
-    acquit(r);
-    if (c->result == ZK_NO_NODE && r->kind == ZK_READ_DATA && n->spot != NULL) {
+    reset_failures(r);
+    if (c->result == ZNONODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
         ++t->reading;
         r->call = zk_exists(t->session, c->path, true, on_exists, r);
         return;
     }
-    if (c->result != ZK_OK && c->result != ZK_NO_NODE)
+    if (c->result != ZOK && c->result != ZNONODE)
         refused(r, c);
     else if (again)
-        zk_read_want(r);
-    if (r->kind == ZK_READ_CHILDREN && (c->result == ZK_OK || c->result == ZK_NO_NODE))
+        zk_read_request(r);
+    if (r->kind == ZK_READ_CHILDREN && (c->result == ZOK || c->result == ZNONODE))
         zk_node_children(n, c);
-    else if (c->result == ZK_OK || c->result == ZK_NO_NODE)
+    else if (c->result == ZOK || c->result == ZNONODE)
         zk_node_data(n, c);
     zk_reads_begin(t);
 }
 
 static void begin_alone(struct zookeeper *t)
 {
-    struct zk_read *r = list_first(&t->suspects, struct zk_read, line);
+    struct zk_read *r = list_first(&t->suspects, struct zk_read, in_queue);
 
-    list_remove(&r->line);
+    list_remove(&r->in_queue);
     t->alone = true;
     ++t->reading;
     r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
@@ -286,8 +285,8 @@ static void zk_reads_begin(struct zookeeper *t)
 
     if (!t->connected)
         return;
-    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->wanted)) != NULL) {
-        struct zk_read *r = list_entry(node, struct zk_read, line);
+    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL) {
+        struct zk_read *r = list_entry(node, struct zk_read, in_queue);
 
         call(r);
     }
@@ -298,8 +297,8 @@ static void zk_reads_begin(struct zookeeper *t)
 /* ---- what was read: properties, lists, providers ---- */
 
 /*
- * What was read of a node, and how it is shown to its spot. A list of providers is shown once every
- * provider in it was read; after that, those that come are shown when they have been.
+ * What was read of a node, and how it gets into the node of the tree. A list of providers is shown
+ * once every provider in it was read; after that, those that come are shown when they have been.
  */
 
 static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
@@ -328,7 +327,6 @@ static void leave_list(struct zk_node *n)
     ASSERT(list != NULL);
     list_remove(&n->in_list);
     n->list_of = NULL;
-    --list->nmembers;
     if (!n->known)
         --list->unread;
     list->changed = true;
@@ -343,10 +341,10 @@ static void drop_members(struct zk_node *list)
         leave_list(list_entry(node, struct zk_node, in_list));
 }
 
-/* Frees N if neither a spot nor a list refers to it. */
+/* Frees N if neither a node nor a list refers to it. */
 static void zk_node_put(struct zk_node *n)
 {
-    if (n->spot != NULL || n->list_of != NULL)
+    if (n->watched != NULL || n->list_of != NULL)
         return;
     drop_members(n);
     zk_read_fini(&n->data);
@@ -360,9 +358,9 @@ static void zk_node_put(struct zk_node *n)
 
 static void touch(struct zk_node *n, unsigned parts)
 {
-    if (n->spot != NULL)
+    if (n->watched != NULL)
         /* Of a node that is not known yet, only the node itself was requested. */
-        tree_spot_touch(n->spot, n->spot->known ? parts : PART_NODE | parts);
+        tree_node_touch(n->watched, n->watched->known ? parts : PART_NODE | parts);
 }
 
 /* ---- data ---- */
@@ -398,19 +396,9 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
  * BYTES are not a JSON object. */
 static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
 {
-    json_t *v = NULL;
-
     while (bytes.len != 0 && strchr(" \t\r\n", bytes.p[bytes.len - 1]) != NULL)
         --bytes.len;
-    if (bytes.len == 0)
-        return json_object();
-    if (json_parse(bytes, NODE_BYTES_MAX, &v, why) != ERR_OK)
-        return NULL;
-    if (json_is_object(v))
-        return v;
-    json_decref(v);
-    snprintf(why, JSON_WHY_ROOM, "not a JSON object");
-    return NULL;
+    return bytes.len == 0 ? json_object() : node_object_parse(bytes, NODE_BYTES_MAX, why);
 }
 
 /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
@@ -436,11 +424,11 @@ static void zk_node_data(struct zk_node *n, const struct zk_call *c)
     char why[JSON_WHY_ROOM] = "";
     json_t *v = NULL;
 
-    n->exists = c->result == ZK_OK;
-    n->birth = (uint64_t)c->stat.birth_zxid;
+    n->exists = c->result == ZOK;
+    n->birth = (uint64_t)c->stat.czxid;
     if (n->exists)
-        v = n->spot == NULL ? decode_member(n, text_slice(&c->data))
-                            : decode(text_slice(&c->data), why);
+        v = n->watched == NULL ? decode_member(n, text_slice(&c->data))
+                               : decode(text_slice(&c->data), why);
     /* A registration that was removed counts until its list is read without it: the list may be
        gone too, as a whole, and then it is not an empty one. */
     if (n->exists || n->list_of == NULL)
@@ -468,22 +456,23 @@ static void add_member(struct zk_node *list, const char *name)
     if (n->list_of != NULL) {
         /* It went and came again, and was read in between. */
         if (n->known && !n->exists)
-            zk_read_want(&n->data);
+            zk_read_request(&n->data);
         return;
     }
     n->list_of = list;
     list_push_back(&list->members, &n->in_list);
-    ++list->nmembers;
     list->changed = true;
     if (n->known)
         return;
     ++list->unread;
-    zk_read_want(&n->data);
+    zk_read_request(&n->data);
 }
 
 static void update_members(struct zk_node *list, const struct zk_call *c)
 {
+    struct zk_node *n;
     struct list *it;
+    struct list *next;
     size_t max = c->nnames;
 
     if (c->nthere > TREE_PROVIDERS_MAX) {
@@ -493,14 +482,12 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
                  log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
     }
-    list_for_each (it, &list->members)
-        list_entry(it, struct zk_node, in_list)->marked = false;
+    list_for_each_entry (n, &list->members, in_list)
+        n->marked = false;
     for (size_t i = 0; i < max; ++i)
         add_member(list, c->names[i]);
-    for (it = list->members.next; it != &list->members;) {
-        struct zk_node *n = list_entry(it, struct zk_node, in_list);
-
-        it = it->next;
+    list_for_each_safe (it, next, &list->members) {
+        n = list_entry(it, struct zk_node, in_list);
         if (!n->marked)
             leave_list(n);
     }
@@ -512,22 +499,20 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
 static void zk_node_children(struct zk_node *n, struct zk_call *c)
 {
     tree_set_replace(&n->names, NULL);
-    n->children_known = c->result == ZK_OK;
-    if (c->result != ZK_OK) {
+    n->children_known = c->result == ZOK;
+    if (c->result != ZOK) {
         /* Nothing watches for one that is not there but its data; and it may be back already, with
            its data read: these ask for the children again. */
-        zk_read_want(&n->data);
+        zk_read_request(&n->data);
         return;
     }
     size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
 
-    if (n->spot != NULL && (n->spot->parts & PART_PROVIDERS) != 0)
+    if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = tree_set_create(max);
-    for (size_t i = 0; i < max; ++i) {
-        n->names->items[i].name = c->names[i];
-        c->names[i] = NULL;
-    }
+    n->names = tree_set_create();
+    for (size_t i = 0; i < max; ++i)
+        tree_set_add(n->names, xstrdup(c->names[i]), NULL);
     tree_set_sort(n->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
@@ -550,28 +535,22 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     data_known(n);
 }
 
-/* ---- for the spot ---- */
+/* ---- for the node ---- */
 
 static void show_providers(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
-    struct tree_set *set = tree_set_create(n->nmembers);
-    struct list *it;
-    size_t i = 0;
+    struct tree_node *s = n->watched;
+    struct tree_set *set = tree_set_create();
+    const struct zk_node *m;
 
-    list_for_each (it, &n->members) {
-        const struct zk_node *m = list_entry(it, struct zk_node, in_list);
-        const char *name = strrchr(m->path, '/') + 1;
-
+    list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
             continue;
-        struct tree_provider *p = &set->items[i++];
-        p->name = xmalloc(strlen(name) + 1);
-        zk_name_decode(name, p->name);
-        p->properties = json_incref(m->properties);
+        char *name = xstrdup(strrchr(m->path, '/') + 1);
+        zk_name_decode(name);
+        tree_set_add(set, name, json_incref(m->properties));
     }
-    set->n = i;
     tree_set_sort(set);
     tree_set_replace(&s->providers, set);
     n->changed = false;
@@ -579,7 +558,7 @@ static void show_providers(struct zk_node *n)
 
 static void show_children(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
+    struct tree_node *s = n->watched;
 
     tree_set_replace(&s->children, tree_set_ref(n->names));
     if (n->names == NULL) {
@@ -590,30 +569,30 @@ static void show_children(struct zk_node *n)
     }
 }
 
-/* Fills in N's spot. */
+/* Fills in N's node. */
 static void zk_node_show(struct zk_node *n)
 {
-    struct tree_spot *s = n->spot;
+    struct tree_node *s = n->watched;
     bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 
     if (!n->known)
         return;
     if (!n->exists) {
-        tree_spot_set_missing(s);
+        tree_node_set_missing(s);
         n->children_known = n->members_read = n->complete = false;
         drop_members(n);
         return;
     }
     s->birth = n->birth;
     if (n->properties != NULL)
-        tree_spot_set_properties(s, json_incref(n->properties));
+        tree_node_set_properties(s, json_incref(n->properties));
     else
-        tree_spot_set_problem(s, n->problem);
+        tree_node_set_problem(s, n->problem);
     if (!lists)
         return;
     bool providers = (s->parts & PART_PROVIDERS) != 0;
     if (!n->children_known || (providers && n->names != NULL && !n->members_read))
-        zk_read_want(&n->children);
+        zk_read_request(&n->children);
     /* A list is reported only after it has been read once. */
     if (!n->children_known || (providers && n->names != NULL && !n->complete))
         s->known = false;
@@ -621,7 +600,7 @@ static void zk_node_show(struct zk_node *n)
         show_children(n);
 }
 
-/* ---- the back end: sessions, spots ---- */
+/* ---- the back end: sessions, nodes ---- */
 
 static struct zookeeper *zookeeper_of(struct tree *base)
 {
@@ -630,9 +609,9 @@ static struct zookeeper *zookeeper_of(struct tree *base)
 
 /* ---- the session ---- */
 
-static bool wants_children(const struct zk_node *n)
+static bool needs_children(const struct zk_node *n)
 {
-    return n->spot != NULL && (n->spot->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
+    return n->watched != NULL && (n->watched->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 }
 
 static void on_connected(void *context, int64_t id)
@@ -642,7 +621,7 @@ static void on_connected(void *context, int64_t id)
 
     t->connected = t->begun = true;
     timer_stop(&t->give_up);
-    timer_stop(&t->first_word);
+    timer_stop(&t->unreachable);
     t->loss_seen = false;
     ++t->counts.connections;
     if (!same)
@@ -701,9 +680,9 @@ static void on_ended(void *context, const char *why)
     t->counts.expired += t->begun;
     t->begun = false;
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
-        zk_read_drop(&n->data);
-        if (wants_children(n) || n->children.call != NULL)
-            zk_read_drop(&n->children);
+        zk_read_restart(&n->data);
+        if (needs_children(n) || n->children.call != NULL)
+            zk_read_restart(&n->children);
     }
     zk_entries_ended(t);
     zk_ops_ended(t);
@@ -733,9 +712,9 @@ static void on_give_up(struct timer *timer)
 }
 
 /* This is the symptom of a wrong address, and the load balancer cannot serve requests meanwhile. */
-static void on_no_word(struct timer *timer)
+static void on_unreachable(struct timer *timer)
 {
-    struct zookeeper *t = container_of(timer, struct zookeeper, first_word);
+    struct zookeeper *t = container_of(timer, struct zookeeper, unreachable);
 
     log_warn(NULL, "tree-unreachable",
              "hosts=%s path=%s reason=\"no server answers\" action=\"retry\" hint=\"check "
@@ -743,7 +722,7 @@ static void on_no_word(struct timer *timer)
              t->hosts, tree_path_shown(t->top));
 }
 
-static void on_changed(void *context, const char *full, enum zk_change what)
+static void on_changed(void *context, const char *full, int event)
 {
     struct zookeeper *t = context;
     const char *path = strcmp(full, "/") == 0 ? "" : full;
@@ -752,10 +731,10 @@ static void on_changed(void *context, const char *full, enum zk_change what)
     struct zk_node *n = map_entry(map_find(&t->nodes, path, strlen(path)), struct zk_node, in_tree);
     if (n == NULL)
         return;
-    if (what != ZK_CHANGED_CHILDREN)
-        zk_read_want(&n->data);
-    if (what != ZK_CHANGED_DATA && wants_children(n))
-        zk_read_want(&n->children);
+    if (event != ZOO_CHILD_EVENT)
+        zk_read_request(&n->data);
+    if (event != ZOO_CHANGED_EVENT && needs_children(n))
+        zk_read_request(&n->children);
 }
 
 static void on_verify(struct timer *timer)
@@ -763,10 +742,10 @@ static void on_verify(struct timer *timer)
     struct zookeeper *t = container_of(timer, struct zookeeper, verify);
 
     map_for_each (struct zk_node, n, &t->nodes, in_tree) {
-        if (n->spot != NULL)
-            zk_read_want(&n->data);
-        if (wants_children(n))
-            zk_read_want(&n->children);
+        if (n->watched != NULL)
+            zk_read_request(&n->data);
+        if (needs_children(n))
+            zk_read_request(&n->children);
     }
     timer_start(t->base.loop, &t->verify, ZK_VERIFY_MS);
 }
@@ -788,28 +767,28 @@ static void open_session(struct zookeeper *t)
     t->session = zk_session_open(t->base.loop, &o, &events, t);
 }
 
-/* ---- spots ---- */
+/* ---- nodes ---- */
 
-static void zookeeper_observe(struct tree_spot *s)
+static void zookeeper_observe(struct tree_node *s)
 {
     struct zk_node *n = zk_node_get(zookeeper_of(s->tree), s->path);
 
-    n->spot = s;
+    n->watched = s;
     s->place = n;
     /* One that was a provider until now was not watched for while it was not there. */
-    zk_read_want(&n->data);
+    zk_read_request(&n->data);
 }
 
-static void zookeeper_refresh(struct tree_spot *s)
+static void zookeeper_refresh(struct tree_node *s)
 {
     zk_node_show(s->place);
 }
 
-static void zookeeper_forget(struct tree_spot *s)
+static void zookeeper_forget(struct tree_node *s)
 {
     struct zk_node *n = s->place;
 
-    n->spot = NULL;
+    n->watched = NULL;
     zk_node_put(n);
 }
 
@@ -857,8 +836,8 @@ static enum err zookeeper_check(struct slice place, struct diag *d)
     return e;
 }
 
-static enum err zookeeper_open(struct loop *l, struct slice place, const struct tree_options *o,
-                               struct tree **out, struct diag *d)
+static enum err zk_tree_open(struct loop *l, struct slice place, const struct tree_options *o,
+                             struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
@@ -878,21 +857,21 @@ static enum err zookeeper_open(struct loop *l, struct slice place, const struct 
     list_init(&t->base.broken);
     t->timeout_ms =
         (unsigned)(o->session_timeout_ms != 0 ? o->session_timeout_ms : TREE_SESSION_MS);
-    list_init(&t->wanted);
+    list_init(&t->queued);
     list_init(&t->suspects);
     list_init(&t->ops);
     timer_init(&t->reopen, on_reopen);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
-    timer_init(&t->first_word, on_no_word);
-    timer_start(l, &t->first_word, ZK_FIRST_WORD_MS);
+    timer_init(&t->unreachable, on_unreachable);
+    timer_start(l, &t->unreachable, ZK_UNREACHABLE_MS);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
     open_session(t);
     *out = &t->base;
     return ERR_OK;
 }
 
-static void zookeeper_close(struct tree *base)
+static void zk_tree_close(struct tree *base)
 {
     struct zookeeper *t = zookeeper_of(base);
 
@@ -900,7 +879,7 @@ static void zookeeper_close(struct tree *base)
     timer_stop(&t->reopen);
     timer_stop(&t->verify);
     timer_stop(&t->give_up);
-    timer_stop(&t->first_word);
+    timer_stop(&t->unreachable);
     /* Before the session is closed: then the client's thread frees the calls that come back. */
     zk_entries_free(t);
     /* The end of the session takes back what is left of our providers. */
@@ -914,8 +893,8 @@ const struct tree_backend tree_zookeeper = {
     .remote = true,
     .check = zookeeper_check,
     .check_auth = zookeeper_auth_check,
-    .open = zookeeper_open,
-    .close = zookeeper_close,
+    .open = zk_tree_open,
+    .close = zk_tree_close,
     .status = zookeeper_status,
     .observe = zookeeper_observe,
     .refresh = zookeeper_refresh,

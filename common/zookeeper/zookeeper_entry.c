@@ -3,10 +3,10 @@
  * Our own providers in ZooKeeper: nodes that end with our session. An entry has at most one call in
  * progress; its result decides about the next:
  *
- *   create ──► ours               look: there, with our properties and a watch?
+ *   create ──► ours               check: there, with our properties and a watch?
  *     │  ▲                          │
- *     │  └── parents made ◄─ no parent
- *     └─ exists ──► look: ours (an answer was lost) ─► held;  another's ─► wait until it changes
+ *     │  └── parent created ◄─ no parent
+ *     └─ exists ──► check: ours (an answer was lost) ─► held;  another's ─► wait until it changes
  *
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
  * is removed while disconnected is deleted after reconnecting, or ends with the session.
@@ -32,10 +32,10 @@ struct tree_entry {
     struct text bytes;
     bool held;     /* created in this session, and not seen to be gone */
     bool outdated; /* the node may have other properties */
-    bool look;     /* something happened to the node */
+    bool check;    /* something happened to the node */
     bool leaving;  /* unregistered; goes when the node has gone */
     bool reported; /* that it cannot be had: once until it can */
-    size_t parent; /* parents being created: the length of the path that is created next; 0: none */
+    size_t parent; /* the length of the path of the parent that is created next; 0: none */
     char path[];
 };
 
@@ -63,15 +63,16 @@ static bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
     return len != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
 }
 
-void zk_name_decode(const char *name, char *out)
+void zk_name_decode(char *name)
 {
+    char *out = name;
+
     while (*name != '\0') {
-        if (strncmp(name, "%2F", 3) == 0 || strncmp(name, "%25", 3) == 0) {
-            *out++ = name[2] == 'F' ? '/' : '%';
-            name += 3;
-        } else {
-            *out++ = *name++;
-        }
+        /* Any other '%' stays as it is. */
+        bool coded = strncmp(name, "%2F", 3) == 0 || strncmp(name, "%25", 3) == 0;
+
+        *out++ = !coded ? *name : name[2] == 'F' ? '/' : '%';
+        name += coded ? 3 : 1;
     }
     *out = '\0';
 }
@@ -91,7 +92,7 @@ static void on_retry(struct timer *timer)
 {
     struct tree_entry *e = container_of(timer, struct tree_entry, retry);
 
-    e->look = true;
+    e->check = true;
     step(e);
 }
 
@@ -100,72 +101,40 @@ static void retry(struct tree_entry *e, uint64_t ms)
     timer_start(e->tree->base.loop, &e->retry, ms);
 }
 
-static void trouble(struct tree_entry *e, const struct zk_call *c)
+static void registration_failed(struct tree_entry *e, const struct zk_call *c)
 {
     char path[LOG_CUT_ROOM];
 
     log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
               log_cut(slice_of(c->path), path),
-              c->result == ZK_NO_AUTH ? "no permission" : c->error);
-    e->parent = 0;
+              c->result == ZNOAUTH ? "no permission" : zerror(c->result));
     retry(e, ZK_RETRY_MS);
 }
 
-/* Made of PATH, without the parts after its N-th byte. */
-static void on_parent(struct zk_call *c)
-{
-    struct tree_entry *e = c->context;
-    const char *full = c->path;
-
-    e->call = NULL;
-    if (c->result == ZK_LOST) {
-        e->parent = 0;
-        step(e);
-        return;
-    }
-    if (c->result == ZK_NO_NODE) {
-        const char *slash = strrchr(full, '/');
-
-        /* The one above first. The root of a server is always there. */
-        e->parent = slash != NULL && slash != full ? (size_t)(slash - full) : 0;
-    } else if (c->result == ZK_OK || c->result == ZK_EXISTS) {
-        const char *slash = strchr(e->path + strlen(full) + 1, '/');
-
-        e->parent = slash != NULL ? (size_t)(slash - e->path) : 0;
-    } else {
-        trouble(e, c);
-        return;
-    }
-    step(e);
-}
-
+/* The node, or one above it, was created; if that is missing, the one above that is created first,
+ * then the node is tried again. */
 static void on_created(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
+    size_t above = (size_t)(strrchr(c->path, '/') - c->path);
+    bool of_node = e->parent == 0;
 
     e->call = NULL;
-    if (c->result == ZK_NO_NODE) {
-        const char *slash = strrchr(c->path, '/');
-
-        if (slash != c->path) {
-            e->parent = (size_t)(slash - c->path);
-            step(e);
-            return;
-        }
-    }
-    if (c->result == ZK_OK || c->result == ZK_EXISTS) {
-        e->held = e->held || c->result == ZK_OK;
-        e->look = true;
-    } else if (c->result == ZK_LOST) {
-        e->look = true;
+    e->parent = 0;
+    /* The root of a server always exists. */
+    if (c->result == ZNONODE && above != 0) {
+        e->parent = above;
+    } else if (c->result == ZOK || c->result == ZNODEEXISTS || c->result == ZCONNECTIONLOSS) {
+        e->held = e->held || (of_node && c->result == ZOK);
+        e->check = e->check || of_node;
     } else {
-        trouble(e, c);
+        registration_failed(e, c);
         return;
     }
     step(e);
 }
 
-static void taken(struct tree_entry *e)
+static void name_taken(struct tree_entry *e)
 {
     char path[LOG_CUT_ROOM];
 
@@ -177,15 +146,15 @@ static void taken(struct tree_entry *e)
     retry(e, TAKEN_MS);
 }
 
-static void on_looked(struct zk_call *c)
+static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
-    bool again = e->look;
+    bool again = e->check;
 
     e->call = NULL;
-    if (c->result == ZK_LOST) {
-        e->look = true;
-    } else if (c->result == ZK_NO_NODE) {
+    if (c->result == ZCONNECTIONLOSS) {
+        e->check = true;
+    } else if (c->result == ZNONODE) {
         if (e->held) {
             char path[LOG_CUT_ROOM];
 
@@ -193,13 +162,13 @@ static void on_looked(struct zk_call *c)
                      log_cut(slice_of(e->path), path));
         }
         e->held = false;
-        e->look = false;
-    } else if (c->result != ZK_OK) {
-        trouble(e, c);
+        e->check = false;
+    } else if (c->result != ZOK) {
+        registration_failed(e, c);
         return;
-    } else if (c->stat.owner != e->tree->id) {
-        e->look = again;
-        taken(e);
+    } else if (c->stat.ephemeralOwner != e->tree->id) {
+        e->check = again;
+        name_taken(e);
         if (!again && !e->leaving)
             return;
     } else {
@@ -216,11 +185,11 @@ static void on_set(struct zk_call *c)
     struct tree_entry *e = c->context;
 
     e->call = NULL;
-    if (c->result != ZK_OK && c->result != ZK_LOST && c->result != ZK_NO_NODE) {
-        trouble(e, c);
+    if (c->result != ZOK && c->result != ZCONNECTIONLOSS && c->result != ZNONODE) {
+        registration_failed(e, c);
         return;
     }
-    e->look = e->look || c->result != ZK_OK;
+    e->check = e->check || c->result != ZOK;
     step(e);
 }
 
@@ -229,23 +198,21 @@ static void on_deleted(struct zk_call *c)
     struct tree_entry *e = c->context;
 
     e->call = NULL;
-    e->look = true;
-    if (c->result != ZK_LOST && e->leaving)
+    e->check = true;
+    if (c->result != ZCONNECTIONLOSS && e->leaving)
         entry_free(e);
     else
-        step(e); /* lost: again when connected; or it is wanted again */
+        step(e); /* lost: again when connected; or it was registered again */
 }
 
 static void create(struct tree_entry *e)
 {
-    if (e->parent != 0) {
-        char *parent = xslicedup((struct slice){e->path, e->parent});
+    char *path = xslicedup((struct slice){e->path, e->parent != 0 ? e->parent : strlen(e->path)});
 
-        e->call = zk_create(e->tree->session, parent, SLICE_LIT(""), false, on_parent, e);
-        free(parent);
-    } else {
-        e->call = zk_create(e->tree->session, e->path, text_slice(&e->bytes), true, on_created, e);
-    }
+    e->call =
+        zk_create(e->tree->session, path, e->parent != 0 ? SLICE_LIT("") : text_slice(&e->bytes),
+                  e->parent == 0, on_created, e);
+    free(path);
 }
 
 /* Do what is to be done next, if anything. */
@@ -255,9 +222,9 @@ static void step(struct tree_entry *e)
 
     if (e->call != NULL || !e->tree->connected)
         return;
-    if (e->look) {
-        e->look = false;
-        e->call = zk_get(s, e->path, true, on_looked, e);
+    if (e->check) {
+        e->check = false;
+        e->call = zk_get(s, e->path, true, on_checked, e);
     } else if (e->leaving && e->held) {
         e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {
@@ -276,7 +243,7 @@ void zk_entries_connected(struct zookeeper *t, bool same)
 {
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
         /* A call with a lost answer may have removed or created our node. */
-        e->look = same;
+        e->check = same;
         e->parent = 0;
         step(e);
     }
@@ -287,7 +254,7 @@ void zk_entries_ended(struct zookeeper *t)
     map_for_each_safe (struct tree_entry, e, &t->entries, in_tree) {
         zk_call_forget(e->call);
         e->call = NULL;
-        e->held = e->look = false;
+        e->held = e->check = false;
         timer_stop(&e->retry);
         if (e->leaving)
             entry_free(e);
@@ -301,7 +268,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path)
 
     if (e == NULL)
         return;
-    e->look = true;
+    e->check = true;
     step(e);
 }
 
@@ -313,20 +280,14 @@ void zk_entries_free(struct zookeeper *t)
 
 /* ---- the backend ---- */
 
-static void set_bytes(struct tree_entry *e, const json_t *properties)
+static void set_bytes(struct tree_entry *e, struct slice bytes)
 {
     text_clear(&e->bytes);
-    json_print(properties, &e->bytes);
-    if (e->bytes.len <= PROVIDER_BYTES_MAX)
-        return;
-    log_error(NULL, "registration-too-large", "path=%s bytes=%zu limit=%d", e->path, e->bytes.len,
-              PROVIDER_BYTES_MAX);
-    text_clear(&e->bytes);
-    text_add(&e->bytes, SLICE_LIT("{}"));
+    text_add(&e->bytes, bytes);
 }
 
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            const json_t *properties)
+                            struct slice bytes)
 {
     struct zookeeper *t = container_of(base, struct zookeeper, base);
     char encoded[TREE_PATH_MAX + 1];
@@ -352,16 +313,16 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         timer_init(&e->retry, on_retry);
         map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
     }
-    set_bytes(e, properties);
+    set_bytes(e, bytes);
     e->leaving = false;
-    e->look = e->held;
+    e->check = e->held;
     step(e);
     return e;
 }
 
-void zk_entry_set(struct tree_entry *e, const json_t *properties)
+void zk_entry_set(struct tree_entry *e, struct slice bytes)
 {
-    set_bytes(e, properties);
+    set_bytes(e, bytes);
     e->outdated = true;
     step(e);
 }
@@ -378,7 +339,7 @@ void zk_leave(struct tree_entry *e)
 {
     timer_stop(&e->retry);
     e->leaving = true;
-    if (e->call == NULL && !e->held && !e->look)
+    if (e->call == NULL && !e->held && !e->check)
         entry_free(e);
     else
         step(e);

@@ -4,8 +4,8 @@
  * unknown whether the operation was done. It is repeated after reconnecting, and every change is
  * designed so that repeating it is harmless:
  *
- *   read    LOOK ──► LIST
- *   write   LOOK (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
+ *   read    READ ──► LIST
+ *   write   READ (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
  *   others                           ACT ──► CHECK
  */
 #include "common/base/limits.h"
@@ -18,7 +18,7 @@ enum {
     LOSSES_MAX = 8,
 };
 
-enum phase { LOOK, LIST, ACT, CHECK };
+enum phase { READ, LIST, ACT, CHECK };
 
 static void on_call(struct zk_call *c);
 
@@ -88,7 +88,7 @@ static const char *verb_of(const struct tree_op *op)
                                         [TREE_REMOVE] = "delete",
                                         [TREE_RESET_ACL] = "change the permissions of"};
 
-    return op->phase == LIST ? "list" : op->phase == LOOK ? "read" : verbs[op->kind];
+    return op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
 }
 
 /* C did not succeed. */
@@ -98,49 +98,50 @@ static void failed(struct tree_op *op, const struct zk_call *c)
     enum err e = ERR_UNSUPPORTED;
 
     switch (c->result) {
-    case ZK_NO_NODE:
+    case ZNONODE:
         finish(op, ERR_NOT_FOUND);
         return;
-    case ZK_EXISTS:
+    case ZNODEEXISTS:
         finish(op, ERR_EXISTS);
         return;
-    case ZK_BUSY:
+    case ZBADVERSION:
+    case ZNOTEMPTY:
         finish(op, ERR_BUSY);
         return;
-    case ZK_NO_AUTH:
+    case ZNOAUTH:
         snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
                  tree_of(op)->identity != NULL ? "the identity of the auth file is not permitted"
                                                : "--auth-file with a permitted identity");
         break;
-    case ZK_BELOW_PROVIDER:
+    case ZNOCHILDRENFOREPHEMERALS:
         snprintf(what, sizeof(what), "a registration cannot have children");
         break;
-    case ZK_BAD_PATH:
+    case ZBADARGUMENTS:
         snprintf(what, sizeof(what), "not a valid ZooKeeper path");
         break;
     default:
-        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), c->error);
+        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), zerror(c->result));
         e = ERR_SYSTEM;
         break;
     }
     refuse(op, e, what);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-static void looked(struct tree_op *op, const struct zk_call *c)
+static void on_data(struct tree_op *op, const struct zk_call *c)
 {
     struct tree_record *r = &op->record;
 
-    if (op->kind == TREE_WRITE && c->stat.owner != 0) {
+    if (op->kind == TREE_WRITE && c->stat.ephemeralOwner != 0) {
         refuse(op, ERR_UNSUPPORTED, "belongs to the process that registered it");
     } else if (op->kind == TREE_WRITE) {
         enter(op, ACT);
     } else {
         tree_record_set_data(r, text_slice(&c->data));
-        r->provider = c->stat.owner != 0;
+        r->provider = c->stat.ephemeralOwner != 0;
         r->version = (uint64_t)(uint32_t)c->stat.version;
-        if (c->stat.children != 0)
+        if (c->stat.numChildren != 0)
             enter(op, LIST);
         else
             finish(op, ERR_OK);
@@ -156,24 +157,25 @@ static void listed(struct tree_op *op, const struct zk_call *c)
         refuse(op, ERR_TOO_LARGE, what);
         return;
     }
+    op->record.children = tree_set_create();
     for (size_t i = 0; i < c->nnames; ++i) {
         /* The server's own nodes are not part of a tree. */
         if (op->at[0] != '\0' || strcmp(c->names[i], "zookeeper") != 0)
-            tree_record_add_child(&op->record, c->names[i]);
+            tree_set_add(op->record.children, xstrdup(c->names[i]), NULL);
     }
-    tree_record_sort(&op->record);
+    tree_set_sort(op->record.children);
     finish(op, ERR_OK);
 }
 
 /* ACT failed, perhaps because the previous attempt succeeded and its answer was lost. */
 static void acted(struct tree_op *op, const struct zk_call *c)
 {
-    bool is_there = (op->kind == TREE_CREATE && c->result == ZK_EXISTS) ||
-                    (op->kind == TREE_WRITE && c->result == ZK_BUSY);
+    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
+                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
 
     if (op->losses != 0 && is_there)
         enter(op, CHECK);
-    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZK_NO_NODE)
+    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZNONODE)
         finish(op, ERR_OK);
     else
         failed(op, c);
@@ -181,7 +183,7 @@ static void acted(struct tree_op *op, const struct zk_call *c)
 
 static void checked(struct tree_op *op, const struct zk_call *c)
 {
-    if (c->result == ZK_OK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
+    if (c->result == ZOK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
         finish(op, ERR_OK);
     else
         finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
@@ -192,16 +194,16 @@ static void on_call(struct zk_call *c)
     struct tree_op *op = c->context;
 
     op->call = NULL;
-    if (c->result == ZK_LOST)
+    if (c->result == ZCONNECTIONLOSS)
         lost(op);
     else if (op->phase == CHECK)
         checked(op, c);
-    else if (op->phase == ACT && c->result != ZK_OK)
+    else if (op->phase == ACT && c->result != ZOK)
         acted(op, c);
-    else if (c->result != ZK_OK)
+    else if (c->result != ZOK)
         failed(op, c);
-    else if (op->phase == LOOK)
-        looked(op, c);
+    else if (op->phase == READ)
+        on_data(op, c);
     else if (op->phase == LIST)
         listed(op, c);
     else
@@ -212,11 +214,9 @@ static void on_call(struct zk_call *c)
 
 void zk_ops_connected(struct zookeeper *t)
 {
-    struct list *it;
+    struct tree_op *op;
 
-    list_for_each (it, &t->ops) {
-        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
-
+    list_for_each_entry (op, &t->ops, in_tree) {
         if (op->call == NULL)
             step(op);
     }
@@ -224,11 +224,9 @@ void zk_ops_connected(struct zookeeper *t)
 
 void zk_ops_ended(struct zookeeper *t)
 {
-    struct list *it;
+    struct tree_op *op;
 
-    list_for_each (it, &t->ops) {
-        struct tree_op *op = list_entry(it, struct tree_op, in_tree);
-
+    list_for_each_entry (op, &t->ops, in_tree) {
         op->losses += op->call != NULL;
         zk_call_forget(op->call);
         op->call = NULL;
@@ -241,7 +239,7 @@ void zk_op_begin(struct tree_op *op)
 {
     list_push_back(&tree_of(op)->ops, &op->in_tree);
     op->call = NULL;
-    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? LOOK : ACT);
+    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? READ : ACT);
 }
 
 void zk_op_abandon(struct tree_op *op)

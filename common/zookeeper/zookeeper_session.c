@@ -17,8 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <zookeeper/zookeeper.h>
-
 /* ---- access control lists of created nodes ---- */
 
 /*
@@ -77,13 +75,13 @@ static void zk_acl_free(struct ACL_vector *v)
 
 struct zk_session {
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t state_changed;
+    _Atomic unsigned refs;
     /* Under the mutex. */
-    unsigned refs;
-    bool abandoned;        /* zk_session_close was called: nothing is posted any more */
-    bool closed;           /* the handle is */
-    bool orderly;          /* the server is to be notified of its end */
-    struct list under_way; /* calls that the library has */
+    bool abandoned;          /* zk_session_close was called: nothing is posted any more */
+    bool closed;             /* the handle is */
+    bool orderly;            /* the server is to be notified of its end */
+    struct list outstanding; /* calls that the library has */
     /* Set before its thread starts. */
     struct loop *loop;
     const struct zk_session_events *events;
@@ -118,24 +116,14 @@ static void session_free(struct zk_session *s)
     crypto_free(s->identity);
     crypto_free(s->creator);
     free(s->hosts);
-    pthread_cond_destroy(&s->changed);
+    pthread_cond_destroy(&s->state_changed);
     pthread_mutex_destroy(&s->mutex);
     free(s);
 }
 
-static void session_ref(struct zk_session *s)
-{
-    pthread_mutex_lock(&s->mutex);
-    ++s->refs;
-    pthread_mutex_unlock(&s->mutex);
-}
-
 static void session_unref(struct zk_session *s)
 {
-    pthread_mutex_lock(&s->mutex);
-    bool last = --s->refs == 0;
-    pthread_mutex_unlock(&s->mutex);
-    if (last)
+    if (--s->refs == 0)
         session_free(s);
 }
 
@@ -195,19 +183,6 @@ static void on_opened(struct zk_session *s, zhandle_t *zh)
         s->events->connected(s->context, s->id);
 }
 
-static void on_changed(struct zk_session *s, const struct notice *n)
-{
-    enum zk_change what = ZK_CHANGED_BOTH;
-
-    if (s->ended)
-        return;
-    if (n->type == ZOO_CHILD_EVENT)
-        what = ZK_CHANGED_CHILDREN;
-    else if (n->type == ZOO_CHANGED_EVENT)
-        what = ZK_CHANGED_DATA;
-    s->events->changed(s->context, n->path, what);
-}
-
 static void notice_free(struct notice *n)
 {
     session_unref(n->session);
@@ -225,8 +200,8 @@ static void notice_run(struct loop_message *m)
             on_opened(s, n->opened);
         else if (n->type == ZOO_SESSION_EVENT)
             on_state(s, n);
-        else
-            on_changed(s, n);
+        else if (!s->ended)
+            s->events->changed(s->context, n->path, n->type);
     }
     notice_free(n);
 }
@@ -238,7 +213,7 @@ static struct notice *notice_create(struct zk_session *s, const char *path)
 
     n->message.run = notice_run;
     n->session = s;
-    session_ref(s);
+    ++s->refs;
     if (len != 0)
         memcpy(n->path, path, len);
     return n;
@@ -281,33 +256,21 @@ static void on_log(const char *line)
 
 /* ---- the session's own thread ---- */
 
-static void add_identity(zhandle_t *zh, const char *identity)
-{
-    if (identity != NULL)
-        (void)zoo_add_auth(zh, "digest", identity, (int)strlen(identity), NULL, NULL);
-}
-
 static zhandle_t *open_handle(struct zk_session *s)
 {
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
+    const char *identities[] = {s->creator, s->identity};
 
-    if (zh == NULL)
-        return NULL;
-    add_identity(zh, s->creator);
-    add_identity(zh, s->identity);
+    for (size_t i = 0; zh != NULL && i < ARRAY_LEN(identities); ++i) {
+        const char *id = identities[i];
+
+        if (id != NULL)
+            (void)zoo_add_auth(zh, "digest", id, (int)strlen(id), NULL, NULL);
+    }
     return zh;
 }
 
-/* The library should give back every call when it closes, and keeps some. */
-static void free_lost_calls(struct zk_session *s)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(&s->under_way)) != NULL)
-        call_free(list_entry(node, struct zk_call, under_way));
-}
-
-static void *keep(void *context)
+static void *run_thread(void *context)
 {
     struct zk_session *s = context;
     zhandle_t *zh = open_handle(s);
@@ -318,7 +281,7 @@ static void *keep(void *context)
     pthread_mutex_lock(&s->mutex);
     /* One reference is this thread's. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     while (!s->abandoned)
-        pthread_cond_wait(&s->changed, &s->mutex);
+        pthread_cond_wait(&s->state_changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
     /* If a socket is closed with unread data, the kernel drops data that was written:
      * so let all answers come first. */
@@ -326,10 +289,13 @@ static void *keep(void *context)
         (void)zoo_exists(zh, "/", 0, NULL);
     if (zh != NULL)
         zookeeper_close(zh);
-    free_lost_calls(s);
+    /* The library should have returned every call by now, and retains some. */
+    struct list *node;
+    while ((node = list_pop_front(&s->outstanding)) != NULL)
+        call_free(list_entry(node, struct zk_call, outstanding));
     pthread_mutex_lock(&s->mutex);
     s->closed = true;
-    pthread_cond_broadcast(&s->changed);
+    pthread_cond_broadcast(&s->state_changed);
     pthread_mutex_unlock(&s->mutex);
     session_unref(s);
     return NULL;
@@ -344,7 +310,7 @@ static bool start_thread(struct zk_session *s)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&thread, NULL, keep, s) == 0;
+    bool ok = pthread_create(&thread, NULL, run_thread, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (ok)
         pthread_detach(thread);
@@ -358,10 +324,10 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     pthread_condattr_t attr;
 
     pthread_mutex_init(&s->mutex, NULL);
-    list_init(&s->under_way);
+    list_init(&s->outstanding);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attr);
+    pthread_cond_init(&s->state_changed, &attr);
     pthread_condattr_destroy(&attr);
     s->loop = l;
     s->events = events;
@@ -397,9 +363,9 @@ void zk_session_close(struct zk_session *s, unsigned wait_ms)
     pthread_mutex_lock(&s->mutex);
     s->abandoned = true;
     s->orderly = wait_ms != 0;
-    pthread_cond_broadcast(&s->changed);
+    pthread_cond_broadcast(&s->state_changed);
     while (wait_ms != 0 && !s->closed) {
-        if (pthread_cond_timedwait(&s->changed, &s->mutex, &until) == ETIMEDOUT)
+        if (pthread_cond_timedwait(&s->state_changed, &s->mutex, &until) == ETIMEDOUT)
             break;
     }
     pthread_mutex_unlock(&s->mutex);
@@ -428,16 +394,16 @@ static void call_run(struct loop_message *m)
     call_free(c);
 }
 
-static struct zk_call *call_create(struct zk_session *s, const char *path,
-                                   void (*done)(struct zk_call *c), void *context)
+static struct zk_call *call_create(struct zk_session *s, const char *path, zk_done_fn done,
+                                   void *context)
 {
     struct zk_call *c = xcalloc(1, sizeof(*c));
 
     c->message.run = call_run;
     c->session = s;
-    pthread_mutex_lock(&s->mutex);
     ++s->refs;
-    list_push_back(&s->under_way, &c->under_way);
+    pthread_mutex_lock(&s->mutex);
+    list_push_back(&s->outstanding, &c->outstanding);
     pthread_mutex_unlock(&s->mutex);
     c->done = done;
     c->context = context;
@@ -451,33 +417,18 @@ void zk_call_forget(struct zk_call *c)
         c->done = NULL;
 }
 
-static enum zk_result result_of(int rc)
+/* The result of a call that may or may not have been done is ZCONNECTIONLOSS. */
+static int result_of(int rc)
 {
     switch (rc) {
-    case ZOK:
-        return ZK_OK;
-    case ZNONODE:
-        return ZK_NO_NODE;
-    case ZNODEEXISTS:
-        return ZK_EXISTS;
-    case ZNOAUTH:
-        return ZK_NO_AUTH;
-    case ZBADVERSION:
-    case ZNOTEMPTY:
-        return ZK_BUSY;
-    case ZNOCHILDRENFOREPHEMERALS:
-        return ZK_BELOW_PROVIDER;
-    case ZBADARGUMENTS:
-        return ZK_BAD_PATH;
-    case ZCONNECTIONLOSS:
     case ZOPERATIONTIMEOUT:
     case ZCLOSING:
     case ZSESSIONEXPIRED:
     case ZSESSIONMOVED:
     case ZINVALIDSTATE:
-        return ZK_LOST;
+        return ZCONNECTIONLOSS;
     default:
-        return ZK_FAILED;
+        return rc;
     }
 }
 
@@ -487,32 +438,19 @@ static void finish(struct zk_call *c, int rc)
     struct zk_session *s = c->session;
 
     c->result = result_of(rc);
-    c->error = zerror(rc);
     pthread_mutex_lock(&s->mutex);
-    list_remove(&c->under_way);
+    list_remove(&c->outstanding);
     pthread_mutex_unlock(&s->mutex);
     if (!post(s, &c->message))
         call_free(c);
-}
-
-static void take_stat(struct zk_call *c, const struct Stat *stat)
-{
-    if (stat == NULL)
-        return;
-    c->stat = (struct zk_stat){.birth_zxid = stat->czxid,
-                               .data_zxid = stat->mzxid,
-                               .children_zxid = stat->pzxid,
-                               .owner = stat->ephemeralOwner,
-                               .version = stat->version,
-                               .data_length = stat->dataLength,
-                               .children = stat->numChildren};
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
     struct zk_call *c = (void *)(uintptr_t)data;
 
-    take_stat(c, stat);
+    if (stat != NULL)
+        c->stat = *stat;
     /* Data of a node that never had any has length -1. */
     if (rc == ZOK && value != NULL && len > 0)
         text_add(&c->data, (struct slice){value, (size_t)len});
@@ -523,7 +461,8 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 {
     struct zk_call *c = (void *)(uintptr_t)data;
 
-    take_stat(c, stat);
+    if (stat != NULL)
+        c->stat = *stat;
     finish(c, rc);
 }
 
@@ -561,24 +500,24 @@ static struct zk_call *begun(struct zk_call *c, int rc)
     return c;
 }
 
-struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch,
-                       void (*done)(struct zk_call *c), void *context)
+struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
+                       void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
     return begun(c, zoo_awget(s->zh, path, watch ? on_node_watch : NULL, s, on_data, c));
 }
 
-struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch,
-                          void (*done)(struct zk_call *c), void *context)
+struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
+                          void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
     return begun(c, zoo_awexists(s->zh, path, watch ? on_node_watch : NULL, s, on_stat, c));
 }
 
-struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch,
-                            void (*done)(struct zk_call *c), void *context)
+struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
+                            void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
@@ -586,7 +525,7 @@ struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch,
 }
 
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
-                          void (*done)(struct zk_call *c), void *context)
+                          zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
@@ -596,23 +535,21 @@ struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice d
 }
 
 struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data, int32_t version,
-                       void (*done)(struct zk_call *c), void *context)
+                       zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
     return begun(c, zoo_aset(s->zh, path, data.p, (int)data.len, version, on_stat, c));
 }
 
-struct zk_call *zk_delete(struct zk_session *s, const char *path, void (*done)(struct zk_call *c),
-                          void *context)
+struct zk_call *zk_delete(struct zk_session *s, const char *path, zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
     return begun(c, zoo_adelete(s->zh, path, -1, on_void, c));
 }
 
-struct zk_call *zk_reset_acl(struct zk_session *s, const char *path,
-                             void (*done)(struct zk_call *c), void *context)
+struct zk_call *zk_reset_acl(struct zk_session *s, const char *path, zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 

@@ -3,7 +3,7 @@
  * The ZooKeeper back end: one struct zk_node per observed path, and per provider below one. Events
  * only mean that something may have changed; the result of a read is authoritative, and each read
  * sets the watch for the next change.
- *   tree_zookeeper.c    the back end: sessions, spots, what is read when
+ *   tree_zookeeper.c    the back end: sessions, nodes, what is read when
  *   zookeeper_entry.c   our own providers
  *   zookeeper_op.c      operations on single nodes
  */
@@ -32,7 +32,7 @@ enum {
     ZK_REOPEN_MS_MIN = 100,
     ZK_REOPEN_MS_MAX = 10000,
     /* Without any connection for this time after the start, a warning is logged. */
-    ZK_FIRST_WORD_MS = 3000,
+    ZK_UNREACHABLE_MS = 3000,
     /* A session without a connection for this multiple of its time-out is given up. */
     ZK_GIVE_UP_TIMES = 2,
     /* Maximum data of a node: a server accepts packets of 1 MiB less a byte, path included. */
@@ -54,12 +54,12 @@ struct zookeeper {
     int64_t id;         /* of the session last connected to; 0 before the first */
     uint64_t lost_ms;   /* when the connection was lost last */
     uint64_t opened_ms; /* when the session was opened */
-    struct timer reopen, verify, give_up, first_word;
+    struct timer reopen, verify, give_up, unreachable;
     unsigned reopen_ms;   /* the last pause; 0: none */
     struct map nodes;     /* by path within the tree */
     struct map entries;   /* by path within the tree */
     struct list ops;      /* tree_op->in_tree: not finished */
-    struct list wanted;   /* queued reads */
+    struct list queued;   /* reads that wait */
     struct list suspects; /* those that may have broken the connection, to be read alone */
     unsigned reading;     /* outstanding calls of reads */
     bool alone;           /* one of them is a suspect's */
@@ -73,12 +73,12 @@ enum zk_read_kind { ZK_READ_DATA, ZK_READ_CHILDREN };
 struct zk_read {
     enum zk_read_kind kind;
     struct zk_node *node;
-    struct list line; /* in wanted or suspects */
+    struct list in_queue; /* in queued or suspects */
     struct zk_call *call;
     bool again; /* has changed during the read */
     bool quarantined;
-    unsigned strikes;    /* connections that broke while it was the first outstanding read */
-    struct zk_stat seen; /* when it was quarantined */
+    unsigned failures; /* connections that broke while it was the first outstanding read */
+    struct Stat seen;  /* when it was quarantined */
     uint64_t started_ms;
     struct timer pause; /* until it may be read again */
 };
@@ -86,8 +86,8 @@ struct zk_read {
 struct zk_node {
     struct map_node in_tree;
     struct zookeeper *tree;
-    struct tree_spot *spot;  /* NULL: none; the node is then a provider */
-    struct zk_node *list_of; /* the node that has it as provider; NULL: none */
+    struct tree_node *watched; /* NULL: none; the node is then a provider */
+    struct zk_node *list_of;   /* the node that has it as provider; NULL: none */
     struct list in_list;
     struct zk_read data, children;
     /* As read last. */
@@ -98,10 +98,10 @@ struct zk_node {
     bool children_known;
     struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
-    size_t nmembers, unread;
+    size_t unread;
     bool members_read;
     bool complete; /* all members were read once; from then on they are added one by one */
-    bool changed;  /* a member has: the spot's providers must be set again */
+    bool changed;  /* a member has: the node's providers must be set again */
     bool marked;   /* scratch: in the list just read */
     char path[];
 };
@@ -114,8 +114,8 @@ static inline const char *zk_server_path(const char *path)
 
 /* ---- zookeeper_entry.c ---- */
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            const json_t *properties);
-void zk_entry_set(struct tree_entry *e, const json_t *properties);
+                            struct slice bytes);
+void zk_entry_set(struct tree_entry *e, struct slice bytes);
 bool zk_entry_held(const struct tree_entry *e);
 void zk_leave(struct tree_entry *e);
 /* The session has ended, and all its nodes with it. */
@@ -132,7 +132,7 @@ void zk_ops_connected(struct zookeeper *t);
 /* The session has ended, and all calls with it. */
 void zk_ops_ended(struct zookeeper *t);
 
-/* And back; other '%' stay as they are. OUT has room for strlen(NAME) + 1. */
-void zk_name_decode(const char *name, char *out);
+/* Decodes the name of a provider's node in place. */
+void zk_name_decode(char *name);
 
 #endif

@@ -6,10 +6,11 @@
 #include "common/zookeeper/zookeeper_url.h"
 #include "common/tls/crypto.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,44 +33,30 @@ static bool is_host_name(struct slice host)
     return host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
 }
 
-static bool is_ipv6(struct slice host)
+/* *REST without its ":PORT", which stays there, goes to *HOST, brackets off. False: no host. */
+static bool split_host(struct slice *rest, struct slice *host)
 {
-    char text[INET6_ADDRSTRLEN];
+    struct slice whole = *rest;
     struct in6_addr unused;
+    bool in_brackets = whole.len != 0 && whole.p[0] == '[';
+    size_t end = slice_find(whole, in_brackets ? ']' : ':');
 
-    if (host.len >= sizeof(text))
+    if (in_brackets && end == SIZE_MAX)
         return false;
-    memcpy(text, host.p, host.len);
-    text[host.len] = '\0';
-    return inet_pton(AF_INET6, text, &unused) == 1;
-}
-
-/* WHOLE without its ":PORT" goes to *HOST, brackets off. False: no host. */
-static bool split_host(struct slice whole, struct slice *host, struct slice *rest)
-{
-    *rest = whole;
-    if (whole.len == 0 || whole.p[0] != '[') {
-        size_t colon = slice_find(whole, ':');
-
-        *host = (struct slice){whole.p, colon != SIZE_MAX ? colon : whole.len};
-        *rest = (struct slice){whole.p + host->len, whole.len - host->len};
-        return is_host_name(*host);
-    }
-    size_t end = slice_find(whole, ']');
     if (end == SIZE_MAX)
-        return false;
-    *host = (struct slice){whole.p + 1, end - 1};
-    *rest = (struct slice){whole.p + end + 1, whole.len - end - 1};
-    return is_ipv6(*host);
+        end = whole.len;
+    *host = (struct slice){whole.p + in_brackets, end - in_brackets};
+    *rest = (struct slice){whole.p + end + in_brackets, whole.len - end - in_brackets};
+    return in_brackets ? parse_ip(*host, AF_INET6, &unused) : is_host_name(*host);
 }
 
 static enum err add_host(struct slice whole, struct text *out, struct diag *d)
 {
-    struct slice host = SLICE_NULL;
-    struct slice rest = SLICE_NULL;
+    struct slice host;
+    struct slice rest = whole;
     uint64_t port = ZOOKEEPER_PORT;
 
-    if (!split_host(whole, &host, &rest)) {
+    if (!split_host(&rest, &host)) {
         diag_add(d, NULL, 0, 0,
                  "zookeeper: '%.*s' is not a valid host: expected NAME:PORT, ADDRESS:PORT or "
                  "[IPV6]:PORT",
@@ -168,25 +155,6 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
 
 /* ---- the auth file ---- */
 
-/* Its first ROOM bytes at most. -1: see errno. */
-static ssize_t read_start(int fd, char *bytes, size_t room)
-{
-    size_t len = 0;
-
-    while (len < room) {
-        ssize_t n = read(fd, bytes + len, room - len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    return (ssize_t)len;
-}
-
 /* Whether LINE is USER:PASSWORD; the error message reveals nothing of its contents. */
 static enum err check_identity(const char *file, struct slice line, struct diag *d)
 {
@@ -235,7 +203,7 @@ enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
         return ERR_SYSTEM;
     }
     enum err e = check_file(file, fd, d);
-    ssize_t len = e == ERR_OK ? read_start(fd, bytes, sizeof(bytes)) : 0;
+    ssize_t len = e == ERR_OK ? read(fd, bytes, sizeof(bytes)) : 0;
     if (len < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         e = ERR_SYSTEM;

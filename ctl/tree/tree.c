@@ -268,7 +268,7 @@ static void write_lines(struct watched *w)
     text_clear(&w->lines);
 }
 
-static void on_changed(void *context, const struct tree_node *node)
+static void on_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
 

@@ -413,8 +413,10 @@ static enum err extra_nodes(struct tree_command *c, const char *path,
 {
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < there->nchildren; ++i) {
-        if (tree_text_find(n, there->children[i]) != NULL)
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there->children); ++i) {
+        const char *name = there->children->items[i].name;
+
+        if (tree_text_find(n, name) != NULL)
             continue;
         char *below = xasprintf("%s/%s", path, there->children[i]);
         e = extra_node(c, below, there->children[i]);

@@ -480,11 +480,6 @@ static void on_store(struct timer *t)
     store_now(container_of(t, struct membership, providers.store));
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct tree_provider *)a)->name, ((const struct tree_provider *)b)->name);
-}
-
 /*
  * Reports the providers of the snapshot as if they came from the tree; does not settle the
  * membership.
@@ -533,7 +528,7 @@ static void on_wait_over(struct timer *t)
 
 /* ---- readings of the tree ---- */
 
-static void on_workers(void *context, const struct tree_node *node)
+static void on_workers(void *context, const struct tree_view *node)
 {
     struct membership *ms = context;
 

@@ -317,7 +317,7 @@ static void update_pool(struct membership *ms)
              shared ? "yes" : "no");
 }
 
-static void on_balancers_changed(void *context, const struct tree_node *node)
+static void on_balancers_changed(void *context, const struct tree_view *node)
 {
     struct membership *ms = context;
     struct balancers *b = &ms->balancers;
@@ -326,8 +326,8 @@ static void on_balancers_changed(void *context, const struct tree_node *node)
 
     if (!node->providers_known)
         return;
-    for (size_t i = 0; i < node->nproviders; ++i)
-        add_id(ids, &n, id_of(json_text(node->providers[i].properties, BALANCER_INSTANCE)));
+    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
+        add_id(ids, &n, id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE)));
     if (n == b->n && memcmp(ids, b->ids, n * sizeof(ids[0])) == 0)
         return;
     memcpy(b->ids, ids, n * sizeof(ids[0]));
@@ -398,8 +398,8 @@ static enum err start_tree(struct membership *ms, const struct app_settings *s, 
     if (e != ERR_OK)
         return e;
     ms->snapshot = open_snapshot(ms, s->tree);
-    ms->settings = settings_watch_start(ms->tree, ms->path, ms->app->live, ms->snapshot,
-                                        SETTINGS_WATCH_PART, lb->settings.tree_start_wait_ms);
+    live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART,
+                         lb->settings.tree_start_wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
     providers_start(ms, lb->settings.tree_start_wait_ms);
     daemon_random_id(ms->instance);
@@ -450,7 +450,7 @@ static void close_tree(struct membership *ms)
     if (ms->tree == NULL)
         return;
     membership_unregister(ms);
-    settings_watch_stop(ms->settings);
+    live_settings_unfollow(ms->app->live);
     limits_live_stop(ms->app->limits);
     tree_unwatch(ms->balancers.watch);
     /* The pool decides alone from now on. */

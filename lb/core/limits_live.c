@@ -441,7 +441,7 @@ static void store_names(const struct limits_live *l)
         if (r->listed || r->place == NOWHERE)
             json_object_set_new(names, r->name, json_true());
     }
-    snapshot_keep(l->snapshot, names_part, names);
+    snapshot_store(l->snapshot, names_part, names);
     json_decref(names);
 }
 
@@ -537,7 +537,7 @@ static void recall(struct limits_live *l)
     schedule(l);
 }
 
-static void on_children(void *context, const struct tree_node *node)
+static void on_children(void *context, const struct tree_view *node)
 {
     struct limits_live *l = context;
     bool empty = !node->exists || node->nchildren == 0;
@@ -545,8 +545,8 @@ static void on_children(void *context, const struct tree_node *node)
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->rules, node)
         r->listed = false;
-    for (size_t i = 0; node->exists && i < node->nchildren; ++i) {
-        struct live_limit *r = at_name(l, node->children[i].name, l->wait_ms);
+    for (size_t i = 0; node->exists && i < tree_set_count(node->children); ++i) {
+        struct live_limit *r = at_name(l, node->children->items[i].name, l->wait_ms);
 
         if (r != NULL)
             r->listed = true;

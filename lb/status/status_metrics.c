@@ -294,7 +294,7 @@ static void each_rate(struct metrics *m, const void *context)
 
 /* ---- classes ---- */
 
-struct classes {
+struct classes_page {
     struct metrics *m;
     struct application *app;
     struct slice labels;
@@ -305,7 +305,7 @@ static void put_classes(struct metrics *m, const struct page *p,
                         void (*put)(void *context, const char *cls, const struct class_figures *f))
 {
     for (size_t i = 0; i < p->lb->napplications; ++i) {
-        struct classes c = {m, p->lb->applications[i], labels_of(p, i)};
+        struct classes_page c = {m, p->lb->applications[i], labels_of(p, i)};
 
         if (c.app->settings->s.metrics_classes != 0)
             class_metrics_each(observer_class_metrics(p->lb->observer, i), put, &c);
@@ -314,7 +314,7 @@ static void put_classes(struct metrics *m, const struct page *p,
 
 static void put_class(void *context, const char *cls, const struct class_figures *f)
 {
-    const struct classes *c = context;
+    const struct classes_page *c = context;
     const char *name = cls == NULL ? OTHERS : *cls == '\0' ? NO_CLASS : cls;
 
     metrics_put(c->m, f, c->labels, slice_of(name));
@@ -327,7 +327,7 @@ static void each_class(struct metrics *m, const void *context)
 
 static void put_class_workers(void *context, const char *cls, const struct class_figures *f)
 {
-    const struct classes *c = context;
+    const struct classes_page *c = context;
     struct pool_class_view v;
 
     (void)f;

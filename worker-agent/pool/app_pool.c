@@ -384,7 +384,7 @@ static void destroy_group(struct app_group *g)
 {
     if (g == NULL)
         return;
-    settings_watch_stop(g->watch);
+    live_settings_unfollow(g->live);
     snapshot_close(g->snapshot);
     restart_directory_remove(g->restart_directory);
     stop_listening(g);

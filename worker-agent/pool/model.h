@@ -131,7 +131,6 @@ struct app_group {
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
     struct snapshot *snapshot; /* of its node in the tree; NULL: no tree */
-    struct settings_watch *watch;
 };
 
 static inline void group_count(const struct app_group *g, enum agent_stat row)

@@ -150,8 +150,8 @@ static void print_homes(struct resume_stream *st, const struct slot_meter *one, 
             break;
         home_line_print(t->rows, t->n, out);
         group_count(st->slot->group, AGENT_STAT_stream_lines);
-    } while (t->n == HOME_LINE_ROWS_MAX);
-    free(t);
+    }
+    free(rows);
 }
 
 static void send_homes(struct resume_stream *st)

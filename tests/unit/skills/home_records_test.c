@@ -27,17 +27,25 @@ struct seen {
     } of[SEEN_MAX];
 };
 
-static void see(void *context, const struct home_record *r)
+/* Adds at most MAX records with changes after CURSOR to S; returns the cursor of the last one. */
+static uint64_t see(const struct home_records *h, uint64_t cursor, size_t max, uint64_t now_us,
+                    struct seen *s)
 {
-    struct seen *s = context;
+    const struct home_record *r = home_records_after(h, cursor);
 
-    assert_true(s->n < SEEN_MAX);
-    snprintf(s->of[s->n].cls, 16, "%.*s", (int)r->cls.len, r->cls.p);
-    snprintf(s->of[s->n].from, 16, "%.*s", (int)r->from.len, r->from.p != NULL ? r->from.p : "");
-    s->of[s->n].kind = r->kind;
-    s->of[s->n].since_us = r->since_us;
-    s->of[s->n].used_us = r->used_us;
-    s->of[s->n++].rate = r->rate;
+    for (size_t n = 0; r != NULL && n < max; ++n, r = home_records_next(h, r)) {
+        struct slice cls = class_name(&r->base);
+
+        assert_true(s->n < SEEN_MAX);
+        snprintf(s->of[s->n].cls, 16, "%.*s", (int)cls.len, cls.p);
+        snprintf(s->of[s->n].from, 16, "%s", r->from != NULL ? r->from : "");
+        s->of[s->n].kind = r->kind;
+        s->of[s->n].since_us = r->since_us;
+        s->of[s->n].used_us = r->used_us;
+        s->of[s->n++].rate = home_record_rate(r, now_us);
+        cursor = r->change;
+    }
+    return cursor;
 }
 
 static void use(struct home_records *h, const char *cls, enum home_kind kind, const char *from,
@@ -55,7 +63,7 @@ static void a_decision_begins_a_record_and_uses_keep_it(void **state)
     (void)state;
     use(h, "a", HOME_MOVE, "w7", START);
     use(h, "a", HOME_USED, NULL, START + SECOND);
-    home_records_changed(h, 0, SIZE_MAX, START + SECOND, see, &s);
+    see(h, 0, SIZE_MAX, START + SECOND, &s);
     assert_int_equal(s.n, 1);
     assert_string_equal(s.of[0].from, "w7");
     assert_int_equal(s.of[0].kind, HOME_MOVE);
@@ -72,7 +80,7 @@ static void a_home_used_again_after_a_long_time_begins_again(void **state)
     (void)state;
     use(h, "a", HOME_MOVE, "w7", START);
     use(h, "a", HOME_USED, NULL, START + 11 * SECOND);
-    home_records_changed(h, 0, SIZE_MAX, START + 11 * SECOND, see, &s);
+    see(h, 0, SIZE_MAX, START + 11 * SECOND, &s);
     assert_int_equal(s.of[0].kind, HOME_USED);
     assert_string_equal(s.of[0].from, "");
     assert_int_equal(s.of[0].since_us, START + 11 * SECOND);
@@ -88,8 +96,8 @@ static void work_fades(void **state)
     use(h, "a", HOME_NEW, NULL, START);
     home_records_served(h, SLICE_LIT("a"), 2 * SECOND, START);
     home_records_served(h, SLICE_LIT("unknown"), 2 * SECOND, START);
-    home_records_changed(h, 0, SIZE_MAX, START, see, &s);
-    home_records_changed(h, 0, SIZE_MAX, START + 20 * SECOND, see, &s);
+    see(h, 0, SIZE_MAX, START, &s);
+    see(h, 0, SIZE_MAX, START + 20 * SECOND, &s);
     assert_int_equal(s.n, 2);
     assert_true(fabs(s.of[0].rate - 0.1) < 1e-9);
     assert_true(fabs(s.of[1].rate - 0.1 * exp(-1)) < 1e-9);
@@ -105,17 +113,17 @@ static void a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_tak
     use(h, "a", HOME_NEW, NULL, START);
     use(h, "b", HOME_NEW, NULL, START);
     use(h, "c", HOME_COPY, NULL, START);
-    uint64_t cursor = home_records_changed(h, 0, 2, START, see, &s);
+    uint64_t cursor = see(h, 0, 2, START, &s);
     assert_int_equal(s.n, 2);
     assert_true(home_records_decided(h, cursor));
-    cursor = home_records_changed(h, cursor, 2, START, see, &s);
+    cursor = see(h, cursor, 2, START, &s);
     assert_int_equal(s.n, 3);
     assert_string_equal(s.of[2].cls, "c");
     assert_false(home_records_decided(h, cursor));
-    assert_int_equal(home_records_changed(h, cursor, 2, START, see, &s), cursor);
+    assert_int_equal(see(h, cursor, 2, START, &s), cursor);
     use(h, "a", HOME_USED, NULL, START + SECOND);
     assert_false(home_records_decided(h, cursor));
-    home_records_changed(h, cursor, 2, START, see, &s);
+    see(h, cursor, 2, START, &s);
     assert_int_equal(s.n, 4);
     assert_string_equal(s.of[3].cls, "a");
     home_records_destroy(h);

@@ -127,7 +127,7 @@ static int stop(void **state)
 
 static void tell(const char *properties)
 {
-    struct tree_node node = {.exists = properties != NULL, .parses = true};
+    struct tree_view node = {.exists = properties != NULL, .parses = true};
 
     node.properties = properties != NULL ? json_loads(properties, 0, NULL) : json_object();
     assert_non_null(node.properties);
@@ -421,9 +421,9 @@ static void a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up(void **
 {
     json_t *raw = json_pack("{s:s}", "string_value", "hello");
     json_t *nothing = json_object();
-    const struct tree_node nodes[] = {
+    const struct tree_view nodes[] = {
         {.properties = nothing},
-        {.exists = true, .problem = "not JSON", .properties = nothing},
+        {.exists = true, .problem = (char[]){"not JSON"}, .properties = nothing},
         {.exists = true, .parses = true, .properties = raw},
     };
 
@@ -497,7 +497,7 @@ static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state
     struct live_settings_counts c;
 
     (void)state;
-    live_settings_remember(f.live, old, 60);
+    live_settings_restore(f.live, old, 60);
     live_settings_counts(f.live, &c);
     assert_true(c.remembered);
     assert_int_equal(c.refused, 2);
@@ -514,7 +514,7 @@ static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state
     live_settings_counts(f.live, &c);
     assert_false(c.remembered);
     assert_int_equal(f.now->high, 8);
-    live_settings_remember(f.live, old, 60);
+    live_settings_restore(f.live, old, 60);
     assert_int_equal(f.now->high, 8);
     json_decref(old);
 }

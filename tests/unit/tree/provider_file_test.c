@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/file.h"
 #include "common/tree/provider_file.h"
 
 #include <errno.h>
@@ -98,13 +99,13 @@ static void other_names_are_refused(void **state)
 static void a_file_in_place_is_complete_and_held(void **state)
 {
     struct place *p = *state;
-    struct provider_file f = {.fd = -1};
+    int f = -1;
     struct stat st;
     int fd = -1;
 
-    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_OK);
-    assert_true(provider_file_in_place(&f, p->path));
-    assert_int_equal(fcntl(f.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(provider_file_put(&f, p->path, SLICE_LIT("{}")), ERR_OK);
+    assert_true(provider_file_in_place(f, p->path));
+    assert_int_equal(fcntl(f, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     expect_content(p->path, "{}");
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_OK);
     assert_true(provider_file_held(fd));
@@ -117,19 +118,19 @@ static void a_file_in_place_is_complete_and_held(void **state)
 static void a_living_owner_is_never_replaced(void **state)
 {
     struct place *p = *state;
-    struct provider_file mine = {.fd = -1};
-    struct provider_file other = {.fd = -1};
+    int mine = -1;
+    int other = -1;
 
-    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("mine")), ERR_OK);
-    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_BUSY);
-    assert_int_equal(other.fd, -1);
+    assert_int_equal(provider_file_put(&mine, p->path, SLICE_LIT("mine")), ERR_OK);
+    assert_int_equal(provider_file_put(&other, p->path, SLICE_LIT("other")), ERR_BUSY);
+    assert_int_equal(other, -1);
     assert_int_equal(provider_file_clear(p->path), ERR_BUSY);
     expect_content(p->path, "mine");
-    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("new")), ERR_OK);
+    assert_int_equal(provider_file_put(&mine, p->path, SLICE_LIT("new")), ERR_OK);
     expect_content(p->path, "new");
     /* Its owner dies, as the kernel sees it. */
-    close(mine.fd);
-    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_OK);
+    close(mine);
+    assert_int_equal(provider_file_put(&other, p->path, SLICE_LIT("other")), ERR_OK);
     expect_content(p->path, "other");
     provider_file_drop(&other, p->path);
 }
@@ -137,15 +138,15 @@ static void a_living_owner_is_never_replaced(void **state)
 static void only_the_own_file_is_unlinked(void **state)
 {
     struct place *p = *state;
-    struct provider_file mine = {.fd = -1};
-    struct provider_file other = {.fd = -1};
+    int mine = -1;
+    int other = -1;
 
-    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("mine")), ERR_OK);
+    assert_int_equal(provider_file_put(&mine, p->path, SLICE_LIT("mine")), ERR_OK);
     unlink(p->path);
-    assert_false(provider_file_in_place(&mine, p->path));
-    assert_int_equal(provider_file_put(&other, p->directory, "x", SLICE_LIT("other")), ERR_OK);
+    assert_false(provider_file_in_place(mine, p->path));
+    assert_int_equal(provider_file_put(&other, p->path, SLICE_LIT("other")), ERR_OK);
     /* The first one's lock is on a file that has no name any more. */
-    assert_int_equal(provider_file_put(&mine, p->directory, "x", SLICE_LIT("again")), ERR_BUSY);
+    assert_int_equal(provider_file_put(&mine, p->path, SLICE_LIT("again")), ERR_BUSY);
     provider_file_drop(&mine, p->path);
     expect_content(p->path, "other");
     provider_file_drop(&other, p->path);
@@ -154,17 +155,17 @@ static void only_the_own_file_is_unlinked(void **state)
 static void what_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
 {
     struct place *p = *state;
-    struct provider_file f = {.fd = -1};
+    int f = -1;
     struct stat st;
     int fd;
 
     assert_int_equal(mkdir(p->path, 0770), 0);
-    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_SYSTEM);
+    assert_int_equal(provider_file_put(&f, p->path, SLICE_LIT("{}")), ERR_SYSTEM);
     assert_int_equal(provider_file_clear(p->path), ERR_SYSTEM);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_UNSUPPORTED);
     assert_int_equal(rmdir(p->path), 0);
     assert_int_equal(mkfifo(p->path, 0660), 0);
-    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("{}")), ERR_SYSTEM);
+    assert_int_equal(provider_file_put(&f, p->path, SLICE_LIT("{}")), ERR_SYSTEM);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_UNSUPPORTED);
     unlink(p->path);
     assert_int_equal(symlink("/etc/passwd", p->path), 0);
@@ -175,27 +176,29 @@ static void what_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
 static void a_missing_directory_is_an_error(void **state)
 {
     struct place *p = *state;
-    struct provider_file f = {.fd = -1};
+    int f = -1;
+    char *below = xasprintf("%s/y", p->path);
 
-    assert_int_equal(provider_file_put(&f, p->path, "y", SLICE_LIT("{}")), ERR_SYSTEM);
+    assert_int_equal(provider_file_put(&f, below, SLICE_LIT("{}")), ERR_SYSTEM);
     assert_int_equal(errno, ENOENT);
-    assert_int_equal(f.fd, -1);
+    assert_int_equal(f, -1);
+    free(below);
 }
 
 static void reading_stops_at_its_limit(void **state)
 {
     struct place *p = *state;
-    struct provider_file f = {.fd = -1};
+    int f = -1;
     struct text out = {0};
     struct stat st;
     int fd = -1;
 
-    assert_int_equal(provider_file_put(&f, p->directory, "x", SLICE_LIT("12345")), ERR_OK);
+    assert_int_equal(provider_file_put(&f, p->path, SLICE_LIT("12345")), ERR_OK);
     assert_int_equal(plain_file_open(p->path, &fd, &st), ERR_OK);
-    assert_int_equal(plain_file_read(fd, 4, &out), ERR_TOO_LARGE);
+    assert_int_equal(file_read_from(fd, 4, &out), ERR_TOO_LARGE);
     assert_int_equal(out.len, 0);
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    assert_int_equal(plain_file_read(fd, 5, &out), ERR_OK);
+    assert_int_equal(file_read_from(fd, 5, &out), ERR_OK);
     assert_true(slice_is(text_slice(&out), "12345"));
     close(fd);
     text_fini(&out);

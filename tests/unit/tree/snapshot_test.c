@@ -34,7 +34,7 @@ static void keep(struct snapshot *m, const char *part, const char *json)
     json_t *content = json_loads(json, 0, NULL);
 
     assert_non_null(content);
-    snapshot_keep(m, part, content);
+    snapshot_store(m, part, content);
     json_decref(content);
 }
 
@@ -130,7 +130,7 @@ static void what_could_not_be_read_back_is_not_written(void **state)
         snprintf(name, sizeof(name), "n%d", i);
         json_object_set_new(many, name, json_integer(i));
     }
-    snapshot_keep(m, "providers", many);
+    snapshot_store(m, "providers", many);
     json_decref(many);
     snapshot_close(m);
     m = snapshot_open(f->w->loop, f->path, "p");
@@ -148,8 +148,8 @@ static void what_is_forgotten_is_not_there_in_the_next_process(void **state)
     keep(m, "pool-counters/x", "{\"b\":1}");
     snapshot_close(m);
     m = snapshot_open(f->w->loop, f->path, "p");
-    snapshot_forget(m, "pool-counters/x");
-    snapshot_forget(m, "never there");
+    snapshot_delete(m, "pool-counters/x");
+    snapshot_delete(m, "never there");
     assert_null(snapshot_part(m, "pool-counters/x"));
     snapshot_close(m);
     m = snapshot_open(f->w->loop, f->path, "p");

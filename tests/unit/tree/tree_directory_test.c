@@ -368,7 +368,7 @@ struct ending {
     bool had_properties;
 };
 
-static void end_itself(void *context, const struct tree_node *node)
+static void end_itself(void *context, const struct tree_view *node)
 {
     struct ending *e = context;
 

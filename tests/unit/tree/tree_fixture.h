@@ -165,7 +165,7 @@ static inline void put_node(const struct world *w, const char *path, const char 
     free(directory);
 }
 
-static inline void record_changed(void *context, const struct tree_node *node)
+static inline void record_changed(void *context, const struct tree_view *node)
 {
     struct record *r = context;
 
@@ -178,13 +178,14 @@ static inline void record_changed(void *context, const struct tree_node *node)
     r->properties = json_deep_copy(node->properties);
     json_decref(r->providers);
     r->providers = json_object();
-    for (size_t i = 0; i < node->nproviders; ++i)
-        json_object_set(r->providers, node->providers[i].name, node->providers[i].properties);
-    r->without_providers += node->nproviders == 0;
+    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
+        json_object_set(r->providers, node->providers->items[i].name,
+                        node->providers->items[i].properties);
+    r->without_providers += tree_set_count(node->providers) == 0;
     json_decref(r->children);
     r->children = json_array();
-    for (size_t i = 0; i < node->nchildren; ++i)
-        json_array_append_new(r->children, json_string(node->children[i].name));
+    for (size_t i = 0; i < tree_set_count(node->children); ++i)
+        json_array_append_new(r->children, json_string(node->children->items[i].name));
 }
 
 static inline void watch(struct world *w, struct record *r, const char *path)

@@ -101,8 +101,8 @@ static void expect_children(struct world *w, const char *path, const char *names
     struct text all = {0};
 
     assert_int_equal(read_node(w, path, &n), ERR_OK);
-    for (size_t i = 0; i < n.nchildren; ++i)
-        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children[i]);
+    for (size_t i = 0; i < tree_set_count(n.children); ++i)
+        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children->items[i].name);
     assert_string_equal(text_cstr(&all), names);
     text_fini(&all);
     tree_record_fini(&n);
@@ -135,20 +135,15 @@ static void expect_bytes(struct world *w, const char *path, struct slice bytes)
     free(file);
 }
 
-static struct provider_file put_provider(struct world *w, const char *directory, const char *name)
+/* Returns the descriptor by which it is held. */
+static int put_provider(struct world *w, const char *directory, const char *name)
 {
-    char *full = xasprintf("%s%s", w->root, directory);
-    struct provider_file f = {.fd = -1};
+    char *full = xasprintf("%s%s/%s", w->root, directory, name);
+    int f = -1;
 
-    assert_int_equal(provider_file_put(&f, full, name, SLICE_LIT("{\"pid\":1}")), ERR_OK);
+    assert_int_equal(provider_file_put(&f, full, SLICE_LIT("{\"pid\":1}")), ERR_OK);
     free(full);
     return f;
-}
-
-static void let_go(struct provider_file *f)
-{
-    close(f->fd);
-    f->fd = -1;
 }
 
 /* ---- tests ---- */
@@ -340,7 +335,7 @@ static void providers_are_there_while_they_are_held(void **state)
     json_t *v = json("{}");
 
     create(w, "/a/providers", "{}");
-    struct provider_file f = put_provider(w, "/a/providers", "127.0.0.1:80");
+    int f = put_provider(w, "/a/providers", "127.0.0.1:80");
     expect_children(w, "/a/providers", "127.0.0.1:80");
     assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80", &n), ERR_OK);
     assert_true(n.provider);
@@ -349,7 +344,7 @@ static void providers_are_there_while_they_are_held(void **state)
     assert_int_equal(write_node(w, "/a/providers/127.0.0.1:80", v, NULL), ERR_UNSUPPORTED);
     expect_reported("belongs to the process that registered it");
     assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80/x", &n), ERR_NOT_FOUND);
-    let_go(&f);
+    close(f);
     expect_children(w, "/a/providers", "");
     assert_int_equal(read_node(w, "/a/providers/127.0.0.1:80", &n), ERR_NOT_FOUND);
     assert_null(reported.text);
@@ -362,14 +357,14 @@ static void only_nodes_without_others_below_are_removed(void **state)
 
     create(w, "/a/providers", "{\"x\": 1}");
     put_bytes(w, "/a/providers/.new-left-over", SLICE_LIT("x"));
-    struct provider_file f = put_provider(w, "/a/providers", "h:1");
-    struct provider_file dead = put_provider(w, "/a/providers", "h:2");
-    let_go(&dead);
+    int f = put_provider(w, "/a/providers", "h:1");
+    int dead = put_provider(w, "/a/providers", "h:2");
+    close(dead);
     assert_int_equal(remove_node(w, "/a"), ERR_BUSY);
     assert_int_equal(remove_node(w, "/a/providers"), ERR_BUSY);
     expect_children(w, "/a/providers", "h:1");
     expect_properties(w, "/a/providers", "{\"x\": 1}");
-    let_go(&f);
+    close(f);
     assert_int_equal(remove_node(w, "/a/providers"), ERR_OK);
     assert_int_equal(remove_node(w, "/a"), ERR_OK);
     assert_int_equal(remove_node(w, "/a"), ERR_NOT_FOUND);

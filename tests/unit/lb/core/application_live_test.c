@@ -35,7 +35,7 @@ static int tear_down(void **state)
 static void tree_says(struct control *c, const char *json)
 {
     json_t *properties = json_loads(json, 0, NULL);
-    struct tree_node node = {.exists = true, .parses = true, .properties = properties};
+    struct tree_view node = {.exists = true, .parses = true, .properties = properties};
 
     assert_non_null(properties);
     live_settings_node(c->app->live, &node);
@@ -169,8 +169,9 @@ static void a_node_that_broke_or_vanished_holds_for_a_while(void **state)
 {
     struct control *c = *state;
     json_t *nothing = json_object();
-    struct tree_node broken = {.exists = true, .problem = "not JSON", .properties = nothing};
-    struct tree_node gone = {.properties = nothing};
+    struct tree_view broken = {
+        .exists = true, .problem = (char[]){"not JSON"}, .properties = nothing};
+    struct tree_view gone = {.properties = nothing};
 
     tree_says(c, "{\"retries\": 7}");
     live_settings_node(c->app->live, &broken);
