@@ -438,16 +438,9 @@ static void finish(struct world *w, struct job *j, bool past)
 
 /* ---- where classes live ---- */
 
-struct published {
-    struct world *world;
-    const struct member *by;
-};
-
-static void publish_one(void *context, const struct home_record *r)
+static void publish_one(struct world *w, const struct member *by, const struct home_record *r)
 {
-    const struct published *p = context;
-    struct world *w = p->world;
-    struct slice number = r->from;
+    struct slice number = slice_of(r->from);
     const struct member *from = NULL;
     uint64_t i;
 
@@ -460,9 +453,9 @@ static void publish_one(void *context, const struct home_record *r)
                                  .from = from != NULL ? from->known[b] : NULL,
                                  .since_us = r->since_us,
                                  .used_us = r->used_us,
-                                 .rate = home_record_rate(r, world_now_us(w))};
+                                 .rate = home_record_rate(r, now_us(w))};
 
-        pool_new_homes(w->pools[b], p->by->known[b], &home, 1, now_us(w));
+        pool_new_homes(w->pools[b], by->known[b], &home, 1, now_us(w));
     }
 }
 
@@ -489,8 +482,10 @@ static void publish(struct world *w)
 
         if (!is_due(w, m))
             continue;
-        m->homes_reported =
-            home_records_changed(m->homes, m->homes_reported, SIZE_MAX, now_us(w), publish_one, &p);
+        for (; r != NULL; r = home_records_next(m->homes, r)) {
+            publish_one(w, m, r);
+            m->homes_reported = r->change;
+        }
         m->published_ns = w->now_ns;
     }
 }

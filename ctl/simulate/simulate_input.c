@@ -323,7 +323,7 @@ int simulate_take_classifier(struct ctl_options *o, const struct ctl_flag *f, co
                        : ctl_usage_error(o->command, "--classifier: too many", spec);
 }
 
-static void classes_fini(struct plan_classes *c)
+static void plan_classes_fini(struct plan_classes *c)
 {
     free(c->of);
     names_fini(&c->names);
@@ -335,7 +335,7 @@ void simulate_classifiers_fini(struct simulate_classifiers *all)
     for (size_t i = 0; i < all->n; ++i) {
         struct simulate_classifier *c = &all->all[i];
 
-        classes_fini(&c->classes);
+        plan_classes_fini(&c->classes);
         classifier_destroy(c->classifier);
         config_fini(&c->config);
         free(c->label);
@@ -394,7 +394,7 @@ enum err simulate_classify_plan(struct simulate_classifiers *all, const struct p
     for (size_t i = 0; i < all->n; ++i) {
         struct simulate_classifier *c = &all->all[i];
 
-        classes_fini(&c->classes);
+        plan_classes_fini(&c->classes);
         c->classes.of = xcalloc(t->n + 1, sizeof(c->classes.of[0]));
         for (size_t k = 0; k < t->n; ++k) {
             const struct trace_page *page = &t->pages[t->requests[k].page];

@@ -73,10 +73,11 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
     else if (w->remarks && s.provider)
         n->remark = xstrdup("a provider");
-    for (size_t i = 0; e == ERR_OK && i < s.nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, s.children[i]);
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
+        const char *child = s.children->items[i].name;
+        char *below = xasprintf("%s/%s", path, child);
 
-        e = walk(w, below, s.children[i], depth + 1, n);
+        e = walk(w, below, child, depth + 1, n);
         free(below);
     }
     tree_text_sort(n);
@@ -231,14 +232,16 @@ static void report(struct watched *w, json_t **before, json_t *now, const char *
 }
 
 /* Providers with their properties, or nodes below: name -> null. */
-static json_t *object_of(const struct tree_provider *items, size_t n)
+static json_t *object_of(const struct tree_set *set)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < n; ++i)
-        json_object_set_new_nocheck(all, items[i].name,
-                                    items[i].properties != NULL ? json_incref(items[i].properties)
-                                                                : json_null());
+    for (size_t i = 0; i < tree_set_count(set); ++i) {
+        json_t *properties = set->items[i].properties;
+
+        json_object_set_new_nocheck(all, set->items[i].name,
+                                    properties != NULL ? json_incref(properties) : json_null());
+    }
     return all;
 }
 
@@ -280,9 +283,8 @@ static void on_changed(void *context, const struct tree_view *node)
     report_problem(w, node->problem);
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        report(w, &w->providers, object_of(node->providers, node->nproviders), "provider",
-               "no provider");
-    report(w, &w->children, object_of(node->children, node->nchildren), "node", "no node");
+        report(w, &w->providers, object_of(node->providers), "provider", "no provider");
+    report(w, &w->children, object_of(node->children), "node", "no node");
     write_lines(w);
 }
 

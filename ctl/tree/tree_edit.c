@@ -360,8 +360,8 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
         diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
-    for (size_t i = 0; e == ERR_OK && !r.provider && i < r.nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, r.children[i]);
+    for (size_t i = 0; e == ERR_OK && !r.provider && i < tree_set_count(r.children); ++i) {
+        char *below = xasprintf("%s/%s", path, r.children->items[i].name);
 
         e = delete_below(c, below, depth + 1, &holds);
         /* Deleted by others. */
@@ -418,8 +418,8 @@ static enum err extra_nodes(struct tree_command *c, const char *path,
 
         if (tree_text_find(n, name) != NULL)
             continue;
-        char *below = xasprintf("%s/%s", path, there->children[i]);
-        e = extra_node(c, below, there->children[i]);
+        char *below = xasprintf("%s/%s", path, name);
+        e = extra_node(c, below, name);
         free(below);
     }
     return e;

@@ -407,24 +407,26 @@ void providers_store(struct membership *ms)
 
 /* ---- a reading ---- */
 
-/* Compares the providers FOUND, N of them sorted by name, with the present ones. */
-static void report(struct membership *ms, const struct tree_provider *found, size_t n)
+/* Compares the providers FOUND (NULL: none) with the present ones. */
+static void report(struct membership *ms, const struct tree_set *found)
 {
+    size_t n = tree_set_count(found);
     struct providers *set = &ms->providers;
     struct provider **items = xcalloc(n + 1, sizeof(*items));
     size_t old = 0;
 
     set->before = set->nregistered;
     for (size_t i = 0; i < n; ++i) {
+        const struct tree_provider *now = &found->items[i];
         int order = -1;
 
-        while (old < set->n && (order = strcmp(set->items[old]->name, found[i].name)) < 0)
+        while (old < set->n && (order = strcmp(set->items[old]->name, now->name)) < 0)
             drop(set->items[old++]);
         if (old < set->n && order == 0) {
             items[i] = set->items[old++];
-            change(items[i], found[i].properties);
+            change(items[i], now->properties);
         } else {
-            items[i] = add(ms, &found[i]);
+            items[i] = add(ms, now);
         }
     }
     while (old < set->n)
@@ -471,7 +473,7 @@ static void store_now(struct membership *ms)
     /* Workers that are held here must not be removed there. */
     store_missing(stored, &ms->missing.vanished);
     store_missing(stored, &ms->missing.held);
-    snapshot_keep(ms->snapshot, part_name, stored);
+    snapshot_store(ms->snapshot, part_name, stored);
     json_decref(stored);
 }
 
@@ -487,23 +489,21 @@ static void on_store(struct timer *t)
 static void restore(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);
-    size_t room = json_object_size(part);
-    struct tree_provider *found = xcalloc(room + 1, sizeof(*found));
-    size_t n = 0;
+    struct tree_set *found = tree_set_create();
     const char *name;
     json_t *properties;
 
     json_object_foreach(part, name, properties)
     {
         if (json_is_object(properties))
-            found[n++] = (struct tree_provider){(char *)(uintptr_t)name, properties};
+            tree_set_add(found, xstrdup(name), json_incref(properties));
     }
-    qsort(found, n, sizeof(*found), compare_names);
-    if (n > 0) {
+    tree_set_sort(found);
+    if (found->n > 0) {
         ms->providers.restored = true;
-        report(ms, found, n);
+        report(ms, found);
     }
-    free(found);
+    tree_set_replace(&found, NULL);
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */
@@ -544,7 +544,7 @@ static void on_workers(void *context, const struct tree_view *node)
     ms->providers.received = true;
     ms->providers.restored = false;
     timer_stop(&ms->providers.wait);
-    report(ms, node->providers, node->nproviders);
+    report(ms, node->providers);
     membership_settle(ms);
 }
 

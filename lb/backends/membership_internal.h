@@ -95,7 +95,6 @@ struct membership {
     struct tree *tree;             /* NULL: none */
     char *path;                    /* the application's node in it: "" or "/a/b" */
     struct snapshot *snapshot;
-    struct settings_watch *settings;
     struct providers providers;
     struct missing_workers missing;
     struct activation activation;

@@ -43,7 +43,6 @@ struct live_limit {
     char *part; /* of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts reported; /* what the figures have of its counts */
-    struct settings_watch *watch;         /* NULL: no tree */
     size_t place;                         /* in YAML's list, or NOWHERE */
     struct text page;                     /* YAML's */
     bool listed;                          /* its node is among the tree's */
@@ -188,13 +187,7 @@ static void rule_watch(struct live_limit *r, uint64_t wait_ms)
 {
     const struct limits_live *l = r->owner;
 
-    r->watch = settings_watch_start(l->tree, r->path, r->engine, l->snapshot, r->part, wait_ms);
-}
-
-static void rule_unwatch(struct live_limit *r)
-{
-    settings_watch_stop(r->watch);
-    r->watch = NULL;
+    live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
 }
 
 /* FORGET: its part of the snapshot is deleted as well. */
@@ -203,9 +196,8 @@ static void rule_destroy(struct live_limit *r, bool forget)
     struct live_settings_counts none = {0};
 
     map_remove(&r->owner->rules, &r->node);
-    if (forget && r->watch != NULL)
-        snapshot_forget(r->owner->snapshot, r->part);
-    rule_unwatch(r);
+    if (forget && r->owner->snapshot != NULL)
+        snapshot_delete(r->owner->snapshot, r->part);
     live_settings_destroy(r->engine);
     none.changes = r->reported.changes;
     none.refusals = r->reported.refusals;
@@ -540,7 +532,7 @@ static void recall(struct limits_live *l)
 static void on_children(void *context, const struct tree_view *node)
 {
     struct limits_live *l = context;
-    bool empty = !node->exists || node->nchildren == 0;
+    bool empty = !node->exists || tree_set_count(node->children) == 0;
 
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->rules, node)
@@ -582,7 +574,7 @@ void limits_live_stop(struct limits_live *l)
     timer_stop(&l->wait);
     tree_unwatch(l->watch);
     map_for_each (struct live_limit, r, &l->rules, node)
-        rule_unwatch(r);
+        live_settings_unfollow(r->engine);
     l->tree = NULL;
     l->snapshot = NULL;
 }

@@ -183,17 +183,16 @@ static bool tree_is_away(const struct app_pool *pool)
 }
 
 /* Has LIVE follow the node PATH. FILE, which is freed, stores the node's last contents. */
-static struct settings_watch *watch_node(const struct app_pool *pool, const char *path,
-                                         struct live_settings *live, char *file,
-                                         struct snapshot **snapshot)
+static void watch_node(const struct app_pool *pool, const char *path, struct live_settings *live,
+                       char *file, struct snapshot **snapshot)
 {
     char *place = xasprintf("%s %s", pool->tree_url, path);
 
     *snapshot = snapshot_open(pool->loop, file, place);
     free(place);
     free(file);
-    return settings_watch_start(pool->tree, path, live, *snapshot, SETTINGS_WATCH_PART,
-                                pool->s->tree_start_wait_ms);
+    live_settings_follow(live, pool->tree, *snapshot, LIVE_SETTINGS_PART,
+                         pool->s->tree_start_wait_ms);
 }
 
 static void on_live_changed(void *context, bool values)
@@ -331,8 +330,8 @@ static void start_group(struct app_group *g)
 
     /* Settings first: what a process is started with and how long it may take. */
     if (pool->tree != NULL)
-        g->watch = watch_node(pool, g->path, g->live,
-                              xasprintf("%s/%s/tree.json", pool->state_dir, g->name), &g->snapshot);
+        watch_node(pool, g->path, g->live, xasprintf("%s/%s/tree.json", pool->state_dir, g->name),
+                   &g->snapshot);
     g->started = true;
     apply(g);
     publish_slots(g);
@@ -489,10 +488,9 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
         log_warn(NULL, "host-name-invalid",
                  "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
     } else if (pool->tree != NULL) {
-        pool->watch =
-            watch_node(pool, pool->host_path, pool->live,
-                       xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
-        settings_watch_recall(pool->watch);
+        watch_node(pool, pool->host_path, pool->live,
+                   xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
+        live_settings_recall(pool->live);
     }
     apply_budget(pool);
 }
@@ -878,9 +876,8 @@ void app_pool_fini(struct app_pool *pool)
     for (size_t i = 0; i < pool->ngroups; ++i)
         destroy_group(pool->groups[i]);
     list_remove(&pool->settling.node);
-    settings_watch_stop(pool->watch);
-    snapshot_close(pool->snapshot);
     live_settings_destroy(pool->live);
+    snapshot_close(pool->snapshot);
     restart_watch_destroy(pool->restarts);
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);

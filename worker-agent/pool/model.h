@@ -67,8 +67,7 @@ struct app_pool {
     struct live_settings *live;
     const struct agent_settings *s; /* effective: live's; NODEs are NULL */
     struct snapshot *snapshot;      /* NULL: no tree, or no node */
-    struct settings_watch *watch;
-    bool configuring; /* a configuration is being applied, group by group */
+    bool configuring;               /* a configuration is being applied, group by group */
     struct resume_store *store;
     struct app_group **groups;
     size_t ngroups;

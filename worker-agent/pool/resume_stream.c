@@ -90,26 +90,6 @@ static void send_newest(struct resume_stream *st)
 
 /* ---- homes: the lines ---- */
 
-struct home_batch {
-    uint64_t now_us;
-    size_t n;
-    struct home_row rows[HOME_LINE_ROWS_MAX];
-};
-
-static void add_row(void *context, const struct home_record *r)
-{
-    struct home_batch *t = context;
-
-    t->rows[t->n++] = (struct home_row){
-        .cls = r->cls,
-        .kind = r->kind,
-        .from = r->from,
-        /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
-        .since_age_ms = (t->now_us - r->since_us) / 1000,
-        .used_age_ms = (t->now_us - r->used_us) / 1000,
-        .rate = r->rate};
-}
-
 static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 {
     uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
@@ -137,18 +117,27 @@ static uint64_t reported_of(const struct resume_stream *st, const struct slot_me
 /* All that has changed, in as many lines as it takes; there are at most max_skills records. */
 static void print_homes(struct resume_stream *st, const struct slot_meter *one, struct text *out)
 {
-    struct home_batch *t = xcalloc(1, sizeof(*t));
+    const struct home_record *r = home_records_after(one->homes, reported_of(st, one));
+    struct home_row *rows = xcalloc(HOME_LINE_ROWS_MAX, sizeof(*rows));
+    uint64_t now_us = loop_now_us(loop_of(st));
 
     st->homes_reported = reported_of(st, one);
     st->homes_number = one->homes_number;
-    t->now_us = loop_now_us(loop_of(st));
-    do {
-        t->n = 0;
-        st->homes_reported = home_records_changed(one->homes, st->homes_reported,
-                                                  HOME_LINE_ROWS_MAX, t->now_us, add_row, t);
-        if (t->n == 0)
-            break;
-        home_line_print(t->rows, t->n, out);
+    while (r != NULL) {
+        size_t n = 0;
+
+        for (; r != NULL && n < HOME_LINE_ROWS_MAX; r = home_records_next(one->homes, r)) {
+            rows[n++] = (struct home_row){
+                .cls = class_name(&r->base),
+                .kind = r->kind,
+                .from = slice_of(r->from),
+                /* Rounded down: a receiver must not assume an age that exceeds the actual one. */
+                .since_age_ms = (now_us - r->since_us) / 1000,
+                .used_age_ms = (now_us - r->used_us) / 1000,
+                .rate = home_record_rate(r, now_us)};
+            st->homes_reported = r->change;
+        }
+        home_line_print(rows, n, out);
         group_count(st->slot->group, AGENT_STAT_stream_lines);
     }
     free(rows);
