@@ -410,7 +410,7 @@ static const struct metric metrics[] = {
     LIMIT_RULE("pool_limit_workers", workers, "The setting workers: how many may hold one key."),
     LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
     LIMIT_RULE("pool_limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
-    LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon; at most a second old."),
+    LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon."),
     LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, idle."),
     LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
 #define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
