@@ -16,10 +16,11 @@ REFUSAL_S = 0.25
 
 
 class Load:
-    """Clients that send requests without a pause, every third one a POST. All must be answered with 200."""
+    """Clients that send requests without a pause, every third one a POST. All must be answered with 200. `may_send`: cleared to pause."""
 
     def __init__(self, address, n, hosts=8):
-        self.address, self.hosts, self.stopping = address, hosts, threading.Event()
+        self.address, self.hosts, self.stopping, self.may_send = address, hosts, threading.Event(), threading.Event()
+        self.may_send.set()
         self.failures, self.done, self.posts, self.lock = [], 0, 0, threading.Lock()
         self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
         for t in self.threads:
@@ -29,6 +30,7 @@ class Load:
         with Client(self.address) as c:
             i = n
             while not self.stopping.wait(PACE):
+                self.may_send.wait()
                 i += 1
                 post = i % 3 == 0
                 r = c.request('POST' if post else 'GET', '/load-%d-%d' % (n, i), 'site%d' % (i % self.hosts),
@@ -81,10 +83,18 @@ def stage(world, balancers=1):
 
 
 @contextlib.contextmanager
-def stuck_with_a_full_queue(agent):
-    """The process of AGENT does not answer, and the load fills its queue."""
+def stuck_with_a_full_queue(agent, loads):
+    """
+    The process of AGENT does not answer, and the loads fill its queue. It is idle when it is stopped: one that answered a last
+    request while it is being stopped would take another one from its queue, which might never be full again.
+    """
     pid = agent.pid()
+    for load in loads:
+        load.may_send.clear()
+    wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (0, 0), 'the process to be idle')
     freeze(pid)
+    for load in loads:
+        load.may_send.set()
     try:
         wait_until(lambda: (agent.slot()['running'], agent.slot()['waiting']) == (1, 2), 'the queue to fill')
         yield
@@ -103,7 +113,7 @@ def no_failures(lb, agent, before):
 def test_what_a_stuck_slot_refuses_is_served_by_the_other_and_is_no_failure(world):
     (stuck, other), (lb,), (load,) = stage(world)
     before = lb.app()['stats']
-    with stuck_with_a_full_queue(stuck):
+    with stuck_with_a_full_queue(stuck, [load]):
         # three of the eight clients wait for it; the others are served
         wait_until(lambda: lb.app()['stats']['unprocessed'] > before['unprocessed'], 'a refusal')
         wait_until(lambda: lb.workers()[stuck.address]['backlog'] == 3, 'what it refuses not to count as its own')
@@ -121,7 +131,7 @@ def test_what_a_stuck_slot_refuses_is_served_by_the_other_and_is_no_failure(worl
 def test_a_load_balancer_spares_a_slot_that_another_one_has_filled(world):
     (stuck, other), lbs, loads = stage(world, 2)
     before = [lb.app()['stats'] for lb in lbs]
-    with stuck_with_a_full_queue(stuck):
+    with stuck_with_a_full_queue(stuck, loads):
         for lb, load in zip(lbs, loads):
             refused, most = load.refused_in(300, lb)
             assert refused <= most
