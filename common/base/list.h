@@ -106,17 +106,23 @@ static inline void list_splice_back(struct list *to, struct list *from)
 #define list_for_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 #define list_for_each_safe(it, tmp, head)                                                          \
     for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); (it) = (tmp), (tmp) = (it)->next)
-/* The same for the structs in the list: P points to each of them, and MEMBER is its node. The
- * body must not remove P. */
+/*
+ * The same for the structs in the list: P points to each of them, and MEMBER is its node. In the
+ * _safe form, the body may remove (and free) P. The head is never converted to a struct, because
+ * the result could lack the alignment of its type.
+ */
+#define LIST_PASTE_(name, line) name##line
+#define LIST_NAME_(name, line) LIST_PASTE_(name, line) /* loops may be nested */
+#define LIST_AT_ LIST_NAME_(list_at_, __LINE__)
+#define LIST_NEXT_ LIST_NAME_(list_next_, __LINE__)
 #define list_for_each_entry(p, head, member)                                                       \
-    for ((p) = list_entry((head)->next, __typeof__(*(p)), member); &(p)->member != (head);         \
-         (p) = list_entry((p)->member.next, __typeof__(*(p)), member))
-/* The same, but P may leave (and be freed) in the body. NEXT is another pointer of P's type. */
-#define list_for_each_entry_safe(p, next, head, member)                                            \
-    for ((p) = list_entry((head)->next, __typeof__(*(p)), member),                                 \
-        (next) = list_entry((p)->member.next, __typeof__(*(p)), member);                           \
-         &(p)->member != (head);                                                                   \
-         (p) = (next), (next) = list_entry((p)->member.next, __typeof__(*(p)), member))
+    for (struct list *LIST_AT_ = (head)->next;                                                     \
+         LIST_AT_ != (head) && ((p) = list_entry(LIST_AT_, __typeof__(*(p)), member), true);       \
+         LIST_AT_ = LIST_AT_->next)
+#define list_for_each_entry_safe(p, head, member)                                                  \
+    for (struct list *LIST_AT_ = (head)->next, *LIST_NEXT_ = LIST_AT_->next;                       \
+         LIST_AT_ != (head) && ((p) = list_entry(LIST_AT_, __typeof__(*(p)), member), true);       \
+         LIST_AT_ = LIST_NEXT_, LIST_NEXT_ = LIST_AT_->next)
 
 static inline size_t list_length(const struct list *head)
 {

@@ -356,6 +356,7 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
                         struct slice query)
 {
     struct listener *other;
+    struct list *at = &a->listeners;
 
     if (a->stopping || a->nlisteners >= ADMIN_LISTENERS_MAX) {
         answer_error(call, 503);
@@ -369,11 +370,14 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
     x->route = r;
     x->reply = call;
     text_add(&x->query, query);
+    /* Those with the same query are next to each other. */
     list_for_each_entry (other, &a->listeners, node) {
-        if (slice_eq(text_slice(&other->query), query))
+        if (slice_eq(text_slice(&other->query), query)) {
+            at = &other->node;
             break;
+        }
     }
-    list_insert_before(&other->node, &x->node);
+    list_insert_before(at, &x->node);
     ++a->nlisteners;
     call->events = &listener_events;
     call->context = x;

@@ -723,9 +723,8 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
     struct app_process *p;
-    struct app_process *next;
 
-    list_for_each_entry_safe (p, next, &pool->processes, node)
+    list_for_each_entry_safe (p, &pool->processes, node)
         each(p);
 }
 

@@ -224,9 +224,8 @@ static void requeue_waiting(struct core_slot *s)
 {
     struct core_group *g = s->group;
     struct core_request *r;
-    struct core_request *next;
 
-    list_for_each_entry_safe (r, next, &s->waiting, node) {
+    list_for_each_entry_safe (r, &s->waiting, node) {
         if (!r->any)
             continue;
         list_remove(&r->node);

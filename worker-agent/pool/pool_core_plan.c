@@ -214,10 +214,9 @@ static void drop_need(struct core_slot *s)
 static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *out)
 {
     struct core_slot *s;
-    struct core_slot *next;
     unsigned before = 0;
 
-    list_for_each_entry_safe (s, next, &c->needs, need) {
+    list_for_each_entry_safe (s, &c->needs, need) {
 
         if (!has_reason(s)) {
             drop_need(s);
@@ -305,9 +304,8 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
 static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
 {
     struct core_group *g;
-    struct core_group *next;
 
-    list_for_each_entry_safe (g, next, &c->replaces, replaces) {
+    list_for_each_entry_safe (g, &c->replaces, replaces) {
 
         if (replace_one(g, now_ms, out)) {
             /* If there is room for only one replacement, the groups take turns. */
@@ -398,9 +396,8 @@ static void tick_slot(struct core_slot *s)
 static void end_idle(struct core *c, uint64_t now_ms)
 {
     struct core_process *p;
-    struct core_process *next;
 
-    list_for_each_entry_safe (p, next, &c->idle, idle) {
+    list_for_each_entry_safe (p, &c->idle, idle) {
         const struct core_group *g = p->slot->group;
 
         if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&

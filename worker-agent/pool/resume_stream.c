@@ -337,9 +337,8 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
 void resume_streams_changed(struct slot *s)
 {
     struct resume_stream *st;
-    struct resume_stream *next;
 
-    list_for_each_entry_safe (st, next, &s->streams, node) {
+    list_for_each_entry_safe (st, &s->streams, node) {
         if (!st->ended)
             send_newest(st);
     }
@@ -348,8 +347,7 @@ void resume_streams_changed(struct slot *s)
 void resume_streams_end(struct slot *s, enum resume_end why)
 {
     struct resume_stream *st;
-    struct resume_stream *next;
 
-    list_for_each_entry_safe (st, next, &s->streams, node)
+    list_for_each_entry_safe (st, &s->streams, node)
         end_stream(st, why);
 }

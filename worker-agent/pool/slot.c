@@ -325,10 +325,9 @@ void slot_process_ready(struct app_process *p)
 void slot_changed(struct slot *s)
 {
     struct core_process *p;
-    struct core_process *next;
 
     slot_publish(s);
-    list_for_each_entry_safe (p, next, &s->core.leaving, leaving)
+    list_for_each_entry_safe (p, &s->core.leaving, leaving)
         app_process_leaves(app_process_of(p));
     if (!core_slot_enabled(&s->core))
         slot_refuse_waiting(s->group, s, OUTCOME_NOT_STARTED);

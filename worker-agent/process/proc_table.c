@@ -7,13 +7,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/file.h"
+#include "common/base/text.h"
 
 enum {
     /* stat: 52 numbers of at most 20 digits, and a name; smaps_rollup: some 25 lines. */
@@ -39,14 +40,18 @@ enum {
     FIELDS
 };
 
-/* Reads PROC/PID/NAME. Returns false on failure; OUT is then empty. */
-static bool read_file(const char *proc, pid_t pid, const char *name, struct text *out)
+/* Reads PROC/PID/NAME, of which one read(2) returns all. Returns an empty slice of BUF on failure.
+ */
+static struct slice read_file(const char *proc, pid_t pid, const char *name, char buf[FILE_MAX])
 {
     char *path = xasprintf("%s/%ld/%s", proc, (long)pid, name);
-    bool good = file_read(path, FILE_MAX, out) == ERR_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? 0 : read(fd, buf, FILE_MAX);
 
+    if (fd >= 0)
+        close(fd);
     free(path);
-    return good;
+    return (struct slice){buf, n > 0 ? (size_t)n : 0};
 }
 
 bool proc_stat_parse(struct slice line, struct proc_entry *out)
@@ -87,13 +92,12 @@ bool proc_stat_parse(struct slice line, struct proc_entry *out)
 
 bool proc_entry_read(const char *proc, pid_t pid, struct proc_entry *out)
 {
-    struct text file = {0};
-    bool there = read_file(proc, pid, "stat", &file) && proc_stat_parse(text_slice(&file), out);
+    char buf[FILE_MAX];
 
-    text_fini(&file);
-    if (there)
-        out->pid = pid;
-    return there;
+    if (!proc_stat_parse(read_file(proc, pid, "stat", buf), out))
+        return false;
+    out->pid = pid;
+    return true;
 }
 
 bool proc_rollup_parse(struct slice rest, uint64_t *bytes)
@@ -116,12 +120,9 @@ bool proc_rollup_parse(struct slice rest, uint64_t *bytes)
 
 bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
 {
-    struct text file = {0};
-    bool good =
-        read_file(proc, pid, "smaps_rollup", &file) && proc_rollup_parse(text_slice(&file), bytes);
+    char buf[FILE_MAX];
 
-    text_fini(&file);
-    return good;
+    return proc_rollup_parse(read_file(proc, pid, "smaps_rollup", buf), bytes);
 }
 
 /* ---- all of them ---- */
