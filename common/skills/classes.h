@@ -31,33 +31,32 @@
 struct class_entry {
     struct map_node by_name;
     struct list node;
-    uint32_t sweep; /* of its first request */
+    uint32_t sweep; /* sweep in which it was first requested */
     bool known;
 };
 
-/* Called for each entry that goes, however it goes, just before it is freed. Must not change the
- * table. */
+/* Called for each removed entry before it is freed. Must not modify the table. */
 typedef void (*class_drop_fn)(void *owner, struct class_entry *e);
 
 struct classes {
     struct map by_name;
     struct list known;     /* least recently requested first */
-    struct list probation; /* the same */
+    struct list probation; /* least recently requested first */
     size_t n;
     size_t nknown;
     size_t max;
-    size_t entry_bytes; /* of the owner's entry */
+    size_t entry_bytes; /* size of the owner's entry */
     size_t sweep_left;  /* requests until the next sweep */
     uint32_t sweep;
     class_drop_fn drop;
     void *owner;
 };
 
-/* ENTRY_BYTES: of the owner's entry. MAX >= 1. */
+/* ENTRY_BYTES is the size of the owner's entry. MAX must be at least 1. */
 void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
                   void *owner);
 void classes_fini(struct classes *t);
-/* Drops what does not fit any more. */
+/* Changes the limit, and drops entries above it. */
 void classes_set_max(struct classes *t, size_t max);
 
 static inline struct slice class_name(const struct class_entry *e)
@@ -70,24 +69,26 @@ static inline uint64_t class_hash(struct slice cls)
 {
     return map_hash(cls.p != NULL ? cls.p : "", cls.len);
 }
-/* NULL when it is not there. Does not count as a request. */
+/* Returns the entry of CLS, or NULL. Does not count as a request. */
 struct class_entry *classes_find(const struct classes *t, struct slice cls);
-/* HASH: class_hash of CLS. */
+/* The same with HASH, the class_hash() of CLS. */
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash);
-/* A class that is not there: on probation, zero behind the class_entry. May drop another. */
+/* Adds CLS, which must not be in the table, on probation. The memory after the class_entry is
+ * zeroed. May drop another entry. */
 struct class_entry *classes_add(struct classes *t, struct slice cls) cold_;
-/* Counts one request; E is its class's entry, or NULL when it has none. May drop another than E. */
+/* Counts a request. E is the entry of its class, or NULL if there is none. May drop an entry
+ * other than E. */
 void classes_request(struct classes *t, struct class_entry *e);
-/* E is still of use, though it was not requested: if it is on probation, it is the last to be
- * dropped of those there. */
+/* Makes E, if it is on probation, the last one there to be dropped, although it was not
+ * requested. */
 void classes_refresh(struct classes *t, struct class_entry *e);
-/* Makes E known without waiting for its second request, provided that no entry is dropped. */
+/* Makes E known without a second request, if that drops no entry. */
 void classes_trust(struct classes *t, struct class_entry *e);
 void classes_remove(struct classes *t, struct class_entry *e) noinline_;
-/* The next entry in order of importance: known classes, then those on probation, each with the most
- * recently requested first. E NULL: the first one. NULL: no more. */
+/* Returns the entry after E, or the first one if E is NULL; NULL after the last one. Known
+ * classes come first, then those on probation, each with the most recently requested first. */
 struct class_entry *classes_next(const struct classes *t, const struct class_entry *e);
-/* Asserts every invariant; for tests. */
+/* Asserts all invariants. For tests. */
 void classes_check(const struct classes *t);
 
 #endif

@@ -19,61 +19,63 @@
 #include <jansson.h>
 
 enum home_kind {
-    HOME_USED, /* nothing was reported: it was a home before */
+    HOME_USED, /* nothing was reported, so it was a home before */
     HOME_NEW,  /* the first home of a class */
-    HOME_COPY, /* one more */
-    HOME_MOVE, /* instead of another worker */
+    HOME_COPY, /* a further home */
+    HOME_MOVE, /* the home moved here from another worker */
     HOME_KINDS
 };
-/* "used", "new", "copy", "move". */
+/* Returns "used", "new", "copy" or "move". */
 const char *home_kind_text(enum home_kind k);
-/* HOME_KINDS when it is none of them. */
+/* Returns the kind named TEXT, or HOME_KINDS if it is unknown. */
 enum home_kind home_kind_find(struct slice text);
 
-/* A home that has not been used for so long is none any more, where there are others. */
+/* A class with several homes loses a home that was not used for this time. */
 #define HOME_AGE_US 10e6
-/* Work fades with this. */
+/* Time constant of the decay of work. */
 #define HOME_TAU_US 20e6
 
-/* One class's; owned by the records, read by others until they change. */
+/* Record of one class. Owned by the records; others may read it until they change. */
 struct home_record {
     struct class_entry base;
-    struct list node; /* in the order of changes */
-    uint64_t change;  /* number of the last one */
+    struct list node; /* sorted by CHANGE */
+    uint64_t change;  /* number of its last change */
     enum home_kind kind;
-    char *from;        /* MOVE: the worker it was at before; else NULL */
+    char *from;        /* HOME_MOVE: the previous worker; else NULL */
     uint64_t since_us; /* time of that record, or of its first use after HOME_AGE_US */
-    uint64_t used_us;  /* last */
-    double work_us;    /* decayed, as of WORK_AT_US */
+    uint64_t used_us;  /* time of its last use */
+    double work_us;    /* decayed work at WORK_AT_US */
     uint64_t work_at_us;
 };
 
-/* Recent work, in workers' worth. */
+/* Returns the recent work, in units of one worker's full time. */
 double home_record_rate(const struct home_record *r, uint64_t now_us);
 
 struct home_records;
 
-/* MAX_CLASSES >= 1, as in common/skills/classes.h. */
+/* MAX_CLASSES must be at least 1 (common/skills/classes.h). */
 struct home_records *home_records_create(size_t max_classes);
 void home_records_destroy(struct home_records *h);
-/* A request of CLS has arrived. FROM: of a MOVE; is copied. Cost: O(1). */
+/* Records a request of CLS. FROM is the previous worker of a HOME_MOVE; it is copied. Cost:
+ * O(1). */
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us);
-/* A request of CLS was served in SERVICE_US; ignored for classes without a record. Cost: O(1). */
+/* Records that a request of CLS was served in SERVICE_US. Ignored for classes without a record.
+ * Cost: O(1). */
 void home_records_served(struct home_records *h, struct slice cls, uint64_t service_us,
                          uint64_t now_us);
 /*
- * The record with the oldest change after CURSOR (0: of all), and the next one; NULL: no more. The
- * cursor of a reader is the change of the last record that it has read.
+ * Return the record with the oldest change after CURSOR (0: of all), and the record after R; NULL
+ * if there is none. The cursor of a reader is the change of the last record that it has read.
  */
 const struct home_record *home_records_after(const struct home_records *h, uint64_t cursor);
 const struct home_record *home_records_next(const struct home_records *h,
                                             const struct home_record *r);
-/* Whether a decision is among the changes after CURSOR, which should be published soon. Cost: O(1).
- */
+/* Returns true if a decision is among the changes after CURSOR; it should be published soon.
+ * Cost: O(1). */
 bool home_records_decided(const struct home_records *h, uint64_t cursor);
 size_t home_records_count(const struct home_records *h);
-/* Asserts every invariant; for tests. */
+/* Asserts all invariants. For tests. */
 void home_records_check(const struct home_records *h);
 
 /* ---- lines ---- */
@@ -85,16 +87,16 @@ void home_records_check(const struct home_records *h);
 
 enum {
     HOME_LINE_ROWS_MAX = 1000,
-    /* The name of a worker: its address. */
+    /* Length of the name of a worker, which is its address. */
     HOME_FROM_MAX = 255,
-    /* A record that is older has only its age. */
+    /* Maximum age that is published; older records are published with it. */
     HOME_AGE_MAX_MS = 7 * 24 * 3600 * 1000,
 };
 
 struct home_row {
     struct slice cls;
     enum home_kind kind;
-    struct slice from;                  /* of a MOVE; else empty */
+    struct slice from;                  /* HOME_MOVE: the previous worker; else empty */
     uint64_t since_age_ms, used_age_ms; /* since >= used */
     double rate;                        /* finite, >= 0 */
 };
@@ -102,31 +104,32 @@ struct home_row {
 struct home_line {
     struct home_row *rows;
     size_t n;
-    json_t *object; /* what the rows' texts are in */
+    json_t *object; /* owns the texts of the rows */
 };
 void home_line_fini(struct home_line *l);
 
-/* Whether LINE is one of these, rather than a resume: it begins as home_line_print begins. */
+/* Returns true if LINE has homes, not a resume: it begins like those of home_line_print(). */
 bool home_line_is(struct slice line);
 /*
- * Parse one line without its end: at most RESUME_LINE_MAX bytes and HOME_LINE_ROWS_MAX rows.
- * Members that are not known are ignored. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE; the reason
- * is in WHY.
+ * Parses a line without its end, of at most RESUME_LINE_MAX bytes and HOME_LINE_ROWS_MAX rows.
+ * Unknown members are ignored. Errors: ERR_SYNTAX, ERR_RANGE, ERR_TOO_LARGE, with the reason in
+ * WHY.
  */
 enum err home_line_parse(struct slice line, struct home_line *out, char why[160]) must_check;
-/* With its line end, appended. N <= HOME_LINE_ROWS_MAX; a line of so many always fits. */
+/* Appends a line with its end. N must be at most HOME_LINE_ROWS_MAX, with which a line is below
+ * its limit. */
 void home_line_print(const struct home_row *rows, size_t n, struct text *out);
 
 /* ---- with a request ---- */
 
 struct home_report {
-    bool passing; /* no home of the class: the request only passes by */
+    bool passing; /* the worker is not a home of the class; only this request is sent to it */
     enum home_kind kind;
-    struct slice from; /* of a MOVE */
+    struct slice from; /* HOME_MOVE: the previous worker */
 };
-/* The value of Resumelb-Home: "new", "copy", "move; from=NAME", "passing". */
+/* Appends the value of Resumelb-Home: "new", "copy", "move; from=NAME" or "passing". */
 void home_report_print(const struct home_report *t, struct text *out);
-/* Errors: ERR_SYNTAX. FROM is borrowed from VALUE. */
+/* Parses the value of Resumelb-Home. OUT->from is borrowed from VALUE. Errors: ERR_SYNTAX. */
 enum err home_report_parse(struct slice value, struct home_report *out) must_check;
 
 #endif

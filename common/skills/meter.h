@@ -32,9 +32,10 @@ struct meter_settings {
 
 struct meter *meter_create(const struct meter_settings *s);
 void meter_destroy(struct meter *m);
-/* Totals stay; the decay is that of the new history. */
+/* Changes the settings. Totals are retained, and decay with the new history from now on. */
 void meter_set(struct meter *m, const struct meter_settings *s);
-/* Starts from a stored resume: generation 0, every class with a score > 0 as if just seen. */
+/* Loads a stored resume: generation 0, and every class with a score > 0 as if it had just been
+ * requested. */
 void meter_load(struct meter *m, const struct resume *r);
 
 /*
@@ -46,7 +47,7 @@ void meter_load(struct meter *m, const struct resume *r);
  * Returns true when a resume is due: the history is full, old classes have been dropped.
  */
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed);
-/* HASH: class_hash of CLS. */
+/* The same with HASH, the class_hash() of CLS. */
 bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double service_s,
                       bool failed);
 /*
@@ -55,13 +56,14 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
  */
 size_t meter_forget(struct meter *m, const struct slice *cls);
 /*
- * The current resume, appended to OUT (empty). At most MAX_ROWS rows: first the classes that were
- * requested repeatedly, then those on probation, each with the most recently used first.
+ * Adds the current resume to OUT, which must be empty. At most MAX_ROWS rows: first the classes
+ * that were requested repeatedly, then those on probation, each with the most recently used first.
  */
 void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) cold_;
-/* Requests counted since the meter was made or loaded. */
+/* Returns the number of requests since the meter was created or loaded. */
 uint64_t meter_generation(const struct meter *m);
-/* The score of CLS, or NULL when it has none. Valid until the next call that changes the meter. */
+/* Returns the score of CLS, or NULL if it has none. Valid until the next call that modifies the
+ * meter. */
 const double *meter_score(const struct meter *m, struct slice cls);
 
 /* ---- for status pages and tests ---- */
@@ -77,10 +79,10 @@ struct meter_class {
 /* Calls EACH for every class, in the order of meter_resume. */
 void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
                 void *context);
-/* The factor by which a class's totals decay with each request: 1 - 1/history. */
+/* Returns the factor by which totals decay with each request: 1 - 1/history. */
 double meter_decay(const struct meter *m);
 size_t meter_class_count(const struct meter *m);
-/* Asserts every invariant; for tests, after each step. */
+/* Asserts all invariants. For tests, after each step. */
 void meter_check(const struct meter *m);
 
 #endif

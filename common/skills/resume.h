@@ -23,21 +23,21 @@ struct resume {
     size_t room;
 };
 
-/* Whether S may be a class as it is sent and stored: percent-encoded, at most CLASS_BYTES_MAX. */
+/* Returns true if S is a valid class as sent and stored: percent-encoded, at most
+ * CLASS_BYTES_MAX bytes. */
 bool resume_is_class(struct slice s);
-/* Whether S is the fingerprint of a classifier. */
+/* Returns true if S is a valid fingerprint of a classifier. */
 bool resume_is_fingerprint(struct slice s);
 
-/* All zero is an empty resume. */
+/* Frees the rows. An all-zero resume is empty. */
 void resume_fini(struct resume *r);
-/* Append a row. The caller has checked that the class is not there yet nor too long, and the score.
- */
+/* Appends a row. The class must be new and of valid length, and the score finite. */
 void resume_push(struct resume *r, struct slice cls, double score);
 /* Copies a resume to TO, which must be zeroed or valid; its previous rows are dropped. */
 void resume_copy(struct resume *to, const struct resume *from);
-/* Drop the row of CLS, or all of them (NULL). Returns how many went. */
+/* Removes the row of CLS, or all rows if it is NULL. Returns the number of removed rows. */
 size_t resume_forget(struct resume *r, const struct slice *cls);
-/* The score of CLS, or NULL. Linear: for tests and status pages. */
+/* Returns the score of CLS, or NULL. Searches linearly; for tests and status pages. */
 const double *resume_find(const struct resume *r, struct slice cls);
 
 /* ---- lines ---- */
@@ -51,7 +51,8 @@ enum resume_state { RESUME_STARTING, RESUME_READY, RESUME_COLD, RESUME_DRAINING 
 enum resume_end { RESUME_END_NONE, RESUME_END_DRAIN, RESUME_END_UPGRADE, RESUME_END_STOP };
 
 struct resume_line {
-    enum resume_end end; /* not NONE: the last line of an orderly end; nothing else is set */
+    enum resume_end
+        end; /* other than NONE: the last line before an orderly end; no other member is set */
     char incarnation[INCARNATION_MAX + 1];
     char application[VERSION_MAX + 1];
     char version[VERSION_MAX + 1];
@@ -72,8 +73,8 @@ void resume_line_fini(struct resume_line *l);
  */
 enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_line *out,
                            char why[160]) must_check;
-/* With its line end, appended. Rows that would make it longer than RESUME_LINE_MAX are left out;
- * returns how many. */
+/* Appends the line with its end. Rows that would exceed RESUME_LINE_MAX are omitted. Returns
+ * their number. */
 size_t resume_line_print(const struct resume_line *l, struct text *out);
 const char *resume_state_text(enum resume_state s);
 

@@ -10,7 +10,7 @@
 
 #define NODE_STRING_VALUE "string_value"
 
-/* ---- bytes: as zc.zk has it ---- */
+/* ---- bytes, in the format of zc.zk ---- */
 
 /*
  * The bytes are a JSON object; empty data means no properties; anything else is a single property,
@@ -18,12 +18,12 @@
  */
 
 /*
- * The properties in BYTES: an object, a new reference. `string_value` may be bytes that are no
- * text.
- *   why  empty, or why what looks like JSON was not taken as such
+ * Returns the properties in BYTES, an object with a new reference. `string_value` may be invalid
+ * text. why empty, or the reason for which text that begins like JSON was not accepted as such
  */
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM]);
-/* BYTES, at most MAX_BYTES, as a JSON object: a new reference. NULL: WHY not. */
+/* Parses BYTES, at most MAX_BYTES, as a JSON object. Returns a new reference, or NULL with the
+ * reason in WHY. */
 json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WHY_ROOM]);
 /*
  * Append the bytes of PROPERTIES; they decode to the same. TEXT_AS_JSON: a lone text is not written
@@ -37,29 +37,29 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
 /* ---- sets ---- */
 
 struct tree_provider {
-    char *name;         /* of a provider: the address */
-    json_t *properties; /* of a provider: an object; of a node below: NULL */
+    char *name;         /* of a provider, its address */
+    json_t *properties; /* of a provider, an object; of a child node, NULL */
 };
 
-/* The providers of a node, or the nodes below it. Reference counted; constant while shared. */
+/* The providers of a node, or its child nodes. Reference counted; constant while shared. */
 struct tree_set {
     unsigned refs;
     size_t n;
     struct tree_provider *items;
 };
 
-/* Empty; one reference. */
+/* Creates an empty set with one reference. */
 struct tree_set *tree_set_create(void);
-/* Takes ownership of NAME and a reference of PROPERTIES. */
+/* Adds an item. Ownership of NAME and a reference to PROPERTIES pass to the set. */
 void tree_set_add(struct tree_set *set, char *name, json_t *properties);
-/* By name; call once, after adding the items. */
+/* Sorts by name. Must be called once, after all items were added. */
 void tree_set_sort(struct tree_set *set);
-/* SET, which may be NULL, with one more reference. */
+/* Adds a reference to SET, which may be NULL. Returns SET. */
 struct tree_set *tree_set_ref(struct tree_set *set);
-/* *AT, which loses its reference (NULL: has none), becomes SET, of which the reference is taken. */
+/* Releases the reference of *AT (may be NULL), and stores SET there with the caller's reference. */
 void tree_set_replace(struct tree_set **at, struct tree_set *set);
 bool tree_set_equal(const struct tree_set *a, const struct tree_set *b);
-/* SET may be NULL. */
+/* Returns the number of items. SET may be NULL. */
 static inline size_t tree_set_count(const struct tree_set *set)
 {
     return set != NULL ? set->n : 0;

@@ -20,7 +20,7 @@ struct tree_watch;
 struct tree_registration;
 struct json_writer;
 
-/* How to reach ZooKeeper; not used for a directory. Borrowed for the call. */
+/* Options for ZooKeeper, without effect on a directory. Borrowed for the call. */
 struct tree_options {
     const char *auth_file;       /* its first line is USER:PASSWORD, a digest identity; or NULL */
     uint64_t session_timeout_ms; /* requested; 0: TREE_SESSION_MS */
@@ -37,22 +37,23 @@ struct tree_options {
 enum err tree_open(struct loop *l, struct slice url, const struct tree_options *o,
                    struct tree **out, struct diag *d) must_check;
 /*
- * Whether tree_open() takes the value URL (NULL: none) of the configuration at AT, and the auth
- * file AUTH (NULL: none) at AUTH_AT, which is read. Problems are added at their place.
+ * Checks that tree_open() accepts URL (NULL: none), configured at AT, and the auth file AUTH (NULL:
+ * none), configured at AUTH_AT, which is read. Problems are added at their position.
  */
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d);
-/* Waits, bounded, until our own providers are no longer visible to others. NULL is allowed. */
+/* Closes the tree. Waits for a limited time until its registrations are no longer visible to
+ * others. NULL is allowed. */
 void tree_close(struct tree *t);
 
-/* For status pages and metrics. Counts since the start. */
+/* Status and counts since the start. */
 struct tree_status {
-    bool connected;       /* can be reached now */
-    uint64_t sessions;    /* begun with a server; 0 for a directory */
-    uint64_t connections; /* made to a server, reconnections included */
+    bool connected;       /* the tree can be reached now */
+    uint64_t sessions;    /* sessions started with a server; 0 for a directory */
+    uint64_t connections; /* connections to servers, including reconnections */
     uint64_t expired;     /* sessions lost; their providers were registered again */
-    uint64_t reads;       /* of nodes, child lists, providers */
-    size_t quarantined;   /* nodes not read at present: reading them broke the connection */
+    uint64_t reads;       /* reads of nodes, lists of children, and providers */
+    size_t quarantined;   /* nodes that are not read because reading them broke the connection */
 };
 void tree_status(const struct tree *t, struct tree_status *out);
 /* One row for each member of struct tree_status; without `each`. */
@@ -60,26 +61,27 @@ void tree_status(const struct tree *t, struct tree_status *out);
 extern const struct metric tree_metrics[TREE_METRICS];
 /* Adds S to the object open in W. */
 void tree_status_describe(const struct tree_status *s, struct json_writer *w);
-/* The node that the URL names: "" or "/a/b", from the root of the tree. */
+/* Returns the path of the node in the URL, from the root of the tree: "" or "/a/b". */
 const char *tree_top(const struct tree *t);
-/* Whether other machines may write it. Its statements about this machine are then not trusted. */
+/* Returns true if other machines may write the tree. Its statements about this machine are then
+ * not trusted. */
 bool tree_is_remote(const struct tree *t);
 /*
- * Member "broken_links" of the object open in W: why links do not resolve which the watches and
- * registrations at PATH and below it follow. T NULL: none.
+ * Writes the member "broken_links" of the object open in W: the problems of links that watches and
+ * registrations at PATH and below follow. T may be NULL.
  */
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w);
 
 /* The current state of a watched node. Borrowed for the call. */
 struct tree_view {
     bool exists;
-    bool parses;          /* properties are a JSON object (property links followed) */
-    bool providers_known; /* false: they cannot be read; these are the last known ones */
-    uint64_t birth;       /* differs after the node was created again; 0: unknown */
+    bool parses;          /* the properties are a JSON object, after following property links */
+    bool providers_known; /* false: the providers cannot be read, and are the last known ones */
+    uint64_t birth;       /* changes when the node is created again; 0: unknown */
     char *problem;        /* why the properties do not parse, or why a link does not resolve (its
                              property keeps its last value); or NULL */
-    json_t *properties;   /* the last good ones when !exists or !parses; never NULL */
-    struct tree_set *providers; /* of PATH/providers; NULL: none */
+    json_t *properties;   /* the last valid ones if EXISTS or PARSES is false; never NULL */
+    struct tree_set *providers; /* registrations at PATH/providers; NULL: none */
     struct tree_set *children;  /* names of the nodes below; NULL: none */
 };
 typedef void (*tree_changed_fn)(void *context, const struct tree_view *node);
