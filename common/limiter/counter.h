@@ -37,78 +37,82 @@
 #include "common/base/list.h"
 
 enum {
-    COUNTER_NAME_MAX = 65535,  /* bytes of a key, and of a type */
-    COUNTER_LIMITED_MAX = 4096 /* types with limits of their own */
+    COUNTER_NAME_MAX = 65535,  /* maximum length of a key, and of a type */
+    COUNTER_LIMITED_MAX = 4096 /* maximum number of types with limits of their own */
 };
 
 enum counter_kind {
-    COUNTER_ME,  /* to do the work itself */
-    COUNTER_ANY, /* to do it, or to use what another one has done */
+    COUNTER_ME,  /* to do the work */
+    COUNTER_ANY, /* to do the work, or to use the result of another request */
     COUNTER_KINDS,
 };
 
 enum counter_state { COUNTER_FREE, COUNTER_HELD, COUNTER_WAITING };
 
-/* The answers of a table, of a daemon's client (counter_client.h), and of a claim (limit_claim.h).
- */
+/* Results of a table, of a daemon's client (counter_client.h), and of a claim (limit_claim.h). */
 enum counter_answer {
-    COUNTER_LOCKED, /* it is held */
-    /* It is queued: another answer follows, from a table in a WOKEN list, unless the wait ends. */
+    COUNTER_LOCKED, /* the lock is held */
+    /* The lock is queued. Another result follows, from a table in a WOKEN list, unless the wait
+     * is ended. */
     COUNTER_WAIT,
-    COUNTER_DONE,       /* after waiting, kind ANY: another has done the work; nothing is held */
-    COUNTER_QUEUE_FULL, /* held and waiting are `maxqueue` */
-    COUNTER_TIMEOUT,    /* would have to wait, and may not, or has waited long enough */
-    /* The table is full (keys or waiters), or memory, or a name is too long; the daemon has all the
-     * connections it may have from here. */
+    COUNTER_DONE, /* after waiting with kind ANY: another request has done the work; the lock is
+                     free */
+    COUNTER_QUEUE_FULL, /* `maxqueue` locks are held or waiting */
+    COUNTER_TIMEOUT,    /* it must not wait, or has reached its time-out */
+    /* The table is full (keys or waiters), memory is exhausted, a name is too long, or the limit
+     * of connections to the daemon is reached. */
     COUNTER_NO_ROOM,
-    COUNTER_UNREACHABLE, /* not from a table: the daemon did not decide */
+    COUNTER_UNREACHABLE, /* not returned by a table: the daemon has not answered */
 };
 enum { COUNTER_ANSWERS = COUNTER_UNREACHABLE + 1 };
 
 struct counter_key;
 
-/* Zeroed, it is free. Not moved while it is not, or is in a WOKEN list. 64 bytes: one line. */
+/* An all-zero lock is free. It must not be moved while it is not free, or is in a WOKEN list.
+ * Its 64 bytes are one cache line. */
 struct counter_lock {
-    struct list in_key;  /* while waiting: its key's queue. In a WOKEN list after that */
-    struct list in_type; /* while it waits: one of its type's lists. While held: the holders */
+    struct list in_key; /* while waiting: in the queue of its key; afterwards in a WOKEN list */
+    struct list
+        in_type; /* while waiting: in a list of its type; while held: in the list of holders */
     struct counter_key *key;
-    uint64_t since_us; /* held since, or waiting since */
+    uint64_t since_us; /* start of holding, or of waiting */
     uint32_t workers;
     uint32_t slots;
-    uint64_t order : 56; /* which came first, of all waiters of a table */
+    uint64_t order : 56; /* order of arrival among all waiters of a table */
     uint8_t kind : 1;    /* enum counter_kind */
     uint8_t state : 2;   /* enum counter_state */
-    uint8_t woken : 2;   /* in a WOKEN list: COUNTER_LOCKED or COUNTER_DONE */
-    uint8_t in_line : 1; /* whether in_type is its type's line */
+    uint8_t woken : 2;   /* result while in a WOKEN list: COUNTER_LOCKED or COUNTER_DONE */
+    uint8_t in_line : 1; /* IN_TYPE is in the queue of its type */
 };
 
 /* A request for a lock. */
 struct counter_ask {
     struct slice key;  /* any bytes; copied */
-    struct slice type; /* see counter_type_of; empty: of no type. Copied; not used by a client */
+    struct slice type; /* see counter_type_of(); empty: no type. Copied; ignored by a client */
     enum counter_kind kind;
     uint32_t workers;    /* at least 1 */
     uint32_t maxqueue;   /* at least 1 */
-    uint32_t slots;      /* of the key's type; 0: none but the type's own */
-    uint64_t timeout_ms; /* 0: must not wait. A table's waits are ended by their owners */
+    uint32_t slots;      /* limit of the key's type; 0: only the type's own limit */
+    uint64_t timeout_ms; /* 0: must not wait. The owners of a table end its waits */
 };
 
-/* 0: no limit but those in the request. */
+/* 0: only the limits in requests apply. */
 struct counter_limits {
     uint32_t workers;
     uint32_t slots;
 };
 
-/* Sums and counts since the table was made; times in microseconds. */
+/* Sums and counts since the table was created; times in microseconds. */
 struct counter_stats {
     uint64_t acquired, released, processed;
     uint64_t done, full, timeouts, timeouts_at_once, given_up, no_room;
-    uint64_t processing_us;  /* of processed */
-    uint64_t gained_us;      /* per DONE: how long the releaser held; 0 when it held nothing */
-    uint64_t waited_me_us;   /* waits that ended in LOCKED */
-    uint64_t waited_any_us;  /* the same */
-    uint64_t waited_good_us; /* waits that ended in DONE */
-    uint64_t wasted_us;      /* waits that expired */
+    uint64_t processing_us; /* time for which processed locks were held */
+    uint64_t gained_us;     /* for each DONE, the time for which the releaser held the lock; 0 if it
+                               held none */
+    uint64_t waited_me_us;  /* waiting time that ended in LOCKED */
+    uint64_t waited_any_us; /* the same */
+    uint64_t waited_good_us; /* waiting time that ended in DONE */
+    uint64_t wasted_us;      /* waiting time that expired */
     size_t keys, held, waiting;
 };
 
@@ -119,10 +123,10 @@ struct counter_table;
  * allocate a key or a type reports that and changes nothing.
  */
 struct counter_table *counter_table_create(size_t max_keys, size_t max_waiters);
-/* Every lock is free. */
+/* Every lock must be free. */
 void counter_table_destroy(struct counter_table *t);
 
-/* The part of KEY before its first ':', or all of KEY if there is none. */
+/* Returns the part of KEY before its first ':', or all of KEY if there is none. */
 struct slice counter_type_of(struct slice key);
 
 /*
@@ -150,7 +154,7 @@ void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_
 void counter_leave(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                    struct list *woken);
 
-/* LOCK must be waiting; its maximum waiting time has elapsed. It is free afterwards. */
+/* Ends the wait of LOCK, which must be waiting, because of its time-out. It is free afterwards. */
 void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t now_us);
 
 /*
@@ -164,12 +168,12 @@ enum err counter_limit(struct counter_table *t, struct slice type, struct counte
                        uint64_t now_us, struct list *woken) must_check;
 
 const struct counter_stats *counter_stats(const struct counter_table *t);
-/* The lock that has been held longest, or NULL. */
+/* Returns the lock that has been held longest, or NULL. */
 const struct counter_lock *counter_oldest(const struct counter_table *t);
-/* The key of LOCK, which must not be free. */
+/* Returns the key of LOCK, which must not be free. */
 struct slice counter_key_of(const struct counter_lock *lock);
 
-/* Asserts every invariant; for tests, as it is quadratic. */
+/* Asserts all invariants. For tests, as its cost is quadratic. */
 void counter_check(const struct counter_table *t);
 
 #endif

@@ -31,17 +31,18 @@ struct counter_client;
 struct counter_conn;
 struct counter_server;
 
-/* Why a call was UNREACHABLE. */
+/* Reason for which a call was UNREACHABLE. */
 enum counter_trouble {
     COUNTER_TROUBLE_NONE,
     COUNTER_TROUBLE_NO_SERVER,       /* no servers are set */
-    COUNTER_TROUBLE_RESTING,         /* the server has failed too often lately: not even tried */
+    COUNTER_TROUBLE_RESTING,         /* the server is suspended after failures, and was not tried */
     COUNTER_TROUBLE_CONNECT,         /* refused, no route */
-    COUNTER_TROUBLE_CONNECT_TIMEOUT, /* not within connect_timeout_ms, or the call's own time */
-    COUNTER_TROUBLE_CLOSED,          /* ended or reset instead of an answer */
-    COUNTER_TROUBLE_SILENT,          /* no answer where one is due at once */
-    COUNTER_TROUBLE_FAULT,           /* an answer that is none, or "ERROR ..." */
-    COUNTER_TROUBLE_SYSTEM,          /* no descriptors or ports here */
+    COUNTER_TROUBLE_CONNECT_TIMEOUT, /* not connected within connect_timeout_ms, or the time-out of
+                                        the call */
+    COUNTER_TROUBLE_CLOSED,          /* closed or reset before the answer */
+    COUNTER_TROUBLE_SILENT,          /* no answer although one is due at once */
+    COUNTER_TROUBLE_FAULT,           /* an invalid answer, or "ERROR ..." */
+    COUNTER_TROUBLE_SYSTEM,          /* out of descriptors or ports */
     COUNTER_TROUBLES,
 };
 
@@ -49,7 +50,8 @@ struct counter_client_settings {
     const struct counter_server_address *servers; /* copied; at most COUNTER_SERVERS_MAX */
     size_t nservers;
     uint64_t connect_timeout_ms; /* 0: 100 */
-    /* For what is due at once: whether a key that may not wait is locked; RELEASED. 0: 250 */
+    /* Time-out of answers that are due at once: to calls that must not wait, and RELEASED. 0:
+     * 250 */
     uint64_t answer_timeout_ms;
     uint64_t idle_ms;              /* an idle connection is closed after this long. 0: 60,000 */
     unsigned max_idle;             /* idle connections to each server. 0: 64 */
@@ -58,13 +60,13 @@ struct counter_client_settings {
 
 enum counter_call_state {
     COUNTER_CALL_FREE,
-    COUNTER_CALL_ASKED, /* `answered` will come */
+    COUNTER_CALL_ASKED, /* `answered` will be called */
     COUNTER_CALL_HELD,
-    COUNTER_CALL_LOST, /* was held; the daemon has forgotten it */
+    COUNTER_CALL_LOST, /* was held, and is lost with its connection */
 };
 
-/* Zeroed, it is free. `answered`, and `lost` where required, are set by the owner before acquire.
- * Not moved while it is not free. */
+/* An all-zero call is free. The owner sets `answered`, and `lost` if required, before acquiring.
+ * It must not be moved while it is not free. */
 struct counter_call {
     /*
      * Once for each acquire, never inside a call of this interface, never after leave. The call is
@@ -78,34 +80,35 @@ struct counter_call {
      */
     void (*lost)(struct counter_call *c);
 
-    /* Read-only for all but the client. */
+    /* Modified by the client only. */
     enum counter_call_state state;
-    enum counter_trouble why; /* of the last UNREACHABLE */
+    enum counter_trouble why; /* reason of the last UNREACHABLE */
 
-    /* The client's own. */
+    /* Private to the client. */
     struct counter_client *client;
-    struct counter_conn *conn; /* that serves it; NULL when LATER is to come, when FREE or LOST */
+    struct counter_conn
+        *conn; /* its connection; NULL while LATER is pending, and if FREE or LOST */
     struct timer deadline;
-    struct loop_deferred later; /* an answer known at once */
-    enum counter_answer result; /* the one that LATER reports */
-    struct counter_ask ask;     /* its key is the escaped one, owned while ASKED */
+    struct loop_deferred later; /* reports an answer that is known at once */
+    enum counter_answer result; /* the answer that LATER reports */
+    struct counter_ask ask;     /* with the escaped key, which is owned while ASKED */
     uint64_t due_ms;            /* monotonic */
-    bool again;                 /* sent once already, over an idle connection that was dead */
+    bool again; /* was already sent over an idle connection that turned out to be closed */
 };
 
-/* Counts since the client was made. */
+/* Counts since the client was created. */
 struct counter_client_stats {
     uint64_t calls;
     uint64_t results[COUNTER_ANSWERS];
-    uint64_t unreachable[COUNTER_TROUBLES]; /* of results[UNREACHABLE]: why */
-    uint64_t left;                          /* calls given up by their owner before an answer */
-    uint64_t opened;                        /* connections, attempts included */
-    uint64_t reused;                        /* calls served by an idle one */
-    uint64_t repeated;                      /* calls sent again: an idle connection was dead */
-    uint64_t rests;      /* times that this client has found a server unresponsive */
-    uint64_t probes;     /* sent to see whether a server responds */
+    uint64_t unreachable[COUNTER_TROUBLES]; /* results[UNREACHABLE] by reason */
+    uint64_t left;                          /* calls abandoned by their owner before an answer */
+    uint64_t opened;                        /* connections, including failed attempts */
+    uint64_t reused;                        /* calls on an idle connection */
+    uint64_t repeated;   /* calls repeated because an idle connection was closed */
+    uint64_t rests;      /* number of times that this client has suspended a server */
+    uint64_t probes;     /* probes sent to servers */
     uint64_t lost;       /* locks lost with their connection */
-    uint64_t unreleased; /* RELEASEs without their answer; the daemon may have taken them */
+    uint64_t unreleased; /* RELEASEs without an answer, which the daemon may have processed */
 };
 
 /*
@@ -114,7 +117,7 @@ struct counter_client_stats {
  */
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s);
-/* Every call is free. Connections are closed. NULL is fine. */
+/* Closes all connections. Every call must be free. NULL is allowed. */
 void counter_client_destroy(struct counter_client *c);
 
 /*
@@ -125,7 +128,7 @@ void counter_client_destroy(struct counter_client *c);
 void counter_client_set_servers(struct counter_client *c,
                                 const struct counter_server_address *servers, size_t n);
 
-/* As in the settings; 0 is not a default here. Calls in progress are not affected. */
+/* Changes the time-outs; 0 is not replaced by a default. Calls in progress are not affected. */
 void counter_client_set_timeouts(struct counter_client *c, uint64_t connect_timeout_ms,
                                  uint64_t answer_timeout_ms);
 

@@ -20,21 +20,23 @@
 #include "common/net/addr.h"
 
 enum {
-    COUNTER_SERVERS_MAX = 64,      /* of one client; far more than a deployment needs */
-    COUNTER_SERVER_NAME_MAX = 255, /* bytes of a server's name */
-    /* Failures in a row until a daemon rests: one may be a lost packet, two a restart. */
+    COUNTER_SERVERS_MAX = 64,      /* maximum number of servers of a client */
+    COUNTER_SERVER_NAME_MAX = 255, /* maximum length of a server's name */
+    /* Number of consecutive failures after which a daemon is suspended: one may be a lost
+     * packet, two a restart. */
     COUNTER_FAILURES_MAX = 3,
     COUNTER_REST_FIRST_MS = 500,
-    /* A daemon that comes back is not left alone for longer than this. */
+    /* Maximum duration of a suspension. */
     COUNTER_REST_MAX_MS = 10000,
-    COUNTER_CONNECTIONS_MAX = 4096, /* to one daemon, of all loops; unless set otherwise */
-    /* Types of keys that a warning about a daemon without `slots` names: the rules of an
-     * application. */
+    COUNTER_CONNECTIONS_MAX = 4096, /* default limit of connections of all loops to a daemon */
+    /* Maximum number of types of keys for which a daemon without `slots` is remembered: the
+     * rules of an application. */
     COUNTER_SLOTS_TYPES_MAX = 64,
 };
 
 struct counter_server_address {
-    struct slice name; /* what keys are spread by; 1..COUNTER_SERVER_NAME_MAX bytes, distinct */
+    struct slice
+        name; /* determines the keys of the server; 1..COUNTER_SERVER_NAME_MAX bytes, unique */
     struct addr addr;
 };
 
@@ -47,14 +49,15 @@ enum err counter_servers_check(const struct counter_server_address *servers, siz
 struct counter_health;
 struct counter_daemon;
 
-/* NAME: of the application, for log lines; copied. */
+/* NAME is that of the application, for log lines; it is copied. */
 struct counter_health *counter_health_create(const char *name);
-/* No daemon is referred to any more. NULL is fine. */
+/* There must be no reference to a daemon. NULL is allowed. */
 void counter_health_destroy(struct counter_health *h);
-/* Connections to each daemon, at least 1. Lowered: nothing is closed. */
+/* Sets the limit of connections to each daemon, at least 1. Connections above a lowered limit
+ * are not closed. */
 void counter_health_set_connections(struct counter_health *h, unsigned max);
 
-/* The daemon NAME at A: one reference, which counter_daemon_put drops. */
+/* Returns the daemon NAME at A, with a reference that counter_daemon_put() releases. */
 struct counter_daemon *counter_daemon_get(struct counter_health *h, struct slice name,
                                           const struct addr *a);
 void counter_daemon_put(struct counter_daemon *d);
@@ -62,30 +65,30 @@ void counter_daemon_put(struct counter_daemon *d);
 /* ---- connections ---- */
 
 /*
- * Counts one connection; counter_daemon_release is its end. False: there are as many as there may
- * be, which is logged. BEYOND: one more in any case.
+ * Counts a connection, until counter_daemon_release(). Returns false if the limit is reached, which
+ * is logged. With BEYOND, the limit is ignored.
  */
 bool counter_daemon_reserve(struct counter_daemon *d, bool beyond) must_check;
 void counter_daemon_release(struct counter_daemon *d);
 
-/* DELTA more connections without a request. */
+/* Adds DELTA to the number of idle connections. */
 void counter_daemon_count_idle(struct counter_daemon *d, int delta);
 
 struct counter_daemon_view {
-    unsigned connections, idle; /* of all loops; idle ones are of CONNECTIONS */
+    unsigned connections, idle; /* of all loops; CONNECTIONS includes the idle ones */
     bool resting;
 };
-/* The daemon NAME at A, as all loops know it; all zero if none does. */
+/* Returns the state of daemon NAME at A over all loops; all zero if it is unknown. */
 struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
                                                const struct addr *a);
 
 /* ---- whether it responds ---- */
 
 struct counter_daemon_state {
-    bool resting;        /* unresponsive: not to be asked */
-    uint64_t rests;      /* how often it has been found so */
-    uint64_t rest_ms;    /* what is left of the rest */
-    uint64_t replied_ms; /* the last reply on any loop; monotonic */
+    bool resting;        /* suspended: requests are not sent to it */
+    uint64_t rests;      /* number of suspensions so far */
+    uint64_t rest_ms;    /* remaining time of the suspension */
+    uint64_t replied_ms; /* monotonic time of the last reply on any loop */
 };
 struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms);
 
@@ -96,12 +99,12 @@ struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64
  */
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms,
                                 uint64_t now_ms) must_check;
-/* No effect on the state that its reply or failure has set. */
+/* Ends a probe. No effect on the state that its reply or failure has set. */
 void counter_daemon_end_probe(struct counter_daemon *d);
-/* A reply. True: the daemon was unresponsive until now. */
+/* Records a reply. Returns true if the daemon was suspended until now. */
 bool counter_daemon_replied(struct counter_daemon *d, uint64_t now_ms);
-/* No reply where one was due, or none that is one. PROBE: to a probe; other failures do not count
- * while the daemon rests. The length of the rest that begins; 0: none. */
+/* Records a missing or invalid reply. PROBE: to a probe; other failures are ignored during a
+ * suspension. Returns the duration of the suspension that begins, or 0. */
 uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t now_ms);
 
 /* ---- slots ---- */

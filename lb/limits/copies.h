@@ -18,42 +18,45 @@
 #include "lb/limits/copy.h"
 
 enum {
-    /* Variants of one URL: encodings times languages of a site; more are one per visitor. */
+    /* Maximum number of variants of a URL: encodings times languages. With more, each visitor
+     * would have one. */
     COPIES_VARIANTS_MAX = 16,
-    /* Scheme, authority and target; a longer one is neither stored nor found. */
+    /* Maximum length of scheme, authority and target; longer ones are neither stored nor found. */
     COPIES_KEY_MAX = 16 * 1024,
-    /* Memory of a copy besides its bytes and its key. */
+    /* Memory of a copy in addition to its bytes and its key. */
     COPIES_ENTRY_BYTES = 320,
 };
 
 struct copies_limits {
-    size_t max_bytes; /* of all; a copy's cost is copy_bytes + its key + COPIES_ENTRY_BYTES */
+    size_t max_bytes; /* limit of all copies; each counts copy_bytes() + its key +
+                         COPIES_ENTRY_BYTES */
     size_t max_copies;
-    size_t max_copy_bytes; /* of one, without that */
-    uint64_t max_age_s;    /* older ones are removed */
+    size_t max_copy_bytes; /* limit of copy_bytes() of one copy */
+    uint64_t max_age_s;    /* older copies are removed */
 };
 
-/* Which URL; borrowed. The host is compared without case. */
+/* A URL; borrowed. The case of the host is ignored. */
 struct copies_url {
     struct slice scheme, authority, target;
 };
 
 struct copies_stats {
     size_t copies, bytes;
-    uint64_t stored, refused;                 /* puts */
-    uint64_t evictions, expired, invalidated; /* copies that went: for room, by age, 9111 4.4 */
+    uint64_t stored, refused; /* calls of copies_put() */
+    uint64_t evictions, expired,
+        invalidated; /* copies removed for room, by age, and by RFC 9111 section 4.4 */
     uint64_t hits_coalesced, hits_stale;
 };
 
 struct copies;
 
-/* MEMORY outlives the copies. */
+/* MEMORY must outlive the copies. */
 struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory);
 void copies_destroy(struct copies *s);
-/* Copies beyond the new limits are removed. */
+/* Changes the limits. Copies above them are removed. */
 void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us);
 
-/* A maker under S's limit for one copy; out of memory, S gives up copies for it. */
+/* Creates a maker with the limit of S for one copy. S removes copies if the maker needs memory. */
 struct copy_maker *copies_begin(struct copies *s) returns_nonnull_;
 /*
  * Stores *COPY (ownership is taken, *COPY becomes NULL) in place of the previous one of its
@@ -62,19 +65,19 @@ struct copy_maker *copies_begin(struct copies *s) returns_nonnull_;
  */
 void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy,
                 uint64_t now_us);
-/* The target of a request that changed something: see cache_invalidates. */
+/* Invalidates copies of the target of a request that changed it, see cache_invalidates(). */
 void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t now_us);
 
 /* Removes all copies, and rejects those of requests that were sent before. */
 void copies_clear(struct copies *s, uint64_t now_us);
 
-/* What a request needs of a copy, besides that it is of the same variant. */
+/* Conditions for a copy, in addition to its variant. */
 struct copies_need {
     /* NULL: a copy to be shared, put at NOT_BEFORE_US or later. (Its response may have begun
      * before: that is the work that was waited for.) */
     const struct cache_wish *stale;
     uint64_t not_before_us;
-    uint64_t max_age_s; /* of a stale one */
+    uint64_t max_age_s; /* maximum age of a stale copy */
 };
 /*
  * Returns a reference to the newest copy that REQUEST, which has passed cache_check_request,
@@ -85,7 +88,7 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          uint64_t now_us) must_check;
 
 void copies_read_stats(struct copies *s, struct copies_stats *out);
-/* Asserts every invariant; for tests. O(everything). */
+/* Asserts all invariants. For tests. Its cost is linear. */
 void copies_check(struct copies *s);
 
 #endif

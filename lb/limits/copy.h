@@ -14,35 +14,36 @@
 #include <stdatomic.h>
 
 enum {
-    /* Fields of a copy: its answer has an Age and a Cache-Status more. */
+    /* Maximum number of fields of a copy: Age and Cache-Status are added to responses. */
     COPY_FIELDS_MAX = RESPONSE_HEADERS_MAX - 2,
     COPY_AGE_TEXT_MAX = 24,
-    COPY_DETAIL_MAX = 64, /* of Cache-Status */
+    COPY_DETAIL_MAX = 64, /* maximum length of the detail in Cache-Status */
     COPY_CACHE_STATUS_MAX = 160,
 };
 
-/* Bytes of all copies, of those being made, and of those that are only being sent. Any thread. */
+/* Memory of all copies, including those being created and those still being sent. Any thread. */
 struct copy_memory {
     atomic_size_t used_bytes;
     atomic_size_t max_bytes;
-    /* No memory left: free BYTES or more; return whether there was anything to free. NULL until a
-     * store sets it (copies.h). */
+    /* Called if memory is exhausted: frees BYTES or more, and returns false if there is nothing
+     * to free. NULL until a store sets it (copies.h). */
     bool (*make_room)(void *context, size_t bytes);
     void *context;
 };
 void copy_memory_init(struct copy_memory *m, size_t max_bytes);
 void copy_memory_set_max(struct copy_memory *m, size_t max_bytes);
 
-/* Constant for all but its maker. */
+/* Modified by its maker only. */
 struct copy {
     atomic_uint refs;
     struct copy_memory *memory;
-    size_t head_bytes, body_room; /* allocated */
-    int status, minor_version;    /* the latter and the reason of HTTP/1: as the worker sent them */
+    size_t head_bytes, body_room; /* allocated bytes */
+    int status,
+        minor_version; /* the minor version of HTTP/1 and the reason are those of the worker */
     struct slice reason;
-    struct slice variant; /* what it was chosen by: see cache_variant_key */
+    struct slice variant; /* key of the variant, see cache_variant_key() */
     struct cache_facts facts;
-    /* Monotonic: when its request was sent, and when its head came. */
+    /* Monotonic times at which the request was sent, and the head received. */
     uint64_t asked_us, made_us;
     char *body;
     size_t body_bytes;
@@ -52,25 +53,26 @@ struct copy {
 
 /* ---- reading ---- */
 struct copy *copy_get(struct copy *c);
-/* NULL is fine. */
+/* NULL is allowed. */
 void copy_put(struct copy *c);
 
 struct slice copy_body(const struct copy *c);
-/* Seconds: RFC 9111 4.2.3, current_age. */
+/* Returns the current_age of RFC 9111 section 4.2.3 [s]. */
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us);
-/* Memory that it is charged for. */
+/* Returns the memory for which the copy is charged. */
 size_t copy_bytes(const struct copy *c);
-/* Its body for http_reply_send, not copied; holds a reference until it is released. */
+/* Returns the body for http_reply_send() without copying it. The body holds a reference to C
+ * until it is released. */
 struct http1_body *copy_take_body(struct copy *c) returns_nonnull_;
 
 /* ---- answering a request with one ---- */
 
 enum copy_use {
     COPY_COALESCED, /* another request did the work */
-    COPY_STALE,     /* this request was one too many */
+    COPY_STALE,     /* the request exceeded a limit */
 };
 
-/* Borrows from the copy, and from itself: not to be moved. */
+/* Borrows from the copy and from itself, so it must not be moved. */
 struct copy_answer {
     /* All that headers_take_response wants; content_length is UINT64_MAX where a status has none.
      */
@@ -91,16 +93,16 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
 /* ---- making ---- */
 
 struct copy_maker;
-/* MAX_BYTES: of the copy. */
+/* Creates a maker of a copy of at most MAX_BYTES. */
 struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_bytes) returns_nonnull_;
-/* At any time; NULL is fine. */
+/* May be called at any time. NULL is allowed. */
 void copy_maker_destroy(struct copy_maker *m);
 
 struct copy_maker_head {
     const struct cache_request *request; /* has passed cache_check_request */
     const struct http1_head *head;
     uint64_t asked_us, received_us; /* monotonic: request sent, head received */
-    int64_t received_s;             /* the latter since 1970 */
+    int64_t received_s;             /* time of the head since 1970 */
 };
 /*
  * The response's head, once, before any body. Other than CACHE_OK: it is none to be shared
@@ -108,7 +110,7 @@ struct copy_maker_head {
  * _FIELDS_TOO_MANY, _TOO_LARGE), and the maker has given up.
  */
 enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noinline_;
-/* The next piece of its body; borrowed. Nothing when the maker has given up. */
+/* Adds the next piece of the body; borrowed. No effect if the maker has given up. */
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body) noinline_;
 /*
  * The response is whole; *M is NULL after it. The copy, with one reference, or NULL: given up, or

@@ -21,34 +21,34 @@
 #include "lb/limits/limit_rule.h"
 
 struct limit_claim {
-    struct list node; /* its owner's: in the exchange's claims */
-    void *owner;      /* the exchange; NULL: only its message is waited for */
+    struct list node; /* used by the owner: in the claims of the exchange */
+    void *owner;      /* the exchange; NULL while only a posted message is awaited */
     struct loop *loop;
-    struct counter_client *client; /* of this loop; NULL: there is none */
-    const struct limit_rule *rule; /* borrowed; not after it has been given back */
-    struct limit_counter *counter; /* one reference */
-    /* On the loop, never inside a call of this interface: what it waited for. */
+    struct counter_client *client; /* client of this loop, or NULL */
+    const struct limit_rule *rule; /* borrowed; not used after the claim was returned */
+    struct limit_counter *counter; /* counted reference */
+    /* Reports the result of a wait, on the loop, and never inside a call of this interface. */
     void (*on_result)(struct limit_claim *c, enum counter_answer r);
 
-    /* limit_claim.c's */
-    struct counter_lock lock;          /* in the counter's table: under its mutex */
-    bool posted;                       /* the message is in flight: under the same */
+    /* Private to limit_claim.c. */
+    struct counter_lock lock; /* in the counter's table: under its mutex */
+    bool posted;              /* the message is in flight; under the mutex of the counter */
     struct limit_claim *next_reported; /* list of claims to post */
     struct loop_message message;
     struct counter_call call;
     struct timer timer;
     enum counter_kind kind;
     bool coalescing;   /* the lock is in the counter's table `coalescing` */
-    bool asking;       /* the daemon is being asked, or holds it */
-    bool immediate;    /* its owner's: the first request must not wait */
-    uint64_t begun_us; /* the first ask */
+    bool asking;       /* the daemon has received a request, or holds the lock */
+    bool immediate;    /* used by the owner: the first request must not wait */
+    uint64_t begun_us; /* time of the first request */
     uint64_t since_us, due_us;
-    uint64_t waited_us; /* so far */
-    struct slice key;   /* room */
+    uint64_t waited_us; /* waiting time so far */
+    struct slice key;   /* stored after the struct */
     char room[LIMIT_KEY_MAX];
 };
 
-/* KEY of RULE; one reference to its counter is taken. */
+/* Creates a claim for KEY of RULE, with a reference to its counter. */
 struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct slice key,
                                        enum counter_kind kind, struct loop *l,
                                        struct counter_client *client);
@@ -59,7 +59,7 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
  * LOCKED, sooner or later, whatever the limits.
  */
 enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait);
-/* After DONE: ask again, to do the work oneself, for the rest of the time. */
+/* After DONE: requests the lock again for the remaining time, in order to do the work. */
 enum counter_answer limit_claim_again(struct limit_claim *c);
 /*
  * Releases the claim in any state; C must not be used afterwards.

@@ -19,58 +19,62 @@
 #include <stdatomic.h>
 
 enum {
-    /* Rules of one application, YAML's and the tree's together: each request checks all of them. */
+    /* Maximum number of rules of an application, of YAML and the tree together: each request
+     * checks all of them. */
     LIMIT_RULES_MAX = 64,
-    /* Counters that one request may hold: rules that fit beyond it refuse the request, 500. */
+    /* Maximum number of counters that a request may hold; a request that matches more rules
+     * fails with 500. */
     LIMIT_CLAIMS_MAX = 8,
-    /* Of these at a daemon, each with a connection of its own. */
+    /* Maximum number of these at a daemon, each of which uses a connection. */
     LIMIT_DAEMON_CLAIMS_MAX = 4,
-    /* A rule's name is a node's name in the tree, a label in metrics and the type of its keys. */
+    /* Maximum length of a rule's name, which is a node of the tree, a label of metrics and the
+     * type of its keys. */
     LIMIT_NAME_MAX = 64,
-    /* Keys of one counter with a holder or a waiter; each has at least one request in flight. */
+    /* Maximum number of keys of a counter that are held or waited for; each has at least one
+     * request in flight. */
     LIMIT_KEYS_MAX = 1000000,
     LIMIT_WAITERS_MAX = 1000000,
 };
 
-/* Results of a counter; one cell for all loops, because each count is made under the mutex. */
+/* Results of a counter. One cell for all loops, as counting is done under the mutex. */
 struct limit_figures {
-    _Atomic uint64_t coalesced, stale;              /* answers from a copy */
-    _Atomic uint64_t refused_full, refused_timeout; /* answers of ours */
-    _Atomic uint64_t refused_connections;           /* the same */
-    _Atomic uint64_t shadow_full, shadow_busy;      /* would have been refused; would have waited */
+    _Atomic uint64_t coalesced, stale;              /* responses from a copy */
+    _Atomic uint64_t refused_full, refused_timeout; /* responses of the load balancer */
+    _Atomic uint64_t refused_connections;           /* responses of the load balancer */
+    _Atomic uint64_t shadow_full, shadow_busy; /* would have been rejected, or would have waited */
     _Atomic uint64_t unreachable_open, unreachable_closed;
-    _Atomic uint64_t abandoned;                   /* the client left while it waited */
-    _Atomic uint64_t daemon_held, daemon_waiting; /* gauges, of where: daemon */
+    _Atomic uint64_t abandoned;                   /* the client closed while the request waited */
+    _Atomic uint64_t daemon_held, daemon_waiting; /* gauges, with where: daemon */
     _Atomic uint64_t daemon_locked, daemon_lost;
 };
 
 struct limit_counter {
     _Atomic unsigned refs;
     char *name;
-    pthread_mutex_t lock; /* table, coalescing, top, limits */
+    pthread_mutex_t lock; /* protects table, coalescing, top and limits */
     struct counter_table *table;
     /* where: daemon with mode any: requests of this load balancer for the same key. Separate, as
      * the limits of `table` bind requests that stay there when `where` changes. */
     struct counter_table *coalescing;
-    struct topk *top;             /* keys by time waited */
-    struct counter_limits limits; /* as set last */
+    struct topk *top;             /* keys by waiting time */
+    struct counter_limits limits; /* last limits set */
     struct limit_figures figures;
 
-    /* The control thread's (limits_live.c). */
-    struct map_node node; /* counters by name */
-    bool used;            /* by an effective rule */
+    /* Used by the control thread (limits_live.c). */
+    struct map_node node; /* in the table of counters, by name */
+    bool used;            /* used by an effective rule */
 };
 
 struct limit_counter *limit_counter_create(const char *name);
 struct limit_counter *limit_counter_ref(struct limit_counter *c);
-/* NULL is fine. */
+/* NULL is allowed. */
 void limit_counter_unref(struct limit_counter *c);
 
 struct limit_rule {
     char *name;
     struct counter_settings s;
-    bool copies;                   /* it coalesces or serves stale copies */
-    struct text page;              /* of its refusals; empty: the application's */
+    bool copies;                   /* the rule coalesces or serves stale copies */
+    struct text page;              /* page of its rejections; empty: that of the application */
     struct limit_counter *counter; /* one reference */
     struct request_match *match;
 };
@@ -83,7 +87,7 @@ struct limit_rules {
 };
 /* NULL gives NULL. */
 struct limit_rules *limit_rules_ref(struct limit_rules *r);
-/* Any thread. NULL is fine. */
+/* Any thread. NULL is allowed. */
 void limit_rules_unref(struct limit_rules *r);
 
 /*
@@ -93,7 +97,8 @@ void limit_rules_unref(struct limit_rules *r);
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p) must_check;
 void limit_rule_fini(struct limit_rule *rule);
-/* Letters, digits, . _ - and at most LIMIT_NAME_MAX of them, not beginning with a dot. */
+/* Returns true if NAME has 1 to LIMIT_NAME_MAX letters, digits, '.', '_' and '-', and does not
+ * begin with a dot. */
 bool limit_name_is_good(struct slice name);
 /*
  * N rules as a set with one reference. Takes what the rules have; not the array, which is copied.
