@@ -30,8 +30,16 @@
 /* No class, as returned by plugins. */
 #define CLASSIFIER_NONE SIZE_MAX
 
+/* Room for a reason. */
+#define CLASSIFIER_WHY_ROOM 300
+
 struct classifier_kind {
     const char *name;
+    const struct settings_table *table; /* NULL: no settings */
+    /* Creates a classifier from settings of the table, in which all required ones are set. Returns
+     * NULL on error, with the reason, "NAME: ...", in WHY. */
+    struct classifier *(*create)(const void *settings, char why[CLASSIFIER_WHY_ROOM]);
+    /* Frees what the classifier refers to; NULL: nothing. */
     void (*destroy)(struct classifier *k);
     /*
      * Writes the raw class, at most CLASS_BYTES_MAX bytes, to OUT. Returns its length, or
@@ -45,8 +53,8 @@ struct classifier_kind {
 };
 
 struct classifier {
-    const struct classifier_kind *kind;
-    char fingerprint[FINGERPRINT_LEN + 1]; /* set by the registry */
+    const struct classifier_kind *kind; /* set after creation */
+    char fingerprint[FINGERPRINT_LEN + 1];
 };
 
 struct regex_settings {
@@ -59,8 +67,31 @@ struct plugin_settings {
 #include "classifiers/settings.def"
 };
 
-/* Room for a reason of regex_create and plugin_create. */
-#define CLASSIFIER_WHY_ROOM 300
+/* ---- fingerprints ---- */
+
+/* Appends a field with its length, so that different lists of fields yield different bytes. */
+static void add_field(struct text *t, const char *field)
+{
+    uint64_t len = htole64(strlen(field));
+
+    text_add(t, (struct slice){(const char *)&len, sizeof(len)});
+    text_add(t, slice_of(field));
+}
+
+/*
+ * Sets the fingerprint: of the kind, the first of FIELDS, and of everything that determines its
+ * classes. XXH3 without a seed gives the same result on every machine and in every release, between
+ * which fingerprints are compared.
+ */
+static void set_fingerprint(struct classifier *k, const char *const *fields, size_t n)
+{
+    struct text t = {0};
+
+    for (size_t i = 0; i < n; ++i)
+        add_field(&t, fields[i]);
+    snprintf(k->fingerprint, sizeof(k->fingerprint), "%016" PRIx64, XXH3_64bits(t.p, t.len));
+    text_fini(&t);
+}
 
 /* ---- host ---- */
 
@@ -95,12 +126,15 @@ static size_t host_classify(const struct classifier *k, const struct rlb_environ
     return host_of_host(host, out);
 }
 
-static void host_destroy(struct classifier *k)
+static struct classifier *host_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
 {
-    free(k);
-}
+    struct classifier *k = xcalloc(1, sizeof(*k));
 
-static const struct classifier_kind host_kind = {"host", host_destroy, host_classify, host_of_host};
+    (void)settings;
+    (void)why;
+    set_fingerprint(k, (const char *const[]){"host"}, 1);
+    return k;
+}
 
 /* ---- regex ---- */
 
@@ -140,10 +174,7 @@ static void regex_destroy(struct classifier *k)
 
     search_destroy(r->search);
     free(r->variable);
-    free(r);
 }
-
-static const struct classifier_kind regex_kind = {"regex", regex_destroy, regex_classify, NULL};
 
 static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
 {
@@ -175,10 +206,9 @@ static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_
     return n;
 }
 
-/* Returns NULL on error, with the reason in WHY. */
-static struct classifier *regex_create(const struct regex_settings *s,
-                                       char why[CLASSIFIER_WHY_ROOM])
+static struct classifier *regex_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
 {
+    const struct regex_settings *s = settings;
     char problem[SEARCH_WHY_ROOM];
 
     if (!check_variable(s->variable, why))
@@ -195,10 +225,10 @@ static struct classifier *regex_create(const struct regex_settings *s,
     }
 
     struct regex *r = xcalloc(1, sizeof(*r));
-    r->super.kind = &regex_kind;
     r->variable = xstrdup(s->variable);
     r->search = search;
     r->group = group;
+    set_fingerprint(&r->super, (const char *const[]){"regex", s->variable, s->pattern}, 3);
     return &r->super;
 }
 
@@ -236,10 +266,7 @@ static void plugin_destroy(struct classifier *k)
 
     p->contract->destroy(p->instance);
     dlclose(p->library);
-    free(p);
 }
-
-static const struct classifier_kind plugin_kind = {"plugin", plugin_destroy, plugin_classify, NULL};
 
 /* Returns the contract of LIBRARY, or NULL with the reason in WHY. */
 static const struct rlb_classifier *find_contract(void *library, char why[CLASSIFIER_WHY_ROOM])
@@ -337,14 +364,10 @@ static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
     return library;
 }
 
-/*
- * The same for a shared object.
- *   name, version  its own name and version; borrowed from it
- */
-static struct classifier *plugin_create(const struct plugin_settings *s,
-                                        char why[CLASSIFIER_WHY_ROOM], const char **name,
-                                        const char **version)
+static struct classifier *plugin_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
 {
+    const struct plugin_settings *s = settings;
+
     /* A name without directory would be searched for in directories that others may write to. */
     if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX) {
         snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute, and at most %d bytes",
@@ -361,9 +384,13 @@ static struct classifier *plugin_create(const struct plugin_settings *s,
         return NULL;
     }
     struct plugin *p = xcalloc(1, sizeof(*p));
-    *p = (struct plugin){{.kind = &plugin_kind}, library, contract, instance};
-    *name = contract->name;
-    *version = contract->version;
+    p->library = library;
+    p->contract = contract;
+    p->instance = instance;
+    /* The path is not included, as it may differ between machines. */
+    set_fingerprint(&p->super,
+                    (const char *const[]){"plugin", contract->name, contract->version, s->options},
+                    4);
     return &p->super;
 }
 
@@ -378,53 +405,39 @@ static const struct setting_row plugin_rows[] = {
 #include "classifiers/settings.def"
 };
 
-static const struct settings_table regex_table = {.scope = "REGEX",
-                                                  .where = "regex of a classifier",
-                                                  .rows = regex_rows,
-                                                  .n = ARRAY_LEN(regex_rows),
-                                                  .bytes = sizeof(struct regex_settings)};
-static const struct settings_table plugin_table = {.scope = "PLUGIN",
-                                                   .where = "plugin of a classifier",
-                                                   .rows = plugin_rows,
-                                                   .n = ARRAY_LEN(plugin_rows),
-                                                   .bytes = sizeof(struct plugin_settings)};
+static SETTINGS_TABLE_OF(NULL, 0, regex, "REGEX", "regex of a classifier", struct regex_settings);
+static SETTINGS_TABLE_OF(NULL, 0, plugin, "PLUGIN", "plugin of a classifier",
+                         struct plugin_settings);
 const struct settings_table *const classifier_tables[CLASSIFIER_TABLES] = {&regex_table,
                                                                            &plugin_table};
 
-/* ---- fingerprints ---- */
-
-/* Appends a field with its length, so that different lists of fields yield different bytes. */
-static void add_field(struct text *t, const char *field)
-{
-    uint64_t len = htole64(strlen(field));
-
-    text_add(t, (struct slice){(const char *)&len, sizeof(len)});
-    text_add(t, slice_of(field));
-}
-
-/*
- * Sets the fingerprint of the kind and of everything that determines its classes. XXH3 without a
- * seed gives the same result on every machine and in every release, between which fingerprints are
- * compared.
- */
-static void set_fingerprint(struct classifier *k, const char *const *fields, size_t n)
-{
-    struct text t = {0};
-
-    add_field(&t, k->kind->name);
-    for (size_t i = 0; i < n; ++i)
-        add_field(&t, fields[i]);
-    snprintf(k->fingerprint, sizeof(k->fingerprint), "%016" PRIx64, XXH3_64bits(t.p, t.len));
-    text_fini(&t);
-}
+static const struct classifier_kind kinds[] = {
+    {.name = "host", .create = host_create, .classify = host_classify, .of_host = host_of_host},
+    {.name = "regex",
+     .table = &regex_table,
+     .create = regex_create,
+     .destroy = regex_destroy,
+     .classify = regex_classify},
+    {.name = "plugin",
+     .table = &plugin_table,
+     .create = plugin_create,
+     .destroy = plugin_destroy,
+     .classify = plugin_classify},
+};
 
 /* ---- from configuration ---- */
 
-static void require(const char *value, const char *name, const struct config *c,
-                    const struct config_node *at, struct diag *d)
+/* All settings are texts; those without a default are required. */
+static void check_required(const struct settings_table *t, const void *settings,
+                           const struct config *c, const struct config_node *at, struct diag *d)
 {
-    if (value == NULL)
-        config_complain(c, at, d, "classifier: %s: is required and missing", name);
+    for (const struct setting_row *row = t->rows; row < t->rows + t->n; ++row) {
+        const char *value;
+
+        memcpy(&value, (const char *)settings + row->offset, sizeof(value));
+        if (value == NULL && row->deflt == NULL)
+            config_complain(c, at, d, "classifier: %s: is required and missing", row->name);
+    }
 }
 
 /* Reports WHY, "NAME: ...", at the position of the setting NAME in MAP. */
@@ -443,93 +456,54 @@ static void complain_why(const struct config *c, const struct config_node *map, 
     config_complain(c, map, d, "classifier: %s", why);
 }
 
-static struct classifier *read_regex(const struct config *c, const struct config_node *node,
-                                     struct diag *d)
+static struct classifier *read_settings(const struct classifier_kind *kind, const struct config *c,
+                                        const struct config_node *node, struct diag *d)
 {
-    struct regex_settings s;
+    void *settings = xcalloc(1, kind->table->bytes);
     struct classifier *k = NULL;
     char why[CLASSIFIER_WHY_ROOM];
     unsigned errors_before = d->errors;
 
-    settings_read(&regex_table, c, node, &s, NULL, d);
-    if (d->errors == errors_before) {
-        require(s.variable, "variable", c, node, d);
-        require(s.pattern, "pattern", c, node, d);
-    }
-    if (d->errors == errors_before) {
-        k = regex_create(&s, why);
-        if (k != NULL)
-            set_fingerprint(k, (const char *const[]){s.variable, s.pattern}, 2);
-        else
-            complain_why(c, node, why, d);
-    }
-    settings_fini(&regex_table, &s);
-    return k;
-}
-
-static struct classifier *read_plugin(const struct config *c, const struct config_node *node,
-                                      struct diag *d)
-{
-    struct plugin_settings s;
-    struct classifier *k = NULL;
-    char why[CLASSIFIER_WHY_ROOM];
-    const char *name;
-    const char *version;
-    unsigned errors_before = d->errors;
-
-    settings_read(&plugin_table, c, node, &s, NULL, d);
+    settings_read(kind->table, c, node, settings, NULL, d);
     if (d->errors == errors_before)
-        require(s.path, "path", c, node, d);
+        check_required(kind->table, settings, c, node, d);
     if (d->errors == errors_before) {
-        k = plugin_create(&s, why, &name, &version);
-        /* The path is not included, as it may differ between machines. */
-        if (k != NULL)
-            set_fingerprint(k, (const char *const[]){name, version, s.options}, 3);
-        else
+        k = kind->create(settings, why);
+        if (k == NULL)
             complain_why(c, node, why, d);
     }
-    settings_fini(&plugin_table, &s);
+    settings_fini(kind->table, settings);
+    free(settings);
     return k;
-}
-
-static struct classifier *make_host(void)
-{
-    struct classifier *k = xcalloc(1, sizeof(*k));
-
-    k->kind = &host_kind;
-    set_fingerprint(k, NULL, 0);
-    return k;
-}
-
-static struct classifier *read_map(const struct config *c, const struct config_node *map,
-                                   struct diag *d)
-{
-    const struct config_node *key = map->keys[0];
-    const struct config_node *value = map->items[0];
-
-    if (slice_is(key->text, "regex"))
-        return read_regex(c, value, d);
-    if (slice_is(key->text, "plugin"))
-        return read_plugin(c, value, d);
-    config_complain(c, key, d, "classifier: expected host, regex: {...} or plugin: {...}");
-    return NULL;
 }
 
 struct classifier *classifier_create(const struct config *c, const struct config_node *node,
                                      struct diag *d)
 {
-    if (node->kind == CONFIG_SCALAR && slice_is(node->text, "host"))
-        return make_host();
-    if (node->kind == CONFIG_MAP && node->n == 1)
-        return read_map(c, node, d);
-    config_complain(c, node, d, "classifier: expected host, regex: {...} or plugin: {...}");
+    bool is_map = node->kind == CONFIG_MAP && node->n == 1;
+    const struct config_node *name = is_map ? node->keys[0] : node;
+
+    for (const struct classifier_kind *kind = kinds; kind < kinds + ARRAY_LEN(kinds); ++kind) {
+        if (name->kind != CONFIG_SCALAR || !slice_is(name->text, kind->name) ||
+            is_map != (kind->table != NULL))
+            continue;
+        struct classifier *k =
+            is_map ? read_settings(kind, c, node->items[0], d) : kind->create(NULL, NULL);
+        if (k != NULL)
+            k->kind = kind;
+        return k;
+    }
+    config_complain(c, name, d, "classifier: expected host, regex: {...} or plugin: {...}");
     return NULL;
 }
 
 void classifier_destroy(struct classifier *k)
 {
-    if (k != NULL)
+    if (k == NULL)
+        return;
+    if (k->kind->destroy != NULL)
         k->kind->destroy(k);
+    free(k);
 }
 
 /* ---- use ---- */

@@ -2,8 +2,8 @@
  *
  * PCRE2 with its bounds set. No UTF mode, so that nothing a client sends is "invalid".
  *
- * A search needs scratch memory of its own. What is free of it is kept in a list under a mutex,
- * which never holds more than as many threads as ever searched at once.
+ * A search needs scratch memory of its own. Idle scratch memory is in a list under a mutex, of at
+ * most as many entries as threads ever searched at once.
  */
 #include "classifiers/search.h"
 
@@ -32,15 +32,10 @@ struct scratch {
     pcre2_jit_stack *stack; /* NULL without JIT */
 };
 
-/* The only part of a search that is modified. */
-struct idle {
-    pthread_mutex_t lock;
-    struct scratch *first;
-};
-
 struct search {
     pcre2_code *code;
-    struct idle *idle;
+    pthread_mutex_t lock;
+    struct scratch *idle; /* under the lock */
 };
 
 /* ---- scratch ---- */
@@ -70,26 +65,22 @@ static void scratch_destroy(struct scratch *s)
     free(s);
 }
 
-static struct scratch *scratch_get(const struct search *search)
+static struct scratch *scratch_get(struct search *search)
 {
-    struct idle *idle = search->idle;
-
-    pthread_mutex_lock(&idle->lock);
-    struct scratch *s = idle->first;
+    pthread_mutex_lock(&search->lock);
+    struct scratch *s = search->idle;
     if (s != NULL)
-        idle->first = s->next;
-    pthread_mutex_unlock(&idle->lock);
+        search->idle = s->next;
+    pthread_mutex_unlock(&search->lock);
     return s != NULL ? s : scratch_create(search);
 }
 
-static void scratch_put(const struct search *search, struct scratch *s)
+static void scratch_put(struct search *search, struct scratch *s)
 {
-    struct idle *idle = search->idle;
-
-    pthread_mutex_lock(&idle->lock);
-    s->next = idle->first;
-    idle->first = s;
-    pthread_mutex_unlock(&idle->lock);
+    pthread_mutex_lock(&search->lock);
+    s->next = search->idle;
+    search->idle = s;
+    pthread_mutex_unlock(&search->lock);
 }
 
 /* ---- searching ---- */
@@ -107,7 +98,7 @@ static struct slice group_part(const struct scratch *s, struct slice subject, ui
     return (struct slice){subject.p + start, end - start};
 }
 
-enum search_result search_run(const struct search *search, struct slice subject, uint32_t group,
+enum search_result search_run(struct search *search, struct slice subject, uint32_t group,
                               struct slice *part)
 {
     if (subject.len > SEARCH_SUBJECT_BYTES_MAX)
@@ -150,8 +141,7 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
 
     struct search *s = xcalloc(1, sizeof(*s));
     s->code = code;
-    s->idle = xcalloc(1, sizeof(*s->idle));
-    pthread_mutex_init(&s->idle->lock, NULL);
+    pthread_mutex_init(&s->lock, NULL);
     return s;
 }
 
@@ -170,12 +160,11 @@ void search_destroy(struct search *search)
 {
     if (search == NULL)
         return;
-    for (struct scratch *s = search->idle->first, *next; s != NULL; s = next) {
+    for (struct scratch *s = search->idle, *next; s != NULL; s = next) {
         next = s->next;
         scratch_destroy(s);
     }
-    pthread_mutex_destroy(&search->idle->lock);
-    free(search->idle);
+    pthread_mutex_destroy(&search->lock);
     pcre2_code_free(search->code);
     free(search);
 }

@@ -41,7 +41,7 @@ enum search_group_result search_group(const struct search *s, const char *name, 
  * Searches SUBJECT bytewise. On a match, *PART is the part of SUBJECT that group number GROUP has
  * matched (0: the whole match); p is NULL if that group did not take part.
  */
-enum search_result search_run(const struct search *s, struct slice subject, uint32_t group,
+enum search_result search_run(struct search *s, struct slice subject, uint32_t group,
                               struct slice *part);
 
 #endif

@@ -104,30 +104,16 @@ struct slice json_text(const json_t *obj, const char *name)
 
 bool json_scalar_text(const json_t *v, struct text *out)
 {
-    if (v == NULL) /* json_object_get() returns NULL for a missing member */
+    /* json_object_get() returns NULL for a missing member. */
+    if (v == NULL || json_is_null(v) || json_is_array(v) || json_is_object(v))
         return false;
-    switch (json_typeof(v)) {
-    case JSON_STRING:
+    if (json_is_string(v))
         text_add(out, (struct slice){json_string_value(v), json_string_length(v)});
-        return true;
-    case JSON_INTEGER:
-        text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        return true;
-    case JSON_REAL:
+    else if (json_is_real(v))
         text_add_real(out, json_real_value(v));
-        return true;
-    case JSON_TRUE:
-        text_add(out, SLICE_LIT("true"));
-        return true;
-    case JSON_FALSE:
-        text_add(out, SLICE_LIT("false"));
-        return true;
-    case JSON_NULL:
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        return false;
-    }
-    UNREACHABLE();
+    else
+        json_print(v, out);
+    return true;
 }
 
 /* Appends the escape sequence of C. */
@@ -155,14 +141,11 @@ static void add_string(struct slice s, struct text *out)
             break;
         s = (struct slice){s.p + plain, s.len - plain};
         size_t len = utf8_length(s);
+        /* U+0080 to U+009F, which terminals interpret as control characters. */
+        bool c1 = len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0;
 
-        if (len == 1)
-            add_control(out, (unsigned char)s.p[0]);
-        else if (len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0)
-            add_control(
-                out,
-                (unsigned char)
-                    s.p[1]); /* U+0080 to U+009F, which terminals interpret as control characters */
+        if (len == 1 || c1)
+            add_control(out, (unsigned char)s.p[len - 1]);
         else if (len == 0)
             text_add(out, SLICE_LIT("\xef\xbf\xbd")); /* U+FFFD */
         else
@@ -193,20 +176,9 @@ static void open_with(struct json_writer *w, const char *name, char bracket)
     w->need_comma = false;
 }
 
-static void close_with(struct json_writer *w, char bracket)
-{
-    text_add_char(w->out, bracket);
-    w->need_comma = true;
-}
-
 void json_open_object(struct json_writer *w, const char *name)
 {
     open_with(w, name, '{');
-}
-
-void json_close_object(struct json_writer *w)
-{
-    close_with(w, '}');
 }
 
 void json_open_array(struct json_writer *w, const char *name)
@@ -214,9 +186,16 @@ void json_open_array(struct json_writer *w, const char *name)
     open_with(w, name, '[');
 }
 
+void json_close_object(struct json_writer *w)
+{
+    text_add_char(w->out, '}');
+    w->need_comma = true;
+}
+
 void json_close_array(struct json_writer *w)
 {
-    close_with(w, ']');
+    text_add_char(w->out, ']');
+    w->need_comma = true;
 }
 
 void json_put_text(struct json_writer *w, const char *name, struct slice v)
@@ -297,7 +276,7 @@ static void print_object(const json_t *v, const struct json_style *style, struct
     text_add_char(out, '{');
     for (size_t i = 0; i < n; ++i) {
         text_add(out, slice_of(i != 0 ? style->comma : ""));
-        style->add_string((struct slice){names[i], strlen(names[i])}, out);
+        style->add_string(slice_of(names[i]), out);
         text_add(out, slice_of(style->colon));
         json_print_as(json_object_get(v, names[i]), style, out);
     }

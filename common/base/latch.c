@@ -13,11 +13,11 @@
 
 enum {
     /* Number of polls before sleeping: critical sections take about as long. */
-    LOOKS = 100,
+    POLLS_MAX = 100,
 };
 
 /* Delays a polling loop as processor manuals recommend. */
-static void look_away(void)
+static void pause_polling(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -26,16 +26,17 @@ static void look_away(void)
 #endif
 }
 
-static bool comes_free(struct latch *l)
+/* Polls L for a moment. Returns true if it was locked. */
+static bool lock_by_polling(struct latch *l)
 {
-    for (int i = 0; i < LOOKS; ++i) {
+    for (int i = 0; i < POLLS_MAX; ++i) {
         unsigned state = LATCH_FREE;
 
         if (atomic_load_explicit(&l->state, memory_order_relaxed) == LATCH_FREE &&
             atomic_compare_exchange_weak_explicit(&l->state, &state, LATCH_HELD,
                                                   memory_order_acquire, memory_order_relaxed))
             return true;
-        look_away();
+        pause_polling();
     }
     return false;
 }
@@ -47,9 +48,9 @@ static long futex(struct latch *l, int operation, unsigned value)
 
 void latch_wait_(struct latch *l)
 {
-    int kept = errno;
+    int saved = errno;
 
-    if (comes_free(l))
+    if (lock_by_polling(l))
         return;
     while (atomic_exchange_explicit(&l->state, LATCH_AWAITED, memory_order_acquire) != LATCH_FREE) {
         /* Whether it was woken, interrupted, or the state had changed: try again. */
@@ -57,14 +58,14 @@ void latch_wait_(struct latch *l)
 
         ASSERT(rc == 0 || errno == EAGAIN || errno == EINTR);
     }
-    errno = kept;
+    errno = saved;
 }
 
 void latch_wake_(struct latch *l)
 {
-    int kept = errno;
+    int saved = errno;
 
     /* The latch may have been acquired and freed by now; the wake-up then has no effect. */
     (void)futex(l, FUTEX_WAKE, 1);
-    errno = kept;
+    errno = saved;
 }

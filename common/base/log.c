@@ -155,66 +155,36 @@ static void put_value(struct log_text *t, struct slice s, bool quoted)
 
 /* ---- formats ---- */
 
-/* One value while it is formatted. */
-struct value {
-    char bytes[LINE_ROOM];
-    size_t len;
-};
-
-/* FMT is one conversion of a format that the compiler has checked. */
+/* The formats are single conversions of a format that the compiler has checked. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static void value_put(struct value *v, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    int n = vsnprintf(v->bytes + v->len, sizeof(v->bytes) - v->len, fmt, args);
-    va_end(args);
-    if (n > 0)
-        v->len += (size_t)n;
-    if (v->len > sizeof(v->bytes) - 1)
-        v->len = sizeof(v->bytes) - 1;
-}
-#pragma GCC diagnostic pop
-
-static void put_slice(struct value *v, struct slice s)
-{
-    size_t room = sizeof(v->bytes) - 1 - v->len;
-    size_t n = s.len < room ? s.len : room;
-
-    if (n != 0)
-        memcpy(v->bytes + v->len, s.p, n);
-    v->len += n;
-}
-
-static void put_integer(struct value *v, const char *fmt, char size, va_list *args)
+static void put_integer(struct text *v, const char *fmt, char size, va_list *args)
 {
     /* printf() accepts signed and unsigned arguments of the same size alike. */
     switch (size) {
     case 'q':
-        value_put(v, fmt, va_arg(*args, long long));
+        text_addf(v, fmt, va_arg(*args, long long));
         break;
     case 'l':
-        value_put(v, fmt, va_arg(*args, long));
+        text_addf(v, fmt, va_arg(*args, long));
         break;
     case 'z':
-        value_put(v, fmt, va_arg(*args, size_t));
+        text_addf(v, fmt, va_arg(*args, size_t));
         break;
     case 'j':
-        value_put(v, fmt, va_arg(*args, intmax_t));
+        text_addf(v, fmt, va_arg(*args, intmax_t));
         break;
     case 't':
-        value_put(v, fmt, va_arg(*args, ptrdiff_t));
+        text_addf(v, fmt, va_arg(*args, ptrdiff_t));
         break;
     default:
-        value_put(v, fmt, va_arg(*args, int));
+        text_addf(v, fmt, va_arg(*args, int));
         break;
     }
 }
 
 /* Formats the conversion at *FMT into V, and advances *FMT past it. */
-static void put_conversion(struct value *v, const char **fmt, va_list *args)
+static void put_conversion(struct text *v, const char **fmt, va_list *args)
 {
     char one[CONVERSION_ROOM];
     const char *p = *fmt;
@@ -224,7 +194,7 @@ static void put_conversion(struct value *v, const char **fmt, va_list *args)
     if (strncmp(p, "%.*s", 4) == 0) {
         size_t len = (size_t)va_arg(*args, int);
 
-        put_slice(v, (struct slice){va_arg(*args, const char *), len});
+        text_add(v, (struct slice){va_arg(*args, const char *), len});
         *fmt = p + 4;
         return;
     }
@@ -244,43 +214,44 @@ static void put_conversion(struct value *v, const char **fmt, va_list *args)
     one[n] = '\0';
     *fmt = p + 1;
     if (*p == '%')
-        value_put(v, "%%");
+        text_add_char(v, '%');
     else if (*p == 's')
-        value_put(v, one, va_arg(*args, const char *));
+        text_addf(v, one, va_arg(*args, const char *));
     else if (strchr("fFeEgG", *p) != NULL)
-        value_put(v, one, va_arg(*args, double));
+        text_addf(v, one, va_arg(*args, double));
     else
         put_integer(v, one, size, args);
 }
+#pragma GCC diagnostic pop
 
 static void put_format(struct log_text *t, const char *fmt, va_list *args)
 {
     enum { BETWEEN, BARE, QUOTED } state = BETWEEN;
-    struct value v;
+    struct text v = {0};
 
-    v.len = 0;
     while (*fmt != '\0') {
         if (state != BETWEEN && *fmt == (state == QUOTED ? '"' : ' ')) {
-            put_value(t, (struct slice){v.bytes, v.len}, state == QUOTED);
-            v.len = 0;
+            put_value(t, text_slice(&v), state == QUOTED);
+            text_clear(&v);
             fmt += state == QUOTED;
             state = BETWEEN;
         } else if (*fmt == '%') {
             put_conversion(&v, &fmt, args);
         } else if (state == BETWEEN && *fmt == '=') {
-            put_escaped(t, (struct slice){v.bytes, v.len});
+            put_escaped(t, text_slice(&v));
             put_bytes(t, SLICE_LIT("="));
-            v.len = 0;
+            text_clear(&v);
             state = fmt[1] == '"' ? QUOTED : BARE;
             fmt += state == QUOTED ? 2 : 1;
         } else {
-            value_put(&v, "%c", *fmt++);
+            text_add_char(&v, *fmt++);
         }
     }
     if (state == BETWEEN)
-        put_escaped(t, (struct slice){v.bytes, v.len});
+        put_escaped(t, text_slice(&v));
     else
-        put_value(t, (struct slice){v.bytes, v.len}, state == QUOTED);
+        put_value(t, text_slice(&v), state == QUOTED);
+    text_fini(&v);
 }
 
 void log_put(struct log_text *out, const char *fmt, ...)

@@ -5,6 +5,7 @@
  * fewer. Growing by one bucket therefore splits a single existing bucket.
  */
 #include "common/base/map.h"
+#include "common/base/bytes.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,14 +20,6 @@
 #include <xxhash.h>
 #pragma GCC diagnostic pop
 
-static inline uint64_t word_at(const char *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return word;
-}
-
 /* Compares two keys of the same length and hash, which are almost always equal, eight bytes at a
  * time. */
 static inline bool same_bytes(const char *a, const char *b, size_t len)
@@ -35,10 +28,10 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
         size_t last = len - sizeof(uint64_t);
 
         for (size_t i = 0; i < last; i += sizeof(uint64_t)) {
-            if (word_at(a + i) != word_at(b + i))
+            if (load_word(a + i) != load_word(b + i))
                 return false;
         }
-        return word_at(a + last) == word_at(b + last);
+        return load_word(a + last) == load_word(b + last);
     }
     for (size_t i = 0; i < len; ++i) {
         if (a[i] != b[i])

@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/nocase.h"
-#include "common/base/put.h"
-
-#define EACH_BYTE(b) NOCASE_EACH_BYTE(b)
+#include "common/base/bytes.h"
 
 static void store_short(char *p, size_t len, uint64_t word)
 {
@@ -25,7 +22,24 @@ static void store_short(char *p, size_t len, uint64_t word)
 
 bool bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
-    return nocase_eq(a, b, len);
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 <= len; i += 8) {
+            if (!nocase_same(load_word(a + i), load_word(b + i)))
+                return false;
+        }
+        /* The last eight bytes, some of which were already compared. */
+        return len % 8 == 0 || nocase_same(load_word(a + len - 8), load_word(b + len - 8));
+    }
+    if (len >= 4)
+        return nocase_same(load_short(a, len), load_short(b, len));
+    for (size_t i = 0; i < len; ++i) {
+        unsigned differ = (unsigned char)a[i] ^ (unsigned char)b[i];
+        unsigned letter = ((unsigned)a[i] | 0x20u) - 'a';
+
+        if (differ != 0 && (differ != 0x20 || letter > 'z' - 'a'))
+            return false;
+    }
+    return true;
 }
 
 void ascii_lower_copy(char *to, struct slice from)
@@ -34,14 +48,14 @@ void ascii_lower_copy(char *to, struct slice from)
     uint64_t word;
 
     for (; i + 8 <= from.len; i += 8) {
-        word = nocase_lower(nocase_load(from.p + i));
+        word = nocase_lower(load_word(from.p + i));
         memcpy(to + i, &word, sizeof(word));
     }
     if (from.len >= 8) {
-        word = nocase_lower(nocase_load(from.p + from.len - 8));
+        word = nocase_lower(load_word(from.p + from.len - 8));
         memcpy(to + from.len - 8, &word, sizeof(word));
     } else if (from.len >= 4) {
-        store_short(to, from.len, nocase_lower(nocase_load_short(from.p, from.len)));
+        store_short(to, from.len, nocase_lower(load_short(from.p, from.len)));
     } else {
         for (; i < from.len; ++i)
             to[i] = ascii_lower(from.p[i]);
@@ -226,14 +240,14 @@ static size_t copy_plain(struct slice raw, char *out, size_t max)
     if (max < raw.len)
         return 0;
     for (; raw.len - n >= 8; n += 8) {
-        uint64_t word = nocase_load(raw.p + n);
+        uint64_t word = load_word(raw.p + n);
 
         if (maybe_encoded(word) != 0)
             return n;
         memcpy(out + n, &word, sizeof(word));
     }
     /* The last eight bytes, some of which were already checked. */
-    if (raw.len < 8 || maybe_encoded(nocase_load(raw.p + raw.len - 8)) != 0)
+    if (raw.len < 8 || maybe_encoded(load_word(raw.p + raw.len - 8)) != 0)
         return n;
     memcpy(out + raw.len - 8, raw.p + raw.len - 8, 8);
     return raw.len;
@@ -282,8 +296,8 @@ bool percent_plain(struct slice raw)
     if (raw.len < 8)
         return all_plain(raw);
     for (size_t i = 0; i + 8 <= raw.len; i += 8)
-        any |= maybe_encoded(nocase_load(raw.p + i));
-    any |= maybe_encoded(nocase_load(raw.p + raw.len - 8));
+        any |= maybe_encoded(load_word(raw.p + i));
+    any |= maybe_encoded(load_word(raw.p + raw.len - 8));
     return any == 0 || all_plain(raw);
 }
 
@@ -450,7 +464,7 @@ size_t text_plain_length(struct slice s)
 {
     size_t n = 0;
 
-    while (s.len - n >= sizeof(uint64_t) && plain_word(nocase_load(s.p + n)))
+    while (s.len - n >= sizeof(uint64_t) && plain_word(load_word(s.p + n)))
         n += sizeof(uint64_t);
     while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
         ++n;

@@ -358,18 +358,14 @@ static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t d
     }
 }
 
-static bool is_nothing(const struct config_node *n)
-{
-    return n->kind == CONFIG_SCALAR && !n->quoted && n->text.len == 0;
-}
-
 static void check_root(struct reader *r)
 {
     struct config_node *root = r->config->root;
 
     if (r->stopped)
         return;
-    if (root == NULL || is_nothing(root)) {
+    if (root == NULL ||
+        (root->kind == CONFIG_SCALAR && !root->quoted && root->text.len == 0)) { /* an empty file */
         r->config->root = node_create(r, CONFIG_MAP, (yaml_mark_t){0});
         return;
     }

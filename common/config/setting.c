@@ -36,23 +36,19 @@ const char *setting_shown(struct slice s, char out[SETTING_SHOWN_ROOM])
     return out;
 }
 
-const char *setting_type_wants(enum setting_type type)
-{
-    static const char *const texts[] = {
-        [SETTING_BOOL] = "true or false",
-        [SETTING_INT] = "a whole number",
-        [SETTING_REAL] = "a number",
-        [SETTING_TIME] = "a time such as 250ms, 3.5s, 5m or 2h",
-        [SETTING_SIZE] = "a size such as 4096, 256KiB or 1GiB",
-        [SETTING_TEXT] = "a text",
-        [SETTING_SECRET] = "a text",
-        [SETTING_CHOICE] = "one of its words",
-        [SETTING_LIST] = "a list of texts",
-        [SETTING_NODE] = "a list or a map",
-    };
-
-    return texts[type];
-}
+#define MEMBER(m) offsetof(struct setting_value, m), sizeof(((struct setting_value *)0)->m)
+const struct setting_type_info setting_types[] = {
+    [SETTING_BOOL] = {"true or false", "yes or no", false, MEMBER(yes)},
+    [SETTING_INT] = {"a whole number", "whole number", true, MEMBER(number)},
+    [SETTING_REAL] = {"a number", "number", true, MEMBER(real)},
+    [SETTING_TIME] = {"a time such as 250ms, 3.5s, 5m or 2h", "time", true, MEMBER(amount)},
+    [SETTING_SIZE] = {"a size such as 4096, 256KiB or 1GiB", "size", true, MEMBER(amount)},
+    [SETTING_TEXT] = {"a text", "text", false, MEMBER(text)},
+    [SETTING_SECRET] = {"a text", "secret text", false, MEMBER(text)},
+    [SETTING_CHOICE] = {"one of its words", NULL, false, MEMBER(choice)},
+    [SETTING_LIST] = {"a list of texts", "list", false, MEMBER(list)},
+    [SETTING_NODE] = {"a list or a map", "structure", false, MEMBER(node)},
+};
 
 /* ---- lists ---- */
 
@@ -302,77 +298,48 @@ static bool parse_by_type(const struct setting_row *row, struct slice s, struct 
     UNREACHABLE();
 }
 
+bool setting_is_off(const char *text)
+{
+    uint64_t ms;
+
+    return text != NULL && parse_time(slice_of(text), &ms) && ms == 0;
+}
+
 bool setting_takes_off(const struct setting_row *row)
 {
-    uint64_t bound = 1;
-
-    if (row->type != SETTING_TIME)
-        return false;
-    if (row->min == NULL)
-        return true;
-    if (parse_time(slice_of(row->min), &bound) && bound == 0)
-        return true;
-    return row->deflt != NULL && parse_time(slice_of(row->deflt), &bound) && bound == 0;
+    return row->type == SETTING_TIME &&
+           (row->min == NULL || setting_is_off(row->min) || setting_is_off(row->deflt));
 }
 
-/* Less than 0, 0, more than 0, as A is to B. */
-static int compare(enum setting_type type, const struct setting_value *a,
-                   const struct setting_value *b)
+/* Returns a number less than, equal to, or greater than 0, as V is to BOUND, which is valid. */
+static int compare(const struct setting_row *row, const struct setting_value *v, const char *bound)
 {
-    switch (type) {
-    case SETTING_INT:
-        return a->number < b->number ? -1 : a->number > b->number;
-    case SETTING_REAL:
-        return a->real < b->real ? -1 : a->real > b->real;
-    case SETTING_TIME:
-    case SETTING_SIZE:
-        return a->amount < b->amount ? -1 : a->amount > b->amount;
-    case SETTING_BOOL:
-    case SETTING_TEXT:
-    case SETTING_SECRET:
-    case SETTING_CHOICE:
-    case SETTING_LIST:
-    case SETTING_NODE:
-        break;
-    }
-    UNREACHABLE();
-}
+    struct setting_value b = {0};
 
-static bool has_range(enum setting_type type)
-{
-    return type == SETTING_INT || type == SETTING_REAL || type == SETTING_TIME ||
-           type == SETTING_SIZE;
+    ASSERT(parse_by_type(row, slice_of(bound), &b));
+    if (row->type == SETTING_INT)
+        return (v->number > b.number) - (v->number < b.number);
+    if (row->type == SETTING_REAL)
+        return (v->real > b.real) - (v->real < b.real);
+    return (v->amount > b.amount) - (v->amount < b.amount);
 }
 
 static enum err check_range(const struct setting_row *row, const struct setting_value *v,
                             char why[SETTINGS_WHY_ROOM])
 {
-    struct setting_value bound = {0};
-
-    if (!has_range(row->type))
+    if (!setting_types[row->type].ranged ||
+        (row->type == SETTING_TIME && v->amount == 0 && setting_takes_off(row)))
         return ERR_OK;
-    if (row->type == SETTING_TIME && v->amount == 0 && setting_takes_off(row))
-        return ERR_OK;
-    if (row->min != NULL) {
-        ASSERT(parse_by_type(row, slice_of(row->min), &bound));
-        if (compare(row->type, v, &bound) < 0) {
-            snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
-            return ERR_RANGE;
-        }
-    }
-    if (row->max != NULL) {
-        ASSERT(parse_by_type(row, slice_of(row->max), &bound));
-        if (compare(row->type, v, &bound) > 0) {
-            snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
-            return ERR_RANGE;
-        }
-    }
-    if ((row->type == SETTING_TIME && v->amount > time_ms_max) ||
-        (row->type == SETTING_SIZE && v->amount > size_bytes_max)) {
+    if (row->min != NULL && compare(row, v, row->min) < 0)
+        snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
+    else if (row->max != NULL && compare(row, v, row->max) > 0)
+        snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
+    else if ((row->type == SETTING_TIME && v->amount > time_ms_max) ||
+             (row->type == SETTING_SIZE && v->amount > size_bytes_max))
         snprintf(why, SETTINGS_WHY_ROOM, "is too large");
-        return ERR_RANGE;
-    }
-    return ERR_OK;
+    else
+        return ERR_OK;
+    return ERR_RANGE;
 }
 
 static void explain(const struct setting_row *row, struct slice text, char why[SETTINGS_WHY_ROOM])
@@ -383,20 +350,17 @@ static void explain(const struct setting_row *row, struct slice text, char why[S
     if (row->type != SETTING_CHOICE) {
         /* A secret is not repeated, not even a wrong one. */
         bool secret = row->type == SETTING_SECRET;
-        snprintf(why, SETTINGS_WHY_ROOM, "expected %s%s, not \"%s\"", setting_type_wants(row->type),
-                 setting_takes_off(row) ? ", or off" : "",
+        snprintf(why, SETTINGS_WHY_ROOM, "expected %s%s, not \"%s\"",
+                 setting_types[row->type].expected, setting_takes_off(row) ? ", or off" : "",
                  secret ? "***" : setting_shown(text, buf));
         return;
     }
     used =
         (size_t)snprintf(why, SETTINGS_WHY_ROOM, "\"%s\" is not one of ", setting_shown(text, buf));
     for (const char *c = row->min; *c != '\0' && used + 3 < SETTINGS_WHY_ROOM; ++c) {
-        if (*c != '|') {
-            why[used++] = *c;
-            continue;
-        }
-        why[used++] = ',';
-        why[used++] = ' ';
+        why[used++] = (char)(*c != '|' ? *c : ',');
+        if (*c == '|')
+            why[used++] = ' ';
     }
     why[used] = '\0';
 }

@@ -83,10 +83,19 @@ enum err setting_value_parse(const struct setting_row *row, struct slice text,
 /* Appends V in the syntax that setting_value_parse() accepts. */
 void setting_value_print(const struct setting_row *row, const struct setting_value *v,
                          struct text *out);
-/* Returns a description of the values that TYPE accepts: "a time such as 250ms, 3.5s, 5m or 2h". */
-const char *setting_type_wants(enum setting_type type);
 /* Whether ROW accepts "off": a TIME with 0 in its range or as its default. */
 bool setting_takes_off(const struct setting_row *row);
+/* Whether TEXT (may be NULL) is a time of 0. */
+bool setting_is_off(const char *text);
+
+/* By enum setting_type. */
+struct setting_type_info {
+    const char *expected; /* "a time such as 250ms, 3.5s, 5m or 2h" */
+    const char *manual;   /* "time"; NULL: the choices */
+    bool ranged;          /* a row has MIN and MAX */
+    size_t offset, size;  /* of its member of a struct setting_value */
+};
+extern const struct setting_type_info setting_types[];
 
 /* Buffer size for setting_shown(). */
 #define SETTING_SHOWN_MAX 24

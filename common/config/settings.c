@@ -9,21 +9,6 @@
 
 /* ---- fields ---- */
 
-/* The member of a value that a type has. */
-#define MEMBER(m)                                                                                  \
-    {                                                                                              \
-        offsetof(struct setting_value, m), sizeof(((struct setting_value *)0)->m)                  \
-    }
-static const struct {
-    size_t offset, size;
-} members[] = {
-    [SETTING_BOOL] = MEMBER(yes),    [SETTING_INT] = MEMBER(number),
-    [SETTING_REAL] = MEMBER(real),   [SETTING_TIME] = MEMBER(amount),
-    [SETTING_SIZE] = MEMBER(amount), [SETTING_TEXT] = MEMBER(text),
-    [SETTING_SECRET] = MEMBER(text), [SETTING_CHOICE] = MEMBER(choice),
-    [SETTING_LIST] = MEMBER(list),   [SETTING_NODE] = MEMBER(node),
-};
-
 static void *field(const struct setting_row *row, void *s)
 {
     return (char *)s + row->offset;
@@ -34,8 +19,8 @@ static struct setting_value field_get(const struct setting_row *row, const void 
 {
     struct setting_value v = {0};
 
-    memcpy((char *)&v + members[row->type].offset, (const char *)s + row->offset,
-           members[row->type].size);
+    memcpy((char *)&v + setting_types[row->type].offset, (const char *)s + row->offset,
+           setting_types[row->type].size);
     return v;
 }
 
@@ -55,7 +40,8 @@ static void field_free(const struct setting_row *row, void *s)
 static void field_put(const struct setting_row *row, void *s, const struct setting_value *v)
 {
     field_free(row, s);
-    memcpy(field(row, s), (const char *)v + members[row->type].offset, members[row->type].size);
+    memcpy(field(row, s), (const char *)v + setting_types[row->type].offset,
+           setting_types[row->type].size);
 }
 
 /* ---- names ---- */
@@ -174,7 +160,7 @@ static bool read_value(const struct setting_row *row, const struct config *c,
         return read_list(row, c, node, v, d);
     if (node->kind != CONFIG_SCALAR) {
         config_complain(c, node, d, "%s: expected %s, not %s", row->name,
-                        setting_type_wants(row->type), kind_text(node->kind));
+                        setting_types[row->type].expected, kind_text(node->kind));
         return false;
     }
     if (setting_value_parse(row, node->text, v, why) == ERR_OK)
@@ -425,19 +411,12 @@ static void put_choices(const char *choices, FILE *out)
 
 static void put_type(const struct setting_row *row, FILE *out)
 {
-    static const char *const texts[] = {
-        [SETTING_BOOL] = "yes or no", [SETTING_INT] = "whole number",
-        [SETTING_REAL] = "number",    [SETTING_TIME] = "time",
-        [SETTING_SIZE] = "size",      [SETTING_TEXT] = "text",
-        [SETTING_LIST] = "list",      [SETTING_SECRET] = "secret text",
-        [SETTING_NODE] = "structure",
-    };
     bool has_unit = row->type == SETTING_INT || row->type == SETTING_REAL;
 
     if (row->type == SETTING_CHOICE)
         put_choices(row->min, out);
     else
-        fputs(texts[row->type], out);
+        fputs(setting_types[row->type].manual, out);
     if (has_unit && strcmp(row->unit, "NONE") != 0) {
         fputs(" (", out);
         put_lower(row->unit, out);
@@ -445,26 +424,9 @@ static void put_type(const struct setting_row *row, FILE *out)
     }
 }
 
-static bool is_bounded(const struct setting_row *row)
-{
-    return row->type != SETTING_CHOICE && (row->min != NULL || row->max != NULL);
-}
-
-static bool is_zero(const struct setting_row *row, const char *time)
-{
-    struct setting_row unbounded = *row;
-    struct setting_value v = {.amount = 1};
-    char why[SETTINGS_WHY_ROOM];
-
-    unbounded.min = NULL;
-    unbounded.max = NULL;
-    return time != NULL && setting_value_parse(&unbounded, slice_of(time), &v, why) == ERR_OK &&
-           v.amount == 0;
-}
-
 static void put_range(const struct setting_row *row, FILE *out)
 {
-    if (!is_bounded(row))
+    if (row->type == SETTING_CHOICE || (row->min == NULL && row->max == NULL))
         return;
     fputs(", ", out);
     if (row->min != NULL && row->max != NULL)
@@ -473,7 +435,7 @@ static void put_range(const struct setting_row *row, FILE *out)
         fprintf(out, "at least %s", row->min);
     else
         fprintf(out, "at most %s", row->max);
-    if (setting_takes_off(row) && !is_zero(row, row->min))
+    if (setting_takes_off(row) && !setting_is_off(row->min))
         fputs(", or off", out);
 }
 
@@ -527,14 +489,11 @@ static void check_text(const struct setting_row *row, const char *text)
 
 static void check_row(const struct setting_row *row)
 {
-    bool ranged = row->type == SETTING_INT || row->type == SETTING_REAL ||
-                  row->type == SETTING_TIME || row->type == SETTING_SIZE;
-
     ASSERT(row->doc[0] != '\0');
     if (row->type == SETTING_CHOICE) {
         ASSERT(row->min != NULL);
         ASSERT(row->max == NULL);
-    } else if (ranged) {
+    } else if (setting_types[row->type].ranged) {
         /* Each bound is within the bounds, so the lower is not above the upper. */
         check_text(row, row->min);
         check_text(row, row->max);

@@ -628,11 +628,9 @@ static bool register_polled(struct poller *p, struct watch *w)
 
 static void register_excess(struct poller *p)
 {
-    struct list *it, *next;
+    struct watch *w, *next;
 
-    list_for_each_safe (it, next, &p->polled) {
-        struct watch *w = list_entry(it, struct watch, node);
-
+    list_for_each_entry_safe (w, next, &p->polled, node) {
         if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
             continue;
         if (!register_polled(p, w))
@@ -684,17 +682,15 @@ static unsigned ready_room(const struct poller *p)
 static void fill_poll_set(struct poller *p)
 {
     unsigned n = 0;
-    struct list *it;
+    const struct watch *w;
 
     if (p->poll_room < p->npolled + 1) {
         p->poll_room = p->npolled + POLLED_MAX + 1;
         p->poll_set = xrealloc(p->poll_set, p->poll_room * sizeof(*p->poll_set));
     }
     p->poll_set[n++] = (struct pollfd){.fd = p->epoll, .events = POLLIN};
-    list_for_each (it, &p->polled) {
-        const struct watch *w = list_entry(it, struct watch, node);
+    list_for_each_entry (w, &p->polled, node)
         p->poll_set[n++] = (struct pollfd){.fd = w->fd, .events = (short)w->wanted};
-    }
     ASSERT(n == p->npolled + 1);
 }
 
@@ -702,10 +698,9 @@ static void fill_poll_set(struct poller *p)
 static void take_polled(struct poller *p)
 {
     unsigned i = 1;
-    struct list *it;
+    struct watch *w;
 
-    list_for_each (it, &p->polled) {
-        struct watch *w = list_entry(it, struct watch, node);
+    list_for_each_entry (w, &p->polled, node) {
         uint32_t found = (uint32_t)p->poll_set[i++].revents;
 
         ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */

@@ -43,8 +43,9 @@ void timer_wheel_add(struct timer_wheel *w, struct timer *t)
         w->next_ms = begins_ms;
 }
 
-/* The first slot with members and when it begins; clears the bits of empty slots. NULL: none. */
-static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
+/* The first slot with members, or NULL; next_ms becomes the time at which it begins, or UINT64_MAX.
+ * Clears the bits of empty slots. */
+static struct list *next_slot(struct timer_wheel *w)
 {
     for (unsigned level = 0; level < WHEEL_LEVELS; ++level) {
         while (w->used[level] != 0) {
@@ -58,21 +59,12 @@ static struct list *first_slot(struct timer_wheel *w, uint64_t *begins_ms)
             uint64_t above = shift + WHEEL_BITS < 64
                                  ? w->tick_ms >> (shift + WHEEL_BITS) << (shift + WHEEL_BITS)
                                  : 0;
-            *begins_ms = above | (uint64_t)slot << shift;
+            w->next_ms = above | (uint64_t)slot << shift;
             return &w->slots[level][slot];
         }
     }
+    w->next_ms = UINT64_MAX;
     return NULL;
-}
-
-/* The same; next_ms is when it begins, or UINT64_MAX. */
-static struct list *next_slot(struct timer_wheel *w)
-{
-    uint64_t begins_ms = UINT64_MAX;
-    struct list *slot = first_slot(w, &begins_ms);
-
-    w->next_ms = begins_ms;
-    return slot;
 }
 
 void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
@@ -102,13 +94,13 @@ uint64_t timer_wheel_next(struct timer_wheel *w)
 }
 
 /* When the first member of SLOT is due, or BEGINS_MS if it has many members. */
-static uint64_t first_due(struct list *slot, uint64_t begins_ms)
+static uint64_t first_due(const struct list *slot, uint64_t begins_ms)
 {
     uint64_t due_ms = UINT64_MAX;
     unsigned seen = 0;
+    const struct timer *t;
 
-    for (struct list *node = slot->next; node != slot; node = node->next) {
-        const struct timer *t = list_entry(node, struct timer, node);
+    list_for_each_entry (t, slot, node) {
         if (++seen > WHEEL_SEARCH_MAX)
             return begins_ms;
         if (t->due_ms < due_ms)

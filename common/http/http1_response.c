@@ -6,7 +6,7 @@
  * the client's, so that nothing is copied. The pipe is the server's, and empty again when a call
  * returns: what the client does not take at once is read out of it, and queued like all else.
  */
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 #include "common/http/http1_stream.h"
 #include "common/upstream/http1_body.h"
 

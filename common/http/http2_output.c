@@ -11,7 +11,7 @@
  *
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 #include "common/http/http2_stream.h"
 
 #include <stdlib.h>

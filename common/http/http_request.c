@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/http/http_request.h"
 
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 #include "common/h2o/url_path.h"
 #include "common/wire/http1_bytes.h"
 

@@ -58,19 +58,16 @@ static enum err parse_unix(struct slice path, struct addr *out)
 /* Splits "HOST:PORT", and removes the brackets of "[HOST]:PORT". */
 static bool split(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
 {
-    size_t colon = text.len;
+    const char *colon = text.len != 0 ? memrchr(text.p, ':', text.len) : NULL;
     uint64_t n;
 
-    while (colon != 0 && text.p[colon - 1] != ':')
-        --colon;
-    if (colon == 0)
+    if (colon == NULL)
         return false;
-    --colon;
-    *host = (struct slice){text.p, colon};
-    *bracketed = colon >= 2 && text.p[0] == '[' && text.p[colon - 1] == ']';
+    *host = (struct slice){text.p, (size_t)(colon - text.p)};
+    *bracketed = host->len >= 2 && text.p[0] == '[' && colon[-1] == ']';
     if (*bracketed)
-        *host = (struct slice){text.p + 1, colon - 2};
-    struct slice digits = {text.p + colon + 1, text.len - colon - 1};
+        *host = (struct slice){text.p + 1, host->len - 2};
+    struct slice digits = {colon + 1, text.len - (size_t)(colon + 1 - text.p)};
     if (host->len == 0 || digits.len > PORT_DIGITS_MAX || (digits.len > 1 && digits.p[0] == '0') ||
         !parse_u64(digits, PORT_MAX, &n))
         return false;
@@ -80,14 +77,8 @@ static bool split(struct slice text, struct slice *host, bool *bracketed, uint16
 
 static bool is_label(struct slice s)
 {
-    if (s.len == 0 || s.len > LABEL_MAX_BYTES || s.p[0] == '-' || s.p[s.len - 1] == '-')
-        return false;
-    for (size_t i = 0; i < s.len; ++i) {
-        char l = ascii_lower(s.p[i]);
-        if (!(l >= 'a' && l <= 'z') && !(l >= '0' && l <= '9') && l != '-' && l != '_')
-            return false;
-    }
-    return true;
+    return s.len != 0 && s.len <= LABEL_MAX_BYTES && s.p[0] != '-' && s.p[s.len - 1] != '-' &&
+           slice_is_word(s, "-_");
 }
 
 /* Returns true for "256" and "0x7f", which resolvers accept as a part of an IPv4 address. */
@@ -96,8 +87,9 @@ static bool is_number(struct slice s)
     bool hex = slice_starts(s, SLICE_LIT("0x")) || slice_starts(s, SLICE_LIT("0X"));
 
     for (size_t i = hex ? 2 : 0; i < s.len; ++i) {
-        char l = ascii_lower(s.p[i]);
-        if (!(l >= '0' && l <= '9') && !(hex && l >= 'a' && l <= 'f'))
+        int digit = ascii_hex_digit(s.p[i]);
+
+        if (digit < 0 || (!hex && digit > 9))
             return false;
     }
     return true;
@@ -109,21 +101,18 @@ static bool is_number(struct slice s)
  */
 static bool is_name(struct slice s)
 {
-    struct slice last = SLICE_NULL;
+    struct slice label = SLICE_NULL;
 
     if (s.len != 0 && s.p[s.len - 1] == '.')
         --s.len;
     if (s.len == 0 || s.len > NAME_MAX_BYTES)
         return false;
-    for (size_t from = 0, to = 0; to <= s.len; ++to) {
-        if (to != s.len && s.p[to] != '.')
-            continue;
-        last = (struct slice){s.p + from, to - from};
-        if (!is_label(last))
+    while (s.p != NULL) {
+        label = slice_cut(&s, '.');
+        if (!is_label(label))
             return false;
-        from = to + 1;
     }
-    return !is_number(last);
+    return !is_number(label);
 }
 
 enum err addr_parse(struct slice text, struct addr *out)
@@ -154,6 +143,12 @@ enum err addr_parse(struct slice text, struct addr *out)
 
 /* ---- print ---- */
 
+/* AF_UNSPEC if A is not set. */
+static int family_of(const struct addr *a)
+{
+    return a->len != 0 ? a->sa.sa_family : AF_UNSPEC;
+}
+
 /* Returns the name of a unix socket: a path without its NUL, an abstract name with its leading
  * NUL. */
 static struct slice unix_name(const struct addr *a)
@@ -165,6 +160,21 @@ static struct slice unix_name(const struct addr *a)
     if (room != 0 && a->un.sun_path[0] != '\0')
         room = strnlen(a->un.sun_path, room);
     return (struct slice){a->un.sun_path, room};
+}
+
+/* The bytes of the address: of an IP address without port, of a unix socket its name. */
+static struct slice bytes_of(const struct addr *a)
+{
+    switch (family_of(a)) {
+    case AF_INET:
+        return (struct slice){(const char *)&a->in.sin_addr, sizeof(a->in.sin_addr)};
+    case AF_INET6:
+        return (struct slice){(const char *)&a->in6.sin6_addr, sizeof(a->in6.sin6_addr)};
+    case AF_UNIX:
+        return unix_name(a);
+    default:
+        return SLICE_NULL;
+    }
 }
 
 /* The name may contain any bytes; control bytes become %XX so that they do not break lines. */
@@ -187,15 +197,13 @@ static void format_unix(const struct addr *a, char out[ADDR_TEXT_MAX])
 
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
+    int family = family_of(a);
     char host[INET6_ADDRSTRLEN];
 
-    if (a->len != 0 && a->sa.sa_family == AF_INET) {
-        inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host));
-        snprintf(out, ADDR_TEXT_MAX, "%s:%u", host, addr_port(a));
-    } else if (a->len != 0 && a->sa.sa_family == AF_INET6) {
-        inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
-        snprintf(out, ADDR_TEXT_MAX, "[%s]:%u", host, addr_port(a));
-    } else if (a->len != 0 && a->sa.sa_family == AF_UNIX) {
+    if (family == AF_INET || family == AF_INET6) {
+        inet_ntop(family, bytes_of(a).p, host, sizeof(host));
+        snprintf(out, ADDR_TEXT_MAX, family == AF_INET ? "%s:%u" : "[%s]:%u", host, addr_port(a));
+    } else if (family == AF_UNIX) {
         format_unix(a, out);
     } else {
         snprintf(out, ADDR_TEXT_MAX, "unknown");
@@ -242,13 +250,14 @@ static char *format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
 
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
-    if (a->len != 0 && a->sa.sa_family == AF_INET)
+    int family = family_of(a);
+
+    if (family == AF_INET)
         return (struct slice){out, (size_t)(format_ipv4(&a->in.sin_addr, out) - out)};
-    if (a->len != 0 && a->sa.sa_family == AF_INET6)
+    if (family == AF_INET6)
         inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
     else
-        snprintf(out, ADDR_TEXT_MAX,
-                 a->len != 0 && a->sa.sa_family == AF_UNIX ? "unix:" : "unknown");
+        snprintf(out, ADDR_TEXT_MAX, family == AF_UNIX ? "unix:" : "unknown");
     return slice_of(out);
 }
 
@@ -259,40 +268,35 @@ const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
 
 unsigned addr_port(const struct addr *a)
 {
-    if (a->len != 0 && a->sa.sa_family == AF_INET)
-        return ntohs(a->in.sin_port);
-    if (a->len != 0 && a->sa.sa_family == AF_INET6)
-        return ntohs(a->in6.sin6_port);
-    return 0;
+    int family = family_of(a);
+
+    return family == AF_INET    ? ntohs(a->in.sin_port)
+           : family == AF_INET6 ? ntohs(a->in6.sin6_port)
+                                : 0;
 }
 
 /* ---- compare ---- */
 
+static int compare_numbers(unsigned long a, unsigned long b)
+{
+    return (a > b) - (a < b);
+}
+
 /* Orders by family, then address, then port. */
 static int compare(const struct addr *a, const struct addr *b)
 {
-    int order = 0;
+    struct slice x = bytes_of(a);
+    struct slice y = bytes_of(b);
+    size_t shorter = x.len < y.len ? x.len : y.len;
+    int order = compare_numbers((unsigned)family_of(a), (unsigned)family_of(b));
 
-    if (a->len == 0 || b->len == 0)
-        return (a->len != 0) - (b->len != 0);
-    if (a->sa.sa_family != b->sa.sa_family)
-        return a->sa.sa_family < b->sa.sa_family ? -1 : 1;
-    if (a->sa.sa_family == AF_INET) {
-        order = memcmp(&a->in.sin_addr, &b->in.sin_addr, sizeof(a->in.sin_addr));
-    } else if (a->sa.sa_family == AF_INET6) {
-        order = memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
-        if (order == 0 && a->in6.sin6_scope_id != b->in6.sin6_scope_id)
-            order = a->in6.sin6_scope_id < b->in6.sin6_scope_id ? -1 : 1;
-    } else if (a->sa.sa_family == AF_UNIX) {
-        struct slice x = unix_name(a);
-        struct slice y = unix_name(b);
-        order = memcmp(x.p, y.p, x.len < y.len ? x.len : y.len);
-        if (order == 0)
-            order = (x.len > y.len) - (x.len < y.len);
-    }
-    if (order != 0)
-        return order;
-    return (addr_port(a) > addr_port(b)) - (addr_port(a) < addr_port(b));
+    if (order == 0 && shorter != 0)
+        order = memcmp(x.p, y.p, shorter);
+    if (order == 0)
+        order = compare_numbers(x.len, y.len);
+    if (order == 0 && family_of(a) == AF_INET6)
+        order = compare_numbers(a->in6.sin6_scope_id, b->in6.sin6_scope_id);
+    return order != 0 ? order : compare_numbers(addr_port(a), addr_port(b));
 }
 
 bool addr_equal(const struct addr *a, const struct addr *b)
@@ -302,19 +306,17 @@ bool addr_equal(const struct addr *a, const struct addr *b)
 
 bool addr_same_host(const struct addr *a, const struct addr *b)
 {
-    if (a->len == 0 || b->len == 0 || a->sa.sa_family != b->sa.sa_family)
-        return false;
-    if (a->sa.sa_family == AF_INET)
-        return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
-    return a->sa.sa_family == AF_INET6 &&
-           memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
+    int family = family_of(a);
+
+    return (family == AF_INET || family == AF_INET6) && family == family_of(b) &&
+           slice_eq(bytes_of(a), bytes_of(b));
 }
 
 struct addr addr_plain(const struct addr *a)
 {
     struct addr plain = {.in.sin_family = AF_INET, .len = sizeof(plain.in)};
 
-    if (a->len == 0 || a->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+    if (family_of(a) != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
         return *a;
     memcpy(&plain.in.sin_addr, &a->in6.sin6_addr.s6_addr[12], sizeof(plain.in.sin_addr));
     plain.in.sin_port = a->in6.sin6_port;
@@ -333,26 +335,22 @@ bool addr_overlaps(const struct addr *a, const struct addr *b)
 
 bool addr_is_wildcard(const struct addr *a)
 {
-    if (a->len == 0)
-        return false;
-    if (a->sa.sa_family == AF_INET)
-        return a->in.sin_addr.s_addr == htonl(INADDR_ANY);
-    return a->sa.sa_family == AF_INET6 &&
-           (IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) ||
-            (IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr) && a->in6.sin6_addr.s6_addr32[3] == 0));
+    struct addr plain = addr_plain(a);
+
+    if (family_of(&plain) == AF_INET)
+        return plain.in.sin_addr.s_addr == htonl(INADDR_ANY);
+    return family_of(&plain) == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&plain.in6.sin6_addr);
 }
 
 bool addr_is_loopback(const struct addr *a)
 {
-    if (a->len == 0)
-        return false;
-    if (a->sa.sa_family == AF_INET)
-        return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
-    if (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
-        return a->in6.sin6_addr.s6_addr[12] == 127;
-    if (a->sa.sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
-    return a->sa.sa_family == AF_UNIX;
+    struct addr plain = addr_plain(a);
+
+    if (family_of(&plain) == AF_INET)
+        return ntohl(plain.in.sin_addr.s_addr) >> 24 == 127;
+    if (family_of(&plain) == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&plain.in6.sin6_addr);
+    return family_of(&plain) == AF_UNIX;
 }
 
 /* ---- resolve ---- */
@@ -392,14 +390,12 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *answer = NULL;
     struct slice host;
-    struct addr one;
     bool bracketed;
     uint16_t port;
 
     ASSERT(*n != 0);
-    enum err e = addr_parse(text, &one);
+    enum err e = addr_parse(text, out);
     if (e == ERR_OK) {
-        out[0] = one;
         *n = 1;
         return ERR_OK;
     }
@@ -522,23 +518,18 @@ static enum err bind_socket(int fd, const struct addr *a)
     return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
 }
 
-static enum err set_options(int fd, const struct addr *a, const struct addr_listen_options *o)
+static bool set_options(int fd, const struct addr *a, const struct addr_listen_options *o)
 {
     int on = 1;
 
-    if (a->sa.sa_family == AF_UNIX) {
-        /* The file is created with the mode of the socket (less the umask), so access is never
-         * wider than that. */
-        return o->mode == 0 || fchmod(fd, o->mode) == 0 ? ERR_OK : ERR_SYSTEM;
-    }
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1)
-        return ERR_SYSTEM;
-    if (a->sa.sa_family == AF_INET6 &&
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == -1)
-        return ERR_SYSTEM;
-    if (o->reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == -1)
-        return ERR_SYSTEM;
-    return ERR_OK;
+    /* The file is created with the mode of the socket (less the umask), so access is never wider
+     * than that. */
+    if (a->sa.sa_family == AF_UNIX)
+        return o->mode == 0 || fchmod(fd, o->mode) == 0;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+           (a->sa.sa_family != AF_INET6 ||
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
+           (!o->reuse_port || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0);
 }
 
 enum err addr_start_listening(int fd, int backlog)
@@ -557,9 +548,7 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
     int s = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s == -1)
         return ERR_SYSTEM;
-    enum err e = set_options(s, a, o);
-    if (e == ERR_OK)
-        e = bind_socket(s, a);
+    enum err e = set_options(s, a, o) ? bind_socket(s, a) : ERR_SYSTEM;
     if (e == ERR_OK && is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
         e = ERR_SYSTEM;
     if (e == ERR_OK && !o->bound_only)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -40,19 +39,16 @@ struct body_file {
 /* Not every file system supports O_TMPFILE. */
 static int open_nameless(const char *directory)
 {
-    char name[4096];
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
     if (fd != -1 || (errno != EOPNOTSUPP && errno != EISDIR))
         return fd;
-    int n = snprintf(name, sizeof(name), "%s/resumelb.XXXXXX", directory);
-    if (n < 0 || (size_t)n >= sizeof(name)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
+    char *name = xasprintf("%s/resumelb.XXXXXX", directory);
+
     fd = mkostemp(name, O_CLOEXEC);
     if (fd != -1)
         unlink(name);
+    free(name);
     return fd;
 }
 

@@ -81,8 +81,6 @@ enum err packet_receive(int fd, json_t **message, int *passed)
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    char why[JSON_WHY_ROOM];
-    enum err result = ERR_OK;
     ssize_t n;
 
     *passed = -1;
@@ -91,31 +89,24 @@ enum err packet_receive(int fd, json_t **message, int *passed)
     do
         n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-    if (n < 0) {
-        result = errno == EAGAIN ? ERR_BUSY : ERR_PEER_CLOSED;
-        goto out;
-    }
-    if (n == 0) {
-        result = ERR_PEER_CLOSED;
-        goto out;
+    if (n <= 0) {
+        free(bytes);
+        return n < 0 && errno == EAGAIN ? ERR_BUSY : ERR_PEER_CLOSED;
     }
     *passed = take_descriptor(&msg);
-    result = msg.msg_flags & MSG_TRUNC
-                 ? ERR_SYNTAX
-                 : json_parse((struct slice){bytes, (size_t)n}, PACKET_BYTES_MAX, message, why);
-    if (result == ERR_OK && !json_is_object(*message)) {
-        json_decref(*message);
-        result = ERR_SYNTAX;
-    }
-    if (result != ERR_OK) {
-        if (*passed >= 0)
-            close(*passed);
-        *passed = -1;
-        result = ERR_SYNTAX;
-    }
-out:
+    json_t *m = NULL;
+    bool good = (msg.msg_flags & MSG_TRUNC) == 0 &&
+                json_parse((struct slice){bytes, (size_t)n}, PACKET_BYTES_MAX, &m, NULL) == ERR_OK;
     free(bytes);
-    return result;
+    if (good && json_is_object(m)) {
+        *message = m;
+        return ERR_OK;
+    }
+    json_decref(m);
+    if (*passed >= 0)
+        close(*passed);
+    *passed = -1;
+    return ERR_SYNTAX;
 }
 
 bool packet_peer_is(int fd, uid_t uid)

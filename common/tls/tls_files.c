@@ -8,21 +8,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-struct tls_files {
-    size_t n;
-    struct stat items[]; /* all-zero if there is no file, or stat(2) failed */
-};
-
-struct tls_files *tls_files_look(const char *const *paths, size_t n)
+const char *tls_files_add(struct tls_files *f, const char *text)
 {
-    struct tls_files *f = xcalloc(1, sizeof(*f) + n * sizeof(f->items[0]));
-
-    f->n = n;
-    for (size_t i = 0; i < n; ++i) {
-        if (paths[i] != NULL && stat(paths[i], &f->items[i]) != 0)
-            f->items[i] = (struct stat){0};
-    }
-    return f;
+    f->texts = xrealloc(f->texts, (f->n + 1) * sizeof(char *));
+    f->texts[f->n] = xstrdup(text);
+    return f->texts[f->n++];
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -36,20 +26,33 @@ static bool same(const struct stat *a, const struct stat *b)
            same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-bool tls_files_changed(struct tls_files **f, const char *const *paths, size_t n)
+bool tls_files_changed(struct tls_files *f)
 {
-    struct tls_files *now = tls_files_look(paths, n);
     bool changed = false;
 
-    ASSERT((*f)->n == n);
-    for (size_t i = 0; i < n; ++i)
-        changed = changed || !same(&now->items[i], &(*f)->items[i]);
-    tls_files_destroy(*f);
-    *f = now;
+    for (size_t i = 0; i < f->nfiles; ++i) {
+        struct stat now = {0}; /* also if there is no file, or stat(2) fails */
+
+        if (f->texts[i] != NULL && stat(f->texts[i], &now) != 0)
+            now = (struct stat){0};
+        changed = changed || !same(&now, &f->states[i]);
+        f->states[i] = now;
+    }
     return changed;
 }
 
-void tls_files_destroy(struct tls_files *f)
+void tls_files_watch(struct tls_files *f)
 {
-    free(f);
+    f->nfiles = f->n;
+    f->states = xcalloc(f->nfiles, sizeof(*f->states));
+    (void)tls_files_changed(f);
+}
+
+void tls_files_fini(struct tls_files *f)
+{
+    for (size_t i = 0; i < f->n; ++i)
+        free(f->texts[i]);
+    free(f->texts);
+    free(f->states);
+    *f = (struct tls_files){0};
 }

@@ -27,8 +27,8 @@ struct tls_link {
     SSL *ssl;
     struct tls_peer_use use; /* no peer on the server's side */
     bool up;                 /* the handshake is complete */
-    bool asked;              /* the peer has requested a certificate */
-    bool heard;              /* bytes of the peer were received */
+    bool requested;          /* the peer has requested a certificate */
+    bool received;           /* bytes of the peer were received */
     bool drained;            /* the last read has emptied the library's buffer */
     bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
     bool ended;  /* there is no further input */
@@ -49,12 +49,12 @@ void tls_link_destroy(struct tls_link *l)
     free(l);
 }
 
-static int on_asked(SSL *ssl, void *context)
+static int on_certificate_request(SSL *ssl, void *context)
 {
     struct tls_link *l = context;
 
     (void)ssl;
-    l->asked = true;
+    l->requested = true;
     return 1; /* send the certificate of the context, if it has one */
 }
 
@@ -80,7 +80,7 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
         tls_link_destroy(l);
         return NULL;
     }
-    SSL_set_cert_cb(l->ssl, on_asked, l);
+    SSL_set_cert_cb(l->ssl, on_certificate_request, l);
     return l;
 }
 
@@ -200,7 +200,7 @@ bool tls_link_broken(const struct tls_link *l)
  * side; and the alert of a peer that closes with unread data is lost. */
 static void end_with(struct tls_link *l, int why)
 {
-    if (l->asked && !l->heard && why != EPROTO)
+    if (l->requested && !l->received && why != EPROTO)
         tls_link_say(l, "closed after requesting a client certificate");
     l->ended = true;
     l->end = why;
@@ -259,7 +259,7 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
             take_end(l, n, system_error);
             break;
         }
-        l->heard = true;
+        l->received = true;
         got += (size_t)n;
         l->drained = SSL_has_pending(l->ssl) == 0;
         if (l->drained)

@@ -222,10 +222,8 @@ struct tls_set {
 /* A configuration, which tls_listener_take() replaces as a whole. */
 struct configuration {
     struct tls_listener_options o;
-    struct tls_certificate_files *certificates; /* copied from the options */
-    char **texts; /* texts of the options: NFILES paths, then others */
-    size_t nfiles, ntexts;
-    struct tls_files *files; /* state of the files when they were last read */
+    struct tls_certificate_files *certificates; /* of the options */
+    struct tls_files files;                     /* texts of the options */
 };
 
 struct tls_listener {
@@ -571,35 +569,22 @@ static SSL_CTX *create_outer(const struct tls_listener_options *options, struct 
     return ctx;
 }
 
-static const char *keep(struct configuration *c, const char *text)
-{
-    c->texts[c->ntexts++] = xstrdup(text);
-    return c->texts[c->ntexts - 1];
-}
-
-static const char *const *paths(const struct configuration *c)
-{
-    return (const char *const *)c->texts;
-}
-
 static void copy_options(struct configuration *c, const struct tls_listener_options *o)
 {
-    size_t n = o->ncertificates;
+    struct tls_files *f = &c->files;
 
     c->o = *o;
-    c->o.certificates = c->certificates = xcalloc(n, sizeof(*c->certificates));
-    c->nfiles = 3 * n + 1;
-    c->texts = xcalloc(c->nfiles + 2, sizeof(char *));
-    for (size_t i = 0; i < n; ++i) {
-        c->certificates[i].certificate = keep(c, o->certificates[i].certificate);
-        c->certificates[i].key = keep(c, o->certificates[i].key);
-        c->certificates[i].ocsp = keep(c, o->certificates[i].ocsp);
-    }
-    c->o.client_ca = keep(c, o->client_ca);
-    ASSERT(c->ntexts == c->nfiles);
-    c->o.ciphers = keep(c, o->ciphers);
-    c->o.ciphersuites = keep(c, o->ciphersuites);
-    c->files = tls_files_look(paths(c), c->nfiles);
+    c->o.certificates = c->certificates = xcalloc(o->ncertificates, sizeof(*c->certificates));
+    for (size_t i = 0; i < o->ncertificates; ++i)
+        c->certificates[i] = (struct tls_certificate_files){
+            .certificate = tls_files_add(f, o->certificates[i].certificate),
+            .key = tls_files_add(f, o->certificates[i].key),
+            .ocsp = tls_files_add(f, o->certificates[i].ocsp),
+        };
+    c->o.client_ca = tls_files_add(f, o->client_ca);
+    tls_files_watch(f);
+    c->o.ciphers = tls_files_add(f, o->ciphers);
+    c->o.ciphersuites = tls_files_add(f, o->ciphersuites);
 }
 
 struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
@@ -624,10 +609,7 @@ void tls_listener_destroy(struct tls_listener *t)
         return;
     SSL_CTX_free(t->outer);
     set_unref(t->set);
-    tls_files_destroy(t->c.files);
-    for (size_t i = 0; i < t->c.ntexts; ++i)
-        free(t->c.texts[i]);
-    free(t->c.texts);
+    tls_files_fini(&t->c.files);
     free(t->c.certificates);
     pthread_mutex_destroy(&t->lock);
     free(t);
@@ -679,7 +661,7 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
     for (size_t i = 0; i < t->set->n; ++i)
         tls_tickets_rotate(place_of(t->set->contexts[i])->tickets, now_ms,
                            t->c.o.ticket_rotation_ms);
-    bool changed = tls_files_changed(&t->c.files, paths(&t->c), t->c.nfiles);
+    bool changed = tls_files_changed(&t->c.files);
     bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;
 
     if (!changed && (t->refused || !outdated))

@@ -17,13 +17,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { WORKER_TLS_FILES = 3 };
-
 /* A configuration, which worker_tls_take() replaces as a whole. */
 struct configuration {
     struct worker_tls_options o;
-    char *texts[WORKER_TLS_FILES + 2]; /* texts of the options: the files, then others */
-    struct tls_files *files;           /* state of the files when they were last read */
+    struct tls_files files; /* texts of the options */
 };
 
 struct worker_tls {
@@ -36,7 +33,7 @@ struct worker_tls {
     unsigned generation;
 };
 
-struct kept_session {
+struct stored_session {
     SSL_SESSION *session;
     unsigned generation;
 };
@@ -48,7 +45,7 @@ struct tls_peer {
     char *name, *application, *worker;
     bool is_address; /* NAME is an IP address */
     unsigned nloops;
-    struct kept_session kept[]; /* one for each of NLOOPS loops, and one for other threads */
+    struct stored_session sessions[]; /* one for each of NLOOPS loops, and one for other threads */
 };
 
 /* ---- the context ---- */
@@ -61,7 +58,7 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static bool believe(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
+static bool set_trust(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
 {
     if (!o->verify) {
         SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
@@ -91,7 +88,7 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_session);
     if (tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d) &&
-        believe(ctx, o, d) &&
+        set_trust(ctx, o, d) &&
         (o->certificate == NULL || tls_server_load(ctx, o->certificate, o->key, d)))
         return ctx;
     SSL_CTX_free(ctx);
@@ -99,16 +96,6 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
 }
 
 /* ---- trusted authorities ---- */
-
-static const char *const *paths(const struct configuration *c)
-{
-    return (const char *const *)c->texts;
-}
-
-static const char *keep_text(struct configuration *c, size_t i, const char *text)
-{
-    return c->texts[i] = xstrdup(text);
-}
 
 struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
 {
@@ -118,12 +105,12 @@ struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct 
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
     c->o = *o;
-    c->o.ca = keep_text(c, 0, o->ca);
-    c->o.certificate = keep_text(c, 1, o->certificate);
-    c->o.key = keep_text(c, 2, o->key);
-    c->o.ciphers = keep_text(c, 3, o->ciphers);
-    c->o.ciphersuites = keep_text(c, 4, o->ciphersuites);
-    c->files = tls_files_look(paths(c), WORKER_TLS_FILES);
+    c->o.ca = tls_files_add(&c->files, o->ca);
+    c->o.certificate = tls_files_add(&c->files, o->certificate);
+    c->o.key = tls_files_add(&c->files, o->key);
+    tls_files_watch(&c->files);
+    c->o.ciphers = tls_files_add(&c->files, o->ciphers);
+    c->o.ciphersuites = tls_files_add(&c->files, o->ciphersuites);
     t->ctx = create_context(&c->o, d);
     if (t->ctx != NULL)
         return t;
@@ -142,15 +129,13 @@ void worker_tls_unref(struct worker_tls *t)
     if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
     SSL_CTX_free(t->ctx);
-    for (size_t i = 0; i < ARRAY_LEN(t->c.texts); ++i)
-        free(t->c.texts[i]);
-    tls_files_destroy(t->c.files);
+    tls_files_fini(&t->c.files);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
 /* Makes CTX the current context; its reference passes to T. */
-static void put_effective(struct worker_tls *t, SSL_CTX *ctx)
+static void replace_context(struct worker_tls *t, SSL_CTX *ctx)
 {
     pthread_mutex_lock(&t->lock);
     SSL_CTX *old = t->ctx;
@@ -165,7 +150,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     struct configuration old = t->c;
 
     SSL_CTX_up_ref(fresh->ctx);
-    put_effective(t, fresh->ctx);
+    replace_context(t, fresh->ctx);
     t->c = fresh->c;
     fresh->c = old;
     t->refused = false;
@@ -175,11 +160,11 @@ void worker_tls_look(struct worker_tls *t, const char *application)
 {
     struct diag d = {0};
 
-    if (!tls_files_changed(&t->c.files, paths(&t->c), WORKER_TLS_FILES))
+    if (!tls_files_changed(&t->c.files))
         return;
     SSL_CTX *ctx = create_context(&t->c.o, &d);
     if (ctx != NULL) {
-        put_effective(t, ctx);
+        replace_context(t, ctx);
         log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
     } else if (!t->refused) {
         struct slice rest = slice_of(d.text);
@@ -212,7 +197,7 @@ static void describe_peer(const struct log_subject *self, struct log_text *out)
 struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
                                  const char *application, const char *worker, unsigned nloops)
 {
-    struct tls_peer *p = xcalloc(1, sizeof(*p) + (nloops + 1) * sizeof(p->kept[0]));
+    struct tls_peer *p = xcalloc(1, sizeof(*p) + (nloops + 1) * sizeof(p->sessions[0]));
 
     atomic_init(&p->refs, 1);
     p->tls = worker_tls_ref(t);
@@ -236,7 +221,7 @@ void tls_peer_unref(struct tls_peer *p)
     if (p == NULL || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (unsigned i = 0; i <= p->nloops; ++i)
-        SSL_SESSION_free(p->kept[i].session);
+        SSL_SESSION_free(p->sessions[i].session);
     worker_tls_unref(p->tls);
     free(p->name);
     free(p->application);
@@ -254,21 +239,21 @@ bool tls_peer_is(const struct tls_peer *p, const struct worker_tls *t, const cha
     return p->tls == t && strcmp(p->name, server_name) == 0;
 }
 
-static struct kept_session *kept_of(struct tls_peer *p, unsigned loop_index)
+static struct stored_session *session_of(struct tls_peer *p, unsigned loop_index)
 {
-    return &p->kept[loop_index < p->nloops ? loop_index : p->nloops];
+    return &p->sessions[loop_index < p->nloops ? loop_index : p->nloops];
 }
 
 void tls_peer_keep(const struct tls_peer_use *use, SSL_SESSION *session)
 {
-    struct kept_session *k = kept_of(use->peer, use->loop_index);
+    struct stored_session *k = session_of(use->peer, use->loop_index);
 
     SSL_SESSION_free(k->session);
-    *k = (struct kept_session){session, use->generation};
+    *k = (struct stored_session){session, use->generation};
 }
 
 /* Sets the name that the certificate must match, and SNI. */
-static bool name_peer(SSL *ssl, const struct tls_peer *p)
+static bool expect_name(SSL *ssl, const struct tls_peer *p)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
@@ -282,7 +267,7 @@ static bool name_peer(SSL *ssl, const struct tls_peer *p)
 SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use)
 {
     struct worker_tls *t = p->tls;
-    const struct kept_session *k = kept_of(p, loop_index);
+    const struct stored_session *k = session_of(p, loop_index);
 
     pthread_mutex_lock(&t->lock);
     SSL_CTX *ctx = t->ctx;
@@ -291,7 +276,7 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use
     pthread_mutex_unlock(&t->lock);
     SSL *ssl = SSL_new(ctx);
     SSL_CTX_free(ctx);
-    if (ssl == NULL || !name_peer(ssl, p)) {
+    if (ssl == NULL || !expect_name(ssl, p)) {
         SSL_free(ssl);
         return NULL;
     }

@@ -4,7 +4,7 @@
  * over the framing between them, so that a body of one-byte chunks does not cost a part for each.
  */
 #include "common/upstream/http1_body.h"
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>

@@ -3,9 +3,8 @@
  * Values are checked a word at a time; HTAB is a control character that is allowed in them.
  */
 #include "common/wire/http1_bytes.h"
-#include "common/base/nocase.h"
+#include "common/base/bytes.h"
 
-#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
 
 const bool http1_token_bytes[256] = {
     ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,

@@ -6,7 +6,7 @@
 #ifndef RLB_WIRE_HTTP1_BYTES_H
 #define RLB_WIRE_HTTP1_BYTES_H
 
-#include "common/base/nocase.h"
+#include "common/base/bytes.h"
 #include "common/base/text.h"
 
 /* Whether every byte is permitted in a field value or a reason: no control characters but HTAB. */

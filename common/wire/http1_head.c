@@ -10,7 +10,7 @@
  * another message. Each line must end in CRLF with no other control character but HTAB in it.
  */
 #include "common/wire/http1_head.h"
-#include "common/base/nocase.h"
+#include "common/base/bytes.h"
 #include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
 

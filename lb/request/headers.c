@@ -8,8 +8,7 @@
 
 #include <stdio.h>
 
-#include "common/base/nocase.h"
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/rules/methods.h"
 #include "lb/settings/settings.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/base/put.h"
+#include "common/base/bytes.h"
 
 enum { LONGEST = 100 };
 
