@@ -120,26 +120,14 @@ void pool_set(struct pool *p, const struct pool_settings *s)
  * _quorum (formulas: tests/oracle/README.md).
  */
 
-static struct version *version_at(struct list *node)
-{
-    return list_entry(node, struct version, node);
-}
-
-static struct worker *member_at(struct list *node)
-{
-    return list_entry(node, struct worker, member_node);
-}
-
 /* Names come from workers, so the number of stored unused names is limited. */
 static void forget_idle(struct pool *p)
 {
     struct version *first = NULL;
-    struct list *it;
+    struct version *v;
     size_t idle = 0;
 
-    list_for_each (it, &p->versions) {
-        struct version *v = version_at(it);
-
+    list_for_each_entry (v, &p->versions, node) {
         if (v->members != 0 || v == p->active)
             continue;
         if (first == NULL)
@@ -152,14 +140,14 @@ static void forget_idle(struct pool *p)
 
 static struct version *version_named(struct pool *p, const char *name)
 {
-    struct list *it;
+    struct version *v;
 
-    list_for_each (it, &p->versions) {
-        if (strcmp(version_at(it)->name, name) == 0)
-            return version_at(it);
+    list_for_each_entry (v, &p->versions, node) {
+        if (strcmp(v->name, name) == 0)
+            return v;
     }
     forget_idle(p);
-    struct version *v = xcalloc(1, sizeof(*v));
+    v = xcalloc(1, sizeof(*v));
     v->name = xstrdup(name);
     list_push_back(&p->versions, &v->node);
     return v;
@@ -173,19 +161,18 @@ static size_t standing(const struct version *v)
 static struct version *elect(struct pool *p)
 {
     struct version *best = p->active;
-    struct list *it;
+    struct version *v;
+    const struct worker *w;
 
-    list_for_each (it, &p->versions)
-        version_at(it)->members = version_at(it)->available = 0;
-    list_for_each (it, &p->members) {
-        const struct worker *w = member_at(it);
-
+    list_for_each_entry (v, &p->versions, node)
+        v->members = v->available = 0;
+    list_for_each_entry (w, &p->members, member_node) {
         ++w->version->members;
         w->version->available += !w->unavailable;
     }
-    list_for_each (it, &p->versions) {
-        if (standing(version_at(it)) > standing(best))
-            best = version_at(it);
+    list_for_each_entry (v, &p->versions, node) {
+        if (standing(v) > standing(best))
+            best = v;
     }
     return best;
 }
@@ -236,20 +223,17 @@ static bool is_eligible(const struct pool *p, const struct worker *w)
 
 void pool_update_eligible_locked(struct pool *p)
 {
-    struct list *it;
+    struct worker *w;
 
     ASSERT(p->held);
     p->active = elect(p);
-    list_for_each (it, &p->members) {
-        struct worker *w = member_at(it);
-
+    list_for_each_entry (w, &p->members, member_node) {
         if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
             make_ineligible(p, w, true);
     }
     /* In reverse order of joining, so that the worker that joined first is at the front. */
-    for (it = p->members.prev; it != &p->members; it = it->prev) {
-        struct worker *w = member_at(it);
-
+    for (struct list *it = p->members.prev; it != &p->members; it = it->prev) {
+        w = list_entry(it, struct worker, member_node);
         if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
             make_eligible(p, w);
     }
@@ -530,11 +514,9 @@ static struct worker *front_for(const struct pool *p, const struct pool_request 
                                 bool *has_room)
 {
     struct worker *first = NULL;
-    struct list *it;
+    struct worker *w;
 
-    list_for_each (it, &p->eligible) {
-        struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->eligible, place_node) {
         if (pool_excludes(r, w))
             continue;
         if (!worker_is_full(w, now_ms)) {
@@ -549,10 +531,10 @@ static struct worker *front_for(const struct pool *p, const struct pool_request 
 
 static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
 {
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->members) {
-        if (!pool_excludes(r, list_entry(it, struct worker, member_node)))
+    list_for_each_entry (w, &p->members, member_node) {
+        if (!pool_excludes(r, w))
             return false;
     }
     return p->nmembers != 0;

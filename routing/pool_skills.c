@@ -190,10 +190,10 @@ void pool_skills_copy(const struct worker *w, struct resume *out)
 
 static void check_list(const struct list *head, size_t *nscored, size_t *nskills)
 {
-    struct list *it;
+    struct class_entry *e;
 
-    list_for_each (it, head) {
-        const struct pool_class *c = class_of(list_entry(it, struct class_entry, node));
+    list_for_each_entry (e, head, node) {
+        const struct pool_class *c = class_of(e);
 
         ASSERT(c->n != 0 || c->base.known);
         ASSERT(c->n <= c->room);
@@ -214,13 +214,13 @@ void pool_skills_check(const struct pool *p)
     size_t nscored = 0;
     size_t nskills = 0;
     size_t nslots = 0;
-    struct list *it;
+    const struct worker *w;
 
     classes_check(&p->classes);
     check_list(&p->classes.known, &nscored, &nskills);
     check_list(&p->classes.probation, &nscored, &nskills);
-    list_for_each (it, &p->members)
-        nslots += list_entry(it, struct worker, member_node)->nslots;
+    list_for_each_entry (w, &p->members, member_node)
+        nslots += w->nslots;
     ASSERT(nscored == p->nscored);
     ASSERT(nskills == nslots);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of the pool: copies for status pages, and the check of all invariants.
+ * Views of the pool: copies for status pages, explanations of a choice, and the check of all
+ * invariants.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,9 @@
 /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
 static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
 {
-    struct list *it;
+    struct pool_pick *pick;
 
-    list_for_each (it, &w->in_flight) {
-        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
-
+    list_for_each_entry (pick, &w->in_flight, node_) {
         if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
             return pick;
     }
@@ -47,11 +46,9 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
 
 static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
 {
-    struct list *it;
+    struct worker *w;
 
-    list_for_each (it, head) {
-        struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, head, place_node) {
         view_worker_locked(w, out);
         if (skills)
             pool_skills_copy(w, &out->skills);
@@ -139,8 +136,8 @@ enum { TRIES = 3 /* to copy the skills of one worker in pieces */ };
 
 /* Appends the workers of HEAD that this scan has not included yet to the N of OUT, which has ROOM.
  * MEMBERS: it is p->members, else p->leaving. */
-static void look_at_list(struct pool *p, struct list *head, bool members, size_t *room, size_t *n,
-                         struct pool_view *out)
+static void scan_list(struct pool *p, struct list *head, bool members, size_t *room, size_t *n,
+                      struct pool_view *out)
 {
     pool_lock(p);
     p->look_next = head->next;
@@ -216,7 +213,7 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
     return true;
 }
 
-static void look_at_skills(struct pool *p, struct worker *w, struct resume *out)
+static void scan_skills(struct pool *p, struct worker *w, struct resume *out)
 {
     for (int i = 0; i < TRIES; ++i) {
         if (try_skills(p, w, out))
@@ -240,13 +237,13 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
     ++p->look;
     pool_let_in(p);
     out->workers = xcalloc(room, sizeof(out->workers[0]));
-    look_at_list(p, &p->members, true, &room, &n, out);
+    scan_list(p, &p->members, true, &room, &n, out);
     out->n = n;
-    look_at_list(p, &p->leaving, false, &room, &n, out);
+    scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
     pthread_mutex_unlock(&p->look_lock);
     for (size_t i = 0; skills && i < n; ++i)
-        look_at_skills(p, out->workers[i].worker, &out->workers[i].skills);
+        scan_skills(p, out->workers[i].worker, &out->workers[i].skills);
 }
 
 /* ---- single figures ---- */
@@ -289,6 +286,129 @@ void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer
     json_put_int(w, "overdue", (int64_t)c->overdue);
 }
 
+/*
+ * ---- explanations ----
+ *
+ * The policy chooses as usual and adds its intermediate results; the request is not begun.
+ */
+
+void pool_explain_value(struct pool_explain *e, const char *name, double value)
+{
+    if (e == NULL || e->nvalues == EXPLAIN_VALUES_MAX)
+        return;
+    e->values[e->nvalues].name = name;
+    e->values[e->nvalues++].value = value;
+}
+
+void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after)
+{
+    if (e == NULL || e->nsteps == EXPLAIN_STEPS_MAX)
+        return;
+    e->steps[e->nsteps].name = name;
+    e->steps[e->nsteps].before = before;
+    e->steps[e->nsteps++].after = after;
+}
+
+/* The place for one more; of those passed over the last gives way to one that was not. */
+static struct explain_candidate *place_for(struct pool_explain *e, const char *why)
+{
+    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
+        return &e->candidates[e->ncandidates++];
+    for (size_t i = EXPLAIN_CANDIDATES_MAX; why == NULL && i-- != 0;) {
+        if (e->candidates[i].why != NULL)
+            return &e->candidates[i];
+    }
+    return NULL;
+}
+
+void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
+                            const char *why)
+{
+    if (e == NULL)
+        return;
+    ++e->considered;
+    struct explain_candidate *c = place_for(e, why);
+    if (c == NULL)
+        return;
+    worker_unref(c->worker);
+    *c = (struct explain_candidate){
+        .worker = worker_ref(w), .score = score, .work_s = work_s, .why = why};
+}
+
+static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
+{
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        struct explain_candidate *c = &e->candidates[i];
+
+        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q->since_ms);
+    }
+}
+
+/* Marks the chosen worker as the only one not passed over. It may be a fallback, or a worker
+ * activated instead. */
+static void settle(struct pool_explain *e, struct worker *chosen)
+{
+    bool listed = false;
+
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        struct explain_candidate *c = &e->candidates[i];
+
+        if (c->worker == chosen) {
+            c->why = NULL;
+            listed = true;
+        } else if (c->why == NULL) {
+            c->why = "above spawn_backlog, and another was activated";
+        }
+    }
+    if (!listed)
+        pool_explain_candidate(e, chosen, 0, 0, NULL);
+}
+
+void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_explain *out)
+{
+    struct pool_question q;
+    struct pool_choice c = {0};
+
+    ASSERT(r->nexcluded <= TRIED_MAX);
+    pool_lock(p);
+    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
+                                 .workers = p->neligible};
+    if (pool_question_locked(p, r, now_us, &q)) {
+        q.explain = out;
+        pool_policy_choose_locked(p, &q, &c);
+        out->worker = worker_ref(c.worker);
+        out->reason = r->retry ? PICK_RETRY : c.reason;
+        settle(out, c.worker);
+        add_backlogs(out, &q);
+    }
+    pool_unlock(p);
+}
+
+bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                         struct pool_explain *out)
+{
+    *out = (struct pool_explain){0};
+    pool_lock(p);
+    bool shadowed = p->shadow != NULL;
+    if (shadowed) {
+        if (now_us > p->now_us)
+            p->now_us = now_us;
+        pool_shadow_catch_up_locked(p);
+        pool_explain(p->shadow, r, now_us, out);
+    }
+    pool_unlock(p);
+    return shadowed;
+}
+
+void pool_explain_fini(struct pool_explain *e)
+{
+    for (size_t i = 0; i < e->ncandidates; ++i)
+        worker_unref(e->candidates[i].worker);
+    worker_unref(e->worker);
+    *e = (struct pool_explain){0};
+}
+
 /* ---- invariants ---- */
 
 struct tally {
@@ -302,10 +422,10 @@ static void check_worker(const struct pool *p, const struct worker *w, enum work
 {
     uint64_t in_flight = 0;
     uint64_t backlog = worker_backlog(w);
-    struct list *it;
+    const struct pool_pick *pick;
 
-    list_for_each (it, &w->in_flight) {
-        ASSERT(list_entry(it, struct pool_pick, node_)->worker == w);
+    list_for_each_entry (pick, &w->in_flight, node_) {
+        ASSERT(pick->worker == w);
         ++in_flight;
     }
     ASSERT(w->pool == p);
@@ -329,27 +449,23 @@ static struct tally check_place(const struct pool *p, const struct list *head,
                                 enum worker_place place)
 {
     struct tally t = {0};
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, head)
-        check_worker(p, list_entry(it, struct worker, place_node), place, &t);
+    list_for_each_entry (w, head, place_node)
+        check_worker(p, w, place, &t);
     return t;
 }
 
 static void check_eligible(const struct pool *p)
 {
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->eligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->eligible, place_node) {
         ASSERT(!w->unavailable);
         ASSERT(!p->settings.single_version || w->version == p->active);
     }
     /* No worker that could serve is ineligible. */
-    list_for_each (it, &p->ineligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->ineligible, place_node) {
         ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
                (p->settings.single_version && w->version != p->active));
     }
@@ -357,11 +473,9 @@ static void check_eligible(const struct pool *p)
 
 static void check_called(const struct pool *p)
 {
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->called) {
-        const struct worker *w = list_entry(it, struct worker, called_node);
-
+    list_for_each_entry (w, &p->called, called_node) {
         ASSERT(w->pool == p);
         ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
         ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
@@ -372,11 +486,9 @@ static void check_waiting(const struct pool *p)
 {
     uint64_t next_ticket = 0;
     size_t n = 0;
-    struct list *it;
+    const struct pool_waiter *w;
 
-    list_for_each (it, &p->waiting) {
-        const struct pool_waiter *w = list_entry(it, struct pool_waiter, node);
-
+    list_for_each_entry (w, &p->waiting, node) {
         ASSERT(w->state == WAITER_PARKED);
         ASSERT(w->ticket_ >= next_ticket);
         next_ticket = w->ticket_ + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "routing/worker_internal.h"
+#include "routing/pool_internal.h"
 
 #include <stdlib.h>
 

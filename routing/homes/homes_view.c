@@ -110,14 +110,12 @@ static void check_pair(const struct homes_pair *p, const struct homes_class *c, 
 {
     uint64_t own_us = 0;
     uint32_t n = 0;
-    struct list *it;
+    const struct homes_ticket *t;
 
     ASSERT(p->cls == c);
     ASSERT(p->at == at);
     ASSERT(!p->worker->gone);
-    list_for_each (it, &p->in_flight) {
-        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_pair);
-
+    list_for_each_entry (t, &p->in_flight, of_pair) {
         ASSERT(t->pair == p);
         ASSERT(t->worker == p->worker);
         own_us += t->expected_us;
@@ -130,11 +128,11 @@ static void check_pair(const struct homes_pair *p, const struct homes_class *c, 
 
 static size_t check_classes(const struct list *head)
 {
-    struct list *it;
+    struct class_entry *e;
     size_t npairs = 0;
 
-    list_for_each (it, head) {
-        const struct homes_class *c = homes_class_of(list_entry(it, struct class_entry, node));
+    list_for_each_entry (e, head, node) {
+        const struct homes_class *c = homes_class_of(e);
 
         ASSERT(c->nhomes <= c->npairs);
         ASSERT(c->npairs <= c->room);
@@ -153,11 +151,9 @@ static size_t check_in_flight(const struct homes_worker *w)
     size_t nserving = 0;
     size_t ncold = 0;
     const struct homes_ticket *waiting = NULL;
-    struct list *it;
+    const struct homes_ticket *t;
 
-    list_for_each (it, &w->in_flight) {
-        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
-
+    list_for_each_entry (t, &w->in_flight, of_worker) {
         ASSERT(t->worker == w);
         if (!t->serving && waiting == NULL)
             waiting = t;
@@ -182,14 +178,12 @@ static size_t check_worker(const struct homes *h, const struct homes_worker *w)
     size_t npairs = 0;
     size_t nhomes = 0;
     double weight_us = 0;
-    struct list *it;
+    const struct homes_pair *p;
 
     ASSERT(!w->gone);
     ASSERT(w->work >= 0);
     ASSERT(w->stalled_us >= 0);
-    list_for_each (it, &w->pairs) {
-        const struct homes_pair *p = list_entry(it, struct homes_pair, of_worker);
-
+    list_for_each_entry (p, &w->pairs, of_worker) {
         ASSERT(p->worker == w);
         nhomes += homes_is_home(p);
         weight_us += fading_value(&p->weight, &h->fade);
@@ -208,12 +202,10 @@ void homes_check(struct homes *h)
     size_t eligible_homes = 0;
     size_t eligible_places = 0;
     double eligible_work = 0;
-    struct list *it;
+    const struct homes_worker *w;
 
     classes_check(&h->classes);
-    list_for_each (it, &h->workers) {
-        const struct homes_worker *w = list_entry(it, struct homes_worker, node);
-
+    list_for_each_entry (w, &h->workers, node) {
         npairs += check_worker(h, w);
         nin_flight += check_in_flight(w);
         if (!w->eligible)
