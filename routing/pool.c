@@ -46,7 +46,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
 {
     struct pool *p = xcalloc(1, sizeof(*p));
 
-    pthread_mutex_init(&p->look_lock, NULL);
+    pthread_mutex_init(&p->scan_lock, NULL);
     list_init(&p->members);
     list_init(&p->eligible);
     list_init(&p->ineligible);
@@ -92,7 +92,7 @@ void pool_destroy(struct pool *p)
     classes_fini(&p->classes);
     while (!list_empty(&p->versions))
         version_free(list_first(&p->versions, struct version, node));
-    pthread_mutex_destroy(&p->look_lock);
+    pthread_mutex_destroy(&p->scan_lock);
     free(p->fingerprint);
     free(p);
 }
@@ -192,21 +192,21 @@ static void make_eligible(struct pool *p, struct worker *w)
     list_push_front(&p->eligible, &w->place_node);
     ++p->neligible;
     p->places += free_places(w);
-    pool_skills_replace(p, w, &w->kept);
-    resume_fini(&w->kept);
+    pool_skills_replace(p, w, &w->stored);
+    resume_fini(&w->stored);
     ++w->lost;
     if (p->rule->became_eligible != NULL)
         p->rule->became_eligible(p, w);
 }
 
-/* KEEP: retain a copy of its skills. */
-static void make_ineligible(struct pool *p, struct worker *w, bool keep)
+/* RETURNS: it may become eligible again, so its skills are stored. */
+static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 {
     ASSERT(w->place == WORKER_ELIGIBLE);
     if (p->rule->became_ineligible != NULL)
         p->rule->became_ineligible(p, w);
-    if (keep)
-        pool_skills_copy(w, &w->kept);
+    if (returns)
+        pool_skills_copy(w, &w->stored);
     pool_skills_clear(p, w);
     p->places -= free_places(w);
     --p->neligible;
@@ -252,7 +252,7 @@ void pool_update_eligible_locked(struct pool *p)
  * other requests wait. Turns are granted while fewer of them are outstanding than the eligible
  * workers have free places:
  *
- *     waiting == 0  or  released >= places  or  owes_turns                (pool_check)
+ *     waiting == 0  or  released >= places  or  owes_turns
  *
  * Each event that adds a free place or ends a turn grants the next: a worker that joins, a put, a
  * get that picked another worker or none, a cancel. Thus, as long as there is a free place, a
@@ -390,12 +390,6 @@ static void set_version(struct pool *p, struct worker *w, struct version *v)
     w->version = v;
 }
 
-static void keep(struct worker *w, const struct resume *r)
-{
-    resume_copy(&w->kept, r);
-    ++w->lost;
-}
-
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released)
 {
@@ -410,10 +404,12 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
-    if (w->place == WORKER_ELIGIBLE)
+    if (w->place == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
-    else
-        keep(w, r);
+    } else {
+        resume_copy(&w->stored, r);
+        ++w->lost;
+    }
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
     pool_update_eligible_locked(p);
@@ -439,7 +435,7 @@ static void expel(struct pool *p, struct worker *w)
     list_remove(&w->place_node);
     list_remove(&w->member_node);
     --p->nmembers;
-    resume_fini(&w->kept);
+    resume_fini(&w->stored);
     ++w->lost;
     w->version = NULL;
     if (p->rule->left != NULL)
@@ -502,7 +498,7 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     if (w->place == WORKER_ELIGIBLE)
         n = pool_skills_forget(p, w, cls);
     else if (w->place == WORKER_INELIGIBLE)
-        n = resume_forget(&w->kept, cls);
+        n = resume_forget(&w->stored, cls);
     ++w->lost;
     pool_unlock(p);
     return n;

@@ -243,10 +243,10 @@ static struct worker *walk(const struct hash *s, const struct pool_question *q, 
                            struct pool_choice *out)
 {
     size_t at = find(s, hash_mixed(hash_fixed(q->request->cls)));
-    size_t looks = s->n < WALK_MAX ? s->n : WALK_MAX;
+    size_t steps = s->n < WALK_MAX ? s->n : WALK_MAX;
     const struct worker *last = NULL;
 
-    for (size_t i = 0; i < looks; ++i) {
+    for (size_t i = 0; i < steps; ++i) {
         struct worker *w = s->slots[s->ring[at].slot].worker;
 
         at = at + 1 != s->n ? at + 1 : 0;

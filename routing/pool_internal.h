@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of rlb::routing, included only by pool*.c and worker.c. pool->lock guards everything
+ * Internals of rlb::routing, included only by pool*.c. pool->lock guards everything
  * here, except what is constant after creation, reference counts, and what is atomic.
  *
  * A member is either eligible (in the list of eligible workers) or ineligible (another version is
@@ -79,9 +79,9 @@ struct worker {
     uint32_t nslots;
     uint32_t slots_room;
     uint32_t resume_no;
-    struct resume kept; /* while ineligible */
-    uint32_t lost;      /* changes whenever a score is deleted or its place changes */
-    uint64_t looked_at; /* number of the last scan (pool->look) that included it */
+    struct resume stored; /* skills while ineligible */
+    uint32_t lost;        /* changes whenever a score is deleted or its place changes */
+    uint64_t scanned;     /* number of the last scan (pool->scan) that included it */
 };
 
 static inline uint64_t worker_backlog(const struct worker *w)
@@ -89,10 +89,10 @@ static inline uint64_t worker_backlog(const struct worker *w)
     return atomic_load_explicit(&w->backlog, memory_order_relaxed);
 }
 
-/* Number of classes that W has a score for: it has either slots or what it kept. */
+/* Number of classes that W has a score for: it has either slots or stored skills. */
 static inline size_t worker_nskills(const struct worker *w)
 {
-    return w->nslots + w->kept.n;
+    return w->nslots + w->stored.n;
 }
 
 /* Under the lock: no other writer, so no locked instruction. */
@@ -236,7 +236,7 @@ struct pool_rule {
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
     /* Returns the number of homes of CLS; NULL if the policy does not assign homes. */
     size_t (*homes_of)(struct pool *p, struct slice cls);
-    /* Asserts every invariant. */
+    /* Asserts every invariant. For tests. */
     void (*check)(struct pool *p);
 };
 
@@ -288,9 +288,9 @@ struct pool {
     struct pool_shadow_counts shadow_counts;
 
     /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
-    pthread_mutex_t look_lock;
-    uint64_t look;          /* number of scans so far */
-    struct list *look_next; /* the node, of members or leaving, where the scan continues; or NULL
+    pthread_mutex_t scan_lock;
+    uint64_t scan;          /* number of scans so far */
+    struct list *scan_next; /* the node, of members or leaving, where the scan continues; or NULL
                              */
 };
 
@@ -343,8 +343,8 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
  * continues with the next node. */
 static inline void pool_look_past_locked(struct pool *p, const struct list *node)
 {
-    if (p->look_next == node)
-        p->look_next = node->next;
+    if (p->scan_next == node)
+        p->scan_next = node->next;
 }
 
 extern const struct pool_rule pool_rule_resume;
@@ -389,6 +389,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
+/* Asserts every invariant except those of the pool p->shadow. For tests. */
 void pool_shadow_check(const struct pool *p);
 
 /* pool_view.c: no effect if E is NULL, so that a policy need not check it */
@@ -423,7 +424,6 @@ void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
 /* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
-void pool_skills_check(const struct pool *p);
 
 /* pool_called.c: workers activated because of overload */
 /* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */

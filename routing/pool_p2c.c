@@ -18,7 +18,8 @@
 /* ---- what a request of a class is expected to cost, in seconds of service ---- */
 
 /* How much of an average the newest value is. A class's: its cost changes when its worker's cache
- * warms up, which should be seen after a few requests. Over all: steady, as newcomers go by it. */
+ * warms up, which should be seen after a few requests. Over all: steady, as it is the expected cost
+ * of new classes. */
 static const double CLASS_SHARE = 0.2;
 static const double ALL_SHARE = 0.01;
 /* Before anything is known, each request counts for the same. */

@@ -588,7 +588,6 @@ void pool_shadow_check(const struct pool *p)
     }
     if (p->shadow == NULL)
         return;
-    pool_check(p->shadow);
     check_clock(p);
     ASSERT(p->shadow->neligible == p->neligible);
     ASSERT(p->shadow->nmembers == p->nmembers);

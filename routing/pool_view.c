@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of the pool: copies for status pages, explanations of a choice, and the check of all
- * invariants.
+ * Views of the pool: copies for status pages, and explanations of a choice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +139,7 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
                       struct pool_view *out)
 {
     pool_lock(p);
-    p->look_next = head->next;
+    p->scan_next = head->next;
     pool_let_in(p);
     for (bool more = true; more;) {
         if (*room - *n < POOL_LOOK_WORKERS) {
@@ -148,17 +147,17 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
             out->workers = xrealloc(out->workers, *room * sizeof(out->workers[0]));
         }
         pool_lock(p);
-        struct list *it = p->look_next;
+        struct list *it = p->scan_next;
         for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
             struct worker *w = members ? list_entry(it, struct worker, member_node)
                                        : list_entry(it, struct worker, place_node);
 
-            if (w->looked_at != p->look)
+            if (w->scanned != p->scan)
                 view_worker_locked(w, &out->workers[(*n)++]);
-            w->looked_at = p->look;
+            w->scanned = p->scan;
         }
         more = it != head;
-        p->look_next = more ? it : NULL;
+        p->scan_next = more ? it : NULL;
         pool_let_in(p);
     }
 }
@@ -175,10 +174,11 @@ struct skill_piece {
 static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
 {
     bool eligible = w->place == WORKER_ELIGIBLE;
-    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->kept.rows[i].cls;
+    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
 
     ASSERT(cls.len <= CLASS_BYTES_MAX);
-    out->rows[out->n].score = eligible ? pool_skills_score(w, (uint32_t)i) : w->kept.rows[i].score;
+    out->rows[out->n].score =
+        eligible ? pool_skills_score(w, (uint32_t)i) : w->stored.rows[i].score;
     out->rows[out->n].len = cls.len;
     if (cls.len != 0)
         memcpy(out->rows[out->n].cls, cls.p, cls.len);
@@ -230,18 +230,18 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&p->look_lock);
+    pthread_mutex_lock(&p->scan_lock);
     pool_lock(p);
     view_figures_locked(p, out);
     size_t room = p->nmembers + p->nleaving + POOL_LOOK_WORKERS;
-    ++p->look;
+    ++p->scan;
     pool_let_in(p);
     out->workers = xcalloc(room, sizeof(out->workers[0]));
     scan_list(p, &p->members, true, &room, &n, out);
     out->n = n;
     scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
-    pthread_mutex_unlock(&p->look_lock);
+    pthread_mutex_unlock(&p->scan_lock);
     for (size_t i = 0; skills && i < n; ++i)
         scan_skills(p, out->workers[i].worker, &out->workers[i].skills);
 }
@@ -407,115 +407,4 @@ void pool_explain_fini(struct pool_explain *e)
         worker_unref(e->candidates[i].worker);
     worker_unref(e->worker);
     *e = (struct pool_explain){0};
-}
-
-/* ---- invariants ---- */
-
-struct tally {
-    size_t n;
-    uint64_t backlog;
-    uint64_t places;
-};
-
-static void check_worker(const struct pool *p, const struct worker *w, enum worker_place place,
-                         struct tally *t)
-{
-    uint64_t in_flight = 0;
-    uint64_t backlog = worker_backlog(w);
-    const struct pool_pick *pick;
-
-    list_for_each_entry (pick, &w->in_flight, node_) {
-        ASSERT(pick->worker == w);
-        ++in_flight;
-    }
-    ASSERT(w->pool == p);
-    ASSERT(w->place == place);
-    ASSERT(backlog == in_flight);
-    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
-    ASSERT(list_linked(&w->called_node) ==
-           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
-    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
-    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
-    ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
-    ASSERT(place == WORKER_INELIGIBLE || w->kept.n == 0);
-    ASSERT(place != WORKER_LEAVING || backlog != 0);
-    ++t->n;
-    t->backlog += backlog;
-    if (backlog < w->concurrency)
-        t->places += w->concurrency - backlog;
-}
-
-static struct tally check_place(const struct pool *p, const struct list *head,
-                                enum worker_place place)
-{
-    struct tally t = {0};
-    const struct worker *w;
-
-    list_for_each_entry (w, head, place_node)
-        check_worker(p, w, place, &t);
-    return t;
-}
-
-static void check_eligible(const struct pool *p)
-{
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        ASSERT(!w->unavailable);
-        ASSERT(!p->settings.single_version || w->version == p->active);
-    }
-    /* No worker that could serve is ineligible. */
-    list_for_each_entry (w, &p->ineligible, place_node) {
-        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
-               (p->settings.single_version && w->version != p->active));
-    }
-}
-
-static void check_called(const struct pool *p)
-{
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->called, called_node) {
-        ASSERT(w->pool == p);
-        ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
-        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
-    }
-}
-
-static void check_waiting(const struct pool *p)
-{
-    uint64_t next_ticket = 0;
-    size_t n = 0;
-    const struct pool_waiter *w;
-
-    list_for_each_entry (w, &p->waiting, node) {
-        ASSERT(w->state == WAITER_PARKED);
-        ASSERT(w->ticket_ >= next_ticket);
-        next_ticket = w->ticket_ + 1;
-        ++n;
-    }
-    ASSERT(n == p->nwaiting);
-    ASSERT(next_ticket <= p->next_ticket);
-    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
-}
-
-void pool_check(struct pool *p)
-{
-    pool_lock(p);
-    struct tally eligible = check_place(p, &p->eligible, WORKER_ELIGIBLE);
-    struct tally ineligible = check_place(p, &p->ineligible, WORKER_INELIGIBLE);
-    struct tally leaving = check_place(p, &p->leaving, WORKER_LEAVING);
-    ASSERT(eligible.n == p->neligible);
-    ASSERT(eligible.n + ineligible.n == p->nmembers);
-    ASSERT(leaving.n == p->nleaving);
-    ASSERT(eligible.backlog + ineligible.backlog + leaving.backlog == p->backlog);
-    ASSERT(eligible.places == p->places);
-    check_eligible(p);
-    check_called(p);
-    check_waiting(p);
-    pool_skills_check(p);
-    pool_shadow_check(p);
-    if (p->rule->check != NULL)
-        p->rule->check(p);
-    pool_unlock(p);
 }

@@ -98,14 +98,6 @@ static void heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_ke
         sift_down(h, w, key);
 }
 
-void homes_heap_check(const struct homes_heap *h, enum homes_key key)
-{
-    for (size_t i = 0; i < h->n; ++i) {
-        ASSERT(h->at[i]->pos[key] == i);
-        ASSERT(i == 0 || !homes_before(h->at[i], h->at[(i - 1) / 2], key));
-    }
-}
-
 /* ---- the two orders ---- */
 
 double homes_work_of(const struct homes_worker *w)

@@ -114,7 +114,7 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
     p->from = from != NULL ? from->number : HOMES_NOBODY;
     p->from_name = 0;
     p->since_us = p->made_us = h->now_us;
-    p->heard = false;
+    p->published = false;
     p->left_us = 0;
 }
 
@@ -290,10 +290,10 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     /* The others compare the time at which the worker received the decision, so it is used here,
      * too.
      */
-    bool own = !p->heard;
+    bool own = !p->published;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
-    p->heard = true;
+    p->published = true;
     p->kind = r->kind;
     p->from = from;
     p->from_name = r->from_name;
