@@ -46,7 +46,7 @@ struct pool *pool_create(const struct pool_settings *s, const char *fingerprint)
 {
     struct pool *p = xcalloc(1, sizeof(*p));
 
-    pthread_mutex_init(&p->look_lock, NULL);
+    pthread_mutex_init(&p->scan_lock, NULL);
     list_init(&p->members);
     list_init(&p->eligible);
     list_init(&p->ineligible);
@@ -92,7 +92,7 @@ void pool_destroy(struct pool *p)
     classes_fini(&p->classes);
     while (!list_empty(&p->versions))
         version_free(list_first(&p->versions, struct version, node));
-    pthread_mutex_destroy(&p->look_lock);
+    pthread_mutex_destroy(&p->scan_lock);
     free(p->fingerprint);
     free(p);
 }
@@ -120,26 +120,14 @@ void pool_set(struct pool *p, const struct pool_settings *s)
  * _quorum (formulas: tests/oracle/README.md).
  */
 
-static struct version *version_at(struct list *node)
-{
-    return list_entry(node, struct version, node);
-}
-
-static struct worker *member_at(struct list *node)
-{
-    return list_entry(node, struct worker, member_node);
-}
-
 /* Names come from workers, so the number of stored unused names is limited. */
 static void forget_idle(struct pool *p)
 {
     struct version *first = NULL;
-    struct list *it;
+    struct version *v;
     size_t idle = 0;
 
-    list_for_each (it, &p->versions) {
-        struct version *v = version_at(it);
-
+    list_for_each_entry (v, &p->versions, node) {
         if (v->members != 0 || v == p->active)
             continue;
         if (first == NULL)
@@ -152,14 +140,14 @@ static void forget_idle(struct pool *p)
 
 static struct version *version_named(struct pool *p, const char *name)
 {
-    struct list *it;
+    struct version *v;
 
-    list_for_each (it, &p->versions) {
-        if (strcmp(version_at(it)->name, name) == 0)
-            return version_at(it);
+    list_for_each_entry (v, &p->versions, node) {
+        if (strcmp(v->name, name) == 0)
+            return v;
     }
     forget_idle(p);
-    struct version *v = xcalloc(1, sizeof(*v));
+    v = xcalloc(1, sizeof(*v));
     v->name = xstrdup(name);
     list_push_back(&p->versions, &v->node);
     return v;
@@ -173,19 +161,18 @@ static size_t standing(const struct version *v)
 static struct version *elect(struct pool *p)
 {
     struct version *best = p->active;
-    struct list *it;
+    struct version *v;
+    const struct worker *w;
 
-    list_for_each (it, &p->versions)
-        version_at(it)->members = version_at(it)->available = 0;
-    list_for_each (it, &p->members) {
-        const struct worker *w = member_at(it);
-
+    list_for_each_entry (v, &p->versions, node)
+        v->members = v->available = 0;
+    list_for_each_entry (w, &p->members, member_node) {
         ++w->version->members;
         w->version->available += !w->unavailable;
     }
-    list_for_each (it, &p->versions) {
-        if (standing(version_at(it)) > standing(best))
-            best = version_at(it);
+    list_for_each_entry (v, &p->versions, node) {
+        if (standing(v) > standing(best))
+            best = v;
     }
     return best;
 }
@@ -205,21 +192,21 @@ static void make_eligible(struct pool *p, struct worker *w)
     list_push_front(&p->eligible, &w->place_node);
     ++p->neligible;
     p->places += free_places(w);
-    pool_skills_replace(p, w, &w->kept);
-    resume_fini(&w->kept);
+    pool_skills_replace(p, w, &w->stored);
+    resume_fini(&w->stored);
     ++w->lost;
     if (p->rule->became_eligible != NULL)
         p->rule->became_eligible(p, w);
 }
 
-/* KEEP: retain a copy of its skills. */
-static void make_ineligible(struct pool *p, struct worker *w, bool keep)
+/* RETURNS: it may become eligible again, so its skills are stored. */
+static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 {
     ASSERT(w->place == WORKER_ELIGIBLE);
     if (p->rule->became_ineligible != NULL)
         p->rule->became_ineligible(p, w);
-    if (keep)
-        pool_skills_copy(w, &w->kept);
+    if (returns)
+        pool_skills_copy(w, &w->stored);
     pool_skills_clear(p, w);
     p->places -= free_places(w);
     --p->neligible;
@@ -236,20 +223,17 @@ static bool is_eligible(const struct pool *p, const struct worker *w)
 
 void pool_update_eligible_locked(struct pool *p)
 {
-    struct list *it;
+    struct worker *w;
 
     ASSERT(p->held);
     p->active = elect(p);
-    list_for_each (it, &p->members) {
-        struct worker *w = member_at(it);
-
+    list_for_each_entry (w, &p->members, member_node) {
         if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
             make_ineligible(p, w, true);
     }
     /* In reverse order of joining, so that the worker that joined first is at the front. */
-    for (it = p->members.prev; it != &p->members; it = it->prev) {
-        struct worker *w = member_at(it);
-
+    for (struct list *it = p->members.prev; it != &p->members; it = it->prev) {
+        w = list_entry(it, struct worker, member_node);
         if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
             make_eligible(p, w);
     }
@@ -268,7 +252,7 @@ void pool_update_eligible_locked(struct pool *p)
  * other requests wait. Turns are granted while fewer of them are outstanding than the eligible
  * workers have free places:
  *
- *     waiting == 0  or  released >= places  or  owes_turns                (pool_check)
+ *     waiting == 0  or  released >= places  or  owes_turns
  *
  * Each event that adds a free place or ends a turn grants the next: a worker that joins, a put, a
  * get that picked another worker or none, a cancel. Thus, as long as there is a free place, a
@@ -406,12 +390,6 @@ static void set_version(struct pool *p, struct worker *w, struct version *v)
     w->version = v;
 }
 
-static void keep(struct worker *w, const struct resume *r)
-{
-    resume_copy(&w->kept, r);
-    ++w->lost;
-}
-
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released)
 {
@@ -426,10 +404,12 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
-    if (w->place == WORKER_ELIGIBLE)
+    if (w->place == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
-    else
-        keep(w, r);
+    } else {
+        resume_copy(&w->stored, r);
+        ++w->lost;
+    }
     if (p->shadow != NULL)
         pool_shadow_resume_locked(p, w, r);
     pool_update_eligible_locked(p);
@@ -455,7 +435,7 @@ static void expel(struct pool *p, struct worker *w)
     list_remove(&w->place_node);
     list_remove(&w->member_node);
     --p->nmembers;
-    resume_fini(&w->kept);
+    resume_fini(&w->stored);
     ++w->lost;
     w->version = NULL;
     if (p->rule->left != NULL)
@@ -518,7 +498,7 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     if (w->place == WORKER_ELIGIBLE)
         n = pool_skills_forget(p, w, cls);
     else if (w->place == WORKER_INELIGIBLE)
-        n = resume_forget(&w->kept, cls);
+        n = resume_forget(&w->stored, cls);
     ++w->lost;
     pool_unlock(p);
     return n;
@@ -530,11 +510,9 @@ static struct worker *front_for(const struct pool *p, const struct pool_request 
                                 bool *has_room)
 {
     struct worker *first = NULL;
-    struct list *it;
+    struct worker *w;
 
-    list_for_each (it, &p->eligible) {
-        struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->eligible, place_node) {
         if (pool_excludes(r, w))
             continue;
         if (!worker_is_full(w, now_ms)) {
@@ -549,10 +527,10 @@ static struct worker *front_for(const struct pool *p, const struct pool_request 
 
 static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
 {
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->members) {
-        if (!pool_excludes(r, list_entry(it, struct worker, member_node)))
+    list_for_each_entry (w, &p->members, member_node) {
+        if (!pool_excludes(r, w))
             return false;
     }
     return p->nmembers != 0;

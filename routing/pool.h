@@ -450,7 +450,5 @@ struct pool_class_view {
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
 /* The version that gets requests if single_version is set; else "". */
 void pool_active_version(struct pool *p, char *out, size_t room);
-/* Asserts all invariants (counts, lists, table). For tests, after each step. */
-void pool_check(struct pool *p);
 
 #endif

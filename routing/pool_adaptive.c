@@ -12,13 +12,8 @@
 #define MAX_SHARE 0.4375
 
 struct adaptive {
-    struct homes *homes;
+    struct homes *homes;    /* first: tests check it */
     struct homes_plan plan; /* from choose to begin */
-};
-
-/* worker->policy */
-struct lodging {
-    struct homes_worker *homes;
 };
 
 static struct adaptive *state_of(const struct pool *p)
@@ -28,7 +23,7 @@ static struct adaptive *state_of(const struct pool *p)
 
 static struct homes_worker *homes_of_worker(const struct worker *w)
 {
-    return ((struct lodging *)w->policy)->homes;
+    return *(struct homes_worker **)w->policy;
 }
 
 /* ---- what is known of a class before it has a home ---- */
@@ -87,11 +82,10 @@ static void *create(struct pool *p)
     return a;
 }
 
-static void destroy(struct pool *p, void *state)
+static void destroy(void *state)
 {
     struct adaptive *a = state;
 
-    (void)p;
     homes_destroy(a->homes);
     free(a);
 }
@@ -105,9 +99,9 @@ static void changed(struct pool *p)
 
 static void joined(struct pool *p, struct worker *w)
 {
-    struct lodging *l = w->policy;
+    struct homes_worker **own = w->policy;
 
-    l->homes = homes_join(state_of(p)->homes, w->concurrency, w);
+    *own = homes_join(state_of(p)->homes, w->concurrency, w);
 }
 
 static void left(struct pool *p, struct worker *w)
@@ -233,46 +227,33 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
     return left[s->choice->reason];
 }
 
-static size_t count(const struct story *s,
-                    bool (*is)(const struct story *, const struct homes_sight *))
-{
-    size_t n = 0;
+/* How many workers are left after each step. */
+struct tally {
+    size_t open_homes, others, saving, paying, ways_out;
+};
 
-    for (size_t i = 0; i < s->n; ++i)
-        n += is(s, &s->sights[i]);
-    return n;
-}
-
-static bool is_open_home(const struct story *s, const struct homes_sight *x)
+static struct tally count(const struct story *s)
 {
-    (void)s;
-    return x->home && x->eligible && !x->refused;
-}
+    bool may_add =
+        s->price_us <= s->patience_us && s->choice->homes < s->choice->homes_max && s->owned;
+    struct tally t = {0};
 
-static bool is_other(const struct story *s, const struct homes_sight *x)
-{
-    (void)s;
-    return !x->home && !x->refused;
-}
+    for (size_t i = 0; i < s->n; ++i) {
+        const struct homes_sight *x = &s->sights[i];
 
-static bool saves(const struct story *s, const struct homes_sight *x)
-{
-    return is_other(s, x) && x->saves_us > 0;
-}
-
-static bool pays(const struct story *s, const struct homes_sight *x)
-{
-    return is_other(s, x) && x->saves_us > s->price_us && s->price_us <= s->patience_us &&
-           s->choice->homes < s->choice->homes_max && s->owned;
-}
-
-static bool is_a_way_out(const struct story *s, const struct homes_sight *x)
-{
-    return is_other(s, x) && x->saves_us > s->patience_us;
+        t.open_homes += x->home && x->eligible && !x->refused;
+        if (x->home || x->refused)
+            continue;
+        ++t.others;
+        t.saving += x->saves_us > 0;
+        t.paying += may_add && x->saves_us > s->price_us;
+        t.ways_out += x->saves_us > s->patience_us;
+    }
+    return t;
 }
 
 /* Facts that do not follow from the numbers of the previous steps. */
-static void tell_last_step(const struct story *s, size_t others, struct pool_explain *e)
+static void explain_last_step(const struct story *s, size_t others, struct pool_explain *e)
 {
     static const char *const causes[HOMES_CAUSES] = {
         [HOMES_SLOW] =
@@ -291,27 +272,26 @@ static void tell_last_step(const struct story *s, size_t others, struct pool_exp
             1);
 }
 
-static void tell_steps(const struct story *s, size_t neligible, struct pool_explain *e)
+static void explain_steps(const struct story *s, size_t neligible, struct pool_explain *e)
 {
     size_t homes = s->choice->homes;
-    size_t others = count(s, is_other);
+    const struct tally t = count(s);
 
     pool_explain_step(e, "homes of the class", neligible, homes);
     if (homes != 0)
-        pool_explain_step(e, "eligible homes", homes, count(s, is_open_home));
-    pool_explain_step(e, "other eligible workers", neligible - homes, others);
+        pool_explain_step(e, "eligible homes", homes, t.open_homes);
+    pool_explain_step(e, "other eligible workers", neligible - homes, t.others);
     if (s->nwarm != 0)
-        pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
-    if (homes == 0 || count(s, is_open_home) == 0)
+        pool_explain_step(e, "skilled at it, by what they publish", t.others, s->nwarm);
+    if (homes == 0 || t.open_homes == 0)
         return;
-    pool_explain_step(e, "others with less work in flight than the home", others, count(s, saves));
-    pool_explain_step(e, "others where a further home would pay off", others, count(s, pays));
-    pool_explain_step(e, "others that save more than the tolerated wait", others,
-                      count(s, is_a_way_out));
-    tell_last_step(s, others, e);
+    pool_explain_step(e, "others with less work in flight than the home", t.others, t.saving);
+    pool_explain_step(e, "others where a further home would pay off", t.others, t.paying);
+    pool_explain_step(e, "others that save more than the tolerated wait", t.others, t.ways_out);
+    explain_last_step(s, t.others, e);
 }
 
-static void tell_values(const struct story *s, struct pool_explain *e)
+static void explain_values(const struct story *s, struct pool_explain *e)
 {
     const struct homes_choice *c = s->choice;
 
@@ -351,8 +331,8 @@ static noinline_ void explain(struct homes *h, const struct pool_question *q,
         pool_explain_candidate(q->explain, homes_worker_context(x->worker), x->cost,
                                x->work_us / 1e6, why_not(&s, x));
     }
-    tell_steps(&s, v.workers, q->explain);
-    tell_values(&s, q->explain);
+    explain_steps(&s, v.workers, q->explain);
+    explain_values(&s, q->explain);
     free(s.sights);
 }
 
@@ -428,13 +408,8 @@ static size_t homes_of_class(struct pool *p, struct slice cls)
     return homes_of(state_of(p)->homes, cls, NULL, 0);
 }
 
-static void check(struct pool *p)
-{
-    homes_check(state_of(p)->homes);
-}
-
 const struct pool_rule pool_rule_adaptive = {
-    .worker_bytes = sizeof(struct lodging),
+    .worker_bytes = sizeof(struct homes_worker *),
     .create = create,
     .destroy = destroy,
     .changed = changed,
@@ -450,5 +425,4 @@ const struct pool_rule pool_rule_adaptive = {
     .balancers = balancers,
     .housed = housed,
     .homes_of = homes_of_class,
-    .check = check,
 };

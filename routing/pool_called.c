@@ -31,11 +31,9 @@ static bool is_above(const struct pool *p, const struct worker *w, uint64_t othe
 static bool all_above(const struct pool *p, uint64_t now_ms)
 {
     uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->eligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->eligible, place_node) {
         /* A slot without a process does not indicate the load of the others. */
         if (w->call != WORKER_TO_WAKE && !is_above(p, w, worker_others(w, since_ms)))
             return false;
@@ -123,16 +121,14 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
 struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
                                   const struct worker *picked)
 {
-    struct list *it;
+    struct worker *w;
     int looked = 0;
 
     ASSERT(p->held);
     if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
         !is_above(p, picked, worker_others(picked, q->since_ms)))
         return NULL;
-    list_for_each (it, &p->called) {
-        struct worker *w = list_entry(it, struct worker, called_node);
-
+    list_for_each_entry (w, &p->called, called_node) {
         if (++looked > CALLED_LOOK_MAX)
             return NULL;
         if (!pool_spares(q, w) && may_take(p, q->request, w, q->since_ms))

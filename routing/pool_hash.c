@@ -165,11 +165,10 @@ static void *create(struct pool *p)
     return s;
 }
 
-static void destroy(struct pool *p, void *state)
+static void destroy(void *state)
 {
     struct hash *s = state;
 
-    (void)p;
     free(s->ring);
     free(s->slots);
     free(s->free);
@@ -244,10 +243,10 @@ static struct worker *walk(const struct hash *s, const struct pool_question *q, 
                            struct pool_choice *out)
 {
     size_t at = find(s, hash_mixed(hash_fixed(q->request->cls)));
-    size_t looks = s->n < WALK_MAX ? s->n : WALK_MAX;
+    size_t steps = s->n < WALK_MAX ? s->n : WALK_MAX;
     const struct worker *last = NULL;
 
-    for (size_t i = 0; i < looks; ++i) {
+    for (size_t i = 0; i < steps; ++i) {
         struct worker *w = s->slots[s->ring[at].slot].worker;
 
         at = at + 1 != s->n ? at + 1 : 0;
@@ -294,15 +293,6 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
     ++s->in_flight;
 }
 
-/* The requests in flight of W count from the time when it became eligible. */
-static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
-{
-    (void)p;
-    (void)w;
-    (void)h;
-    (void)started_us;
-}
-
 static void end(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how)
 {
@@ -317,11 +307,9 @@ static void check(struct pool *p)
 {
     const struct hash *s = p->state;
     uint64_t in_flight = 0;
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->eligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, &p->eligible, place_node) {
         in_flight += worker_backlog(w);
         ASSERT(own(w)->slot != NO_SLOT);
         ASSERT(s->slots[own(w)->slot].worker == w);
@@ -340,7 +328,6 @@ const struct pool_rule pool_rule_hash = {
     .became_ineligible = became_ineligible,
     .choose = choose,
     .begin = begin,
-    .adopt = adopt,
     .end = end,
     .check = check,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internals of rlb::routing, included only by pool*.c. pool->lock guards everything here.
+ * Internals of rlb::routing, included only by pool*.c. pool->lock guards everything
+ * here, except what is constant after creation, reference counts, and what is atomic.
  *
  * A member is either eligible (in the list of eligible workers) or ineligible (another version is
  * active, it is drained or ejected, or it has just been woken). The skills of an eligible worker
@@ -19,14 +20,105 @@
 #include <pthread.h>
 
 #include "common/base/latch.h"
+#include "common/base/log.h"
 #include "common/skills/classes.h"
+#include "common/stats/decay.h"
 #include "routing/pool.h"
-#include "routing/worker_internal.h"
 
 enum {
     /* Versions without members that are retained for the order in which they were first seen. */
     VERSIONS_IDLE_MAX = 64,
 };
+
+/* Bits of a worker's report: the lower ones are a number of requests, the higher ones a time in ms.
+ */
+enum { WORKER_REPORT_BITS = 24 };
+
+enum worker_call {
+    WORKER_NOT_CALLED,
+    WORKER_TO_WAKE,
+    WORKER_WOKEN, /* it was to be woken and has received its request: it is ineligible */
+    WORKER_RELIEVES,
+};
+
+enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
+
+struct worker {
+    struct log_subject subject; /* first */
+    atomic_uint refs;
+    char *name;
+    size_t name_bytes; /* without its end */
+    char *incarnation;
+    unsigned concurrency;
+    void *context;
+    void (*context_release)(void *context);
+
+    /* The following members belong to the pool, which frees what they point to when W leaves. */
+    struct pool *pool; /* NULL outside */
+    enum worker_place place;
+    struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
+    struct list member_node; /* pool->members */
+    struct list called_node; /* pool->called: those to be woken and those that relieve */
+    enum worker_call call;   /* of a member */
+    bool has_shown;          /* its last resume had skills */
+    bool unavailable;
+    struct version *version;  /* NULL if not a member */
+    _Atomic uint64_t backlog; /* written under the lock, read by worker_report without */
+    struct decayed mean;
+    /* Requests in flight from other load balancers and the time of the report (WORKER_REPORT_BITS);
+     * 0: none. Written without the lock, so both are in one word and change together. */
+    _Atomic uint64_t report;
+    /* it rejected a request; written without the lock; 0: it did not */
+    _Atomic uint64_t full_until_ms;
+    struct list in_flight; /* pool_pick.node_, oldest first */
+    struct worker *of;     /* its report and rejections count: itself, or the mirrored worker */
+    struct worker *mirror; /* in pool->shadow; or NULL */
+    struct shadow_notes *notes; /* pool_shadow.c's; or NULL */
+    void *policy;               /* pool_rule.worker_bytes of the policy's own, or NULL */
+    struct skill_slot *slots;
+    uint32_t nslots;
+    uint32_t slots_room;
+    uint32_t resume_no;
+    struct resume stored; /* skills while ineligible */
+    uint32_t lost;        /* changes whenever a score is deleted or its place changes */
+    uint64_t scanned;     /* number of the last scan (pool->scan) that included it */
+};
+
+static inline uint64_t worker_backlog(const struct worker *w)
+{
+    return atomic_load_explicit(&w->backlog, memory_order_relaxed);
+}
+
+/* Number of classes that W has a score for: it has either slots or stored skills. */
+static inline size_t worker_nskills(const struct worker *w)
+{
+    return w->nslots + w->stored.n;
+}
+
+/* Under the lock: no other writer, so no locked instruction. */
+static inline void worker_set_backlog(struct worker *w, uint64_t backlog)
+{
+    atomic_store_explicit(&w->backlog, backlog, memory_order_relaxed);
+}
+
+static inline uint64_t report_others(uint64_t report, uint64_t since_ms)
+{
+    if (report == 0 || report >> WORKER_REPORT_BITS < since_ms)
+        return 0;
+    return report & WORKER_REPORT_MAX;
+}
+
+/* Returns the known number of requests in flight at W from other load balancers. */
+static inline uint64_t worker_others(const struct worker *w, uint64_t since_ms)
+{
+    return report_others(atomic_load_explicit(&w->of->report, memory_order_relaxed), since_ms);
+}
+
+/* Returns true if W recently rejected a request (WORKER_REFUSAL_MS). */
+static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
+{
+    return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
+}
 
 /* A worker's score for one class. The skills of a class are in the order of assignment, oldest
  * first.
@@ -64,7 +156,7 @@ struct pool_question {
     uint64_t now_ms;
     uint64_t since_ms;   /* for worker_others: reports from this time on count */
     bool some_have_room; /* workers that recently rejected a request are left out (pool_spares) */
-    /* receives the explanation of the choice (pool_explain.c); or NULL */
+    /* receives the explanation of the choice (pool_view.c); or NULL */
     struct pool_explain *explain;
 };
 
@@ -79,7 +171,8 @@ struct pool_choice {
 };
 
 /*
- * A policy: a const table. All members except choose may be NULL. The functions are called with the
+ * A policy: a const table. All members except choose may be NULL, and adopt is called only if there
+ * is an end. The functions are called with the
  * pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
  * decreases, and does not advance between requests.
  *
@@ -104,7 +197,7 @@ struct pool_rule {
     size_t worker_bytes;
 
     void *(*create)(struct pool *p);
-    void (*destroy)(struct pool *p, void *state);
+    void (*destroy)(void *state);
     /* p->settings has changed but p->rule is the same. */
     void (*changed)(struct pool *p);
 
@@ -143,7 +236,7 @@ struct pool_rule {
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
     /* Returns the number of homes of CLS; NULL if the policy does not assign homes. */
     size_t (*homes_of)(struct pool *p, struct slice cls);
-    /* Asserts every invariant. */
+    /* Asserts every invariant. For tests. */
     void (*check)(struct pool *p);
 };
 
@@ -195,9 +288,9 @@ struct pool {
     struct pool_shadow_counts shadow_counts;
 
     /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
-    pthread_mutex_t look_lock;
-    uint64_t look;          /* number of scans so far */
-    struct list *look_next; /* the node, of members or leaving, where the scan continues; or NULL
+    pthread_mutex_t scan_lock;
+    uint64_t scan;          /* number of scans so far */
+    struct list *scan_next; /* the node, of members or leaving, where the scan continues; or NULL
                              */
 };
 
@@ -250,8 +343,8 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
  * continues with the next node. */
 static inline void pool_look_past_locked(struct pool *p, const struct list *node)
 {
-    if (p->look_next == node)
-        p->look_next = node->next;
+    if (p->scan_next == node)
+        p->scan_next = node->next;
 }
 
 extern const struct pool_rule pool_rule_resume;
@@ -281,6 +374,7 @@ void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *
  * there is one. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
+/* No effect if there is no shadow. */
 void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
@@ -295,9 +389,10 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
+/* Asserts every invariant except those of the pool p->shadow. For tests. */
 void pool_shadow_check(const struct pool *p);
 
-/* pool_explain.c: no effect if E is NULL, so that a policy need not check it */
+/* pool_view.c: no effect if E is NULL, so that a policy need not check it */
 void pool_explain_value(struct pool_explain *e, const char *name, double value);
 void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after);
 /* WHY: reason why W was passed over; NULL: it was not. */
@@ -329,7 +424,6 @@ void pool_skills_clear(struct pool *p, struct worker *w);
 void pool_skills_copy(const struct worker *w, struct resume *out);
 /* Returns the score of W, which is eligible, for the class of its slot I. */
 double pool_skills_score(const struct worker *w, uint32_t i);
-void pool_skills_check(const struct pool *p);
 
 /* pool_called.c: workers activated because of overload */
 /* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */

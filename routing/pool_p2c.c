@@ -18,7 +18,8 @@
 /* ---- what a request of a class is expected to cost, in seconds of service ---- */
 
 /* How much of an average the newest value is. A class's: its cost changes when its worker's cache
- * warms up, which should be seen after a few requests. Over all: steady, as newcomers go by it. */
+ * warms up, which should be seen after a few requests. Over all: steady, as it is the expected cost
+ * of new classes. */
 static const double CLASS_SHARE = 0.2;
 static const double ALL_SHARE = 0.01;
 /* Before anything is known, each request counts for the same. */
@@ -32,11 +33,14 @@ struct cost_class {
     struct list hands; /* pool_hand.node of its requests in flight */
 };
 
-/* Bounded like every table of classes: if a class is dropped while it has requests in flight, they
- * count for the average over all only. */
-struct cost_table {
-    struct classes classes; /* of struct cost_class */
-    double mean_s;          /* over all; 0 before the first */
+struct p2c {
+    /* Of struct cost_class. If a class is dropped while it has requests in flight, they count for
+     * the average over all only. */
+    struct classes classes;
+    double mean_s;   /* over all; 0 before the first */
+    uint64_t random; /* xorshift64's; never 0 */
+    struct worker **eligible;
+    uint32_t n, room;
 };
 
 static struct cost_class *class_of(struct class_entry *e)
@@ -55,33 +59,33 @@ static void on_drop(void *owner, struct class_entry *e)
 }
 
 /* NULL if the class is not known. */
-static struct cost_class *cost_find(const struct cost_table *t, struct slice cls)
+static struct cost_class *cost_find(const struct p2c *s, struct slice cls)
 {
-    struct class_entry *e = classes_find(&t->classes, cls);
+    struct class_entry *e = classes_find(&s->classes, cls);
 
     return e != NULL ? class_of(e) : NULL;
 }
 
 /* Of a request of C, which may be NULL; > 0. */
-static double cost_expected_s(const struct cost_table *t, const struct cost_class *c)
+static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
 {
     if (c != NULL && c->mean_s > 0)
         return c->mean_s;
-    return t->mean_s > 0 ? t->mean_s : UNKNOWN_S;
+    return s->mean_s > 0 ? s->mean_s : UNKNOWN_S;
 }
 
 /* A request of CLS begins: sets H's entry, node and work_s. */
-static void cost_begin(struct cost_table *t, struct slice cls, struct pool_hand *h)
+static void cost_begin(struct p2c *s, struct slice cls, struct pool_hand *h)
 {
-    struct cost_class *c = cost_find(t, cls);
+    struct cost_class *c = cost_find(s, cls);
 
-    classes_request(&t->classes, c != NULL ? &c->base : NULL);
+    classes_request(&s->classes, c != NULL ? &c->base : NULL);
     if (c == NULL) {
-        c = class_of(classes_add(&t->classes, cls));
+        c = class_of(classes_add(&s->classes, cls));
         list_init(&c->hands);
     }
     h->entry = c;
-    h->work_s = cost_expected_s(t, c);
+    h->work_s = cost_expected_s(s, c);
     list_push_back(&c->hands, &h->node);
 }
 
@@ -92,7 +96,7 @@ static void learn(double *mean_s, double share, double value_s)
 
 /* The request has ended; h->work_s stays for the caller. Only successful requests count as a
  * measurement of cost. */
-static void cost_end(struct cost_table *t, struct pool_hand *h, const struct pool_served *how)
+static void cost_end(struct p2c *s, struct pool_hand *h, const struct pool_served *how)
 {
     struct cost_class *c = h->entry;
 
@@ -103,7 +107,7 @@ static void cost_end(struct cost_table *t, struct pool_hand *h, const struct poo
     double took_s = (double)how->service_us / 1e6;
     if (took_s < LEAST_S)
         took_s = LEAST_S;
-    learn(&t->mean_s, ALL_SHARE, took_s);
+    learn(&s->mean_s, ALL_SHARE, took_s);
     if (c != NULL)
         learn(&c->mean_s, CLASS_SHARE, took_s);
 }
@@ -113,13 +117,6 @@ static void cost_end(struct cost_table *t, struct pool_hand *h, const struct poo
 struct p2c_worker {
     double work_s;
     uint32_t index; /* in p2c.eligible, while it is eligible */
-};
-
-struct p2c {
-    uint64_t random; /* xorshift64's; never 0 */
-    struct cost_table costs;
-    struct worker **eligible;
-    uint32_t n, room;
 };
 
 static struct p2c_worker *own(const struct worker *w)
@@ -143,16 +140,15 @@ static void *create(struct pool *p)
     struct p2c *s = xcalloc(1, sizeof(*s));
 
     s->random = p->settings.seed != 0 ? p->settings.seed : OF_ZERO;
-    classes_init(&s->costs.classes, sizeof(struct cost_class), p->settings.max_classes, on_drop, s);
+    classes_init(&s->classes, sizeof(struct cost_class), p->settings.max_classes, on_drop, s);
     return s;
 }
 
-static void destroy(struct pool *p, void *state)
+static void destroy(void *state)
 {
     struct p2c *s = state;
 
-    (void)p;
-    classes_fini(&s->costs.classes);
+    classes_fini(&s->classes);
     free(s->eligible);
     free(s);
 }
@@ -161,7 +157,7 @@ static void changed(struct pool *p)
 {
     struct p2c *s = p->state;
 
-    classes_set_max(&s->costs.classes, p->settings.max_classes);
+    classes_set_max(&s->classes, p->settings.max_classes);
 }
 
 static void became_eligible(struct pool *p, struct worker *w)
@@ -203,7 +199,7 @@ static struct worker *first_from(const struct p2c *s, const struct pool_question
 static double work_s(const struct p2c *s, const struct pool_question *q, const struct worker *w)
 {
     uint64_t others = worker_others(w, q->since_ms);
-    double foreign_s = others != 0 ? (double)others * cost_expected_s(&s->costs, NULL) : 0;
+    double foreign_s = others != 0 ? (double)others * cost_expected_s(s, NULL) : 0;
 
     return own(w)->work_s + foreign_s;
 }
@@ -211,13 +207,13 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
 static void explain(const struct p2c *s, const struct pool_question *q, struct worker *a,
                     struct worker *b, const struct worker *chosen)
 {
-    const struct cost_class *c = cost_find(&s->costs, q->request->cls);
+    const struct cost_class *c = cost_find(s, q->request->cls);
 
     pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
     if (b != NULL)
         pool_explain_candidate(q->explain, b, 0, work_s(s, q, b), b != chosen ? "more work" : NULL);
     pool_explain_step(q->explain, "chosen at random", s->n, b != NULL ? 2 : 1);
-    pool_explain_value(q->explain, "expected_s", cost_expected_s(&s->costs, c));
+    pool_explain_value(q->explain, "expected_s", cost_expected_s(s, c));
 }
 
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
@@ -246,7 +242,7 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
     struct p2c *s = p->state;
 
     s->random = c->flags;
-    cost_begin(&s->costs, q->request->cls, h);
+    cost_begin(s, q->request->cls, h);
     own(c->worker)->work_s += h->work_s;
 }
 
@@ -255,7 +251,7 @@ static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_
     const struct p2c *s = p->state;
 
     (void)started_us;
-    h->work_s = cost_expected_s(&s->costs, NULL);
+    h->work_s = cost_expected_s(s, NULL);
     own(w)->work_s += h->work_s;
 }
 
@@ -268,7 +264,7 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
     /* The remainder after rounding. */
     if (worker_backlog(w) == 0 || own(w)->work_s < 0)
         own(w)->work_s = 0;
-    cost_end(&s->costs, h, how);
+    cost_end(s, h, how);
 }
 
 static void check(struct pool *p)
@@ -280,7 +276,7 @@ static void check(struct pool *p)
         ASSERT(s->eligible[i]->place == WORKER_ELIGIBLE);
         ASSERT(own(s->eligible[i])->index == i);
     }
-    classes_check(&s->costs.classes);
+    classes_check(&s->classes);
 }
 
 const struct pool_rule pool_rule_p2c = {

@@ -28,17 +28,16 @@ const char *pool_policy_text(enum pool_policy policy)
 
 static void adopt(struct pool *p, struct worker *w)
 {
-    struct list *it;
+    struct pool_pick *pick;
 
-    if (p->rule->adopt == NULL)
+    if (p->rule->end == NULL)
         return;
-    list_for_each (it, &w->in_flight) {
-        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
-
+    list_for_each_entry (pick, &w->in_flight, node_) {
         if (pick->counted_)
             continue;
         pick->counted_ = true;
-        p->rule->adopt(p, w, &pick->hand_, pick->started_us);
+        if (p->rule->adopt != NULL)
+            p->rule->adopt(p, w, &pick->hand_, pick->started_us);
     }
 }
 
@@ -75,7 +74,7 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
 }
 
 /* Copies from the policy's data what is to be reported to the worker. */
-static void tell(struct pool_pick *pick)
+static void copy_report(struct pool_pick *pick)
 {
     const struct homes_ticket *t = &pick->hand_.homes;
 
@@ -99,7 +98,7 @@ void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
         return;
     pick->counted_ = true;
     p->rule->begin(p, q, c, &pick->hand_);
-    tell(pick);
+    copy_report(pick);
 }
 
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
@@ -119,51 +118,43 @@ void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *
 
 /* ---- another policy ---- */
 
-static void forget_requests(const struct worker *w)
+static void forget_worker(struct pool *p, struct worker *w)
 {
-    struct list *it;
+    struct pool_pick *pick;
 
-    list_for_each (it, &w->in_flight) {
-        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
-
+    list_for_each_entry (pick, &w->in_flight, node_) {
         pick->hand_ = (struct pool_hand){0};
         pick->counted_ = false;
     }
-}
-
-static void forget_worker(struct pool *p, struct worker *w)
-{
-    forget_requests(w);
     pool_policy_gone_locked(p, w);
 }
 
 static void end_old(struct pool *p)
 {
-    struct list *it;
+    struct worker *w;
 
-    if (p->rule->destroy != NULL)
-        p->rule->destroy(p, p->state);
+    pool_policy_fini(p);
     p->state = NULL;
-    list_for_each (it, &p->members)
-        forget_worker(p, list_entry(it, struct worker, member_node));
-    list_for_each (it, &p->leaving)
-        forget_worker(p, list_entry(it, struct worker, place_node));
+    list_for_each_entry (w, &p->members, member_node)
+        forget_worker(p, w);
+    list_for_each_entry (w, &p->leaving, place_node)
+        forget_worker(p, w);
 }
 
 static void start_new(struct pool *p)
 {
-    struct list *it;
+    struct worker *w;
 
     if (p->rule->create != NULL)
         p->state = p->rule->create(p);
     if (p->rule->balancers != NULL)
         p->rule->balancers(p);
-    list_for_each (it, &p->members)
-        pool_policy_joined_locked(p, list_entry(it, struct worker, member_node));
+    list_for_each_entry (w, &p->members, member_node)
+        pool_policy_joined_locked(p, w);
     if (p->rule->became_eligible == NULL)
         return;
-    list_for_each (it, &p->eligible)
-        p->rule->became_eligible(p, list_entry(it, struct worker, place_node));
+    list_for_each_entry (w, &p->eligible, place_node)
+        p->rule->became_eligible(p, w);
 }
 
 void pool_policy_set_locked(struct pool *p)
@@ -185,7 +176,7 @@ void pool_policy_set_locked(struct pool *p)
 void pool_policy_fini(struct pool *p)
 {
     if (p->rule->destroy != NULL)
-        p->rule->destroy(p, p->state);
+        p->rule->destroy(p->state);
 }
 
 /*
@@ -198,11 +189,10 @@ void pool_policy_fini(struct pool *p)
 
 static void explain_least(const struct pool *p, const struct pool_question *q, uint64_t least)
 {
-    struct list *it;
+    struct worker *w;
     size_t may = 0;
 
-    list_for_each (it, &p->eligible) {
-        struct worker *w = list_entry(it, struct worker, place_node);
+    list_for_each_entry (w, &p->eligible, place_node) {
         uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
         const char *why = backlog > least ? "more in flight" : NULL;
 

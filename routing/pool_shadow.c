@@ -281,11 +281,12 @@ static void end_served(struct pool *p, struct shadow_request *r)
     end(p, r, r->due_us, &how);
 }
 
-/* Ends the requests that are due. Cost: O(log SHADOW_BEHIND_MAX) for each. */
-static void catch_up(struct pool *p)
+/* Cost: O(log SHADOW_BEHIND_MAX) for each request that is due. */
+void pool_shadow_catch_up_locked(struct pool *p)
 {
     struct shadow_clock *c = p->shadow_clock;
 
+    ASSERT(p->held);
     while (c->ndue != 0 && c->due[0]->due_us <= p->now_us)
         end_served(p, c->due[0]);
 }
@@ -331,29 +332,18 @@ static noinline_ void put_request(struct pool *p, struct shadow_request *r,
     ++c->nreported;
     if (r->here.serving)
         await(c, r);
-    catch_up(p);
+    pool_shadow_catch_up_locked(p);
     while (c->nreported > behind_max(p)) {
         ++p->shadow_counts.overdue;
         end(p, longest(c), p->now_us, NULL);
     }
 }
 
-/* Both policies have just assigned R. */
-static void begin(struct pool *p, struct shadow_request *r)
-{
-    r->start_us = p->now_us;
-    r->at = SIZE_MAX;
-    enter(r->live, &r->in_truth, p->now_us);
-    enter(r->pick.worker, &r->here, p->now_us);
-}
-
 static void cut_list(struct pool *p, struct list *of, const struct worker *mirror)
 {
-    struct list *it, *next;
+    struct shadow_request *r, *next;
 
-    list_for_each_safe (it, next, of) {
-        struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
-
+    list_for_each_entry_safe (r, next, of, reported_node) {
         if (mirror == NULL || r->pick.worker == mirror)
             end(p, r, p->now_us, NULL);
     }
@@ -377,7 +367,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     uint64_t hash = map_hash(r->cls.p != NULL ? r->cls.p : "", r->cls.len);
 
     ASSERT(p->held);
-    catch_up(p);
+    pool_shadow_catch_up_locked(p);
     for (size_t i = 0; i < r->nexcluded; ++i) {
         const struct worker *w = r->excluded[i];
 
@@ -392,17 +382,14 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     }
     pick->shadow_ = shadow;
     shadow->live = pick->worker;
-    begin(p, shadow);
+    shadow->start_us = p->now_us;
+    shadow->at = SIZE_MAX;
+    enter(shadow->live, &shadow->in_truth, p->now_us);
+    enter(shadow->pick.worker, &shadow->here, p->now_us);
     ++p->shadow_counts.requests;
     p->shadow_counts.differed += shadow->pick.worker != pick->worker->mirror;
     p->shadow_counts.live_skilled += recall(pick->worker, hash);
     p->shadow_counts.shadow_skilled += recall(shadow->pick.worker, hash);
-}
-
-void pool_shadow_catch_up_locked(struct pool *p)
-{
-    ASSERT(p->held);
-    catch_up(p);
 }
 
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how)
@@ -464,12 +451,11 @@ void pool_shadow_gone_locked(struct pool *p, struct worker *w)
 void pool_shadow_update_eligible_locked(struct pool *p)
 {
     bool changed = false;
-    struct list *it;
+    struct worker *w;
 
     ASSERT(p->held);
     pool_lock(p->shadow);
-    list_for_each (it, &p->members) {
-        struct worker *w = list_entry(it, struct worker, member_node);
+    list_for_each_entry (w, &p->members, member_node) {
         bool ineligible = w->place != WORKER_ELIGIBLE;
 
         /* One that is just coming in has none yet. */
@@ -498,17 +484,15 @@ static struct pool_settings settings_of(const struct pool *p)
     return s;
 }
 
-static void start(struct pool *p)
+static void start(struct pool *p, const struct pool_settings *s)
 {
-    struct pool_settings s = settings_of(p);
-    struct list *it;
+    struct worker *w;
 
-    p->shadow = pool_create(&s, p->fingerprint);
+    p->shadow = pool_create(s, p->fingerprint);
     p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
     list_init(&p->shadow_clock->waiting);
     list_init(&p->shadow_clock->served);
-    list_for_each (it, &p->members) {
-        struct worker *w = list_entry(it, struct worker, member_node);
+    list_for_each_entry (w, &p->members, member_node) {
         struct resume r = {0};
 
         pool_skills_copy(w, &r);
@@ -519,56 +503,47 @@ static void start(struct pool *p)
 
 static void end_requests(struct pool *p, struct worker *w)
 {
-    struct list *it;
+    struct pool_pick *pick;
 
-    list_for_each (it, &w->in_flight)
-        pool_shadow_put_locked(p, list_entry(it, struct pool_pick, node_), NULL);
+    list_for_each_entry (pick, &w->in_flight, node_)
+        pool_shadow_put_locked(p, pick, NULL);
 }
 
-static void stop(struct pool *p)
+void pool_shadow_fini_locked(struct pool *p)
 {
-    struct list *it;
+    struct worker *w;
 
-    list_for_each (it, &p->members)
-        end_requests(p, list_entry(it, struct worker, member_node));
-    list_for_each (it, &p->leaving)
-        end_requests(p, list_entry(it, struct worker, place_node));
+    ASSERT(p->held);
+    if (p->shadow == NULL)
+        return;
+    list_for_each_entry (w, &p->members, member_node)
+        end_requests(p, w);
+    list_for_each_entry (w, &p->leaving, place_node)
+        end_requests(p, w);
     cut(p, NULL);
-    list_for_each (it, &p->members) {
-        struct worker *w = list_entry(it, struct worker, member_node);
-
+    list_for_each_entry (w, &p->members, member_node) {
         pool_shadow_left_locked(p, w);
         pool_shadow_gone_locked(p, w);
     }
-    list_for_each (it, &p->leaving)
-        pool_shadow_gone_locked(p, list_entry(it, struct worker, place_node));
+    list_for_each_entry (w, &p->leaving, place_node)
+        pool_shadow_gone_locked(p, w);
     pool_destroy(p->shadow);
     free(p->shadow_clock);
     p->shadow = NULL;
     p->shadow_clock = NULL;
 }
 
-void pool_shadow_fini_locked(struct pool *p)
-{
-    ASSERT(p->held);
-    if (p->shadow != NULL)
-        stop(p);
-}
-
 void pool_shadow_set_locked(struct pool *p)
 {
-    ASSERT(p->held);
-    if (!p->settings.shadowed) {
-        if (p->shadow != NULL)
-            stop(p);
-        return;
-    }
-    if (p->shadow == NULL) {
-        start(p);
-        return;
-    }
     struct pool_settings s = settings_of(p);
-    pool_set(p->shadow, &s);
+
+    ASSERT(p->held);
+    if (!p->settings.shadowed)
+        pool_shadow_fini_locked(p);
+    else if (p->shadow == NULL)
+        start(p, &s);
+    else
+        pool_set(p->shadow, &s);
 }
 
 /* ---- invariants ---- */
@@ -576,11 +551,9 @@ void pool_shadow_set_locked(struct pool *p)
 static size_t check_reported(const struct list *of, bool serving)
 {
     size_t n = 0;
-    struct list *it;
+    const struct shadow_request *r;
 
-    list_for_each (it, of) {
-        const struct shadow_request *r = list_entry(it, struct shadow_request, reported_node);
-
+    list_for_each_entry (r, of, reported_node) {
         ASSERT(r->reported);
         ASSERT(r->live == NULL);
         ASSERT(r->here.serving == serving);
@@ -606,18 +579,15 @@ static void check_clock(const struct pool *p)
 
 void pool_shadow_check(const struct pool *p)
 {
-    struct list *it;
+    const struct worker *w;
 
-    list_for_each (it, &p->members) {
-        const struct worker *w = list_entry(it, struct worker, member_node);
-
+    list_for_each_entry (w, &p->members, member_node) {
         ASSERT((w->mirror != NULL) == (p->shadow != NULL));
         ASSERT(w->mirror == NULL || w->mirror->of == w);
         ASSERT(w->mirror == NULL || w->mirror->place == w->place);
     }
     if (p->shadow == NULL)
         return;
-    pool_check(p->shadow);
     check_clock(p);
     ASSERT(p->shadow->neligible == p->neligible);
     ASSERT(p->shadow->nmembers == p->nmembers);

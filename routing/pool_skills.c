@@ -181,46 +181,9 @@ double pool_skills_score(const struct worker *w, uint32_t i)
 void pool_skills_copy(const struct worker *w, struct resume *out)
 {
     if (w->place != WORKER_ELIGIBLE) {
-        resume_copy(out, &w->kept);
+        resume_copy(out, &w->stored);
         return;
     }
     for (uint32_t i = 0; i < w->nslots; ++i)
         resume_push(out, class_name(&w->slots[i].cls->base), pool_skills_score(w, i));
-}
-
-static void check_list(const struct list *head, size_t *nscored, size_t *nskills)
-{
-    struct list *it;
-
-    list_for_each (it, head) {
-        const struct pool_class *c = class_of(list_entry(it, struct class_entry, node));
-
-        ASSERT(c->n != 0 || c->base.known);
-        ASSERT(c->n <= c->room);
-        *nscored += c->n != 0;
-        *nskills += c->n;
-        for (uint32_t i = 0; i < c->n; ++i) {
-            const struct skill *s = &c->skills[i];
-
-            ASSERT(s->worker->place == WORKER_ELIGIBLE);
-            ASSERT(s->slot < s->worker->nslots);
-            ASSERT(s->worker->slots[s->slot].cls == c);
-        }
-    }
-}
-
-void pool_skills_check(const struct pool *p)
-{
-    size_t nscored = 0;
-    size_t nskills = 0;
-    size_t nslots = 0;
-    struct list *it;
-
-    classes_check(&p->classes);
-    check_list(&p->classes.known, &nscored, &nskills);
-    check_list(&p->classes.probation, &nscored, &nskills);
-    list_for_each (it, &p->members)
-        nslots += list_entry(it, struct worker, member_node)->nslots;
-    ASSERT(nscored == p->nscored);
-    ASSERT(nskills == nslots);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of the pool: copies for status pages, and the check of all invariants.
+ * Views of the pool: copies for status pages, and explanations of a choice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,9 @@
 /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
 static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
 {
-    struct list *it;
+    struct pool_pick *pick;
 
-    list_for_each (it, &w->in_flight) {
-        struct pool_pick *pick = list_entry(it, struct pool_pick, node_);
-
+    list_for_each_entry (pick, &w->in_flight, node_) {
         if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
             return pick;
     }
@@ -47,11 +45,9 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
 
 static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
 {
-    struct list *it;
+    struct worker *w;
 
-    list_for_each (it, head) {
-        struct worker *w = list_entry(it, struct worker, place_node);
-
+    list_for_each_entry (w, head, place_node) {
         view_worker_locked(w, out);
         if (skills)
             pool_skills_copy(w, &out->skills);
@@ -139,11 +135,11 @@ enum { TRIES = 3 /* to copy the skills of one worker in pieces */ };
 
 /* Appends the workers of HEAD that this scan has not included yet to the N of OUT, which has ROOM.
  * MEMBERS: it is p->members, else p->leaving. */
-static void look_at_list(struct pool *p, struct list *head, bool members, size_t *room, size_t *n,
-                         struct pool_view *out)
+static void scan_list(struct pool *p, struct list *head, bool members, size_t *room, size_t *n,
+                      struct pool_view *out)
 {
     pool_lock(p);
-    p->look_next = head->next;
+    p->scan_next = head->next;
     pool_let_in(p);
     for (bool more = true; more;) {
         if (*room - *n < POOL_LOOK_WORKERS) {
@@ -151,17 +147,17 @@ static void look_at_list(struct pool *p, struct list *head, bool members, size_t
             out->workers = xrealloc(out->workers, *room * sizeof(out->workers[0]));
         }
         pool_lock(p);
-        struct list *it = p->look_next;
+        struct list *it = p->scan_next;
         for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
             struct worker *w = members ? list_entry(it, struct worker, member_node)
                                        : list_entry(it, struct worker, place_node);
 
-            if (w->looked_at != p->look)
+            if (w->scanned != p->scan)
                 view_worker_locked(w, &out->workers[(*n)++]);
-            w->looked_at = p->look;
+            w->scanned = p->scan;
         }
         more = it != head;
-        p->look_next = more ? it : NULL;
+        p->scan_next = more ? it : NULL;
         pool_let_in(p);
     }
 }
@@ -178,10 +174,11 @@ struct skill_piece {
 static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
 {
     bool eligible = w->place == WORKER_ELIGIBLE;
-    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->kept.rows[i].cls;
+    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
 
     ASSERT(cls.len <= CLASS_BYTES_MAX);
-    out->rows[out->n].score = eligible ? pool_skills_score(w, (uint32_t)i) : w->kept.rows[i].score;
+    out->rows[out->n].score =
+        eligible ? pool_skills_score(w, (uint32_t)i) : w->stored.rows[i].score;
     out->rows[out->n].len = cls.len;
     if (cls.len != 0)
         memcpy(out->rows[out->n].cls, cls.p, cls.len);
@@ -216,7 +213,7 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
     return true;
 }
 
-static void look_at_skills(struct pool *p, struct worker *w, struct resume *out)
+static void scan_skills(struct pool *p, struct worker *w, struct resume *out)
 {
     for (int i = 0; i < TRIES; ++i) {
         if (try_skills(p, w, out))
@@ -233,20 +230,20 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&p->look_lock);
+    pthread_mutex_lock(&p->scan_lock);
     pool_lock(p);
     view_figures_locked(p, out);
     size_t room = p->nmembers + p->nleaving + POOL_LOOK_WORKERS;
-    ++p->look;
+    ++p->scan;
     pool_let_in(p);
     out->workers = xcalloc(room, sizeof(out->workers[0]));
-    look_at_list(p, &p->members, true, &room, &n, out);
+    scan_list(p, &p->members, true, &room, &n, out);
     out->n = n;
-    look_at_list(p, &p->leaving, false, &room, &n, out);
+    scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
-    pthread_mutex_unlock(&p->look_lock);
+    pthread_mutex_unlock(&p->scan_lock);
     for (size_t i = 0; skills && i < n; ++i)
-        look_at_skills(p, out->workers[i].worker, &out->workers[i].skills);
+        scan_skills(p, out->workers[i].worker, &out->workers[i].skills);
 }
 
 /* ---- single figures ---- */
@@ -289,121 +286,125 @@ void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer
     json_put_int(w, "overdue", (int64_t)c->overdue);
 }
 
-/* ---- invariants ---- */
+/*
+ * ---- explanations ----
+ *
+ * The policy chooses as usual and adds its intermediate results; the request is not begun.
+ */
 
-struct tally {
-    size_t n;
-    uint64_t backlog;
-    uint64_t places;
-};
-
-static void check_worker(const struct pool *p, const struct worker *w, enum worker_place place,
-                         struct tally *t)
+void pool_explain_value(struct pool_explain *e, const char *name, double value)
 {
-    uint64_t in_flight = 0;
-    uint64_t backlog = worker_backlog(w);
-    struct list *it;
-
-    list_for_each (it, &w->in_flight) {
-        ASSERT(list_entry(it, struct pool_pick, node_)->worker == w);
-        ++in_flight;
-    }
-    ASSERT(w->pool == p);
-    ASSERT(w->place == place);
-    ASSERT(backlog == in_flight);
-    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
-    ASSERT(list_linked(&w->called_node) ==
-           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
-    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
-    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
-    ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
-    ASSERT(place == WORKER_INELIGIBLE || w->kept.n == 0);
-    ASSERT(place != WORKER_LEAVING || backlog != 0);
-    ++t->n;
-    t->backlog += backlog;
-    if (backlog < w->concurrency)
-        t->places += w->concurrency - backlog;
+    if (e == NULL || e->nvalues == EXPLAIN_VALUES_MAX)
+        return;
+    e->values[e->nvalues].name = name;
+    e->values[e->nvalues++].value = value;
 }
 
-static struct tally check_place(const struct pool *p, const struct list *head,
-                                enum worker_place place)
+void pool_explain_step(struct pool_explain *e, const char *name, size_t before, size_t after)
 {
-    struct tally t = {0};
-    struct list *it;
-
-    list_for_each (it, head)
-        check_worker(p, list_entry(it, struct worker, place_node), place, &t);
-    return t;
+    if (e == NULL || e->nsteps == EXPLAIN_STEPS_MAX)
+        return;
+    e->steps[e->nsteps].name = name;
+    e->steps[e->nsteps].before = before;
+    e->steps[e->nsteps++].after = after;
 }
 
-static void check_eligible(const struct pool *p)
+/* The place for one more; of those passed over the last gives way to one that was not. */
+static struct explain_candidate *place_for(struct pool_explain *e, const char *why)
 {
-    struct list *it;
-
-    list_for_each (it, &p->eligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
-
-        ASSERT(!w->unavailable);
-        ASSERT(!p->settings.single_version || w->version == p->active);
+    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
+        return &e->candidates[e->ncandidates++];
+    for (size_t i = EXPLAIN_CANDIDATES_MAX; why == NULL && i-- != 0;) {
+        if (e->candidates[i].why != NULL)
+            return &e->candidates[i];
     }
-    /* No worker that could serve is ineligible. */
-    list_for_each (it, &p->ineligible) {
-        const struct worker *w = list_entry(it, struct worker, place_node);
+    return NULL;
+}
 
-        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
-               (p->settings.single_version && w->version != p->active));
+void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
+                            const char *why)
+{
+    if (e == NULL)
+        return;
+    ++e->considered;
+    struct explain_candidate *c = place_for(e, why);
+    if (c == NULL)
+        return;
+    worker_unref(c->worker);
+    *c = (struct explain_candidate){
+        .worker = worker_ref(w), .score = score, .work_s = work_s, .why = why};
+}
+
+static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
+{
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        struct explain_candidate *c = &e->candidates[i];
+
+        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q->since_ms);
     }
 }
 
-static void check_called(const struct pool *p)
+/* Marks the chosen worker as the only one not passed over. It may be a fallback, or a worker
+ * activated instead. */
+static void settle(struct pool_explain *e, struct worker *chosen)
 {
-    struct list *it;
+    bool listed = false;
 
-    list_for_each (it, &p->called) {
-        const struct worker *w = list_entry(it, struct worker, called_node);
+    for (size_t i = 0; i < e->ncandidates; ++i) {
+        struct explain_candidate *c = &e->candidates[i];
 
-        ASSERT(w->pool == p);
-        ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
-        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
+        if (c->worker == chosen) {
+            c->why = NULL;
+            listed = true;
+        } else if (c->why == NULL) {
+            c->why = "above spawn_backlog, and another was activated";
+        }
     }
+    if (!listed)
+        pool_explain_candidate(e, chosen, 0, 0, NULL);
 }
 
-static void check_waiting(const struct pool *p)
+void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_explain *out)
 {
-    uint64_t next_ticket = 0;
-    size_t n = 0;
-    struct list *it;
+    struct pool_question q;
+    struct pool_choice c = {0};
 
-    list_for_each (it, &p->waiting) {
-        const struct pool_waiter *w = list_entry(it, struct pool_waiter, node);
-
-        ASSERT(w->state == WAITER_PARKED);
-        ASSERT(w->ticket_ >= next_ticket);
-        next_ticket = w->ticket_ + 1;
-        ++n;
-    }
-    ASSERT(n == p->nwaiting);
-    ASSERT(next_ticket <= p->next_ticket);
-    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
-}
-
-void pool_check(struct pool *p)
-{
+    ASSERT(r->nexcluded <= TRIED_MAX);
     pool_lock(p);
-    struct tally eligible = check_place(p, &p->eligible, WORKER_ELIGIBLE);
-    struct tally ineligible = check_place(p, &p->ineligible, WORKER_INELIGIBLE);
-    struct tally leaving = check_place(p, &p->leaving, WORKER_LEAVING);
-    ASSERT(eligible.n == p->neligible);
-    ASSERT(eligible.n + ineligible.n == p->nmembers);
-    ASSERT(leaving.n == p->nleaving);
-    ASSERT(eligible.backlog + ineligible.backlog + leaving.backlog == p->backlog);
-    ASSERT(eligible.places == p->places);
-    check_eligible(p);
-    check_called(p);
-    check_waiting(p);
-    pool_skills_check(p);
-    pool_shadow_check(p);
-    if (p->rule->check != NULL)
-        p->rule->check(p);
+    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
+                                 .workers = p->neligible};
+    if (pool_question_locked(p, r, now_us, &q)) {
+        q.explain = out;
+        pool_policy_choose_locked(p, &q, &c);
+        out->worker = worker_ref(c.worker);
+        out->reason = r->retry ? PICK_RETRY : c.reason;
+        settle(out, c.worker);
+        add_backlogs(out, &q);
+    }
     pool_unlock(p);
+}
+
+bool pool_explain_shadow(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                         struct pool_explain *out)
+{
+    *out = (struct pool_explain){0};
+    pool_lock(p);
+    bool shadowed = p->shadow != NULL;
+    if (shadowed) {
+        if (now_us > p->now_us)
+            p->now_us = now_us;
+        pool_shadow_catch_up_locked(p);
+        pool_explain(p->shadow, r, now_us, out);
+    }
+    pool_unlock(p);
+    return shadowed;
+}
+
+void pool_explain_fini(struct pool_explain *e)
+{
+    for (size_t i = 0; i < e->ncandidates; ++i)
+        worker_unref(e->candidates[i].worker);
+    worker_unref(e->worker);
+    *e = (struct pool_explain){0};
 }

@@ -24,25 +24,18 @@ _Static_assert(ACCESS_FIELDS < 64, "a set of fields is 64 bits");
 
 static const struct {
     struct slice name;
-    struct slice text_key;   /* ' NAME="' */
-    struct slice number_key; /* ' NAME=' */
-    size_t offset;           /* in struct access_entry */
+    struct slice lead; /* ' NAME="' of a text, ' NAME=' of a number */
+    size_t offset;     /* in struct access_entry */
     enum { IS_TEXT, IS_WORD, IS_NUMBER } kind;
 } fields_of_lines[] = {
-#define IN_QUOTES(name, key, kind)                                                                 \
+#define ROW(name, key, quote, kind)                                                                \
     {{key, sizeof(key) - 1},                                                                       \
-     {" " key "=\"", sizeof(key) + 2},                                                             \
-     {NULL, 0},                                                                                    \
+     {" " key "=" quote, sizeof(" " key "=" quote) - 1},                                           \
      offsetof(struct access_entry, name),                                                          \
      kind},
-#define TEXT(name, key, doc) IN_QUOTES(name, key, IS_TEXT)
-#define WORD(name, key, doc) IN_QUOTES(name, key, IS_WORD)
-#define NUMBER(name, key, doc)                                                                     \
-    {{key, sizeof(key) - 1},                                                                       \
-     {NULL, 0},                                                                                    \
-     {" " key "=", sizeof(key) + 1},                                                               \
-     offsetof(struct access_entry, name),                                                          \
-     IS_NUMBER},
+#define TEXT(name, key, doc) ROW(name, key, "\"", IS_TEXT)
+#define WORD(name, key, doc) ROW(name, key, "\"", IS_WORD)
+#define NUMBER(name, key, doc) ROW(name, key, "", IS_NUMBER)
 #include "lb/access/access_field.def"
 };
 
@@ -201,12 +194,9 @@ static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
     for (size_t i = ACCESS_FIELD_agent + 1; i < ACCESS_FIELDS; ++i) {
         if ((fields >> i & 1) == 0)
             continue;
-        if (fields_of_lines[i].kind == IS_NUMBER) {
-            at = put_u64(put_slice(at, fields_of_lines[i].number_key), number_of(e, i));
-        } else {
-            at = put_escaped(put_slice(at, fields_of_lines[i].text_key), text_of(e, i));
-            at = PUT(at, "\"");
-        }
+        at = put_slice(at, fields_of_lines[i].lead);
+        at = fields_of_lines[i].kind == IS_NUMBER ? put_u64(at, number_of(e, i))
+                                                  : PUT(put_escaped(at, text_of(e, i)), "\"");
     }
     return at;
 }

@@ -62,16 +62,16 @@ void answer_send(const struct answer *a, struct http_reply *r)
     struct text page = {0};
 
     /* Intermediate caches must not store error pages. */
-    headers_add(r->req, SLICE_LIT("Cache-Control"), SLICE_LIT("no-store"));
+    http_request_answer(r->req, "Cache-Control", SLICE_LIT("no-store"));
     if ((a->status == 503 || a->status == 429) && a->retry_after_ms != 0) {
         char seconds[24];
         int n = snprintf(seconds, sizeof(seconds), "%llu",
                          (unsigned long long)(a->retry_after_ms + 999) / 1000);
 
-        headers_add(r->req, SLICE_LIT("Retry-After"), (struct slice){seconds, (size_t)n});
+        http_request_answer(r->req, "Retry-After", (struct slice){seconds, (size_t)n});
     }
     if (a->pass_request_id)
-        headers_add(r->req, SLICE_LIT("X-Request-ID"), a->request_id);
+        http_request_answer(r->req, "X-Request-ID", a->request_id);
     answer_page(a, &page);
     http_reply_simple(r, a->status, "text/html; charset=utf-8", text_slice(&page));
     text_fini(&page);

@@ -28,6 +28,35 @@ enum {
 
 static void pick(struct exchange *x);
 
+/* Queues X, for at most MOST_MS. */
+static noinline_ void begin_wait(struct exchange *x, enum exchange_wait wait, uint64_t most_ms)
+{
+    x->wait = wait;
+    x->has_waited = true;
+    stat_add(x->al->stats,
+             wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, 1);
+    /* The time-out applies once per worker, even if several of its connections turn out to be
+     * closed. */
+    if (!timer_running(&x->waits.timer))
+        timer_start(x->home->loop, &x->waits.timer, most_ms);
+}
+
+/* No effect if X is in no queue. For a connection, the time-out continues. */
+static void end_wait(struct exchange *x)
+{
+    enum exchange_wait wait = x->wait;
+
+    if (wait == WAIT_NONE)
+        return;
+    x->wait = WAIT_NONE;
+    stat_add(x->al->stats,
+             wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, -1);
+    if (wait != WAIT_CONNECTION)
+        timer_stop(&x->waits.timer);
+    if (wait == WAIT_REFUSED)
+        refused_line_leave(&x->al->refused, &x->waits.refused);
+}
+
 /* Excludes this worker for the request, and routes the request again. */
 static cold_ void without_it(struct exchange *x, enum outcome why)
 {
@@ -55,32 +84,19 @@ static uint64_t refused_left_ms(struct exchange *x)
     return waited_ms < most_ms ? most_ms - waited_ms : 0;
 }
 
-static void stop_waiting_refused(struct exchange *x)
-{
-    if (!x->refused_waiting)
-        return;
-    x->refused_waiting = false;
-    timer_stop(&x->waits.timer);
-    refused_line_leave(&x->al->refused, &x->waits.refused);
-    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
-}
-
 /* All workers have been tried: waits, or fails the request. */
 static cold_ void wait_refused(struct exchange *x)
 {
     bool again = x->waits.refused_since_ms != 0;
     uint64_t left_ms = refused_left_ms(x);
 
-    if (left_ms == 0) {
+    if (left_ms == 0)
         exchange_fail(x, x->failure);
-    } else if (!refused_line_join(&x->al->refused, &x->waits.refused,
-                                  (size_t)exchange_settings(x)->worker_wait_max, again)) {
+    else if (!refused_line_join(&x->al->refused, &x->waits.refused,
+                                (size_t)exchange_settings(x)->worker_wait_max, again))
         exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
-    } else {
-        x->refused_waiting = true;
-        stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
-        timer_start(x->home->loop, &x->waits.timer, left_ms);
-    }
+    else
+        begin_wait(x, WAIT_REFUSED, left_ms);
 }
 
 static void on_refused_go(struct refused_wait *w)
@@ -88,7 +104,7 @@ static void on_refused_go(struct refused_wait *w)
     struct exchange *x = container_of(w, struct exchange, waits.refused);
 
     ASSERT(x->step == STEP_ROUTE);
-    stop_waiting_refused(x);
+    end_wait(x);
     while (x->ntried > x->nbarred)
         worker_unref(x->tried[--x->ntried]);
     pick(x);
@@ -107,18 +123,9 @@ void exchange_refused(struct exchange *x, enum outcome why)
 
 /* ---- ROUTE ---- */
 
-static void stop_waiting_for_worker(struct exchange *x)
-{
-    if (!x->waiting)
-        return;
-    x->waiting = false;
-    timer_stop(&x->waits.timer);
-    stat_add(x->al->stats, APP_STAT_requests_waiting, -1);
-}
-
 static void on_picked(struct exchange *x)
 {
-    stop_waiting_for_worker(x);
+    end_wait(x);
     x->member = member_of(x->pick.worker);
     x->reason = x->pick.reason;
     x->served = (struct pool_served){.failed = true};
@@ -128,15 +135,6 @@ static void on_picked(struct exchange *x)
         worker_unref(x->last);
     x->last = x->pick.worker;
     exchange_connect(x);
-}
-
-static noinline_ void on_parked(struct exchange *x)
-{
-    if (x->waiting)
-        return; /* the attempt failed; the time-out of the wait continues */
-    x->waiting = x->has_waited = true;
-    stat_add(x->al->stats, APP_STAT_requests_waiting, 1);
-    timer_start(x->home->loop, &x->waits.timer, exchange_settings(x)->worker_wait_timeout_ms);
 }
 
 /* For pool_get() with an upgrade request: returns true if W has its maximum number of tunnels. */
@@ -181,7 +179,7 @@ static void pick(struct exchange *x)
     };
 
     /* A waiting request must pass its waiter, even if waiting has been switched off meanwhile. */
-    if (x->waiting || exchange_settings(x)->worker_wait_timeout_ms != 0)
+    if (x->wait == WAIT_WORKER || exchange_settings(x)->worker_wait_timeout_ms != 0)
         r.waiter = &x->waits.route.waiter;
     if (x->websocket) {
         x->tunnels_full = false;
@@ -199,11 +197,13 @@ static void pick(struct exchange *x)
     if (e == ERR_OK) {
         on_picked(x);
     } else if (e == ERR_BUSY) {
-        on_parked(x);
+        /* If it was released in vain, the time-out of the wait continues. */
+        if (x->wait != WAIT_WORKER)
+            begin_wait(x, WAIT_WORKER, exchange_settings(x)->worker_wait_timeout_ms);
     } else {
         enum outcome o = why_none(x, e);
 
-        stop_waiting_for_worker(x);
+        end_wait(x);
         if (e == ERR_NO_WORKER && x->ntried != 0)
             wait_refused(x);
         else
@@ -229,7 +229,7 @@ void exchange_route(struct exchange *x)
 
 static void on_connected(void *context, struct http1_conn *c, enum err e);
 
-static void use_kept(struct exchange *x, struct pooled_conn *c)
+static void use_idle(struct exchange *x, struct pooled_conn *c)
 {
     x->http = http1_of_pooled(c);
     x->reused = true;
@@ -245,43 +245,33 @@ static void open_connection(struct exchange *x)
                                          exchange_settings(x)->connect_timeout_ms, on_connected, x);
 }
 
-static noinline_ void wait_for_connection(struct exchange *x)
-{
-    x->conn_waiting = x->has_waited = true;
-    stat_add(x->al->stats, APP_STAT_connection_waiting, 1);
-    /* The time-out applies once per worker, even if several of its connections turn out to be
-     * closed. */
-    if (!timer_running(&x->waits.timer))
-        timer_start(x->home->loop, &x->waits.timer,
-                    exchange_settings(x)->connection_wait_timeout_ms);
-}
-
-static void stop_waiting_for_connection(struct exchange *x)
-{
-    if (!x->conn_waiting)
-        return;
-    x->conn_waiting = false;
-    stat_add(x->al->stats, APP_STAT_connection_waiting, -1);
-}
-
-/* Handles a full queue for connections, or a replaced instance of the worker. */
-static cold_ void refused(struct exchange *x, enum err e)
-{
-    without_it(x, e == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY : OUTCOME_NO_WORKER);
-}
-
-/* Returns true if requests that must not be repeated get a new connection. */
-static bool unsafe_is_fresh(const struct exchange *x)
-{
-    return exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
-           member_needs_new_connection(x->member, loop_now_ms(x->home->loop));
-}
-
 /* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
  * close while the request is sent. */
 static inline bool must_be_fresh(const struct exchange *x)
 {
-    return !x->safe && unsafe_is_fresh(x);
+    return !x->safe && (exchange_settings(x)->unsafe_reuse_idle_ms == 0 ||
+                        member_needs_new_connection(x->member, loop_now_ms(x->home->loop)));
+}
+
+/* Continues with what the worker's connections have for X, or have not. */
+static void on_checkout(struct exchange *x, enum conn_result result)
+{
+    switch (result) {
+    case CONN_REUSED:
+        use_idle(x, x->waits.conn.conn);
+        return;
+    case CONN_OPEN:
+        open_connection(x);
+        return;
+    case CONN_WAIT:
+        begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
+        return;
+    case CONN_REFUSED:
+        /* The queue is full, or the worker's instance was replaced. */
+        without_it(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
+                                                            : OUTCOME_NO_WORKER);
+        return;
+    }
 }
 
 static void checkout(struct exchange *x)
@@ -295,56 +285,29 @@ static void checkout(struct exchange *x)
 
     if (o.fresh && !x->safe)
         member_opens_new(x->member);
-
-    switch (conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn)) {
-    case CONN_REUSED:
-        use_kept(x, x->waits.conn.conn);
-        return;
-    case CONN_OPEN:
-        open_connection(x);
-        return;
-    case CONN_WAIT:
-        wait_for_connection(x);
-        return;
-    case CONN_REFUSED:
-        refused(x, x->waits.conn.error);
-        return;
-    }
+    on_checkout(x, conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn));
 }
 
 /* The pool validates connections that it takes from a stack, not those that were moved to this
  * loop. */
 static bool may_use(const struct exchange *x, struct pooled_conn *c)
 {
-    return (x->safe || !must_be_fresh(x)) && http1_conn_pool_ops.alive(c, !x->safe);
+    return !must_be_fresh(x) && http1_conn_pool_ops.alive(c, !x->safe);
 }
 
 static void on_conn_ready(struct conn_waiter *w)
 {
     struct exchange *x = container_of(w, struct exchange, waits.conn);
 
-    stop_waiting_for_connection(x);
-    switch (w->result) {
-    case CONN_REUSED:
-        if (may_use(x, w->conn)) {
-            use_kept(x, w->conn);
-            return;
-        }
-        conn_forget(w->conn);
-        http1_close(http1_of_pooled(w->conn));
-        x->fresh = true;
-        checkout(x);
+    end_wait(x);
+    if (w->result != CONN_REUSED || may_use(x, w->conn)) {
+        on_checkout(x, w->result);
         return;
-    case CONN_OPEN:
-        open_connection(x);
-        return;
-    case CONN_REFUSED:
-        refused(x, w->error);
-        return;
-    case CONN_WAIT:
-        break;
     }
-    UNREACHABLE();
+    conn_forget(w->conn);
+    http1_close(http1_of_pooled(w->conn));
+    x->fresh = true;
+    checkout(x);
 }
 
 static void count_tls(const struct exchange *x, const struct http1_conn *c)
@@ -434,14 +397,11 @@ static void on_wait_timeout(struct timer *t)
 {
     struct exchange *x = container_of(t, struct exchange, waits.timer);
 
-    if (x->waiting) {
+    if (x->wait == WAIT_CONNECTION) {
+        without_it(x, OUTCOME_WORKERS_BUSY);
+    } else if (x->wait != WAIT_NONE) {
         exchange_stop_waiting(x);
         no_worker(x, OUTCOME_NO_WORKER);
-    } else if (x->refused_waiting) {
-        exchange_stop_waiting(x);
-        exchange_fail(x, x->failure);
-    } else if (x->conn_waiting) {
-        without_it(x, OUTCOME_WORKERS_BUSY);
     }
 }
 
@@ -468,16 +428,14 @@ void exchange_make_waits(struct exchange *x)
 
 void exchange_leave_queues_(struct exchange *x)
 {
+    enum exchange_wait wait = x->wait;
+
     timer_stop(&x->waits.timer);
-    stop_waiting_refused(x);
-    if (x->waiting) {
-        stop_waiting_for_worker(x);
+    end_wait(x);
+    if (wait == WAIT_WORKER)
         route_wait_cancel(&x->waits.route, x->app->pool);
-    }
-    if (x->conn_waiting) {
-        stop_waiting_for_connection(x);
+    else if (wait == WAIT_CONNECTION)
         conn_cancel(&x->waits.conn);
-    }
     if (x->waits.attempt != NULL) {
         http1_connect_cancel(x->waits.attempt);
         x->waits.attempt = NULL;

@@ -55,14 +55,13 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
 
 void exchange_loop_destroy(struct exchange_loop *l)
 {
-    struct list *node;
-    struct list *next;
+    struct exchange *x, *next;
 
     if (l == NULL)
         return;
     ASSERT(l->live == 0);
-    list_for_each_safe (node, next, &l->spare)
-        free(list_entry(node, struct exchange, node));
+    list_for_each_entry_safe (x, next, &l->spare, node)
+        free(x);
     text_fini(&l->head);
     spill_loop_fini(&l->spills);
     free(l);
@@ -279,7 +278,7 @@ void exchange_add_allow(struct exchange *x)
     struct text allow = {0};
 
     methods_put(&exchange_settings(x)->methods, &allow);
-    headers_add(x->req, SLICE_LIT("Allow"), text_slice(&allow));
+    http_request_answer(x->req, "Allow", text_slice(&allow));
     text_fini(&allow);
 }
 

@@ -50,6 +50,14 @@ struct exchange_text {
     char *bytes;
 };
 
+/* What an exchange is queued for, in one queue at a time. */
+enum exchange_wait {
+    WAIT_NONE,
+    WAIT_WORKER,    /* any worker */
+    WAIT_REFUSED,   /* all workers rejected it (route_wait.h) */
+    WAIT_CONNECTION /* to the picked worker */
+};
+
 /* Nodes in queues. Only few exchanges wait. */
 struct exchange_waits {
     uint64_t refused_since_ms; /* start of the first wait there; 0: none */
@@ -109,6 +117,7 @@ struct exchange {
     unsigned ntried;          /* number of entries in TRIED */
     unsigned picks;
     enum pick_reason reason; /* of the last pick */
+    enum exchange_wait wait;
     /* Flags of the client's side. */
     bool client_over;   /* gone() was called */
     bool started;       /* a response head was passed to the client's side */
@@ -123,18 +132,15 @@ struct exchange {
     bool event_stream;  /* the response is an event stream, which is not put into a file */
     bool has_user;      /* the request identifies its user, so responses are not copied */
     /* Flags of the worker's side. */
-    bool active;          /* a request is in progress on http */
-    bool keep;            /* HTTP may be reused afterwards */
-    bool reused;          /* HTTP was an idle connection */
-    bool fresh;           /* this pick requires a new connection */
-    bool paused;          /* reading from the worker is paused for the client */
-    bool retrying;        /* counted in the application's retry_budget */
-    bool may_return;      /* a worker in TRIED failed, and its agent starts another process */
-    bool permit;          /* may open a connection; conn_opened or conn_not_opened is due */
-    bool has_waited;      /* has been in one of the next three queues: WAITS were modified */
-    bool waiting;         /* queued for any worker */
-    bool refused_waiting; /* queued, as all workers rejected it (route_wait.h) */
-    bool conn_waiting;    /* queued for a connection */
+    bool active;     /* a request is in progress on http */
+    bool keep;       /* HTTP may be reused afterwards */
+    bool reused;     /* HTTP was an idle connection */
+    bool fresh;      /* this pick requires a new connection */
+    bool paused;     /* reading from the worker is paused for the client */
+    bool retrying;   /* counted in the application's retry_budget */
+    bool may_return; /* a worker in TRIED failed, and its agent starts another process */
+    bool permit;     /* may open a connection; conn_opened or conn_not_opened is due */
+    bool has_waited; /* has been in a queue: WAITS were modified */
 
     struct slice authority, target; /* as sent to the worker */
     struct slice request_id;        /* the client's request id, or ID */

@@ -89,8 +89,8 @@ static struct poison_key key_of(const struct exchange *x)
     return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
-static void tell_verdict(const struct exchange *x, enum poison_verdict v,
-                         const struct poison_key *key)
+static void log_verdict(const struct exchange *x, enum poison_verdict v,
+                        const struct poison_key *key)
 {
     char cls[LOG_CUT_ROOM];
     char path[LOG_CUT_ROOM];
@@ -119,7 +119,7 @@ static bool worker_died(struct exchange *x)
     enum poison_verdict v =
         poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
 
-    tell_verdict(x, v, &key);
+    log_verdict(x, v, &key);
     return guard_refuses(x);
 }
 
@@ -237,7 +237,7 @@ static void log_failure(const struct exchange *x, enum err e)
 }
 
 /* A connection that was closed while idle does not indicate a failure of the worker. */
-static void strike(struct exchange *x, enum err e, bool dead_already)
+static void count_fault(struct exchange *x, enum err e, bool dead_already)
 {
     if (x->started || dead_already)
         return;
@@ -273,7 +273,7 @@ static void on_error(void *context, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_times(x->http);
     served(x, true);
-    strike(x, e, dead);
+    count_fault(x, e, dead);
     if (o == OUTCOME_WORKER_FAILED && written && !dead)
         o = guarded(x, o);
     try_another(x, o, written);
@@ -350,14 +350,16 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
  * get the request. */
 static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
 {
-    return head->status == 503 && x->member->has_feed && headers_unprocessed(head);
+    return head->status == 503 && x->member->has_feed &&
+           headers_say(head, SLICE_LIT("Resumelb-Unprocessed"));
 }
 
 /* Returns true if the process behind an agent died with the request, which is treated like a
  * broken connection. */
 static bool is_process_failure(const struct exchange *x, const struct http1_head *head)
 {
-    return head->status == 502 && x->member->has_feed && headers_process_failed(head);
+    return head->status == 502 && x->member->has_feed &&
+           headers_say(head, SLICE_LIT("Resumelb-Failed"));
 }
 
 /* Discards a response that the agent sent for the load balancer. If a body is to follow, the

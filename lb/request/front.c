@@ -104,7 +104,7 @@ static void close_listeners(struct front *f)
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-static void tell_when_done(void *context)
+static void notify_when_done(void *context)
 {
     struct front *f = context;
     void (*done)(void *) = f->done;
@@ -120,7 +120,7 @@ static void on_server_done(void *context)
     struct front *f = context;
 
     f->server_done = true;
-    tell_when_done(f);
+    notify_when_done(f);
 }
 
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
@@ -128,7 +128,7 @@ void front_drain(struct front *f, bool patient, void (*done)(void *context), voi
     close_listeners(f);
     f->done = done;
     f->done_context = context;
-    f->exchanges->idle = tell_when_done;
+    f->exchanges->idle = notify_when_done;
     f->exchanges->idle_context = f;
     if (patient)
         http_server_retire(f->server, on_server_done, f);
@@ -147,11 +147,10 @@ void front_cut(struct front *f)
 
     for (size_t i = 0; i < lb->napplications; ++i) {
         struct application_loop *al = application_on(lb->applications[i], f->home->index);
-        struct list *node;
-        struct list *next;
+        struct exchange *x, *next;
 
-        list_for_each_safe (node, next, &al->exchanges)
-            exchange_cut(list_entry(node, struct exchange, node));
+        list_for_each_entry_safe (x, next, &al->exchanges, node)
+            exchange_cut(x);
     }
     http_server_cut(f->server);
 }

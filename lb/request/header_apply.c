@@ -133,7 +133,7 @@ static noinline_ void add_receipt(struct exchange *x)
     }
     text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
               x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
-    headers_add(x->req, SLICE_LIT("Resumelb-Route"), text_slice(&t));
+    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
     text_fini(&t);
 }
 

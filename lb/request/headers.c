@@ -306,7 +306,7 @@ void headers_put_request(const struct headers_request *r, struct text *out)
 /* ---- responses ---- */
 
 /* Returns the kinds of fields that are not passed to the client. */
-static uint32_t kept_from_client(const struct headers_response *r)
+static uint32_t not_for_client(const struct headers_response *r)
 {
     uint32_t kinds = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_FRAMING) |
                      FIELD_BIT(FIELD_OURS) | FIELD_BIT(FIELD_DATE); /* the server writes its own */
@@ -314,6 +314,14 @@ static uint32_t kept_from_client(const struct headers_response *r)
     if (r->own_server)
         kinds |= FIELD_BIT(FIELD_SERVER);
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
+}
+
+/* Returns true if field F of HEAD is passed on; DROPPED: the kinds that are not. */
+static inline bool is_passed_on(const struct http1_head *head, const struct message_field *f,
+                                uint32_t dropped)
+{
+    return (FIELD_BIT(f->kind) & dropped) == 0 &&
+           !(head->connection_lists && http_response_lists(head, f->name));
 }
 
 /* Copies FROM to AT, in the memory of the response's strings. Returns the end. */
@@ -330,11 +338,6 @@ void headers_add_to(struct http_request *req, struct message_fields *fields, str
                     struct slice value)
 {
     http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
-}
-
-void headers_add(struct http_request *req, struct slice name, struct slice value)
-{
-    headers_add_to(req, &req->res.fields, name, value);
 }
 
 static int version_of(const struct http1_head *head)
@@ -354,8 +357,7 @@ static void add_via(struct http_request *req, struct slice version, struct slice
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     struct http_request *req = r->req;
-    uint32_t kept = kept_from_client(r);
-    bool listing = head->connection_lists;
+    uint32_t dropped = not_for_client(r);
     size_t bytes = head->reason.len + 1;
 
     for (size_t i = 0; i < head->nheaders; ++i)
@@ -365,18 +367,18 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
+        if (is_passed_on(head, h, dropped))
             at = take_field(req, at, h);
     }
     req->res.status = head->status;
     req->res.reason = at;
     *put_slice(at, head->reason) = '\0';
     if (r->websocket)
-        headers_add(req, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));
+        http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
     if (r->via.len != 0)
         add_via(req, version_text(version_of(head)), r->via);
     if (r->request_id.len != 0)
-        headers_add(req, SLICE_LIT("X-Request-ID"), r->request_id);
+        http_request_answer(req, "X-Request-ID", r->request_id);
 }
 
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
@@ -399,14 +401,13 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
                               char *at)
 {
     struct http_request *req = r->req;
-    uint32_t kept = kept_from_client(r);
-    bool listing = head->connection_lists;
+    uint32_t dropped = not_for_client(r);
     const char *lines = at;
 
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if ((FIELD_BIT(h->kind) & kept) == 0 && !(listing && http_response_lists(head, h->name)))
+        if (is_passed_on(head, h, dropped))
             at = put_line(at, h->name, h->value);
     }
     if (r->via.len != 0)
@@ -418,37 +419,29 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     return (size_t)(at - lines);
 }
 
-static bool says_one(const struct http1_head *head, struct slice name)
+/* Returns the index of the first field NAME from I on; head->nheaders if there is none. */
+static size_t find_field(const struct http1_head *head, struct slice name, size_t i)
 {
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        if (slice_eq_nocase(head->headers[i].name, name))
-            return slice_is(head->headers[i].value, "1");
-    }
-    return false;
+    while (i < head->nheaders && !slice_eq_nocase(head->headers[i].name, name))
+        ++i;
+    return i;
 }
 
-bool headers_unprocessed(const struct http1_head *head)
+bool headers_say(const struct http1_head *head, struct slice name)
 {
-    return says_one(head, SLICE_LIT("Resumelb-Unprocessed"));
+    size_t i = find_field(head, name, 0);
+
+    return i != head->nheaders && slice_is(head->headers[i].value, "1");
 }
 
 enum err headers_backlog(const struct http1_head *head, uint64_t *out)
 {
-    const struct message_field *found = NULL;
+    const struct slice name = SLICE_LIT("Resumelb-Backlog");
+    size_t i = find_field(head, name, 0);
 
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        if (!slice_eq_nocase(head->headers[i].name, SLICE_LIT("Resumelb-Backlog")))
-            continue;
-        if (found != NULL)
-            return ERR_SYNTAX;
-        found = &head->headers[i];
-    }
-    if (found == NULL)
+    if (i == head->nheaders)
         return ERR_NOT_FOUND;
-    return parse_u64(found->value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
-}
-
-bool headers_process_failed(const struct http1_head *head)
-{
-    return says_one(head, SLICE_LIT("Resumelb-Failed"));
+    if (find_field(head, name, i + 1) != head->nheaders)
+        return ERR_SYNTAX;
+    return parse_u64(head->headers[i].value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
 }

@@ -88,20 +88,17 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
-/* Returns true if an agent reports that no byte of the request reached a process. */
-bool headers_unprocessed(const struct http1_head *head) noinline_;
+/* Returns true if field NAME of an agent's response is "1": Resumelb-Unprocessed, as no byte of the
+ * request reached a process; Resumelb-Failed, as its process failed it without a response. */
+bool headers_say(const struct http1_head *head, struct slice name) noinline_;
 /*
  * The number of requests in flight that an agent reports (Resumelb-Backlog).
  * Errors: ERR_NOT_FOUND if the field is missing; ERR_SYNTAX if it is not a number up to
  * WORKER_REPORT_MAX, or duplicate.
  */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
-/* Returns true if an agent reports that its process failed the request without a response. */
-bool headers_process_failed(const struct http1_head *head) noinline_;
 /* Adds a field to FIELDS, those of REQ or of its response. NAME and VALUE are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);
-/* Adds a field to the response of REQ. */
-void headers_add(struct http_request *req, struct slice name, struct slice value);
 
 #endif

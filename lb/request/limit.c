@@ -418,12 +418,9 @@ void limit_give_all_back_(struct exchange *x, bool done)
 
 void limit_give_upgraded_back_(struct exchange *x)
 {
-    struct list *node;
-    struct list *next;
+    struct limit_claim *c, *next;
 
-    list_for_each_safe (node, next, &x->claims) {
-        struct limit_claim *c = list_entry(node, struct limit_claim, node);
-
+    list_for_each_entry_safe (c, next, &x->claims, node) {
         if (c->rule->s.hold_tunnels)
             continue;
         list_remove(&c->node);

@@ -218,7 +218,7 @@ static noinline_ void answer_here(struct exchange *x, bool trace)
     else
         exchange_add_allow(x);
     if (exchange_settings(x)->request_id)
-        headers_add(x->req, SLICE_LIT("X-Request-ID"), x->request_id);
+        http_request_answer(x->req, "X-Request-ID", x->request_id);
     exchange_answer_here(x, outcome_status(OUTCOME_ANSWERED_HERE),
                          trace ? "message/http" : "text/plain", text_slice(&body));
     text_fini(&body);
@@ -358,7 +358,7 @@ static noinline_ void redirect(struct exchange *x, unsigned port)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return;
     }
-    headers_add(x->req, SLICE_LIT("Location"), text_slice(&location));
+    http_request_answer(x->req, "Location", text_slice(&location));
     text_fini(&location);
     x->outcome = OUTCOME_REDIRECTED;
     exchange_enter(x, STEP_DELIVER);

@@ -86,13 +86,10 @@ static void drop_spill(struct exchange *x)
 
 void exchange_slow_end(struct exchange *x)
 {
-    struct slow_client *s = x->slow;
-
-    stat_add(x->al->stats, APP_STAT_spilled_bytes, -(int64_t)s->counted_bytes);
-    timer_stop(&s->more);
-    timer_stop(&s->hold);
-    response_spill_destroy(s->spill);
-    free(s);
+    drop_spill(x);
+    timer_stop(&x->slow->more);
+    timer_stop(&x->slow->hold);
+    free(x->slow);
     x->slow = NULL;
 }
 

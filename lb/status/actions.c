@@ -31,7 +31,8 @@ enum {
 /* ---- the worker concerned ---- */
 
 struct search {
-    const struct admin_order *order;
+    struct admin_order order;
+    int status; /* of the answer if the action is refused */
     struct application *app;
     size_t napps; /* number of matching applications */
     struct backend *found;
@@ -43,79 +44,93 @@ static void look_for(void *context, const struct backend *k)
 {
     struct search *s = context;
 
-    if (slice_is(s->order->worker, k->name))
+    if (slice_is(s->order.worker, k->name))
         s->found = membership_find(k->app->membership, k->name);
 }
 
-/* Finds the application of an order. Returns NULL on success, else the problem. */
+static const char *problem(struct search *s, int status, const char *why)
+{
+    s->status = status;
+    return why;
+}
+
+/* Reads an action; WITH_CLASS: why one with a class is invalid, or NULL. Returns NULL on success,
+ * else the problem, as the functions below do. */
+static const char *read_order(struct search *s, struct slice entity, const char *with_class)
+{
+    const char *why = admin_order_read(&s->order, entity);
+
+    s->status = STATUS_BAD;
+    return why == NULL && s->order.has_class ? with_class : why;
+}
+
+/* Finds the only application that is meant. */
 static const char *find_application(const struct lb *lb, struct search *s)
 {
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!admin_order_means(s->order, lb->applications[i]->name))
+        if (!admin_order_means(&s->order, lb->applications[i]->name))
             continue;
         s->app = lb->applications[i];
         ++s->napps;
     }
     if (s->napps == 0)
-        return "no such application";
-    if (s->napps > 1)
-        return "\"application\" is missing";
-    return NULL;
+        return problem(s, STATUS_UNKNOWN, "no such application");
+    return s->napps > 1 ? problem(s, STATUS_BAD, "\"application\" is missing") : NULL;
 }
 
-/* Finds the worker of an order. Returns NULL on success, else the problem. */
 static const char *find_worker(const struct lb *lb, struct search *s)
 {
-    if (s->order->worker.len == 0)
-        return "\"worker\" is missing";
+    if (s->order.worker.len == 0)
+        return problem(s, STATUS_BAD, "\"worker\" is missing");
     const char *why = find_application(lb, s);
     if (why != NULL)
         return why;
     if (s->app->membership != NULL)
         membership_each(s->app->membership, look_for, s);
-    return s->found != NULL ? NULL : "no such worker";
+    return s->found != NULL ? NULL : problem(s, STATUS_UNKNOWN, "no such worker");
 }
 
-static int refuse(struct admin_order *o, struct text *body, int status, const char *why)
+static int refuse(struct search *s, struct text *body, const char *why)
 {
-    admin_order_fini(o);
-    return admin_order_refuse(body, status, why);
+    admin_order_fini(&s->order);
+    return admin_order_refuse(body, s->status, why);
+}
+
+static void begin_answer(struct json_writer *w, const char *action, const struct search *s)
+{
+    json_open_object(w, NULL);
+    json_put_text(w, "action", slice_of(action));
+    json_put_text(w, "application", slice_of(s->app->name));
+}
+
+static int end_answer(struct json_writer *w, struct lb *lb, struct search *s)
+{
+    json_close_object(w);
+    text_add_char(w->out, '\n');
+    admin_order_fini(&s->order);
+    shared_answers_forget(lb->answers);
+    return STATUS_DONE;
 }
 
 /* ---- drain, undrain ---- */
 
 static int set_drained(struct lb *lb, struct slice entity, struct text *body, bool on)
 {
-    struct admin_order o;
-    struct search s = {.order = &o};
-    const char *why = admin_order_read(&o, entity);
-    int status = STATUS_BAD;
+    struct search s = {0};
+    struct json_writer w = {.out = body};
+    const char *why = read_order(&s, entity, "a class cannot be drained");
 
-    if (why == NULL && o.has_class)
-        why = "a class cannot be drained";
-    if (why == NULL) {
-        status = o.worker.len == 0 ? STATUS_BAD : STATUS_UNKNOWN;
+    if (why == NULL)
         why = find_worker(lb, &s);
-        if (s.napps > 1)
-            status = STATUS_BAD;
-    }
     if (why != NULL)
-        return refuse(&o, body, status, why);
+        return refuse(&s, body, why);
     bool changed = s.found->drained != on;
     backend_drain(s.found, on);
-    shared_answers_forget(lb->answers);
-    struct json_writer w = {.out = body};
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "action", slice_of(on ? "drain" : "undrain"));
-    json_put_text(&w, "application", slice_of(s.app->name));
+    begin_answer(&w, on ? "drain" : "undrain", &s);
     json_put_text(&w, "worker", slice_of(s.found->name));
     json_put_bool(&w, "changed", changed);
     json_put_text(&w, "state", slice_of(backend_state(s.found)));
-    json_close_object(&w);
-    text_add_char(body, '\n');
-    admin_order_fini(&o);
-    return STATUS_DONE;
+    return end_answer(&w, lb, &s);
 }
 
 static int drain(void *context, struct slice entity, struct text *body)
@@ -133,36 +148,22 @@ static int undrain(void *context, struct slice entity, struct text *body)
 static int confirm_removal(void *context, struct slice entity, struct text *body)
 {
     struct lb *lb = context;
-    struct admin_order o;
-    struct search s = {.order = &o};
-    const char *why = admin_order_read(&o, entity);
-    int status = STATUS_BAD;
-
-    if (why == NULL && o.has_class)
-        why = "a class cannot be removed";
-    if (why == NULL) {
-        why = find_application(lb, &s);
-        status = s.napps == 0 ? STATUS_UNKNOWN : STATUS_BAD;
-    }
-    if (why == NULL && s.app->membership != NULL)
-        s.workers = membership_confirm_removal(s.app->membership, o.worker);
-    if (why == NULL && s.workers == 0) {
-        status = STATUS_REFUSED;
-        why = o.worker.len != 0 ? "this worker is not held" : "no worker is held";
-    }
-    if (why != NULL)
-        return refuse(&o, body, status, why);
-    shared_answers_forget(lb->answers);
+    struct search s = {0};
     struct json_writer w = {.out = body};
+    const char *why = read_order(&s, entity, "a class cannot be removed");
 
-    json_open_object(&w, NULL);
-    json_put_text(&w, "action", SLICE_LIT("confirm-removal"));
-    json_put_text(&w, "application", slice_of(s.app->name));
+    if (why == NULL)
+        why = find_application(lb, &s);
+    if (why == NULL && s.app->membership != NULL)
+        s.workers = membership_confirm_removal(s.app->membership, s.order.worker);
+    if (why == NULL && s.workers == 0)
+        why = problem(&s, STATUS_REFUSED,
+                      s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
+    if (why != NULL)
+        return refuse(&s, body, why);
+    begin_answer(&w, "confirm-removal", &s);
     json_put_int(&w, "workers", (int64_t)s.workers);
-    json_close_object(&w);
-    text_add_char(body, '\n');
-    admin_order_fini(&o);
-    return STATUS_DONE;
+    return end_answer(&w, lb, &s);
 }
 
 /* ---- forget ---- */
@@ -171,37 +172,33 @@ static void forget_one(void *context, const struct backend *k)
 {
     struct search *s = context;
 
-    if (s->order->worker.len != 0 && !slice_is(s->order->worker, k->name))
+    if (s->order.worker.len != 0 && !slice_is(s->order.worker, k->name))
         return;
     ++s->workers;
     s->scores += backend_forget(membership_find(k->app->membership, k->name),
-                                s->order->has_class ? &s->order->cls : NULL);
+                                s->order.has_class ? &s->order.cls : NULL);
 }
 
 static int forget(void *context, struct slice entity, struct text *body)
 {
     const struct lb *lb = context;
-    struct admin_order o;
-    struct search s = {.order = &o};
-    const char *why = admin_order_read(&o, entity);
-    int status = STATUS_BAD;
+    struct search s = {0};
+    const char *why = read_order(&s, entity, NULL);
 
     for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {
-        if (!admin_order_means(&o, lb->applications[i]->name))
+        if (!admin_order_means(&s.order, lb->applications[i]->name))
             continue;
         ++s.napps;
         if (lb->applications[i]->membership != NULL)
             membership_each(lb->applications[i]->membership, forget_one, &s);
     }
-    if (why == NULL && (s.napps == 0 || (s.workers == 0 && o.worker.len != 0))) {
-        status = STATUS_UNKNOWN;
-        why = s.napps == 0 ? "no such application" : "no such worker";
-    }
+    if (why == NULL && (s.napps == 0 || (s.workers == 0 && s.order.worker.len != 0)))
+        why = problem(&s, STATUS_UNKNOWN, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
-        return refuse(&o, body, status, why);
+        return refuse(&s, body, why);
     shared_answers_forget(lb->answers);
     admin_order_forgotten(body, s.workers, s.scores);
-    admin_order_fini(&o);
+    admin_order_fini(&s.order);
     return STATUS_DONE;
 }
 

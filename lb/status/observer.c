@@ -3,8 +3,7 @@
  *   data loops -- notes --> drain, up to four times a second --> classes, workers of classes, times
  *   pools, memberships, settings -- scanned once a second --> workers, events
  *
- * Sums fade lazily: each has the time up to which it was faded, and a class without requests costs
- * nothing.
+ * Sums are weighted by time (common/stats/decay.h), so a class without requests costs nothing.
  */
 #include "lb/status/observer_internal.h"
 
@@ -20,51 +19,36 @@
 
 enum {
     DRAIN_MS = 250,
-    DRAINS_A_LOOK = 4, /* once a second */
+    DRAINS_A_SCAN = 4, /* once a second */
     /* If all loops together have so few notes, the next drain is the one before the scan. */
     NOTES_FEW = 32,
-    MOVE_LOOKS = 10, /* seconds between two checks for classes that replace others */
+    MOVE_SCANS = 10, /* seconds between two checks for classes that replace others */
 };
 
 /* Decay of the histograms of times per second. */
 static const double TIMES_KEEP = 0.935; /* exp(-1/15) */
 
-/* Returns the factor by which sums with time constant FADE_S decay from FROM_S to NOW_S. */
-static double fade(double fade_s, double from_s, double now_s)
-{
-    return now_s > from_s ? exp((from_s - now_s) / fade_s) : 1;
-}
-
 /* A steady rate of r per second yields a sum of r * OBSERVER_FADE_S, and less shortly after the
  * start. */
-double observer_rate(const struct observer *o, double sum, double at_s)
+double observer_rate(const struct observer *o, double sum)
 {
-    double age = o->now_s - o->started_s;
+    double age = (double)(o->recent.now_us - o->started_us) / 1e6;
     double full = OBSERVER_FADE_S * (1 - exp(-(age > 1 ? age : 1) / OBSERVER_FADE_S));
 
-    return sum * fade(OBSERVER_FADE_S, at_s, o->now_s) / full;
-}
-
-static void add(const struct observer *o, struct fading *f, double n)
-{
-    f->sum = f->sum * fade(OBSERVER_FADE_S, f->at_s, o->now_s) + n;
-    f->at_s = o->now_s;
+    return sum / o->recent.weight / full;
 }
 
 /* ---- classes ---- */
 
 void observer_refresh(const struct observer *o, struct seen_class *c)
 {
-    double keep = fade(OBSERVER_FADE_S, c->at_s, o->now_s);
-    double from = c->at_s;
-
-    if (c->at_s >= o->now_s)
+    if (c->epoch_us == o->recent.epoch_us)
         return;
-    c->at_s = o->now_s;
-    class_figures_scale(&c->recent, keep);
-    c->lasting *= fade(CLASS_METRICS_FADE_S, from, o->now_s);
+    double by = fading_bring(1, c->epoch_us, &o->recent);
+    c->epoch_us = o->recent.epoch_us;
+    class_figures_scale(&c->recent, by);
     for (unsigned i = 0; i < c->n; ++i)
-        c->workers[i].sum *= (float)keep;
+        c->workers[i].sum *= (float)by;
 }
 
 static void drop_class(struct seen_app *a, struct seen_class *c)
@@ -90,7 +74,7 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
         drop_class(a, list_first(&a->recent, struct seen_class, node));
     c = xcalloc(1, sizeof(*c) + name.len + 1);
     memcpy(c->name, name.p, name.len);
-    c->at_s = o->now_s;
+    c->epoch_us = o->recent.epoch_us;
     c->series = class_metrics_find(a->figures, name);
     list_push_back(&a->recent, &c->node);
     map_add(&a->classes, &c->by_name, c->name, name.len);
@@ -153,7 +137,7 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
     size_t limit = (size_t)a->app->settings->s.metrics_classes;
     size_t known = map_count(&a->classes);
     size_t shown = class_metrics_count(a->figures);
-    bool move = ++a->looks % MOVE_LOOKS == 0;
+    bool move = ++a->scans % MOVE_SCANS == 0;
     size_t n = 0;
 
     /* In most cases no class gains or loses its series. */
@@ -161,8 +145,8 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
         return;
     struct class_rank *ranks = xcalloc(known + 1, sizeof(*ranks));
     map_for_each (struct seen_class, c, &a->classes, by_name)
-        ranks[n++] = (struct class_rank){
-            map_key(&c->by_name), c->lasting * fade(CLASS_METRICS_FADE_S, c->at_s, o->now_s)};
+        ranks[n++] =
+            (struct class_rank){map_key(&c->by_name), fading_value(&c->lasting, &o->lasting)};
     if (class_metrics_choose(a->figures, ranks, n, limit, move)) {
         map_for_each (struct seen_class, c, &a->classes, by_name)
             c->series = class_metrics_find(a->figures, map_key(&c->by_name));
@@ -172,7 +156,7 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
 
 /* ---- notes ---- */
 
-static struct seen_worker *worker_called(struct observer *o, struct seen_app *a, struct slice name)
+static struct seen_worker *worker_named(struct observer *o, struct seen_app *a, struct slice name)
 {
     struct seen_worker *w =
         map_entry(map_find(&a->workers, name.p, name.len), struct seen_worker, by_name);
@@ -192,21 +176,22 @@ static void take_note(void *context, const struct traffic_note *n, double weight
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = class_of(o, a, n->cls);
 
-    const struct class_figures f = figures_of(n, weight);
+    struct class_figures f = figures_of(n, weight);
 
     class_metrics_add(a->figures, c->series, &f);
+    class_figures_scale(&f, o->recent.weight);
     class_figures_add(&c->recent, &f);
-    c->lasting += weight;
+    fading_add(&c->lasting, weight, &o->lasting);
     if (f.failed != 0)
-        add(o, &a->failed, weight);
+        fading_add(&a->failed, weight, &o->recent);
     histogram_add(&a->times, n->total_us, weight);
-    add(o, &a->requests, weight);
+    fading_add(&a->requests, weight, &o->recent);
     if (n->worker.len == 0)
         return;
-    add(o, &a->placed, weight);
+    fading_add(&a->placed, weight, &o->recent);
     if (f.skilled != 0)
-        add(o, &a->skilled, weight);
-    count_worker(c, worker_called(o, a, n->worker)->number, weight);
+        fading_add(&a->skilled, weight, &o->recent);
+    count_worker(c, worker_named(o, a, n->worker)->number, weight * o->recent.weight);
 }
 
 /*
@@ -217,7 +202,7 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-struct look {
+struct scan {
     struct observer *o;
     struct seen_app *app;
     uint64_t now_ms;
@@ -232,8 +217,8 @@ static void copy(char *out, size_t room, const char *s)
     out[n] = '\0';
 }
 
-static void tell(const struct look *l, const struct seen_worker *w, const char *kind, bool bad,
-                 const char *text)
+static void report(const struct scan *l, const struct seen_worker *w, const char *kind, bool bad,
+                   const char *text)
 {
     if (l->app->settled)
         events_add(&l->o->events, kind, bad, l->app->app->name, w->name, text);
@@ -252,36 +237,37 @@ static uint64_t since(uint64_t *last, uint64_t now)
     return n;
 }
 
-static void look_at_member(const struct look *l, struct seen_worker *w, struct member *m)
+static void scan_member(const struct scan *l, struct seen_worker *w, struct member *m)
 {
     bool ejected = relaxed(&m->ejected_until_ms) > l->now_ms;
     unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
+    const struct fading_clock *now = &l->o->recent;
 
-    add(l->o, &w->request_rate, (double)since(&w->requests, relaxed(&m->requests)));
-    add(l->o, &w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)));
-    add(l->o, &w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6);
+    fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
+    fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
+    fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
     if (ejected != w->ejected)
-        tell(l, w, ejected ? "ejected" : "back", ejected,
-             ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
+        report(l, w, ejected ? "ejected" : "back", ejected,
+               ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
     w->ejected = ejected;
 }
 
-static void look_at_version(const struct look *l, struct seen_worker *w, const char *incarnation,
-                            const char *version)
+static void scan_version(const struct scan *l, struct seen_worker *w, const char *incarnation,
+                         const char *version)
 {
     char text[EVENT_TEXT_MAX];
 
     if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
-        tell(l, w, "version", false, text);
+        report(l, w, "version", false, text);
     } else if (strcmp(w->incarnation, incarnation) != 0 && w->incarnation[0] != '\0') {
-        tell(l, w, "restarted", false, "another process uses the address");
+        report(l, w, "restarted", false, "another process uses the address");
     }
     copy(w->version, sizeof(w->version), version);
     copy(w->incarnation, sizeof(w->incarnation), incarnation);
 }
 
-static void look_at_state(const struct look *l, struct seen_worker *w, const char *state)
+static void scan_state(const struct scan *l, struct seen_worker *w, const char *state)
 {
     static const char *const bad[] = {"absent", "silent", "unhealthy"};
     char text[EVENT_TEXT_MAX];
@@ -293,39 +279,39 @@ static void look_at_state(const struct look *l, struct seen_worker *w, const cha
         is_bad |= strcmp(state, bad[i]) == 0;
     if (w->state[0] != '\0') {
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
-        tell(l, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
+        report(l, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
     copy(w->state, sizeof(w->state), state);
 }
 
-static void look_at_worker(void *context, const struct backend *k)
+static void scan_worker(void *context, const struct backend *k)
 {
-    const struct look *l = context;
-    struct seen_worker *w = worker_called(l->o, l->app, slice_of(k->name));
+    const struct scan *l = context;
+    struct seen_worker *w = worker_named(l->o, l->app, slice_of(k->name));
     const char *state = backend_state(k);
 
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
-        tell(l, w, "joined", false, state);
+        report(l, w, "joined", false, state);
         copy(w->state, sizeof(w->state), state);
     }
-    look_at_state(l, w, state);
+    scan_state(l, w, state);
     w->here = true;
     if (k->worker == NULL)
         return;
-    look_at_version(l, w, worker_incarnation(k->worker),
-                    k->streams ? k->last.version : member_of(k->worker)->version);
-    look_at_member(l, w, member_of(k->worker));
+    scan_version(l, w, worker_incarnation(k->worker),
+                 k->streams ? k->last.version : member_of(k->worker)->version);
+    scan_member(l, w, member_of(k->worker));
 }
 
 /* Workers present at the previous scan that are no longer registered. */
-static void look_for_absent(const struct look *l)
+static void find_absent(const struct scan *l)
 {
     map_for_each_safe (struct seen_worker, w, &l->app->workers, by_name) {
         if (w->here)
             continue;
         if (w->was_in_pool)
-            tell(l, w, "left", false, "neither listed nor registered");
+            report(l, w, "left", false, "neither listed nor registered");
         map_remove(&l->app->workers, &w->by_name);
         free(w);
     }
@@ -342,7 +328,7 @@ static void forget_settings(struct seen_app *a)
     a->has_settings = false;
 }
 
-static void tell_setting(const struct look *l, const struct setting_row *row)
+static void report_setting(const struct scan *l, const struct setting_row *row)
 {
     const struct application *a = l->app->app;
     struct text line = {0};
@@ -356,7 +342,7 @@ static void tell_setting(const struct look *l, const struct setting_row *row)
     text_fini(&line);
 }
 
-static void look_at_refusal(const struct look *l, size_t i, const char *why)
+static void scan_refusal(const struct scan *l, size_t i, const char *why)
 {
     char **was = &l->app->refused[i];
 
@@ -371,7 +357,7 @@ static void look_at_refusal(const struct look *l, size_t i, const char *why)
     *was = xstrdup(why);
 }
 
-static void look_at_settings(const struct look *l)
+static void scan_settings(const struct scan *l)
 {
     struct seen_app *s = l->app;
     const struct application *a = s->app;
@@ -384,11 +370,11 @@ static void look_at_settings(const struct look *l)
         if (row->type == SETTING_NODE)
             continue;
         if (s->has_settings && !settings_same(row, &s->settings, &a->settings->s)) {
-            tell_setting(l, row);
+            report_setting(l, row);
             settings_take(row, &a->settings->s, &s->settings);
         }
         if (a->live != NULL)
-            look_at_refusal(l, i, live_settings_refused(a->live, row));
+            scan_refusal(l, i, live_settings_refused(a->live, row));
     }
     if (s->has_settings)
         return;
@@ -396,7 +382,7 @@ static void look_at_settings(const struct look *l)
     s->has_settings = true;
 }
 
-static void look_at_pool(const struct look *l)
+static void scan_pool(const struct scan *l)
 {
     char text[EVENT_TEXT_MAX];
     char active[sizeof(l->app->active_version)];
@@ -411,19 +397,19 @@ static void look_at_pool(const struct look *l)
     copy(l->app->active_version, sizeof(l->app->active_version), active);
 }
 
-static void look(struct observer *o)
+static void scan(struct observer *o)
 {
     for (size_t i = 0; i < o->lb->napplications; ++i) {
         struct seen_app *s = &o->apps[i];
-        struct look l = {.o = o, .app = s, .now_ms = clock_mono_us() / 1000};
+        struct scan l = {.o = o, .app = s, .now_ms = clock_mono_us() / 1000};
 
         map_for_each (struct seen_worker, w, &s->workers, by_name)
             w->here = false;
         if (s->app->membership != NULL)
-            membership_each(s->app->membership, look_at_worker, &l);
-        look_for_absent(&l);
-        look_at_settings(&l);
-        look_at_pool(&l);
+            membership_each(s->app->membership, scan_worker, &l);
+        find_absent(&l);
+        scan_settings(&l);
+        scan_pool(&l);
         s->settled = o->lb->phase != LB_STARTING;
     }
 }
@@ -433,9 +419,11 @@ static void look(struct observer *o)
 /* Processes all notes. Returns their number. */
 static size_t drain(struct observer *o)
 {
+    uint64_t now_us = clock_mono_us();
     size_t notes = 0;
 
-    o->now_s = (double)clock_mono_us() / 1e6;
+    fading_run(&o->recent, now_us);
+    fading_run(&o->lasting, now_us);
     for (unsigned i = 0; i < o->lb->nloops; ++i)
         notes += traffic_drain(o->lb->loops[i].traffic, take_note, o);
     return notes;
@@ -447,17 +435,17 @@ static void on_timer(struct timer *t)
 
     size_t notes = drain(o);
     o->drains += o->step;
-    if (o->drains >= DRAINS_A_LOOK) {
+    if (o->drains >= DRAINS_A_SCAN) {
         o->drains = 0;
         for (size_t i = 0; i < o->lb->napplications; ++i)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
-        look(o);
+        scan(o);
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
     /* With little traffic the thread is woken less often: the rings have room for a thousand
      * notes. */
-    o->step = notes < NOTES_FEW ? DRAINS_A_LOOK - o->drains : 1;
+    o->step = notes < NOTES_FEW ? DRAINS_A_SCAN - o->drains : 1;
     timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
 }
 
@@ -467,7 +455,11 @@ struct observer *observer_create(struct lb *lb)
 
     o->lb = lb;
     o->apps = xcalloc(lb->napplications + 1, sizeof(*o->apps));
-    o->started_s = o->now_s = (double)clock_mono_us() / 1e6;
+    o->started_us = clock_mono_us();
+    fading_clock_init(&o->recent, OBSERVER_FADE_S * 1e6);
+    fading_clock_init(&o->lasting, CLASS_METRICS_FADE_S * 1e6);
+    fading_run(&o->recent, o->started_us);
+    fading_run(&o->lasting, o->started_us);
     for (size_t i = 0; i < lb->napplications; ++i) {
         o->apps[i].app = lb->applications[i];
         o->apps[i].figures = class_metrics_create();

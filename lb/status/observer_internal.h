@@ -7,16 +7,11 @@
 
 #include "common/base/list.h"
 #include "common/base/map.h"
+#include "common/stats/decay.h"
 #include "common/stats/histogram.h"
 #include "lb/core/application.h"
 #include "lb/status/class_metrics.h"
 #include "lb/status/observer.h"
-
-/* A decaying sum of recent values. */
-struct fading {
-    double sum;
-    double at_s; /* time at which SUM was updated */
-};
 
 struct seen_worker {
     struct map_node by_name;
@@ -36,15 +31,15 @@ struct seen_worker {
 
 struct class_worker {
     uint32_t number; /* number of a seen_worker */
-    float sum;       /* decays with its class */
+    float sum;       /* weighted as its class */
 };
 
 struct seen_class {
     struct map_node by_name;
-    struct list node; /* least recently seen first */
-    double at_s;      /* time at which the sums below were updated */
+    struct list node;  /* least recently seen first */
+    uint64_t epoch_us; /* the epoch of observer.recent by which these and WORKERS are weighted */
     struct class_figures recent;
-    double lasting;              /* number of requests, decaying with CLASS_METRICS_FADE_S */
+    struct fading lasting;       /* number of requests, by observer.lasting */
     struct class_series *series; /* NULL: counted with the others */
     struct class_worker *workers;
     unsigned n;
@@ -56,7 +51,7 @@ struct seen_app {
     struct map workers, classes;
     struct list recent; /* seen_class.node */
     struct class_metrics *figures;
-    unsigned looks; /* number of scans, for the selection of classes */
+    unsigned scans; /* number of scans, for the selection of classes */
     struct fading requests, failed, placed, skilled;
     struct histogram times;
     char active_version[64];
@@ -72,14 +67,15 @@ struct observer {
     struct events events;
     struct seen_app *apps;
     uint32_t numbers;
-    double started_s, now_s;
-    unsigned drains; /* quarters of a second since the last scan */
-    unsigned step;   /* number of quarters that the next drain covers */
+    uint64_t started_us;
+    struct fading_clock recent, lasting; /* OBSERVER_FADE_S, CLASS_METRICS_FADE_S */
+    unsigned drains;                     /* quarters of a second since the last scan */
+    unsigned step;                       /* number of quarters that the next drain covers */
 };
 
-/* The rate per second of SUM, which was updated at AT_S. */
-double observer_rate(const struct observer *o, double sum, double at_s);
-/* Updates the sums of C to the current time. */
+/* The rate per second of SUM, weighted by the epoch of o->recent. */
+double observer_rate(const struct observer *o, double sum);
+/* Converts the sums of C to the epoch of o->recent. */
 void observer_refresh(const struct observer *o, struct seen_class *c);
 
 #endif

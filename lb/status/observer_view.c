@@ -18,9 +18,18 @@ static void put_seconds(struct json_writer *w, const char *name, double v)
     json_put_real(w, name, v < 1e9 ? (double)(int64_t)(v * 1e6 + 0.5) / 1e6 : v);
 }
 
+/* Writes V, or null if it is not KNOWN. */
+static void put_known_seconds(struct json_writer *w, const char *name, bool known, double v)
+{
+    if (known)
+        put_seconds(w, name, v);
+    else
+        json_put_null(w, name);
+}
+
 static double rate_of(const struct observer *o, const struct fading *f)
 {
-    return observer_rate(o, f->sum, f->at_s);
+    return observer_rate(o, fading_sum(f, &o->recent));
 }
 
 void observer_describe(struct observer *o, size_t application, struct json_writer *w)
@@ -35,22 +44,23 @@ void observer_describe(struct observer *o, size_t application, struct json_write
         put_rounded(w, "skilled_share", rate_of(o, &a->skilled) / placed);
     else
         json_put_null(w, "skilled_share");
-    if (histogram_count(&a->times) > 0.5) {
-        put_seconds(w, "p50_s", histogram_quantile(&a->times, 0.5) / 1e6);
-        put_seconds(w, "p99_s", histogram_quantile(&a->times, 0.99) / 1e6);
-    } else {
-        json_put_null(w, "p50_s");
-        json_put_null(w, "p99_s");
-    }
+    bool timed = histogram_count(&a->times) > 0.5;
+    put_known_seconds(w, "p50_s", timed, histogram_quantile(&a->times, 0.5) / 1e6);
+    put_known_seconds(w, "p99_s", timed, histogram_quantile(&a->times, 0.99) / 1e6);
     json_put_int(w, "classes", (int64_t)map_count(&a->classes));
     json_close_object(w);
 }
 
+static const struct seen_worker *find_worker(const struct observer *o, size_t application,
+                                             const char *name)
+{
+    return map_entry(map_find(&o->apps[application].workers, name, strlen(name)),
+                     struct seen_worker, by_name);
+}
+
 double observer_worker_rate(const struct observer *o, size_t application, const char *name)
 {
-    const struct seen_app *a = &o->apps[application];
-    const struct seen_worker *s =
-        map_entry(map_find(&a->workers, name, strlen(name)), struct seen_worker, by_name);
+    const struct seen_worker *s = find_worker(o, application, name);
 
     return s != NULL ? rate_of(o, &s->request_rate) : 0;
 }
@@ -58,9 +68,7 @@ double observer_worker_rate(const struct observer *o, size_t application, const 
 void observer_describe_worker(struct observer *o, size_t application, const char *name,
                               struct json_writer *w)
 {
-    const struct seen_app *a = &o->apps[application];
-    const struct seen_worker *s =
-        map_entry(map_find(&a->workers, name, strlen(name)), struct seen_worker, by_name);
+    const struct seen_worker *s = find_worker(o, application, name);
 
     if (s == NULL)
         return;
@@ -69,10 +77,7 @@ void observer_describe_worker(struct observer *o, size_t application, const char
     put_rounded(w, "requests_per_s", requests);
     put_rounded(w, "failures_per_s", rate_of(o, &s->failure_rate));
     /* Current duration of a request. */
-    if (requests > 0.001)
-        put_seconds(w, "service_mean_s", service / requests);
-    else
-        json_put_null(w, "service_mean_s");
+    put_known_seconds(w, "service_mean_s", requests > 0.001, service / requests);
     json_open_array(w, "top_classes");
     for (size_t i = 0; i < OBSERVER_TOP_CLASSES && s->top[i].rate > 0; ++i)
         json_put_text(w, NULL, s->top[i].cls);
@@ -111,21 +116,22 @@ static void choose(struct observer *o, struct seen_app *a, struct slice q, struc
 {
     out->n = 0;
     map_for_each (struct seen_class, c, &a->classes, by_name) {
-        if (contains(map_key(&c->by_name), q))
-            offer(out, c, observer_rate(o, c->recent.requests, c->at_s));
+        if (!contains(map_key(&c->by_name), q))
+            continue;
+        observer_refresh(o, c);
+        offer(out, c, observer_rate(o, c->recent.requests));
     }
 }
 
 /* Determines, for each worker, the classes with the most requests. */
-static void rank_tops(struct observer *o, struct seen_app *a, const struct choice *c,
+static void rank_tops(struct seen_app *a, const struct choice *c,
                       struct seen_worker *const *workers)
 {
     map_for_each (struct seen_worker, w, &a->workers, by_name)
         memset(w->top, 0, sizeof(w->top));
     for (size_t i = 0; i < c->n; ++i) {
-        struct seen_class *s = c->rows[i].cls;
+        const struct seen_class *s = c->rows[i].cls;
 
-        observer_refresh(o, s);
         for (unsigned k = 0; k < s->n; ++k) {
             struct seen_worker *w = workers[s->workers[k].number];
             double rate = (double)s->workers[k].sum;
@@ -146,21 +152,19 @@ static void rank_tops(struct observer *o, struct seen_app *a, const struct choic
 static void put_class(const struct observer *o, const struct seen_app *a,
                       const struct seen_class *c, struct json_writer *w)
 {
-    double requests = observer_rate(o, c->recent.requests, c->at_s);
+    double requests = observer_rate(o, c->recent.requests);
     struct pool_class_view v;
 
     pool_class_view(a->app->pool, map_key(&c->by_name), &v);
     json_open_object(w, NULL);
     json_put_text(w, "name", map_key(&c->by_name));
     put_rounded(w, "requests_per_s", requests);
-    put_rounded(w, "spilled_per_s", observer_rate(o, c->recent.spilled, c->at_s));
-    put_rounded(w, "failed_per_s", observer_rate(o, c->recent.failed, c->at_s));
-    put_rounded(w, "limited_per_s", observer_rate(o, c->recent.limited, c->at_s));
-    put_rounded(w, "waited_per_s", observer_rate(o, c->recent.waited, c->at_s));
-    if (c->recent.requests > 0.001)
-        put_seconds(w, "wait_mean_s", c->recent.wait_seconds / c->recent.requests);
-    else
-        json_put_null(w, "wait_mean_s");
+    put_rounded(w, "spilled_per_s", observer_rate(o, c->recent.spilled));
+    put_rounded(w, "failed_per_s", observer_rate(o, c->recent.failed));
+    put_rounded(w, "limited_per_s", observer_rate(o, c->recent.limited));
+    put_rounded(w, "waited_per_s", observer_rate(o, c->recent.waited));
+    put_known_seconds(w, "wait_mean_s", c->recent.requests / o->recent.weight > 0.001,
+                      c->recent.wait_seconds / c->recent.requests);
     json_put_int(w, "skilled_workers", (int64_t)v.total);
     if (v.lives)
         json_put_int(w, "homes", (int64_t)v.homes);
@@ -260,7 +264,7 @@ static void put_map_row(const struct observer *o, const struct seen_app *a, cons
     pool_class_view(a->app->pool, map_key(&r->cls->by_name), &v);
     json_open_object(w, NULL);
     json_put_text(w, "class", map_key(&r->cls->by_name));
-    put_rounded(w, "requests_per_s", observer_rate(o, r->cls->recent.requests, r->cls->at_s));
+    put_rounded(w, "requests_per_s", observer_rate(o, r->cls->recent.requests));
     json_open_array(w, "share");
     for (size_t i = 0; i < ncolumns; ++i)
         put_rounded(w, NULL, traffic_to(r->cls, columns[i].worker->number) / requests);
@@ -319,7 +323,7 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
     map_for_each (struct seen_worker, x, &a->workers, by_name)
         workers[x->number] = x;
     choose(o, a, q, &c);
-    rank_tops(o, a, &c, workers);
+    rank_tops(a, &c, workers);
     json_open_array(w, "classes_now");
     for (size_t i = 0; i < c.n; ++i)
         put_class(o, a, c.rows[i].cls, w);

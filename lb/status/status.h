@@ -41,15 +41,13 @@ int status_explain(struct lb *lb, struct slice query, struct text *body);
 enum {
     EXPLAIN_QUERY_MAX = 2048,
     EXPLAIN_APPLICATION_MAX = 255,
-    EXPLAIN_URL_MAX = EXPLAIN_QUERY_MAX,
 };
 
 struct explain_query {
-    char application[EXPLAIN_APPLICATION_MAX];
-    char cls[CLASS_BYTES_MAX];
-    char url[EXPLAIN_URL_MAX]; /* in the form of common/wire/url_line.h */
-    size_t application_len, cls_len, url_len;
-    bool has_application, has_class, has_url;
+    /* In TEXT; p == NULL: not given. URL is in the form of common/wire/url_line.h. */
+    struct slice application, cls, url;
+    char text[EXPLAIN_QUERY_MAX];
+    size_t used; /* bytes of TEXT */
 };
 
 /* Parses QUERY. Returns NULL on success; OUT has either a class or a URL. Otherwise returns a

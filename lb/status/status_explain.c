@@ -21,12 +21,10 @@
 
 /* ---- the query ---- */
 
-/* Decodes a value of a query; '+' is unchanged. Returns false if it is invalid, or longer than
- * ROOM. */
-static bool unescape(struct slice s, char *out, size_t room, size_t *len)
+/* Sets OUT to a decoded value of the query; '+' is unchanged. Returns false if it is invalid. */
+static bool unescape(struct explain_query *q, struct slice s, struct slice *out)
 {
-    size_t n = 0;
-
+    out->p = q->text + q->used;
     for (size_t i = 0; i < s.len; ++i) {
         int c = (unsigned char)s.p[i];
 
@@ -36,60 +34,62 @@ static bool unescape(struct slice s, char *out, size_t room, size_t *len)
             c = ascii_hex_digit(s.p[i + 1]) * 16 + ascii_hex_digit(s.p[i + 2]);
             i += 2;
         }
-        if (n == room)
-            return false;
-        out[n++] = (char)c;
-    }
-    *len = n;
-    return true;
-}
-
-/* Returns true if P can be a class: visible ASCII. */
-static bool is_class(const char *p, size_t len)
-{
-    for (size_t i = 0; i < len; ++i) {
-        if (p[i] < 0x21 || p[i] > 0x7e)
-            return false;
+        ASSERT(q->used < sizeof(q->text)); /* no longer than the query */
+        q->text[q->used++] = (char)c;
+        ++out->len;
     }
     return true;
 }
 
-static const char *take(struct explain_query *a, struct slice name, struct slice value)
+/* Returns true if S can be a class: visible ASCII. */
+static bool is_class(struct slice s)
 {
-    if (slice_is(name, "class")) {
-        if (a->has_class)
-            return "duplicate class";
-        a->has_class = true;
-        if (!unescape(value, a->cls, sizeof(a->cls), &a->cls_len) || !is_class(a->cls, a->cls_len))
-            return "class: expected up to 255 visible ASCII characters, percent-encoded";
-        return NULL;
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
+            return false;
     }
-    if (slice_is(name, "url")) {
-        struct url_line u;
+    return s.len <= CLASS_BYTES_MAX;
+}
 
-        if (a->has_url)
-            return "duplicate url";
-        a->has_url = true;
-        if (!unescape(value, a->url, sizeof(a->url), &a->url_len))
-            return "url is not percent-encoded";
-        return url_line_parse((struct slice){a->url, a->url_len}, &u) == NULL
-                   ? NULL
-                   : "url: expected http://HOST/PATH or /PATH";
-    }
-    if (slice_is(name, "application")) {
-        if (a->has_application)
-            return "duplicate application";
-        a->has_application = true;
-        if (!unescape(value, a->application, sizeof(a->application), &a->application_len))
-            return "application is not a name";
-        return NULL;
-    }
-    return "unknown parameter: class, url and application are known";
+static const char *take_class(struct explain_query *q, struct slice value)
+{
+    if (q->cls.p != NULL)
+        return "duplicate class";
+    if (!unescape(q, value, &q->cls) || !is_class(q->cls))
+        return "class: expected up to 255 visible ASCII characters, percent-encoded";
+    return NULL;
+}
+
+static const char *take_url(struct explain_query *q, struct slice value)
+{
+    struct url_line u;
+
+    if (q->url.p != NULL)
+        return "duplicate url";
+    if (!unescape(q, value, &q->url))
+        return "url is not percent-encoded";
+    return url_line_parse(q->url, &u) == NULL ? NULL : "url: expected http://HOST/PATH or /PATH";
+}
+
+static const char *take(struct explain_query *q, struct slice name, struct slice value)
+{
+    if (slice_is(name, "class"))
+        return take_class(q, value);
+    if (slice_is(name, "url"))
+        return take_url(q, value);
+    if (!slice_is(name, "application"))
+        return "unknown parameter: class, url and application are known";
+    if (q->application.p != NULL)
+        return "duplicate application";
+    if (!unescape(q, value, &q->application) || q->application.len > EXPLAIN_APPLICATION_MAX)
+        return "application is not a name";
+    return NULL;
 }
 
 const char *explain_query_parse(struct slice query, struct explain_query *out)
 {
-    *out = (struct explain_query){0};
+    out->application = out->cls = out->url = SLICE_NULL;
+    out->used = 0;
     if (query.len > EXPLAIN_QUERY_MAX)
         return "the query is too long";
     while (query.len != 0) {
@@ -100,9 +100,9 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
         if (why != NULL)
             return why;
     }
-    if (out->has_class && out->has_url)
+    if (out->cls.p != NULL && out->url.p != NULL)
         return "class or url, not both";
-    return out->has_class || out->has_url ? NULL : "class or url is missing";
+    return out->cls.p != NULL || out->url.p != NULL ? NULL : "class or url is missing";
 }
 
 /* ---- the response ---- */
@@ -154,20 +154,17 @@ static size_t class_of_url(const struct application *app, const struct url_line 
 static struct application *find(struct lb *lb, const struct explain_query *a,
                                 const struct url_line *u, const char **why)
 {
-    if (!a->has_application && u != NULL) {
+    if (a->application.p == NULL && u != NULL) {
         *why = "no application for this host and path";
         return application_find(lb, u->host, u->path);
     }
-    if (!a->has_application) {
+    if (a->application.p == NULL) {
         *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
         return lb->napplications == 1 ? lb->applications[0] : NULL;
     }
     for (size_t i = 0; i < lb->napplications; ++i) {
-        struct application *app = lb->applications[i];
-
-        if (strlen(app->name) == a->application_len &&
-            memcmp(app->name, a->application, a->application_len) == 0)
-            return app;
+        if (slice_is(a->application, lb->applications[i]->name))
+            return lb->applications[i];
     }
     *why = "no such application";
     return NULL;
@@ -249,19 +246,20 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
     if (why != NULL)
         return admin_order_refuse(body, 400, why);
     struct url_line u;
-    if (a.has_url)
-        why = url_line_parse((struct slice){a.url, a.url_len}, &u);
+    bool has_url = a.url.p != NULL;
+    if (has_url)
+        why = url_line_parse(a.url, &u);
     ASSERT(why == NULL);
-    struct application *app = find(lb, &a, a.has_url ? &u : NULL, &why);
+    struct application *app = find(lb, &a, has_url ? &u : NULL, &why);
     if (app == NULL)
-        return admin_order_refuse(body, a.has_application || a.has_url ? 404 : 400, why);
-    if (a.has_url)
-        a.cls_len = class_of_url(app, &u, a.cls);
-    struct slice cls = {a.cls, a.cls_len};
-    struct pool_request r = {.cls = cls};
+        return admin_order_refuse(body, a.application.p != NULL || has_url ? 404 : 400, why);
+    char room[CLASS_BYTES_MAX];
+    if (has_url)
+        a.cls = (struct slice){room, class_of_url(app, &u, room)};
+    struct pool_request r = {.cls = a.cls};
     pool_explain(app->pool, &r, clock_mono_us(), &e);
     bool shadowed = pool_explain_shadow(app->pool, &r, clock_mono_us(), &shadow);
-    put_explanation(&w, app, cls, &e, shadowed ? &shadow : NULL);
+    put_explanation(&w, app, a.cls, &e, shadowed ? &shadow : NULL);
     text_add_char(body, '\n');
     pool_explain_fini(&e);
     pool_explain_fini(&shadow);

@@ -18,13 +18,13 @@ enum { STATUS_WORKERS_MAX = 200 /* rows of workers; the search finds the others 
 
 /* ---- shared answers ---- */
 
-struct kept {
+struct stored_answer {
     struct text answer;
     uint64_t until_us; /* 0: nothing is stored */
 };
 
 struct shared_answers {
-    struct kept pages[SHARED_PAGES];
+    struct stored_answer pages[SHARED_PAGES];
 };
 
 struct shared_answers *shared_answers_create(void)
@@ -32,7 +32,7 @@ struct shared_answers *shared_answers_create(void)
     return xcalloc(1, sizeof(struct shared_answers));
 }
 
-static void forget(struct kept *k)
+static void forget(struct stored_answer *k)
 {
     text_fini(&k->answer);
     k->until_us = 0;
@@ -55,7 +55,7 @@ void shared_answers_destroy(struct shared_answers *s)
 bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          struct text *out)
 {
-    const struct kept *k = &s->pages[page];
+    const struct stored_answer *k = &s->pages[page];
 
     if (now_us >= k->until_us)
         return false;
@@ -66,7 +66,7 @@ bool shared_answers_take(const struct shared_answers *s, enum shared_page page, 
 void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          uint64_t cost_us, struct slice answer)
 {
-    struct kept *k = &s->pages[page];
+    struct stored_answer *k = &s->pages[page];
     uint64_t age = cost_us < SHARED_ANSWER_MAX_US / SHARED_ANSWER_TIMES
                        ? cost_us * SHARED_ANSWER_TIMES
                        : SHARED_ANSWER_MAX_US;

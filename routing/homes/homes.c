@@ -38,21 +38,16 @@ struct homes *homes_create(const struct homes_options *o)
     return h;
 }
 
-static void free_all(struct list *workers)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(workers)) != NULL)
-        free(list_entry(node, struct homes_worker, node));
-}
-
 void homes_destroy(struct homes *h)
 {
+    struct homes_worker *w, *next;
+
     if (h == NULL)
         return;
     classes_fini(&h->classes);
-    free_all(&h->workers);
-    free_all(&h->gone);
+    list_splice_back(&h->gone, &h->workers);
+    list_for_each_entry_safe (w, next, &h->gone, node)
+        free(w);
     for (int i = 0; i < HOMES_KEYS; ++i)
         free(h->heaps[i].at);
     free(h);
@@ -84,13 +79,13 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
 
 void homes_leave(struct homes *h, struct homes_worker *w)
 {
-    struct list *it, *tmp;
+    struct homes_pair *p, *next;
 
     ASSERT(!w->gone);
     if (w->eligible)
         homes_eligible_remove(h, w);
-    list_for_each_safe (it, tmp, &w->pairs)
-        homes_pair_free(h, list_entry(it, struct homes_pair, of_worker));
+    list_for_each_entry_safe (p, next, &w->pairs, of_worker)
+        homes_pair_free(h, p);
     list_remove(&w->node);
     w->gone = true;
     if (w->nin_flight == 0)
@@ -470,4 +465,169 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
         learn(h, t, e);
     }
     leave(h, t);
+}
+
+/*
+ * ---- a worker is about to leave ----
+ *
+ * A worker announces that it is about to leave. Its requests in flight end there; its classes get
+ * other homes now, instead of each with its next request:
+ *
+ *     with a successor     all of them, and their work, to the successor: one cache is lost, and
+ *                          nothing else moves
+ *     without a successor  each to the worker with the lowest L, those with the most work first
+ *
+ * In this order large classes are placed while there is room, and small ones level the rest: the
+ * work of each is added before the next one is placed. B, the work in flight, is not considered: it
+ * is momentary, and all classes would go to the worker that is idle now. Whether there is room is
+ * checked when the first request arrives: a class leaves a home that has not served it yet after a
+ * short wait (homes_rule.c).
+ *
+ * With several load balancers, homes are reported to workers with requests, so that all agree;
+ * without a successor, classes therefore move with their next requests, as from an
+ * ineligible worker. All load balancers know a successor by themselves.
+ */
+
+struct parcel {
+    struct homes_pair *pair;
+    double work_us;
+};
+
+static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *to)
+{
+    double weight_us = fading_value(&p->weight, &h->fade);
+    struct homes_class *c = p->cls;
+
+    homes_unsettle(h, p, 0);
+    struct homes_pair *next = homes_pair_get(h, c, to, p->used_us);
+    if (!homes_is_home(next))
+        homes_settle(h, next, weight_us / (double)h->nbalancers);
+}
+
+/* The recent work of FROM is the expected work of its successor. */
+static void take_work(struct homes *h, struct homes_worker *from, struct homes_worker *to)
+{
+    double work_us = from->work / h->fade.weight;
+
+    if (homes_shared(h))
+        return;
+    homes_load_add(h, from, -work_us, 0);
+    homes_load_add(h, to, work_us, 0);
+}
+
+static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_worker *to)
+{
+    struct homes_pair *p, *next;
+    size_t n = 0;
+
+    ASSERT(!to->gone);
+    list_for_each_entry_safe (p, next, &from->pairs, of_worker) {
+        if (!homes_is_home(p))
+            continue;
+        move_in(h, p, to);
+        ++n;
+    }
+    take_work(h, from, to);
+    return n;
+}
+
+static int most_work_first(const void *a, const void *b)
+{
+    double x = ((const struct parcel *)a)->work_us;
+    double y = ((const struct parcel *)b)->work_us;
+
+    return (x < y) - (x > y);
+}
+
+/* Returns the homes of FROM, each with its work there; FROM->nhomes entries. The caller frees them.
+ */
+static struct parcel *pack(const struct homes *h, const struct homes_worker *from)
+{
+    struct parcel *all = xcalloc(from->nhomes, sizeof(*all));
+    struct homes_pair *p;
+    size_t n = 0;
+
+    list_for_each_entry (p, &from->pairs, of_worker) {
+        const struct homes_class *c = p->cls;
+
+        if (homes_is_home(p))
+            all[n++] = (struct parcel){p, fading_value(&c->work, &h->fade) / c->nhomes};
+    }
+    ASSERT(n == from->nhomes);
+    qsort(all, n, sizeof(*all), most_work_first);
+    return all;
+}
+
+static bool has_other_home(const struct homes_class *c)
+{
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        if (c->pairs[i]->worker->eligible)
+            return true;
+    }
+    return false;
+}
+
+/* Returns the least loaded eligible worker that may have requests; or NULL. */
+static struct homes_worker *least_loaded(struct homes *h, const struct homes_request *r)
+{
+    const struct homes_heap *heap = &h->heaps[HOMES_BY_LOAD];
+    struct homes_worker *best = NULL;
+
+    (void)homes_order(h);
+    for (size_t i = 0; i < heap->n; ++i) {
+        struct homes_worker *w = heap->at[i];
+
+        if (best != NULL && !homes_before(w, best, HOMES_BY_LOAD))
+            continue;
+        if (r->refuses != NULL && r->refuses(r->context, w->context))
+            continue;
+        best = w;
+        if (i == 0)
+            break; /* of all */
+    }
+    return best;
+}
+
+/* Returns false if no eligible worker may have it. */
+static bool rehouse(struct homes *h, const struct parcel *parcel, const struct homes_request *r)
+{
+    struct homes_pair *p = parcel->pair;
+    struct homes_class *c = p->cls;
+
+    if (!has_other_home(c)) {
+        struct homes_worker *x = least_loaded(h, r);
+
+        if (x == NULL)
+            return false;
+        homes_settle(h, homes_pair_get(h, c, x, p->used_us), parcel->work_us);
+    }
+    homes_unsettle(h, p, parcel->work_us);
+    return true;
+}
+
+static size_t spread(struct homes *h, const struct homes_worker *from,
+                     const struct homes_request *r)
+{
+    size_t nhomes = from->nhomes;
+    size_t n = 0;
+
+    if (nhomes == 0)
+        return 0;
+    struct parcel *all = pack(h, from);
+    while (n < nhomes && n < HOMES_HAND_OVER_MAX && rehouse(h, &all[n], r))
+        ++n;
+    free(all);
+    return n;
+}
+
+size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,
+                       const struct homes_request *r)
+{
+    ASSERT(!from->gone);
+    ASSERT(from != to);
+    homes_tick(h, r->now_us);
+    if (to != NULL)
+        return succeed(h, from, to);
+    ASSERT(!from->eligible);
+    return homes_shared(h) ? 0 : spread(h, from, r);
 }

@@ -240,18 +240,7 @@ struct homes_view {
 };
 /* Returns the price of one more home for the class of PLAN; 0 if it has no home. */
 double homes_price(const struct homes *h, const struct homes_plan *plan);
-struct homes_worker_view {
-    bool eligible;
-    size_t homes;
-    size_t in_flight;
-    double work_us;    /* B */
-    double stalled_us; /* the part of B that is time without progress */
-    double load;       /* L; 1 is the mean */
-    double work;       /* decayed work, in workers */
-};
 void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
-void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
-                       struct homes_worker_view *out);
 /* A worker as evaluated by the rule for a request; microseconds of work. */
 struct homes_sight {
     struct homes_worker *worker;
@@ -272,7 +261,5 @@ size_t homes_look_round(struct homes *h, const struct homes_request *r,
                         const struct homes_plan *plan, struct homes_sight out[], size_t max);
 /* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
-/* Asserts all invariants. For tests. */
-void homes_check(struct homes *h);
 
 #endif

@@ -98,14 +98,6 @@ static void heap_set(struct homes_heap *h, struct homes_worker *w, enum homes_ke
         sift_down(h, w, key);
 }
 
-void homes_heap_check(const struct homes_heap *h, enum homes_key key)
-{
-    for (size_t i = 0; i < h->n; ++i) {
-        ASSERT(h->at[i]->pos[key] == i);
-        ASSERT(i == 0 || !homes_before(h->at[i], h->at[(i - 1) / 2], key));
-    }
-}
-
 /* ---- the two orders ---- */
 
 double homes_work_of(const struct homes_worker *w)
@@ -208,10 +200,10 @@ void homes_exchange_at(struct homes *h, double rate)
 void homes_bring_over(struct homes *h, uint64_t before_us)
 {
     double by = fading_bring(1, before_us, &h->fade);
-    struct list *it;
+    struct homes_worker *w;
 
-    list_for_each (it, &h->workers)
-        list_entry(it, struct homes_worker, node)->work *= by;
+    list_for_each_entry (w, &h->workers, node)
+        w->work *= by;
     h->eligible_work *= by;
     h->exchange = -1; /* the keys are of the old epoch */
     (void)homes_order(h);
@@ -224,11 +216,9 @@ void homes_bring_over(struct homes *h, uint64_t before_us)
  */
 static double stall_of(const struct homes *h, struct homes_worker *w)
 {
-    struct list *it;
+    struct homes_ticket *t;
 
-    list_for_each (it, &w->in_flight) {
-        struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
-
+    list_for_each_entry (t, &w->in_flight, of_worker) {
         if (t->overtaken)
             continue;
         if (!t->serving)
@@ -245,14 +235,13 @@ static double stall_of(const struct homes *h, struct homes_worker *w)
 
 void homes_look(struct homes *h)
 {
-    struct list *it;
+    struct homes_worker *w;
 
     /* Less often if there are many workers, so that the cost per time is constant. */
     h->look_us = h->now_us + HOMES_LOOK_US + homes_eligible(h) * HOMES_LOOK_WORKER_US;
     /* Computed again, so that rounding errors do not grow with the scale. */
     h->eligible_work = 0;
-    list_for_each (it, &h->workers) {
-        struct homes_worker *w = list_entry(it, struct homes_worker, node);
+    list_for_each_entry (w, &h->workers, node) {
         double stalled = w->nin_flight != 0 ? stall_of(h, w) : 0;
 
         if (w->eligible)

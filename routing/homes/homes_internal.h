@@ -144,7 +144,7 @@ struct homes_pair {
     /* As published by the worker; with one load balancer, from before its first request. */
     enum home_kind kind;
     bool gone;          /* when homes_shared.c last examined the class */
-    bool heard;         /* the worker has published the pair since our decision */
+    bool published;     /* the worker has published the pair since our decision */
     uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
     uint64_t from_name; /* MOVE: of HOMES_NOBODY, as homes_options.name has it; 0: none */
     uint64_t since_us;  /* 0: no record */
@@ -338,7 +338,6 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
 double homes_median(const struct homes *h) noinline_;
 void homes_eligible_add(struct homes *h, struct homes_worker *w);
 void homes_eligible_remove(struct homes *h, struct homes_worker *w);
-void homes_heap_check(const struct homes_heap *h, enum homes_key key);
 
 /* homes_rule.c: returns the maximum number of homes of a class with OWN_US of ALL_US of work: PART
  * of the eligible workers, or more. */

@@ -141,7 +141,7 @@ struct found {
     double value;
 };
 
-static void look_at(const struct choosing *g, struct homes_worker *w, struct found *best)
+static void consider(const struct choosing *g, struct homes_worker *w, struct found *best)
 {
     double value =
         homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
@@ -166,16 +166,26 @@ static noinline_ struct homes_worker *best_other(const struct choosing *g)
 
     if (by_work->n <= HOMES_SCAN_MAX) {
         for (; i < by_work->n; ++i)
-            look_at(g, by_work->at[i], &best);
+            consider(g, by_work->at[i], &best);
         return best.worker;
     }
     for (; i < HOMES_SCAN_MAX / 2; ++i) {
-        look_at(g, by_work->at[i], &best);
-        look_at(g, by_load->at[i], &best);
+        consider(g, by_work->at[i], &best);
+        consider(g, by_load->at[i], &best);
     }
     for (; best.worker == NULL && i < by_work->n; ++i)
-        look_at(g, by_work->at[i], &best);
+        consider(g, by_work->at[i], &best);
     return best.worker;
+}
+
+/* Returns best_other() if it has less work in flight than the home by more than SAVES; or NULL. */
+static struct homes_worker *other_saving(const struct choosing *g, double saves)
+{
+    /* An upper bound of what any saves. */
+    if (g->out->home_us - g->least_us <= saves)
+        return NULL;
+    struct homes_worker *x = best_other(g);
+    return x != NULL && g->out->home_us - x->key[HOMES_BY_WORK] > saves ? x : NULL;
 }
 
 /* ---- the steps of the rule ---- */
@@ -255,15 +265,13 @@ static bool flee(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     const struct homes_worker *w = home->worker;
-    double saves = HOMES_FLOODED_COLD * h->cold_us;
 
     if (w->most == NULL || w->most == home ||
         w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
-        real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us) ||
-        g->out->home_us - g->least_us <= saves)
+        real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us))
         return false;
-    struct homes_worker *x = best_other(g);
-    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+    struct homes_worker *x = other_saving(g, HOMES_FLOODED_COLD * h->cold_us);
+    if (x == NULL)
         return false;
     g->out->cause = HOMES_FLOODED;
     return move_to(g, home, x, HOMES_MOVE);
@@ -273,12 +281,10 @@ static bool flee(struct choosing *g, struct homes_pair *home)
  * cache contains no more than that of other workers. */
 static bool pass_on(struct choosing *g, struct homes_pair *home)
 {
-    double saves = HOMES_CLAIM_COLD * g->h->cold_us;
-
-    if (home->touched || g->out->homes != 1 || g->out->home_us - g->least_us <= saves)
+    if (home->touched || g->out->homes != 1)
         return false;
-    struct homes_worker *x = best_other(g);
-    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
+    struct homes_worker *x = other_saving(g, HOMES_CLAIM_COLD * g->h->cold_us);
+    if (x == NULL)
         return false;
     g->out->cause = HOMES_UNSERVED;
     return move_to(g, home, x, HOMES_MOVE);
@@ -343,10 +349,7 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
     if (g->out->home_us - g->least_us <= saves || g->least_us > HOMES_SPARE_COLD * h->cold_us ||
         !is_victim(g, home) || homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
         return false;
-    struct homes_worker *x = best_other(g);
-    if (x == NULL || g->out->home_us - x->key[HOMES_BY_WORK] <= saves)
-        return false;
-    return decide(g, x, HOMES_DETOUR);
+    return decide(g, other_saving(g, saves), HOMES_DETOUR);
 }
 
 static bool choose(struct choosing *g)

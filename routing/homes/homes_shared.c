@@ -58,47 +58,33 @@ bool homes_owns(const struct homes *h, struct slice cls)
 
 /* ---- a change between one and several load balancers ---- */
 
-static void forget_shared(struct homes_class *c)
+/* Drops what is known of decisions and of other load balancers' work; to share: our own work is the
+ * first estimate. */
+static void begin_again(struct homes *h, struct list *classes)
 {
-    for (uint32_t i = 0; i < c->npairs; ++i) {
-        struct homes_pair *p = c->pairs[i];
+    struct class_entry *e;
 
-        p->kind = HOME_USED;
-        p->from = p->from_name = p->since_us = p->made_us = p->left_us = 0;
-        p->rate = p->weight = (struct fading){0};
+    list_for_each_entry (e, classes, node) {
+        struct homes_class *c = homes_class_of(e);
+        double work_us = fading_value(&c->work, &h->fade);
+
+        for (uint32_t i = 0; i < c->npairs; ++i) {
+            struct homes_pair *p = c->pairs[i];
+
+            p->kind = HOME_USED;
+            p->from = p->from_name = p->since_us = p->made_us = p->left_us = 0;
+            p->rate = p->weight = (struct fading){0};
+        }
+        for (uint32_t i = 0; homes_shared(h) && i < c->nhomes; ++i)
+            homes_weigh(h, c->pairs[i], work_us / c->nhomes);
     }
-}
-
-static void each_class(struct homes *h, void (*each)(struct homes *h, struct homes_class *c))
-{
-    struct list *it;
-
-    list_for_each (it, &h->classes.known)
-        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
-    list_for_each (it, &h->classes.probation)
-        each(h, homes_class_of(list_entry(it, struct class_entry, node)));
-}
-
-static void begin_sharing(struct homes *h, struct homes_class *c)
-{
-    double work_us = fading_value(&c->work, &h->fade);
-
-    forget_shared(c);
-    for (uint32_t i = 0; i < c->nhomes; ++i)
-        homes_weigh(h, c->pairs[i], work_us / c->nhomes);
-}
-
-static void end_sharing(struct homes *h, struct homes_class *c)
-{
-    (void)h;
-    forget_shared(c);
 }
 
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us)
 {
     bool was_shared = homes_shared(h);
-    struct list *it;
+    struct homes_worker *w;
 
     ASSERT(n <= 1 || self < n);
     homes_tick(h, now_us);
@@ -110,17 +96,13 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
         memcpy(h->balancers, ids, n * sizeof(ids[0]));
     if (homes_shared(h) == was_shared)
         return;
-    if (was_shared) {
-        /* The workers' work is retained as the work of their classes. */
-        each_class(h, end_sharing);
-        return;
+    /* A load balancer that decides alone retains the workers' work as the work of their classes. */
+    list_for_each_entry (w, &h->workers, node) {
+        if (!was_shared)
+            homes_load_add(h, w, -w->work / h->fade.weight, 0);
     }
-    list_for_each (it, &h->workers) {
-        struct homes_worker *w = list_entry(it, struct homes_worker, node);
-
-        homes_load_add(h, w, -w->work / h->fade.weight, 0);
-    }
-    each_class(h, begin_sharing);
+    begin_again(h, &h->classes.known);
+    begin_again(h, &h->classes.probation);
 }
 
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
@@ -132,7 +114,7 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
     p->from = from != NULL ? from->number : HOMES_NOBODY;
     p->from_name = 0;
     p->since_us = p->made_us = h->now_us;
-    p->heard = false;
+    p->published = false;
     p->left_us = 0;
 }
 
@@ -308,10 +290,10 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     /* The others compare the time at which the worker received the decision, so it is used here,
      * too.
      */
-    bool own = !p->heard;
+    bool own = !p->published;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
-    p->heard = true;
+    p->published = true;
     p->kind = r->kind;
     p->from = from;
     p->from_name = r->from_name;

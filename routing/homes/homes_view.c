@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of the homes, and the check of all invariants.
+ * Views of the homes.
  */
-#include <math.h>
-
 #include "routing/homes/homes_internal.h"
 
 void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
@@ -21,21 +19,6 @@ void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
         .least_us = least != NULL ? least->key[HOMES_BY_WORK] : 0,
         .median_us = homes_median(h),
         .patience_us = homes_patience(h),
-    };
-}
-
-void homes_view_worker(struct homes *h, const struct homes_worker *w, uint64_t now_us,
-                       struct homes_worker_view *out)
-{
-    homes_tick(h, now_us);
-    *out = (struct homes_worker_view){
-        .eligible = w->eligible,
-        .homes = w->nhomes,
-        .in_flight = w->nin_flight,
-        .work_us = homes_work_of(w),
-        .stalled_us = w->stalled_us,
-        .load = homes_load(h, w),
-        .work = w->work / h->fade.weight / HOMES_TAU_US,
     };
 }
 
@@ -102,137 +85,4 @@ size_t homes_look_round(struct homes *h, const struct homes_request *r,
             see(&s, heap->at[i], false);
     }
     return s.n;
-}
-
-/* ---- invariants ---- */
-
-static void check_pair(const struct homes_pair *p, const struct homes_class *c, uint32_t at)
-{
-    uint64_t own_us = 0;
-    uint32_t n = 0;
-    struct list *it;
-
-    ASSERT(p->cls == c);
-    ASSERT(p->at == at);
-    ASSERT(!p->worker->gone);
-    list_for_each (it, &p->in_flight) {
-        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_pair);
-
-        ASSERT(t->pair == p);
-        ASSERT(t->worker == p->worker);
-        own_us += t->expected_us;
-        ++n;
-    }
-    ASSERT(homes_is_home(p) || p->weight.sum == 0);
-    ASSERT(p->own_us == own_us);
-    ASSERT(p->in_flight_n == n);
-}
-
-static size_t check_classes(const struct list *head)
-{
-    struct list *it;
-    size_t npairs = 0;
-
-    list_for_each (it, head) {
-        const struct homes_class *c = homes_class_of(list_entry(it, struct class_entry, node));
-
-        ASSERT(c->nhomes <= c->npairs);
-        ASSERT(c->npairs <= c->room);
-        ASSERT(c->cost_us >= 0);
-        for (uint32_t i = 0; i < c->npairs; ++i)
-            check_pair(c->pairs[i], c, i);
-        npairs += c->npairs;
-    }
-    return npairs;
-}
-
-static size_t check_in_flight(const struct homes_worker *w)
-{
-    uint64_t own_us = 0;
-    size_t n = 0;
-    size_t nserving = 0;
-    size_t ncold = 0;
-    const struct homes_ticket *waiting = NULL;
-    struct list *it;
-
-    list_for_each (it, &w->in_flight) {
-        const struct homes_ticket *t = list_entry(it, struct homes_ticket, of_worker);
-
-        ASSERT(t->worker == w);
-        if (!t->serving && waiting == NULL)
-            waiting = t;
-        ASSERT(t->serving == (waiting == NULL));
-        own_us += t->expected_us;
-        nserving += t->serving;
-        ncold += t->cold;
-        ++n;
-    }
-    ASSERT(w->waiting == waiting);
-    ASSERT(w->own_us == own_us);
-    ASSERT(w->nserving == nserving);
-    ASSERT(nserving <= w->concurrency);
-    ASSERT(waiting == NULL || nserving == w->concurrency);
-    ASSERT(w->ncold == ncold);
-    ASSERT(w->nin_flight == n);
-    return n;
-}
-
-static size_t check_worker(const struct homes *h, const struct homes_worker *w)
-{
-    size_t npairs = 0;
-    size_t nhomes = 0;
-    double weight_us = 0;
-    struct list *it;
-
-    ASSERT(!w->gone);
-    ASSERT(w->work >= 0);
-    ASSERT(w->stalled_us >= 0);
-    list_for_each (it, &w->pairs) {
-        const struct homes_pair *p = list_entry(it, struct homes_pair, of_worker);
-
-        ASSERT(p->worker == w);
-        nhomes += homes_is_home(p);
-        weight_us += fading_value(&p->weight, &h->fade);
-        ++npairs;
-    }
-    ASSERT(w->nhomes == nhomes);
-    ASSERT(!homes_shared(h) || fabs(w->work / h->fade.weight - weight_us) <= 1e-6 * weight_us + 1);
-    return npairs;
-}
-
-void homes_check(struct homes *h)
-{
-    size_t npairs = 0;
-    size_t nin_flight = 0;
-    size_t neligible = 0;
-    size_t eligible_homes = 0;
-    size_t eligible_places = 0;
-    double eligible_work = 0;
-    struct list *it;
-
-    classes_check(&h->classes);
-    list_for_each (it, &h->workers) {
-        const struct homes_worker *w = list_entry(it, struct homes_worker, node);
-
-        npairs += check_worker(h, w);
-        nin_flight += check_in_flight(w);
-        if (!w->eligible)
-            continue;
-        ASSERT(w->key[HOMES_BY_WORK] == homes_work_of(w));
-        ++neligible;
-        eligible_homes += w->nhomes;
-        eligible_places += w->concurrency;
-        eligible_work += w->work;
-    }
-    ASSERT(check_classes(&h->classes.known) + check_classes(&h->classes.probation) == npairs);
-    /* Workers that were removed may have further records. */
-    ASSERT(nin_flight <= h->ntickets);
-    for (int i = 0; i < HOMES_KEYS; ++i) {
-        ASSERT(h->heaps[i].n == neligible);
-        homes_heap_check(&h->heaps[i], (enum homes_key)i);
-    }
-    ASSERT(h->eligible_homes == eligible_homes);
-    ASSERT(h->eligible_places == eligible_places);
-    ASSERT(fabs(h->eligible_work - eligible_work) <= 1e-6 * eligible_work + h->fade.weight);
-    ASSERT(h->cold_us >= HOMES_COLD_LEAST_US);
 }

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "routing/pool.h"
 #include "tests/replay/replay.h"
+#include "tests/support/pool_check.h"
 
 /* Nothing is ever dropped for want of room. */
 static const size_t CLASSES_UNBOUNDED = SIZE_MAX / 4;

@@ -22,6 +22,7 @@
 #include "routing/pool.h"
 #include "sim/parts.h"
 #include "tests/sim/seed.h"
+#include "tests/support/pool_check.h"
 
 enum {
     SLOTS = 8,

@@ -20,6 +20,7 @@
 #include "sim/parts.h"
 #include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"
+#include "tests/support/pool_check.h"
 
 enum { WORKERS = 8, CLIENTS = 16, CLASSES = 200, REQUESTS = 60000, HISTORY = 200 };
 

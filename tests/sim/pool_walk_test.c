@@ -17,6 +17,7 @@
 #include "routing/pool.h"
 #include "sim/parts.h"
 #include "tests/sim/seed.h"
+#include "tests/support/pool_check.h"
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };
 

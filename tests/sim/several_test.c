@@ -24,6 +24,7 @@
 #include "sim/parts.h"
 #include "tests/sim/seed.h"
 #include "tests/sim/small_cache.h"
+#include "tests/support/pool_check.h"
 
 enum {
     BALANCERS_MAX = 4,

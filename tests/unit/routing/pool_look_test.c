@@ -13,6 +13,7 @@
 
 #include "common/base/text.h"
 #include "routing/pool.h"
+#include "tests/support/pool_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

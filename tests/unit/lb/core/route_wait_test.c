@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
+#include "tests/support/pool_check.h"
 
 struct fixture {
     struct loop *loop;

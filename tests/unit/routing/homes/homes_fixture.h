@@ -11,6 +11,7 @@
 
 #include "common/base/text.h"
 #include "routing/homes/homes.h"
+#include "tests/support/homes_check.h"
 
 enum { HOMES_WORKERS = 24, HOMES_TICKETS = 4000, MS = 1000, SECOND = 1000000 };
 

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "routing/homes/homes.h"
+#include "tests/support/homes_check.h"
 
 enum { WORKERS = 12, CLASSES = 30, TICKETS = 200, STEPS = 60000, SECOND = 1000000 };
 

@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "routing/worker_internal.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers (worker.h): their references, and what they report.
+ */
+#include "routing/pool_internal.h"
 
 #include <stdlib.h>
 
@@ -51,7 +54,7 @@ void worker_unref(struct worker *w)
     ASSERT(w->mirror == NULL);
     ASSERT(w->notes == NULL);
     ASSERT(w->policy == NULL);
-    ASSERT(w->kept.rows == NULL);
+    ASSERT(w->stored.rows == NULL);
     if (w->context_release != NULL)
         w->context_release(w->context);
     free(w->incarnation);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The invariants of a pool (pool_internal.h): counts, lists, table of classes, policy, shadow.
+ */
+#ifndef RLB_TESTS_POOL_CHECK_H
+#define RLB_TESTS_POOL_CHECK_H
+
+#include "routing/pool_internal.h"
+#include "tests/support/homes_check.h"
+
+static inline void pool_check_list(const struct list *head, size_t *nscored, size_t *nskills)
+{
+    struct class_entry *e;
+
+    list_for_each_entry (e, head, node) {
+        const struct pool_class *c = container_of(e, struct pool_class, base);
+
+        ASSERT(c->n != 0 || c->base.known);
+        ASSERT(c->n <= c->room);
+        *nscored += c->n != 0;
+        *nskills += c->n;
+        for (uint32_t i = 0; i < c->n; ++i) {
+            const struct skill *s = &c->skills[i];
+
+            ASSERT(s->worker->place == WORKER_ELIGIBLE);
+            ASSERT(s->slot < s->worker->nslots);
+            ASSERT(s->worker->slots[s->slot].cls == c);
+        }
+    }
+}
+
+static inline void pool_skills_check(const struct pool *p)
+{
+    size_t nscored = 0;
+    size_t nskills = 0;
+    size_t nslots = 0;
+    const struct worker *w;
+
+    classes_check(&p->classes);
+    pool_check_list(&p->classes.known, &nscored, &nskills);
+    pool_check_list(&p->classes.probation, &nscored, &nskills);
+    list_for_each_entry (w, &p->members, member_node)
+        nslots += w->nslots;
+    ASSERT(nscored == p->nscored);
+    ASSERT(nskills == nslots);
+}
+
+struct pool_tally {
+    size_t n;
+    uint64_t backlog;
+    uint64_t places;
+};
+
+static inline void pool_check_worker(const struct pool *p, const struct worker *w,
+                                     enum worker_place place, struct pool_tally *t)
+{
+    uint64_t in_flight = 0;
+    uint64_t backlog = worker_backlog(w);
+    const struct pool_pick *pick;
+
+    list_for_each_entry (pick, &w->in_flight, node_) {
+        ASSERT(pick->worker == w);
+        ++in_flight;
+    }
+    ASSERT(w->pool == p);
+    ASSERT(w->place == place);
+    ASSERT(backlog == in_flight);
+    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
+    ASSERT(list_linked(&w->called_node) ==
+           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
+    ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
+    ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
+    ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
+    ASSERT(place == WORKER_INELIGIBLE || w->stored.n == 0);
+    ASSERT(place != WORKER_LEAVING || backlog != 0);
+    ++t->n;
+    t->backlog += backlog;
+    if (backlog < w->concurrency)
+        t->places += w->concurrency - backlog;
+}
+
+static inline struct pool_tally pool_check_place(const struct pool *p, const struct list *head,
+                                                 enum worker_place place)
+{
+    struct pool_tally t = {0};
+    const struct worker *w;
+
+    list_for_each_entry (w, head, place_node)
+        pool_check_worker(p, w, place, &t);
+    return t;
+}
+
+static inline void pool_check_eligible(const struct pool *p)
+{
+    const struct worker *w;
+
+    list_for_each_entry (w, &p->eligible, place_node) {
+        ASSERT(!w->unavailable);
+        ASSERT(!p->settings.single_version || w->version == p->active);
+    }
+    /* No worker that could serve is ineligible. */
+    list_for_each_entry (w, &p->ineligible, place_node) {
+        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
+               (p->settings.single_version && w->version != p->active));
+    }
+}
+
+static inline void pool_check_called(const struct pool *p)
+{
+    const struct worker *w;
+
+    list_for_each_entry (w, &p->called, called_node) {
+        ASSERT(w->pool == p);
+        ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
+        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
+    }
+}
+
+static inline void pool_check_waiting(const struct pool *p)
+{
+    uint64_t next_ticket = 0;
+    size_t n = 0;
+    const struct pool_waiter *w;
+
+    list_for_each_entry (w, &p->waiting, node) {
+        ASSERT(w->state == WAITER_PARKED);
+        ASSERT(w->ticket_ >= next_ticket);
+        next_ticket = w->ticket_ + 1;
+        ++n;
+    }
+    ASSERT(n == p->nwaiting);
+    ASSERT(next_ticket <= p->next_ticket);
+    ASSERT(p->nwaiting == 0 || p->nreleased >= p->places || p->owes_turns);
+}
+
+static inline void pool_check(struct pool *p)
+{
+    pool_lock(p);
+    struct pool_tally eligible = pool_check_place(p, &p->eligible, WORKER_ELIGIBLE);
+    struct pool_tally ineligible = pool_check_place(p, &p->ineligible, WORKER_INELIGIBLE);
+    struct pool_tally leaving = pool_check_place(p, &p->leaving, WORKER_LEAVING);
+    ASSERT(eligible.n == p->neligible);
+    ASSERT(eligible.n + ineligible.n == p->nmembers);
+    ASSERT(leaving.n == p->nleaving);
+    ASSERT(eligible.backlog + ineligible.backlog + leaving.backlog == p->backlog);
+    ASSERT(eligible.places == p->places);
+    pool_check_eligible(p);
+    pool_check_called(p);
+    pool_check_waiting(p);
+    pool_skills_check(p);
+    pool_shadow_check(p);
+    if (p->shadow != NULL)
+        pool_check(p->shadow);
+    if (p->rule == &pool_rule_adaptive)
+        homes_check(*(struct homes **)p->state);
+    if (p->rule->check != NULL)
+        p->rule->check(p);
+    pool_unlock(p);
+}
+
+#endif
