@@ -341,9 +341,9 @@ static noinline_ void put_request(struct pool *p, struct shadow_request *r,
 
 static void cut_list(struct pool *p, struct list *of, const struct worker *mirror)
 {
-    struct shadow_request *r, *next;
+    struct shadow_request *r;
 
-    list_for_each_entry_safe (r, next, of, reported_node) {
+    list_for_each_entry_safe (r, of, reported_node) {
         if (mirror == NULL || r->pick.worker == mirror)
             end(p, r, p->now_us, NULL);
     }

@@ -628,9 +628,9 @@ static bool register_polled(struct poller *p, struct watch *w)
 
 static void register_excess(struct poller *p)
 {
-    struct watch *w, *next;
+    struct watch *w;
 
-    list_for_each_entry_safe (w, next, &p->polled, node) {
+    list_for_each_entry_safe (w, &p->polled, node) {
         if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
             continue;
         if (!register_polled(p, w))

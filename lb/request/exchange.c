@@ -55,12 +55,12 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
 
 void exchange_loop_destroy(struct exchange_loop *l)
 {
-    struct exchange *x, *next;
+    struct exchange *x;
 
     if (l == NULL)
         return;
     ASSERT(l->live == 0);
-    list_for_each_entry_safe (x, next, &l->spare, node)
+    list_for_each_entry_safe (x, &l->spare, node)
         free(x);
     text_fini(&l->head);
     spill_loop_fini(&l->spills);

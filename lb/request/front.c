@@ -147,9 +147,9 @@ void front_cut(struct front *f)
 
     for (size_t i = 0; i < lb->napplications; ++i) {
         struct application_loop *al = application_on(lb->applications[i], f->home->index);
-        struct exchange *x, *next;
+        struct exchange *x;
 
-        list_for_each_entry_safe (x, next, &al->exchanges, node)
+        list_for_each_entry_safe (x, &al->exchanges, node)
             exchange_cut(x);
     }
     http_server_cut(f->server);

@@ -418,9 +418,9 @@ void limit_give_all_back_(struct exchange *x, bool done)
 
 void limit_give_upgraded_back_(struct exchange *x)
 {
-    struct limit_claim *c, *next;
+    struct limit_claim *c;
 
-    list_for_each_entry_safe (c, next, &x->claims, node) {
+    list_for_each_entry_safe (c, &x->claims, node) {
         if (c->rule->s.hold_tunnels)
             continue;
         list_remove(&c->node);

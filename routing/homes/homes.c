@@ -40,13 +40,13 @@ struct homes *homes_create(const struct homes_options *o)
 
 void homes_destroy(struct homes *h)
 {
-    struct homes_worker *w, *next;
+    struct homes_worker *w;
 
     if (h == NULL)
         return;
     classes_fini(&h->classes);
     list_splice_back(&h->gone, &h->workers);
-    list_for_each_entry_safe (w, next, &h->gone, node)
+    list_for_each_entry_safe (w, &h->gone, node)
         free(w);
     for (int i = 0; i < HOMES_KEYS; ++i)
         free(h->heaps[i].at);
@@ -79,12 +79,12 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *con
 
 void homes_leave(struct homes *h, struct homes_worker *w)
 {
-    struct homes_pair *p, *next;
+    struct homes_pair *p;
 
     ASSERT(!w->gone);
     if (w->eligible)
         homes_eligible_remove(h, w);
-    list_for_each_entry_safe (p, next, &w->pairs, of_worker)
+    list_for_each_entry_safe (p, &w->pairs, of_worker)
         homes_pair_free(h, p);
     list_remove(&w->node);
     w->gone = true;
@@ -517,11 +517,11 @@ static void take_work(struct homes *h, struct homes_worker *from, struct homes_w
 
 static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_worker *to)
 {
-    struct homes_pair *p, *next;
+    struct homes_pair *p;
     size_t n = 0;
 
     ASSERT(!to->gone);
-    list_for_each_entry_safe (p, next, &from->pairs, of_worker) {
+    list_for_each_entry_safe (p, &from->pairs, of_worker) {
         if (!homes_is_home(p))
             continue;
         move_in(h, p, to);
