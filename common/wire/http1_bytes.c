@@ -5,7 +5,6 @@
 #include "common/wire/http1_bytes.h"
 #include "common/base/bytes.h"
 
-
 const bool http1_token_bytes[256] = {
     ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
     ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,

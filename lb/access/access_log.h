@@ -7,8 +7,8 @@
 #ifndef RLB_LB_ACCESS_ACCESS_LOG_H
 #define RLB_LB_ACCESS_ACCESS_LOG_H
 
-#include "common/base/err.h"
 #include "common/base/bytes.h"
+#include "common/base/err.h"
 #include "common/base/text.h"
 
 /* In the order of setting `access_log_format`. */

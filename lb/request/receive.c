@@ -12,8 +12,8 @@
  */
 #include "lb/request/exchange.h"
 
-#include "common/base/map.h"
 #include "common/base/bytes.h"
+#include "common/base/map.h"
 #include "common/net/networks.h"
 #include "common/skills/classes.h"
 #include "common/tls/tls_listener.h"

@@ -4,8 +4,8 @@
  */
 #include "common/wire/http2/hpack.h"
 
-#include "common/base/map.h"
 #include "common/base/bytes.h"
+#include "common/base/map.h"
 #include "common/wire/http1_bytes.h"
 
 #include <pthread.h>

@@ -36,7 +36,8 @@ static void bytes_that_differ_in_more_than_case_are_not_the_same(void **state)
             for (size_t at = 0; at < len; ++at) {
                 for (int byte = 0; byte < 256; ++byte) {
                     other[at] = (char)byte;
-                    assert_int_equal(bytes_eq_nocase(one, other, len), same_bytewise(one, other, len));
+                    assert_int_equal(bytes_eq_nocase(one, other, len),
+                                     same_bytewise(one, other, len));
                 }
                 other[at] = around[a];
             }
