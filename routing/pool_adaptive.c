@@ -216,7 +216,7 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
     if (!x->eligible)
         return "an ineligible home: drained, ejected, silent, or of another version";
     if (x->refused)
-        return "a home that not eligible now: tried before, just rejected a request, or has no "
+        return "a home that is not eligible now: tried before, just rejected a request, or has no "
                "process";
     if (s->choice->reason == HOMES_MOVE)
         return x->worker == s->choice->from
