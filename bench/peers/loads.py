@@ -67,8 +67,9 @@ def run_wrk(load, subject, o, seconds):
             script.write('wrk.method = "POST"\nwrk.body = string.rep("x", %d)\n' % load['post_bytes'])
         script.flush()
         headers = [x for h in load['headers'] for x in ('-H', h)]
-        text = pinned(o, ['wrk', '-t1', '-c%d' % load['connections'], '-d' + seconds_text(seconds), '--latency', '-s', script.name,
-                          *headers, (subject.tls_url if load['tls'] else subject.url) + load['path']])
+        # On a busy machine a response may take longer than the two seconds after which wrk counts an error.
+        text = pinned(o, ['wrk', '-t1', '-c%d' % load['connections'], '-d' + seconds_text(seconds), '--latency', '--timeout', '60s',
+                          '-s', script.name, *headers, (subject.tls_url if load['tls'] else subject.url) + load['path']])
     m = found(r'(\d+) requests in ([\d.]+)(ms|s|m)\b', text)
     errors = re.search(r'Non-2xx or 3xx responses: (\d+)', text)
     broken = re.search(r'Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)', text)
