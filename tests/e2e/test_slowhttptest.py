@@ -54,9 +54,9 @@ def nginx(world, upstream):
 
 def established(port):
     """The number of connections to a port of 127.0.0.1."""
-    local = ' 0100007F:%04X ' % port
-    rows = pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]
-    return sum(1 for row in rows if local in row[:20] and row.split()[3] == '01')
+    local = '0100007F:%04X' % port
+    rows = (row.split() for row in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:])
+    return sum(1 for row in rows if row[1] == local and row[3] == '01')
 
 
 def attacked(world, name, address, mode):
