@@ -11,7 +11,7 @@
 #include "lb/backends/self_measure.h"
 #include "lb/core/lb.h"
 
-/* The configuration of K. */
+/* Returns the configuration of B, or the default of workers that are not listed. */
 static const struct worker_settings *config_of(const struct backend *b)
 {
     static const struct worker_settings unlisted = {
@@ -20,7 +20,7 @@ static const struct worker_settings *config_of(const struct backend *b)
     return b->listed != NULL ? &b->listed->s : &unlisted;
 }
 
-/* Length 0: none. */
+/* Returns the standby address, of length 0 if there is none. */
 static struct addr standby_of(const struct backend *b)
 {
     return b->listed != NULL ? b->listed->standby : (struct addr){0};
@@ -41,7 +41,7 @@ void backend_set_host(struct backend *b, const char *name)
     size_t n = colon != NULL ? (size_t)(colon - name) : strlen(name);
 
     if (n >= sizeof(b->host))
-        n = 0; /* longer than any certificate's */
+        n = 0; /* longer than any name of a certificate */
     memcpy(b->host, name, n);
     b->host[n] = '\0';
 }
@@ -53,7 +53,7 @@ static bool wants_tls(const struct backend *b)
     return own != WORKER_TLS_INHERIT ? own == WORKER_TLS_ON : b->app->worker_tls.on;
 }
 
-/* The name that its certificate must be for. */
+/* Returns the name for which the certificate must be valid. */
 static const char *server_name(const struct backend *b, char room[ADDR_TEXT_MAX])
 {
     if (config_of(b)->server_name != NULL)
@@ -65,7 +65,7 @@ static const char *server_name(const struct backend *b, char room[ADDR_TEXT_MAX]
     return b->addr.sa.sa_family == AF_UNIX ? "localhost" : addr_host(&b->addr, room);
 }
 
-/* A reference; NULL: plain. */
+/* Returns the TLS peer with a reference, or NULL without TLS. */
 static struct tls_peer *make_peer(const struct backend *b)
 {
     char room[ADDR_TEXT_MAX];
@@ -90,7 +90,7 @@ static const struct addr *address_of(const struct backend *b)
     return b->standby.in_use ? &b->standby.addr : &b->addr;
 }
 
-/* Each move makes another instance. */
+/* Returns the incarnation of the instance. Each move to another address yields a new one. */
 static const char *incarnation_of(const struct backend *b, char room[INCARNATION_MAX + 16])
 {
     if (b->standby.moves == 0)
@@ -135,7 +135,7 @@ static void make_measured(struct backend *b)
     make_instance(b, incarnation_of(b, room), (unsigned)config_of(b)->concurrency);
 }
 
-/* W was the instance of B. */
+/* Releases W, which was the instance of B. */
 static void drop(const struct backend *b, struct worker *w)
 {
     if (!b->streams)
@@ -250,7 +250,7 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
     m->concurrency = line->concurrency;
     member_settings_changed(m);
     b->silent = false;
-    /* In the order that never shows the pool a worker which is not to be picked. */
+    /* In this order, the pool never sees a worker that must not be picked as available. */
     bool leaves =
         line->state == RESUME_DRAINING && member_set_unavailable(m, MEMBER_DRAINING, true);
     if (backend_in_pool(b) || line->state == RESUME_READY)

@@ -17,7 +17,7 @@ import os, time
 def application(environ, start_response):
     if environ["PATH_INFO"] == "/hangs":
         open(os.environ["HANGS"], "w").write(str(os.getpid()))
-        time.sleep(60)
+        time.sleep(3600)
     body = environ["wsgi.input"].read()
     start_response("404 Not Found" if environ["PATH_INFO"] == "/none" else "200 OK", [("Content-Length", "5")])
     return [b"hello"]
