@@ -67,36 +67,39 @@ static bool parse_seconds(struct slice s, uint32_t *out)
 }
 
 /* ARGUMENT: p == NULL when there is none. */
-static uint32_t seconds_of(enum directive_kind kind, struct slice argument)
-{
-    uint32_t v;
-
-    if (argument.p == NULL && kind == DIRECTIVE_OPTIONAL)
-        return CACHE_SECONDS_MAX;
-    if (parse_seconds(argument, &v))
-        return v;
-    return kind == DIRECTIVE_MOST ? CACHE_SECONDS_MAX : 0;
-}
-
 static void note(const struct directive *d, struct slice argument, struct cache_control *c)
 {
     void *member = (char *)c + d->offset;
+    bool most = d->kind == DIRECTIVE_MOST;
+    uint32_t v;
 
     if (d->kind == DIRECTIVE_FLAG) {
         *(bool *)member = true;
         return;
     }
     uint32_t *seconds = member;
-    uint32_t v = seconds_of(d->kind, argument);
-    if (*seconds == CACHE_SECONDS_NONE || (d->kind == DIRECTIVE_MOST ? v > *seconds : v < *seconds))
+    if (argument.p == NULL && d->kind == DIRECTIVE_OPTIONAL)
+        v = CACHE_SECONDS_MAX;
+    else if (!parse_seconds(argument, &v))
+        v = most ? CACHE_SECONDS_MAX : 0;
+    if (*seconds == CACHE_SECONDS_NONE || (most ? v > *seconds : v < *seconds))
         *seconds = v;
 }
 
-/* The inside of a quoted string at the start of *S, which it leaves; escapes stay as they are. */
-static bool take_quoted(struct slice *s, struct slice *out)
+/* Takes "=argument" off *S, if it is there: a token, or the inside of a quoted string, in which
+ * escapes stay as they are. */
+static bool take_argument(struct slice *s, struct slice *out)
 {
     size_t i = 1;
 
+    *out = SLICE_NULL;
+    if (s->len == 0 || s->p[0] != '=')
+        return true;
+    slice_take(s, 1);
+    if (s->len == 0 || s->p[0] != '"') {
+        *out = slice_take(s, http1_token_length(*s));
+        return out->len != 0;
+    }
     while (i < s->len && s->p[i] != '"')
         i += s->p[i] == '\\' ? 2 : 1;
     if (i >= s->len)
@@ -104,18 +107,6 @@ static bool take_quoted(struct slice *s, struct slice *out)
     *out = (struct slice){s->p + 1, i - 1};
     slice_take(s, i + 1);
     return true;
-}
-
-static bool take_argument(struct slice *s, struct slice *out)
-{
-    *out = SLICE_NULL;
-    if (s->len == 0 || s->p[0] != '=')
-        return true;
-    slice_take(s, 1);
-    if (s->len != 0 && s->p[0] == '"')
-        return take_quoted(s, out);
-    *out = slice_take(s, http1_token_length(*s));
-    return out->len != 0;
 }
 
 static bool take_directive(struct slice *s, struct cache_control *c)
@@ -138,18 +129,6 @@ static bool take_directive(struct slice *s, struct cache_control *c)
     return true;
 }
 
-static bool parse_line(struct slice s, size_t *count, struct cache_control *c)
-{
-    for (;;) {
-        while (s.len != 0 && (s.p[0] == ',' || http1_is_blank(s.p[0])))
-            slice_take(&s, 1);
-        if (s.len == 0)
-            return true;
-        if (++*count > CACHE_DIRECTIVES_MAX || !take_directive(&s, c))
-            return false;
-    }
-}
-
 void cache_control_parse(struct cache_fields f, struct cache_control *out)
 {
     size_t bytes = 0;
@@ -168,11 +147,16 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out)
         if (!slice_eq_nocase(f.fields[i].name, SLICE_LIT("cache-control")))
             continue;
         bytes += value.len;
-        if (bytes > CACHE_CONTROL_BYTES_MAX || !http1_is_text(value) ||
-            !parse_line(value, &count, out)) {
-            out->malformed = true;
-            return;
+        out->malformed = bytes > CACHE_CONTROL_BYTES_MAX || !http1_is_text(value);
+        while (!out->malformed) {
+            while (value.len != 0 && (value.p[0] == ',' || http1_is_blank(value.p[0])))
+                slice_take(&value, 1);
+            if (value.len == 0)
+                break;
+            out->malformed = ++count > CACHE_DIRECTIVES_MAX || !take_directive(&value, out);
         }
+        if (out->malformed)
+            return;
     }
 }
 
@@ -258,27 +242,25 @@ enum cache_refusal cache_check_user(struct cache_fields fields, const struct cac
 
 /* ---- requests: all else ---- */
 
-/* Connection with anything but keep-alive and close: fields are named that the worker does not get,
- * so that what it has seen is not what the client has sent. */
-static bool takes_back(struct slice connection)
-{
-    while (connection.len != 0) {
-        struct slice token = slice_trim(slice_cut(&connection, ','));
-
-        if (token.len != 0 && !slice_eq_nocase(token, SLICE_LIT("keep-alive")) &&
-            !slice_eq_nocase(token, SLICE_LIT("close")))
-            return true;
-    }
-    return false;
-}
-
-/* Pragma counts without Cache-Control only (5.4); together with one it is as strict as either. */
 static enum cache_refusal refusal_of(const struct message_field *h)
 {
-    if (slice_eq_nocase(h->name, SLICE_LIT("connection")))
-        return takes_back(h->value) ? CACHE_REFUSAL_CONNECTION : CACHE_OK;
+    struct slice rest = h->value;
+
+    if (slice_eq_nocase(h->name, SLICE_LIT("connection"))) {
+        /* With anything but keep-alive and close, fields are named that the worker does not get,
+         * so that what it has seen is not what the client has sent. */
+        while (rest.len != 0) {
+            struct slice token = slice_trim(slice_cut(&rest, ','));
+
+            if (token.len != 0 && !slice_eq_nocase(token, SLICE_LIT("keep-alive")) &&
+                !slice_eq_nocase(token, SLICE_LIT("close")))
+                return CACHE_REFUSAL_CONNECTION;
+        }
+        return CACHE_OK;
+    }
     if (same_variable(h->name, SLICE_LIT("content-length")))
         return slice_is(slice_trim(h->value), "0") ? CACHE_OK : CACHE_REFUSAL_BODY;
+    /* It counts without Cache-Control only (5.4); together with one it is as strict as either. */
     if (same_variable(h->name, SLICE_LIT("pragma")))
         return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
                                                                : CACHE_OK;
@@ -360,38 +342,33 @@ static uint32_t clip_seconds(int64_t s)
     return s > CACHE_SECONDS_MAX ? CACHE_SECONDS_MAX : (uint32_t)s;
 }
 
-/* Age (5.1): the first element of a list counts; a value that is not a number is ignored. */
-static void note_age(struct slice value, struct response_facts *f)
-{
-    uint32_t v;
-
-    if (!f->has_age && parse_seconds(slice_trim(slice_cut(&value, ',')), &v))
-        f->age_s = v;
-    f->has_age = true;
-}
-
 static void note_field(const struct message_field *h, int64_t now_s, struct response_facts *f)
 {
+    struct slice value = h->value;
+    uint32_t age_s;
+    int64_t at;
+
     if (slice_eq_nocase(h->name, SLICE_LIT("set-cookie"))) {
         f->sets_cookie = true;
     } else if (slice_eq_nocase(h->name, SLICE_LIT("date"))) {
         if (!f->has_date)
-            f->has_date = http_date_parse(h->value, now_s, &f->date_s);
+            f->has_date = http_date_parse(value, now_s, &f->date_s);
     } else if (slice_eq_nocase(h->name, SLICE_LIT("expires"))) {
-        int64_t at;
-
         /* 5.3: "0" and the like mean that it has expired. */
-        if (!http_date_parse(h->value, now_s, &at))
+        if (!http_date_parse(value, now_s, &at))
             at = INT64_MIN / 2;
         if (!f->has_expires || at < f->expires_s)
             f->expires_s = at;
         f->has_expires = true;
     } else if (slice_eq_nocase(h->name, SLICE_LIT("age"))) {
-        note_age(h->value, f);
+        /* 5.1: the first element of a list counts; a value that is not a number is ignored. */
+        if (!f->has_age && parse_seconds(slice_trim(slice_cut(&value, ',')), &age_s))
+            f->age_s = age_s;
+        f->has_age = true;
     }
 }
 
-static enum cache_refusal check_status(int status, const struct response_facts *f)
+static enum cache_refusal check_facts(int status, const struct response_facts *f)
 {
     const struct cache_control *c = &f->control;
     /* Section 3: directives that make a response cacheable although its status is not by default.
@@ -412,13 +389,6 @@ static enum cache_refusal check_status(int status, const struct response_facts *
         return CACHE_REFUSAL_STATUS;
     if (c->must_understand && !is_understood(status))
         return CACHE_REFUSAL_NOT_UNDERSTOOD;
-    return CACHE_OK;
-}
-
-static enum cache_refusal check_control(const struct response_facts *f)
-{
-    const struct cache_control *c = &f->control;
-
     if (c->malformed)
         return CACHE_REFUSAL_RESPONSE_MALFORMED;
     /* 5.2.2.3: with must-understand, no-store applies only to caches that do not
@@ -445,30 +415,22 @@ static uint32_t lifetime_of(const struct response_facts *f, int64_t received_s)
     return clip_seconds(f->expires_s - (f->has_date ? f->date_s : received_s));
 }
 
-/* 4.2.3 */
-static uint32_t age_of(const struct response_facts *f, const struct cache_response *r)
-{
-    uint32_t apparent = f->has_date ? clip_seconds(r->received_s - f->date_s) : 0;
-    uint32_t corrected = clip_seconds((int64_t)f->age_s + r->delay_s);
-
-    return apparent > corrected ? apparent : corrected;
-}
-
 enum cache_refusal cache_check_response(const struct cache_response *r, struct cache_facts *facts)
 {
     struct response_facts f = {0};
+    const struct cache_control *c = &f.control;
 
     cache_control_parse(r->fields, &f.control);
     for (size_t i = 0; i < r->fields.n; ++i)
         note_field(&r->fields.fields[i], r->received_s, &f);
-    enum cache_refusal refused = check_status(r->status, &f);
-    if (refused == CACHE_OK)
-        refused = check_control(&f);
+    enum cache_refusal refused = check_facts(r->status, &f);
     if (refused != CACHE_OK)
         return refused;
-    const struct cache_control *c = &f.control;
+    /* 4.2.3 */
+    uint32_t apparent_s = f.has_date ? clip_seconds(r->received_s - f.date_s) : 0;
+    uint32_t corrected_s = clip_seconds((int64_t)f.age_s + r->delay_s);
     struct cache_facts found = {
-        .age_s = age_of(&f, r),
+        .age_s = apparent_s > corrected_s ? apparent_s : corrected_s,
         .lifetime_s = lifetime_of(&f, r->received_s),
         .must_validate =
             c->must_revalidate || c->proxy_revalidate || c->s_maxage_s != CACHE_SECONDS_NONE,
@@ -488,37 +450,29 @@ bool cache_may_share(const struct cache_facts *f, uint64_t age_s)
     return !f->must_validate || f->lifetime_s > age_s;
 }
 
-/* 5.2.1: max-age narrows the response's own lifetime, max-stale permits exceeding it. */
-static bool is_wished(const struct cache_facts *f, const struct cache_wish *w, uint64_t age_s)
+bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
+                           uint64_t age_s)
 {
     bool fresh = f->lifetime_s > age_s;
     uint64_t over_s = fresh ? 0 : age_s - f->lifetime_s;
 
-    if (w->min_fresh_s != CACHE_SECONDS_NONE && (!fresh || f->lifetime_s - age_s < w->min_fresh_s))
+    if (!f->good)
         return false;
-    if (w->max_age_s != CACHE_SECONDS_NONE && age_s > w->max_age_s) {
+    if (!fresh && (f->must_validate || (f->stale_s != CACHE_SECONDS_NONE && over_s > f->stale_s)))
+        return false;
+    /* 5.2.1: max-age narrows the response's own lifetime, max-stale permits exceeding it. */
+    if (wish->min_fresh_s != CACHE_SECONDS_NONE &&
+        (!fresh || f->lifetime_s - age_s < wish->min_fresh_s))
+        return false;
+    if (wish->max_age_s != CACHE_SECONDS_NONE && age_s > wish->max_age_s) {
         fresh = false;
-        over_s = over_s > age_s - w->max_age_s ? over_s : age_s - w->max_age_s;
+        over_s = over_s > age_s - wish->max_age_s ? over_s : age_s - wish->max_age_s;
     }
     if (fresh)
         return true;
-    if (w->max_stale_s == CACHE_SECONDS_NONE)
-        return w->max_age_s == CACHE_SECONDS_NONE;
-    return over_s <= w->max_stale_s;
-}
-
-bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish *wish,
-                           uint64_t age_s)
-{
-    if (!f->good)
-        return false;
-    if (f->lifetime_s <= age_s) {
-        if (f->must_validate)
-            return false;
-        if (f->stale_s != CACHE_SECONDS_NONE && age_s - f->lifetime_s > f->stale_s)
-            return false;
-    }
-    return is_wished(f, wish, age_s);
+    if (wish->max_stale_s == CACHE_SECONDS_NONE)
+        return wish->max_age_s == CACHE_SECONDS_NONE;
+    return over_s <= wish->max_stale_s;
 }
 
 /* ---- variants ---- */
@@ -581,55 +535,36 @@ static void add_name(struct names *set, struct slice name)
     ++set->n;
 }
 
-static void add_always(struct names *set, struct cache_fields request)
-{
-    for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
-        for (size_t k = 0; k < request.n; ++k) {
-            if (same_variable(request.fields[k].name, always[i]))
-                add_name(set, always[i]);
-        }
-    }
-}
-
-/* One Vary line (RFC 9110 12.5.5). */
-static enum cache_refusal add_vary(struct slice line, struct names *set, size_t *count)
-{
-    while (line.len != 0) {
-        struct slice name = slice_trim(slice_cut(&line, ','));
-
-        if (name.len == 0)
-            continue;
-        if (slice_is(name, "*"))
-            return CACHE_REFUSAL_VARY_ALL;
-        if (!http1_is_token(name))
-            return CACHE_REFUSAL_RESPONSE_MALFORMED;
-        /* The load balancer sets these differently for each request. */
-        enum http_field kind = http_field_kind(name);
-        if (kind == FIELD_OURS || kind == FIELD_REQUEST_ID)
-            return CACHE_REFUSAL_VARY_OURS;
-        if (++*count > VARY_NAMES_MAX)
-            return CACHE_REFUSAL_VARY_TOO_LARGE;
-        add_name(set, name);
-    }
-    return CACHE_OK;
-}
-
 static enum cache_refusal vary_of(struct cache_fields response, struct names *set)
 {
     size_t bytes = 0;
     size_t count = 0;
 
     for (size_t i = 0; i < response.n; ++i) {
-        struct slice value = response.fields[i].value;
+        struct slice line = response.fields[i].value;
 
         if (!slice_eq_nocase(response.fields[i].name, SLICE_LIT("vary")))
             continue;
-        bytes += value.len;
+        bytes += line.len;
         if (bytes > VARY_BYTES_MAX)
             return CACHE_REFUSAL_VARY_TOO_LARGE;
-        enum cache_refusal r = add_vary(value, set, &count);
-        if (r != CACHE_OK)
-            return r;
+        while (line.len != 0) { /* RFC 9110 12.5.5 */
+            struct slice name = slice_trim(slice_cut(&line, ','));
+
+            if (name.len == 0)
+                continue;
+            if (slice_is(name, "*"))
+                return CACHE_REFUSAL_VARY_ALL;
+            if (!http1_is_token(name))
+                return CACHE_REFUSAL_RESPONSE_MALFORMED;
+            /* The load balancer sets these differently for each request. */
+            enum http_field kind = http_field_kind(name);
+            if (kind == FIELD_OURS || kind == FIELD_REQUEST_ID)
+                return CACHE_REFUSAL_VARY_OURS;
+            if (++count > VARY_NAMES_MAX)
+                return CACHE_REFUSAL_VARY_TOO_LARGE;
+            add_name(set, name);
+        }
     }
     return CACHE_OK;
 }
@@ -666,9 +601,15 @@ static enum cache_refusal put_values(struct key *k, struct slice name, struct ca
     return put(k, SLICE_LIT("\n")) ? CACHE_OK : CACHE_REFUSAL_VARY_TOO_LARGE;
 }
 
-static enum cache_refusal make_key(const struct names *set, struct cache_fields request,
-                                   struct key *k)
+/* Of the names in SET, and those that always count. */
+static enum cache_refusal make_key(struct names *set, struct cache_fields request, struct key *k)
 {
+    for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
+        for (size_t at = 0; at < request.n; ++at) {
+            if (same_variable(request.fields[at].name, always[i]))
+                add_name(set, always[i]);
+        }
+    }
     k->len = 0;
     for (size_t i = 0; i < set->n; ++i) {
         size_t start = k->len;
@@ -691,10 +632,8 @@ enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_
     struct key k;
     enum cache_refusal r = vary_of(response, &set);
 
-    if (r != CACHE_OK)
-        return r;
-    add_always(&set, request);
-    r = make_key(&set, request, &k);
+    if (r == CACHE_OK)
+        r = make_key(&set, request, &k);
     if (r == CACHE_OK)
         text_add(out, (struct slice){k.bytes, k.len});
     return r;
@@ -711,6 +650,5 @@ bool cache_variant_matches(struct slice key, struct cache_fields request)
 
         add_name(&set, (struct slice){line.p, http1_token_length(line)});
     }
-    add_always(&set, request);
     return make_key(&set, request, &k) == CACHE_OK && slice_eq(key, (struct slice){k.bytes, k.len});
 }

@@ -77,13 +77,6 @@ static inline size_t http1_token_length_bytes(struct slice s, size_t from)
     return from;
 }
 
-static inline size_t http1_target_length_bytes(struct slice s, size_t from)
-{
-    while (from < s.len && http1_target_bytes[(unsigned char)s.p[from]])
-        ++from;
-    return from;
-}
-
 #ifdef __SSE2__
 
 static inline __m128i http1_load16(const char *p)
@@ -137,42 +130,25 @@ static inline unsigned http1_no_target16(const char *p)
         _mm_or_si128(_mm_or_si128(too_low, too_high), _mm_or_si128(first, second)));
 }
 
-/* Nearly all names are letters, digits and '-', and shorter than sixteen bytes. */
-static inline size_t http1_scan_token(struct slice s)
-{
-    size_t n = 0;
+#endif
 
-    if (s.len >= 16)
-        n = (size_t)__builtin_ctz(~http1_word16(http1_load16(s.p)));
-    return http1_token_length_bytes(s, n);
-}
-
+/* How many bytes at the start of S are in http1_target_bytes. */
 static inline size_t http1_scan_target(struct slice s)
 {
     size_t i = 0;
 
+#ifdef __SSE2__
     for (; s.len - i >= 16; i += 16) {
         unsigned found = http1_no_target16(s.p + i);
 
         if (found != 0)
             return i + (size_t)__builtin_ctz(found);
     }
-    return http1_target_length_bytes(s, i);
-}
-
-#else
-
-static inline size_t http1_scan_token(struct slice s)
-{
-    return http1_token_length_bytes(s, 0);
-}
-
-static inline size_t http1_scan_target(struct slice s)
-{
-    return http1_target_length_bytes(s, 0);
-}
-
 #endif
+    while (i < s.len && http1_target_bytes[(unsigned char)s.p[i]])
+        ++i;
+    return i;
+}
 
 static inline bool http1_is_blank(char c)
 {
@@ -328,25 +304,6 @@ http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct sl
     (void)value;
     return false;
 #endif
-}
-
-/* A length as Content-Length has it: digits, INT64_MAX at most. */
-http1_inline_ bool http1_parse_length(struct slice s, uint64_t *out)
-{
-    enum { SURELY_FITS = 18 };
-    uint64_t length = 0;
-
-    if (s.len == 0 || s.len > SURELY_FITS)
-        return parse_u64(s, INT64_MAX, out);
-    for (size_t i = 0; i < s.len; ++i) {
-        unsigned digit = (unsigned)(unsigned char)s.p[i] - '0';
-
-        if (digit > 9)
-            return false;
-        length = length * 10 + digit;
-    }
-    *out = length;
-    return true;
 }
 
 /*

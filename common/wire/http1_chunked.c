@@ -134,27 +134,6 @@ static enum byte_class class_of(char b)
     }
 }
 
-static enum err on_digit(struct http1_chunked *d, int digit)
-{
-    if (d->digits == DIGITS_MAX || d->left > INT64_MAX >> 4)
-        return ERR_TOO_LARGE;
-    d->left = d->left << 4 | (uint64_t)digit;
-    ++d->digits;
-    return ERR_OK;
-}
-
-/* Whether the limits allow a byte that leads from the present state to NEXT. */
-static bool within_limits(struct http1_chunked *d, unsigned next, bool strict)
-{
-    if (next >= BLANK && next <= EXT_QUOTED_END)
-        return ++d->extension_bytes <= EXTENSION_BYTES_MAX;
-    if (next != TRAILER_NAME && next != TRAILER_VALUE)
-        return true;
-    if (strict && d->state == TRAILER_START && ++d->trailers > TRAILERS_MAX)
-        return false;
-    return ++d->trailer_bytes <= (strict ? TRAILER_BYTES_MAX : RESPONSE_TRAILER_MAX);
-}
-
 /* One byte of anything but data. On an error the state stays that in which the byte was read. */
 static enum err on_byte(struct http1_chunked *d, char b, bool strict)
 {
@@ -163,10 +142,15 @@ static enum err on_byte(struct http1_chunked *d, char b, bool strict)
     if (d->state == SIZE) {
         int digit = ascii_hex_digit(b);
 
-        if (digit >= 0)
-            return on_digit(d, digit);
-        if (d->digits == 0)
+        if (digit < 0 && d->digits == 0)
             return ERR_SYNTAX;
+        if (digit >= 0) {
+            if (d->digits == DIGITS_MAX || d->left > INT64_MAX >> 4)
+                return ERR_TOO_LARGE;
+            d->left = d->left << 4 | (uint64_t)digit;
+            ++d->digits;
+            return ERR_OK;
+        }
     }
     unsigned row = d->state;
     if (strict && (row == SIZE || row == TRAILER_START))
@@ -174,8 +158,14 @@ static enum err on_byte(struct http1_chunked *d, char b, bool strict)
     unsigned next = next_states[row][class_of(b)];
     if (next == 0)
         return ERR_SYNTAX;
-    if (!within_limits(d, next, strict))
+    if (next >= BLANK && next <= EXT_QUOTED_END && ++d->extension_bytes > EXTENSION_BYTES_MAX)
         return ERR_TOO_LARGE;
+    if (next == TRAILER_NAME || next == TRAILER_VALUE) {
+        if (strict && d->state == TRAILER_START && ++d->trailers > TRAILERS_MAX)
+            return ERR_TOO_LARGE;
+        if (++d->trailer_bytes > (strict ? TRAILER_BYTES_MAX : RESPONSE_TRAILER_MAX))
+            return ERR_TOO_LARGE;
+    }
     if (d->state == SIZE_LF) {
         d->digits = 0;
         if (!strict)

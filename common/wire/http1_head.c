@@ -98,34 +98,11 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     return ERR_OK;
 }
 
-static enum err note_length(struct slice value, struct framing_facts *f, struct http1_head *out)
-{
-    uint64_t length;
-
-    if (!http1_parse_length(value, &length))
-        return refuse(out, RESPONSE_FAULT_LENGTH);
-    if (f->has_length && length != f->length)
-        return refuse(out, RESPONSE_FAULT_LENGTHS_DIFFER);
-    f->has_length = true;
-    f->length = length;
-    return ERR_OK;
-}
-
-static enum err note_coding(struct slice value, struct framing_facts *f, struct http1_head *out)
-{
-    /* More than one line, or any coding but this one, and the end of the body is a matter of taste.
-     */
-    if (f->has_coding)
-        return refuse(out, RESPONSE_FAULT_CODING_REPEATED);
-    if (!SLICE_IS_WORD(value, "chunked"))
-        return refuse(out, RESPONSE_FAULT_CODING);
-    f->has_coding = true;
-    return ERR_OK;
-}
-
 http1_inline_ enum err note_header(struct message_field *h, struct framing_facts *f,
                                    struct http1_head *out)
 {
+    uint64_t length;
+
     /* The three names differ in length. */
     switch (h->name.len) {
     case 10:
@@ -138,12 +115,24 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
         if (!SLICE_IS_WORD(h->name, "content-length"))
             break;
         h->kind = FIELD_FRAMING;
-        return note_length(h->value, f, out);
+        if (!parse_u64(h->value, INT64_MAX, &length))
+            return refuse(out, RESPONSE_FAULT_LENGTH);
+        if (f->has_length && length != f->length)
+            return refuse(out, RESPONSE_FAULT_LENGTHS_DIFFER);
+        f->has_length = true;
+        f->length = length;
+        return ERR_OK;
     case 17:
         if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
             break;
         h->kind = FIELD_HOP;
-        return note_coding(h->value, f, out);
+        /* With more than one line, or another coding, the end of the body is a matter of taste. */
+        if (f->has_coding)
+            return refuse(out, RESPONSE_FAULT_CODING_REPEATED);
+        if (!SLICE_IS_WORD(h->value, "chunked"))
+            return refuse(out, RESPONSE_FAULT_CODING);
+        f->has_coding = true;
+        return ERR_OK;
     default:
         break;
     }
@@ -300,25 +289,6 @@ static bool is_target(struct slice s)
     return s.len != 0 && http1_scan_target(s) == s.len;
 }
 
-/* "HTTP/" DIGIT "." DIGIT */
-static enum request_fault check_version(struct slice s, struct http1_request_facts *out)
-{
-    if (s.len != 8)
-        return FAULT_REQUEST_LINE;
-    if (memcmp(s.p, "HTTP/1.1", 8) == 0) {
-        out->minor_version = 1;
-        return FAULT_NONE;
-    }
-    if (memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.')
-        return FAULT_REQUEST_LINE;
-    if (s.p[5] < '1' || s.p[5] > '9' || s.p[7] < '0' || s.p[7] > '9')
-        return FAULT_REQUEST_LINE;
-    if (s.p[5] != '1')
-        return FAULT_VERSION;
-    out->minor_version = s.p[7] - '0';
-    return FAULT_NONE;
-}
-
 /* The part after the first N bytes. */
 static struct slice behind(struct slice s, size_t n)
 {
@@ -355,36 +325,22 @@ http1_inline_ enum request_fault check_request_line(const struct http1_lines *li
         return bad_request_line(line, out);
     out->method = (struct slice){line.p, method};
     out->target = (struct slice){target, length};
-    return check_version(behind(line, method + length + 2), out);
-}
-
-static enum request_fault note_request_length(struct slice value, struct head_counts *n,
-                                              struct http1_request_facts *out)
-{
-    out->has_length = true;
-    if (n->lengths++ != 0)
-        return FAULT_LENGTH_REPEATED;
-    return http1_parse_length(value, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
-}
-
-static enum request_fault note_request_coding(struct slice value, struct head_counts *n,
-                                              struct http1_request_facts *out)
-{
-    out->chunked = true;
-    if (n->codings++ != 0)
-        return FAULT_CODING_REPEATED;
-    return slice_eq_nocase(value, SLICE_LIT("chunked")) ? FAULT_NONE : FAULT_CODING;
-}
-
-static enum request_fault note_host(const struct http1_lines *lines, struct slice value,
-                                    struct head_counts *n, struct http1_request_facts *out)
-{
-    if (n->hosts++ != 0)
-        return FAULT_HOST_REPEATED;
-    out->host = value;
-    if (value.len == 0 || http1_lines_plain_host(lines, value) || http_authority_valid(value))
+    /* "HTTP/" DIGIT "." DIGIT */
+    struct slice s = behind(line, method + length + 2);
+    if (s.len != 8)
+        return FAULT_REQUEST_LINE;
+    if (memcmp(s.p, "HTTP/1.1", 8) == 0) {
+        out->minor_version = 1;
         return FAULT_NONE;
-    return FAULT_AUTHORITY;
+    }
+    if (memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.')
+        return FAULT_REQUEST_LINE;
+    if (s.p[5] < '1' || s.p[5] > '9' || s.p[7] < '0' || s.p[7] > '9')
+        return FAULT_REQUEST_LINE;
+    if (s.p[5] != '1')
+        return FAULT_VERSION;
+    out->minor_version = s.p[7] - '0';
+    return FAULT_NONE;
 }
 
 /* Sets the kind of H, and checks the fields that matter here. */
@@ -392,48 +348,49 @@ http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
                                              struct message_field *h, struct head_counts *n,
                                              struct http1_request_facts *out)
 {
+    struct slice value = h->value;
+
     h->kind = http_field_kind(h->name);
     switch (h->name.len) {
     case 4:
-        return h->kind == FIELD_FRAMING ? note_host(lines, h->value, n, out) : FAULT_NONE;
+        if (h->kind != FIELD_FRAMING)
+            return FAULT_NONE;
+        if (n->hosts++ != 0)
+            return FAULT_HOST_REPEATED;
+        out->host = value;
+        if (value.len == 0 || http1_lines_plain_host(lines, value) || http_authority_valid(value))
+            return FAULT_NONE;
+        return FAULT_AUTHORITY;
     case 6:
         if (!SLICE_IS_WORD(h->name, "expect"))
             return FAULT_NONE;
         out->expects = true;
         /* RFC 9110 section 10.1.1: the only defined expectation; lists of others are not in use. */
-        return slice_eq_nocase(h->value, SLICE_LIT("100-continue")) ? FAULT_NONE
-                                                                    : FAULT_EXPECTATION;
+        return slice_eq_nocase(value, SLICE_LIT("100-continue")) ? FAULT_NONE : FAULT_EXPECTATION;
     case 7:
         out->upgrades |= SLICE_IS_WORD(h->name, "upgrade");
         return FAULT_NONE;
     case 10:
         if (h->kind == FIELD_CONNECTION)
-            http1_note_connection(h->value, &n->close, &n->keep_alive);
+            http1_note_connection(value, &n->close, &n->keep_alive);
         return FAULT_NONE;
     case 14:
-        return h->kind == FIELD_FRAMING ? note_request_length(h->value, n, out) : FAULT_NONE;
+        if (h->kind != FIELD_FRAMING)
+            return FAULT_NONE;
+        out->has_length = true;
+        if (n->lengths++ != 0)
+            return FAULT_LENGTH_REPEATED;
+        return parse_u64(value, INT64_MAX, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
     case 17:
-        return SLICE_IS_WORD(h->name, "transfer-encoding") ? note_request_coding(h->value, n, out)
-                                                           : FAULT_NONE;
+        if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
+            return FAULT_NONE;
+        out->chunked = true;
+        if (n->codings++ != 0)
+            return FAULT_CODING_REPEATED;
+        return slice_eq_nocase(value, SLICE_LIT("chunked")) ? FAULT_NONE : FAULT_CODING;
     default:
         return FAULT_NONE;
     }
-}
-
-static enum request_fault check_whole(const struct head_counts *n,
-                                      const struct http1_request_facts *facts)
-{
-    if (n->lengths != 0 && n->codings != 0)
-        return FAULT_LENGTH_AND_CODING;
-    if (n->codings != 0 && facts->minor_version == 0)
-        return FAULT_CODING_TOO_OLD;
-    if (n->hosts == 0 && facts->minor_version != 0)
-        return FAULT_HOST_MISSING;
-    /* An empty host is invalid (RFC 9110 4.2.1). An absolute target has a host of its own; "*" is
-     * for this server. */
-    if (n->hosts != 0 && facts->host.len == 0 && facts->target.p[0] == '/')
-        return FAULT_AUTHORITY;
-    return FAULT_NONE;
 }
 
 http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct head_counts *n,
@@ -460,14 +417,13 @@ http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct
 enum request_fault http1_request_read(struct slice bytes, struct http1_request_facts *out,
                                       struct message_field *fields, size_t max)
 {
-    struct slice rest = bytes;
+    /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
+    bool blank = bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0;
+    struct slice rest = blank ? behind(bytes, 2) : bytes;
     struct head_counts n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
     struct slice line;
 
     *out = (struct http1_request_facts){0};
-    /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
-    if (bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0)
-        rest = (struct slice){bytes.p + 2, bytes.len - 2};
     if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
         return FAULT_BLANK_LINE;
     struct http1_lines lines = http1_lines_of(rest);
@@ -479,7 +435,19 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
         out->bytes = (size_t)(lines.at - bytes.p);
     }
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
-    return f != FAULT_NONE ? f : check_whole(&n, out);
+    if (f != FAULT_NONE)
+        return f;
+    if (n.lengths != 0 && n.codings != 0)
+        return FAULT_LENGTH_AND_CODING;
+    if (n.codings != 0 && out->minor_version == 0)
+        return FAULT_CODING_TOO_OLD;
+    if (n.hosts == 0 && out->minor_version != 0)
+        return FAULT_HOST_MISSING;
+    /* An empty host is invalid (RFC 9110 4.2.1). An absolute target has a host of its own; "*" is
+     * for this server. */
+    if (n.hosts != 0 && out->host.len == 0 && out->target.p[0] == '/')
+        return FAULT_AUTHORITY;
+    return FAULT_NONE;
 }
 
 bool http_target_is_path(struct slice target)
@@ -508,20 +476,6 @@ static bool is_encoded_byte(struct slice s, size_t at)
     return !control && !(s.p[at + 1] == '7' && ascii_lower(s.p[at + 2]) == 'f');
 }
 
-/* Returns the number of bytes at the start of S that form a name. */
-static size_t host_name_length(struct slice s)
-{
-    const unsigned char *p = (const unsigned char *)s.p;
-    size_t i = 0;
-
-    while (s.len - i >= 4 &&
-           host_bytes[p[i]] & host_bytes[p[i + 1]] & host_bytes[p[i + 2]] & host_bytes[p[i + 3]])
-        i += 4;
-    while (i < s.len && (host_bytes[p[i]] || (p[i] == '%' && is_encoded_byte(s, i))))
-        ++i;
-    return i;
-}
-
 static bool port_valid(struct slice port)
 {
     uint64_t number;
@@ -533,15 +487,23 @@ static bool port_valid(struct slice port)
 
 bool http_authority_valid(struct slice authority)
 {
+    const unsigned char *p = (const unsigned char *)authority.p;
+    size_t end = 0;
+
     if (authority.len != 0 && authority.p[0] == '[') {
-        size_t end = slice_find(authority, ']');
         struct in6_addr unused;
 
+        end = slice_find(authority, ']');
         /* No zone: it means something on one machine only. */
         return end != SIZE_MAX && port_valid(behind(authority, end + 1)) &&
                parse_ip((struct slice){authority.p + 1, end - 1}, AF_INET6, &unused);
     }
-    size_t end = host_name_length(authority);
+    while (authority.len - end >= 4 && host_bytes[p[end]] & host_bytes[p[end + 1]] &
+                                           host_bytes[p[end + 2]] & host_bytes[p[end + 3]])
+        end += 4;
+    while (end < authority.len &&
+           (host_bytes[p[end]] || (p[end] == '%' && is_encoded_byte(authority, end))))
+        ++end;
     return end != 0 && port_valid(behind(authority, end));
 }
 
@@ -550,15 +512,14 @@ bool http_target_split(struct slice target, struct slice *authority, struct slic
     static const struct slice schemes[] = {{"http://", 7}, {"https://", 8}};
 
     for (size_t i = 0; i < ARRAY_LEN(schemes); ++i) {
-        struct slice head = {target.p, schemes[i].len};
-        if (target.len < schemes[i].len || !slice_eq_nocase(head, schemes[i]))
+        size_t end = schemes[i].len;
+
+        if (target.len < end || !slice_eq_nocase((struct slice){target.p, end}, schemes[i]))
             continue;
-        struct slice rest = {target.p + head.len, target.len - head.len};
-        size_t end = 0;
-        while (end < rest.len && rest.p[end] != '/' && rest.p[end] != '?')
+        while (end < target.len && target.p[end] != '/' && target.p[end] != '?')
             ++end;
-        *authority = (struct slice){rest.p, end};
-        *path = (struct slice){rest.p + end, rest.len - end};
+        *authority = (struct slice){target.p + schemes[i].len, end - schemes[i].len};
+        *path = behind(target, end);
         return http_authority_valid(*authority);
     }
     return false;

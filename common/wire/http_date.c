@@ -26,29 +26,27 @@ static const struct form {
     {"Aaaa*, 99-Aaa-99 99:99:99 GMT", "%A, %d-%b-%y %H:%M:%S GMT", true},
 };
 
-static bool fits_byte(unsigned char c, char pattern)
-{
-    switch (pattern) {
-    case '9':
-        return isdigit(c);
-    case '_':
-        return isdigit(c) || c == ' ';
-    case 'A':
-        return isupper(c);
-    case 'a':
-        return islower(c);
-    default:
-        return c == (unsigned char)pattern;
-    }
-}
-
 static bool fits(const char *text, const char *pattern)
 {
     for (; *pattern != '\0'; ++pattern) {
-        if (*pattern == '*')
+        unsigned char c = (unsigned char)*text;
+        bool same = c == (unsigned char)*pattern;
+
+        if (*pattern == '*') {
             text += strspn(text, "abcdefghijklmnopqrstuvwxyz");
-        else if (!fits_byte((unsigned char)*text++, *pattern))
+            continue;
+        }
+        if (*pattern == '9')
+            same = isdigit(c);
+        else if (*pattern == '_')
+            same = isdigit(c) || c == ' ';
+        else if (*pattern == 'A')
+            same = isupper(c);
+        else if (*pattern == 'a')
+            same = islower(c);
+        if (!same)
             return false;
+        ++text;
     }
     return *text == '\0';
 }

@@ -47,27 +47,23 @@ static bool begins(struct slice name, struct slice with)
     return true;
 }
 
-/* The same with '-' for '_'. */
-static enum http_field kind_of_variable(struct slice name)
-{
-    char room[LONGEST_NAME];
-
-    for (size_t i = 0; i < name.len; ++i)
-        room[i] = http1_variable_byte(name.p[i]);
-    enum http_field field = http_field_of((struct slice){room, name.len});
-
-    if (field == FIELD_FRAMING)
-        return FIELD_HOP;
-    return field == FIELD_USER_AGENT ? FIELD_OTHER : field;
-}
-
 /* One that is none of those with a name of their own, as it is spelled. */
 static noinline_ enum http_field unusual_field(struct slice name)
 {
+    char room[LONGEST_NAME];
+
     if (begins(name, ours))
         return FIELD_OURS;
-    if (name.len <= LONGEST_NAME && slice_find(name, '_') != SIZE_MAX)
-        return kind_of_variable(name);
+    if (name.len <= LONGEST_NAME && slice_find(name, '_') != SIZE_MAX) {
+        /* The kind of the same name with '-' for '_'. */
+        for (size_t i = 0; i < name.len; ++i)
+            room[i] = http1_variable_byte(name.p[i]);
+        enum http_field field = http_field_of((struct slice){room, name.len});
+
+        if (field == FIELD_FRAMING)
+            return FIELD_HOP;
+        return field == FIELD_USER_AGENT ? FIELD_OTHER : field;
+    }
     if (begins(name, forwarded))
         return FIELD_CLAIM;
     return begins(name, certificate) ? FIELD_CLIENT_CERTIFICATE : FIELD_OTHER;

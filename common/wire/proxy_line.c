@@ -51,19 +51,6 @@ static bool take_port(struct slice text, uint16_t *out)
     return true;
 }
 
-/* Parses the part after "PROXY TCP4 ": exactly four fields. */
-static bool take_addresses(struct slice rest, struct proxy_line *out)
-{
-    int family = out->family == PROXY_INET ? AF_INET : AF_INET6;
-    struct slice source = slice_cut(&rest, ' ');
-    struct slice destination = slice_cut(&rest, ' ');
-    struct slice port = slice_cut(&rest, ' ');
-
-    return parse_ip(source, family, out->source) &&
-           parse_ip(destination, family, out->destination) && take_port(port, &out->source_port) &&
-           take_port(rest, &out->destination_port);
-}
-
 static enum request_fault check_text(struct slice bytes, struct proxy_line *out)
 {
     size_t seen = bytes.len < PROXY_LINE_TEXT_MAX ? bytes.len : PROXY_LINE_TEXT_MAX;
@@ -82,8 +69,17 @@ static enum request_fault check_text(struct slice bytes, struct proxy_line *out)
         out->family = PROXY_INET6;
     else if (!slice_is(protocol, "UNKNOWN"))
         return FAULT_PROXY_LINE;
-    if (out->family != PROXY_UNKNOWN && !take_addresses(rest, out))
-        return FAULT_PROXY_LINE;
+    if (out->family != PROXY_UNKNOWN) {
+        int family = out->family == PROXY_INET ? AF_INET : AF_INET6;
+        struct slice source = slice_cut(&rest, ' ');
+        struct slice destination = slice_cut(&rest, ' ');
+        struct slice port = slice_cut(&rest, ' ');
+
+        if (!parse_ip(source, family, out->source) ||
+            !parse_ip(destination, family, out->destination) ||
+            !take_port(port, &out->source_port) || !take_port(rest, &out->destination_port))
+            return FAULT_PROXY_LINE;
+    }
     out->bytes = (size_t)(lf - bytes.p) + 1;
     return FAULT_NONE;
 }
@@ -185,73 +181,48 @@ static enum request_fault read_records(struct slice header, size_t at, bool *tls
                : FAULT_PROXY_CHECKSUM;
 }
 
-/* Returns the length of the addresses for a family and transport; SIZE_MAX if that combination is
- * invalid. */
-static size_t addresses_bytes(unsigned char kind, enum proxy_family *family)
-{
-    switch (kind) {
-    case 0x00:
-        *family = PROXY_UNKNOWN;
-        return 0;
-    case 0x11:
-    case 0x12:
-        *family = PROXY_INET;
-        return INET_BYTES;
-    case 0x21:
-    case 0x22:
-        *family = PROXY_INET6;
-        return INET6_BYTES;
-    case 0x31:
-    case 0x32:
-        *family = PROXY_UNIX;
-        return UNIX_BYTES;
-    default:
-        return SIZE_MAX;
-    }
-}
-
-static void copy_addresses(struct slice header, size_t each, struct proxy_line *out)
-{
-    memcpy(out->source, header.p + HEAD_BYTES, each);
-    memcpy(out->destination, header.p + HEAD_BYTES + each, each);
-    out->source_port = number_at(header, HEAD_BYTES + 2 * each);
-    out->destination_port = number_at(header, HEAD_BYTES + 2 * each + 2);
-}
-
-/* HEADER is whole. */
-static enum request_fault read_binary(struct slice header, struct proxy_line *out)
-{
-    enum proxy_family family = PROXY_UNKNOWN;
-
-    out->bytes = header.len;
-    /* The rest of the header of a proxy's own connection must be ignored. */
-    if (byte_at(header, 12) == COMMAND_LOCAL)
-        return FAULT_NONE;
-    size_t addresses = addresses_bytes(byte_at(header, 13), &family);
-
-    if (addresses > header.len - HEAD_BYTES)
-        return FAULT_PROXY_LINE;
-    out->family = family;
-    if (family == PROXY_INET)
-        copy_addresses(header, 4, out);
-    else if (family == PROXY_INET6)
-        copy_addresses(header, 16, out);
-    /* Without a known address family, addresses of an unknown kind may follow; they are ignored. */
-    return addresses == 0 ? FAULT_NONE : read_records(header, HEAD_BYTES + addresses, &out->tls);
-}
-
 static enum request_fault check_binary(struct slice bytes, struct proxy_line *out)
 {
+    static const size_t addresses_bytes[] = {
+        [PROXY_INET] = INET_BYTES, [PROXY_INET6] = INET6_BYTES, [PROXY_UNIX] = UNIX_BYTES};
+
     if (bytes.len > 12 && byte_at(bytes, 12) != COMMAND_LOCAL &&
         byte_at(bytes, 12) != COMMAND_PROXY)
         return FAULT_PROXY_LINE;
     if (bytes.len < HEAD_BYTES)
         return FAULT_NONE;
-    size_t len = HEAD_BYTES + (size_t)number_at(bytes, 14);
+    struct slice header = {bytes.p, HEAD_BYTES + (size_t)number_at(bytes, 14)};
 
-    if (len > PROXY_LINE_BINARY_MAX)
+    if (header.len > PROXY_LINE_BINARY_MAX)
         return FAULT_PROXY_TOO_LONG;
-    return bytes.len < len ? FAULT_NONE : read_binary((struct slice){bytes.p, len}, out);
+    if (bytes.len < header.len)
+        return FAULT_NONE;
+    out->bytes = header.len;
+    /* The rest of the header of a proxy's own connection must be ignored. */
+    if (byte_at(header, 12) == COMMAND_LOCAL)
+        return FAULT_NONE;
+    /* The transport is a stream or datagrams; with no family it is neither. */
+    unsigned family = byte_at(header, 13) >> 4;
+    unsigned transport = byte_at(header, 13) & 15;
+    bool valid = family == PROXY_UNKNOWN
+                     ? transport == 0
+                     : family <= PROXY_UNIX && (transport == 1 || transport == 2);
+
+    if (!valid || addresses_bytes[family] > header.len - HEAD_BYTES)
+        return FAULT_PROXY_LINE;
+    out->family = family;
+    if (family == PROXY_INET || family == PROXY_INET6) {
+        size_t each = family == PROXY_INET ? 4 : 16;
+
+        memcpy(out->source, header.p + HEAD_BYTES, each);
+        memcpy(out->destination, header.p + HEAD_BYTES + each, each);
+        out->source_port = number_at(header, HEAD_BYTES + 2 * each);
+        out->destination_port = number_at(header, HEAD_BYTES + 2 * each + 2);
+    }
+    /* Without a known address family, addresses of an unknown kind may follow; they are ignored. */
+    return family == PROXY_UNKNOWN
+               ? FAULT_NONE
+               : read_records(header, HEAD_BYTES + addresses_bytes[family], &out->tls);
 }
 
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out)

@@ -16,6 +16,7 @@ enum {
     PROXY_LINE_BINARY_MAX = 4096,
 };
 
+/* As in version 2. */
 enum proxy_family {
     PROXY_UNKNOWN, /* a connection of the proxy itself, or one that it cannot name: use the
                     * socket's addresses */

@@ -82,18 +82,6 @@ static bool is_key(struct slice key)
            system.len <= SYSTEM_MAX && islower((unsigned char)system.p[0]) && is_key_rest(system);
 }
 
-/* Section 3.3.1.3.2; blanks at its ends have been taken off. */
-static bool is_value(struct slice value)
-{
-    if (value.len == 0 || value.len > VALUE_MAX)
-        return false;
-    for (size_t i = 0; i < value.len; ++i) {
-        if (value.p[i] < 0x20 || value.p[i] > 0x7e || value.p[i] == ',' || value.p[i] == '=')
-            return false;
-    }
-    return true;
-}
-
 bool trace_state_valid(struct slice value, size_t *members)
 {
     if (value.len > TRACE_STATE_BYTES_MAX)
@@ -107,7 +95,14 @@ bool trace_state_valid(struct slice value, size_t *members)
         struct slice text = member;
         struct slice key = slice_cut(&text, '=');
 
-        if (!is_key(key) || !is_value(text) || ++*members > TRACE_STATE_MEMBERS_MAX)
+        if (!is_key(key) || text.len == 0 || text.len > VALUE_MAX)
+            return false;
+        /* Section 3.3.1.3.2; blanks at its ends have been taken off. */
+        for (size_t i = 0; i < text.len; ++i) {
+            if (text.p[i] < 0x20 || text.p[i] > 0x7e || text.p[i] == ',' || text.p[i] == '=')
+                return false;
+        }
+        if (++*members > TRACE_STATE_MEMBERS_MAX)
             return false;
     }
     return true;

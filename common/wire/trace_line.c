@@ -29,34 +29,30 @@ static bool take_char(struct slice *s, char a, char b)
     return true;
 }
 
-/* Up to six digits behind a point, if there is one. */
-static bool take_fraction(struct slice *s, unsigned *us)
-{
-    unsigned scale = SECOND_US;
-
-    *us = 0;
-    if (!take_char(s, '.', '.'))
-        return true;
-    while (s->len != 0 && s->p[0] >= '0' && s->p[0] <= '9' && scale > 1) {
-        scale /= 10;
-        *us += (unsigned)(s->p[0] - '0') * scale;
-        ++s->p;
-        --s->len;
-    }
-    return scale < SECOND_US;
-}
-
 static bool take_time(struct slice *s, uint64_t *out)
 {
-    unsigned year, month, day, hour, minute, second, us;
+    unsigned year, month, day, hour, minute, second;
+    unsigned us = 0;
 
     if (!take_digits(s, 4, YEAR_FIRST, YEAR_LAST, &year) || !take_char(s, '-', '-') ||
         !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-', '-') ||
         !take_digits(s, 2, 1, 31, &day) || !take_char(s, ' ', 'T') ||
         !take_digits(s, 2, 0, 23, &hour) || !take_char(s, ':', ':') ||
         !take_digits(s, 2, 0, 59, &minute) || !take_char(s, ':', ':') ||
-        !take_digits(s, 2, 0, 60, &second) || !take_fraction(s, &us))
+        !take_digits(s, 2, 0, 60, &second))
         return false;
+    /* Up to six digits behind a point, if there is one. */
+    if (take_char(s, '.', '.')) {
+        unsigned scale = SECOND_US;
+        unsigned digit;
+
+        while (scale > 1 && take_digits(s, 1, 0, 9, &digit)) {
+            scale /= 10;
+            us += digit * scale;
+        }
+        if (scale == SECOND_US)
+            return false;
+    }
     struct tm t = {.tm_year = (int)year - 1900,
                    .tm_mon = (int)month - 1,
                    .tm_mday = (int)day,

@@ -14,18 +14,6 @@ static bool starts_nocase(struct slice s, const char *prefix)
     return s.len >= n && slice_eq_nocase((struct slice){s.p, n}, slice_of(prefix));
 }
 
-/* Visible ASCII and bytes beyond: a path as browsers show it has those. */
-static bool is_target(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        unsigned char c = (unsigned char)s.p[i];
-
-        if (c <= ' ' || c == 0x7f || c == '"' || c == '<' || c == '>')
-            return false;
-    }
-    return true;
-}
-
 const char *url_line_parse(struct slice line, struct url_line *out)
 {
     struct url_line u = {.path = SLICE_LIT("/"), .query = SLICE_LIT("")};
@@ -33,8 +21,13 @@ const char *url_line_parse(struct slice line, struct url_line *out)
 
     if (line.len > URL_LINE_MAX)
         return "longer than 8 KiB";
-    if (!is_target(line))
-        return "contains blanks, quotes or control characters";
+    /* Visible ASCII and bytes beyond: a path as browsers show it has those. */
+    for (size_t i = 0; i < line.len; ++i) {
+        unsigned char c = (unsigned char)line.p[i];
+
+        if (c <= ' ' || c == 0x7f || c == '"' || c == '<' || c == '>')
+            return "contains blanks, quotes or control characters";
+    }
     u.tls = starts_nocase(line, "https://");
     struct slice target = slice_cut(&rest, '#');
     if (u.tls || starts_nocase(line, "http://")) {

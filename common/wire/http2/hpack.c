@@ -136,27 +136,6 @@ struct huffman_code {
 };
 static struct huffman_code codes[HUFFMAN_SYMBOLS];
 
-static void fill_huffman(void)
-{
-    uint32_t code = 0;
-    unsigned n = 0;
-
-    for (unsigned bits = 1; bits <= HUFFMAN_BITS_MAX; ++bits) {
-        huffman.first_code[bits] = code;
-        huffman.first_index[bits] = n;
-        for (unsigned s = 0; s < HUFFMAN_SYMBOLS; ++s) {
-            if (lengths[s] != bits)
-                continue;
-            codes[s] = (struct huffman_code){.code = code++, .bits = (uint8_t)bits};
-            huffman.symbols[n++] = (uint16_t)s;
-        }
-        /* Left-aligned: every code of so many bits, or fewer, is below it. */
-        huffman.limit[bits] = (uint64_t)code << (HUFFMAN_BITS_MAX - bits);
-        code <<= 1;
-    }
-    ASSERT(n == HUFFMAN_SYMBOLS);
-}
-
 /* ---- the decoder's table ---- */
 
 /*
@@ -202,23 +181,6 @@ static void evict_to(struct hpack *h, size_t bytes)
     }
 }
 
-/* Most tables hold few. */
-static void make_room(struct hpack *h)
-{
-    size_t room = h->room == 0 ? ENTRIES_FIRST : 2 * h->room;
-
-    if (h->count < h->room)
-        return;
-    ASSERT(room <= HPACK_ENTRIES_MAX);
-    struct hpack_entry **entries = xcalloc(room, sizeof(struct hpack_entry *));
-    for (size_t i = 0; i < h->count; ++i)
-        entries[i] = h->entries[ring_index(h, h->count - 1 - i)];
-    free(h->entries);
-    h->entries = entries;
-    h->room = room;
-    h->newest = h->count != 0 ? h->count - 1 : 0;
-}
-
 /* F may be of an entry that is evicted to make room: it is copied first. */
 static void add_entry(struct hpack *h, const struct hpack_field *f, bool checked)
 {
@@ -232,12 +194,20 @@ static void add_entry(struct hpack *h, const struct hpack_field *f, bool checked
     e->checked = checked;
     e->name_len = f->name.len;
     e->value_len = f->value.len;
-    if (f->name.len != 0)
-        memcpy(e->bytes, f->name.p, f->name.len);
-    if (f->value.len != 0)
-        memcpy(e->bytes + f->name.len, f->value.p, f->value.len);
+    (void)put_slice(put_slice(e->bytes, f->name), f->value);
     evict_to(h, h->capacity - bytes);
-    make_room(h);
+    if (h->count == h->room) { /* most tables hold few */
+        size_t room = h->room == 0 ? ENTRIES_FIRST : 2 * h->room;
+
+        ASSERT(room <= HPACK_ENTRIES_MAX);
+        struct hpack_entry **entries = xcalloc(room, sizeof(struct hpack_entry *));
+        for (size_t i = 0; i < h->count; ++i)
+            entries[i] = h->entries[ring_index(h, h->count - 1 - i)];
+        free(h->entries);
+        h->entries = entries;
+        h->room = room;
+        h->newest = h->count != 0 ? h->count - 1 : 0;
+    }
     h->newest = (h->newest + 1) % h->room;
     ASSERT(h->entries[h->newest] == NULL);
     h->entries[h->newest] = e;
@@ -311,20 +281,6 @@ static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
     return v <= INTEGER_MAX;
 }
 
-/* The code at the start of BITS, which are left-aligned in HUFFMAN_BITS_MAX. 0: none is whole. */
-static unsigned match_code(uint64_t bits, unsigned have, unsigned *symbol)
-{
-    unsigned n = HUFFMAN_SHORTEST;
-
-    while (n <= HUFFMAN_BITS_MAX && bits >= huffman.limit[n])
-        ++n;
-    if (n > have || n > HUFFMAN_BITS_MAX)
-        return 0;
-    uint32_t code = (uint32_t)(bits >> (HUFFMAN_BITS_MAX - n));
-    *symbol = huffman.symbols[huffman.first_index[n] + code - huffman.first_code[n]];
-    return n;
-}
-
 static bool decode_huffman(struct slice s, struct text *out)
 {
     uint64_t held = 0;
@@ -340,14 +296,18 @@ static bool decode_huffman(struct slice s, struct text *out)
         }
         uint64_t window = have >= HUFFMAN_BITS_MAX ? held >> (have - HUFFMAN_BITS_MAX)
                                                    : held << (HUFFMAN_BITS_MAX - have);
-        unsigned symbol;
-        unsigned n = match_code(window & ((1U << HUFFMAN_BITS_MAX) - 1), have, &symbol);
-        if (n == 0) {
+        window &= (1U << HUFFMAN_BITS_MAX) - 1;
+        unsigned n = HUFFMAN_SHORTEST;
+        while (n <= HUFFMAN_BITS_MAX && window >= huffman.limit[n])
+            ++n;
+        if (n > have || n > HUFFMAN_BITS_MAX) { /* no code is whole */
             /* What is left must be the start of EOS, shorter than a byte: section 5.2. */
             uint64_t padding = (1U << have) - 1;
 
             return at == s.len && have < 8 && (held & padding) == padding;
         }
+        uint32_t code = (uint32_t)(window >> (HUFFMAN_BITS_MAX - n));
+        unsigned symbol = huffman.symbols[huffman.first_index[n] + code - huffman.first_code[n]];
         if (symbol == HUFFMAN_EOS)
             return false;
         to[out->len++] = (char)symbol;
@@ -374,50 +334,40 @@ static bool get_string(struct decoding *d, struct text *scratch, struct slice *o
 
 /* ---- fields ---- */
 
-/* Section 6.2: the index of its name, or 0 and the name. */
-static bool get_literal(struct decoding *d, unsigned prefix, struct hpack_field *out)
-{
-    size_t index;
-    bool *unused;
-
-    return get_integer(d, prefix, &index) &&
-           (index == 0 ? get_string(d, &d->name, &out->name)
-                       : look_up(d->table, index, out, &unused)) &&
-           get_string(d, &d->value, &out->value);
-}
-
+/* Sections 6.1 and 6.2: an index; or that of its name, or 0 and the name, and the value. */
 static bool get_field(struct decoding *d, struct hpack_field *out, bool **checked, bool *inserted)
 {
     unsigned byte = first_byte(d);
+    bool indexed = (byte & INDEXED) != 0;
+    bool *unused;
     size_t index;
 
     *inserted = (byte & 0xc0) == LITERAL_INSERTED;
     *checked = NULL;
-    if ((byte & INDEXED) != 0)
-        return get_integer(d, 7, &index) && look_up(d->table, index, out, checked);
-    return get_literal(d, *inserted ? 6 : 4, out);
-}
-
-/* Section 4.2: changes of the table's size come first. At most two mean something. */
-static bool get_sizes(struct decoding *d)
-{
-    size_t bytes;
-
-    for (int n = 0; d->left.len != 0 && (first_byte(d) & 0xe0) == SIZE_UPDATE; ++n) {
-        if (n == 2 || !get_integer(d, 5, &bytes) || bytes > HPACK_TABLE_BYTES)
-            return false;
-        d->table->capacity = bytes;
-        evict_to(d->table, bytes);
-    }
-    return true;
+    if (!get_integer(d, indexed ? 7 : *inserted ? 6 : 4, &index))
+        return false;
+    if (indexed)
+        return look_up(d->table, index, out, checked);
+    return (index == 0 ? get_string(d, &d->name, &out->name)
+                       : look_up(d->table, index, out, &unused)) &&
+           get_string(d, &d->value, &out->value);
 }
 
 enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
                                hpack_each_fn *each, void *context)
 {
     struct decoding d = {.table = h, .left = block};
-    enum hpack_result r = get_sizes(&d) ? HPACK_OK : HPACK_MALFORMED;
+    enum hpack_result r = HPACK_OK;
 
+    /* Section 4.2: changes of the table's size come first. At most two mean something. */
+    for (int n = 0; d.left.len != 0 && (first_byte(&d) & 0xe0) == SIZE_UPDATE; ++n) {
+        size_t bytes;
+
+        if (n == 2 || !get_integer(&d, 5, &bytes) || bytes > HPACK_TABLE_BYTES)
+            return HPACK_MALFORMED;
+        h->capacity = bytes;
+        evict_to(h, bytes);
+    }
     while (r == HPACK_OK && d.left.len != 0) {
         struct hpack_field f;
         bool fresh = false;
@@ -494,8 +444,23 @@ static void fill_tables(void)
         "authorization",       "cookie",     "proxy-authenticate",
         "proxy-authorization", "set-cookie", "www-authenticate",
     };
+    uint32_t code = 0;
+    unsigned n = 0;
 
-    fill_huffman();
+    for (unsigned bits = 1; bits <= HUFFMAN_BITS_MAX; ++bits) {
+        huffman.first_code[bits] = code;
+        huffman.first_index[bits] = n;
+        for (unsigned s = 0; s < HUFFMAN_SYMBOLS; ++s) {
+            if (lengths[s] != bits)
+                continue;
+            codes[s] = (struct huffman_code){.code = code++, .bits = (uint8_t)bits};
+            huffman.symbols[n++] = (uint16_t)s;
+        }
+        /* Left-aligned: every code of so many bits, or fewer, is below it. */
+        huffman.limit[bits] = (uint64_t)code << (HUFFMAN_BITS_MAX - bits);
+        code <<= 1;
+    }
+    ASSERT(n == HUFFMAN_SYMBOLS);
     for (size_t i = 0; i < HPACK_STATIC_FIELDS; ++i) {
         size_t at = name_slot(static_fields[i].name);
 
@@ -566,18 +531,6 @@ static const struct hpack_indexed *find(const struct hpack_encoder *e, uint64_t 
     return NULL;
 }
 
-/* Before the first entry wraps, positions in the ring do not depend on its size. */
-static void grow_ring(struct hpack_encoder *e, uint64_t end)
-{
-    size_t bytes = e->ring_bytes != 0 ? e->ring_bytes : RING_FIRST;
-
-    while (bytes < end && bytes < HPACK_TABLE_BYTES)
-        bytes *= 2;
-    if (bytes != e->ring_bytes)
-        e->ring = xrealloc(e->ring, bytes);
-    e->ring_bytes = bytes;
-}
-
 static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, struct slice field)
 {
     struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
@@ -592,7 +545,13 @@ static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, stru
                                      .hash = (uint32_t)(hash >> 32),
                                      .name_len = (uint16_t)name_len,
                                      .value_len = (uint16_t)(field.len - name_len)};
-    grow_ring(e, e->total + field.len);
+    /* Before the first entry wraps, positions in the ring do not depend on its size. */
+    size_t bytes = e->ring_bytes != 0 ? e->ring_bytes : RING_FIRST;
+    while (bytes < e->total + field.len && bytes < HPACK_TABLE_BYTES)
+        bytes *= 2;
+    if (bytes != e->ring_bytes)
+        e->ring = xrealloc(e->ring, bytes);
+    e->ring_bytes = bytes;
     size_t n = until_wrap(e, e->total, field.len);
     memcpy(e->ring + (e->total & (e->ring_bytes - 1)), field.p, n);
     memcpy(e->ring, field.p + n, field.len - n);

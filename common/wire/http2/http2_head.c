@@ -58,52 +58,28 @@ void http2_head_move(struct http2_head *head, char *to)
     }
 }
 
-static void grow_bytes(struct decoding *d, size_t n)
-{
-    struct http2_scratch *s = d->scratch;
-    size_t room = s->room == 0 ? FIRST_BYTES : 2 * s->room;
-
-    while (room - s->len < n)
-        room *= 2;
-    char *bytes = xmalloc(room);
-    http2_head_move(d->head, bytes);
-    free(s->bytes);
-    s->bytes = bytes;
-    s->room = room;
-    d->head->bytes.p = bytes;
-}
-
 /* A copy of S, in one piece with those before. */
 static struct slice store(struct decoding *d, struct slice bytes)
 {
     struct http2_scratch *s = d->scratch;
+    size_t room = s->room == 0 ? FIRST_BYTES : s->room;
 
-    if (s->room - s->len < bytes.len || s->room == 0)
-        grow_bytes(d, bytes.len);
+    while (room - s->len < bytes.len)
+        room *= 2;
+    if (room != s->room) {
+        char *grown = xmalloc(room);
+        http2_head_move(d->head, grown);
+        free(s->bytes);
+        s->bytes = grown;
+        s->room = room;
+        d->head->bytes.p = grown;
+    }
     char *at = s->bytes + s->len;
     if (bytes.len != 0)
         memcpy(at, bytes.p, bytes.len);
     s->len += bytes.len;
     d->head->bytes.len = s->len;
     return (struct slice){at, bytes.len};
-}
-
-static void store_field(struct decoding *d, const struct hpack_field *field)
-{
-    struct http2_scratch *s = d->scratch;
-
-    if (d->head->nfields == s->fields_room) {
-        s->fields_room = s->fields_room == 0 ? FIRST_FIELDS : 2 * s->fields_room;
-        s->fields = xrealloc(s->fields, s->fields_room * sizeof(*s->fields));
-        d->head->fields = s->fields;
-    }
-    struct message_field *h = &s->fields[d->head->nfields++];
-    /* Both are set one at a time, as storing a part may move all that are stored. */
-    *h = (struct message_field){0};
-    h->name = store(d, field->name);
-    h->value = store(d, field->value);
-    h->kind = http_field_kind(h->name);
-    d->head->kinds |= FIELD_BIT(h->kind);
 }
 
 /* ---- rules ---- */
@@ -167,21 +143,12 @@ static enum request_fault take_pseudo(struct decoding *d, const struct hpack_fie
 
 /* ---- the others: sections 8.2, 8.2.1 and 8.2.2 ---- */
 
-static bool is_of_connection(const struct hpack_field *field)
-{
-    static const char *const names[] = {"connection",        "keep-alive", "proxy-connection",
-                                        "transfer-encoding", "upgrade",    "http2-settings"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        if (slice_is(field->name, names[i]))
-            return true;
-    }
-    return slice_is(field->name, "te") &&
-           !slice_eq_nocase(slice_trim(field->value), SLICE_LIT("trailers"));
-}
-
 static enum request_fault check_regular(const struct hpack_field *field)
 {
+    static const char *const of_connection[] = {"connection",       "keep-alive",
+                                                "proxy-connection", "transfer-encoding",
+                                                "upgrade",          "http2-settings"};
+
     for (size_t i = 0; i < field->name.len; ++i) {
         if (field->name.p[i] >= 'A' && field->name.p[i] <= 'Z')
             return FAULT_HEADER;
@@ -189,35 +156,50 @@ static enum request_fault check_regular(const struct hpack_field *field)
     if (!http1_is_token(field->name) || !http1_is_text(field->value) ||
         slice_trim(field->value).len != field->value.len)
         return FAULT_HEADER;
-    return is_of_connection(field) ? FAULT_CONNECTION_FIELD : FAULT_NONE;
-}
-
-static enum request_fault take_length(struct http2_side *side, struct slice value)
-{
-    if (side->sized)
-        return FAULT_LENGTH_REPEATED;
-    side->sized = true;
-    return parse_u64(value, UINT64_MAX - 1, &side->left) ? FAULT_NONE : FAULT_LENGTH;
+    for (size_t i = 0; i < ARRAY_LEN(of_connection); ++i) {
+        if (slice_is(field->name, of_connection[i]))
+            return FAULT_CONNECTION_FIELD;
+    }
+    return slice_is(field->name, "te") && !slice_eq_nocase(field->value, SLICE_LIT("trailers"))
+               ? FAULT_CONNECTION_FIELD
+               : FAULT_NONE;
 }
 
 static enum request_fault take_regular(struct decoding *d, const struct hpack_field *field,
                                        bool checked)
 {
     enum request_fault fault = checked ? FAULT_NONE : check_regular(field);
+    struct http2_scratch *s = d->scratch;
     struct http2_head *head = d->head;
+    struct http2_side *side = &head->side;
 
     d->regular = true;
     if (fault != FAULT_NONE)
         return fault;
-    if (!head->trailers && slice_is(field->name, "content-length"))
-        return take_length(&head->side, field->value);
-    if (head->trailers || !slice_is(field->name, "host")) {
-        store_field(d, field);
+    if (!head->trailers && slice_is(field->name, "content-length")) {
+        if (side->sized)
+            return FAULT_LENGTH_REPEATED;
+        side->sized = true;
+        return parse_u64(field->value, UINT64_MAX - 1, &side->left) ? FAULT_NONE : FAULT_LENGTH;
+    }
+    if (!head->trailers && slice_is(field->name, "host")) {
+        if (head->host.p != NULL)
+            return FAULT_HOST_REPEATED;
+        head->host = store(d, field->value);
         return FAULT_NONE;
     }
-    if (head->host.p != NULL)
-        return FAULT_HOST_REPEATED;
-    head->host = store(d, field->value);
+    if (head->nfields == s->fields_room) {
+        s->fields_room = s->fields_room == 0 ? FIRST_FIELDS : 2 * s->fields_room;
+        s->fields = xrealloc(s->fields, s->fields_room * sizeof(*s->fields));
+        head->fields = s->fields;
+    }
+    struct message_field *h = &s->fields[head->nfields++];
+    /* Both are set one at a time, as storing a part may move all that are stored. */
+    *h = (struct message_field){0};
+    h->name = store(d, field->name);
+    h->value = store(d, field->value);
+    h->kind = http_field_kind(h->name);
+    head->kinds |= FIELD_BIT(h->kind);
     return FAULT_NONE;
 }
 

@@ -92,19 +92,6 @@ static enum request_fault report_malformed(struct http2_reader *r, struct http2_
 
 /* ---- DATA: section 6.1 ---- */
 
-/* The checks that the head of the frame alone allows, and which prefix is expected. */
-static enum request_fault check_data(struct http2_reader *r)
-{
-    if (has_flag(r, FLAG_PADDED) && r->frame.len == 0)
-        return FAULT_HTTP2_FRAME_SIZE;
-    if (is_idle(r, r->frame.stream)) /* 0, too */
-        return FAULT_HTTP2_PROTOCOL;
-    if (open_side(r, r->frame.stream) == NULL)
-        return FAULT_HTTP2_CLOSED;
-    r->prefix_expected = has_flag(r, FLAG_PADDED) ? 1 : 0;
-    return FAULT_NONE;
-}
-
 /* The prefix is complete. */
 static enum request_fault begin_data(struct http2_reader *r)
 {
@@ -381,38 +368,20 @@ static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_
 
 /* ---- small frames: sections 6.3 to 6.9 ---- */
 
-static enum request_fault check_settings(struct http2_reader *r)
-{
-    size_t len = r->frame.len;
-
-    if (r->frame.stream != 0)
-        return FAULT_HTTP2_PROTOCOL;
-    if (len % HTTP2_SETTING_BYTES != 0 || (has_flag(r, FLAG_ACK) && len != 0))
-        return FAULT_HTTP2_FRAME_SIZE;
-    r->prefix_expected = len != 0 ? HTTP2_SETTING_BYTES : 0;
-    return FAULT_NONE;
-}
-
-/* Section 6.5.2. */
-static enum request_fault check_setting(unsigned id, uint32_t value)
-{
-    if (id == HTTP2_SETTING_ENABLE_PUSH && value > 1)
-        return FAULT_HTTP2_PROTOCOL;
-    if (id == HTTP2_SETTING_INITIAL_WINDOW && value > HTTP2_WINDOW_MAX)
-        return FAULT_HTTP2_WINDOW;
-    if (id == HTTP2_SETTING_FRAME_MAX && (value < HTTP2_FRAME_MAX || value > HTTP2_FRAME_LIMIT))
-        return FAULT_HTTP2_PROTOCOL;
-    return FAULT_NONE;
-}
-
+/* Ranges: section 6.5.2. */
 static enum request_fault on_settings(struct http2_reader *r)
 {
     if (r->prefix_bytes != 0) {
         unsigned id = (unsigned)r->prefix[0] << 8 | r->prefix[1];
         uint32_t value = http2_get32(r->prefix + 2);
-        enum request_fault fault = check_setting(id, value);
-        if (fault == FAULT_NONE)
-            fault = r->events->setting(r->owner, id, value);
+
+        if (id == HTTP2_SETTING_ENABLE_PUSH && value > 1)
+            return FAULT_HTTP2_PROTOCOL;
+        if (id == HTTP2_SETTING_INITIAL_WINDOW && value > HTTP2_WINDOW_MAX)
+            return FAULT_HTTP2_WINDOW;
+        if (id == HTTP2_SETTING_FRAME_MAX && (value < HTTP2_FRAME_MAX || value > HTTP2_FRAME_LIMIT))
+            return FAULT_HTTP2_PROTOCOL;
+        enum request_fault fault = r->events->setting(r->owner, id, value);
         if (fault != FAULT_NONE)
             return fault;
     }
@@ -447,11 +416,21 @@ static enum request_fault check_of_used(struct http2_reader *r, bool connection)
     return is_idle(r, id) && !(connection && id == 0) ? FAULT_HTTP2_PROTOCOL : FAULT_NONE;
 }
 
+/* The checks that the head of the frame alone allows, and which prefix is expected. */
 static enum request_fault check_type(struct http2_reader *r)
 {
+    size_t len = r->frame.len;
+
     switch (r->frame.type) {
     case TYPE_DATA:
-        return check_data(r);
+        if (has_flag(r, FLAG_PADDED) && len == 0)
+            return FAULT_HTTP2_FRAME_SIZE;
+        if (is_idle(r, r->frame.stream)) /* 0, too */
+            return FAULT_HTTP2_PROTOCOL;
+        if (open_side(r, r->frame.stream) == NULL)
+            return FAULT_HTTP2_CLOSED;
+        r->prefix_expected = has_flag(r, FLAG_PADDED) ? 1 : 0;
+        return FAULT_NONE;
     case TYPE_HEADERS:
         return check_headers(r);
     case TYPE_PRIORITY:
@@ -459,7 +438,12 @@ static enum request_fault check_type(struct http2_reader *r)
     case TYPE_RST_STREAM:
         return check_of_used(r, false);
     case TYPE_SETTINGS:
-        return check_settings(r);
+        if (r->frame.stream != 0)
+            return FAULT_HTTP2_PROTOCOL;
+        if (len % HTTP2_SETTING_BYTES != 0 || (has_flag(r, FLAG_ACK) && len != 0))
+            return FAULT_HTTP2_FRAME_SIZE;
+        r->prefix_expected = len != 0 ? HTTP2_SETTING_BYTES : 0;
+        return FAULT_NONE;
     case TYPE_PUSH_PROMISE:
         return FAULT_HTTP2_PROTOCOL;
     case TYPE_PING:
@@ -467,7 +451,7 @@ static enum request_fault check_type(struct http2_reader *r)
     case TYPE_GOAWAY: /* skipped */
         if (r->frame.stream != 0)
             return FAULT_HTTP2_PROTOCOL;
-        return r->frame.len < 8 ? FAULT_HTTP2_FRAME_SIZE : FAULT_NONE;
+        return len < 8 ? FAULT_HTTP2_FRAME_SIZE : FAULT_NONE;
     case TYPE_WINDOW_UPDATE:
         return check_of_used(r, true);
     case TYPE_CONTINUATION:
@@ -540,24 +524,6 @@ static enum request_fault on_prefix(struct http2_reader *r)
     }
 }
 
-/* Collects and handles the prefix. Of SETTINGS there are several. */
-static enum request_fault read_prefix(struct http2_reader *r, struct slice *bytes)
-{
-    while (!r->in_rest) {
-        uint8_t before = r->prefix_bytes;
-        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
-
-        r->left -= r->prefix_bytes - before;
-        if (!complete)
-            return FAULT_NONE;
-        enum request_fault fault = on_prefix(r);
-        if (fault != FAULT_NONE)
-            return fault;
-        r->in_rest = r->frame.type != TYPE_SETTINGS || r->left == 0;
-    }
-    return FAULT_NONE;
-}
-
 static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes)
 {
     enum request_fault fault = FAULT_NONE;
@@ -567,8 +533,18 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
             return FAULT_NONE;
         fault = on_head(r);
     }
-    if (fault == FAULT_NONE)
-        fault = read_prefix(r, bytes);
+    /* The prefix; of SETTINGS there are several. */
+    while (fault == FAULT_NONE && !r->in_rest) {
+        uint8_t before = r->prefix_bytes;
+        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
+
+        r->left -= r->prefix_bytes - before;
+        if (!complete)
+            return FAULT_NONE;
+        fault = on_prefix(r);
+        if (fault == FAULT_NONE)
+            r->in_rest = r->frame.type != TYPE_SETTINGS || r->left == 0;
+    }
     if (fault == FAULT_NONE && r->in_rest) {
         if (r->frame.type == TYPE_DATA)
             fault = pass_data(r, bytes);
@@ -582,25 +558,21 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
     return fault;
 }
 
-/* Section 3.4. */
-static enum request_fault read_preface(struct http2_reader *r, struct slice *bytes)
-{
-    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    struct slice taken = slice_take(bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
-
-    _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
-    if (taken.len != 0 && memcmp(taken.p, preface + r->preface_bytes, taken.len) != 0)
-        return FAULT_HTTP2_PREFACE;
-    r->preface_bytes += (uint8_t)taken.len;
-    return FAULT_NONE;
-}
-
 enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
 {
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; /* section 3.4 */
+
+    _Static_assert(sizeof(preface) - 1 == HTTP2_PREFACE_BYTES, "not a preface");
     ASSERT(!r->reading);
     r->reading = true;
-    if (r->fault == FAULT_NONE && !http2_reader_has_preface(r))
-        r->fault = read_preface(r, &bytes);
+    if (r->fault == FAULT_NONE && !http2_reader_has_preface(r)) {
+        struct slice taken = slice_take(&bytes, HTTP2_PREFACE_BYTES - r->preface_bytes);
+
+        if (taken.len != 0 && memcmp(taken.p, preface + r->preface_bytes, taken.len) != 0)
+            r->fault = FAULT_HTTP2_PREFACE;
+        else
+            r->preface_bytes += (uint8_t)taken.len;
+    }
     while (r->fault == FAULT_NONE && bytes.len != 0)
         r->fault = read_frame(r, &bytes);
     r->reading = false;
@@ -614,12 +586,12 @@ _Static_assert(FAULT_FRAMES_RST_STREAM - FAULT_FRAMES_PING == (int)HTTP2_RST_STR
                    FAULT_FRAMES_UNKNOWN - FAULT_FRAMES_PING == (int)HTTP2_UNKNOWN,
                "a kind without its fault");
 
-/* HTTP2_KINDS: of a kind that is not counted. */
-static enum http2_kind kind_of(unsigned type, unsigned flags, size_t len)
+enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
+                                     unsigned type, unsigned flags, size_t len, uint64_t now_ms)
 {
     static const uint8_t kinds[HTTP2_TYPES] = {
         [TYPE_DATA] = HTTP2_EMPTY_DATA,
-        [TYPE_HEADERS] = HTTP2_KINDS,
+        [TYPE_HEADERS] = HTTP2_KINDS, /* not counted */
         [TYPE_PRIORITY] = HTTP2_PRIORITY,
         [TYPE_RST_STREAM] = HTTP2_RST_STREAM,
         [TYPE_SETTINGS] = HTTP2_SETTINGS,
@@ -629,21 +601,14 @@ static enum http2_kind kind_of(unsigned type, unsigned flags, size_t len)
         [TYPE_WINDOW_UPDATE] = HTTP2_WINDOW_UPDATE,
         [TYPE_CONTINUATION] = HTTP2_CONTINUATION,
     };
-
-    if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
-        return HTTP2_KINDS;
-    return type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
-}
-
-enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
-                                     unsigned type, unsigned flags, size_t len, uint64_t now_ms)
-{
-    enum http2_kind kind = kind_of(type, flags, len);
+    unsigned kind = type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
 
     if (now_ms - m->second_ms >= SECOND_MS) {
         m->second_ms = now_ms;
         memset(m->counts, 0, sizeof(m->counts));
     }
+    if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
+        return FAULT_NONE;
     return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? FAULT_FRAMES_PING + kind
                                                                        : FAULT_NONE;
 }
