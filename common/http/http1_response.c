@@ -213,21 +213,6 @@ static size_t join(struct http_reply *r, struct iovec *vectors, size_t n)
 
 /* ---- chunked framing of HTTP/1.1 responses without a known length ---- */
 
-static size_t write_chunk_head(char *out, size_t bytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t n = 0;
-    int shift = 0;
-
-    while (shift + 4 < (int)(8 * sizeof(bytes)) && bytes >> (shift + 4) != 0)
-        shift += 4;
-    for (; shift >= 0; shift -= 4)
-        out[n++] = digits[bytes >> shift & 0xf];
-    out[n++] = '\r';
-    out[n++] = '\n';
-    return n;
-}
-
 static struct iovec literal(const char *text)
 {
     return (struct iovec){writable(text), strlen(text)};
@@ -239,6 +224,8 @@ static struct iovec literal(const char *text)
  */
 static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, size_t n, bool ends)
 {
+    char *end = r->chunk_head + sizeof(r->chunk_head);
+    char *at = end;
     size_t bytes = 0;
 
     for (size_t i = 0; i < n; ++i)
@@ -248,7 +235,12 @@ static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, si
         return ends ? 1 : 0;
     }
     (*iov)[n] = literal(ends ? "\r\n0\r\n\r\n" : "\r\n");
-    *--*iov = (struct iovec){r->chunk_head, write_chunk_head(r->chunk_head, bytes)};
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = "0123456789abcdef"[bytes & 0xf];
+    while ((bytes >>= 4) != 0);
+    *--*iov = (struct iovec){at, (size_t)(end - at)};
     return n + 2;
 }
 
@@ -403,15 +395,6 @@ static bool open_pipe(struct http_server *s)
     return true;
 }
 
-static bool may_move(const struct http_reply *r, size_t max)
-{
-    const struct http_conn *c = r->conn;
-
-    /* No length is known of bodies in chunks, and of responses that have none. */
-    return !r->over && r->req->stream == NULL && c->transport.tls == NULL && http_reply_flows(r) &&
-           r->left_bytes != UINT64_MAX && r->left_bytes >= max && open_pipe(c->server);
-}
-
 /* Reads the BYTES in the pipe into memory. */
 static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
 {
@@ -425,24 +408,12 @@ static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
     return http1_body_borrow((struct slice){p, bytes}, free, p);
 }
 
-/* Of BYTES in the pipe, how many the client takes. A failure is found by the next send. */
-static size_t empty_pipe(struct http_reply *r, size_t bytes)
-{
-    size_t taken = 0;
-    ssize_t n = 1;
-
-    while (taken < bytes && n > 0) {
-        n = transport_splice_from(&r->conn->transport, r->conn->server->pipe[0], bytes - taken);
-        taken += n > 0 ? (size_t)n : 0;
-    }
-    r->sent_bytes += taken;
-    r->left_bytes -= taken;
-    return taken;
-}
-
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
 {
-    if (r == NULL || !may_move(r, max)) {
+    /* No length is known of bodies in chunks, and of responses that have none. */
+    if (r == NULL || r->over || r->req->stream != NULL || r->conn->transport.tls != NULL ||
+        !http_reply_flows(r) || r->left_bytes == UINT64_MAX || r->left_bytes < max ||
+        !open_pipe(r->conn->server)) {
         errno = ENOTSUP;
         return -1;
     }
@@ -458,7 +429,15 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         http_reply_flush(r);
         r->moving = false;
     }
-    size_t left = (size_t)n - (r->in_flight ? 0 : empty_pipe(r, (size_t)n));
+    size_t left = (size_t)n;
+    while (left != 0 && !r->in_flight) {
+        ssize_t taken = transport_splice_from(&r->conn->transport, s->pipe[0], left);
+        if (taken <= 0)
+            break; /* a failure is found by the next send */
+        left -= (size_t)taken;
+        r->sent_bytes += (size_t)taken;
+        r->left_bytes -= (size_t)taken;
+    }
     if (left != 0)
         http_reply_send(r, read_pipe(s, left), false);
     return n;

@@ -216,33 +216,14 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
     return false;
 }
 
-/* All but those that are known without them. */
-static void put_fields(struct http1_stream *x, size_t n)
-{
-    const struct message_field *from = x->conn->server->http1_spares->fields;
-    struct message_fields *fields = &x->req.fields;
-    struct message_field *to = x->fields;
-    uint32_t kinds = 0;
-
-    fields->room = HTTP1_FIELDS_ROOM;
-    if (n + HTTP1_FIELDS_MORE > HTTP1_FIELDS_ROOM) {
-        fields->room = n + HTTP1_FIELDS_MORE;
-        to = http_request_take(&x->req, fields->room * sizeof(*to));
-    }
-    fields->at = to;
-    for (const struct message_field *h = from; h != from + n; ++h) {
-        if (h->kind == FIELD_FRAMING)
-            continue;
-        *to++ = *h;
-        kinds |= FIELD_BIT(h->kind);
-    }
-    fields->n = (size_t)(to - fields->at);
-    fields->kinds = kinds;
-}
-
 static void put_request(struct http1_stream *x, const struct http1_request_facts *facts)
 {
+    const struct message_field *from = x->conn->server->http1_spares->fields;
     struct http_request *req = &x->req;
+    struct message_fields *fields = &req->fields;
+    struct message_field *to = x->fields;
+    size_t n = facts->nheaders;
+    uint32_t kinds = 0;
 
     note_facts(req, facts);
     if (req->authority.p == NULL)
@@ -250,12 +231,25 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
     req->version = facts->minor_version != 0 ? 0x101 : 0x100;
     req->keep_alive = facts->keep_alive;
     req->received_ms = loop_wall_ms(x->conn->server->loop);
-    put_fields(x, facts->nheaders);
+    fields->room = HTTP1_FIELDS_ROOM;
+    if (n + HTTP1_FIELDS_MORE > HTTP1_FIELDS_ROOM) {
+        fields->room = n + HTTP1_FIELDS_MORE;
+        to = http_request_take(req, fields->room * sizeof(*to));
+    }
+    fields->at = to;
+    for (const struct message_field *h = from; h != from + n; ++h) {
+        if (h->kind == FIELD_FRAMING) /* known without it */
+            continue;
+        *to++ = *h;
+        kinds |= FIELD_BIT(h->kind);
+    }
+    fields->n = (size_t)(to - fields->at);
+    fields->kinds = kinds;
     if (!facts->upgrades)
         return;
     /* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
-    const struct message_field *f = message_fields_find(&req->fields, SLICE_LIT("upgrade"), NULL);
-    if (f != NULL && http_request_lists(&req->fields, SLICE_LIT("upgrade")))
+    const struct message_field *f = message_fields_find(fields, SLICE_LIT("upgrade"), NULL);
+    if (f != NULL && http_request_lists(fields, SLICE_LIT("upgrade")))
         req->upgrade = f->value;
 }
 
@@ -311,23 +305,6 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
     return true;
 }
 
-/* A body of LENGTH bytes that does not fit behind its head. False: C was refused. */
-static bool begin_sink(struct http_conn *c, uint64_t length)
-{
-    struct http1_stream *x = c->http1;
-    const struct body_sink_limits *limits = &c->server->sinks;
-    struct slice here = {x->in + x->head_bytes, x->in_len - x->head_bytes};
-
-    if (here.len > length)
-        here.len = (size_t)length;
-    x->in_used = x->head_bytes + here.len;
-    x->left = length - here.len;
-    if (body_sink_expect(&x->body, limits, length) && body_sink_add(&x->body, limits, here))
-        return true;
-    refuse(c, FAULT_BODY_NO_ROOM);
-    return false;
-}
-
 /* The head is complete. True: more is to be read. */
 static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
 {
@@ -356,20 +333,23 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     x->left = facts->content_length;
     x->in_place = x->left <= x->in_room - x->head_bytes &&
                   (sinks->directory == NULL || x->left <= sinks->memory_bytes);
-    if (!x->in_place && !begin_sink(c, facts->content_length))
-        return false;
-    if (x->in_place && here < x->left) {
-        if (body_sink_count(&x->body, sinks, x->in_room))
-            return true;
-        refuse(c, FAULT_BODY_NO_ROOM);
-        return false;
+    bool whole = here >= x->left;
+    bool room;
+    if (x->in_place) {
+        x->in_used += whole ? (size_t)x->left : 0;
+        room = whole || body_sink_count(&x->body, sinks, x->in_room);
+    } else {
+        struct slice bytes = {x->in + x->head_bytes, whole ? (size_t)x->left : here};
+
+        x->in_used += bytes.len;
+        room = body_sink_expect(&x->body, sinks, x->left) && body_sink_add(&x->body, sinks, bytes);
+        x->left -= bytes.len;
     }
-    if (!x->in_place && x->left != 0)
-        return true;
-    if (x->in_place)
-        x->in_used += (size_t)x->left;
-    hand_over(c);
-    return false;
+    if (!room)
+        refuse(c, FAULT_BODY_NO_ROOM);
+    else if (whole)
+        hand_over(c);
+    return room && !whole;
 }
 
 /* There are new bytes in a head. True: more is to be read. */
@@ -433,15 +413,23 @@ static noinline_ void set_aside(struct http_conn *c)
     c->partial = p;
 }
 
+/* A stream whose input begins with BYTES. */
+static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
+{
+    struct http1_stream *x = create(c);
+
+    while (x->in_room < bytes.len)
+        grow_input(x);
+    memcpy(x->in, bytes.p, bytes.len);
+    x->in_len = bytes.len;
+    return x;
+}
+
 static noinline_ void take_up(struct http_conn *c)
 {
     struct http1_partial *p = c->partial;
-    struct http1_stream *x = create(c);
+    struct http1_stream *x = create_with(c, (struct slice){p->bytes, p->len});
 
-    while (x->in_room < p->len)
-        grow_input(x);
-    memcpy(x->in, p->bytes, p->len);
-    x->in_len = p->len;
     x->scanned = p->scanned;
     x->lines = p->lines;
     free(p);
@@ -569,48 +557,31 @@ void http1_readable(struct http_conn *c)
 
 /* ---- the next request ---- */
 
-/* Copies the bytes that were read after the present request to a new stream. */
-static struct http1_stream *take_rest(struct http_conn *c)
-{
-    struct http1_stream *old = c->http1;
-    struct slice rest = {old->in + old->in_used, old->in_len - old->in_used};
-    struct text next = {0};
-
-    if (rest.len == 0)
-        rest = text_slice(&old->rest);
-    if (rest.len != 0)
-        text_add(&next, rest);
-    destroy(c);
-    if (next.len == 0)
-        return NULL;
-    struct http1_stream *x = create(c);
-    while (x->in_room < next.len)
-        grow_input(x);
-    memcpy(x->in, next.p, next.len);
-    x->in_len = next.len;
-    text_fini(&next);
-    return x;
-}
-
 void http1_finish(struct http_conn *c)
 {
     const struct http_server *s = c->server;
     struct http1_stream *x = c->http1;
-    bool more = x->in_used < x->in_len || x->rest.len != 0;
+    /* The bytes that were read after the present request. */
+    struct slice rest = {x->in + x->in_used, x->in_len - x->in_used};
+    struct text next = {0};
 
+    if (rest.len == 0)
+        rest = text_slice(&x->rest);
     if (!x->req.keep_alive) {
-        struct text nothing = {0};
-
         /* The kernel resets a connection that is closed with unread bytes. */
-        more = more || transport_has_input(&c->transport);
+        bool more = rest.len != 0 || transport_has_input(&c->transport);
+
         destroy(c);
         if (more)
-            http_conn_linger(c, &nothing);
+            http_conn_linger(c, &next);
         else
             http_conn_close(c);
         return;
     }
-    x = take_rest(c);
+    text_add(&next, rest);
+    destroy(c);
+    x = next.len != 0 ? create_with(c, text_slice(&next)) : NULL;
+    text_fini(&next);
     http_conn_enter(c, x != NULL ? PHASE_HEAD : PHASE_IDLE);
     transport_read_level(&c->transport, WATCH_BYTES);
     if (x != NULL && !take_head(c))

@@ -181,19 +181,6 @@ static void put_own_fields(struct http2_server *h2, uint64_t content_length)
     put_field(h2, SLICE_LIT("content-length"), (struct slice){first, (size_t)(end - first)});
 }
 
-static void put_head(struct http2_stream *s, bool ends)
-{
-    struct http2_server *h2 = s->h2;
-    const struct http_answer *res = &s->req.res;
-    size_t at = begin_block(h2, res->status);
-
-    put_own_fields(h2, res->content_length);
-    for (size_t i = 0; i < res->fields.n; ++i)
-        put_field(h2, res->fields.at[i].name, res->fields.at[i].value);
-    end_block(h2, at, s->id, ends);
-    s->head_put = true;
-}
-
 void http2_put_continue(struct http2_server *h2, uint32_t id)
 {
     end_block(h2, begin_block(h2, 100), id, false);
@@ -227,7 +214,7 @@ static void activate(struct http2_stream *s)
     if (h2->tree == NULL)
         h2->tree = priority_tree_create();
     if (s->entry == NULL)
-        s->entry = priority_tree_open(h2->tree, s->id, s->prioritized ? &s->priority : NULL, s);
+        s->entry = priority_tree_open(h2->tree, s->id, NULL, s);
     priority_tree_activate(s->entry);
     s->active = true;
     ++h2->nactive;
@@ -252,8 +239,6 @@ void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_p
     if (h2->tree == NULL)
         h2->tree = priority_tree_create();
     if (s != NULL && s->entry == NULL) {
-        s->prioritized = true;
-        s->priority = given;
         s->entry = priority_tree_open(h2->tree, id, &given, s);
         return;
     }
@@ -277,19 +262,6 @@ bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t 
         activate(s);
     else
         deactivate(s);
-    return true;
-}
-
-bool http2_set_initial_window(struct http2_server *h2, uint32_t value)
-{
-    int64_t more = (int64_t)value - h2->initial_window;
-    struct http2_stream *s;
-
-    h2->initial_window = value;
-    list_for_each_entry (s, &h2->streams, node) {
-        if (!http2_grow_window(h2, s, more))
-            return false;
-    }
     return true;
 }
 
@@ -352,12 +324,21 @@ static void put_data(struct http2_stream *s, size_t n)
 /* The head, or the end if there are no bytes; whatever needs no window. */
 static void put_rest(struct http2_stream *s)
 {
+    struct http2_server *h2 = s->h2;
+    const struct http_answer *res = &s->req.res;
     bool ends = s->last && s->left == 0;
 
-    if (!s->head_put)
-        put_head(s, ends);
-    else if (ends)
-        (void)put_frame(s->h2, 0, TYPE_DATA, FLAG_END_STREAM, s->id);
+    if (!s->head_put) {
+        size_t at = begin_block(h2, res->status);
+
+        put_own_fields(h2, res->content_length);
+        for (size_t i = 0; i < res->fields.n; ++i)
+            put_field(h2, res->fields.at[i].name, res->fields.at[i].value);
+        end_block(h2, at, s->id, ends);
+        s->head_put = true;
+    } else if (ends) {
+        (void)put_frame(h2, 0, TYPE_DATA, FLAG_END_STREAM, s->id);
+    }
     if (ends)
         end_stream(s);
 }
@@ -464,29 +445,24 @@ bool http2_waits_for_window(const struct http_reply *r)
     return s->left != 0 && http2_unsent(s->h2) == 0;
 }
 
-/* DATA bytes of stream ID that the transport has not taken. */
-static uint64_t unsent_body(const struct http2_server *h2, uint32_t id)
+uint64_t http2_sent_bytes(const struct http_reply *r)
 {
-    uint64_t bytes = 0;
+    const struct http2_stream *s = r->req->stream;
+    const struct http2_server *h2 = s->h2;
+    uint64_t bytes = s->body_bytes;
 
     if (http2_unsent(h2) == 0)
-        return 0;
+        return bytes;
+    /* But for DATA bytes that the transport has not taken. */
     for (size_t at = 0; at < h2->out.len; at += frame_bytes(h2->out.p + at)) {
         const char *head = h2->out.p + at;
         size_t end = at + frame_bytes(head);
         size_t from = at + HTTP2_HEAD_BYTES > h2->out_at ? at + HTTP2_HEAD_BYTES : h2->out_at;
 
-        if (head[3] == TYPE_DATA && http2_get32(head + 5) == id && end > from)
-            bytes += end - from;
+        if (head[3] == TYPE_DATA && http2_get32(head + 5) == s->id && end > from)
+            bytes -= end - from;
     }
     return bytes;
-}
-
-uint64_t http2_sent_bytes(const struct http_reply *r)
-{
-    const struct http2_stream *s = r->req->stream;
-
-    return s->body_bytes - unsent_body(s->h2, s->id);
 }
 
 /* ---- the transport ---- */
@@ -641,8 +617,6 @@ void http2_schedule(struct http2_server *h2)
         loop_defer(h2->conn->server->loop, &h2->flush);
 }
 
-/* ---- life ---- */
-
 void http2_output_init(struct http2_server *h2)
 {
     hpack_encoder_init(&h2->encoder);
@@ -651,22 +625,4 @@ void http2_output_init(struct http2_server *h2)
     list_init(&h2->ending);
     h2->flush.run = on_flush;
     h2->send_window = h2->initial_window = HTTP2_INITIAL_WINDOW;
-}
-
-void http2_output_fini(struct http2_server *h2)
-{
-    hpack_encoder_fini(&h2->encoder);
-    priority_tree_destroy(h2->tree);
-    text_fini(&h2->out);
-}
-
-void http2_output_trim(struct http2_server *h2)
-{
-    if (http2_unsent(h2) == 0) {
-        text_fini(&h2->out);
-        h2->out = (struct text){0};
-        h2->out_at = 0;
-    }
-    if (h2->tree != NULL)
-        priority_tree_trim(h2->tree);
 }

@@ -58,7 +58,14 @@ static void update_phase(struct http2_server *h2)
     if (before == PHASE_HEAD && h2->idle_since_ms != 0)
         c->phase_since_ms = h2->idle_since_ms;
     h2->idle_since_ms = c->phase_since_ms;
-    http2_output_trim(h2);
+    /* Memory is released. */
+    if (http2_unsent(h2) == 0) {
+        text_fini(&h2->out);
+        h2->out = (struct text){0};
+        h2->out_at = 0;
+    }
+    if (h2->tree != NULL)
+        priority_tree_trim(h2->tree);
 }
 
 /* ---- life ---- */
@@ -66,7 +73,9 @@ static void update_phase(struct http2_server *h2)
 static void destroy(struct http2_server *h2)
 {
     http2_reader_destroy(h2->reader);
-    http2_output_fini(h2);
+    hpack_encoder_fini(&h2->encoder);
+    priority_tree_destroy(h2->tree);
+    text_fini(&h2->out);
     free(h2->resets);
     free(h2);
 }
@@ -149,23 +158,6 @@ void http2_count_abandoned(struct http2_server *h2)
 
 /* ---- events of the reader that are about the connection ---- */
 
-/* Frames to which something is replied, from a client that does not read it. */
-static enum request_fault check_unread(const struct http2_server *h2, unsigned type)
-{
-    if (http2_unsent(h2) < HTTP2_UNREAD_MAX)
-        return FAULT_NONE;
-    switch (type) {
-    case TYPE_PING:
-        return FAULT_FRAMES_PING;
-    case TYPE_SETTINGS:
-        return FAULT_FRAMES_SETTINGS;
-    case TYPE_HEADERS:
-        return FAULT_FRAMES_STREAMS;
-    default:
-        return FAULT_NONE;
-    }
-}
-
 static enum request_fault on_frame(void *owner, const struct http2_frame_head *h)
 {
     struct http2_server *h2 = owner;
@@ -185,7 +177,19 @@ static enum request_fault on_frame(void *owner, const struct http2_frame_head *h
     }
     enum request_fault f =
         http2_meter_count(&h2->meter, h2->per_second, h->type, h->flags, h->len, now_ms);
-    return f == FAULT_NONE ? check_unread(h2, h->type) : f;
+    if (f != FAULT_NONE || http2_unsent(h2) < HTTP2_UNREAD_MAX)
+        return f;
+    /* Frames to which something is replied, from a client that does not read it. */
+    switch (h->type) {
+    case TYPE_PING:
+        return FAULT_FRAMES_PING;
+    case TYPE_SETTINGS:
+        return FAULT_FRAMES_SETTINGS;
+    case TYPE_HEADERS:
+        return FAULT_FRAMES_STREAMS;
+    default:
+        return FAULT_NONE;
+    }
 }
 
 static enum request_fault on_window(void *owner, uint32_t id, uint32_t amount)
@@ -201,15 +205,22 @@ static enum request_fault on_window(void *owner, uint32_t id, uint32_t amount)
 static enum request_fault on_setting(void *owner, unsigned id, uint32_t value)
 {
     struct http2_server *h2 = owner;
+    struct http2_stream *s;
 
     if (id == HTTP2_SETTING_HEADER_TABLE) {
         if (!h2->table_reported || value < h2->table_lowest)
             h2->table_lowest = value;
         h2->table_last = value;
         h2->table_reported = true;
+    } else if (id == HTTP2_SETTING_INITIAL_WINDOW) {
+        int64_t more = (int64_t)value - h2->initial_window;
+
+        h2->initial_window = value;
+        list_for_each_entry (s, &h2->streams, node) {
+            if (!http2_grow_window(h2, s, more))
+                return FAULT_HTTP2_WINDOW;
+        }
     }
-    if (id == HTTP2_SETTING_INITIAL_WINDOW && !http2_set_initial_window(h2, value))
-        return FAULT_HTTP2_WINDOW;
     return FAULT_NONE;
 }
 

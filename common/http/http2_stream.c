@@ -60,12 +60,14 @@ static struct http2_stream *create(struct http2_server *h2, const struct http2_h
     return s;
 }
 
-/* It is not found any more. */
-static void unlink_stream(struct http2_stream *s)
+/* LOST: its response is. H2 may be closed then. */
+static void destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
     struct http2_stream **at = bucket_of(h2, s->id);
+    struct http_reply *r = s->reply;
 
+    /* It is not found any more. */
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -74,15 +76,6 @@ static void unlink_stream(struct http2_stream *s)
     if (s->state == HTTP2_STREAM_BODY)
         --h2->nbodies;
     http2_output_remove(s);
-}
-
-/* LOST: its response is. H2 may be closed then. */
-static void destroy(struct http2_stream *s, bool lost)
-{
-    struct http2_server *h2 = s->h2;
-    struct http_reply *r = s->reply;
-
-    unlink_stream(s);
     if (r != NULL && lost)
         http_reply_lost(r);
     else if (r != NULL)
@@ -278,12 +271,23 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
     return (struct slice){p, (size_t)(at - p)};
 }
 
-static void put_fields(struct http_request *req, const struct http2_head *head)
+static void put_request(struct http2_stream *s, struct http2_head *head)
 {
+    struct http_request *req = &s->req;
     struct message_fields *fields = &req->fields;
     struct message_field *cookie = NULL;
     bool joined = false;
 
+    http_request_init(req, s->room, sizeof(s->room));
+    if (head->bytes.len != 0)
+        http2_head_move(head, http_request_take(req, head->bytes.len));
+    req->method = head->method;
+    req->target = head->path.p != NULL ? head->path : SLICE_LIT("");
+    req->authority = head->authority.p != NULL ? head->authority : SLICE_LIT("");
+    req->version = 0x200;
+    req->keep_alive = true;
+    req->received_ms = loop_wall_ms(s->h2->conn->server->loop);
+    req->stream = s;
     fields->room = head->nfields + FIELDS_MORE;
     fields->at = http_request_take(req, fields->room * sizeof(*fields->at));
     struct message_field *to = fields->at;
@@ -301,23 +305,6 @@ static void put_fields(struct http_request *req, const struct http2_head *head)
     }
     fields->n = (size_t)(to - fields->at);
     fields->kinds = head->kinds;
-}
-
-static void put_request(struct http2_stream *s, struct http2_head *head)
-{
-    struct http_request *req = &s->req;
-
-    http_request_init(req, s->room, sizeof(s->room));
-    if (head->bytes.len != 0)
-        http2_head_move(head, http_request_take(req, head->bytes.len));
-    req->method = head->method;
-    req->target = head->path.p != NULL ? head->path : SLICE_LIT("");
-    req->authority = head->authority.p != NULL ? head->authority : SLICE_LIT("");
-    req->version = 0x200;
-    req->keep_alive = true;
-    req->received_ms = loop_wall_ms(s->h2->conn->server->loop);
-    req->stream = s;
-    put_fields(req, head);
 }
 
 /* ---- the whole request ---- */
@@ -362,22 +349,11 @@ static enum request_fault check(struct http2_stream *s, const struct http2_head 
     return f;
 }
 
-static enum request_fault begin_body(struct http2_stream *s, bool waits_for_continue)
-{
-    const struct http_server *server = s->h2->conn->server;
-
-    s->begun_ms = loop_now_ms(server->loop);
-    if (s->side.sized && !body_sink_expect(&s->body, &server->sinks, s->side.left))
-        return refuse(s, FAULT_BODY_NO_ROOM);
-    if (waits_for_continue)
-        http2_put_continue(s->h2, s->id);
-    return FAULT_NONE;
-}
-
 enum request_fault http2_on_request(void *owner, struct http2_head *head)
 {
     struct http2_server *h2 = owner;
-    const struct http_server_options *o = &h2->conn->server->options;
+    const struct http_server *server = h2->conn->server;
+    const struct http_server_options *o = &server->options;
     bool waits_for_continue = false;
 
     if (h2->closing) { /* GOAWAY has named the last stream */
@@ -406,7 +382,14 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
         return refuse(s, f);
     if (head->weighted)
         http2_prioritize(h2, s->id, &head->priority);
-    return head->side.ended ? hand_over(s) : begin_body(s, waits_for_continue);
+    if (head->side.ended)
+        return hand_over(s);
+    s->begun_ms = loop_now_ms(server->loop);
+    if (s->side.sized && !body_sink_expect(&s->body, &server->sinks, s->side.left))
+        return refuse(s, FAULT_BODY_NO_ROOM);
+    if (waits_for_continue)
+        http2_put_continue(h2, s->id);
+    return FAULT_NONE;
 }
 
 /* ---- the body ---- */

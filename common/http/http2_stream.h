@@ -110,10 +110,8 @@ struct http2_stream {
     struct pace pace;
     struct body_sink body;
     /* The response. */
-    bool head_put, last; /* LAST: it ends with the pieces */
-    bool active;         /* in the priority tree, with bytes and a window */
-    bool prioritized;
-    struct priority priority;
+    bool head_put, last;          /* LAST: it ends with the pieces */
+    bool active;                  /* in the priority tree, with bytes and a window */
     struct priority_entry *entry; /* NULL: it has not had to wait yet */
     int64_t send_window;
     uint64_t body_bytes;   /* of DATA that are, or were, in the output */
@@ -167,11 +165,8 @@ static inline size_t http2_unsent(const struct http2_server *h2)
     return h2->out.len - h2->out_at;
 }
 void http2_output_init(struct http2_server *h2);
-void http2_output_fini(struct http2_server *h2);
 /* Send at the end of the turn, unless the transport is blocked. */
 void http2_schedule(struct http2_server *h2);
-/* The connection is idle: release memory. */
-void http2_output_trim(struct http2_server *h2);
 
 void http2_put_settings(struct http2_server *h2);
 void http2_put_settings_ack(struct http2_server *h2);
@@ -187,8 +182,6 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 /* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
  * large; nothing is changed. */
 bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount);
-/* The same for all streams. */
-bool http2_set_initial_window(struct http2_server *h2, uint32_t value);
 /* A PRIORITY frame. */
 void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
 /* Removes S from the output. Must be called before S is freed. */

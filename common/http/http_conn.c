@@ -135,25 +135,6 @@ void http_conn_reset(struct http_conn *c)
     http_conn_close(c);
 }
 
-static struct http_conn *create(struct http_listener *l, int fd, const struct addr *peer)
-{
-    struct http_conn *c = slab_take(&l->server->conn_slab);
-
-    small_addr_set(&c->peer, peer);
-    c->server = l->server;
-    c->listener = l;
-    ++l->refs;
-    c->end.run = run_end;
-    list_init(&c->replies);
-    list_push_back(&c->server->conns, &c->node);
-    ++c->server->nconns;
-    http_server_load_changed(c->server);
-    http_conn_enter(c, PHASE_NEW);
-    transport_open(&c->transport, fd);
-    transport_attach_client(&c->transport, c->server->loop, on_readable, c);
-    return c;
-}
-
 /* ---- what is known of it ---- */
 
 const struct body_file *http_conn_body_file(const struct http_conn *c)
@@ -237,25 +218,12 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
     http_conn_close(c);
 }
 
-static cold_ void refuse_address(struct http_conn *c)
-{
-    const struct http_server_options *o = &c->server->options;
-    char client[ADDR_TEXT_MAX];
-    uint64_t unreported;
-
-    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
-    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
-        log_warn(NULL, "address-over-limit",
-                 "client=%s max_connections_per_address=%zu not_logged_before=%llu",
-                 addr_host(http_conn_peer(c), client), o->max_connections_per_address,
-                 (unsigned long long)unreported);
-    }
-}
-
 /* Whether its peer may have one more; counts it, or counts that it may not. */
 static bool admit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
+    char client[ADDR_TEXT_MAX];
+    uint64_t unreported;
 
     if (o->addresses == NULL || o->max_connections_per_address == 0 ||
         address_counts_join(o->addresses, http_conn_peer(c), o->max_connections_per_address,
@@ -263,7 +231,13 @@ static bool admit(struct http_conn *c)
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
-    refuse_address(c);
+    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
+    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
+        log_warn(NULL, "address-over-limit",
+                 "client=%s max_connections_per_address=%zu not_logged_before=%llu",
+                 addr_host(http_conn_peer(c), client), o->max_connections_per_address,
+                 (unsigned long long)unreported);
+    }
     return false;
 }
 
@@ -296,12 +270,41 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
     return a;
 }
 
-static void take_header(struct http_conn *c, const struct proxy_line *line)
+static void read_header(struct http_conn *c)
 {
-    c->tls_before_us = line->tls;
-    if (line->family != PROXY_UNKNOWN) {
-        struct addr peer = addr_of(line->family, line->source, line->source_port);
-        struct addr local = addr_of(line->family, line->destination, line->destination_port);
+    char *room = http_server_read_room(c->server);
+    size_t before = c->proxied->len;
+    ssize_t n = transport_peek(&c->transport, room, PEEK_MAX);
+    struct proxy_line line;
+
+    if (n == -1 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        /* A peer that only probes the port sends nothing. */
+        if (before != 0)
+            refuse(c, FAULT_PROXY_LINE);
+        else
+            http_conn_close(c);
+        return;
+    }
+    text_add(c->proxied, (struct slice){room, (size_t)n});
+    enum request_fault f = proxy_line_check(text_slice(c->proxied), &line);
+    if (f != FAULT_NONE) {
+        refuse(c, f);
+        return;
+    }
+    /* The header may end among the bytes that were peeked. */
+    size_t used = line.bytes != 0 ? line.bytes - before : (size_t)n;
+    if (transport_recv(&c->transport, room, used) != (ssize_t)used) {
+        http_conn_close(c);
+        return;
+    }
+    if (line.bytes == 0)
+        return;
+    c->tls_before_us = line.tls;
+    if (line.family != PROXY_UNKNOWN) {
+        struct addr peer = addr_of(line.family, line.source, line.source_port);
+        struct addr local = addr_of(line.family, line.destination, line.destination_port);
 
         small_addr_set(&c->peer, &peer);
         small_addr_set(&c->local, &local);
@@ -312,55 +315,6 @@ static void take_header(struct http_conn *c, const struct proxy_line *line)
     serve(c);
 }
 
-/* The first N bytes at ROOM are what the transport has; the header may end among them. */
-static void take_header_bytes(struct http_conn *c, char *room, size_t n)
-{
-    size_t before = c->proxied->len;
-    struct proxy_line line;
-
-    text_add(c->proxied, (struct slice){room, n});
-    enum request_fault f = proxy_line_check(text_slice(c->proxied), &line);
-    if (f != FAULT_NONE) {
-        refuse(c, f);
-        return;
-    }
-    size_t used = line.bytes != 0 ? line.bytes - before : n;
-    if (transport_recv(&c->transport, room, used) != (ssize_t)used)
-        http_conn_close(c);
-    else if (line.bytes != 0)
-        take_header(c, &line);
-}
-
-static void read_header(struct http_conn *c)
-{
-    char *room = http_server_read_room(c->server);
-    ssize_t n = transport_peek(&c->transport, room, PEEK_MAX);
-
-    if (n > 0) {
-        take_header_bytes(c, room, (size_t)n);
-        return;
-    }
-    if (n == -1 && (errno == EAGAIN || errno == EINTR))
-        return;
-    /* A peer that only probes the port sends nothing. */
-    if (c->proxied->len != 0)
-        refuse(c, FAULT_PROXY_LINE);
-    else
-        http_conn_close(c);
-}
-
-/* Expect a PROXY header, if the listener's networks allow the peer to send one; else C is closed.
- */
-static void await_header(struct http_conn *c)
-{
-    if (!networks_have(c->listener->options.proxy_from, http_conn_peer(c))) {
-        refuse(c, FAULT_PROXY_SENDER);
-        return;
-    }
-    c->state = CONN_PROXIED;
-    c->proxied = xcalloc(1, sizeof(*c->proxied));
-}
-
 /* ---- the handshake ---- */
 
 static void start_http(struct http_conn *c, bool http2)
@@ -368,21 +322,6 @@ static void start_http(struct http_conn *c, bool http2)
     c->state = http2 ? CONN_HTTP2 : CONN_HTTP1;
     if (http2)
         http2_start(c);
-}
-
-/*
- * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the answer to
- * one that speaks plain HTTP: both are lost if unread bytes reset the connection.
- */
-static cold_ void handshake_failed(struct http_conn *c)
-{
-    struct text answer = {0};
-
-    http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
-    transport_drop_tls(&c->transport);
-    if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
-        http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
-    http_conn_linger(c, &answer);
 }
 
 static void end_handshake(struct http_conn *c)
@@ -405,6 +344,7 @@ static void end_handshake(struct http_conn *c)
 static void handshake(void *conn)
 {
     struct http_conn *c = conn;
+    struct text answer = {0};
 
     switch (tls_link_handshake(c->transport.tls)) {
     case TLS_DONE:
@@ -416,7 +356,15 @@ static void handshake(void *conn)
         transport_await_writable(&c->transport, handshake);
         return;
     case TLS_FAILED:
-        handshake_failed(c);
+        /*
+         * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the
+         * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
+         */
+        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+        transport_drop_tls(&c->transport);
+        if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
+            http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
+        http_conn_linger(c, &answer);
         return;
     }
     UNREACHABLE();
@@ -442,12 +390,28 @@ static void serve(struct http_conn *c)
 
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
 {
-    struct http_conn *c = create(l, fd, peer);
+    struct http_conn *c = slab_take(&l->server->conn_slab);
 
-    if (l->options.proxy_from != NULL)
-        await_header(c);
-    else
+    small_addr_set(&c->peer, peer);
+    c->server = l->server;
+    c->listener = l;
+    ++l->refs;
+    c->end.run = run_end;
+    list_init(&c->replies);
+    list_push_back(&c->server->conns, &c->node);
+    ++c->server->nconns;
+    http_server_load_changed(c->server);
+    http_conn_enter(c, PHASE_NEW);
+    transport_open(&c->transport, fd);
+    transport_attach_client(&c->transport, c->server->loop, on_readable, c);
+    if (l->options.proxy_from == NULL) {
         serve(c);
+    } else if (!networks_have(l->options.proxy_from, http_conn_peer(c))) {
+        refuse(c, FAULT_PROXY_SENDER);
+    } else {
+        c->state = CONN_PROXIED;
+        c->proxied = xcalloc(1, sizeof(*c->proxied));
+    }
 }
 
 /* ---- lingering ---- */

@@ -75,18 +75,6 @@ static void arm_send_timer(struct http_reply *r)
         timer_start(r->conn->server->loop, &r->send_timer, ms);
 }
 
-static bool stream_too_slow(struct http_reply *r, uint64_t now_ms)
-{
-    const struct http_server_options *o = &r->conn->server->options;
-
-    if (!r->in_flight || !http2_waits_for_window(r)) {
-        pace_rest(&r->pace);
-        return false;
-    }
-    return pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate, o->min_send_rate_grace_ms,
-                         now_ms);
-}
-
 void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
@@ -98,7 +86,13 @@ void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
         return;
     list_for_each_entry (r, &c->replies, node) {
         waits = waits || r->in_flight;
-        slow = slow || (is_http2(r) && stream_too_slow(r, now_ms));
+        if (slow || !is_http2(r))
+            continue;
+        if (r->in_flight && http2_waits_for_window(r))
+            slow = pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate,
+                                 o->min_send_rate_grace_ms, now_ms);
+        else
+            pace_rest(&r->pace);
     }
     if (!waits)
         pace_rest(&c->send_pace);
@@ -146,25 +140,6 @@ void http_reply_lost(struct http_reply *r)
 
 /* ---- sending ---- */
 
-/* Move waiting bodies to SENDING, as many as one send may have. */
-static size_t gather(struct http_reply *r, struct iovec *iov)
-{
-    size_t n = 0;
-    size_t bytes = 0;
-
-    while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
-        struct http1_body *b = list_first(&r->parts, struct http1_body, node);
-        if (n + b->nparts > REPLY_IOV_MAX)
-            break;
-        for (size_t i = 0; i < b->nparts; ++i)
-            iov[n++] = (struct iovec){writable(b->parts[i].p), b->parts[i].len};
-        bytes += b->bytes;
-        list_remove(&b->node);
-        list_push_back(&r->sending, &b->node);
-    }
-    return n;
-}
-
 /* The data in transit has been sent. */
 static void release_sent(struct http_reply *r)
 {
@@ -209,11 +184,22 @@ static bool pump_once(struct http_reply *r)
 {
     struct iovec room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
     struct iovec *iov = room + IOV_BEFORE;
+    size_t n = 0;
+    size_t bytes = 0;
 
     ASSERT(r->state == REPLY_OPEN);
     ASSERT(!r->in_flight);
     http_unhold(r);
-    size_t n = gather(r, iov);
+    while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
+        struct http1_body *b = list_first(&r->parts, struct http1_body, node);
+        if (n + b->nparts > REPLY_IOV_MAX)
+            break;
+        for (size_t i = 0; i < b->nparts; ++i)
+            iov[n++] = (struct iovec){writable(b->parts[i].p), b->parts[i].len};
+        bytes += b->bytes;
+        list_remove(&b->node);
+        list_push_back(&r->sending, &b->node);
+    }
     if (n == 0 && r->abort_queued) {
         send_cut(r);
         return false;

@@ -51,24 +51,20 @@ bool http_request_wants_websocket(const struct http_request *req)
 
 /* ---- fields ---- */
 
-static void make_room(struct http_request *req, struct message_fields *fields)
-{
-    size_t room = fields->room != 0 ? 2 * fields->room : FIELDS_FIRST;
-    struct message_field *at = http_request_take(req, room * sizeof(*at));
-
-    if (fields->n != 0)
-        memcpy(at, fields->at, fields->n * sizeof(*at));
-    fields->at = at;
-    fields->room = room;
-}
-
 void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,
                       struct slice value)
 {
     enum http_field kind = http_field_kind(name);
 
-    if (fields->n == fields->room)
-        make_room(req, fields);
+    if (fields->n == fields->room) {
+        size_t room = fields->room != 0 ? 2 * fields->room : FIELDS_FIRST;
+        struct message_field *at = http_request_take(req, room * sizeof(*at));
+
+        if (fields->n != 0)
+            memcpy(at, fields->at, fields->n * sizeof(*at));
+        fields->at = at;
+        fields->room = room;
+    }
     fields->at[fields->n++] = (struct message_field){.name = name, .value = value, .kind = kind};
     fields->kinds |= FIELD_BIT(kind);
 }

@@ -260,11 +260,8 @@ static bool make_room(struct http_server *s)
 
 static void on_accept_error(struct http_server *s, int error)
 {
-    bool out_of_something =
-        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-
     /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
-    if (!out_of_something)
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
         return;
     log_warn(NULL, "accept-failed", "reason=\"%s\" connections=%zu for_ms=%d", strerror(error),
              s->nconns, ACCEPT_AGAIN_MS);
@@ -302,17 +299,6 @@ static void take(void *context, const struct http_accepted *a)
     UNREACHABLE(); /* before the first listener is closed, the server's place is left */
 }
 
-static bool accept_one(const struct http_listener *l, struct http_accepted *out)
-{
-    out->listener = l->options.number;
-    out->peer.len = sizeof(out->peer.un);
-    out->fd = accept4(l->fd, &out->peer.sa, &out->peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    /* The path of a unix client may be longer by the zero that it did not have. */
-    if (out->peer.len > sizeof(out->peer.un))
-        out->peer.len = sizeof(out->peer.un);
-    return out->fd >= 0;
-}
-
 /*
  * A call that finds no connection costs as much as one that accepts one. So at most as many are
  * accepted at a time as the last time; and more, after there have been as many for some time.
@@ -332,7 +318,10 @@ static void on_accept(void *listener)
             pause_accepting(s);
             return;
         }
-        if (!accept_one(l, &a)) {
+        a.listener = l->options.number;
+        a.peer.len = sizeof(a.peer.un);
+        a.fd = accept4(l->fd, &a.peer.sa, &a.peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (a.fd < 0) {
             int error = errno;
             http_accept_give_back(s);
             on_accept_error(s, error);
@@ -340,6 +329,9 @@ static void on_accept(void *listener)
             l->full_turns = 0;
             return;
         }
+        /* The path of a unix client may be longer by the zero that it did not have. */
+        if (a.peer.len > sizeof(a.peer.un))
+            a.peer.len = sizeof(a.peer.un);
         http_server_count(s, COUNT_ACCEPTED);
         if (balance == NULL ||
             !http_balance_give(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
@@ -377,39 +369,22 @@ static void set_user_timeout(const struct http_server *s, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &set, sizeof(set));
 }
 
-/* Accepted sockets inherit all but the last of these; a unix socket has none of them. */
-static void set_options(int fd, bool defer_accept)
-{
-    int on = 1;
-    int idle = KEEP_ALIVE_IDLE_S;
-    int interval = KEEP_ALIVE_INTERVAL_S;
-    int probes = KEEP_ALIVE_PROBES;
-    int seconds = defer_accept ? DEFER_S : 0;
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-    /* Also off: the socket may come from another process. */
-    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
-}
-
-/* Only now, as it can serve what it is given by any listener: all are added in one go. */
-static void join_balance(struct http_server *s)
-{
-    const struct http_balance_place p = {.loop = s->loop, .take = take, .context = s};
-
-    if (s->balanced || s->options.balance == NULL)
-        return;
-    s->balanced = true;
-    http_balance_join(s->options.balance, loop_index(s->loop), &p);
-    http_server_load_changed(s);
-}
-
 struct http_listener *http_server_listen(struct http_server *s, int fd,
                                          const struct http_listen_options *o)
 {
+    /* Accepted sockets inherit all but the last of these; a unix socket has none of them. */
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_ALIVE_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_ALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEP_ALIVE_PROBES},
+        /* Also off: the socket may come from another process. */
+        {IPPROTO_TCP, TCP_DEFER_ACCEPT, o->defer_accept ? DEFER_S : 0},
+    };
+    const struct http_balance_place place = {.loop = s->loop, .take = take, .context = s};
     struct http_listener *l = xcalloc(1, sizeof(*l));
     struct addr local = {0};
 
@@ -424,12 +399,19 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     /* The socket's, where all its connections have the same. */
     if (addr_of_socket(fd, &local) == ERR_OK && !addr_is_wildcard(&local))
         l->local = local;
-    set_options(fd, o->defer_accept);
+    for (size_t i = 0; i < ARRAY_LEN(options); ++i)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                   sizeof(options[i].value));
     set_user_timeout(s, fd);
     l->watch = watch_start_client(s->loop, fd, on_accept, l);
     watch_read(l->watch, !s->accept_paused);
     list_push_back(&s->listeners, &l->node);
-    join_balance(s);
+    /* Only now, as it can serve what it is given by any listener: all are added in one go. */
+    if (!s->balanced && s->options.balance != NULL) {
+        s->balanced = true;
+        http_balance_join(s->options.balance, loop_index(s->loop), &place);
+        http_server_load_changed(s);
+    }
     return l;
 }
 
@@ -506,42 +488,32 @@ static void each_connection(struct http_server *s, void (*what)(struct http_conn
     each_in(&s->idle, what);
 }
 
-static void close_expired(struct http_server *s)
+static void on_sweep(struct timer *t)
 {
+    struct http_server *s = container_of(t, struct http_server, sweep);
+    const struct http_server_options *o = &s->options;
+    const struct http_connections *all = o->connections;
+
     while (!list_empty(&s->idle)) {
         struct http_conn *c = list_first(&s->idle, struct http_conn, node);
 
-        if (!http_conn_phase_over(c, s->options.keep_alive_timeout_ms, loop_now_ms(s->loop)))
-            return;
+        if (!http_conn_phase_over(c, o->keep_alive_timeout_ms, loop_now_ms(s->loop)))
+            break;
         http_conn_sweep(c);
         if (s->idle.next == &c->node) /* it has had its chance to end in order */
             http_conn_close(c);
     }
-}
-
-/* If a server of another loop waits for room and has no idle connection: close some of ours. */
-static void help(struct http_server *s)
-{
-    const struct http_connections *all = s->options.connections;
-
-    for (int i = 0; i < HELP_MAX; ++i) {
-        if (all == NULL || atomic_load_explicit(&all->waiting, memory_order_relaxed) == 0 ||
-            !make_room(s))
-            return;
-    }
-}
-
-static void on_sweep(struct timer *t)
-{
-    struct http_server *s = container_of(t, struct http_server, sweep);
-
-    close_expired(s);
     each_in(&s->conns, http_conn_sweep);
     if (s->draining)
         each_in(&s->idle, http_conn_sweep);
-    help(s);
+    /* If a server of another loop waits for room and has no idle connection: close some of ours. */
+    for (int i = 0; i < HELP_MAX; ++i) {
+        if (all == NULL || atomic_load_explicit(&all->waiting, memory_order_relaxed) == 0 ||
+            !make_room(s))
+            break;
+    }
     http_accept_resume(s);
-    timer_start(s->loop, &s->sweep, sweep_ms(&s->options));
+    timer_start(s->loop, &s->sweep, sweep_ms(o));
 }
 
 /* ---- drain ---- */

@@ -118,20 +118,11 @@ static bool write_left(struct flow *f)
     return true;
 }
 
-/* FROM has ended, and TO has all of it. */
-static void end_flow(struct flow *f)
+static void read_some(struct flow *f)
 {
     struct http_tunnel *t = f->tunnel;
     const struct flow *other = f == &t->up ? &t->down : &t->up;
 
-    f->ended = true;
-    transport_read_level(f->from, WATCH_FAILURE);
-    if (other->ended || transport_end_sending(f->to) == -1)
-        end_tunnel(t);
-}
-
-static void read_some(struct flow *f)
-{
     if (f->buf == NULL)
         f->buf = xmalloc(TUNNEL_READ_MAX);
     do {
@@ -140,17 +131,21 @@ static void read_some(struct flow *f)
         if (n == -1 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n == -1) {
-            end_tunnel(f->tunnel);
+            end_tunnel(t);
             return;
         }
         if (n == 0) {
-            end_flow(f);
+            /* It has ended, and TO has all of it. */
+            f->ended = true;
+            transport_read_level(f->from, WATCH_FAILURE);
+            if (other->ended || transport_end_sending(f->to) == -1)
+                end_tunnel(t);
             return;
         }
-        restart_idle_timer(f->tunnel);
+        restart_idle_timer(t);
         f->left = (struct iovec){f->buf, (size_t)n};
         if (!write_left(f)) {
-            if (!f->tunnel->over)
+            if (!t->over)
                 transport_read(f->from, false);
             return;
         }
