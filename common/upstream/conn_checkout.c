@@ -111,48 +111,23 @@ static inline void count_locked(struct conn_backend *b, const struct pooled_conn
     }
 }
 
-/* In transit between loops, or available to any. */
-static void list_elsewhere_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
-                                  struct conn_work *k)
-{
-    struct conn_shard *s = &b->shards[c->loop_index];
-
-    switch (to) {
-    case PLACE_GONE:
-    case PLACE_USED:
-    case PLACE_IDLE:
-    case PLACE_HELD:
-    case PLACE_GRANTED:
-        break;
-    case PLACE_PARKED:
-        list_push_front(&b->parked, &c->stack_node);
-        break;
-    case PLACE_LEAVING:
-        list_push_back(&s->leaving, &c->stack_node);
-        want_post_locked(s, k);
-        break;
-    case PLACE_ARRIVING:
-        list_push_back(&s->arriving, &c->stack_node);
-        want_post_locked(s, k);
-        break;
-    }
-}
-
 static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enum conn_place to,
                               struct conn_work *k)
 {
+    struct conn_shard *s = &b->shards[c->loop_index];
+
     list_remove(&c->stack_node);
     count_locked(b, c, -1);
     c->place = (int)to;
     count_locked(b, c, 1);
-    /* Mostly it goes from the stack to a user and back. */
     if (to == PLACE_IDLE) {
-        struct conn_shard *s = &b->shards[c->loop_index];
-
         rested_locked(s);
         list_push_front(&s->resting, &c->stack_node);
-    } else if (to != PLACE_USED) {
-        list_elsewhere_locked(b, c, to, k);
+    } else if (to == PLACE_PARKED) {
+        list_push_front(&b->parked, &c->stack_node);
+    } else if (to == PLACE_LEAVING || to == PLACE_ARRIVING) {
+        list_push_back(to == PLACE_LEAVING ? &s->leaving : &s->arriving, &c->stack_node);
+        want_post_locked(s, k);
     }
 }
 
@@ -160,26 +135,20 @@ static void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, e
                                 struct conn_work *k)
 {
     struct conn_shard *s = &b->shards[loop_index(w->loop)];
-    struct list *at;
+    struct list *at = &b->queue;
+    bool comes = w->state == WAITER_NONE;
 
     list_remove(&w->node);
-    b->waiting -= w->state != WAITER_NONE;
+    b->waiting -= !comes;
     b->nqueued -= w->state == WAITER_QUEUED;
     b->waiting += to != WAITER_NONE;
     b->nqueued += to == WAITER_QUEUED;
-    bool comes = w->state == WAITER_NONE;
     if (comes)
         w->ticket = b->next_ticket++;
     w->state = (int)to;
-    switch (to) {
-    case WAITER_NONE:
-    case WAITER_COMING:
-        break;
-    case WAITER_QUEUED:
-        at = &b->queue;
+    if (to == WAITER_QUEUED) {
         /* Only a waiter that was served in vain has later ones in the queue: few steps, from the
-         * front.
-         */
+         * front. */
         if (!comes) {
             for (at = b->queue.next; at != &b->queue; at = at->next) {
                 if (list_entry(at, struct conn_waiter, node)->ticket >= w->ticket)
@@ -187,11 +156,9 @@ static void waiter_enter_locked(struct conn_backend *b, struct conn_waiter *w, e
             }
         }
         list_insert_before(at, &w->node);
-        break;
-    case WAITER_READY:
+    } else if (to == WAITER_READY) {
         list_push_back(&s->ready, &w->node);
         want_post_locked(s, k);
-        break;
     }
 }
 
@@ -408,17 +375,6 @@ static noinline_ struct pooled_conn *take_parked_locked(struct conn_backend *b, 
     return c;
 }
 
-/* On its loop, or on the one that it is to be attached to. */
-static bool is_usable(const struct conn_pool *p, struct pooled_conn *c, struct loop *l, bool sure)
-{
-    if (c->detached) {
-        c->detached = !p->ops->attach(c, l);
-        if (c->detached)
-            return false;
-    }
-    return p->ops->alive(c, sure);
-}
-
 /* An idle connection of another loop, or a parked one: the one least likely to be dead, or the
  * oldest if it is to be closed. */
 static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
@@ -503,7 +459,9 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         ++b->reused;
         ++c->uses;
         latch_unlock(&b->latch);
-        if (is_usable(b->pool, c, l, o->sure))
+        if (c->detached)
+            c->detached = !b->pool->ops->attach(c, l);
+        if (!c->detached && b->pool->ops->alive(c, o->sure))
             break;
         latch_lock(&b->latch);
         --b->reused;

@@ -42,32 +42,26 @@ void conn_pool_destroy(struct conn_pool *p)
     free(p);
 }
 
-/* Take L's idle connections of B out, ALL or those over their time, and close them later. */
-static void drop_idle(struct conn_backend *b, struct loop *l, bool all, struct conn_work *k)
-{
-    uint64_t now_ms = loop_now_ms(l);
-    struct pooled_conn *oldest;
-
-    latch_lock(&b->latch);
-    uint64_t timeout_ms = b->settings.idle_timeout_ms;
-    while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
-        if (!all && (timeout_ms == 0 || oldest->idle_since_ms + timeout_ms >= now_ms))
-            break;
-        conn_drop_locked(b, oldest, k);
-    }
-    latch_unlock(&b->latch);
-}
-
 void conn_pool_recycle(struct conn_pool *p, struct loop *l)
 {
     bool all = atomic_load(&p->loop_closed[loop_index(l)]);
+    uint64_t now_ms = loop_now_ms(l);
+    struct pooled_conn *oldest;
     struct conn_backend *b;
     struct conn_work k;
 
     conn_work_init(&k);
     pthread_rwlock_rdlock(&p->lock);
-    list_for_each_entry (b, &p->all, all_node)
-        drop_idle(b, l, all, &k);
+    list_for_each_entry (b, &p->all, all_node) {
+        latch_lock(&b->latch);
+        uint64_t timeout_ms = b->settings.idle_timeout_ms;
+        while ((oldest = conn_oldest_of_locked(b, loop_index(l))) != NULL) {
+            if (!all && (timeout_ms == 0 || oldest->idle_since_ms + timeout_ms >= now_ms))
+                break;
+            conn_drop_locked(b, oldest, &k);
+        }
+        latch_unlock(&b->latch);
+    }
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);
 }
@@ -76,20 +70,6 @@ void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
 {
     atomic_store(&p->loop_closed[loop_index(l)], true);
     conn_pool_recycle(p, l);
-}
-
-/* B's oldest idle connection of loop INDEX is closed, at once when it is the one that calls (OWN).
- * False: it has none. */
-static bool give_up_idle(struct conn_backend *b, unsigned index, bool own, struct conn_work *k)
-{
-    latch_lock(&b->latch);
-    struct pooled_conn *c = conn_oldest_of_locked(b, index);
-    if (c != NULL && own)
-        conn_drop_locked(b, c, k);
-    else if (c != NULL)
-        conn_mark_locked(b, c, k);
-    latch_unlock(&b->latch);
-    return c != NULL;
 }
 
 /* The backend with the connection that has been idle longest on loop INDEX, or NULL. The pool's
@@ -115,17 +95,25 @@ static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
 bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
 {
     unsigned own = loop_index(l);
-    bool found = false;
+    struct pooled_conn *c = NULL;
     bool closed = false;
     struct conn_work k;
 
     conn_work_init(&k);
     pthread_rwlock_rdlock(&p->lock);
-    for (unsigned i = 0; i < p->nloops && !found; ++i) {
+    for (unsigned i = 0; i < p->nloops && c == NULL; ++i) {
         unsigned index = (own + i) % p->nloops;
         struct conn_backend *b = longest_idle(p, index);
-        found = b != NULL && give_up_idle(b, index, index == own, &k);
-        closed = found && index == own;
+        if (b == NULL)
+            continue;
+        latch_lock(&b->latch);
+        c = conn_oldest_of_locked(b, index);
+        closed = c != NULL && index == own;
+        if (closed)
+            conn_drop_locked(b, c, &k);
+        else if (c != NULL)
+            conn_mark_locked(b, c, &k);
+        latch_unlock(&b->latch);
     }
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);

@@ -126,20 +126,6 @@ struct http1_body *http1_body_compact(struct http1_body *b)
     return &h->body;
 }
 
-static void add_data(struct held_body *h, struct slice data)
-{
-    struct slice *last = h->body.nparts != 0 ? &h->parts[h->body.nparts - 1] : NULL;
-
-    if (last == NULL || (data.len > MERGE_MAX && h->body.nparts < HTTP1_BODY_PARTS_MAX)) {
-        add_part(h, data);
-        return;
-    }
-    /* Within one writable buffer, and DATA always behind *LAST. */
-    memmove(writable(last->p) + last->len, data.p, data.len);
-    last->len += data.len;
-    h->body.bytes += data.len;
-}
-
 static noinline_ enum err take_chunks(struct held_body *h, struct http1_chunked *chunked,
                                       struct slice *bytes)
 {
@@ -152,8 +138,17 @@ static noinline_ enum err take_chunks(struct held_body *h, struct http1_chunked 
         if (e != ERR_OK && e != ERR_NOT_FOUND)
             return e;
         slice_take(bytes, used);
-        if (data.len != 0)
-            add_data(h, data);
+        size_t n = h->body.nparts;
+        if (data.len != 0 && (n == 0 || (data.len > MERGE_MAX && n < HTTP1_BODY_PARTS_MAX))) {
+            add_part(h, data);
+        } else if (data.len != 0) {
+            /* Within one writable buffer, and DATA always behind *LAST. */
+            struct slice *last = &h->parts[n - 1];
+
+            memmove(writable(last->p) + last->len, data.p, data.len);
+            last->len += data.len;
+            h->body.bytes += data.len;
+        }
     }
     return e;
 }

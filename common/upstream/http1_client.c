@@ -80,16 +80,6 @@ static void free_input(struct loop *l, struct http1_input *in)
         free(memory_of(in));
 }
 
-/* The body that IN is to be, without parts yet: IN has none any more. */
-static struct held_body *take_input(struct loop *l, struct http1_input *in)
-{
-    struct held_body *h = memory_of(in);
-
-    held_body_init(h, is_block(in) ? l : NULL);
-    *in = (struct http1_input){0};
-    return h;
-}
-
 /* Room behind what is there, FIRST bytes at first; heads that were dropped make way. */
 static void make_room(struct loop *l, struct http1_input *in, size_t first)
 {
@@ -116,26 +106,6 @@ static void make_room(struct loop *l, struct http1_input *in, size_t first)
 static size_t at_least(size_t n, size_t min)
 {
     return n > min ? n : min;
-}
-
-/* How much of a body to read at once. */
-static size_t next_read_bytes(const struct http1_exchange *x)
-{
-    size_t room = at_least(x->room_bytes, BODY_READ_MIN);
-    size_t bytes = x->read_bytes < room ? x->read_bytes : room;
-
-    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < bytes)
-        return (size_t)x->framing.left;
-    return bytes;
-}
-
-/* N bytes of ROOM came. */
-static void adapt_read_bytes(struct http1_exchange *x, size_t room, size_t n)
-{
-    if (n == room && x->read_bytes < BODY_READ_MAX)
-        x->read_bytes *= 2;
-    else if (n < x->read_bytes / 4 && x->read_bytes > BODY_READ_MIN)
-        x->read_bytes /= 2;
 }
 
 /* ---- ends ---- */
@@ -269,28 +239,24 @@ static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size
     return n >= 0 ? sent + n : sent != 0 ? sent : n;
 }
 
-/* How many bytes of HEAD, then BODY, were taken; -1 with errno. */
-static ssize_t send_request(struct http1_conn *c, struct slice head, struct slice body)
-{
-    if (c->x.request.body_file != NULL && body.len != 0 && c->transport.tls == NULL)
-        return send_file(c, head, body.len);
-    struct iovec iov[2] = {
-        {writable(head.p), head.len},
-        {writable(body.p), body.len},
-    };
-    bool has_head = head.len != 0;
-
-    return transport_send(&c->transport, has_head ? iov : iov + 1,
-                          has_head && body.len != 0 ? 2 : 1, 0);
-}
-
 static void on_writable(void *context);
 
 static void write_more(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
-    ssize_t n = send_request(c, out->head, out->body);
+    struct iovec iov[2] = {
+        {writable(out->head.p), out->head.len},
+        {writable(out->body.p), out->body.len},
+    };
+    bool has_head = out->head.len != 0;
+    bool has_body = out->body.len != 0;
+    ssize_t n;
 
+    if (c->x.request.body_file != NULL && has_body && c->transport.tls == NULL)
+        n = send_file(c, out->head, out->body.len);
+    else
+        n = transport_send(&c->transport, has_head ? iov : iov + 1, has_head && has_body ? 2 : 1,
+                           0);
     if (n >= 0) {
         c->x.any_written |= n != 0;
         slice_take(&out->body, (size_t)n - slice_take(&out->head, (size_t)n).len);
@@ -314,12 +280,21 @@ static void on_writable(void *context)
         write_more(c);
 }
 
-/* In place: what is set at once is made elsewhere and copied. The framing comes with the head. */
-static void begin(struct http1_exchange *x, const struct http1_request *r)
+void http1_request(struct http1_conn *c, const struct http1_request *r)
 {
+    struct http1_exchange *x = &c->x;
+    struct http1_output *out = &x->out;
+
+    ASSERT(x->state == EXCHANGE_NONE);
+    ASSERT(c->transport.watch != NULL);
+    ASSERT(r->head.len != 0);
+    drop_input(c);
+    ++c->serial;
+    /* In place: what is set at once is made elsewhere and copied. The framing comes with the head.
+     */
     x->state = EXCHANGE_HEAD;
     x->request = *r;
-    x->out = (struct http1_output){.head = r->head, .body = r->body};
+    *out = (struct http1_output){.head = r->head, .body = r->body};
     x->times = (struct http1_times){0};
     x->read_bytes = BODY_READ_FIRST;
     x->room_bytes = SIZE_MAX;
@@ -327,20 +302,8 @@ static void begin(struct http1_exchange *x, const struct http1_request *r)
     x->failure = ERR_OK;
     x->fault = RESPONSE_FAULT_NONE;
     x->paused = x->keep_alive = x->any_written = x->any_received = false;
-}
-
-void http1_request(struct http1_conn *c, const struct http1_request *r)
-{
-    struct http1_output *out = &c->x.out;
-
-    ASSERT(c->x.state == EXCHANGE_NONE);
-    ASSERT(c->transport.watch != NULL);
-    ASSERT(r->head.len != 0);
-    drop_input(c);
-    ++c->serial;
-    begin(&c->x, r);
     if (c->dead) {
-        c->x.failure = ERR_PEER_CLOSED;
+        x->failure = ERR_PEER_CLOSED;
         loop_defer(c->loop, &c->work);
         return;
     }
@@ -379,15 +342,20 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
     }
 }
 
-/* Bytes that were read after the head. */
+/* Bytes that were read after the head. They are in the memory of a body, which leaves the input. */
 static void pass_on_input(struct http1_conn *c)
 {
     struct slice rest = {c->in.p + c->in.used, unread_bytes(c)};
 
-    if (rest.len == 0)
+    if (rest.len == 0) {
         drop_input(c);
-    else
-        pass_on(c, take_input(c->loop, &c->in), rest);
+        return;
+    }
+    struct held_body *h = memory_of(&c->in);
+
+    held_body_init(h, is_block(&c->in) ? c->loop : NULL);
+    c->in = (struct http1_input){0};
+    pass_on(c, h, rest);
 }
 
 /* EOF, or an error of the socket. */
@@ -407,7 +375,12 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
 /* One read. Whether there may be more at once. */
 static bool read_body_once(struct http1_conn *c)
 {
-    size_t room = next_read_bytes(&c->x);
+    struct http1_exchange *x = &c->x;
+    size_t most = at_least(x->room_bytes, BODY_READ_MIN);
+    size_t room = x->read_bytes < most ? x->read_bytes : most;
+
+    if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < room)
+        room = (size_t)x->framing.left;
     struct held_body *h = held_body_create(room);
     ssize_t n = transport_recv(&c->transport, h->bytes, room);
 
@@ -419,7 +392,10 @@ static bool read_body_once(struct http1_conn *c)
         return false;
     }
     size_t got = (size_t)n;
-    adapt_read_bytes(&c->x, room, got);
+    if (got == room && x->read_bytes < BODY_READ_MAX)
+        x->read_bytes *= 2;
+    else if (got < x->read_bytes / 4 && x->read_bytes > BODY_READ_MIN)
+        x->read_bytes /= 2;
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
         h = held_body_shrink(h, got);
@@ -545,27 +521,21 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
         pass_on_input(c);
 }
 
-static enum err parse_input(struct http1_conn *c, struct http1_head *head)
-{
-    struct http1_input *in = &c->in;
-    struct slice rest = {in->p + in->used, in->len - in->used};
-    size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
-    ASSERT(in->p != NULL);
-    bool put_off = rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
-                   memmem(in->p + from, in->len - from, "\r\n\r\n", 4) == NULL;
-
-    in->scanned = in->len;
-    if (put_off)
-        return ERR_BUSY;
-    return http1_head_parse(rest, c->x.request.is_head, head);
-}
-
 static void take_heads(struct http1_conn *c)
 {
+    struct http1_input *in = &c->in;
     struct http1_head head;
 
-    for (;;) {
-        enum err e = parse_input(c, &head);
+    ASSERT(in->p != NULL);
+    do {
+        struct slice rest = {in->p + in->used, in->len - in->used};
+        size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
+
+        in->scanned = in->len;
+        if (rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
+            memmem(in->p + from, in->len - from, "\r\n\r\n", 4) == NULL)
+            return;
+        enum err e = http1_head_parse(rest, c->x.request.is_head, &head);
         if (e == ERR_BUSY)
             return;
         if (e != ERR_OK) {
@@ -573,13 +543,11 @@ static void take_heads(struct http1_conn *c)
             fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
             return;
         }
-        c->in.used += head.bytes;
-        c->in.scanned = c->in.used;
-        if (head.status >= 200)
-            break;
-        if (!on_interim_head(c, &head))
+        in->used += head.bytes;
+        in->scanned = in->used;
+        if (head.status < 200 && !on_interim_head(c, &head))
             return;
-    }
+    } while (head.status < 200);
     c->x.keep_alive = head.keep_alive;
     if (head.framing == HTTP1_BODY_NONE)
         on_last_head(c, &head);
@@ -627,20 +595,13 @@ static void read_ahead_later(struct http1_conn *c)
 
 static void read_response(struct http1_conn *c)
 {
-    switch (c->x.state) {
-    case EXCHANGE_HEAD:
+    if (c->x.state == EXCHANGE_HEAD) {
         read_head(c);
-        read_ahead_later(c);
-        return;
-    case EXCHANGE_BODY:
+    } else {
+        ASSERT(c->x.state == EXCHANGE_BODY); /* of a tunnel, the next owner of the socket reads */
         read_body(c);
-        read_ahead_later(c);
-        return;
-    case EXCHANGE_NONE:
-    case EXCHANGE_TUNNEL: /* the next owner of the socket reads */
-        break;
     }
-    UNREACHABLE();
+    read_ahead_later(c);
 }
 
 static void run_work(struct loop_deferred *d)
@@ -653,9 +614,16 @@ static void run_work(struct loop_deferred *d)
         read_response(c);
 }
 
-/* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it. */
-static cold_ void on_idle_event(struct http1_conn *c)
+static void on_readable(void *context)
 {
+    struct http1_conn *c = context;
+
+    if (c->x.state != EXCHANGE_NONE) {
+        read_response(c);
+        return;
+    }
+    /* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it.
+     */
     if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
         return; /* a session ticket */
     c->dead = true;
@@ -664,16 +632,6 @@ static cold_ void on_idle_event(struct http1_conn *c)
         return;
     conn_forget(&c->pooled);
     http1_close(c);
-}
-
-static void on_readable(void *context)
-{
-    struct http1_conn *c = context;
-
-    if (c->x.state == EXCHANGE_NONE)
-        on_idle_event(c);
-    else
-        read_response(c);
 }
 
 /* ---- what the user may do meanwhile ---- */
