@@ -139,20 +139,6 @@ void http1_put_answer(const struct http_conn *c, int status, const char *why, st
               strlen(why), why);
 }
 
-static void report(struct http_conn *c, enum request_fault f)
-{
-    const struct http_request *req = &c->http1->req;
-    struct http_refusal r = {.conn = c,
-                             .fault = f,
-                             .status = request_fault_status(f),
-                             .version = req->version,
-                             .method = req->method,
-                             .target = req->target,
-                             .host = req->authority};
-
-    http_server_refused(c->server, &r);
-}
-
 /* The known parts of a request with an incomplete or invalid head. */
 static void note_facts(struct http_request *req, const struct http1_request_facts *facts)
 {
@@ -175,7 +161,7 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
         (void)unused;
         note_facts(&x->req, &facts);
     }
-    report(c, f);
+    http_server_refused(c, f, request_fault_status(f), &x->req);
     text_add(&answer, (struct slice){x->interim, x->interim_left});
     http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
     destroy(c);
@@ -507,7 +493,8 @@ static void read_request(struct http_conn *c)
             break;
         if (n <= 0) {
             if (c->http1->head_bytes != 0)
-                report(c, FAULT_BODY_BROKEN_OFF);
+                http_server_refused(c, FAULT_BODY_BROKEN_OFF,
+                                    request_fault_status(FAULT_BODY_BROKEN_OFF), &c->http1->req);
             http_conn_close(c);
             return;
         }

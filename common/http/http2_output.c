@@ -58,9 +58,8 @@ static char *reserve(struct http2_server *h2, size_t n)
     return text_reserve(&h2->out, n);
 }
 
-/* Returns where the payload goes, of LEN bytes. */
-static char *put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
-                       uint32_t id)
+char *http2_put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
+                      uint32_t id)
 {
     char *at = reserve(h2, HTTP2_HEAD_BYTES + len);
 
@@ -78,7 +77,7 @@ static char *put_setting(char *at, enum http2_setting id, uint32_t value)
 
 void http2_put_settings(struct http2_server *h2)
 {
-    char *at = put_frame(h2, SETTINGS_BYTES, TYPE_SETTINGS, 0, 0);
+    char *at = http2_put_frame(h2, SETTINGS_BYTES, TYPE_SETTINGS, 0, 0);
 
     at = put_setting(at, HTTP2_SETTING_STREAMS, HTTP2_STREAMS_MAX);
     at = put_setting(at, HTTP2_SETTING_INITIAL_WINDOW, HTTP2_WINDOW);
@@ -86,29 +85,19 @@ void http2_put_settings(struct http2_server *h2)
     http2_put_window(h2, 0, HTTP2_WINDOW - HTTP2_INITIAL_WINDOW);
 }
 
-void http2_put_settings_ack(struct http2_server *h2)
-{
-    (void)put_frame(h2, 0, TYPE_SETTINGS, FLAG_ACK, 0);
-}
-
-void http2_put_ping_ack(struct http2_server *h2, struct slice payload)
-{
-    (void)put_slice(put_frame(h2, payload.len, TYPE_PING, FLAG_ACK, 0), payload);
-}
-
 void http2_put_reset(struct http2_server *h2, uint32_t id, enum http2_error code)
 {
-    (void)put32(put_frame(h2, 4, TYPE_RST_STREAM, 0, id), code);
+    (void)put32(http2_put_frame(h2, 4, TYPE_RST_STREAM, 0, id), code);
 }
 
 void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_error code)
 {
-    (void)put32(put32(put_frame(h2, 8, TYPE_GOAWAY, 0, 0), last_id), code);
+    (void)put32(put32(http2_put_frame(h2, 8, TYPE_GOAWAY, 0, 0), last_id), code);
 }
 
 void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount)
 {
-    (void)put32(put_frame(h2, 4, TYPE_WINDOW_UPDATE, 0, id), amount);
+    (void)put32(http2_put_frame(h2, 4, TYPE_WINDOW_UPDATE, 0, id), amount);
 }
 
 /* ---- heads ---- */
@@ -140,7 +129,7 @@ static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, ui
 
         if (from + n == len)
             flags |= FLAG_END_HEADERS;
-        memcpy(put_frame(h2, n, type, flags, id), block.p + from, n);
+        memcpy(http2_put_frame(h2, n, type, flags, id), block.p + from, n);
         from += n;
         type = TYPE_CONTINUATION;
         flags = 0;
@@ -199,7 +188,7 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
     end_block(h2, at, id, !fits);
     if (!fits)
         return;
-    (void)put_slice(put_frame(h2, body.len, TYPE_DATA, FLAG_END_STREAM, id), body);
+    (void)put_slice(http2_put_frame(h2, body.len, TYPE_DATA, FLAG_END_STREAM, id), body);
     h2->send_window -= len;
 }
 
@@ -312,7 +301,7 @@ static void put_data(struct http2_stream *s, size_t n)
 {
     bool ends = s->last && n == s->left;
 
-    copy_pieces(s, put_frame(s->h2, n, TYPE_DATA, ends ? FLAG_END_STREAM : 0, s->id), n);
+    copy_pieces(s, http2_put_frame(s->h2, n, TYPE_DATA, ends ? FLAG_END_STREAM : 0, s->id), n);
     s->send_window -= (int64_t)n;
     s->h2->send_window -= (int64_t)n;
     if (s->h2->updates < UPDATES_MAX)
@@ -337,7 +326,7 @@ static void put_rest(struct http2_stream *s)
         end_block(h2, at, s->id, ends);
         s->head_put = true;
     } else if (ends) {
-        (void)put_frame(h2, 0, TYPE_DATA, FLAG_END_STREAM, s->id);
+        (void)http2_put_frame(h2, 0, TYPE_DATA, FLAG_END_STREAM, s->id);
     }
     if (ends)
         end_stream(s);
@@ -375,11 +364,6 @@ void http2_output_remove(struct http2_stream *s)
 }
 
 /* ---- responses ---- */
-
-void http2_attach(struct http_request *req, struct http_reply *r)
-{
-    req->stream->reply = r;
-}
 
 static bool has_room(const struct http2_server *h2)
 {
@@ -524,7 +508,7 @@ static bool proceed(struct http2_server *h2)
     list_init(&lines);
     list_splice_back(&lines, &h2->copied);
     while ((line = list_pop_front(&lines)) != NULL) {
-        http_reply_proceed(list_entry(line, struct http2_stream, line)->reply);
+        http_reply_proceed(list_entry(line, struct http2_stream, line)->req.reply);
         if (h2->closed)
             return false; /* and with it those in LINES, which have left it by themselves */
     }
@@ -538,7 +522,7 @@ static bool finish(struct http2_server *h2)
         struct http2_stream *s = list_first(&h2->ending, struct http2_stream, line);
         if (s->end_at > h2->out_taken)
             break;
-        http2_finish(s);
+        http2_stream_destroy(s, s->cut);
         if (h2->closed)
             return false;
     }

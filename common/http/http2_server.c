@@ -9,6 +9,7 @@
  *     the client closes, or the transport fails: http_conn_close()
  *     the server closes it        http2_fini()
  */
+#include "common/base/bytes.h"
 #include "common/http/http2_stream.h"
 
 #include <stdlib.h>
@@ -99,7 +100,8 @@ void http2_fini(struct http_conn *c)
     list_remove(&h2->flush.node);
     timer_stop(&h2->again);
     ++h2->depth;
-    http2_drop_streams(h2);
+    while (list_linked(&h2->streams))
+        http2_stream_destroy(list_first(&h2->streams, struct http2_stream, node), true);
     if (--h2->depth == 0)
         destroy(h2);
 }
@@ -133,11 +135,9 @@ void http2_end_if_done(struct http2_server *h2)
 
 static cold_ void fail(struct http2_server *h2, enum request_fault f)
 {
-    const struct http_refusal refusal = {.conn = h2->conn, .fault = f, .version = 0x200};
-
     if (h2->closed)
         return;
-    http_server_refused(h2->conn->server, &refusal);
+    http_server_refused(h2->conn, f, 0, NULL);
     end(h2, http2_error_of(f));
 }
 
@@ -228,7 +228,7 @@ static enum request_fault on_settings_end(void *owner)
 {
     struct http2_server *h2 = owner;
 
-    http2_put_settings_ack(h2);
+    (void)http2_put_frame(h2, 0, TYPE_SETTINGS, FLAG_ACK, 0);
     if (h2->table_reported) {
         hpack_encoder_limit(&h2->encoder, h2->table_lowest);
         hpack_encoder_limit(&h2->encoder, h2->table_last);
@@ -240,7 +240,7 @@ static enum request_fault on_settings_end(void *owner)
 static enum request_fault on_ping(void *owner, struct slice payload, bool ack)
 {
     if (!ack)
-        http2_put_ping_ack(owner, payload);
+        (void)put_slice(http2_put_frame(owner, payload.len, TYPE_PING, FLAG_ACK, 0), payload);
     return FAULT_NONE;
 }
 

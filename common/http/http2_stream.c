@@ -60,12 +60,11 @@ static struct http2_stream *create(struct http2_server *h2, const struct http2_h
     return s;
 }
 
-/* LOST: its response is. H2 may be closed then. */
-static void destroy(struct http2_stream *s, bool lost)
+void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
     struct http2_stream **at = bucket_of(h2, s->id);
-    struct http_reply *r = s->reply;
+    struct http_reply *r = s->req.reply;
 
     /* It is not found any more. */
     while (*at != s)
@@ -83,17 +82,6 @@ static void destroy(struct http2_stream *s, bool lost)
     body_sink_fini(&s->body, &h2->conn->server->body_bin);
     http_request_fini(&s->req);
     free(s);
-}
-
-void http2_finish(struct http2_stream *s)
-{
-    destroy(s, s->cut);
-}
-
-void http2_drop_streams(struct http2_server *h2)
-{
-    while (list_linked(&h2->streams))
-        destroy(list_first(&h2->streams, struct http2_stream, node), true);
 }
 
 /* ---- streams that are discarded ---- */
@@ -146,7 +134,7 @@ static void reset(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
     add_discarded(s->h2, s->id, &s->side);
-    destroy(s, true);
+    http2_stream_destroy(s, true);
 }
 
 /* Too many end the connection. */
@@ -155,30 +143,16 @@ static enum request_fault count_refused(struct http2_server *h2)
     return ++h2->conn->refused > HTTP2_REFUSED_MAX ? FAULT_FRAMES_RESETS : FAULT_NONE;
 }
 
-static void report(struct http2_server *h2, enum request_fault f, int status,
-                   const struct http_request *req)
-{
-    struct http_refusal refusal = {
-        .conn = h2->conn, .fault = f, .status = status, .version = 0x200};
-
-    if (req != NULL) {
-        refusal.method = req->method;
-        refusal.target = req->target;
-        refusal.host = req->authority;
-    }
-    http_server_refused(h2->conn->server, &refusal);
-}
-
 /* S, which has not been handed over, is answered with the status of F. */
 static cold_ enum request_fault refuse(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);
 
-    report(h2, f, status, &s->req);
+    http_server_refused(h2->conn, f, status, &s->req);
     http2_put_answer(h2, s->id, status, request_fault_text(f));
     add_discarded(h2, s->id, &s->side);
-    destroy(s, true);
+    http2_stream_destroy(s, true);
     return count_refused(h2);
 }
 
@@ -191,7 +165,7 @@ enum request_fault http2_on_malformed(void *owner, const struct http2_malformed 
         add_discarded(h2, m->stream, &m->head->side);
         return FAULT_NONE;
     }
-    report(h2, m->fault, 0, s != NULL ? &s->req : NULL);
+    http_server_refused(h2->conn, m->fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
         reset(s, http2_error_of(m->fault));
     } else {
@@ -213,8 +187,8 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
         return FAULT_NONE;
     }
     if (s->state == HTTP2_STREAM_BODY)
-        report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
-    destroy(s, true);
+        http_server_refused(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+    http2_stream_destroy(s, true);
     http2_count_abandoned(h2);
     return FAULT_NONE;
 }
@@ -225,7 +199,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
     bool incomplete = s->state == HTTP2_STREAM_BODY;
 
     if (incomplete)
-        report(h2, FAULT_HTTP2_WINDOW, 0, &s->req);
+        http_server_refused(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
     reset(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
@@ -239,7 +213,7 @@ void http2_report_ended(struct http2_server *h2)
 
     list_for_each_entry (s, &h2->streams, node) {
         if (s->state == HTTP2_STREAM_BODY)
-            report(h2, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+            http_server_refused(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
     }
 }
 
@@ -478,7 +452,7 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
             continue;
         if (late)
             http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
-        report(h2, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
+        http_server_refused(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
         reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }

@@ -101,8 +101,7 @@ struct http2_stream {
     uint32_t id;
     enum http2_state state;
     struct http2_side side;
-    struct http_reply *reply; /* from http_reply_init() on */
-    bool cut;                 /* ENDING: by a reset of ours */
+    bool cut; /* ENDING: by a reset of ours */
     /* The request's body. */
     int64_t receive_window;
     uint32_t credit;
@@ -150,14 +149,12 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
 /* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
  * request is reported. Calls http_reply_lost(), so that H2 may be closed. */
 enum request_fault http2_on_overflow(struct http2_stream *s);
-/* The response is complete, or was cut; S is freed. The same. */
-void http2_finish(struct http2_stream *s);
+/* S is freed: its response is complete, or LOST (http_reply_lost). The same. */
+void http2_stream_destroy(struct http2_stream *s, bool lost);
 /* The client has ended the connection: report the requests that are incomplete. */
 void http2_report_ended(struct http2_server *h2);
 /* Bodies that are too slow. */
 void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms);
-/* Free all streams, with http_reply_lost() for each response. */
-void http2_drop_streams(struct http2_server *h2);
 
 /* ---- http2_output.c ---- */
 static inline size_t http2_unsent(const struct http2_server *h2)
@@ -168,9 +165,10 @@ void http2_output_init(struct http2_server *h2);
 /* Send at the end of the turn, unless the transport is blocked. */
 void http2_schedule(struct http2_server *h2);
 
+/* Appends a frame to the output. Returns where its payload goes, of LEN bytes. */
+char *http2_put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
+                      uint32_t id);
 void http2_put_settings(struct http2_server *h2);
-void http2_put_settings_ack(struct http2_server *h2);
-void http2_put_ping_ack(struct http2_server *h2, struct slice payload);
 void http2_put_reset(struct http2_server *h2, uint32_t id, enum http2_error code);
 void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_error code);
 void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount);

@@ -212,9 +212,7 @@ const SSL *http_conn_ssl(const struct http_conn *c)
 /* The connection goes. */
 static cold_ void refuse(struct http_conn *c, enum request_fault f)
 {
-    const struct http_refusal r = {.conn = c, .fault = f};
-
-    http_server_refused(c->server, &r);
+    http_server_refused(c, f, 0, NULL);
     http_conn_close(c);
 }
 

@@ -273,6 +273,7 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
 {
     memset(r, 0, offsetof(struct http_reply, progress));
     r->req = req;
+    req->reply = r;
     r->conn = c;
     r->events = e;
     r->context = context;
@@ -287,8 +288,6 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
     ++c->requests;
     ++c->server->nrequests;
     http_server_load_changed(c->server);
-    if (is_http2(r))
-        http2_attach(req, r);
 }
 
 void http_reply_allow_half_close(struct http_reply *r)

@@ -42,6 +42,7 @@ struct http_request {
     struct slice path; /* http_request_path; p == NULL: not computed yet */
     struct arena arena;
     struct http2_stream *stream; /* HTTP/2; else NULL */
+    struct http_reply *reply;    /* from http_reply_init() on */
 };
 
 /* Nothing is known of it yet; the first ROOM_BYTES that are taken from it are those of ROOM. */

@@ -36,11 +36,24 @@ void http_server_count(struct http_server *s, size_t which)
     atomic_store_explicit(&s->counts[which], now + 1, memory_order_relaxed);
 }
 
-void http_server_refused(struct http_server *s, const struct http_refusal *r)
+void http_server_refused(struct http_conn *c, enum request_fault f, int status,
+                         const struct http_request *req)
 {
-    http_server_count(s, COUNT_REFUSED + r->fault);
-    if (s->options.on_refused != NULL)
-        s->options.on_refused(s->options.context, r);
+    struct http_server *s = c->server;
+    struct http_refusal r = {.conn = c, .fault = f, .status = status};
+
+    http_server_count(s, COUNT_REFUSED + f);
+    if (s->options.on_refused == NULL)
+        return;
+    if (req != NULL) {
+        r.version = req->version;
+        r.method = req->method;
+        r.target = req->target;
+        r.host = req->authority;
+    } else if (c->state == CONN_HTTP2) {
+        r.version = 0x200;
+    }
+    s->options.on_refused(s->options.context, &r);
 }
 
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out)

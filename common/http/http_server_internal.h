@@ -173,8 +173,10 @@ struct http_conn {
 /* ---- http_server.c ---- */
 void http_server_count(struct http_server *s, size_t which);
 void http_server_conn_gone(struct http_server *s);
-/* Count a refusal, and report it to the user. */
-void http_server_refused(struct http_server *s, const struct http_refusal *r);
+/* Count the refusal of C, or of REQ, if it is known, and report it to the user. STATUS: as sent, or
+ * 0. */
+void http_server_refused(struct http_conn *c, enum request_fault f, int status,
+                         const struct http_request *req);
 /* Room of READ_ROOM_BYTES, valid until the next call for any connection. */
 char *http_server_read_room(struct http_server *s) returns_nonnull_;
 /* The present time as HTTP has it: HTTP_DATE_BYTES. */
@@ -269,8 +271,6 @@ void http2_drain(struct http_conn *c, bool last);
 /* C is being closed: end all its requests (http_reply_lost) and free everything. */
 void http2_fini(struct http_conn *c);
 
-/* R is REQ's response. */
-void http2_attach(struct http_request *req, struct http_reply *r);
 /*
  * A response, by http_reply.c (see there, "the protocols").
  *   iov   N pieces of the body, which stay valid until http_reply_proceed(), if this returns false

@@ -152,6 +152,22 @@ static void read_some(struct flow *f)
     } while (transport_read_ahead(f->from));
 }
 
+/* Goes on, or begins, with what is left for TO. */
+static void resume(struct flow *f)
+{
+    struct http_tunnel *t = f->tunnel;
+
+    if (!write_left(f)) {
+        if (!t->over)
+            transport_read(f->from, false);
+        return;
+    }
+    restart_idle_timer(t);
+    transport_read(f->from, true);
+    if (transport_read_ahead(f->from))
+        read_some(f);
+}
+
 /* One of the two takes bytes again. */
 static void write_on(void *flow)
 {
@@ -159,14 +175,8 @@ static void write_on(void *flow)
     struct flow *flows[] = {&t->up, &t->down};
 
     for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
-        struct flow *f = flows[i];
-
-        if (f->left.iov_len == 0 || !write_left(f))
-            continue;
-        restart_idle_timer(t);
-        transport_read(f->from, true);
-        if (transport_read_ahead(f->from))
-            read_some(f);
+        if (flows[i]->left.iov_len != 0)
+            resume(flows[i]);
     }
 }
 
@@ -181,21 +191,6 @@ static void on_readable(void *flow)
 }
 
 /* ---- the start ---- */
-
-static void start_flow(struct flow *f)
-{
-    if (f->tunnel->over)
-        return;
-    f->left = (struct iovec){f->early.p, f->early.len};
-    if (!write_left(f)) {
-        if (!f->tunnel->over)
-            transport_read(f->from, false);
-        return;
-    }
-    transport_read(f->from, true);
-    if (transport_read_ahead(f->from))
-        read_some(f);
-}
 
 void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_tunnel_bytes *early,
                        const struct http1_upgraded *worker, uint64_t idle_timeout_ms,
@@ -231,7 +226,10 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     text_add(&t->down.early, text_slice(&worker->early));
     struct text worker_early = worker->early;
     text_fini(&worker_early);
+    t->down.left = (struct iovec){t->down.early.p, t->down.early.len};
+    t->up.left = (struct iovec){t->up.early.p, t->up.early.len};
     restart_idle_timer(t);
-    start_flow(&t->down);
-    start_flow(&t->up);
+    resume(&t->down);
+    if (!t->over)
+        resume(&t->up);
 }

@@ -128,16 +128,6 @@ const char *trace_line_parse(struct slice line, struct trace_line *out)
 
 /* ---- writing ---- */
 
-void trace_line_print_second(uint64_t time_us, struct text *out)
-{
-    time_t second = (time_t)(time_us / SECOND_US);
-    struct tm tm;
-
-    gmtime_r(&second, &tm);
-    text_addf(out, "%04d-%02d-%02d %02d:%02d:%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-              tm.tm_hour, tm.tm_min, tm.tm_sec);
-}
-
 static struct slice cut_to(struct slice s, size_t max)
 {
     return (struct slice){s.p, s.len < max ? s.len : max};
@@ -178,12 +168,15 @@ static void add_text(struct text *out, struct slice s, size_t max)
 
 void trace_line_print(const struct trace_line *l, struct text *out)
 {
+    time_t second = (time_t)(l->time_us / SECOND_US);
+    struct tm tm;
+
+    gmtime_r(&second, &tm);
     text_add_char(out, l->stage);
     text_add_char(out, ' ');
     text_add(out, l->id);
-    text_add_char(out, ' ');
-    trace_line_print_second(l->time_us, out);
-    text_addf(out, ".%06u", (unsigned)(l->time_us % SECOND_US));
+    text_addf(out, " %04d-%02d-%02d %02d:%02d:%02d.%06u", tm.tm_year + 1900, tm.tm_mon + 1,
+              tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (unsigned)(l->time_us % SECOND_US));
     if (l->stage == 'B') {
         add_word(out, cut_to(l->method, TRACE_LINE_METHOD_MAX));
         add_text(out, l->path.len != 0 ? l->path : SLICE_LIT("-"), TRACE_LINE_PATH_MAX);

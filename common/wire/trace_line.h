@@ -52,7 +52,5 @@ const char *trace_line_parse(struct slice line, struct trace_line *out);
  * the method without blanks. Id and name are ours: no blanks, not empty.
  */
 void trace_line_print(const struct trace_line *l, struct text *out);
-/* Append TIME_US as in records, to the second. */
-void trace_line_print_second(uint64_t time_us, struct text *out);
 
 #endif

@@ -139,14 +139,13 @@ static struct huffman_code codes[HUFFMAN_SYMBOLS];
 /* ---- the decoder's table ---- */
 
 /*
- * A ring of entries, each one piece of memory; with 32 bytes counted for each, 4096 bytes of table
- * are at most 128 of them.
+ * An array of entries, each one piece of memory, the oldest first; with 32 bytes counted for each,
+ * 4096 bytes of table are at most 128 of them.
  */
 
 enum {
     INTEGER_MAX = 1 << 27, /* far above every length and index that can be right */
     INTEGER_BYTES_MAX = 5,
-    ENTRIES_FIRST = 16,
 };
 
 struct hpack_entry {
@@ -164,21 +163,18 @@ void hpack_init(struct hpack *h)
     pthread_once(&tables_once, fill_tables);
 }
 
-static size_t ring_index(const struct hpack *h, size_t age)
-{
-    ASSERT(h->room != 0);
-    return (h->newest + h->room - age) % h->room;
-}
-
 static void evict_to(struct hpack *h, size_t bytes)
 {
-    while (h->bytes > bytes) {
-        ASSERT(h->count != 0);
-        struct hpack_entry **oldest = &h->entries[ring_index(h, --h->count)];
-        h->bytes -= (*oldest)->name_len + (*oldest)->value_len + HPACK_FIELD_OVERHEAD;
-        free(*oldest);
-        *oldest = NULL;
+    size_t n = 0;
+
+    for (; h->bytes > bytes; ++n) {
+        ASSERT(n < h->count);
+        h->bytes -= h->entries[n]->name_len + h->entries[n]->value_len + HPACK_FIELD_OVERHEAD;
+        free(h->entries[n]);
     }
+    h->count -= n;
+    if (n != 0)
+        memmove(h->entries, h->entries + n, h->count * sizeof(struct hpack_entry *));
 }
 
 /* F may be of an entry that is evicted to make room: it is copied first. */
@@ -196,22 +192,9 @@ static void add_entry(struct hpack *h, const struct hpack_field *f, bool checked
     e->value_len = f->value.len;
     (void)put_slice(put_slice(e->bytes, f->name), f->value);
     evict_to(h, h->capacity - bytes);
-    if (h->count == h->room) { /* most tables hold few */
-        size_t room = h->room == 0 ? ENTRIES_FIRST : 2 * h->room;
-
-        ASSERT(room <= HPACK_ENTRIES_MAX);
-        struct hpack_entry **entries = xcalloc(room, sizeof(struct hpack_entry *));
-        for (size_t i = 0; i < h->count; ++i)
-            entries[i] = h->entries[ring_index(h, h->count - 1 - i)];
-        free(h->entries);
-        h->entries = entries;
-        h->room = room;
-        h->newest = h->count != 0 ? h->count - 1 : 0;
-    }
-    h->newest = (h->newest + 1) % h->room;
-    ASSERT(h->entries[h->newest] == NULL);
-    h->entries[h->newest] = e;
-    ++h->count;
+    ASSERT(h->count < HPACK_ENTRIES_MAX);
+    h->entries = xgrow(h->entries, h->count + 1, &h->room, sizeof(struct hpack_entry *));
+    h->entries[h->count++] = e;
     h->bytes += bytes;
 }
 
@@ -233,7 +216,7 @@ static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out
         *out = static_fields[index - 1];
         return true;
     }
-    struct hpack_entry *e = h->entries[ring_index(h, index - HPACK_STATIC_FIELDS - 1)];
+    struct hpack_entry *e = h->entries[h->count - (index - HPACK_STATIC_FIELDS)];
     *checked = &e->checked;
     out->name = (struct slice){e->bytes, e->name_len};
     out->value = (struct slice){e->bytes + e->name_len, e->value_len};

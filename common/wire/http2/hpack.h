@@ -31,8 +31,8 @@ typedef void hpack_each_fn(void *context, const struct hpack_field *f, bool *che
  * memory is bounded by the dynamic table, HPACK_TABLE_BYTES, and by the longest string in a block.
  */
 struct hpack {
-    struct hpack_entry **entries; /* a ring */
-    size_t room, newest, count;
+    struct hpack_entry **entries; /* the oldest first */
+    size_t room, count;
     size_t bytes, capacity;
 };
 
