@@ -64,22 +64,6 @@ static struct http_piece take_piece(const struct http_reply *r, size_t front, si
     return p;
 }
 
-/* There are FRONT bytes before what is there, and BEHIND after it. */
-static void make_room(struct http_reply *r, size_t front, size_t behind)
-{
-    const struct http_piece old = r->piece;
-
-    if (old.p != NULL && old.from >= front && old.room - old.to >= behind)
-        return;
-    struct slice there = {old.p, old.p != NULL ? old.to - old.from : 0};
-    if (there.len != 0)
-        there.p += old.from;
-    struct http_piece p = take_piece(r, front, there.len + behind);
-    p.to = (size_t)(put_slice(p.p + p.from, there) - p.p);
-    http1_drop_piece(r);
-    r->piece = p;
-}
-
 char *http_reply_room(struct http_reply *r, size_t bytes)
 {
     if (r->over)
@@ -160,7 +144,16 @@ static struct iovec write_head(struct http_reply *r)
         fields += at[i].name.len + at[i].value.len + PUT_LINE_EXTRA;
     size_t front = STATUS_LINE + reason.len + OWN_FIELDS + server.len + fields;
 
-    make_room(r, front, BEHIND_ROOM);
+    if (p->p == NULL || p->from < front || p->room - p->to < BEHIND_ROOM) {
+        struct slice there = {p->p, p->p != NULL ? p->to - p->from : 0};
+        struct http_piece larger = take_piece(r, front, there.len + BEHIND_ROOM);
+
+        if (there.len != 0)
+            there.p += p->from;
+        larger.to = (size_t)(put_slice(larger.p + larger.from, there) - larger.p);
+        http1_drop_piece(r);
+        *p = larger;
+    }
     char *head = p->p + p->from - fields;
     char *end = head;
     for (size_t i = 0; i < n; ++i)

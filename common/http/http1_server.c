@@ -31,19 +31,12 @@ static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /* ---- life ---- */
 
-void http1_start_server(struct http_server *s)
-{
-    s->http1_spares = xcalloc(1, sizeof(*s->http1_spares));
-    list_init(&s->http1_spares->list);
-}
-
 void http1_stop_server(struct http_server *s)
 {
     struct list *node;
 
-    while ((node = list_pop_front(&s->http1_spares->list)) != NULL)
+    while ((node = list_pop_front(&s->http1_spares)) != NULL)
         free(list_entry(node, struct http1_stream, spare));
-    free(s->http1_spares);
 }
 
 static void run_finish(struct loop_deferred *d)
@@ -55,12 +48,11 @@ static void run_finish(struct loop_deferred *d)
 
 static struct http1_stream *create(struct http_conn *c)
 {
-    struct http1_spares *spares = c->server->http1_spares;
-    struct list *node = list_pop_front(&spares->list);
+    struct list *node = list_pop_front(&c->server->http1_spares);
     struct http1_stream *x;
 
     if (node != NULL) {
-        --spares->n;
+        --c->server->nspares;
         x = list_entry(node, struct http1_stream, spare);
     } else {
         x = xmalloc(sizeof(*x));
@@ -91,17 +83,17 @@ static void free_input(struct http1_stream *x)
 static void destroy(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
-    struct http1_spares *spares = c->server->http1_spares;
+    struct http_server *s = c->server;
 
     c->http1 = NULL;
     list_remove(&x->finish.node);
     http_request_fini(&x->req);
     free_input(x);
-    body_sink_fini(&x->body, &c->server->body_bin);
+    body_sink_fini(&x->body, &s->body_bin);
     text_fini(&x->rest);
-    if (spares->n + 1 <= SPARE_MAX) { /* which may be 0 */
-        ++spares->n;
-        list_push_front(&spares->list, &x->spare);
+    if (s->nspares + 1 <= SPARE_MAX) { /* which may be 0 */
+        ++s->nspares;
+        list_push_front(&s->http1_spares, &x->spare);
     } else {
         free(x);
     }
@@ -204,7 +196,7 @@ static bool find_head_end(struct http1_stream *x, enum request_fault *f)
 
 static void put_request(struct http1_stream *x, const struct http1_request_facts *facts)
 {
-    const struct message_field *from = x->conn->server->http1_spares->fields;
+    const struct message_field *from = x->conn->server->http1_fields;
     struct http_request *req = &x->req;
     struct message_fields *fields = &req->fields;
     struct message_field *to = x->fields;
@@ -342,8 +334,8 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
 static bool take_head(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
-    const struct http_server_options *o = &c->server->options;
-    struct http1_spares *spares = c->server->http1_spares;
+    struct http_server *s = c->server;
+    const struct http_server_options *o = &s->options;
     struct http1_request_facts facts;
     enum request_fault f = FAULT_NONE;
 
@@ -353,8 +345,8 @@ static bool take_head(struct http_conn *c)
             refuse(c, f);
         return f == FAULT_NONE;
     }
-    f = http1_request_read((struct slice){x->in, x->in_len}, &facts, spares->fields,
-                           ARRAY_LEN(spares->fields));
+    f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_fields,
+                           ARRAY_LEN(s->http1_fields));
     if (f == FAULT_NONE)
         f = request_check_sizes(o, facts.bytes, facts.nheaders);
     if (f == FAULT_NONE) {

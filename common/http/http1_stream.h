@@ -67,12 +67,6 @@ struct http1_partial {
     char bytes[];
 };
 
-struct http1_spares {
-    struct list list;
-    size_t n;
-    struct message_field fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
-};
-
 /* http1_response.c: the transport takes bytes, perhaps again. */
 void http1_write_on(void *conn);
 

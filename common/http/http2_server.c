@@ -397,36 +397,34 @@ static void sweep_drain(struct http2_server *h2, uint64_t now_ms)
         end(h2, HTTP2_ERROR_NONE);
 }
 
-/* Whether the client has taken nothing of the output for too long. */
-static bool is_stalled(struct http2_server *h2, uint64_t now_ms)
+void http2_sweep(struct http_conn *c, uint64_t now_ms)
 {
-    uint64_t limit_ms = h2->conn->server->options.send_timeout_ms;
-
-    if (!h2->blocked || limit_ms == 0)
-        return false;
-    uint64_t progress = http_conn_progress(h2->conn);
-    if (h2->progress_ms == 0 || progress != h2->progress) {
-        h2->progress = progress;
-        h2->progress_ms = now_ms;
-    }
-    return now_ms - h2->progress_ms >= limit_ms;
-}
-
-static void sweep(struct http2_server *h2, uint64_t now_ms)
-{
-    struct http_conn *c = h2->conn;
+    struct http2_server *h2 = http2_enter(c->http2);
     struct http_server *s = c->server;
     const struct http_server_options *o = &s->options;
     bool head_late = o->header_timeout_ms != 0 && h2->head_since_ms != 0 &&
                      now_ms > h2->head_since_ms &&
                      now_ms - h2->head_since_ms >= o->header_timeout_ms;
+    bool stalled = false;
 
     if (s->draining)
         sweep_drain(h2, now_ms);
-    if (h2->closed)
+    if (h2->closed) {
+        http2_leave(h2);
         return;
+    }
     http2_sweep_bodies(h2, now_ms);
-    if (is_stalled(h2, now_ms)) {
+    /* Whether the client has taken nothing of the output for too long. */
+    if (h2->blocked && o->send_timeout_ms != 0) {
+        uint64_t progress = http_conn_progress(c);
+
+        if (h2->progress_ms == 0 || progress != h2->progress) {
+            h2->progress = progress;
+            h2->progress_ms = now_ms;
+        }
+        stalled = now_ms - h2->progress_ms >= o->send_timeout_ms;
+    }
+    if (stalled) {
         http_server_count(s, COUNT_SEND_TIMEOUTS);
         http_conn_reset(c);
     } else if (head_late) {
@@ -438,12 +436,5 @@ static void sweep(struct http2_server *h2, uint64_t now_ms)
     } else if (c->phase == PHASE_BUSY) {
         http_reply_sweep(c, now_ms);
     }
-}
-
-void http2_sweep(struct http_conn *c, uint64_t now_ms)
-{
-    struct http2_server *h2 = http2_enter(c->http2);
-
-    sweep(h2, now_ms);
     http2_leave(h2);
 }

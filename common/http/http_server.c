@@ -624,7 +624,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     timer_init(&s->sweep, on_sweep);
     s->end_of_drain.run = run_end_of_drain;
     http_held_start_server(s);
-    http1_start_server(s);
+    list_init(&s->http1_spares);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
 }

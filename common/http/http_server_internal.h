@@ -69,7 +69,9 @@ struct http_server {
     struct slab conn_slab;
     struct list begun_replies, held_replies; /* http_held.c: the first to be sent first */
     struct timer held_timer;
-    struct http1_spares *http1_spares; /* http1_server.c */
+    struct list http1_spares; /* http1_server.c: unused streams */
+    size_t nspares;
+    struct message_field http1_fields[REQUEST_FIELDS_MAX]; /* of the head that is being read */
     size_t nconns, ntunnels;
     size_t nrequests; /* in progress */
     char *read_room;  /* READ_ROOM_BYTES for parts of bodies; http_server_read_room() */
@@ -239,7 +241,6 @@ struct http_tunnel_bytes {
 };
 
 /* ---- HTTP/1: http1_server.c, http1_response.c ---- */
-void http1_start_server(struct http_server *s);
 void http1_stop_server(struct http_server *s);
 /* There are bytes to read, or the end. C may be closed then, as with all below. */
 void http1_readable(struct http_conn *c);

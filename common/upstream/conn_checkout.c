@@ -52,24 +52,18 @@ bool conn_has_room_locked(const struct conn_backend *b)
     return b->max_connections == 0 || total_locked(b) < b->max_connections;
 }
 
-/* The latest and the oldest of a shard's idle connections; NULL: it has none. */
-static struct pooled_conn *latest_locked(const struct conn_shard *s)
+/* The latest of a shard's idle connections, or the oldest; NULL: it has none. */
+static struct pooled_conn *idle_of_locked(const struct conn_shard *s, bool oldest)
 {
     const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
+    struct list *node = oldest ? from->prev : from->next;
 
-    return list_empty(from) ? NULL : list_first(from, struct pooled_conn, stack_node);
-}
-
-static struct pooled_conn *oldest_locked(const struct conn_shard *s)
-{
-    const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
-
-    return list_empty(from) ? NULL : list_entry(from->prev, struct pooled_conn, stack_node);
+    return node == from ? NULL : list_entry(node, struct pooled_conn, stack_node);
 }
 
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop)
 {
-    struct pooled_conn *c = oldest_locked(&b->shards[loop]);
+    struct pooled_conn *c = idle_of_locked(&b->shards[loop], true);
 
     for (struct list *it = b->parked.prev; it != &b->parked; it = it->prev) {
         struct pooled_conn *parked = list_entry(it, struct pooled_conn, stack_node);
@@ -181,12 +175,17 @@ struct conn_waiter *conn_unpair(struct pooled_conn *c)
     return w;
 }
 
+static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
+{
+    ++b->refused;
+    w->error = e;
+    return CONN_REFUSED;
+}
+
 void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k)
 {
-    w->result = CONN_REFUSED;
-    w->error = e;
-    ++b->refused;
+    w->result = refuse_locked(b, w, e);
     waiter_enter_locked(b, w, WAITER_READY, k);
 }
 
@@ -347,7 +346,7 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
     if (o->fresh)
         return NULL;
     rested_locked(s);
-    struct pooled_conn *c = latest_locked(s);
+    struct pooled_conn *c = idle_of_locked(s, false);
     if (c != NULL && !young_enough(c, o, now_ms) && !list_empty(&s->resting))
         c = list_first(&s->resting, struct pooled_conn, stack_node);
     if (c == NULL || !young_enough(c, o, now_ms))
@@ -391,20 +390,13 @@ static struct pooled_conn *find_elsewhere_locked(struct conn_backend *b,
         if (s == own)
             continue;
         left -= s->nidle;
-        struct pooled_conn *c = oldest ? oldest_locked(s) : latest_locked(s);
+        struct pooled_conn *c = idle_of_locked(s, oldest);
         if (c == NULL)
             continue;
         if (best == NULL || (c->idle_since_ms < best->idle_since_ms) == oldest)
             best = c;
     }
     return best;
-}
-
-static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e)
-{
-    ++b->refused;
-    w->error = e;
-    return CONN_REFUSED;
 }
 
 /* No idle connection of this loop will do. */

@@ -78,21 +78,6 @@ static void attach(struct http1_connect *a)
     transport_read(&a->transport, false);
 }
 
-/* Handles the result of connect(2). */
-static void connected(struct http1_connect *a, enum err e)
-{
-    if (e != ERR_OK || a->peer == NULL) {
-        end_attempt(a, e);
-        return;
-    }
-    if (!transport_secure(&a->transport, a->peer, loop_index(a->loop))) {
-        end_attempt(a, ERR_TLS_FAILED);
-        return;
-    }
-    attach(a);
-    shake_hands(a);
-}
-
 static enum err error_of_errno(int error)
 {
     switch (error) {
@@ -114,11 +99,26 @@ static enum err error_of_errno(int error)
     }
 }
 
+/* Handles the result of connect(2). */
+static void connected(struct http1_connect *a)
+{
+    enum err e = error_of_errno(a->error);
+
+    if (e != ERR_OK || a->peer == NULL) {
+        end_attempt(a, e);
+        return;
+    }
+    if (!transport_secure(&a->transport, a->peer, loop_index(a->loop))) {
+        end_attempt(a, ERR_TLS_FAILED);
+        return;
+    }
+    attach(a);
+    shake_hands(a);
+}
+
 static void run_end(struct loop_deferred *d)
 {
-    struct http1_connect *a = container_of(d, struct http1_connect, end);
-
-    connected(a, error_of_errno(a->error));
+    connected(container_of(d, struct http1_connect, end));
 }
 
 static void on_timeout(struct timer *t)
@@ -137,7 +137,7 @@ static void on_connected(void *context)
 
     if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &a->error, &len) != 0)
         a->error = errno;
-    connected(a, error_of_errno(a->error));
+    connected(a);
 }
 
 static void end_later(struct http1_connect *a, int error)

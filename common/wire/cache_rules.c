@@ -579,28 +579,6 @@ static bool put(struct key *k, struct slice s)
     return true;
 }
 
-/* The values of NAME. HTTP/2 clients may send a cookie in pieces (RFC 9113 8.2.3). */
-static enum cache_refusal put_values(struct key *k, struct slice name, struct cache_fields request)
-{
-    struct slice glue =
-        same_variable(name, SLICE_LIT("cookie")) ? SLICE_LIT("; ") : SLICE_LIT(", ");
-    bool first = true;
-
-    for (size_t i = 0; i < request.n; ++i) {
-        struct slice value = slice_trim(request.fields[i].value);
-
-        if (!same_variable(request.fields[i].name, name))
-            continue;
-        /* It must not be mistaken for the next line. */
-        if (!http1_is_text(value))
-            return CACHE_REFUSAL_REQUEST_MALFORMED;
-        if (!put(k, first ? SLICE_LIT("=") : glue) || !put(k, value))
-            return CACHE_REFUSAL_VARY_TOO_LARGE;
-        first = false;
-    }
-    return put(k, SLICE_LIT("\n")) ? CACHE_OK : CACHE_REFUSAL_VARY_TOO_LARGE;
-}
-
 /* Of the names in SET, and those that always count. */
 static enum cache_refusal make_key(struct names *set, struct cache_fields request, struct key *k)
 {
@@ -612,15 +590,30 @@ static enum cache_refusal make_key(struct names *set, struct cache_fields reques
     }
     k->len = 0;
     for (size_t i = 0; i < set->n; ++i) {
+        struct slice name = set->names[i];
+        /* HTTP/2 clients may send a cookie in pieces (RFC 9113 8.2.3). */
+        bool cookie = same_variable(name, SLICE_LIT("cookie"));
+        struct slice glue = SLICE_LIT("=");
         size_t start = k->len;
 
-        if (!put(k, set->names[i]))
+        if (!put(k, name))
             return CACHE_REFUSAL_VARY_TOO_LARGE;
         for (size_t at = start; at < k->len; ++at)
             k->bytes[at] = http1_variable_byte(k->bytes[at]);
-        enum cache_refusal r = put_values(k, set->names[i], request);
-        if (r != CACHE_OK)
-            return r;
+        for (size_t at = 0; at < request.n; ++at) {
+            struct slice value = slice_trim(request.fields[at].value);
+
+            if (!same_variable(request.fields[at].name, name))
+                continue;
+            /* It must not be mistaken for the next line. */
+            if (!http1_is_text(value))
+                return CACHE_REFUSAL_REQUEST_MALFORMED;
+            if (!put(k, glue) || !put(k, value))
+                return CACHE_REFUSAL_VARY_TOO_LARGE;
+            glue = cookie ? SLICE_LIT("; ") : SLICE_LIT(", ");
+        }
+        if (!put(k, SLICE_LIT("\n")))
+            return CACHE_REFUSAL_VARY_TOO_LARGE;
     }
     return CACHE_OK;
 }

@@ -109,29 +109,14 @@ static const uint8_t next_states[ROWS][CLASSES] = {
 
 static enum byte_class class_of(char b)
 {
-    switch (b) {
-    case '\n':
-        return LF;
-    case '\r':
-        return CR;
-    case '"':
-        return QUOTE;
-    case '\\':
-        return BACKSLASH;
-    case ' ':
-    case '\t':
-        return SPACE;
-    case ';':
-        return SEMICOLON;
-    case '=':
-        return EQUALS;
-    case ':':
-        return COLON;
-    default:
-        if (http1_token_bytes[(unsigned char)b])
-            return TOKEN;
-        return http1_is_text((struct slice){&b, 1}) ? OTHER : CONTROL;
-    }
+    static const char special[] = "\n\r\"\\ ;=:"; /* from LF to COLON */
+
+    if (http1_token_bytes[(unsigned char)b])
+        return TOKEN;
+    const char *at = memchr(special, b == '\t' ? ' ' : b, sizeof(special) - 1);
+    if (at != NULL)
+        return LF + (enum byte_class)(at - special);
+    return http1_is_text((struct slice){&b, 1}) ? OTHER : CONTROL;
 }
 
 /* One byte of anything but data. On an error the state stays that in which the byte was read. */

@@ -107,20 +107,6 @@ static uint32_t crc32c(uint32_t crc, struct slice bytes)
     return crc;
 }
 
-/* The four bytes at AT count as zeros. */
-static bool checksum_fits(struct slice header, size_t at)
-{
-    static const char zeros[CRC_BYTES];
-    size_t after = at + CRC_BYTES;
-    uint32_t announced =
-        (uint32_t)number_at(header, at) << 16 | (uint32_t)number_at(header, at + 2);
-    uint32_t crc = crc32c(UINT32_MAX, (struct slice){header.p, at});
-
-    crc = crc32c(crc, (struct slice){zeros, CRC_BYTES});
-    crc = crc32c(crc, (struct slice){header.p + after, header.len - after});
-    return ~crc == announced;
-}
-
 /* Take the record at the start of REST. False: it is not whole. */
 static bool take_record(struct slice *rest, unsigned char *type, struct slice *value)
 {
@@ -136,30 +122,16 @@ static bool take_record(struct slice *rest, unsigned char *type, struct slice *v
     return true;
 }
 
-/* Parses the record about TLS; the records in it (version, subject, cipher) need only be complete.
+/*
+ * The records of HEADER, from AT on: each whole, and at most one of those that are used. The
+ * records within the one about TLS (version, subject, cipher) need only be complete, too.
  */
-static bool read_tls(struct slice value, bool *tls)
-{
-    struct slice inner;
-    unsigned char type;
-
-    if (value.len < TLS_HEAD_BYTES)
-        return false;
-    *tls = (byte_at(value, 0) & TLS_CLIENT) != 0;
-    struct slice rest = {value.p + TLS_HEAD_BYTES, value.len - TLS_HEAD_BYTES};
-    while (rest.len != 0) {
-        if (!take_record(&rest, &type, &inner))
-            return false;
-    }
-    return true;
-}
-
-/* The records of HEADER, from AT on: each whole, and at most one of those that are used. */
 static enum request_fault read_records(struct slice header, size_t at, bool *tls)
 {
+    static const char zeros[CRC_BYTES];
     struct slice rest = {header.p + at, header.len - at};
     struct slice value;
-    const char *checksum = NULL;
+    size_t checksum = 0;
     bool seen = false;
     unsigned char type;
 
@@ -167,18 +139,32 @@ static enum request_fault read_records(struct slice header, size_t at, bool *tls
         if (!take_record(&rest, &type, &value))
             return FAULT_PROXY_LINE;
         if (type == RECORD_CRC32C) {
-            if (value.len != CRC_BYTES || checksum != NULL)
+            if (value.len != CRC_BYTES || checksum != 0)
                 return FAULT_PROXY_LINE;
-            checksum = value.p;
+            checksum = (size_t)(value.p - header.p);
         } else if (type == RECORD_TLS) {
-            if (seen || !read_tls(value, tls))
+            if (seen || value.len < TLS_HEAD_BYTES)
                 return FAULT_PROXY_LINE;
             seen = true;
+            *tls = (byte_at(value, 0) & TLS_CLIENT) != 0;
+            struct slice inner = {value.p + TLS_HEAD_BYTES, value.len - TLS_HEAD_BYTES};
+            while (inner.len != 0) {
+                if (!take_record(&inner, &type, &value))
+                    return FAULT_PROXY_LINE;
+            }
         }
     }
-    return checksum == NULL || checksum_fits(header, (size_t)(checksum - header.p))
-               ? FAULT_NONE
-               : FAULT_PROXY_CHECKSUM;
+    if (checksum == 0)
+        return FAULT_NONE;
+    /* Its own four bytes count as zeros. */
+    size_t after = checksum + CRC_BYTES;
+    uint32_t announced =
+        (uint32_t)number_at(header, checksum) << 16 | (uint32_t)number_at(header, checksum + 2);
+    uint32_t crc = crc32c(UINT32_MAX, (struct slice){header.p, checksum});
+
+    crc = crc32c(crc, (struct slice){zeros, CRC_BYTES});
+    crc = crc32c(crc, (struct slice){header.p + after, header.len - after});
+    return ~crc == announced ? FAULT_NONE : FAULT_PROXY_CHECKSUM;
 }
 
 static enum request_fault check_binary(struct slice bytes, struct proxy_line *out)
