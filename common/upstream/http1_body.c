@@ -30,12 +30,11 @@ struct held_body *held_body_create(size_t room)
     return h;
 }
 
-struct held_body *held_body_shrink(struct held_body *h, size_t bytes)
+struct held_body *held_body_resize(struct held_body *h, size_t bytes)
 {
     ASSERT(h->body.nparts == 0);
     h = xrealloc(h, sizeof(*h) + bytes);
-    h->body.parts = h->parts;
-    list_init(&h->body.node);
+    held_body_init(h, NULL);
     return h;
 }
 

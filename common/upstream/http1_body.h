@@ -60,8 +60,8 @@ struct body_framing {
 void held_body_init(struct held_body *h, struct loop *home);
 /* Without parts yet, with ROOM for bytes. */
 struct held_body *held_body_create(size_t room) returns_nonnull_;
-/* Give up the room but for its first BYTES. H has no parts yet. */
-struct held_body *held_body_shrink(struct held_body *h, size_t bytes) returns_nonnull_;
+/* Changes the room to BYTES; the first bytes stay. H has no parts yet, and is malloc's then. */
+struct held_body *held_body_resize(struct held_body *h, size_t bytes) returns_nonnull_;
 /*
  * Takes body bytes from the front of *BYTES, which are in H's memory and may be moved within it, as
  * H's parts. H must not have parts yet.

@@ -60,47 +60,22 @@ enum {
 _Static_assert(sizeof(struct held_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
                "a block holds an input");
 
-static struct held_body *memory_of(const struct http1_input *in)
-{
-    return container_of(in->p, struct held_body, bytes);
-}
-
-static bool is_block(const struct http1_input *in)
-{
-    return in->room == INPUT_BYTES;
-}
-
-static void free_input(struct loop *l, struct http1_input *in)
-{
-    if (in->p == NULL)
-        return;
-    if (is_block(in))
-        loop_give_block(l, memory_of(in));
-    else
-        free(memory_of(in));
-}
-
 /* Room behind what is there, FIRST bytes at first; heads that were dropped make way. */
 static void make_room(struct loop *l, struct http1_input *in, size_t first)
 {
-    if (in->p != NULL && in->len < in->room)
-        return;
-    if (in->p != NULL && in->used != 0) {
-        memmove(in->p, in->p + in->used, in->len - in->used);
+    if (in->h == NULL) {
+        in->room = first;
+        in->h = first == INPUT_BYTES ? loop_take_block(l) : xmalloc(sizeof(*in->h) + first);
+        held_body_init(in->h, first == INPUT_BYTES ? l : NULL);
+    } else if (in->len == in->room && in->used != 0) {
+        memmove(in->h->bytes, in->h->bytes + in->used, in->len - in->used);
         in->len -= in->used;
         in->scanned -= in->used;
         in->used = 0;
-        return;
+    } else if (in->len == in->room) {
+        in->room *= 2;
+        in->h = held_body_resize(in->h, in->room);
     }
-    struct held_body *h = in->p != NULL ? memory_of(in) : NULL;
-    if (h == NULL && first == INPUT_BYTES) {
-        h = loop_take_block(l);
-        in->room = first;
-    } else {
-        in->room = in->room == 0 ? first : in->room * 2;
-        h = xrealloc(h, sizeof(*h) + in->room);
-    }
-    in->p = h->bytes;
 }
 
 static size_t at_least(size_t n, size_t min)
@@ -122,7 +97,8 @@ static size_t unread_bytes(const struct http1_conn *c)
 
 static void drop_input(struct http1_conn *c)
 {
-    free_input(c->loop, &c->in);
+    if (c->in.h != NULL)
+        http1_body_release(&c->in.h->body);
     c->in = (struct http1_input){0};
 }
 
@@ -345,15 +321,13 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
 /* Bytes that were read after the head. They are in the memory of a body, which leaves the input. */
 static void pass_on_input(struct http1_conn *c)
 {
-    struct slice rest = {c->in.p + c->in.used, unread_bytes(c)};
+    struct held_body *h = c->in.h;
+    struct slice rest = {h->bytes + c->in.used, unread_bytes(c)};
 
     if (rest.len == 0) {
         drop_input(c);
         return;
     }
-    struct held_body *h = memory_of(&c->in);
-
-    held_body_init(h, is_block(&c->in) ? c->loop : NULL);
     c->in = (struct http1_input){0};
     pass_on(c, h, rest);
 }
@@ -398,7 +372,7 @@ static bool read_body_once(struct http1_conn *c)
         x->read_bytes /= 2;
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
-        h = held_body_shrink(h, got);
+        h = held_body_resize(h, got);
     }
     arm_timer(c);
     pass_on(c, h, (struct slice){h->bytes, got});
@@ -442,7 +416,7 @@ static void read_body(struct http1_conn *c)
     const struct body_framing *f = &c->x.framing;
     uint64_t serial = c->serial;
 
-    if (c->in.p != NULL) {
+    if (c->in.h != NULL) {
         /* Resumed, and the socket was readable before what is here could be passed on. */
         list_remove(&c->work.node);
         pass_on_input(c);
@@ -486,13 +460,12 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
 static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
-    struct loop *l = c->loop;
-    struct http1_input in = c->in;
+    struct held_body *h = c->in.h;
 
     complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
-    free_input(l, &in);
+    http1_body_release(&h->body);
 }
 
 static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
@@ -500,7 +473,6 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     struct http1_exchange *x = &c->x;
     struct http1_input in = c->in;
     uint64_t serial = c->serial;
-    struct loop *l = c->loop;
 
     x->framing = (struct body_framing){.kind = head->framing, .left = head->content_length};
     bool large = head->framing == HTTP1_BODY_LENGTH && head->content_length > HEAD_READ_BYTES;
@@ -513,7 +485,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        free_input(l, &in);
+        http1_body_release(&in.h->body);
         return;
     }
     c->in = in;
@@ -526,14 +498,14 @@ static void take_heads(struct http1_conn *c)
     struct http1_input *in = &c->in;
     struct http1_head head;
 
-    ASSERT(in->p != NULL);
+    ASSERT(in->h != NULL);
     do {
-        struct slice rest = {in->p + in->used, in->len - in->used};
+        struct slice rest = {in->h->bytes + in->used, in->len - in->used};
         size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
 
         in->scanned = in->len;
         if (rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
-            memmem(in->p + from, in->len - from, "\r\n\r\n", 4) == NULL)
+            memmem(in->h->bytes + from, in->len - from, "\r\n\r\n", 4) == NULL)
             return;
         enum err e = http1_head_parse(rest, c->x.request.is_head, &head);
         if (e == ERR_BUSY)
@@ -566,7 +538,7 @@ static void read_head(struct http1_conn *c)
     make_room(c->loop, in, first < most ? first : most);
     size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
-    ssize_t n = transport_recv(&c->transport, in->p + in->len, room);
+    ssize_t n = transport_recv(&c->transport, in->h->bytes + in->len, room);
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -658,7 +630,7 @@ void http1_resume(struct http1_conn *c)
     c->x.paused = false;
     arm_timer(c);
     read_start(c);
-    if (c->in.p != NULL && c->x.state == EXCHANGE_BODY)
+    if (c->in.h != NULL && c->x.state == EXCHANGE_BODY)
         loop_defer(c->loop, &c->work);
     else
         read_ahead_later(c);
@@ -765,7 +737,7 @@ struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
-    text_add(&u.early, (struct slice){c->in.p + c->in.used, c->in.len - c->in.used});
+    text_add(&u.early, (struct slice){c->in.h->bytes + c->in.used, unread_bytes(c)});
     http1_close(c);
     return u;
 }

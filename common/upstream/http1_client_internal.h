@@ -17,7 +17,7 @@ enum exchange_state {
 
 /* Bytes read ahead of a head's end, in the memory of a body to be. */
 struct http1_input {
-    char *p; /* those of a struct held_body; NULL when there are none */
+    struct held_body *h; /* NULL: there is none */
     size_t room, len;
     size_t used;    /* of len: handed on or dropped */
     size_t scanned; /* of len: known not to hold the end of a head */
