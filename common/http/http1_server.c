@@ -514,16 +514,12 @@ static void check_busy(struct http_conn *c)
         ended = true;
     if (quiet && !ended)
         return;
-    if (!ended) {
-        /* Bytes of the next request: its end shows behind them. */
-        transport_read_level(&c->transport, c->half_close_allowed ? WATCH_FAILURE : WATCH_END);
+    if (ended && (!c->half_close_allowed || transport_has_failed(&c->transport))) {
+        http_conn_close(c);
         return;
     }
-    if (c->half_close_allowed && !transport_has_failed(&c->transport)) {
-        transport_read_level(&c->transport, WATCH_FAILURE);
-        return;
-    }
-    http_conn_close(c);
+    /* Behind bytes of the next request, its end shows all the same. */
+    transport_read_level(&c->transport, c->half_close_allowed ? WATCH_FAILURE : WATCH_END);
 }
 
 void http1_readable(struct http_conn *c)

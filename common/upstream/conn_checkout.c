@@ -271,52 +271,34 @@ static bool should_park_locked(const struct conn_backend *b, const struct pooled
 }
 
 /*
- * C, detached, goes to its waiter or to the first in the queue; else it parks, for any loop to
- * take; or it is closed.
+ * C, without a user and at hand of the calling loop, goes to its waiter or to the first in the
+ * queue; or it becomes idle or, when it is detached, parks, for any loop to take; or it is closed.
  */
-static void conn_send_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+static void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
-    struct conn_waiter *w = c->waiter;
+    struct conn_waiter *w = c->waiter != NULL ? c->waiter : first_queued(b);
 
-    ASSERT(c->detached);
-    if (w == NULL)
-        w = first_queued(b);
+    ASSERT(c->detached || c->waiter == NULL);
     if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
         conn_drop_locked(b, c, k); /* which makes room for a waiter */
         return;
     }
     if (w == NULL) {
-        b->parks_left -= b->parks_left != 0;
-        conn_enter_locked(b, c, PLACE_PARKED, k);
+        b->parks_left -= c->detached && b->parks_left != 0;
+        conn_enter_locked(b, c, c->detached ? PLACE_PARKED : PLACE_IDLE, k);
+        return;
+    }
+    if (!c->detached && loop_index(w->loop) == c->loop_index) {
+        waiter_grant_locked(b, w, c, k);
         return;
     }
     if (c->waiter == NULL) {
         conn_pair(c, w);
         waiter_enter_locked(b, w, WAITER_COMING, k);
     }
-    c->loop_index = loop_index(w->loop);
-    conn_enter_locked(b, c, PLACE_ARRIVING, k);
-}
-
-/* C, attached to the calling loop and without a user, is given to the first in the queue, becomes
- * idle, or is closed. */
-static void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
-{
-    struct conn_waiter *w = first_queued(b);
-
-    ASSERT(c->waiter == NULL);
-    ASSERT(!c->detached);
-    if (unwanted_locked(b, c) || (w != NULL && w->fresh)) {
-        conn_drop_locked(b, c, k);
-    } else if (w == NULL) {
-        conn_enter_locked(b, c, PLACE_IDLE, k);
-    } else if (loop_index(w->loop) == c->loop_index) {
-        waiter_grant_locked(b, w, c, k);
-    } else {
-        conn_pair(c, w);
-        waiter_enter_locked(b, w, WAITER_COMING, k);
-        conn_enter_locked(b, c, PLACE_LEAVING, k);
-    }
+    if (c->detached)
+        c->loop_index = loop_index(w->loop);
+    conn_enter_locked(b, c, c->detached ? PLACE_ARRIVING : PLACE_LEAVING, k);
 }
 
 void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
@@ -422,12 +404,11 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     conn_backend_ref(b);
     w->queued = true;
     w->fresh = o->fresh || (c != NULL && !young_enough(c, o, now_ms));
-    if (c != NULL)
-        b->parks_left = CONN_PARKS;
     if (c == NULL) {
         waiter_enter_locked(b, w, WAITER_QUEUED, k);
         return CONN_WAIT;
     }
+    b->parks_left = CONN_PARKS;
     conn_pair(c, w);
     waiter_enter_locked(b, w, WAITER_COMING, k);
     conn_enter_locked(b, c, PLACE_LEAVING, k);
@@ -611,10 +592,8 @@ static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct con
     bool moved = moves && usable && ops->detach(c);
     latch_lock(&b->latch);
     c->detached |= moved;
-    if (c->detached)
-        conn_send_locked(b, c, k);
-    else if (usable && c->waiter == NULL)
-        conn_settle_locked(b, c, k); /* not needed on another loop any more */
+    if (c->detached || (usable && c->waiter == NULL)) /* or not needed on another loop any more */
+        conn_settle_locked(b, c, k);
     else
         conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
