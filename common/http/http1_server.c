@@ -255,7 +255,18 @@ static void hand_over(struct http_conn *c)
     s->options.on_request(s->options.context, &x->req, c);
 }
 
-/* BYTES of a chunked body, in memory that may be written to. False: C was refused. */
+/* F: why the request is refused; WHOLE: it is complete. C may be closed. True: more is to be read.
+ */
+static bool advance(struct http_conn *c, enum request_fault f, bool whole)
+{
+    if (f != FAULT_NONE)
+        refuse(c, f);
+    else if (whole)
+        hand_over(c);
+    return f == FAULT_NONE && !whole;
+}
+
+/* N bytes of a chunked body at P, where memory may be written to. True: more is to be read. */
 static bool take_chunks(struct http_conn *c, char *p, size_t n)
 {
     struct http1_stream *x = c->http1;
@@ -272,15 +283,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
         if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, data}))
             f = FAULT_BODY_NO_ROOM;
     }
-    if (f != FAULT_NONE) {
-        refuse(c, f);
-        return false;
-    }
-    if (ended) {
-        hand_over(c);
-        return false;
-    }
-    return true;
+    return advance(c, f, ended);
 }
 
 /* The head is complete. True: more is to be read. */
@@ -291,10 +294,8 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     size_t here = x->in_len - x->head_bytes;
 
     x->in_used = x->head_bytes;
-    if (!facts->chunked && !facts->has_length) {
-        hand_over(c);
-        return false;
-    }
+    if (!facts->chunked && !facts->has_length)
+        return advance(c, FAULT_NONE, true);
     x->req.body = SLICE_LIT("");
     x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
     http_conn_enter(c, PHASE_BODY);
@@ -323,11 +324,7 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
         room = body_sink_expect(&x->body, sinks, x->left) && body_sink_add(&x->body, sinks, bytes);
         x->left -= bytes.len;
     }
-    if (!room)
-        refuse(c, FAULT_BODY_NO_ROOM);
-    else if (whole)
-        hand_over(c);
-    return room && !whole;
+    return advance(c, room ? FAULT_NONE : FAULT_BODY_NO_ROOM, whole);
 }
 
 /* There are new bytes in a head. True: more is to be read. */
@@ -340,11 +337,8 @@ static bool take_head(struct http_conn *c)
     enum request_fault f = FAULT_NONE;
 
     bool ends = x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
-    if (!ends && !find_head_end(x, &f)) {
-        if (f != FAULT_NONE)
-            refuse(c, f);
-        return f == FAULT_NONE;
-    }
+    if (!ends && !find_head_end(x, &f))
+        return advance(c, f, false);
     f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_fields,
                            ARRAY_LEN(s->http1_fields));
     if (f == FAULT_NONE)
@@ -356,11 +350,7 @@ static bool take_head(struct http_conn *c)
     }
     if (f == FAULT_NONE)
         f = request_check_body(o, facts.content_length);
-    if (f != FAULT_NONE) {
-        refuse(c, f);
-        return false;
-    }
-    return begin_body(c, &facts);
+    return f != FAULT_NONE ? advance(c, f, false) : begin_body(c, &facts);
 }
 
 /* ---- reading ---- */
@@ -438,6 +428,7 @@ static struct iovec room_of(struct http_conn *c)
 static bool take(struct http_conn *c, char *p, size_t n)
 {
     struct http1_stream *x = c->http1;
+    enum request_fault f = FAULT_NONE;
 
     c->received_bytes += n;
     if (x->state == HTTP1_HEAD) {
@@ -450,24 +441,19 @@ static bool take(struct http_conn *c, char *p, size_t n)
         return take_chunks(c, p, n);
     if (x->in_place) {
         x->in_len += n;
-        if (x->in_len - x->head_bytes < x->left)
-            return true;
-        x->in_used = x->head_bytes + (size_t)x->left;
-        hand_over(c);
-        return false;
+        bool whole = x->in_len - x->head_bytes >= x->left;
+        if (whole)
+            x->in_used = x->head_bytes + (size_t)x->left;
+        return advance(c, f, whole);
     }
     x->left -= n;
     if (p == x->body.memory.p + x->body.memory.len) {
         x->body.memory.len += n; /* it was read to its place */
         x->body.bytes += n;
     } else if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, n})) {
-        refuse(c, FAULT_BODY_NO_ROOM);
-        return false;
+        f = FAULT_BODY_NO_ROOM;
     }
-    if (x->left != 0)
-        return true;
-    hand_over(c);
-    return false;
+    return advance(c, f, x->left == 0);
 }
 
 /* Reads what there is, until a request is complete. C may be closed. */
