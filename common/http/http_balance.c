@@ -25,23 +25,20 @@ enum {
     SLACK_PART = 8,
 };
 
-struct box {
-    pthread_mutex_t mutex; /* all below but N's reading */
-    struct http_balance_place place;
-    struct loop_message message;
-    bool posted;
-    uint64_t since_ms; /* when the first of those in it was put there */
-    _Atomic unsigned n;
-    struct http_accepted items[BOX_MAX];
-};
-
 struct place {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t in_flight;
     _Atomic uint64_t given;
     unsigned next_compared;
     _Alignas(CACHE_LINE_BYTES) _Atomic bool open;
     _Atomic uint64_t taken;
-    struct box box;
+    /* The box. */
+    pthread_mutex_t mutex; /* all below but N's reading */
+    struct http_balance_place server;
+    struct loop_message message;
+    bool posted;
+    uint64_t since_ms; /* when the first of those in it was put there */
+    _Atomic unsigned n;
+    struct http_accepted items[BOX_MAX];
 };
 
 struct http_balance {
@@ -70,11 +67,11 @@ struct http_balance *http_balance_create(unsigned n)
     b->n = n;
     b->places = xcalloc_lines(n, sizeof(*b->places));
     for (unsigned i = 0; i < n; ++i) {
-        struct box *box = &b->places[i].box;
+        struct place *p = &b->places[i];
 
-        pthread_mutex_init(&box->mutex, NULL);
-        box->message.run = on_message;
-        b->places[i].next_compared = i + 1;
+        pthread_mutex_init(&p->mutex, NULL);
+        p->message.run = on_message;
+        p->next_compared = i + 1;
     }
     return b;
 }
@@ -85,8 +82,8 @@ void http_balance_destroy(struct http_balance *b)
         return;
     for (unsigned i = 0; i < b->n; ++i) {
         ASSERT(!b->places[i].open);
-        ASSERT(b->places[i].box.n == 0);
-        pthread_mutex_destroy(&b->places[i].box.mutex);
+        ASSERT(b->places[i].n == 0);
+        pthread_mutex_destroy(&b->places[i].mutex);
     }
     free(b->places);
     free(b);
@@ -102,47 +99,46 @@ void http_balance_join(struct http_balance *b, unsigned i, const struct http_bal
 {
     struct place *to = place_of(b, i);
 
-    pthread_mutex_lock(&to->box.mutex);
+    pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
-    to->box.place = *p;
+    to->server = *p;
     to->open = true;
-    pthread_mutex_unlock(&to->box.mutex);
+    pthread_mutex_unlock(&to->mutex);
 }
 
 /* Take what is in the box now; what is taken may lead to anything but more in there. */
 static void empty(struct place *p)
 {
-    struct box *box = &p->box;
     struct http_accepted items[BOX_MAX];
 
-    pthread_mutex_lock(&box->mutex);
-    unsigned n = box->n;
-    memcpy(items, box->items, n * sizeof(*items));
-    box->n = 0;
-    pthread_mutex_unlock(&box->mutex);
+    pthread_mutex_lock(&p->mutex);
+    unsigned n = p->n;
+    memcpy(items, p->items, n * sizeof(*items));
+    p->n = 0;
+    pthread_mutex_unlock(&p->mutex);
     for (unsigned i = 0; i < n; ++i) {
         count(&p->taken);
-        box->place.take(box->place.context, &items[i]);
+        p->server.take(p->server.context, &items[i]);
     }
 }
 
 static void on_message(struct loop_message *m)
 {
-    struct box *box = container_of(m, struct box, message);
+    struct place *p = container_of(m, struct place, message);
 
-    pthread_mutex_lock(&box->mutex);
-    box->posted = false;
-    pthread_mutex_unlock(&box->mutex);
-    empty(container_of(box, struct place, box));
+    pthread_mutex_lock(&p->mutex);
+    p->posted = false;
+    pthread_mutex_unlock(&p->mutex);
+    empty(p);
 }
 
 void http_balance_leave(struct http_balance *b, unsigned i)
 {
     struct place *p = place_of(b, i);
 
-    pthread_mutex_lock(&p->box.mutex);
+    pthread_mutex_lock(&p->mutex);
     p->open = false;
-    pthread_mutex_unlock(&p->box.mutex);
+    pthread_mutex_unlock(&p->mutex);
     empty(p);
 }
 
@@ -155,7 +151,7 @@ void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight)
 static uint64_t load_of(const struct place *p)
 {
     uint64_t in_flight = relaxed(&p->in_flight);
-    unsigned coming = atomic_load_explicit(&p->box.n, memory_order_relaxed);
+    unsigned coming = atomic_load_explicit(&p->n, memory_order_relaxed);
 
     return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
 }
@@ -185,26 +181,24 @@ bool http_balance_give(struct http_balance *b, unsigned i, const struct http_acc
         return false;
     uint64_t ours = load_of(own);
     uint64_t theirs = load_of(to);
-    struct box *box = &to->box;
-
     if (theirs >= ours || ours - theirs <= SLACK + theirs / SLACK_PART)
         return false;
-    pthread_mutex_lock(&box->mutex);
-    unsigned n = box->n;
-    bool put = to->open && n != BOX_MAX && (n == 0 || now_ms < box->since_ms + BUSY_MS);
+    pthread_mutex_lock(&to->mutex);
+    unsigned n = to->n;
+    bool put = to->open && n != BOX_MAX && (n == 0 || now_ms < to->since_ms + BUSY_MS);
     if (put) {
         if (n == 0)
-            box->since_ms = now_ms;
-        box->items[n] = *a;
-        atomic_store_explicit(&box->n, n + 1, memory_order_relaxed);
+            to->since_ms = now_ms;
+        to->items[n] = *a;
+        atomic_store_explicit(&to->n, n + 1, memory_order_relaxed);
     }
-    bool post = put && !box->posted;
-    box->posted |= post;
-    pthread_mutex_unlock(&box->mutex);
+    bool post = put && !to->posted;
+    to->posted |= post;
+    pthread_mutex_unlock(&to->mutex);
     if (put)
         count(&own->given);
     if (post)
-        loop_post(box->place.loop, &box->message);
+        loop_post(to->server.loop, &to->message);
     return put;
 }
 

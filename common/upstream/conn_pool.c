@@ -125,12 +125,8 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
 static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_connections,
                                            const struct conn_pool_settings *s)
 {
-    struct conn_backend *b = NULL;
-    size_t bytes = sizeof(*b) + p->nloops * sizeof(b->shards[0]);
+    struct conn_backend *b = xcalloc_lines(1, sizeof(*b) + p->nloops * sizeof(b->shards[0]));
 
-    int failed = posix_memalign((void **)&b, _Alignof(struct conn_backend), bytes);
-    ASSERT(failed == 0);
-    memset(b, 0, bytes);
     b->pool = p;
     atomic_init(&b->refs, 1);
     b->max_connections = max_connections;
