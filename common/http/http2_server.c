@@ -296,42 +296,35 @@ static void set_limits(struct http2_server *h2)
 
 /* ---- reading ---- */
 
-/* True: there may be more. */
-static bool read_once(struct http2_server *h2, char *room, size_t bytes)
-{
-    struct http_conn *c = h2->conn;
-
-    ssize_t n = transport_recv(&c->transport, room, bytes);
-    if (n > 0) {
-        c->received_bytes += (size_t)n;
-        enum request_fault f = http2_reader_read(h2->reader, (struct slice){room, (size_t)n});
-        if (f != FAULT_NONE)
-            fail(h2, f);
-        return !h2->closed && ((size_t)n == bytes || transport_read_ahead(&c->transport));
-    }
-    if (n == 0 || errno != EAGAIN) {
-        http2_report_ended(h2);
-        http_conn_close(c);
-    }
-    return false;
-}
-
 /* Bodies are read in large pieces. */
 static void read_some(struct http2_server *h2)
 {
-    struct http_server *s = h2->conn->server;
+    struct http_conn *c = h2->conn;
+    struct http_server *s = c->server;
     bool large = h2->nbodies != 0;
     char *room = large ? http_server_read_room(s) : loop_take_block(s->loop);
     size_t bytes = large ? READ_ROOM_BYTES : LOOP_BLOCK_BYTES;
-    int reads = 0;
+    bool more = true;
 
     set_limits(h2);
-    while (read_once(h2, room, bytes) && ++reads < READS_PER_EVENT)
-        continue;
+    for (int i = 0; more && i < READS_PER_EVENT; ++i) {
+        ssize_t n = transport_recv(&c->transport, room, bytes);
+
+        if (n > 0) {
+            c->received_bytes += (size_t)n;
+            enum request_fault f = http2_reader_read(h2->reader, (struct slice){room, (size_t)n});
+            if (f != FAULT_NONE)
+                fail(h2, f);
+        } else if (n == 0 || errno != EAGAIN) {
+            http2_report_ended(h2);
+            http_conn_close(c);
+        }
+        more = n > 0 && !h2->closed && ((size_t)n == bytes || transport_read_ahead(&c->transport));
+    }
     if (!large)
         loop_give_block(s->loop, room);
     /* The poller does not report what TLS has read ahead. */
-    if (!h2->closed && transport_read_ahead(&h2->conn->transport))
+    if (!h2->closed && transport_read_ahead(&c->transport))
         timer_start(s->loop, &h2->again, 0);
 }
 
@@ -382,21 +375,6 @@ void http2_drain(struct http_conn *c, bool last)
     h2->closing = last; /* the output that is due ends the connection, if there are no streams */
 }
 
-/* The server drains. A client that has not begun to speak may do so until idle ones are closed. */
-static void sweep_drain(struct http2_server *h2, uint64_t now_ms)
-{
-    const struct http_server *s = h2->conn->server;
-    uint64_t since_ms = h2->goaway_sent ? h2->goaway_ms : s->drain_ms;
-
-    http2_drain(h2->conn, false);
-    if (now_ms - since_ms < GOAWAY_MS)
-        return;
-    if (h2->greeted)
-        http2_drain(h2->conn, true);
-    else if (s->shuts_idle)
-        end(h2, HTTP2_ERROR_NONE);
-}
-
 void http2_sweep(struct http_conn *c, uint64_t now_ms)
 {
     struct http2_server *h2 = http2_enter(c->http2);
@@ -407,8 +385,16 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
                      now_ms - h2->head_since_ms >= o->header_timeout_ms;
     bool stalled = false;
 
-    if (s->draining)
-        sweep_drain(h2, now_ms);
+    /* A client that has not begun to speak may do so until idle connections are closed. */
+    if (s->draining) {
+        bool due = now_ms - (h2->goaway_sent ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
+
+        http2_drain(c, false);
+        if (due && h2->greeted)
+            http2_drain(c, true);
+        else if (due && s->shuts_idle)
+            end(h2, HTTP2_ERROR_NONE);
+    }
     if (h2->closed) {
         http2_leave(h2);
         return;

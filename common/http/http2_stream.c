@@ -39,27 +39,6 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
     return s;
 }
 
-static struct http2_stream *create(struct http2_server *h2, const struct http2_head *head)
-{
-    struct http2_stream *s = xmalloc(sizeof(*s));
-    struct http2_stream **bucket = bucket_of(h2, head->stream);
-
-    memset(s, 0, offsetof(struct http2_stream, few));
-    s->h2 = h2;
-    s->id = head->stream;
-    s->side = head->side;
-    s->pieces = s->few;
-    s->receive_window = HTTP2_WINDOW;
-    s->send_window = h2->initial_window;
-    s->next = *bucket;
-    *bucket = s;
-    list_push_back(&h2->streams, &s->node);
-    list_init(&s->line);
-    ++h2->nstreams;
-    ++h2->nbodies;
-    return s;
-}
-
 void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
@@ -245,13 +224,28 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
     return (struct slice){p, (size_t)(at - p)};
 }
 
-static void put_request(struct http2_stream *s, struct http2_head *head)
+static struct http2_stream *create(struct http2_server *h2, struct http2_head *head)
 {
+    struct http2_stream *s = xmalloc(sizeof(*s));
+    struct http2_stream **bucket = bucket_of(h2, head->stream);
     struct http_request *req = &s->req;
     struct message_fields *fields = &req->fields;
     struct message_field *cookie = NULL;
     bool joined = false;
 
+    memset(s, 0, offsetof(struct http2_stream, few));
+    s->h2 = h2;
+    s->id = head->stream;
+    s->side = head->side;
+    s->pieces = s->few;
+    s->receive_window = HTTP2_WINDOW;
+    s->send_window = h2->initial_window;
+    s->next = *bucket;
+    *bucket = s;
+    list_push_back(&h2->streams, &s->node);
+    list_init(&s->line);
+    ++h2->nstreams;
+    ++h2->nbodies;
     http_request_init(req, s->room, sizeof(s->room));
     if (head->bytes.len != 0)
         http2_head_move(head, http_request_take(req, head->bytes.len));
@@ -260,7 +254,7 @@ static void put_request(struct http2_stream *s, struct http2_head *head)
     req->authority = head->authority.p != NULL ? head->authority : SLICE_LIT("");
     req->version = 0x200;
     req->keep_alive = true;
-    req->received_ms = loop_wall_ms(s->h2->conn->server->loop);
+    req->received_ms = loop_wall_ms(h2->conn->server->loop);
     req->stream = s;
     fields->room = head->nfields + FIELDS_MORE;
     fields->at = http_request_take(req, fields->room * sizeof(*fields->at));
@@ -279,6 +273,7 @@ static void put_request(struct http2_stream *s, struct http2_head *head)
     }
     fields->n = (size_t)(to - fields->at);
     fields->kinds = head->kinds;
+    return s;
 }
 
 /* ---- the whole request ---- */
@@ -344,7 +339,6 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     h2->last_id = head->stream;
     struct http2_stream *s = create(h2, head);
     enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
-    put_request(s, head);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
         h2->goaway_sent = true;
