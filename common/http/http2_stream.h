@@ -55,7 +55,7 @@ struct http2_server {
     struct http2_stream *buckets[HTTP2_BUCKETS];
     unsigned nstreams;
     unsigned nbodies;       /* with an incomplete request */
-    uint32_t *resets;       /* http2_is_discarded(); NULL: none yet */
+    uint32_t *resets;       /* streams that are discarded; NULL: none yet */
     unsigned next_reset;    /* they are a ring */
     size_t discarded_bytes; /* since a reset last showed that they are not needed */
     /* Windows: of what is sent, and of what is received. */
