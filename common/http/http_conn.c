@@ -245,25 +245,20 @@ static struct addr addr_of(enum proxy_family family, const unsigned char bytes[1
 {
     struct addr a = {0};
 
-    switch (family) {
-    case PROXY_INET:
+    if (family == PROXY_INET) {
         a.in.sin_family = AF_INET;
         a.in.sin_port = htons(port);
         memcpy(&a.in.sin_addr, bytes, sizeof(a.in.sin_addr));
         a.len = sizeof(a.in);
-        break;
-    case PROXY_INET6:
+    } else if (family == PROXY_INET6) {
         a.in6.sin6_family = AF_INET6;
         a.in6.sin6_port = htons(port);
         memcpy(&a.in6.sin6_addr, bytes, sizeof(a.in6.sin6_addr));
         a.len = sizeof(a.in6);
-        break;
-    case PROXY_UNIX:
+    } else {
+        ASSERT(family == PROXY_UNIX);
         a.sa.sa_family = AF_UNIX;
         a.len = sizeof(a.sa.sa_family);
-        break;
-    case PROXY_UNKNOWN:
-        break;
     }
     return a;
 }

@@ -481,11 +481,10 @@ void conn_opened(struct conn_backend *b, struct pooled_conn *c, struct loop *l)
 {
     struct conn_work k;
 
-    conn_work_init(&k);
     *c = (struct pooled_conn){
         .backend = b, .loop_index = loop_index(l), .uses = 1, .place = PLACE_GONE};
     list_init(&c->stack_node);
-    latch_lock(&b->latch);
+    conn_lock(b, &k);
     ASSERT(b->opening != 0);
     --b->opening; /* its reference is the connection's now */
     ++b->opened;

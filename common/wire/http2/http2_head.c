@@ -13,7 +13,6 @@
 
 enum {
     FIRST_BYTES = 2048,
-    FIRST_FIELDS = 32,
     RETAINED_BYTES_MAX = 16 * 1024, /* between sections */
     RETAINED_FIELDS_MAX = 128,
 };
@@ -188,11 +187,8 @@ static enum request_fault take_regular(struct decoding *d, const struct hpack_fi
         head->host = store(d, field->value);
         return FAULT_NONE;
     }
-    if (head->nfields == s->fields_room) {
-        s->fields_room = s->fields_room == 0 ? FIRST_FIELDS : 2 * s->fields_room;
-        s->fields = xrealloc(s->fields, s->fields_room * sizeof(*s->fields));
-        head->fields = s->fields;
-    }
+    s->fields = xgrow(s->fields, head->nfields + 1, &s->fields_room, sizeof(*s->fields));
+    head->fields = s->fields;
     struct message_field *h = &s->fields[head->nfields++];
     /* Both are set one at a time, as storing a part may move all that are stored. */
     *h = (struct message_field){0};
