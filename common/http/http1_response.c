@@ -239,11 +239,10 @@ static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, si
 
 /* ---- writing ---- */
 
-/* As far as C takes them; what is left is at *IOV. False with errno: it takes no more now. */
-static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, int flags)
+bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags)
 {
     while (*n != 0) {
-        ssize_t sent = transport_send(&c->transport, *iov, *n, flags);
+        ssize_t sent = transport_send(t, *iov, *n, flags);
 
         if (sent == -1)
             return false;
@@ -258,7 +257,7 @@ static bool write_vectors(struct http_conn *c, struct iovec **iov, size_t *n, in
         (*iov)->iov_base = (char *)(*iov)->iov_base + bytes;
         (*iov)->iov_len -= bytes;
         /* A plain one that has taken a part has no room for the rest. */
-        if (c->transport.tls == NULL) {
+        if (t->tls == NULL) {
             errno = EAGAIN;
             return false;
         }
@@ -286,7 +285,7 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
             ++n;
         }
     }
-    if (!write_vectors(c, &iov, &n, r->moving ? MSG_MORE : 0)) {
+    if (!http_write(&c->transport, &iov, &n, r->moving ? MSG_MORE : 0)) {
         ASSERT(n <= HTTP1_UNSENT_MAX);
         memcpy(x->unsent, iov, n * sizeof(*iov));
         x->unsent_at = 0;
@@ -310,7 +309,7 @@ static noinline_ void write_interim_on(struct http_conn *c)
     struct iovec *iov = &interim;
     size_t n = x->interim_left != 0 ? 1 : 0;
 
-    if (write_vectors(c, &iov, &n, 0)) {
+    if (http_write(&c->transport, &iov, &n, 0)) {
         x->interim_left = 0;
         return;
     }
@@ -337,7 +336,7 @@ void http1_write_on(void *conn)
         return;
     struct http_reply *r = list_first(&c->replies, struct http_reply, node);
     struct iovec *iov = &x->unsent[x->unsent_at];
-    bool taken = write_vectors(c, &iov, &x->unsent_n, 0);
+    bool taken = http_write(&c->transport, &iov, &x->unsent_n, 0);
     x->unsent_at = (size_t)(iov - x->unsent);
     if (!taken && errno == EAGAIN) {
         transport_await_writable(&c->transport, http1_write_on);
@@ -364,7 +363,7 @@ void http1_cut(struct http_reply *r)
         struct iovec head = write_head(r);
         struct iovec *iov = &head;
         size_t n = 1;
-        (void)write_vectors(c, &iov, &n, 0); /* what it does not take is cut, too */
+        (void)http_write(&c->transport, &iov, &n, 0); /* what it does not take is cut, too */
     }
     /* Where the end of the connection is the end of the body, only a reset shows the cut. */
     if (ends_by_close)

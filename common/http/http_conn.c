@@ -412,23 +412,17 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
 static void flush_linger(void *conn)
 {
     struct http_conn *c = conn;
-    struct http_linger *l = c->linger;
+    struct iovec *iov = &c->linger->left;
+    size_t n = iov->iov_len != 0 ? 1 : 0;
 
-    while (l->out_at < l->out.len) {
-        struct iovec iov = {l->out.p + l->out_at, l->out.len - l->out_at};
-        ssize_t n = transport_send(&c->transport, &iov, 1, 0);
-
-        if (n == -1 && errno == EAGAIN) {
-            transport_await_writable(&c->transport, flush_linger);
-            return;
-        }
-        if (n == -1) {
-            http_conn_close(c);
-            return;
-        }
-        l->out_at += (size_t)n;
+    if (http_write(&c->transport, &iov, &n, 0)) {
+        c->linger->left.iov_len = 0;
+        transport_end(&c->transport);
+    } else if (errno == EAGAIN) {
+        transport_await_writable(&c->transport, flush_linger);
+    } else {
+        http_conn_close(c);
     }
-    transport_end(&c->transport);
 }
 
 void http_conn_linger(struct http_conn *c, struct text *out)
@@ -441,6 +435,7 @@ void http_conn_linger(struct http_conn *c, struct text *out)
     c->state = CONN_LINGER;
     c->linger = xcalloc(1, sizeof(*c->linger));
     c->linger->out = *out;
+    c->linger->left = (struct iovec){out->p, out->len};
     *out = (struct text){0};
     c->linger->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
     http_conn_enter(c, PHASE_BUSY);
@@ -459,7 +454,7 @@ static void discard(struct http_conn *c)
     } while (n > 0 && c->linger->dropped <= LINGER_BYTES && transport_read_ahead(&c->transport));
     if (n > 0 ? c->linger->dropped <= LINGER_BYTES : n == -1 && errno == EAGAIN)
         return;
-    if (n == 0 && c->linger->out_at < c->linger->out.len)
+    if (n == 0 && c->linger->left.iov_len != 0)
         transport_read_level(&c->transport, WATCH_FAILURE); /* it may still read */
     else
         http_conn_close(c);

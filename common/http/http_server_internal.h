@@ -138,7 +138,7 @@ struct small_addr {
 /* Bytes still to be sent to a rejected client, and to be discarded from it. */
 struct http_linger {
     struct text out;
-    size_t out_at;
+    struct iovec left; /* of OUT */
     uint64_t until_ms;
     size_t dropped;
 };
@@ -258,6 +258,9 @@ void http1_finish(struct http_conn *c);
 void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
 /* Frees the response's piece of memory, if it has one. */
 void http1_drop_piece(struct http_reply *r);
+/* Sends N vectors at *IOV as far as T takes them; what is left is at *IOV, and is *N. False with
+ * errno: it takes no more now (EAGAIN), or never will. */
+bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
 
 /* ---- HTTP/2 (RFC 9113): http2_server.c, http2_stream.c, http2_output.c ---- */
 /* C has negotiated HTTP/2, or its listener speaks nothing else. C may be

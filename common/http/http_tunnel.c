@@ -95,22 +95,19 @@ static void write_on(void *flow);
 static bool write_left(struct flow *f)
 {
     size_t bytes = f->left.iov_len;
+    struct iovec *iov = &f->left;
+    size_t n = bytes != 0 ? 1 : 0;
 
-    while (f->left.iov_len != 0) {
-        ssize_t n = transport_send(f->to, &f->left, 1, 0);
-
-        if (n == -1 && errno == EAGAIN) {
+    if (!http_write(f->to, &iov, &n, 0)) {
+        if (errno == EAGAIN) {
             f->bytes += bytes - f->left.iov_len;
             transport_await_writable(f->to, write_on);
-            return false;
-        }
-        if (n == -1) {
+        } else {
             end_tunnel(f->tunnel);
-            return false;
         }
-        f->left.iov_base = (char *)f->left.iov_base + n;
-        f->left.iov_len -= (size_t)n;
+        return false;
     }
+    f->left.iov_len = 0;
     f->bytes += bytes - f->head_bytes;
     f->head_bytes = 0;
     text_fini(&f->early);
