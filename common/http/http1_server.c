@@ -381,7 +381,7 @@ static noinline_ void set_aside(struct http_conn *c)
     c->partial = p;
 }
 
-/* A stream whose input begins with BYTES. */
+/* A stream with an input that begins with BYTES. */
 static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
 {
     struct http1_stream *x = create(c);

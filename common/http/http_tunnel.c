@@ -149,7 +149,7 @@ static void read_some(struct flow *f)
     } while (transport_read_ahead(f->from));
 }
 
-/* Goes on, or begins, with what is left for TO. */
+/* Continues, or starts, with what is left for TO. */
 static void resume(struct flow *f)
 {
     struct http_tunnel *t = f->tunnel;

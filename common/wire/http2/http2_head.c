@@ -239,13 +239,9 @@ enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *tabl
     ASSERT(!s->busy);
     ASSERT(s->len == 0);
     s->busy = true;
-    *out = (struct http2_head){.stream = out->stream,
-                               .trailers = out->trailers,
-                               .side.ended = out->side.ended,
-                               .fields = s->fields,
-                               .weighted = out->weighted,
-                               .priority = out->priority,
-                               .bytes = {s->bytes, 0}};
+    ASSERT(out->nfields == 0);
+    out->fields = s->fields;
+    out->bytes = (struct slice){s->bytes, 0};
     switch (hpack_decode(table, block, l, take_field, &d)) {
     case HPACK_OK:
         *fault = d.fault == FAULT_NONE && !out->trailers ? check_section(out) : d.fault;

@@ -64,7 +64,7 @@ void http2_scratch_fini(struct http2_scratch *s);
  *   s        holds the section until http2_head_release
  *   table    of the connection; updated
  *   l        limits of the decoded list
- *   out      stream, trailers, side.ended, weighted and priority are given; the rest is set
+ *   out      stream, trailers, side.ended, weighted and priority are given; the rest is 0, and set
  *   fault    why the section is malformed, or FAULT_NONE. OUT then has what came before the fault,
  *            in which any of its parts may be missing; the table is updated all the same.
  * Returns FAULT_NONE, or FAULT_HTTP2_COMPRESSION or FAULT_HEADERS_TOO_LARGE: then the table cannot
