@@ -147,16 +147,6 @@ static struct conn_backend *create_backend(struct conn_pool *p, unsigned max_con
     return b;
 }
 
-static void destroy_backend(struct conn_backend *b)
-{
-    ASSERT(b->in_use == 0);
-    ASSERT(b->idle == 0);
-    ASSERT(b->opening == 0);
-    ASSERT(b->waiting == 0);
-    free(b->key);
-    free(b);
-}
-
 struct conn_backend *conn_backend_ref(struct conn_backend *b)
 {
     unsigned before = atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
@@ -180,7 +170,12 @@ void conn_backend_release(struct conn_backend *b)
         map_remove(&p->backends, &b->in_backends);
     list_remove(&b->all_node);
     pthread_rwlock_unlock(&p->lock);
-    destroy_backend(b);
+    ASSERT(b->in_use == 0);
+    ASSERT(b->idle == 0);
+    ASSERT(b->opening == 0);
+    ASSERT(b->waiting == 0);
+    free(b->key);
+    free(b);
 }
 
 /* A reference to one found in the map, unless it is about to be removed. */
@@ -195,33 +190,6 @@ static bool try_ref(struct conn_backend *b)
     return false;
 }
 
-static struct conn_backend *find_locked(struct conn_pool *p, const struct text *key)
-{
-    return map_entry(map_find(&p->backends, key->p, key->len), struct conn_backend, in_backends);
-}
-
-/* The one in the map, or the map's new member NEW. */
-static struct conn_backend *find_or_add(struct conn_pool *p, const struct text *key,
-                                        struct conn_backend *new)
-{
-    pthread_rwlock_wrlock(&p->lock);
-    struct conn_backend *b = find_locked(p, key);
-    if (b != NULL && !try_ref(b)) {
-        /* Its last reference was released, and the releasing thread waits for our lock. */
-        map_remove(&p->backends, &b->in_backends);
-        b->in_map = false;
-        b = NULL;
-    }
-    if (b == NULL) {
-        b = new;
-        b->in_map = true;
-        map_add(&p->backends, &b->in_backends, b->key, b->key_len);
-        list_push_back(&p->all, &b->all_node);
-    }
-    pthread_rwlock_unlock(&p->lock);
-    return b;
-}
-
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
                                        struct slice incarnation, unsigned max_connections,
                                        const struct conn_pool_settings *s)
@@ -233,19 +201,23 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
     text_add(&key, address);
     text_add_char(&key, '#');
     text_add(&key, incarnation);
-    pthread_rwlock_rdlock(&p->lock);
-    struct conn_backend *b = find_locked(p, &key);
-    if (b != NULL && !try_ref(b))
+    pthread_rwlock_wrlock(&p->lock);
+    struct conn_backend *b =
+        map_entry(map_find(&p->backends, key.p, key.len), struct conn_backend, in_backends);
+    if (b != NULL && !try_ref(b)) {
+        /* Its last reference was released, and the releasing thread waits for our lock. */
+        map_remove(&p->backends, &b->in_backends);
+        b->in_map = false;
         b = NULL;
-    pthread_rwlock_unlock(&p->lock);
-    if (b == NULL) {
-        struct conn_backend *new = create_backend(p, max_connections, s);
-        new->key = xslicedup(text_slice(&key));
-        new->key_len = key.len;
-        b = find_or_add(p, &key, new);
-        if (b != new)
-            destroy_backend(new); /* another thread was faster */
     }
+    if (b == NULL) {
+        b = create_backend(p, max_connections, s);
+        b->key = xslicedup(text_slice(&key));
+        b->in_map = true;
+        map_add(&p->backends, &b->in_backends, b->key, key.len);
+        list_push_back(&p->all, &b->all_node);
+    }
+    pthread_rwlock_unlock(&p->lock);
     text_fini(&key);
     conn_backend_set(b, max_connections, s);
     return b;

@@ -84,7 +84,6 @@ struct conn_backend {
     struct list all_node;
     bool in_map;
     char *key;
-    size_t key_len;
     atomic_uint refs;   /* 0 is final */
     struct latch latch; /* all below */
     bool retired;
