@@ -350,7 +350,6 @@ void http2_start(struct http_conn *c)
 
     c->http2 = h2;
     h2->conn = c;
-    h2->receive_window = HTTP2_WINDOW;
     list_init(&h2->streams);
     timer_init(&h2->again, on_again);
     set_limits(h2);

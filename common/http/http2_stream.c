@@ -238,7 +238,6 @@ static struct http2_stream *create(struct http2_server *h2, struct http2_head *h
     s->id = head->stream;
     s->side = head->side;
     s->pieces = s->few;
-    s->receive_window = HTTP2_WINDOW;
     s->send_window = h2->initial_window;
     s->next = *bucket;
     *bucket = s;
@@ -366,13 +365,11 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
 static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t used)
 {
     uint32_t *credit = s != NULL ? &s->credit : &h2->credit;
-    int64_t *window = s != NULL ? &s->receive_window : &h2->receive_window;
 
     *credit += (uint32_t)used;
     if (*credit < HTTP2_CREDIT)
         return;
     http2_put_window(h2, s != NULL ? s->id : 0, *credit);
-    *window += *credit;
     *credit = 0;
 }
 
@@ -395,9 +392,8 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     struct http2_server *h2 = owner;
     const struct http_server *server = h2->conn->server;
 
-    if ((int64_t)d->flow > h2->receive_window)
+    if (d->flow > HTTP2_WINDOW - h2->credit)
         return FAULT_HTTP2_WINDOW;
-    h2->receive_window -= (int64_t)d->flow;
     renew_window(h2, NULL, d->flow);
     if (d->side == NULL || d->side->discard) {
         discard(h2, d);
@@ -405,9 +401,8 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     }
     struct http2_stream *s = container_of(d->side, struct http2_stream, side);
     ASSERT(s->state == HTTP2_STREAM_BODY);
-    if ((int64_t)d->flow > s->receive_window)
+    if (d->flow > HTTP2_WINDOW - s->credit)
         return http2_on_overflow(s);
-    s->receive_window -= (int64_t)d->flow;
     enum request_fault f = request_check_body(&server->options, s->body.bytes + d->bytes.len);
     if (f == FAULT_NONE && d->bytes.len != 0 && !body_sink_add(&s->body, &server->sinks, d->bytes))
         f = FAULT_BODY_NO_ROOM;

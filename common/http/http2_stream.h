@@ -58,10 +58,9 @@ struct http2_server {
     uint32_t *resets;       /* streams that are discarded; NULL: none yet */
     unsigned next_reset;    /* they are a ring */
     size_t discarded_bytes; /* since a reset last showed that they are not needed */
-    /* Windows: of what is sent, and of what is received. */
+    /* Windows. */
     int64_t send_window, initial_window;
-    int64_t receive_window;
-    uint32_t credit;  /* used, and not yet renewed */
+    uint32_t credit;  /* of the window for what is received: used, and not yet renewed */
     uint32_t updates; /* WINDOW_UPDATE frames for DATA that was sent, which are not counted */
     /* HEADER_TABLE_SIZE in a SETTINGS frame that is not complete. */
     bool table_reported;
@@ -103,8 +102,7 @@ struct http2_stream {
     struct http2_side side;
     bool cut; /* ENDING: by a reset of ours */
     /* The request's body. */
-    int64_t receive_window;
-    uint32_t credit;
+    uint32_t credit; /* as of the connection */
     uint64_t begun_ms;
     struct pace pace;
     struct body_sink body;

@@ -162,7 +162,7 @@ static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
 {
     if (c->transport.tls != NULL && tls_link_broken(c->transport.tls))
         return ERR_TLS_FAILED;
-    if (c->x.out.failed && !c->x.any_received)
+    if (c->x.out.failed && !http1_any_received(c))
         return ERR_WRITE_FAILED;
     return n == 0 ? ERR_PEER_CLOSED : ERR_PEER_RESET;
 }
@@ -172,7 +172,7 @@ static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
 static void arm_timer(struct http1_conn *c)
 {
     const struct http1_exchange *x = &c->x;
-    bool waits_for_first = wholly_written(x) && !x->any_received;
+    bool waits_for_first = wholly_written(x) && !http1_any_received(c);
     uint64_t ms =
         waits_for_first ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
 
@@ -277,7 +277,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     x->interim = 0;
     x->failure = ERR_OK;
     x->fault = RESPONSE_FAULT_NONE;
-    x->paused = x->keep_alive = x->any_written = x->any_received = false;
+    x->paused = x->keep_alive = x->any_written = false;
     if (c->dead) {
         x->failure = ERR_PEER_CLOSED;
         loop_defer(c->loop, &c->work);
@@ -545,10 +545,8 @@ static void read_head(struct http1_conn *c)
             fail(c, error_of_end(c, n));
         return;
     }
-    if (!c->x.any_received) {
-        c->x.any_received = true;
+    if (!http1_any_received(c))
         c->x.times.first_byte_us = loop_now_us(c->loop);
-    }
     in->len += (size_t)n;
     take_heads(c);
     if (c->serial == serial && is_reading(c))
@@ -714,7 +712,7 @@ bool http1_any_written(const struct http1_conn *c)
 
 bool http1_any_received(const struct http1_conn *c)
 {
-    return c->x.any_received;
+    return c->x.times.first_byte_us != 0;
 }
 
 const char *http1_failure_text(const struct http1_conn *c, enum err e)

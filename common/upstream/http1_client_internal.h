@@ -34,7 +34,7 @@ struct http1_exchange {
     unsigned interim;          /* 1xx heads seen */
     enum err failure;          /* to be reported at the end of the turn */
     enum response_fault fault; /* of a response that is rejected */
-    bool paused, keep_alive, any_written, any_received;
+    bool paused, keep_alive, any_written;
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* maximum that the user accepts */
     struct http1_times times;
