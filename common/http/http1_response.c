@@ -279,9 +279,9 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         n = join(r, iov, n + 1);
         r->head_sent = true;
         /* "100 Continue", of which the client has not taken all, precedes the head. */
-        if (x->interim_left != 0) {
-            *--iov = (struct iovec){writable(x->interim), x->interim_left};
-            x->interim_left = 0;
+        if (x->interim.iov_len != 0) {
+            *--iov = x->interim;
+            x->interim.iov_len = 0;
             ++n;
         }
     }
@@ -304,21 +304,14 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
 
 static noinline_ void write_interim_on(struct http_conn *c)
 {
-    struct http1_stream *x = c->http1;
-    struct iovec interim = {writable(x->interim), x->interim_left};
-    struct iovec *iov = &interim;
-    size_t n = x->interim_left != 0 ? 1 : 0;
+    struct iovec *interim = &c->http1->interim;
+    struct iovec *iov = interim;
+    size_t n = iov->iov_len != 0 ? 1 : 0;
 
-    if (http_write(&c->transport, &iov, &n, 0)) {
-        x->interim_left = 0;
-        return;
-    }
-    x->interim = iov->iov_base;
-    x->interim_left = iov->iov_len;
-    if (errno == EAGAIN)
+    if (!http_write(&c->transport, &iov, &n, 0) && errno == EAGAIN)
         transport_await_writable(&c->transport, http1_write_on);
     else
-        x->interim_left = 0; /* the read that follows finds out, and reports the request */
+        interim->iov_len = 0; /* of a failure, the read that follows finds out, and reports it */
 }
 
 void http1_write_on(void *conn)

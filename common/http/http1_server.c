@@ -154,7 +154,7 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
         note_facts(&x->req, &facts);
     }
     http_server_refused(c, f, request_fault_status(f), &x->req);
-    text_add(&answer, (struct slice){x->interim, x->interim_left});
+    text_add(&answer, (struct slice){x->interim.iov_base, x->interim.iov_len});
     http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
     destroy(c);
     http_conn_linger(c, &answer);
@@ -301,8 +301,7 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     http_conn_enter(c, PHASE_BODY);
     if (facts->expects && facts->minor_version != 0 && here == 0 &&
         (facts->chunked || facts->content_length != 0)) {
-        x->interim = continue_head;
-        x->interim_left = sizeof(continue_head) - 1;
+        x->interim = (struct iovec){writable(continue_head), sizeof(continue_head) - 1};
         http1_write_on(c);
     }
     if (facts->chunked) {

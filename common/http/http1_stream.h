@@ -46,8 +46,7 @@ struct http1_stream {
     struct text rest; /* was read behind a chunked body: the next request */
 
     /* "100 Continue", as far as it has not been taken. */
-    const char *interim;
-    size_t interim_left;
+    struct iovec interim;
 
     /* Response: what the transport has not taken yet. */
     struct iovec unsent[HTTP1_UNSENT_MAX];
