@@ -258,7 +258,7 @@ void http1_finish(struct http_conn *c);
 void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
 /* Frees the response's piece of memory, if it has one. */
 void http1_drop_piece(struct http_reply *r);
-/* Sends N vectors at *IOV as far as T takes them; what is left is at *IOV, and is *N. False with
+/* Sends the *N vectors at *IOV as far as T takes them, and sets both to what is left. False with
  * errno: it takes no more now (EAGAIN), or never will. */
 bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
 
