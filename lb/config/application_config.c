@@ -27,18 +27,7 @@ enum {
     TREE_PATH_BYTES_MAX = 256,
 };
 
-/* ---- name, hosts, path ---- */
-
-static void check_name(const struct configuration *c, const struct config_node *at,
-                       const char *setting, struct slice name, struct diag *d)
-{
-    if (!limit_name_is_good(name))
-        config_complain(
-            &c->file, at, d,
-            "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a "
-            "dot)",
-            setting, LIMIT_NAME_MAX);
-}
+/* ---- hosts ---- */
 
 /* Where a complaint about KEY of this application points. */
 static const struct config_node *place(const struct application_config *a, const char *key)
@@ -77,17 +66,6 @@ static void check_hosts(struct configuration *c, struct application_config *a, s
                 config_complain(&c->file, at, d, "hosts: duplicate entry %s", a->s.hosts.items[i]);
         }
     }
-}
-
-static void check_path(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    a->path = slice_of(a->s.path);
-    while (a->path.len > 0 && a->path.p[a->path.len - 1] == '/')
-        --a->path.len;
-    if (a->s.path == NULL || a->s.path[0] != '/' || strpbrk(a->s.path, "?#% \t") != NULL ||
-        strstr(a->s.path, "//") != NULL)
-        config_complain(&c->file, place(a, "path"), d,
-                        "path: expected a prefix such as /shop, without ? # %% and blanks");
 }
 
 /* ---- lists ---- */
@@ -144,17 +122,6 @@ bool private_headers_check(const struct text_list *list, size_t *at, char why[SE
     return settings_list_check("private_headers", list, problem_of, at, why);
 }
 
-static const char *parse_server(const char *text, struct addr *out)
-{
-    enum err e = addr_parse(slice_of(text), out);
-
-    if (e != ERR_OK)
-        return config_addr_problem(e);
-    if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
-        return "a server needs a port";
-    return NULL;
-}
-
 static const char *server_problem(const struct text_list *l, size_t n)
 {
     struct counter_server_address servers[COUNTER_SERVERS_MAX];
@@ -162,11 +129,13 @@ static const char *server_problem(const struct text_list *l, size_t n)
     if (n == COUNTER_SERVERS_MAX)
         return "too many entries";
     for (size_t i = 0; i <= n; ++i) {
-        const char *problem = parse_server(l->items[i], &servers[i].addr);
-
-        if (problem != NULL)
-            return problem;
         servers[i].name = slice_of(l->items[i]);
+        enum err e = addr_parse(servers[i].name, &servers[i].addr);
+
+        if (e != ERR_OK)
+            return config_addr_problem(e);
+        if (servers[i].addr.sa.sa_family != AF_UNIX && addr_port(&servers[i].addr) == 0)
+            return "a server needs a port";
     }
     for (size_t i = 0; i < n; ++i) {
         if (addr_equal(&servers[i].addr, &servers[n].addr))
@@ -225,17 +194,6 @@ static bool list_is_good(const struct list_rule *rule, const struct app_settings
     bool good = config_networks(rule->name, list, &n, at, why);
     networks_fini(&n);
     return good;
-}
-
-static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    char why[SETTINGS_WHY_ROOM];
-    size_t at = 0;
-
-    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
-        if (!list_is_good(&list_rules[i], &a->s, &at, why))
-            config_complain(&c->file, config_item(place(a, list_rules[i].name), at), d, "%s", why);
-    }
 }
 
 /* ---- workers ---- */
@@ -344,27 +302,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     json_decref(seen);
 }
 
-static void read_worker_tls(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    bool required = false;
-
-    for (size_t i = 0; i < a->nworkers; ++i)
-        required = required || a->workers[i].s.tls == WORKER_TLS_ON;
-    tls_workers_read(&c->file, a->s.worker_tls, required, &a->worker_tls, d);
-}
-
-/* ---- the rest ---- */
-
-static void read_classifier(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    struct config_node host = {.kind = CONFIG_SCALAR,
-                               .line = a->node->line,
-                               .column = a->node->column,
-                               .text = SLICE_LIT("host")};
-
-    a->classifier =
-        classifier_create(&c->file, a->s.classifier != NULL ? a->s.classifier : &host, d);
-}
+/* ---- files and the tree ---- */
 
 /* Reads the bounded file PATH (NULL: none) of the setting NAME at the node AT. */
 static void read_page(const struct config *c, const struct config_node *at, const char *name,
@@ -398,47 +336,35 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 
 /* ---- pool counters ---- */
 
-/* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
-static void read_match(const struct configuration *c, struct limit_config *l, struct diag *d)
-{
-    struct counter_settings match;
-
-    settings_read(&match_table, &c->file, l->s.match, &match, l->origins + counter_table.n, d);
-    for (size_t i = 0; i < match_table.n; ++i)
-        settings_take(&match_table.rows[i], &match, &l->s);
-    settings_fini(&match_table, &match);
-}
-
-static void check_rule(const struct configuration *c, const struct application_config *a,
-                       const struct config_node *map, const struct limit_config *l, struct diag *d)
-{
-    struct limit_rule rule;
-    struct limit_problem p;
-
-    if (!limit_rule_compile(l->name, &l->s, &rule, &p)) {
-        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
-        return;
-    }
-    limit_rule_fini(&rule);
-    if (l->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
-        config_complain(&c->file, limit_row_place(map, "where"), d,
-                        "where: daemon, and the application has no pool_counter_servers");
-}
-
 static void read_counter(struct configuration *c, const struct application_config *a,
                          const struct config_node *key, const struct config_node *map,
                          struct limit_config *out, struct diag *d)
 {
     unsigned before = d->errors;
+    struct counter_settings match;
+    struct limit_rule rule;
+    struct limit_problem p;
 
     out->name = xslicedup(key->text);
     out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
-    check_name(c, key, "pool_counters", key->text, d);
+    limit_name_check(&c->file, key, "pool_counters", key->text, d);
     settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
-    read_match(c, out, d);
+    /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
+    settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n, d);
+    for (size_t i = 0; i < match_table.n; ++i)
+        settings_take(&match_table.rows[i], &match, &out->s);
+    settings_fini(&match_table, &match);
     read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
-    if (d->errors == before)
-        check_rule(c, a, map, out, d);
+    if (d->errors != before)
+        return;
+    if (!limit_rule_compile(out->name, &out->s, &rule, &p)) {
+        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
+        return;
+    }
+    limit_rule_fini(&rule);
+    if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
+        config_complain(&c->file, limit_row_place(map, "where"), d,
+                        "where: daemon, and the application has no pool_counter_servers");
 }
 
 static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
@@ -453,19 +379,6 @@ static void read_limits(struct configuration *c, struct application_config *a, s
 
         read_counter(c, a, map->keys[i], map->items[i], &a->limits.items[i], d);
     }
-}
-
-/*
- * Settings of scope POOL are in the same struct: they are read into a separate one, then copied row
- * by row.
- */
-static void read_pool(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    struct app_settings pool;
-
-    settings_read(&pool_table, &c->file, a->s.pool, &pool, a->origins + application_table.n, d);
-    for (size_t i = 0; i < pool_table.n; ++i)
-        settings_take(&pool_table.rows[i], &pool, &a->s);
 }
 
 /* ---- the rules across fields ---- */
@@ -520,30 +433,49 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d)
 {
+    const struct config_node host = {
+        .kind = CONFIG_SCALAR, .line = map->line, .column = map->column, .text = SLICE_LIT("host")};
     char why[SETTINGS_WHY_ROOM];
+    struct app_settings *s = &out->s;
+    struct app_settings pool;
     unsigned before = d->errors;
+    bool tls_required = false;
+    size_t at = 0;
 
     out->name = xstrdup(name);
     out->node = map;
     out->origins = xcalloc(app_rows(), sizeof(*out->origins));
     /* It is a directory's name in state_dir and a label in metrics. */
-    check_name(c, map, "applications", slice_of(name), d);
-    settings_read(&application_table, &c->file, map, &out->s, out->origins, d);
-    read_pool(c, out, d);
+    limit_name_check(&c->file, map, "applications", slice_of(name), d);
+    settings_read(&application_table, &c->file, map, s, out->origins, d);
+    /* Scope POOL goes into the same struct: read aside, then taken over row by row. */
+    settings_read(&pool_table, &c->file, s->pool, &pool, out->origins + application_table.n, d);
+    for (size_t i = 0; i < pool_table.n; ++i)
+        settings_take(&pool_table.rows[i], &pool, s);
     check_hosts(c, out, d);
-    check_path(c, out, d);
+    out->path = slice_of(s->path);
+    while (out->path.len > 0 && out->path.p[out->path.len - 1] == '/')
+        --out->path.len;
+    if (s->path == NULL || s->path[0] != '/' || strpbrk(s->path, "?#% \t") != NULL ||
+        strstr(s->path, "//") != NULL)
+        config_complain(&c->file, place(out, "path"), d,
+                        "path: expected a prefix such as /shop, without ? # %% and blanks");
     check_tree(c, out, d);
-    check_lists(c, out, d);
+    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
+        if (!list_is_good(&list_rules[i], s, &at, why))
+            config_complain(&c->file, config_item(place(out, list_rules[i].name), at), d, "%s",
+                            why);
+    }
     read_workers(c, out, d);
-    read_worker_tls(c, out, d);
-    read_classifier(c, out, d);
-    read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page, &out->error_page,
-              d);
+    for (size_t i = 0; i < out->nworkers; ++i)
+        tls_required = tls_required || out->workers[i].s.tls == WORKER_TLS_ON;
+    tls_workers_read(&c->file, s->worker_tls, tls_required, &out->worker_tls, d);
+    out->classifier = classifier_create(&c->file, s->classifier != NULL ? s->classifier : &host, d);
+    read_page(&c->file, place(out, "error_page"), "error_page", s->error_page, &out->error_page, d);
     read_limits(c, out, d);
-    out->rates = rate_rules_read(&c->file, out->s.rates, d);
-    out->headers = header_rules_read(&c->file, out->s.headers, d);
-    if (d->errors == before &&
-        !app_settings_check(&out->s, c->program.response_buffers_total_bytes, why))
+    out->rates = rate_rules_read(&c->file, s->rates, d);
+    out->headers = header_rules_read(&c->file, s->headers, d);
+    if (d->errors == before && !app_settings_check(s, c->program.response_buffers_total_bytes, why))
         config_complain(&c->file, map, d, "application %s: %s", name, why);
 }
 

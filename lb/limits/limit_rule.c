@@ -52,6 +52,16 @@ bool limit_name_is_good(struct slice name)
     return true;
 }
 
+void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
+                      struct slice name, struct diag *d)
+{
+    if (!limit_name_is_good(name))
+        config_complain(
+            c, at, d,
+            "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a dot)",
+            what, LIMIT_NAME_MAX);
+}
+
 static bool check_across(const struct counter_settings *s, struct limit_problem *p)
 {
     if (s->workers > s->maxqueue) {
