@@ -230,18 +230,6 @@ struct counter_client *application_counters(struct application_loop *al, struct 
     return al->counters;
 }
 
-static void counters_take_settings(struct application_loop *al)
-{
-    const struct app_settings *s = application_settings(al);
-
-    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
-    if (al->counters == NULL)
-        return;
-    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                s->pool_counter_answer_timeout_ms);
-    set_servers(al);
-}
-
 void application_loop_end(struct application_loop *al)
 {
     counter_client_destroy(al->counters);
@@ -275,7 +263,13 @@ void application_take_settings(struct application_loop *al)
     al->settings = al->next;
     al->next = NULL;
     app_snapshot_unref(old);
-    counters_take_settings(al);
+    const struct app_settings *s = application_settings(al);
+    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
+    if (al->counters == NULL)
+        return;
+    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                s->pool_counter_answer_timeout_ms);
+    set_servers(al);
 }
 
 static void hand_to_loops(struct application *a)
@@ -456,19 +450,6 @@ static struct host_entry *entry_find(const struct application_index *x, struct s
     return map_entry(map_find(&x->hosts, host.p, host.len), struct host_entry, in_hosts);
 }
 
-static void index_add(struct application_index *x, const char *host, struct application *a)
-{
-    struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
-    struct host_entry *e = entry_find(x, key);
-
-    if (e == NULL) {
-        e = xcalloc(1, sizeof(*e));
-        e->host = xslicedup(key);
-        map_add(&x->hosts, &e->in_hosts, e->host, key.len);
-    }
-    entry_add(e, a);
-}
-
 struct application_index *application_index_create(struct application *const *applications,
                                                    size_t n)
 {
@@ -477,8 +458,18 @@ struct application_index *application_index_create(struct application *const *ap
     for (size_t i = 0; i < n; ++i) {
         struct application *a = applications[i];
 
-        for (size_t k = 0; k < a->hosts.n; ++k)
-            index_add(x, a->hosts.items[k], a);
+        for (size_t k = 0; k < a->hosts.n; ++k) {
+            const char *host = a->hosts.items[k];
+            struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
+            struct host_entry *e = entry_find(x, key);
+
+            if (e == NULL) {
+                e = xcalloc(1, sizeof(*e));
+                e->host = xslicedup(key);
+                map_add(&x->hosts, &e->in_hosts, e->host, key.len);
+            }
+            entry_add(e, a);
+        }
         if (a->is_default)
             entry_add(&x->fallback, a);
     }

@@ -21,25 +21,6 @@ static void copy_key(struct limit_key_view *to, struct slice key)
     memcpy(to->key, key.p, to->len);
 }
 
-static void copy_keys_locked(const struct limit_counter *c, const struct counter_lock *longest,
-                             struct limit_keys_view *out)
-{
-    struct topk_row rows[LIMIT_TOP_KEYS];
-
-    out->longest.len = 0;
-    if (longest != NULL)
-        copy_key(&out->longest, counter_key_of(longest));
-    out->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
-    for (size_t i = 0; i < out->n; ++i) {
-        struct limit_key_view *k = &out->top[i];
-
-        copy_key(k, rows[i].key);
-        k->waited_us = rows[i].sum;
-        k->over_us = rows[i].over;
-        k->waits = rows[i].count;
-    }
-}
-
 static void add_waits(const struct counter_stats *s, struct limit_view *out)
 {
     out->waiting += s->waiting;
@@ -49,11 +30,17 @@ static void add_waits(const struct counter_stats *s, struct limit_view *out)
     out->waited_timeout_us += s->wasted_us;
 }
 
-static void copy_tables_locked(const struct limit_counter *c, const struct counter_lock *longest,
-                               uint64_t now_us, struct limit_view *out)
+void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+                struct limit_keys_view *keys)
 {
-    const struct counter_stats *s = counter_stats(c->table);
+    struct limit_counter *c = rule->counter;
+    struct limit_figures *f = &c->figures;
+    struct topk_row rows[LIMIT_TOP_KEYS];
 
+    *out = (struct limit_view){0};
+    pthread_mutex_lock(&c->lock);
+    const struct counter_stats *s = counter_stats(c->table);
+    const struct counter_lock *longest = counter_oldest(c->table);
     out->held = s->held;
     out->acquired = s->acquired;
     out->waited_us = topk_total(c->top);
@@ -62,10 +49,21 @@ static void copy_tables_locked(const struct limit_counter *c, const struct count
     add_waits(counter_stats(c->coalescing), out);
     if (longest != NULL && now_us > longest->since_us)
         out->longest_us = now_us - longest->since_us;
-}
+    if (keys != NULL) {
+        keys->longest.len = 0;
+        if (longest != NULL)
+            copy_key(&keys->longest, counter_key_of(longest));
+        keys->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
+        for (size_t i = 0; i < keys->n; ++i) {
+            struct limit_key_view *k = &keys->top[i];
 
-static void read_figures(struct limit_figures *f, struct limit_view *out)
-{
+            copy_key(k, rows[i].key);
+            k->waited_us = rows[i].sum;
+            k->over_us = rows[i].over;
+            k->waits = rows[i].count;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
     out->coalesced = relaxed(&f->coalesced);
     out->stale = relaxed(&f->stale);
     out->refused_full = relaxed(&f->refused_full);
@@ -79,26 +77,11 @@ static void read_figures(struct limit_figures *f, struct limit_view *out)
     out->lost = relaxed(&f->daemon_lost);
     out->daemon_held = relaxed(&f->daemon_held);
     out->daemon_waiting = relaxed(&f->daemon_waiting);
-}
-
-void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
-                struct limit_keys_view *keys)
-{
-    struct limit_counter *c = rule->counter;
-
-    *out = (struct limit_view){0};
-    pthread_mutex_lock(&c->lock);
-    const struct counter_lock *longest = counter_oldest(c->table);
-    copy_tables_locked(c, longest, now_us, out);
-    if (keys != NULL)
-        copy_keys_locked(c, longest, keys);
-    pthread_mutex_unlock(&c->lock);
-    read_figures(&c->figures, out);
     /* Both places: requests that began before `where` changed are still counted at the other one.
      */
     out->held += out->daemon_held;
     out->waiting += out->daemon_waiting;
-    out->acquired += relaxed(&c->figures.daemon_locked);
+    out->acquired += relaxed(&f->daemon_locked);
 }
 
 /* ---- daemons ---- */
@@ -208,10 +191,11 @@ void limit_status_put(const struct application *a, const char *name, struct json
     json_put_null(w, "figures");
 }
 
-static void put_daemons(struct json_writer *w, const struct application *a)
+void limit_status_describe(const struct application *a, struct json_writer *w)
 {
     struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
     size_t n = limit_daemons(a, daemons);
+    struct copies_stats s;
 
     json_open_array(w, "pool_counter_servers");
     for (size_t i = 0; i < n; ++i) {
@@ -226,21 +210,9 @@ static void put_daemons(struct json_writer *w, const struct application *a)
         json_close_object(w);
     }
     json_close_array(w);
-}
-
-static void put_copies(struct json_writer *w, const struct application *a)
-{
-    struct copies_stats s;
-
     copies_read_stats(a->copies, &s);
     json_open_object(w, "copies");
 #define COPIES_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
 #include "lb/core/limit_figure.def"
     json_close_object(w);
-}
-
-void limit_status_describe(const struct application *a, struct json_writer *w)
-{
-    put_daemons(w, a);
-    put_copies(w, a);
 }

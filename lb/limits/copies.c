@@ -333,25 +333,6 @@ void copies_clear(struct copies *s, uint64_t now_us)
 
 /* ---- finding ---- */
 
-/* RFC 9111 4.1: the most recent of those that the request chooses. */
-static struct variant *find_newest(struct copies *s, const struct url_key *k,
-                                   const struct cache_request *request)
-{
-    struct url *u = find_url(s, k);
-    struct variant *best = NULL;
-    struct variant *v;
-
-    if (u == NULL)
-        return NULL;
-    list_for_each_entry (v, &u->variants, in_url) {
-        if (best != NULL && best->copy->made_us >= v->copy->made_us)
-            continue;
-        if (cache_variant_matches(v->copy->variant, request->fields))
-            best = v;
-    }
-    return best;
-}
-
 static bool is_good(const struct variant *v, const struct copies_need *need, uint64_t now_us)
 {
     uint64_t age_s = copy_age_s(v->copy, now_us);
@@ -366,19 +347,31 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          uint64_t now_us)
 {
     struct copy *found = NULL;
+    struct variant *newest = NULL;
+    struct variant *v;
     struct url_key k;
 
     if (!make_key(url, &k))
         return NULL;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
-    struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, need, now_us)) {
-        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
-        list_move_back(&v->url->variants, &v->in_url);
-        list_move_back(&s->by_use, &v->by_use);
-        found = copy_get(v->copy);
+    struct url *u = find_url(s, &k);
+    if (u == NULL)
+        goto out;
+    /* RFC 9111 4.1: the most recent of those that the request chooses. */
+    list_for_each_entry (v, &u->variants, in_url) {
+        if (newest != NULL && newest->copy->made_us >= v->copy->made_us)
+            continue;
+        if (cache_variant_matches(v->copy->variant, request->fields))
+            newest = v;
     }
+    if (newest != NULL && is_good(newest, need, now_us)) {
+        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+        list_move_back(&u->variants, &newest->in_url);
+        list_move_back(&s->by_use, &newest->by_use);
+        found = copy_get(newest->copy);
+    }
+out:
     unlock(s);
     return found;
 }
@@ -392,31 +385,27 @@ void copies_read_stats(struct copies *s, struct copies_stats *out)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void check_url(const struct url *u, size_t *copies, size_t *bytes)
-{
-    const struct variant *v;
-    size_t n = 0;
-
-    ASSERT(u->n != 0);
-    ASSERT(u->n <= COPIES_VARIANTS_MAX);
-    list_for_each_entry (v, &u->variants, in_url) {
-        ASSERT(v->url == u);
-        ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
-        ++n;
-        *bytes += v->cost;
-    }
-    ASSERT(n == u->n);
-    *copies += n;
-}
-
 void copies_check(struct copies *s)
 {
     size_t copies = 0;
     size_t bytes = 0;
 
     pthread_mutex_lock(&s->lock);
-    map_for_each (struct url, u, &s->urls, node)
-        check_url(u, &copies, &bytes);
+    map_for_each (struct url, u, &s->urls, node) {
+        const struct variant *v;
+        size_t n = 0;
+
+        ASSERT(u->n != 0);
+        ASSERT(u->n <= COPIES_VARIANTS_MAX);
+        list_for_each_entry (v, &u->variants, in_url) {
+            ASSERT(v->url == u);
+            ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
+            ++n;
+            bytes += v->cost;
+        }
+        ASSERT(n == u->n);
+        copies += n;
+    }
     ASSERT(copies == s->stats.copies);
     ASSERT(bytes == s->stats.bytes);
     ASSERT(copies <= s->limits.max_copies);

@@ -100,17 +100,12 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
 
 /* ---- asking ---- */
 
-static uint64_t left_ms(const struct limit_claim *c)
-{
-    uint64_t now_us = clock_mono_us();
-
-    return now_us < c->due_us ? (c->due_us - now_us + US_PER_MS - 1) / US_PER_MS : 0;
-}
-
 /* By the limits of the rule. */
 static struct counter_ask ask_of(const struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
+    uint64_t now_us = wait ? clock_mono_us() : c->due_us;
+    uint64_t left_us = now_us < c->due_us ? c->due_us - now_us : 0;
 
     return (struct counter_ask){.key = c->key,
                                 .type = slice_of(c->counter->name),
@@ -118,7 +113,7 @@ static struct counter_ask ask_of(const struct limit_claim *c, bool wait)
                                 .workers = (uint32_t)s->workers,
                                 .maxqueue = (uint32_t)s->maxqueue,
                                 .slots = (uint32_t)s->slots,
-                                .timeout_ms = wait ? left_ms(c) : 0};
+                                .timeout_ms = (left_us + US_PER_MS - 1) / US_PER_MS};
 }
 
 /*
@@ -252,18 +247,6 @@ static void end_asking(struct limit_claim *c, bool held)
     atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
 }
 
-/* The limits of a shadow rule do not reject requests. */
-static enum counter_answer shadow_of(struct limit_claim *c, enum counter_answer r)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    if (r == COUNTER_QUEUE_FULL)
-        count(&f->shadow_full);
-    else if (r == COUNTER_TIMEOUT)
-        count(&f->shadow_busy);
-    return r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
-}
-
 static void on_answered(struct counter_call *call, enum counter_answer r)
 {
     struct limit_claim *c = container_of(call, struct limit_claim, call);
@@ -280,7 +263,15 @@ static void on_answered(struct counter_call *call, enum counter_answer r)
         return;
     }
     end_asking(c, false);
-    c->on_result(c, c->rule->s.shadow ? shadow_of(c, r) : r);
+    /* The limits of a shadow rule do not reject requests. */
+    if (c->rule->s.shadow) {
+        if (r == COUNTER_QUEUE_FULL)
+            count(&f->shadow_full);
+        else if (r == COUNTER_TIMEOUT)
+            count(&f->shadow_busy);
+        r = r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
+    }
+    c->on_result(c, r);
 }
 
 static void on_lost(struct counter_call *call)
