@@ -50,17 +50,6 @@ enum access_field access_field_find(struct slice name)
 
 /* ---- records ---- */
 
-static void add_record(struct text *out, const struct access_entry *e)
-{
-    const struct slice *texts = &e->client;
-    struct access_pen p = access_record_begin(out);
-
-    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
-        access_record_put(&p, (enum access_text)i, texts[i]);
-    access_record_end(&p, out);
-}
-
 /*
  * Removes the first record of *RECORDS, which starts at a record boundary, and returns it as an
  * entry that borrows its texts.
@@ -103,18 +92,6 @@ enum {
     LINE_FRAME_MAX = sizeof(struct clock) + sizeof(" - - [] \"  \"   \"-\" \"-\"\n")
 #include "lb/access/access_field.def"
 };
-
-static size_t room_for(const struct access_entry *e)
-{
-    const struct slice *texts = &e->client;
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
-        bytes += texts[i].len;
-#define WORD(name, key, doc) bytes += slice_of(e->name).len;
-#include "lb/access/access_field.def"
-    return bytes * 4 + LINE_FRAME_MAX;
-}
 
 static noinline_ char *put_escapes(char *at, struct slice s)
 {
@@ -188,9 +165,36 @@ static struct slice text_of(const struct access_entry *e, size_t field)
     return s;
 }
 
-static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
+/* CLIENT - - [DAY/MON/YEAR:TIME +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "AGENT" */
+static void put_combined(const struct access_entry *e, uint64_t fields, struct clock *clock,
+                         struct text *t)
 {
-    /* Fields up to the agent are in the standard part of the combined format. */
+    const struct slice *texts = &e->client;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        bytes += texts[i].len;
+#define WORD(name, key, doc) bytes += slice_of(e->name).len;
+#include "lb/access/access_field.def"
+    size_t room = bytes * 4 + LINE_FRAME_MAX;
+    char *begin = text_reserve(t, room);
+    char *at = put_escaped(begin, e->client);
+
+    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
+    /* A connection that was rejected before a request line was read has none. */
+    if (e->method.len == 0 && e->target.len == 0) {
+        at = PUT(at, "-");
+    } else {
+        at = PUT(put_escaped(at, e->method), " ");
+        at = PUT(put_escaped(at, e->target), " ");
+        at = put_escaped(at, slice_of(e->protocol));
+    }
+    at = PUT(at, "\" ");
+    at = PUT(put_u64(at, e->status), " ");
+    at = PUT(put_u64(at, e->sent_bytes), " \"");
+    at = PUT(put_or_dash(at, e->referer), "\" \"");
+    at = PUT(put_or_dash(at, e->agent), "\"");
+    /* Fields up to the agent are in the standard part. */
     for (size_t i = ACCESS_FIELD_agent + 1; i < ACCESS_FIELDS; ++i) {
         if ((fields >> i & 1) == 0)
             continue;
@@ -198,34 +202,7 @@ static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
         at = fields_of_lines[i].kind == IS_NUMBER ? put_u64(at, number_of(e, i))
                                                   : PUT(put_escaped(at, text_of(e, i)), "\"");
     }
-    return at;
-}
-
-/* A connection that was rejected before a request line was read has none. */
-static char *put_request(char *at, const struct access_entry *e)
-{
-    if (e->method.len == 0 && e->target.len == 0)
-        return PUT(at, "-");
-    at = PUT(put_escaped(at, e->method), " ");
-    at = PUT(put_escaped(at, e->target), " ");
-    return put_escaped(at, slice_of(e->protocol));
-}
-
-/* CLIENT - - [DAY/MON/YEAR:TIME +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "AGENT" */
-static void put_combined(const struct access_entry *e, uint64_t fields, struct clock *clock,
-                         struct text *t)
-{
-    size_t room = room_for(e);
-    char *begin = text_reserve(t, room);
-    char *at = put_escaped(begin, e->client);
-
-    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
-    at = PUT(put_request(at, e), "\" ");
-    at = PUT(put_u64(at, e->status), " ");
-    at = PUT(put_u64(at, e->sent_bytes), " \"");
-    at = PUT(put_or_dash(at, e->referer), "\" \"");
-    at = PUT(put_or_dash(at, e->agent), "\"");
-    at = PUT(put_fields(at, e, fields), "\n");
+    at = PUT(at, "\n");
     ASSERT((size_t)(at - begin) <= room);
     t->len += (size_t)(at - begin);
 }
@@ -325,7 +302,12 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
 
     if (records == NULL)
         return;
-    add_record(records, e);
+    const struct slice *texts = &e->client;
+    struct access_pen p = access_record_begin(records);
+    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        access_record_put(&p, (enum access_text)i, texts[i]);
+    access_record_end(&p, records);
     access_log_end(log, loop_index);
 }
 

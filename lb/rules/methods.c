@@ -23,20 +23,16 @@ bool method_is_registered(struct slice method)
     return false;
 }
 
-/* Words are short, and mostly differ in the first letter or not at all. */
-static bool is_word(struct slice s, const char *word)
-{
-    size_t i = 0;
-
-    while (i < s.len && s.p[i] == word[i] && word[i] != '\0')
-        ++i;
-    return i == s.len && word[i] == '\0';
-}
-
 static bool listed(const struct text_list *list, size_t n, struct slice method)
 {
+    /* Words are short, and mostly differ in the first letter or not at all. */
     for (size_t i = 0; i < n; ++i) {
-        if (is_word(method, list->items[i]))
+        const char *word = list->items[i];
+        size_t k = 0;
+
+        while (k < method.len && method.p[k] == word[k] && word[k] != '\0')
+            ++k;
+        if (k == method.len && word[k] == '\0')
             return true;
     }
     return false;

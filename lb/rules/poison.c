@@ -148,21 +148,6 @@ static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
     }
 }
 
-static struct poison_entry *add_locked(struct poison *p, const struct poison_key *key,
-                                       const uint64_t hashed[2])
-{
-    if (map_count(&p->entries) >= POISON_KEYS_MAX)
-        drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
-    struct poison_entry *e = xcalloc(1, sizeof(*e));
-
-    memcpy(e->key, hashed, sizeof(e->key));
-    snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
-    snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
-    map_add(&p->entries, &e->node, e->key, sizeof(e->key));
-    suspect_locked(p, e);
-    return e;
-}
-
 /* False: it is the same death as before. */
 static bool note_death(struct poison_entry *e, const void *worker, uint64_t now_ms)
 {
@@ -204,8 +189,16 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
     pthread_mutex_lock(&p->lock);
     sweep_locked(p, r->window_ms, now_ms);
     struct poison_entry *e = find_locked(p, hashed);
-    if (e == NULL)
-        e = add_locked(p, key, hashed);
+    if (e == NULL) {
+        if (map_count(&p->entries) >= POISON_KEYS_MAX)
+            drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
+        e = xcalloc(1, sizeof(*e));
+        memcpy(e->key, hashed, sizeof(e->key));
+        snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
+        snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
+        map_add(&p->entries, &e->node, e->key, sizeof(e->key));
+        suspect_locked(p, e);
+    }
     /* Requests in flight when it became blocked may still kill workers. */
     if (!e->held) {
         drop_old_deaths(e, r->window_ms, now_ms);
