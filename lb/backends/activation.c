@@ -158,16 +158,6 @@ static bool some_will_be_ready(const struct membership *ms, uint64_t now_ms)
     return false;
 }
 
-/* Whether a check can change anything. */
-static bool may_activate(const struct membership *ms)
-{
-    if (ms->stopping || settings_of(ms)->spawn_backlog == 0)
-        return false;
-    return first_of(ms, WORKER_WARM) != NULL &&
-           (first_of(ms, WORKER_COLD_OUT) != NULL || first_of(ms, WORKER_STARTING_OUT) != NULL ||
-            ms->activation.active != NULL);
-}
-
 static void schedule_check(struct membership *ms)
 {
     struct activation *a = &ms->activation;
@@ -177,7 +167,12 @@ static void schedule_check(struct membership *ms)
         delay_ms = CHECK_MIN_MS;
     if (delay_ms > CHECK_MAX_MS)
         delay_ms = CHECK_MAX_MS;
-    if (!may_activate(ms)) {
+    /* Whether a check can change anything. */
+    bool useful = !ms->stopping && settings_of(ms)->spawn_backlog != 0 &&
+                  first_of(ms, WORKER_WARM) != NULL &&
+                  (first_of(ms, WORKER_COLD_OUT) != NULL ||
+                   first_of(ms, WORKER_STARTING_OUT) != NULL || a->active != NULL);
+    if (!useful) {
         timer_stop(&a->check);
         a->overloaded = false;
         pool_overload_forget(ms->app->pool);

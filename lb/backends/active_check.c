@@ -98,28 +98,18 @@ static void finish(struct active_check *c, const char *why)
         on_turned(c);
 }
 
-static void finish_by_status(struct active_check *c)
-{
-    char why[CHECK_WHY_ROOM];
-
-    if (check_status_passes(c->fetch.status, settings(c)->health_check_status)) {
-        finish(c, NULL);
-        return;
-    }
-    snprintf(why, sizeof(why), "status %d", c->fetch.status);
-    finish(c, why);
-}
-
 static void on_done(struct http_fetch *f, enum err e)
 {
     struct active_check *c = container_of(f, struct active_check, fetch);
+    char why[CHECK_WHY_ROOM];
 
     if (e == ERR_TLS_FAILED)
         count(c, APP_STAT_worker_tls_failures, 1);
     switch (e) {
     case ERR_OK:
     case ERR_TOO_LARGE:
-        finish_by_status(c);
+        snprintf(why, sizeof(why), "status %d", f->status);
+        finish(c, check_status_passes(f->status, settings(c)->health_check_status) ? NULL : why);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */

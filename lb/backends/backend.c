@@ -65,26 +65,6 @@ static const char *server_name(const struct backend *b, char room[ADDR_TEXT_MAX]
     return b->addr.sa.sa_family == AF_UNIX ? "localhost" : addr_host(&b->addr, room);
 }
 
-/* Returns the TLS peer with a reference, or NULL without TLS. */
-static struct tls_peer *make_peer(const struct backend *b)
-{
-    char room[ADDR_TEXT_MAX];
-
-    if (!wants_tls(b))
-        return NULL;
-    return tls_peer_create(b->app->worker_tls.tls, server_name(b, room), b->app->name, b->name,
-                           b->app->lb->nloops);
-}
-
-static bool same_peer(const struct backend *b)
-{
-    char room[ADDR_TEXT_MAX];
-
-    if (b->peer == NULL || !wants_tls(b))
-        return (b->peer == NULL) == !wants_tls(b);
-    return tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, room));
-}
-
 static const struct addr *address_of(const struct backend *b)
 {
     return b->standby.in_use ? &b->standby.addr : &b->addr;
@@ -117,15 +97,6 @@ static void make_instance(struct backend *b, const char *incarnation, unsigned c
                                                .concurrency = concurrency});
     if (b->drained)
         member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, true);
-}
-
-static void set_limits(struct backend *b)
-{
-    struct member *m = member_of(b->worker);
-
-    m->max_connections = config_of(b)->max_connections;
-    m->max_tunnels = config_of(b)->max_tunnels;
-    member_settings_changed(m);
 }
 
 static void make_measured(struct backend *b)
@@ -222,19 +193,6 @@ static void state_changed(struct backend *b)
 
 /* ---- its stream ---- */
 
-static void store_line(struct backend *b, const struct resume_line *line)
-{
-    struct resume skills = b->last.skills;
-
-    resume_copy(&skills, &line->skills);
-    b->last = *line;
-    b->last.skills = skills;
-    if (line->state != RESUME_STARTING)
-        b->starting_ms = 0;
-    else if (b->starting_ms == 0)
-        b->starting_ms = loop_now_ms(b->app->lb->control);
-}
-
 void backend_on_resume(struct backend *b, const struct resume_line *line)
 {
     struct worker *before = NULL;
@@ -243,7 +201,14 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
         before = b->worker;
         b->worker = NULL;
     }
-    store_line(b, line);
+    struct resume skills = b->last.skills;
+    resume_copy(&skills, &line->skills);
+    b->last = *line;
+    b->last.skills = skills;
+    if (line->state != RESUME_STARTING)
+        b->starting_ms = 0;
+    else if (b->starting_ms == 0)
+        b->starting_ms = loop_now_ms(b->app->lb->control);
     if (b->worker == NULL)
         make_instance(b, line->incarnation, line->concurrency);
     struct member *m = member_of(b->worker);
@@ -377,9 +342,13 @@ void member_report(struct member *m, bool certain)
 
 static void start(struct backend *b)
 {
+    char room[ADDR_TEXT_MAX];
+
     b->started = true;
     b->streams = wants_stream(b);
-    b->peer = make_peer(b);
+    b->peer = wants_tls(b) ? tls_peer_create(b->app->worker_tls.tls, server_name(b, room),
+                                             b->app->name, b->name, b->app->lb->nloops)
+                           : NULL;
     if (b->streams) {
         resume_feed_start(b);
         return;
@@ -423,44 +392,24 @@ uint64_t backend_failures(const struct backend *b)
                                                     memory_order_relaxed);
 }
 
-/*
- * To be called for a worker that is neither listed nor registered any more. Returns true if it is
- * still retained: its stream is open, or its deletion from the tree is not confirmed and the worker
- * itself has not confirmed it either.
- */
-static bool outlives_registration(struct backend *b)
-{
-    if (b->started && b->streams && backend_alive(b))
-        return true;
-    if (b->refuted || !(b->vanished || b->held))
-        return false;
-    /* Cached by a previous run, and not tried in this one yet. */
-    if (b->held && !b->started)
-        start(b);
-    return true;
-}
-
-static bool same_standby(const struct backend *b)
-{
-    const struct addr *a = &b->standby.addr;
-    struct addr configured = standby_of(b);
-
-    return a->len == 0 || configured.len == 0 ? a->len == configured.len
-                                              : addr_equal(a, &configured);
-}
-
 /* The reason why what is started must be restarted; NULL if it need not. */
 static const char *outdated(const struct backend *b)
 {
     char room[INCARNATION_MAX + 16];
+    char name[ADDR_TEXT_MAX];
+    bool tls = wants_tls(b);
+    const struct addr *standby = &b->standby.addr;
+    struct addr configured = standby_of(b);
 
     if (b->streams != wants_stream(b))
         return "another-source";
-    if (!same_peer(b))
+    if (tls != (b->peer != NULL) ||
+        (tls && !tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, name))))
         return "another-tls";
     if (b->streams)
         return NULL; /* the stream itself reports incarnation and version */
-    if (!same_standby(b))
+    if (standby->len == 0 || configured.len == 0 ? standby->len != configured.len
+                                                 : !addr_equal(standby, &configured))
         return "another-standby";
     if (strcmp(worker_incarnation(b->worker), incarnation_of(b, room)) != 0)
         return "another-incarnation";
@@ -469,15 +418,32 @@ static const char *outdated(const struct backend *b)
 
 bool backend_update(struct backend *b)
 {
-    if (b->listed == NULL && b->registrations == 0)
-        return outlives_registration(b);
+    /*
+     * Neither listed nor registered any more: it is retained if its stream is open, or if its
+     * deletion from the tree is not confirmed and the worker itself has not confirmed it either.
+     */
+    if (b->listed == NULL && b->registrations == 0) {
+        if (b->started && b->streams && backend_alive(b))
+            return true;
+        if (b->refuted || !(b->vanished || b->held))
+            return false;
+        /* Cached by a previous run, and not tried in this one yet. */
+        if (b->held && !b->started)
+            start(b);
+        return true;
+    }
     const char *why = b->started ? outdated(b) : NULL;
     if (why != NULL)
         stop(b, why);
     if (!b->started)
         start(b);
-    if (b->worker != NULL)
-        set_limits(b);
+    if (b->worker != NULL) {
+        struct member *m = member_of(b->worker);
+
+        m->max_connections = config_of(b)->max_connections;
+        m->max_tunnels = config_of(b)->max_tunnels;
+        member_settings_changed(m);
+    }
     return true;
 }
 

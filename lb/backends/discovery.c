@@ -29,20 +29,10 @@ enum {
 
 /* ---- host names ---- */
 
-static bool same_addrs(const struct host_name *h, const struct addr *addrs, size_t naddrs)
-{
-    if (h->naddrs != naddrs)
-        return false;
-    for (size_t i = 0; i < naddrs; ++i) {
-        if (!addr_equal(&h->addrs[i], &addrs[i]))
-            return false;
-    }
-    return true;
-}
-
 static void on_resolved(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n)
 {
     struct host_name *h = container_of(r, struct host_name, request);
+    size_t same = 0;
 
     h->answered = true;
     timer_start(h->app->lb->control, &h->again, h->app->settings->s.resolve_interval_ms);
@@ -55,7 +45,9 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
         return;
     }
     h->failing = false;
-    if (same_addrs(h, addrs, n))
+    while (h->naddrs == n && same < n && addr_equal(&h->addrs[same], &addrs[same]))
+        ++same;
+    if (same == n)
         return;
     free(h->addrs);
     h->addrs = xcalloc(n, sizeof(*addrs));
@@ -209,21 +201,6 @@ static void copy_properties(struct provider *p)
     membership_touch(b);
 }
 
-static void attach(struct provider *p, const struct addr *addr)
-{
-    struct backend *b = membership_at(p->membership, addr);
-
-    p->worker = b;
-    if (p->host != NULL)
-        backend_set_host(b, p->name);
-    if (b->registrations++ == 0) {
-        ++p->membership->providers.nregistered;
-        b->refuted = false;
-        membership_find_again(b);
-    }
-    copy_properties(p);
-}
-
 /* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
 static void detach(struct provider *p, bool expected)
 {
@@ -279,7 +256,15 @@ static void place(struct provider *p, const struct addr *a)
         copy_properties(p);
     } else {
         detach(p, true);
-        attach(p, a);
+        p->worker = membership_at(p->membership, a);
+        if (p->host != NULL)
+            backend_set_host(p->worker, p->name);
+        if (p->worker->registrations++ == 0) {
+            ++p->membership->providers.nregistered;
+            p->worker->refuted = false;
+            membership_find_again(p->worker);
+        }
+        copy_properties(p);
     }
 }
 
@@ -323,31 +308,24 @@ static void drop_host(struct provider *p)
     --p->membership->providers.nhosts;
 }
 
-/* Why not; NULL: it is one of ours, at ADDR, or has a host name. */
-static const char *judge(const struct provider *p, struct addr *addr, bool *named)
-{
-    struct slice application = json_text(p->properties, "application");
-    enum err e = addr_parse(slice_of(p->name), addr);
-
-    *named = e == ERR_UNSUPPORTED;
-    if (e != ERR_OK && !*named)
-        return "name is not an address";
-    if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
-        return "its name has no port";
-    if (application.p != NULL && !slice_is(application, p->membership->app->name))
-        return "it belongs to another application";
-    if (*named && p->host == NULL && p->membership->providers.nhosts == HOST_NAMES_MAX)
-        return "too many host names";
-    return NULL;
-}
-
 /* Its properties are new (or it is). */
 static void take(struct provider *p)
 {
+    struct slice application = json_text(p->properties, "application");
+    struct providers *set = &p->membership->providers;
+    const char *why = NULL;
     struct addr addr;
-    bool named = false;
-    const char *why = judge(p, &addr, &named);
+    enum err e = addr_parse(slice_of(p->name), &addr);
+    bool named = e == ERR_UNSUPPORTED;
 
+    if (e != ERR_OK && !named)
+        why = "name is not an address";
+    else if (!named && addr.sa.sa_family != AF_UNIX && addr_port(&addr) == 0)
+        why = "its name has no port";
+    else if (application.p != NULL && !slice_is(application, p->membership->app->name))
+        why = "it belongs to another application";
+    else if (named && p->host == NULL && set->nhosts == HOST_NAMES_MAX)
+        why = "too many host names";
     if (why != NULL) {
         set_rejected(p, why);
         drop_host(p);
@@ -356,22 +334,11 @@ static void take(struct provider *p)
         place(p, &addr);
     } else if (p->host == NULL) {
         set_rejected(p, NULL);
-        ++p->membership->providers.nhosts;
+        ++set->nhosts;
         p->host = create_name(p->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
         place(p, choose_addr(p));
     }
-}
-
-static struct provider *add(struct membership *ms, const struct tree_provider *from)
-{
-    struct provider *p = xcalloc(1, sizeof(*p));
-
-    p->membership = ms;
-    p->name = xstrdup(from->name);
-    p->properties = json_incref(from->properties);
-    take(p);
-    return p;
 }
 
 static void change(struct provider *p, json_t *properties)
@@ -426,7 +393,11 @@ static void report(struct membership *ms, const struct tree_set *found)
             items[i] = set->items[old++];
             change(items[i], now->properties);
         } else {
-            items[i] = add(ms, now);
+            items[i] = xcalloc(1, sizeof(*items[i]));
+            items[i]->membership = ms;
+            items[i]->name = xstrdup(now->name);
+            items[i]->properties = json_incref(now->properties);
+            take(items[i]);
         }
     }
     while (old < set->n)
@@ -459,8 +430,9 @@ static void store_missing(json_t *stored, const struct list *missing)
         store_backend(stored, b->name, b);
 }
 
-static void store_now(struct membership *ms)
+static void store_now(struct timer *t)
 {
+    struct membership *ms = container_of(t, struct membership, providers.store);
     json_t *stored = json_object();
 
     ms->providers.stored_ms = loop_now_ms(ms->app->lb->control);
@@ -475,11 +447,6 @@ static void store_now(struct membership *ms)
     store_missing(stored, &ms->missing.held);
     snapshot_store(ms->snapshot, part_name, stored);
     json_decref(stored);
-}
-
-static void on_store(struct timer *t)
-{
-    store_now(container_of(t, struct membership, providers.store));
 }
 
 /*
@@ -507,8 +474,10 @@ static void restore(struct membership *ms)
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */
-static void restore_late(struct membership *ms)
+static void restore_late(struct timer *wait)
 {
+    struct membership *ms = container_of(wait, struct membership, providers.wait);
+
     if (ms->providers.received || ms->providers.restored)
         return;
     restore(ms);
@@ -521,11 +490,6 @@ static void restore_late(struct membership *ms)
     membership_settle(ms);
 }
 
-static void on_wait_over(struct timer *t)
-{
-    restore_late(container_of(t, struct membership, providers.wait));
-}
-
 /* ---- readings of the tree ---- */
 
 static void on_workers(void *context, const struct tree_view *node)
@@ -536,7 +500,7 @@ static void on_workers(void *context, const struct tree_view *node)
     ms->providers.problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
     if (!node->providers_known) {
         /* It answers, but not this. */
-        restore_late(ms);
+        restore_late(&ms->providers.wait);
         return;
     }
     if (!ms->providers.received && !ms->providers.restored)
@@ -552,8 +516,8 @@ void providers_start(struct membership *ms, uint64_t wait_ms)
 {
     char *path = xasprintf("%s/workers", ms->path);
 
-    timer_init(&ms->providers.store, on_store);
-    timer_init(&ms->providers.wait, on_wait_over);
+    timer_init(&ms->providers.store, store_now);
+    timer_init(&ms->providers.wait, restore_late);
     timer_start(ms->app->lb->control, &ms->providers.wait, wait_ms);
     ms->providers.watch = tree_watch(ms->tree, path, on_workers, ms);
     free(path);
@@ -565,7 +529,7 @@ void providers_stop(struct membership *ms)
 
     tree_unwatch(set->watch);
     if (timer_running(&set->store))
-        store_now(ms);
+        store_now(&set->store);
     timer_stop(&set->store);
     timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)

@@ -82,42 +82,11 @@ static void refuse_line(struct backend *b, const char *why)
              b->name, why);
 }
 
-static void take_resume(struct backend *b, const struct resume_line *line)
-{
-    if (!b->feed.open) {
-        b->feed.open = true;
-        count(b, APP_STAT_feeds_open, 1);
-        log_info_folded(NULL, "resume-stream-opened",
-                        "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
-                        line->incarnation, resume_state_text(line->state));
-    }
-    b->feed.reconnecting = false;
-    b->feed.settled = true;
-    b->feed.failing = false;
-    b->feed.pause_ms = PAUSE_MIN_MS;
-    count(b, APP_STAT_feed_lines, 1);
-    backend_on_resume(b, line);
-}
-
-static void take_homes(struct backend *b, struct slice bytes)
-{
-    struct home_line line;
-    char why[160] = "";
-
-    if (home_line_parse(bytes, &line, why) != ERR_OK) {
-        refuse_line(b, why);
-        return;
-    }
-    count(b, APP_STAT_feed_lines, 1);
-    /* Of a known process. */
-    if (b->feed.open)
-        backend_on_homes(b, &line);
-    home_line_fini(&line);
-}
-
 static void take_line(struct backend *b, struct slice bytes)
 {
+    struct resume_feed *f = &b->feed;
     struct resume_line line = {0};
+    struct home_line homes;
     char why[160] = "";
     enum err e;
 
@@ -126,7 +95,15 @@ static void take_line(struct backend *b, struct slice bytes)
     if (bytes.len == 0)
         return;
     if (home_line_is(bytes)) {
-        take_homes(b, bytes);
+        if (home_line_parse(bytes, &homes, why) != ERR_OK) {
+            refuse_line(b, why);
+            return;
+        }
+        count(b, APP_STAT_feed_lines, 1);
+        /* Of a known process. */
+        if (f->open)
+            backend_on_homes(b, &homes);
+        home_line_fini(&homes);
         return;
     }
     e = resume_line_parse(bytes, (size_t)settings(b)->max_skills, &line, why);
@@ -134,16 +111,26 @@ static void take_line(struct backend *b, struct slice bytes)
         return;
     if (e != ERR_OK) {
         refuse_line(b, why);
-    } else if (line.end == RESUME_END_UPGRADE && b->feed.open) {
+    } else if (line.end == RESUME_END_UPGRADE && f->open) {
         /* Another agent has the address, and the same incarnation behind it. */
         again(b);
     } else if (line.end != RESUME_END_NONE) {
         log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
                         b->name);
-        b->feed.pause_ms = PAUSE_MIN_MS;
+        f->pause_ms = PAUSE_MIN_MS;
         pause_feed(b, line.end);
     } else {
-        take_resume(b, &line);
+        if (!f->open) {
+            count(b, APP_STAT_feeds_open, 1);
+            log_info_folded(NULL, "resume-stream-opened",
+                            "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
+                            line.incarnation, resume_state_text(line.state));
+        }
+        f->open = f->settled = true;
+        f->reconnecting = f->failing = false;
+        f->pause_ms = PAUSE_MIN_MS;
+        count(b, APP_STAT_feed_lines, 1);
+        backend_on_resume(b, &line);
     }
     resume_line_fini(&line);
 }

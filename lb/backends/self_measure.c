@@ -75,22 +75,12 @@ static const char *fingerprint_of(const struct member *m)
     return classifier_fingerprint(m->app->classifier);
 }
 
-static void set_aside(const char *path, const char *why)
-{
-    char escaped[LOG_CUT_ROOM];
-
-    log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"", log_cut(slice_of(path), escaped),
-             why);
-    if (file_set_aside(path) != ERR_OK)
-        log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
-                 log_cut(slice_of(path), escaped), strerror(errno));
-}
-
 /* The resume stored in PATH into OUT (zero); false when there is none that counts. */
 static bool load(const struct member *m, const char *path, struct resume_line *out)
 {
     struct text bytes = {0};
     char why[160];
+    char escaped[LOG_CUT_ROOM];
     const char *bad = NULL;
     enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
     struct slice line = text_slice(&bytes);
@@ -107,8 +97,13 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
     } else if (e != ERR_NOT_FOUND) {
         bad = err_text(e);
     }
-    if (bad != NULL)
-        set_aside(path, bad);
+    if (bad != NULL) {
+        log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"",
+                 log_cut(slice_of(path), escaped), bad);
+        if (file_set_aside(path) != ERR_OK)
+            log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
+                     log_cut(slice_of(path), escaped), strerror(errno));
+    }
     text_fini(&bytes);
     if (bad != NULL || e != ERR_OK)
         return false;
@@ -258,22 +253,6 @@ void self_measure_destroy(struct self_measure *s)
 
 /* ---- workers ---- */
 
-/* From now on the meter of M is stored in its file, if its contents change. */
-static void add_worker(struct self_measure *s, struct member *m)
-{
-    char *directory = xasprintf("%s/%s", s->directory, m->app->name);
-
-    if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-        log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
-                 strerror(errno));
-    free(directory);
-    m->measured.written = meter_generation(m->meter);
-    worker_ref(m->worker);
-    pthread_mutex_lock(&s->lock);
-    list_push_back(&s->workers, &m->measured.node);
-    pthread_mutex_unlock(&s->lock);
-}
-
 void self_measure_join(struct self_measure *s, struct member *m, struct member *from)
 {
     struct resume_line line = {0};
@@ -289,8 +268,20 @@ void self_measure_join(struct self_measure *s, struct member *m, struct member *
         line = (struct resume_line){0};
     }
     meter_load(m->meter, &line.skills);
-    if (s->directory != NULL)
-        add_worker(s, m);
+    /* From now on the meter of M is stored in its file, if its contents change. */
+    if (s->directory != NULL) {
+        char *directory = xasprintf("%s/%s", s->directory, m->app->name);
+
+        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
+                     strerror(errno));
+        free(directory);
+        m->measured.written = meter_generation(m->meter);
+        worker_ref(m->worker);
+        pthread_mutex_lock(&s->lock);
+        list_push_back(&s->workers, &m->measured.node);
+        pthread_mutex_unlock(&s->lock);
+    }
     member_resume(m, &line.skills, m->version, fingerprint_of(m));
     resume_line_fini(&line);
 }

@@ -32,30 +32,20 @@ static void start_pause(struct backend *b)
         s->pause_ms = s->pause_ms * 2 < most_ms ? s->pause_ms * 2 : most_ms;
 }
 
-static void log_move(const struct backend *b)
-{
-    char standby[ADDR_TEXT_MAX];
-
-    addr_format(&b->standby.addr, standby);
-    if (b->standby.in_use)
-        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", b->app->name,
-                 b->name, standby);
-    else
-        log_info_folded(NULL, "standby-deactivated", "application=%s worker=%s standby=%s",
-                        b->app->name, b->name, standby);
-}
-
 static void run_leave(struct loop_deferred *d)
 {
     struct backend *b = container_of(d, struct backend, standby.leave);
     struct standby *s = &b->standby;
     uint64_t now_ms = loop_now_ms(b->app->lb->control);
+    char standby[ADDR_TEXT_MAX];
 
+    addr_format(&s->addr, standby);
     s->in_use = !s->in_use;
     ++s->moves;
     active_check_stop(&s->check);
-    log_move(b);
     if (s->in_use) {
+        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", b->app->name,
+                 b->name, standby);
         /* After each return that does not last, its own address is tried later. */
         if (s->back_ms == 0 || now_ms - s->back_ms > settings(b)->eject_time_max_ms)
             s->pause_ms = least_pause_ms(b);
@@ -64,6 +54,8 @@ static void run_leave(struct loop_deferred *d)
         active_check_start(&s->check, true);
         start_pause(b);
     } else {
+        log_info_folded(NULL, "standby-deactivated", "application=%s worker=%s standby=%s",
+                        b->app->name, b->name, standby);
         s->back_ms = now_ms;
     }
     stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
@@ -96,17 +88,14 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
         leave(b);
 }
 
-static void try_own(struct backend *b)
+static void try_own(struct timer *t)
 {
-    timer_stop(&b->standby.timer);
+    struct backend *b = container_of(t, struct backend, standby.timer);
+
+    timer_stop(t);
     if (b->standby.attempt == NULL)
         b->standby.attempt = http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
                                                settings(b)->connect_timeout_ms, on_connected, b);
-}
-
-static void on_timer(struct timer *t)
-{
-    try_own(container_of(t, struct backend, standby.timer));
 }
 
 void standby_report(struct backend *b, bool certain)
@@ -116,14 +105,14 @@ void standby_report(struct backend *b, bool certain)
     if (certain && !b->standby.in_use)
         leave(b);
     else
-        try_own(b);
+        try_own(&b->standby.timer);
 }
 
 void standby_start(struct backend *b, struct addr addr)
 {
     b->standby =
         (struct standby){.addr = addr, .pause_ms = least_pause_ms(b), .leave.run = run_leave};
-    timer_init(&b->standby.timer, on_timer);
+    timer_init(&b->standby.timer, try_own);
 }
 
 void standby_stop(struct backend *b)
