@@ -6,6 +6,7 @@
 #include "lb/access/access_log.h"
 
 #include "common/base/json.h"
+#include "common/base/map.h"
 #include "common/event/line_writer.h"
 
 #include <stdatomic.h>
@@ -48,31 +49,6 @@ enum access_field access_field_find(struct slice name)
     return ACCESS_FIELDS;
 }
 
-/* ---- records ---- */
-
-/*
- * Removes the first record of *RECORDS, which starts at a record boundary, and returns it as an
- * entry that borrows its texts.
- */
-static void take_record(struct slice *records, struct access_entry *out)
-{
-    struct slice *texts = &out->client;
-    struct access_record head;
-
-    ASSERT(records->len >= sizeof(head));
-    memcpy(&head, records->p, sizeof(head));
-    ASSERT(head.bytes <= records->len);
-    memcpy(out, &head.fixed, sizeof(head.fixed));
-    const char *at = records->p + sizeof(head);
-
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
-        texts[i] = (struct slice){at, head.lengths[i]};
-        at += head.lengths[i];
-    }
-    records->p += head.bytes;
-    records->len -= head.bytes;
-}
-
 /* ---- lines ---- */
 
 /* The last printed second, as text. */
@@ -93,7 +69,8 @@ enum {
 #include "lb/access/access_field.def"
 };
 
-static noinline_ char *put_escapes(char *at, struct slice s)
+/* Writes S, with escapes for what is not plain. */
+static noinline_ char *put_escaped(char *at, struct slice s)
 {
     while (s.len != 0) {
         size_t plain = text_plain_length(s);
@@ -108,11 +85,6 @@ static noinline_ char *put_escapes(char *at, struct slice s)
         s = (struct slice){s.p + plain + 1, s.len - plain - 1};
     }
     return at;
-}
-
-static char *put_escaped(char *at, struct slice s)
-{
-    return text_plain_length(s) == s.len ? put_slice(at, s) : put_escapes(at, s);
 }
 
 /* Writes S, or "-" if it is empty, as the combined format requires. */
@@ -259,26 +231,17 @@ struct access_log {
 
 /* ---- the loops ---- */
 
-/* Returns a random number by splitmix64 (Steele, Lea, Flood 2014), so that the sample does not
- * correlate with patterns of requests. */
-static uint64_t next_random(uint64_t *seed)
-{
-    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 bool access_log_wants(struct access_log *log, unsigned loop_index, bool error)
 {
     uint64_t sample = atomic_load_explicit(&log->sample, memory_order_relaxed);
     struct access_sample *b = &log->samples[loop_index];
 
     ASSERT(loop_index < log->nloops);
+    /* Random numbers by splitmix64 (Steele, Lea, Flood 2014), so that the sample does not correlate
+     * with patterns of requests. */
     if (sample == (uint64_t)1 << SAMPLE_BITS ||
         (error && atomic_load_explicit(&log->keep_errors, memory_order_relaxed)) ||
-        next_random(&b->seed) >> (64 - SAMPLE_BITS) < sample)
+        hash_mixed(b->seed += 0x9e3779b97f4a7c15) >> (64 - SAMPLE_BITS) < sample)
         return true;
     atomic_store_explicit(&b->left_out,
                           atomic_load_explicit(&b->left_out, memory_order_relaxed) + 1,
@@ -311,16 +274,26 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
     access_log_end(log, loop_index);
 }
 
-/* ---- the writer ---- */
-
+/* Removes the first record of *RECORDS, which starts at a record boundary, and writes its line. */
 static void print(void *context, struct slice *records, struct text *lines)
 {
     struct access_log *log = context;
-    struct access_entry e;
-
     uint64_t fields = atomic_load_explicit(&log->fields, memory_order_relaxed);
+    struct access_record head;
+    struct access_entry e;
+    struct slice *texts = &e.client;
 
-    take_record(records, &e);
+    ASSERT(records->len >= sizeof(head));
+    memcpy(&head, records->p, sizeof(head));
+    ASSERT(head.bytes <= records->len);
+    memcpy(&e, &head.fixed, sizeof(head.fixed));
+    const char *at = records->p + sizeof(head);
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
+        texts[i] = (struct slice){at, head.lengths[i]};
+        at += head.lengths[i];
+    }
+    records->p += head.bytes;
+    records->len -= head.bytes;
     if (atomic_load_explicit(&log->format, memory_order_relaxed) == ACCESS_JSON)
         put_json(&e, fields, lines);
     else

@@ -27,13 +27,6 @@ static void add_name(struct text_list *names, const char *name)
     text_list_add(names, slice_of(name));
 }
 
-static void add_addr(struct text_list *names, const struct addr *a)
-{
-    char text[ADDR_TEXT_MAX];
-
-    add_name(names, addr_format(a, text));
-}
-
 /* The address of an interface with PORT. False: none that others could connect to. */
 static bool addr_of_interface(const struct ifaddrs *i, int family, unsigned port, struct addr *out)
 {
@@ -59,6 +52,7 @@ static void add_machine(struct text_list *names, int family, unsigned port)
 {
     struct ifaddrs *all = NULL;
     size_t before = names->n;
+    char text[ADDR_TEXT_MAX];
 
     if (getifaddrs(&all) != 0)
         log_warn(NULL, "interfaces-not-listed", "reason=\"%s\"", strerror(errno));
@@ -66,13 +60,11 @@ static void add_machine(struct text_list *names, int family, unsigned port)
         struct addr a;
 
         if (addr_of_interface(i, family, port, &a) && !addr_is_loopback(&a))
-            add_addr(names, &a);
+            add_name(names, addr_format(&a, text));
     }
     if (all != NULL)
         freeifaddrs(all);
     if (names->n == before) {
-        char text[32];
-
         snprintf(text, sizeof(text), family == AF_INET ? "127.0.0.1:%u" : "[::1]:%u", port);
         add_name(names, text);
     }
@@ -113,40 +105,38 @@ bool advertise_good(const char *text)
     return good;
 }
 
-static void add_configured(struct text_list *names, const char *text, unsigned listen_port)
-{
-    struct addr a;
-    uint64_t port = 0;
-    enum err e = addr_parse(slice_of(text), &a);
-
-    if (machine_port(text, &port)) {
-        add_machine(names, AF_INET, (unsigned)port);
-    } else if (e == ERR_OK || e == ERR_UNSUPPORTED) {
-        add_name(names, text);
-    } else if (listen_port != 0) {
-        char *whole = with_port(text, listen_port);
-
-        if (whole != NULL)
-            add_name(names, whole);
-        free(whole);
-    }
-}
-
 struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
                                  size_t n)
 {
     struct text_list names = {0};
     unsigned port = 0;
+    char room[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < n && port == 0; ++i)
         port = addr_port(&listeners[i]);
-    for (size_t i = 0; i < configured->n; ++i)
-        add_configured(&names, configured->items[i], port);
+    for (size_t i = 0; i < configured->n; ++i) {
+        const char *text = configured->items[i];
+        uint64_t own_port = 0;
+        struct addr a;
+        enum err e = addr_parse(slice_of(text), &a);
+
+        if (machine_port(text, &own_port)) {
+            add_machine(&names, AF_INET, (unsigned)own_port);
+        } else if (e == ERR_OK || e == ERR_UNSUPPORTED) {
+            add_name(&names, text);
+        } else if (port != 0) {
+            char *whole = with_port(text, port);
+
+            if (whole != NULL)
+                add_name(&names, whole);
+            free(whole);
+        }
+    }
     for (size_t i = 0; i < n && configured->n == 0; ++i) {
         if (addr_is_wildcard(&listeners[i]))
             add_machine(&names, addr_plain(&listeners[i]).sa.sa_family, addr_port(&listeners[i]));
         else
-            add_addr(&names, &listeners[i]);
+            add_name(&names, addr_format(&listeners[i], room));
     }
     return names;
 }

@@ -129,18 +129,13 @@ static void drop_old_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t
 /* Removes expired holds and suspicions. Each list is walked up to the first valid entry. */
 static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct poison_entry *e;
 
-    list_for_each_safe (it, tmp, &p->held) {
-        struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
-
+    list_for_each_entry_safe (e, &p->held, in_list) {
         if (now_ms >= e->until_ms)
             release_locked(p, e, now_ms);
     }
-    while (!list_empty(&p->suspects)) {
-        struct poison_entry *e = list_entry(p->suspects.next, struct poison_entry, in_list);
-
+    list_for_each_entry_safe (e, &p->suspects, in_list) {
         drop_old_deaths(e, window_ms, now_ms);
         if (e->ndeaths != 0)
             return;
@@ -249,12 +244,11 @@ bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_m
 
 void poison_view(struct poison *p, uint64_t now_ms, struct poison_view *out)
 {
-    struct list *it = NULL;
+    const struct poison_entry *e;
 
     out->nheld = 0;
     pthread_mutex_lock(&p->lock);
-    list_for_each (it, &p->held) {
-        const struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
+    list_for_each_entry (e, &p->held, in_list) {
         struct poison_held *h = &out->held[out->nheld];
 
         if (now_ms >= e->until_ms)
