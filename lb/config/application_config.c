@@ -37,33 +37,27 @@ static const struct config_node *place(const struct application_config *a, const
     return at != NULL ? at : a->node;
 }
 
-/* A name of letters, digits, - _ . and [ ] : of IPv6; or that behind "*.". Lower case from here on.
- */
-static bool normalise_host(char *host)
-{
-    char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
-    size_t n = strlen(name);
-
-    for (char *p = name; *p != '\0'; ++p)
-        *p = ascii_lower(*p);
-    if (n > 0 && name[n - 1] == '.')
-        name[--n] = '\0';
-    return n > 0 && n <= HOST_MAX && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.[]:") == n;
-}
-
 static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
 {
     const struct config_node *list = place(a, "hosts");
 
     for (size_t i = 0; i < a->s.hosts.n; ++i) {
         const struct config_node *at = config_item(list, i);
+        char *host = a->s.hosts.items[i];
+        char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
+        size_t n = strlen(name);
 
-        if (!normalise_host(a->s.hosts.items[i]))
+        /* Lower case, and without the trailing dot, from here on. */
+        for (char *p = name; *p != '\0'; ++p)
+            *p = ascii_lower(*p);
+        if (n > 0 && name[n - 1] == '.')
+            name[--n] = '\0';
+        /* The brackets and the colon are those of IPv6. */
+        if (n == 0 || n > HOST_MAX || name[0] == '.' || !slice_is_word(slice_of(name), "-_.[]:"))
             config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
         for (size_t k = 0; k < i; ++k) {
-            if (strcmp(a->s.hosts.items[i], a->s.hosts.items[k]) == 0)
-                config_complain(&c->file, at, d, "hosts: duplicate entry %s", a->s.hosts.items[i]);
+            if (strcmp(host, a->s.hosts.items[k]) == 0)
+                config_complain(&c->file, at, d, "hosts: duplicate entry %s", host);
         }
     }
 }
@@ -198,25 +192,6 @@ static bool list_is_good(const struct list_rule *rule, const struct app_settings
 
 /* ---- workers ---- */
 
-static void read_worker_address(struct configuration *c, const struct config_node *node,
-                                struct worker_config *w, struct diag *d)
-{
-    enum err e = addr_parse(slice_of(w->s.address), &w->addr);
-    char canonical[ADDR_TEXT_MAX];
-
-    w->named = e == ERR_UNSUPPORTED;
-    if (w->named)
-        return;
-    if (e != ERR_OK) {
-        config_complain(&c->file, node, d, "workers: %s: %s", w->s.address, config_addr_problem(e));
-        return;
-    }
-    if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
-        config_complain(&c->file, node, d, "workers: %s: port is missing", w->s.address);
-    free(w->s.address);
-    w->s.address = xstrdup(addr_format(&w->addr, canonical));
-}
-
 static void read_standby(struct configuration *c, const struct config_node *node,
                          struct worker_config *w, struct diag *d)
 {
@@ -254,10 +229,23 @@ static void read_worker(struct configuration *c, struct application_config *a,
     /* Its choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
     if (s->resume == RESUME_FROM_AUTO)
         s->resume = a->s.resume;
-    if (s->address != NULL)
-        read_worker_address(c, node, out, d);
-    else if (d->errors == before)
+    if (s->address != NULL) {
+        enum err e = addr_parse(slice_of(s->address), &out->addr);
+        char canonical[ADDR_TEXT_MAX];
+
+        out->named = e == ERR_UNSUPPORTED;
+        if (e == ERR_OK) {
+            if (out->addr.sa.sa_family != AF_UNIX && addr_port(&out->addr) == 0)
+                config_complain(&c->file, node, d, "workers: %s: port is missing", s->address);
+            free(s->address);
+            s->address = xstrdup(addr_format(&out->addr, canonical));
+        } else if (!out->named) {
+            config_complain(&c->file, node, d, "workers: %s: %s", s->address,
+                            config_addr_problem(e));
+        }
+    } else if (d->errors == before) {
         config_complain(&c->file, node, d, "workers: address is required");
+    }
     if (s->version != NULL && strlen(s->version) > VERSION_MAX)
         config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
     if (s->server_name != NULL && !server_name_is_valid(s->server_name))

@@ -257,45 +257,38 @@ static void read_applications(struct configuration *c, const struct config_node 
     }
 }
 
-static void read_all(struct configuration *c, struct diag *d)
-{
-    const struct config_node *root = c->file.root;
-    struct config_node program = part_of(root, false);
-    struct config_node top = part_of(root, true);
-    struct privileges rights;
-
-    c->program_origins = xcalloc(program_table.n, sizeof(*c->program_origins));
-    settings_read(&program_table, &c->file, &program, &c->program, c->program_origins, d);
-    read_threads(c, d);
-    read_listens(c, d);
-    admin_config_read(&admin_table, &c->file, c->program.admin, &c->admin, d);
-    for (size_t i = 0; i < c->nlistens; ++i)
-        admin_config_check_free(&c->admin, &c->file, c->program.admin, "listen",
-                                &c->listens[i].addr, 1, d);
-    check_program(c, d);
-    user_rights_check(&c->file, c->program.user, c->program.group, &rights, d);
-    if (c->program.applications != NULL) {
-        read_applications(c, &top, d);
-    } else {
-        c->applications = xcalloc(1, sizeof(*c->applications));
-        c->napplications = 1;
-        application_config_read(c, "default", &top, &c->applications[0], d);
-    }
-    application_configs_check(c, d);
-    for (size_t i = 0; i < c->napplications; ++i)
-        c->applications[i].node = NULL;
-    part_fini(&program);
-    part_fini(&top);
-}
-
 bool configuration_read(const char *file, struct configuration *out, struct diag *d)
 {
     struct configuration c = {0};
+    struct privileges rights;
     unsigned before = d->errors;
 
     if (!config_read(file, &c.file, d))
         return false;
-    read_all(&c, d);
+    struct config_node program = part_of(c.file.root, false);
+    struct config_node top = part_of(c.file.root, true);
+    c.program_origins = xcalloc(program_table.n, sizeof(*c.program_origins));
+    settings_read(&program_table, &c.file, &program, &c.program, c.program_origins, d);
+    read_threads(&c, d);
+    read_listens(&c, d);
+    admin_config_read(&admin_table, &c.file, c.program.admin, &c.admin, d);
+    for (size_t i = 0; i < c.nlistens; ++i)
+        admin_config_check_free(&c.admin, &c.file, c.program.admin, "listen", &c.listens[i].addr, 1,
+                                d);
+    check_program(&c, d);
+    user_rights_check(&c.file, c.program.user, c.program.group, &rights, d);
+    if (c.program.applications != NULL) {
+        read_applications(&c, &top, d);
+    } else {
+        c.applications = xcalloc(1, sizeof(*c.applications));
+        c.napplications = 1;
+        application_config_read(&c, "default", &top, &c.applications[0], d);
+    }
+    application_configs_check(&c, d);
+    for (size_t i = 0; i < c.napplications; ++i)
+        c.applications[i].node = NULL;
+    part_fini(&program);
+    part_fini(&top);
     if (d->errors != before) {
         configuration_fini(&c);
         return false;

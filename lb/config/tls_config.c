@@ -133,28 +133,7 @@ bool server_name_is_valid(const char *name)
     size_t n = strlen(name);
 
     return n != 0 && n <= TLS_PEER_NAME_MAX && name[0] != '.' && name[n - 1] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == n;
-}
-
-static struct worker_tls *create_client(const struct config *file, const struct config_node *at,
-                                        const struct worker_tls_settings *s, struct diag *d)
-{
-    struct diag sub = {0};
-    struct worker_tls_options o = {
-        .ca = s->ca,
-        .verify = s->verify,
-        .certificate = s->certificate,
-        .key = s->key,
-        .tls13_only = s->min_version == TLS_VERSION_13,
-        .ciphers = s->ciphers,
-        .ciphersuites = s->ciphersuites,
-    };
-    struct worker_tls *t = worker_tls_create(&o, &sub);
-
-    if (t == NULL)
-        complain_all(file, at, "worker_tls: ", &sub, d);
-    diag_fini(&sub);
-    return t;
+           slice_is_word(slice_of(name), "-_.:");
 }
 
 void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
@@ -162,6 +141,7 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
 {
     const struct config_node *at = map != NULL ? map : file->root;
     struct worker_tls_settings s;
+    struct diag sub = {0};
     unsigned before = d->errors;
 
     if (map == NULL && !required)
@@ -171,8 +151,20 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
         config_complain(file, at, d, "worker_tls: certificate and key go together");
     if (s.server_name != NULL && !server_name_is_valid(s.server_name))
         config_complain(file, at, d, "worker_tls: server_name: expected a host name or an address");
-    if (d->errors == before)
-        out->tls = create_client(file, at, &s, d);
+    if (d->errors == before) {
+        out->tls = worker_tls_create(
+            &(struct worker_tls_options){.ca = s.ca,
+                                         .verify = s.verify,
+                                         .certificate = s.certificate,
+                                         .key = s.key,
+                                         .tls13_only = s.min_version == TLS_VERSION_13,
+                                         .ciphers = s.ciphers,
+                                         .ciphersuites = s.ciphersuites},
+            &sub);
+        if (out->tls == NULL)
+            complain_all(file, at, "worker_tls: ", &sub, d);
+        diag_fini(&sub);
+    }
     out->on = map != NULL;
     out->server_name = s.server_name != NULL ? xstrdup(s.server_name) : NULL;
     settings_fini(&worker_tls_table, &s);
