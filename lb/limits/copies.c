@@ -247,27 +247,20 @@ struct copy_maker *copies_begin(struct copies *s)
     return copy_maker_create(s->memory, max_bytes);
 }
 
-/* The one that COPY takes the place of, or NULL. */
-static struct variant *find_same(struct url *u, const struct copy *copy)
-{
-    struct variant *v;
-
-    if (u == NULL)
-        return NULL;
-    list_for_each_entry (v, &u->variants, in_url) {
-        if (slice_eq(v->copy->variant, copy->variant))
-            return v;
-    }
-    return NULL;
-}
-
 /* Stores *COPY, which is NULL then, unless it is not to be stored. */
 static void store(struct copies *s, const struct url_key *k, struct copy **copy)
 {
     size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
     struct url *u = find_url(s, k);
-    struct variant *same = find_same(u, *copy);
+    struct variant *same = NULL; /* that *COPY takes the place of */
+    struct variant *v;
 
+    if (u != NULL) {
+        list_for_each_entry (v, &u->variants, in_url) {
+            if (slice_eq(v->copy->variant, (*copy)->variant))
+                same = v;
+        }
+    }
     if (s->limits.max_copies == 0 || cost > s->limits.max_bytes ||
         copy_bytes(*copy) > s->limits.max_copy_bytes ||
         (*copy)->asked_us <= *invalidated_slot(s, k) ||
@@ -333,15 +326,6 @@ void copies_clear(struct copies *s, uint64_t now_us)
 
 /* ---- finding ---- */
 
-static bool is_good(const struct variant *v, const struct copies_need *need, uint64_t now_us)
-{
-    uint64_t age_s = copy_age_s(v->copy, now_us);
-
-    if (need->stale == NULL)
-        return v->put_us >= need->not_before_us && cache_may_share(&v->copy->facts, age_s);
-    return age_s <= need->max_age_s && cache_may_serve_stale(&v->copy->facts, need->stale, age_s);
-}
-
 struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          const struct cache_request *request, const struct copies_need *need,
                          uint64_t now_us)
@@ -365,7 +349,14 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
         if (cache_variant_matches(v->copy->variant, request->fields))
             newest = v;
     }
-    if (newest != NULL && is_good(newest, need, now_us)) {
+    if (newest == NULL)
+        goto out;
+    const struct cache_facts *facts = &newest->copy->facts;
+    uint64_t age_s = copy_age_s(newest->copy, now_us);
+    bool good = need->stale == NULL
+                    ? newest->put_us >= need->not_before_us && cache_may_share(facts, age_s)
+                    : age_s <= need->max_age_s && cache_may_serve_stale(facts, need->stale, age_s);
+    if (good) {
         ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
         list_move_back(&u->variants, &newest->in_url);
         list_move_back(&s->by_use, &newest->by_use);

@@ -239,27 +239,6 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-/* Whether the response may be shared, and what it was chosen by. */
-static enum cache_refusal judge(const struct copy_maker_head *h, struct cache_facts *facts,
-                                struct text *variant)
-{
-    const struct http1_head *head = h->head;
-    uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
-    struct cache_response response = {
-        .status = head->status,
-        .fields = {head->headers, head->nheaders},
-        .received_s = h->received_s,
-        .delay_s = delay_s < CACHE_SECONDS_MAX ? (uint32_t)delay_s : CACHE_SECONDS_MAX,
-    };
-    enum cache_refusal r = cache_check_response(&response, facts);
-
-    if (r == CACHE_OK)
-        r = cache_variant_key(response.fields, h->request->fields, variant);
-    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
-        r = CACHE_REFUSAL_END_UNSURE;
-    return r;
-}
-
 static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
                                     const struct cache_facts *facts, struct slice variant)
 {
@@ -309,12 +288,25 @@ static enum cache_refusal take_head(struct copy_maker *m, const struct copy_make
 
 enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
 {
+    const struct http1_head *head = h->head;
+    uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
+    struct cache_response response = {
+        .status = head->status,
+        .fields = {head->headers, head->nheaders},
+        .received_s = h->received_s,
+        .delay_s = delay_s < CACHE_SECONDS_MAX ? (uint32_t)delay_s : CACHE_SECONDS_MAX,
+    };
     struct cache_facts facts;
     struct text variant = {0};
 
     ASSERT(m->copy == NULL);
     ASSERT(h->received_us >= h->asked_us);
-    enum cache_refusal r = judge(h, &facts, &variant);
+    /* Whether the response may be shared, and what it was chosen by. */
+    enum cache_refusal r = cache_check_response(&response, &facts);
+    if (r == CACHE_OK)
+        r = cache_variant_key(response.fields, h->request->fields, &variant);
+    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
+        r = CACHE_REFUSAL_END_UNSURE;
     if (r == CACHE_OK)
         r = take_head(m, h, &facts, text_slice(&variant));
     if (r != CACHE_OK)

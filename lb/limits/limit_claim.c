@@ -307,36 +307,33 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
     return c;
 }
 
-static void give_back_daemon(struct limit_claim *c, bool done)
+void limit_claim_give_back(struct limit_claim *c, bool done)
 {
+    struct limit_counter *counter = c->counter;
     bool held = c->call.state == COUNTER_CALL_HELD || c->call.state == COUNTER_CALL_LOST;
-
-    if (!c->asking)
-        return;
-    if (held && done)
-        counter_client_release(&c->call);
-    else
-        counter_client_leave(&c->call);
-    if (!held) {
-        count(&c->counter->figures.abandoned);
-        pthread_mutex_lock(&c->counter->lock);
-        count_wait_locked(c, clock_mono_us());
-        pthread_mutex_unlock(&c->counter->lock);
-    }
-    end_asking(c, held);
-}
-
-/* Returns true if its message is in flight. */
-static bool give_back_lock(struct limit_claim *c, bool done)
-{
     struct list woken = LIST_INIT(woken);
 
-    pthread_mutex_lock(&c->counter->lock);
+    timer_stop(&c->timer);
+    /* Before the next request for the key asks it. */
+    if (c->asking) {
+        if (held && done)
+            counter_client_release(&c->call);
+        else
+            counter_client_leave(&c->call);
+        if (!held) {
+            count(&counter->figures.abandoned);
+            pthread_mutex_lock(&counter->lock);
+            count_wait_locked(c, clock_mono_us());
+            pthread_mutex_unlock(&counter->lock);
+        }
+        end_asking(c, held);
+    }
+    pthread_mutex_lock(&counter->lock);
     uint64_t now_us = clock_mono_us();
     if (c->lock.state == COUNTER_WAITING) {
         count_wait_locked(c, now_us);
         counter_leave(table_of(c), &c->lock, now_us, &woken);
-        count(&c->counter->figures.abandoned);
+        count(&counter->figures.abandoned);
     } else if (c->lock.state == COUNTER_HELD) {
         if (done && c->lock.kind == COUNTER_ANY)
             counter_release(table_of(c), &c->lock, now_us, &woken);
@@ -345,20 +342,10 @@ static bool give_back_lock(struct limit_claim *c, bool done)
     }
     bool posted = c->posted;
     struct limit_claim *marked = mark_locked(&woken);
-    pthread_mutex_unlock(&c->counter->lock);
+    pthread_mutex_unlock(&counter->lock);
     post(marked);
-    return posted;
-}
-
-void limit_claim_give_back(struct limit_claim *c, bool done)
-{
-    struct limit_counter *counter = c->counter;
-
-    timer_stop(&c->timer);
-    /* Before the next request for the key asks it. */
-    give_back_daemon(c, done);
-    if (give_back_lock(c, done))
-        c->owner = NULL;
+    if (posted)
+        c->owner = NULL; /* on_message frees it */
     else
         free(c);
     limit_counter_unref(counter);

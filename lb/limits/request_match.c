@@ -295,7 +295,8 @@ bool limit_map_check(const struct config *c, const struct config_node *map, cons
     return false;
 }
 
-static enum kind cut_kind(struct slice *text)
+static bool compile(const char *row, const char *written, struct pattern *out,
+                    struct limit_problem *p)
 {
     static const struct {
         struct slice word;
@@ -305,26 +306,19 @@ static enum kind cut_kind(struct slice *text)
         {{"prefix:", 7}, KIND_PREFIX},
         {{"regex:", 6}, KIND_REGEX},
     };
-
-    for (size_t i = 0; i < ARRAY_LEN(words); ++i) {
-        if (!slice_starts(*text, words[i].word))
-            continue;
-        text->p += words[i].word.len;
-        text->len -= words[i].word.len;
-        return words[i].kind;
-    }
-    return KIND_EXACT;
-}
-
-static bool compile(const char *row, const char *written, struct pattern *out,
-                    struct limit_problem *p)
-{
     struct slice text = slice_of(written);
     char why[SEARCH_WHY_ROOM];
+    size_t i = 0;
 
     if (written == NULL)
         return true;
-    out->kind = cut_kind(&text);
+    while (i < ARRAY_LEN(words) && !slice_starts(text, words[i].word))
+        ++i;
+    out->kind = KIND_EXACT;
+    if (i < ARRAY_LEN(words)) {
+        out->kind = words[i].kind;
+        text = (struct slice){text.p + words[i].word.len, text.len - words[i].word.len};
+    }
     if (text.len == 0 && out->kind != KIND_EXACT)
         return limit_problem_set(p, row, "the pattern is empty: it would match everything");
     if (out->kind == KIND_REGEX) {
