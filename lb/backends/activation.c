@@ -42,11 +42,6 @@ enum {
     START_PATIENCE_MS = 60000,
 };
 
-static const struct app_settings *settings_of(const struct membership *ms)
-{
-    return &ms->app->settings->s;
-}
-
 static struct backend *first_of(const struct membership *ms, enum worker_kind kind)
 {
     const struct list *head = &ms->kinds[kind];
@@ -161,14 +156,14 @@ static bool some_will_be_ready(const struct membership *ms, uint64_t now_ms)
 static void schedule_check(struct membership *ms)
 {
     struct activation *a = &ms->activation;
-    uint64_t delay_ms = settings_of(ms)->spawn_after_ms / CHECKS;
+    uint64_t delay_ms = ms->app->settings->s.spawn_after_ms / CHECKS;
 
     if (delay_ms < CHECK_MIN_MS)
         delay_ms = CHECK_MIN_MS;
     if (delay_ms > CHECK_MAX_MS)
         delay_ms = CHECK_MAX_MS;
     /* Whether a check can change anything. */
-    bool useful = !ms->stopping && settings_of(ms)->spawn_backlog != 0 &&
+    bool useful = !ms->stopping && ms->app->settings->s.spawn_backlog != 0 &&
                   first_of(ms, WORKER_WARM) != NULL &&
                   (first_of(ms, WORKER_COLD_OUT) != NULL ||
                    first_of(ms, WORKER_STARTING_OUT) != NULL || a->active != NULL);
@@ -194,7 +189,7 @@ static void on_check(struct timer *t)
         check_active(ms, now_ms);
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);
-    } else if (a->overloaded && for_ms >= settings_of(ms)->spawn_after_ms) {
+    } else if (a->overloaded && for_ms >= ms->app->settings->s.spawn_after_ms) {
         struct backend *b = best_cold(ms);
 
         if (b != NULL)
@@ -245,12 +240,9 @@ void activation_forget(struct membership *ms, const struct backend *b)
 static void remove_cold(struct membership *ms)
 {
     struct backend *active = ms->activation.active;
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
 
-    list_for_each_safe (it, tmp, &ms->kinds[WORKER_COLD_IN]) {
-        struct backend *b = list_entry(it, struct backend, in_kind);
-
+    list_for_each_entry_safe (b, &ms->kinds[WORKER_COLD_IN], in_kind) {
         if (b != active)
             backend_leave(b);
     }
@@ -259,7 +251,7 @@ static void remove_cold(struct membership *ms)
     /* Requests need not wait for it any more: it joins again when it is ready. */
     if (active->kind == WORKER_STARTING_IN)
         backend_leave(active);
-    else if (active->kind == WORKER_COLD_IN && settings_of(ms)->spawn_backlog == 0)
+    else if (active->kind == WORKER_COLD_IN && ms->app->settings->s.spawn_backlog == 0)
         give_up(ms, "switched-off");
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "lb/backends/membership_internal.h"
 #include "lb/backends/self_measure.h"
-#include "lb/core/lb.h"
 
 /* Returns the configuration of B, or the default of workers that are not listed. */
 static const struct worker_settings *config_of(const struct backend *b)
@@ -18,12 +18,6 @@ static const struct worker_settings *config_of(const struct backend *b)
         .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
 
     return b->listed != NULL ? &b->listed->s : &unlisted;
-}
-
-/* Returns the standby address, of length 0 if there is none. */
-static struct addr standby_of(const struct backend *b)
-{
-    return b->listed != NULL ? b->listed->standby : (struct addr){0};
 }
 
 static const char *version_of(const struct backend *b)
@@ -40,10 +34,8 @@ void backend_set_host(struct backend *b, const char *name)
     const char *colon = strrchr(name, ':');
     size_t n = colon != NULL ? (size_t)(colon - name) : strlen(name);
 
-    if (n >= sizeof(b->host))
-        n = 0; /* longer than any name of a certificate */
-    memcpy(b->host, name, n);
-    b->host[n] = '\0';
+    /* None if it is longer than any name of a certificate. */
+    snprintf(b->host, sizeof(b->host), "%.*s", n < sizeof(b->host) ? (int)n : 0, name);
 }
 
 static bool wants_tls(const struct backend *b)
@@ -353,7 +345,7 @@ static void start(struct backend *b)
         resume_feed_start(b);
         return;
     }
-    standby_start(b, standby_of(b));
+    standby_start(b);
     make_measured(b);
     log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", b->app->name,
                     b->name);
@@ -399,7 +391,7 @@ static const char *outdated(const struct backend *b)
     char name[ADDR_TEXT_MAX];
     bool tls = wants_tls(b);
     const struct addr *standby = &b->standby.addr;
-    struct addr configured = standby_of(b);
+    struct addr configured = b->listed != NULL ? b->listed->standby : (struct addr){0};
 
     if (b->streams != wants_stream(b))
         return "another-source";
@@ -454,7 +446,7 @@ void backend_drain(struct backend *b, bool on)
     b->drained = on;
     log_info_folded(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
                     b->app->name, b->name);
-    membership_store_drained(b);
+    drained_names_set(b->app->membership->drained, b->name, on);
     if (b->worker == NULL)
         return;
     member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, on);

@@ -164,8 +164,8 @@ void backend_on_gone(struct backend *b, enum resume_end how);
 
 /* ---- standby.c ---- */
 
-/* ADDR has length 0: there is none. */
-void standby_start(struct backend *b, struct addr addr);
+/* For the standby address that is listed for B, if there is one. */
+void standby_start(struct backend *b);
 void standby_stop(struct backend *b);
 /* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
 void standby_report(struct backend *b, bool certain);
@@ -183,8 +183,6 @@ void membership_sort(struct backend *b);
  * the pool, and which ones leave it (activation.c).
  */
 void membership_reserve(struct membership *ms);
-/* B has been drained or undrained: stores that for the next run. */
-void membership_store_drained(struct backend *b);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
 

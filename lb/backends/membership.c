@@ -52,11 +52,6 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
     return b;
 }
 
-void membership_store_drained(struct backend *b)
-{
-    drained_names_set(b->app->membership->drained, b->name, b->drained);
-}
-
 void membership_forget(struct membership *ms, struct backend *b)
 {
     /* At our own shutdown its name stays in the file, for the next process. */
@@ -174,13 +169,10 @@ static void give_up(struct backend *b, const char *why)
 
 size_t membership_confirm_removal(struct membership *ms, struct slice worker)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
     size_t n = 0;
 
-    list_for_each_safe (it, tmp, &ms->missing.held) {
-        struct backend *b = list_entry(it, struct backend, missing);
-
+    list_for_each_entry_safe (b, &ms->missing.held, missing) {
         if (worker.len != 0 && !slice_is(worker, b->name))
             continue;
         give_up(b, "removal confirmed");
@@ -198,12 +190,9 @@ static void on_held_check(struct timer *t)
     struct membership *ms = container_of(t, struct membership, missing.check);
     struct missing_workers *m = &ms->missing;
     uint64_t now_ms = loop_now_ms(ms->app->lb->control);
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
 
-    list_for_each_safe (it, tmp, &m->held) {
-        struct backend *b = list_entry(it, struct backend, missing);
-
+    list_for_each_entry_safe (b, &m->held, missing) {
         if (backend_alive(b)) {
             b->sign_ms = now_ms;
             continue;
@@ -404,7 +393,7 @@ enum err membership_start(struct application *a, struct application_config *conf
     activation_init(&ms->activation);
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
-    a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
+    a->limits = limits_live_create(a, &config->limits, ms->path);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;

@@ -16,24 +16,14 @@ enum {
     PAUSE_MAX_MS = 5000,
 };
 
-static void connect_now(struct backend *b);
-
-static const struct app_settings *settings(const struct backend *b)
-{
-    return &b->app->settings->s;
-}
-
-static void count(const struct backend *b, enum app_stat row, int64_t n)
-{
-    stat_add(application_control_stats(b->app), row, n);
-}
+static void connect_now(struct timer *t);
 
 static void close_up(struct backend *b)
 {
     timer_stop(&b->feed.timer);
     http_fetch_stop(&b->feed.fetch);
     if (b->feed.open)
-        count(b, APP_STAT_feeds_open, -1);
+        stat_add(application_control_stats(b->app), APP_STAT_feeds_open, -1);
     b->feed.open = false;
     text_clear(&b->feed.line);
     b->feed.skipping = false;
@@ -54,7 +44,7 @@ static void again(struct backend *b)
 {
     close_up(b);
     b->feed.reconnecting = true;
-    connect_now(b);
+    connect_now(&b->feed.timer);
     backend_on_broken(b);
 }
 
@@ -77,7 +67,7 @@ static void fail(struct backend *b, const char *why)
 
 static void refuse_line(struct backend *b, const char *why)
 {
-    count(b, APP_STAT_feed_bad_lines, 1);
+    stat_add(application_control_stats(b->app), APP_STAT_feed_bad_lines, 1);
     log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", b->app->name,
              b->name, why);
 }
@@ -99,14 +89,14 @@ static void take_line(struct backend *b, struct slice bytes)
             refuse_line(b, why);
             return;
         }
-        count(b, APP_STAT_feed_lines, 1);
+        stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
         /* Of a known process. */
         if (f->open)
             backend_on_homes(b, &homes);
         home_line_fini(&homes);
         return;
     }
-    e = resume_line_parse(bytes, (size_t)settings(b)->max_skills, &line, why);
+    e = resume_line_parse(bytes, (size_t)b->app->settings->s.max_skills, &line, why);
     if (e == ERR_NOT_FOUND)
         return;
     if (e != ERR_OK) {
@@ -121,7 +111,7 @@ static void take_line(struct backend *b, struct slice bytes)
         pause_feed(b, line.end);
     } else {
         if (!f->open) {
-            count(b, APP_STAT_feeds_open, 1);
+            stat_add(application_control_stats(b->app), APP_STAT_feeds_open, 1);
             log_info_folded(NULL, "resume-stream-opened",
                             "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
                             line.incarnation, resume_state_text(line.state));
@@ -129,7 +119,7 @@ static void take_line(struct backend *b, struct slice bytes)
         f->open = f->settled = true;
         f->reconnecting = f->failing = false;
         f->pause_ms = PAUSE_MIN_MS;
-        count(b, APP_STAT_feed_lines, 1);
+        stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
         backend_on_resume(b, &line);
     }
     resume_line_fini(&line);
@@ -167,11 +157,6 @@ static struct slice take_part(struct backend *b, struct slice bytes)
 
 /* ---- the request ---- */
 
-static void on_timer(struct timer *t)
-{
-    connect_now(container_of(t, struct backend, feed.timer));
-}
-
 static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
@@ -189,7 +174,7 @@ static void on_body(struct http_fetch *fetch, struct slice bytes)
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
     const struct http1_conn *conn = fetch->conn;
 
-    http_fetch_extend(fetch, settings(b)->feed_silence_ms);
+    http_fetch_extend(fetch, b->app->settings->s.feed_silence_ms);
     while (bytes.len > 0 && fetch->conn == conn)
         bytes = take_part(b, bytes);
 }
@@ -200,20 +185,21 @@ static void on_done(struct http_fetch *fetch, enum err e)
 
     b->feed.refused = e == ERR_CONNECT_REFUSED;
     if (e == ERR_TLS_FAILED)
-        count(b, APP_STAT_worker_tls_failures, 1);
+        stat_add(application_control_stats(b->app), APP_STAT_worker_tls_failures, 1);
     fail(b, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
 }
 
 static const struct http_fetch_events fetch_events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static void connect_now(struct backend *b)
+static void connect_now(struct timer *t)
 {
+    struct backend *b = container_of(t, struct backend, feed.timer);
     bool is_unix = b->addr.sa.sa_family == AF_UNIX;
     struct http_fetch_request q = {.addr = &b->addr,
                                    .peer = b->peer,
-                                   .connect_timeout_ms = settings(b)->connect_timeout_ms,
-                                   .timeout_ms = settings(b)->feed_silence_ms,
+                                   .connect_timeout_ms = b->app->settings->s.connect_timeout_ms,
+                                   .timeout_ms = b->app->settings->s.feed_silence_ms,
                                    .events = &fetch_events};
 
     text_addf(&q.bytes,
@@ -235,8 +221,8 @@ void resume_feed_start(struct backend *b)
 
     f->pause_ms = PAUSE_MIN_MS;
     f->reconnecting = f->settled = f->refused = f->failing = false;
-    timer_init(&f->timer, on_timer);
-    connect_now(b);
+    timer_init(&f->timer, connect_now);
+    connect_now(&b->feed.timer);
 }
 
 void resume_feed_stop(struct backend *b)

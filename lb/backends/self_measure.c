@@ -322,13 +322,18 @@ static cold_ void update_pool(struct member *m, struct list *released)
     resume_fini(&r);
 }
 
-/* When a resume is due it is made known to the pool. */
-static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                  bool failed)
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed)
 {
     struct self_measure *s = m->app->lb->self_measure;
     struct list released;
 
+    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
+    if (failed)
+        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
+    if (m->meter == NULL)
+        return;
     latch_lock(&m->meter_lock);
     bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
     if (due) {
@@ -341,15 +346,4 @@ static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t se
     route_wait_wake(&released);
     if (s->directory != NULL)
         write_soon(s);
-}
-
-void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                   bool failed)
-{
-    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
-    if (failed)
-        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
-    if (m->meter != NULL)
-        learn(m, cls, hash, service_us, failed);
 }

@@ -9,15 +9,10 @@
 #include "lb/backends/backend.h"
 #include "lb/core/lb.h"
 
-static const struct app_settings *settings(const struct backend *b)
-{
-    return &b->app->settings->s;
-}
-
 static uint64_t least_pause_ms(const struct backend *b)
 {
     enum { PAUSE_MS = 1000 }; /* if ejection is switched off */
-    uint64_t ms = settings(b)->eject_time_ms;
+    uint64_t ms = b->app->settings->s.eject_time_ms;
 
     return ms != 0 ? ms : PAUSE_MS;
 }
@@ -25,7 +20,7 @@ static uint64_t least_pause_ms(const struct backend *b)
 static void start_pause(struct backend *b)
 {
     struct standby *s = &b->standby;
-    uint64_t most_ms = settings(b)->eject_time_max_ms;
+    uint64_t most_ms = b->app->settings->s.eject_time_max_ms;
 
     timer_start(b->app->lb->control, &s->timer, s->pause_ms);
     if (s->pause_ms < most_ms)
@@ -47,7 +42,7 @@ static void run_leave(struct loop_deferred *d)
         log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", b->app->name,
                  b->name, standby);
         /* After each return that does not last, its own address is tried later. */
-        if (s->back_ms == 0 || now_ms - s->back_ms > settings(b)->eject_time_max_ms)
+        if (s->back_ms == 0 || now_ms - s->back_ms > b->app->settings->s.eject_time_max_ms)
             s->pause_ms = least_pause_ms(b);
         s->check = (struct active_check){
             .app = b->app, .addr = &b->addr, .peer = b->peer, .name = b->name};
@@ -94,8 +89,9 @@ static void try_own(struct timer *t)
 
     timer_stop(t);
     if (b->standby.attempt == NULL)
-        b->standby.attempt = http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
-                                               settings(b)->connect_timeout_ms, on_connected, b);
+        b->standby.attempt =
+            http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
+                              b->app->settings->s.connect_timeout_ms, on_connected, b);
 }
 
 void standby_report(struct backend *b, bool certain)
@@ -108,10 +104,11 @@ void standby_report(struct backend *b, bool certain)
         try_own(&b->standby.timer);
 }
 
-void standby_start(struct backend *b, struct addr addr)
+void standby_start(struct backend *b)
 {
-    b->standby =
-        (struct standby){.addr = addr, .pause_ms = least_pause_ms(b), .leave.run = run_leave};
+    b->standby = (struct standby){.pause_ms = least_pause_ms(b), .leave.run = run_leave};
+    if (b->listed != NULL)
+        b->standby.addr = b->listed->standby;
     timer_init(&b->standby.timer, try_own);
 }
 

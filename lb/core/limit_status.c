@@ -128,17 +128,12 @@ static void put_figures(struct json_writer *w, const struct limit_view *v)
     }
 }
 
-static struct slice key_of(const struct limit_key_view *k)
-{
-    return (struct slice){k->key, k->len};
-}
-
 static void put_keys(struct json_writer *w, const struct limit_view *v,
                      const struct limit_keys_view *keys)
 {
     if (keys->longest.len != 0) {
         json_open_object(w, "longest");
-        json_put_text(w, "key", key_of(&keys->longest));
+        json_put_text(w, "key", (struct slice){keys->longest.key, keys->longest.len});
         json_put_real(w, "for_s", (double)v->longest_us / 1e6);
         json_close_object(w);
     } else {
@@ -149,7 +144,7 @@ static void put_keys(struct json_writer *w, const struct limit_view *v,
         const struct limit_key_view *k = &keys->top[i];
 
         json_open_object(w, NULL);
-        json_put_text(w, "key", key_of(k));
+        json_put_text(w, "key", (struct slice){k->key, k->len});
         json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
         json_put_real(w, "over_s", (double)k->over_us / 1e6);
         json_put_int(w, "waits", (int64_t)k->waits);
@@ -158,13 +153,21 @@ static void put_keys(struct json_writer *w, const struct limit_view *v,
     json_close_array(w);
 }
 
-static void put_rule(struct json_writer *w, const struct limit_rule *rule)
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
 {
-    const struct counter_settings *s = &rule->s;
+    const struct limit_rules *rules = a->settings->limits;
     struct limit_keys_view keys;
     struct limit_view v;
+    size_t i = 0;
 
-    limit_view(rule, clock_mono_us(), &v, &keys);
+    while (rules != NULL && i < rules->n && strcmp(rules->rules[i].name, name) != 0)
+        ++i;
+    if (rules == NULL || i == rules->n) {
+        json_put_null(w, "figures");
+        return;
+    }
+    const struct counter_settings *s = &rules->rules[i].s;
+    limit_view(&rules->rules[i], clock_mono_us(), &v, &keys);
     json_open_object(w, "figures");
     json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
     json_put_text(w, "mode", slice_of(s->mode == LIMIT_ANY ? "any" : "each"));
@@ -176,19 +179,6 @@ static void put_rule(struct json_writer *w, const struct limit_rule *rule)
     put_figures(w, &v);
     put_keys(w, &v, &keys);
     json_close_object(w);
-}
-
-void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
-{
-    const struct limit_rules *rules = a->settings->limits;
-
-    for (size_t i = 0; rules != NULL && i < rules->n; ++i) {
-        if (strcmp(rules->rules[i].name, name) == 0) {
-            put_rule(w, &rules->rules[i]);
-            return;
-        }
-    }
-    json_put_null(w, "figures");
 }
 
 void limit_status_describe(const struct application *a, struct json_writer *w)

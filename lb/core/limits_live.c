@@ -52,8 +52,7 @@ struct live_limit {
 
 struct limits_live {
     struct application *app;
-    char *path; /* of pool-counters */
-    bool (*away)(struct application *a);
+    char *path;                /* of pool-counters */
     struct limit_config unset; /* what YAML has of a counter that it does not name */
     struct map rules;          /* of live_limit, by name */
     struct map counters;       /* of limit_counter, by name; one reference each */
@@ -125,9 +124,9 @@ static uint64_t hold_ms(void *context, const void *now)
 
 static bool is_away(void *context)
 {
-    const struct live_limit *r = context;
+    struct application *a = ((const struct live_limit *)context)->owner->app;
 
-    return r->owner->away != NULL && r->owner->away(r->owner->app);
+    return a->away != NULL && a->away(a);
 }
 
 static void on_changed(void *context, bool values)
@@ -541,13 +540,12 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
 }
 
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
-                                       const char *path, bool (*away)(struct application *a))
+                                       const char *path)
 {
     struct limits_live *l = xcalloc(1, sizeof(*l));
 
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
-    l->away = away;
     counter_settings_defaults(&l->unset.s);
     l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
