@@ -94,26 +94,6 @@ static void give_up(struct membership *ms, const char *why)
     backend_leave(b);
 }
 
-static void check_active(struct membership *ms, uint64_t now_ms)
-{
-    struct activation *a = &ms->activation;
-
-    if (a->active->kind != WORKER_COLD_IN) {
-        if (now_ms - a->activated_ms >= START_PATIENCE_MS)
-            end_activation(ms);
-        return;
-    }
-    if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
-        a->woken_ms = now_ms;
-    if (a->woken_ms == 0) {
-        if (!a->overloaded)
-            give_up(ms, "overload-ended");
-    } else if (now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
-        ++a->active->failed_activations;
-        give_up(ms, "refused");
-    }
-}
-
 /* ---- the next one ---- */
 
 /* FNV-1a, mixed: a small change of the name changes its place in the order completely. */
@@ -185,8 +165,18 @@ static void on_check(struct timer *t)
 
     stat_add(application_control_stats(ms->app), APP_STAT_cold_looks, 1);
     a->overloaded = pool_overloaded(ms->app->pool, now_ms, &for_ms);
-    if (a->active != NULL) {
-        check_active(ms, now_ms);
+    if (a->active != NULL && a->active->kind != WORKER_COLD_IN) {
+        if (now_ms - a->activated_ms >= START_PATIENCE_MS)
+            end_activation(ms);
+    } else if (a->active != NULL) {
+        if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
+            a->woken_ms = now_ms;
+        if (a->woken_ms == 0 && !a->overloaded) {
+            give_up(ms, "overload-ended");
+        } else if (a->woken_ms != 0 && now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
+            ++a->active->failed_activations;
+            give_up(ms, "refused");
+        }
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);
     } else if (a->overloaded && for_ms >= ms->app->settings->s.spawn_after_ms) {

@@ -58,16 +58,13 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->changed(h->context);
 }
 
-static void resolve(struct host_name *h)
+static void resolve(struct timer *again)
 {
-    timer_stop(&h->again);
+    struct host_name *h = container_of(again, struct host_name, again);
+
+    timer_stop(again);
     if (h->request.job == NULL)
         resolver_ask(h->app->lb->resolver, slice_of(h->text), &h->request);
-}
-
-static void on_again(struct timer *t)
-{
-    resolve(container_of(t, struct host_name, again));
 }
 
 static struct host_name *create_name(struct application *a, const char *text,
@@ -80,8 +77,8 @@ static struct host_name *create_name(struct application *a, const char *text,
     h->changed = changed;
     h->context = context;
     h->request.done = on_resolved;
-    timer_init(&h->again, on_again);
-    resolve(h);
+    timer_init(&h->again, resolve);
+    resolve(&h->again);
     return h;
 }
 
@@ -138,7 +135,7 @@ static struct host_name *take_name(struct membership *ms, struct listed_workers 
 
         if (h != NULL && strcmp(h->text, text) == 0) {
             old->names[i] = NULL;
-            resolve(h);
+            resolve(&h->again);
             return h;
         }
     }

@@ -308,28 +308,6 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
 
 /* ---- the whole ---- */
 
-/* The directory of state_dir that the application has for its workers' resumes as well. */
-static struct snapshot *open_snapshot(const struct membership *ms, const char *tree)
-{
-    const char *state_dir = ms->app->lb->settings.state_dir;
-    char *place = xasprintf("%s %s", tree, ms->path);
-    char *directory = NULL;
-    char *file = NULL;
-
-    if (state_dir != NULL) {
-        directory = xasprintf("%s/%s", state_dir, ms->app->name);
-        file = xasprintf("%s/tree.json", directory);
-        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
-                     strerror(errno));
-    }
-    struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);
-    free(file);
-    free(directory);
-    free(place);
-    return m;
-}
-
 /* Another application that has opened the same tree in the same way; NULL: none. */
 static const struct membership *find_sharer(const struct membership *ms)
 {
@@ -364,7 +342,21 @@ static enum err start_tree(struct membership *ms, struct diag *d)
         if (e != ERR_OK)
             return e;
     }
-    ms->snapshot = open_snapshot(ms, s->tree);
+    char *place = xasprintf("%s %s", s->tree, ms->path);
+    char *directory = NULL;
+    char *file = NULL;
+    /* The directory that the application has for its workers' resumes as well. */
+    if (lb->settings.state_dir != NULL) {
+        directory = xasprintf("%s/%s", lb->settings.state_dir, ms->app->name);
+        file = xasprintf("%s/tree.json", directory);
+        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
+                     strerror(errno));
+    }
+    ms->snapshot = snapshot_open(lb->control, file, place);
+    free(file);
+    free(directory);
+    free(place);
     live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
     limits_live_start(ms->app->limits, ms->tree, ms->snapshot, wait_ms);
     providers_start(ms, wait_ms);

@@ -125,36 +125,6 @@ static void take_line(struct backend *b, struct slice bytes)
     resume_line_fini(&line);
 }
 
-/* Takes BYTES up to the next line end, which it uses up; what is left of them. */
-static struct slice take_part(struct backend *b, struct slice bytes)
-{
-    const char *end = memchr(bytes.p, '\n', bytes.len);
-    size_t n = end != NULL ? (size_t)(end - bytes.p) : bytes.len;
-    struct slice rest_of = {bytes.p + n, bytes.len - n};
-
-    if (!b->feed.skipping && b->feed.line.len + n > RESUME_LINE_MAX) {
-        refuse_line(b, "line over its limit");
-        b->feed.skipping = true;
-        text_clear(&b->feed.line);
-    }
-    if (!b->feed.skipping)
-        text_add(&b->feed.line, (struct slice){bytes.p, n});
-    if (end == NULL)
-        return rest_of;
-    if (!b->feed.skipping) {
-        /* Ours while it is read: an event may close up, which clears the line. */
-        struct text line = b->feed.line;
-
-        b->feed.line = (struct text){0};
-        take_line(b, text_slice(&line));
-        text_fini(&line);
-    }
-    b->feed.skipping = false;
-    ++rest_of.p;
-    --rest_of.len;
-    return rest_of;
-}
-
 /* ---- the request ---- */
 
 static void on_head(struct http_fetch *fetch, const struct http1_head *head)
@@ -172,11 +142,34 @@ static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 static void on_body(struct http_fetch *fetch, struct slice bytes)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
+    struct resume_feed *f = &b->feed;
     const struct http1_conn *conn = fetch->conn;
 
     http_fetch_extend(fetch, b->app->settings->s.feed_silence_ms);
-    while (bytes.len > 0 && fetch->conn == conn)
-        bytes = take_part(b, bytes);
+    while (bytes.len > 0 && fetch->conn == conn) {
+        const char *end = memchr(bytes.p, '\n', bytes.len);
+        struct slice part = {bytes.p, end != NULL ? (size_t)(end - bytes.p) : bytes.len};
+
+        if (!f->skipping && f->line.len + part.len > RESUME_LINE_MAX) {
+            refuse_line(b, "line over its limit");
+            f->skipping = true;
+            text_clear(&f->line);
+        }
+        if (!f->skipping)
+            text_add(&f->line, part);
+        if (end == NULL)
+            return;
+        bytes = (struct slice){end + 1, bytes.len - part.len - 1};
+        if (!f->skipping) {
+            /* Ours while it is read: an event may close up, which clears the line. */
+            struct text line = f->line;
+
+            f->line = (struct text){0};
+            take_line(b, text_slice(&line));
+            text_fini(&line);
+        }
+        f->skipping = false;
+    }
 }
 
 static void on_done(struct http_fetch *fetch, enum err e)

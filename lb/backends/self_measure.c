@@ -4,7 +4,7 @@
  *   writer       every 5 s, and after a resume: meters that have moved on -> files
  *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
  *
- * The lock guards the list of workers and the flags; it is not held during a write.
+ * The lock guards the list of workers and their flags; it is not held during a write.
  */
 #include "lb/backends/self_measure.h"
 
@@ -40,9 +40,9 @@ struct self_measure {
     struct worker_thread *writer; /* NULL: nothing is stored */
     struct worker_job round;
     pthread_mutex_t lock;
-    struct list workers; /* member->measured; under the lock; removed by the writer only */
-    bool flushing;       /* under the lock: until a round that begins now has ended */
-    bool handed_over;    /* under the lock: nothing is written any more */
+    struct list workers;      /* member->measured; under the lock; removed by the writer only */
+    _Atomic bool flushing;    /* until a round that begins now has ended */
+    _Atomic bool handed_over; /* nothing is written any more */
 };
 
 /* ---- files ---- */
@@ -147,16 +147,16 @@ out:
 
 static void write_all(struct self_measure *s)
 {
+    bool flushing = atomic_load(&s->flushing);
+
     pthread_mutex_lock(&s->lock);
-    bool flushing = s->flushing;
     struct list *it = s->workers.next;
     while (it != &s->workers) {
         struct member *m = list_entry(it, struct member, measured.node);
-        bool ours = !s->handed_over;
 
         /* Only the writer removes workers, so M stays while the lock is released. */
         pthread_mutex_unlock(&s->lock);
-        if (ours)
+        if (!atomic_load(&s->handed_over))
             write_file(m);
         pthread_mutex_lock(&s->lock);
         it = it->next;
@@ -167,9 +167,9 @@ static void write_all(struct self_measure *s)
             pthread_mutex_lock(&s->lock);
         }
     }
-    if (flushing)
-        s->flushing = false;
     pthread_mutex_unlock(&s->lock);
+    if (flushing)
+        atomic_store(&s->flushing, false);
 }
 
 static void write_round(struct worker_job *j)
@@ -203,19 +203,15 @@ struct self_measure *self_measure_create(const char *directory, int lock_fd)
 
 void self_measure_flush(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->flushing = s->directory != NULL;
-    pthread_mutex_unlock(&s->lock);
-    if (s->directory != NULL)
-        worker_thread_add(s->writer, &s->round, 0);
+    if (s->directory == NULL)
+        return;
+    atomic_store(&s->flushing, true);
+    worker_thread_add(s->writer, &s->round, 0);
 }
 
 bool self_measure_flushed(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    bool done = !s->flushing;
-    pthread_mutex_unlock(&s->lock);
-    return done;
+    return !atomic_load(&s->flushing);
 }
 
 int self_measure_lock(const struct self_measure *s)
@@ -225,9 +221,7 @@ int self_measure_lock(const struct self_measure *s)
 
 void self_measure_hand_over(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->handed_over = true;
-    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->handed_over, true);
     /* It belongs to the new process only; if that exits during the drain, the next one gets it. */
     if (s->lock_fd >= 0)
         close(s->lock_fd);

@@ -128,31 +128,6 @@ static void put_figures(struct json_writer *w, const struct limit_view *v)
     }
 }
 
-static void put_keys(struct json_writer *w, const struct limit_view *v,
-                     const struct limit_keys_view *keys)
-{
-    if (keys->longest.len != 0) {
-        json_open_object(w, "longest");
-        json_put_text(w, "key", (struct slice){keys->longest.key, keys->longest.len});
-        json_put_real(w, "for_s", (double)v->longest_us / 1e6);
-        json_close_object(w);
-    } else {
-        json_put_null(w, "longest");
-    }
-    json_open_array(w, "top");
-    for (size_t i = 0; i < keys->n; ++i) {
-        const struct limit_key_view *k = &keys->top[i];
-
-        json_open_object(w, NULL);
-        json_put_text(w, "key", (struct slice){k->key, k->len});
-        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
-        json_put_real(w, "over_s", (double)k->over_us / 1e6);
-        json_put_int(w, "waits", (int64_t)k->waits);
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
 {
     const struct limit_rules *rules = a->settings->limits;
@@ -177,7 +152,26 @@ void limit_status_put(const struct application *a, const char *name, struct json
     json_put_real(w, "timeout_s", (double)s->timeout_ms / 1e3);
     json_put_int(w, "slots", s->slots);
     put_figures(w, &v);
-    put_keys(w, &v, &keys);
+    if (keys.longest.len != 0) {
+        json_open_object(w, "longest");
+        json_put_text(w, "key", (struct slice){keys.longest.key, keys.longest.len});
+        json_put_real(w, "for_s", (double)v.longest_us / 1e6);
+        json_close_object(w);
+    } else {
+        json_put_null(w, "longest");
+    }
+    json_open_array(w, "top");
+    for (i = 0; i < keys.n; ++i) {
+        const struct limit_key_view *k = &keys.top[i];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "key", (struct slice){k->key, k->len});
+        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
+        json_put_real(w, "over_s", (double)k->over_us / 1e6);
+        json_put_int(w, "waits", (int64_t)k->waits);
+        json_close_object(w);
+    }
+    json_close_array(w);
     json_close_object(w);
 }
 

@@ -153,7 +153,8 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
 static const struct settings_table *const tables[] = {&counter_table, &match_table};
 
 static struct live_limit *rule_create(struct limits_live *l, const char *name,
-                                      const struct limit_config *yaml, size_t place)
+                                      const struct limit_config *yaml, size_t place,
+                                      uint64_t wait_ms)
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
 
@@ -178,15 +179,9 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .changed = on_changed,
                                                                      .context = r});
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
+    if (l->tree != NULL)
+        live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
     return r;
-}
-
-/* Follow its node in the tree from now on. */
-static void rule_watch(struct live_limit *r, uint64_t wait_ms)
-{
-    const struct limits_live *l = r->owner;
-
-    live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
 }
 
 /* FORGET: its part of the snapshot is deleted as well. */
@@ -450,9 +445,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
     }
-    r = rule_create(l, name, &l->unset, NOWHERE);
-    rule_watch(r, wait_ms);
-    return r;
+    return rule_create(l, name, &l->unset, NOWHERE, wait_ms);
 }
 
 /* Restores the rules of the snapshot; each rule then loads its own part of it. */
@@ -504,7 +497,7 @@ void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m
     l->snapshot = m;
     l->wait_ms = wait_ms;
     map_for_each (struct live_limit, r, &l->rules, node)
-        rule_watch(r, wait_ms);
+        live_settings_follow(r->engine, t, m, r->part, wait_ms);
     timer_start(l->app->lb->control, &l->wait, wait_ms);
     l->watch = tree_watch(t, l->path, on_children, l);
 }
@@ -529,13 +522,10 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
         const struct limit_config *c = &yaml->items[i];
         struct live_limit *r = find(l, slice_of(c->name));
 
-        if (r != NULL) {
+        if (r != NULL)
             rule_set_yaml(r, c, i);
-            continue;
-        }
-        r = rule_create(l, c->name, c, i);
-        if (l->tree != NULL)
-            rule_watch(r, l->wait_ms);
+        else
+            rule_create(l, c->name, c, i, l->wait_ms);
     }
 }
 

@@ -27,27 +27,6 @@ static void add_name(struct text_list *names, const char *name)
     text_list_add(names, slice_of(name));
 }
 
-/* The address of an interface with PORT. False: none that others could connect to. */
-static bool addr_of_interface(const struct ifaddrs *i, int family, unsigned port, struct addr *out)
-{
-    struct addr a = {0};
-
-    if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_UP) == 0)
-        return false;
-    a.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6);
-    memcpy(&a.sa, i->ifa_addr, a.len);
-    if (family == AF_INET6) {
-        if (IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr))
-            return false;
-        a.in6.sin6_scope_id = 0;
-        a.in6.sin6_port = htons((uint16_t)port);
-    } else {
-        a.in.sin_port = htons((uint16_t)port);
-    }
-    *out = a;
-    return true;
-}
-
 static void add_machine(struct text_list *names, int family, unsigned port)
 {
     struct ifaddrs *all = NULL;
@@ -57,10 +36,20 @@ static void add_machine(struct text_list *names, int family, unsigned port)
     if (getifaddrs(&all) != 0)
         log_warn(NULL, "interfaces-not-listed", "reason=\"%s\"", strerror(errno));
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-        struct addr a;
+        struct addr a = {.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6)};
 
-        if (addr_of_interface(i, family, port, &a) && !addr_is_loopback(&a))
-            add_name(names, addr_format(&a, text));
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_UP) == 0)
+            continue;
+        memcpy(&a.sa, i->ifa_addr, a.len);
+        if (addr_is_loopback(&a) || (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr)))
+            continue;
+        if (family == AF_INET6) {
+            a.in6.sin6_scope_id = 0;
+            a.in6.sin6_port = htons((uint16_t)port);
+        } else {
+            a.in.sin_port = htons((uint16_t)port);
+        }
+        add_name(names, addr_format(&a, text));
     }
     if (all != NULL)
         freeifaddrs(all);
