@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "lb/backends/membership_internal.h"
 #include "lb/backends/self_measure.h"
+#include "lb/core/lb.h"
 
 /* Returns the configuration of B, or the default of workers that are not listed. */
 static const struct worker_settings *config_of(const struct backend *b)
@@ -162,9 +162,7 @@ enum worker_kind backend_kind(const struct backend *b)
 {
     bool in = backend_in_pool(b);
 
-    if (b->worker == NULL || b->silent || b->drained)
-        return WORKER_OTHER;
-    if (b->check.record.failing)
+    if (b->worker == NULL || b->silent || b->drained || b->check.record.failing)
         return WORKER_OTHER;
     if (!b->streams || b->last.state == RESUME_READY)
         return in ? WORKER_WARM : WORKER_OTHER;
@@ -446,7 +444,7 @@ void backend_drain(struct backend *b, bool on)
     b->drained = on;
     log_info_folded(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
                     b->app->name, b->name);
-    drained_names_set(b->app->membership->drained, b->name, on);
+    membership_store_drained(b);
     if (b->worker == NULL)
         return;
     member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, on);

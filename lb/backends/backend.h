@@ -183,6 +183,8 @@ void membership_sort(struct backend *b);
  * the pool, and which ones leave it (activation.c).
  */
 void membership_reserve(struct membership *ms);
+/* B has been drained or undrained: stores that for the next run. */
+void membership_store_drained(struct backend *b);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
 

@@ -52,6 +52,11 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
     return b;
 }
 
+void membership_store_drained(struct backend *b)
+{
+    drained_names_set(b->app->membership->drained, b->name, b->drained);
+}
+
 void membership_forget(struct membership *ms, struct backend *b)
 {
     /* At our own shutdown its name stays in the file, for the next process. */

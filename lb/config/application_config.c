@@ -29,17 +29,9 @@ enum {
 
 /* ---- hosts ---- */
 
-/* Where a complaint about KEY of this application points. */
-static const struct config_node *place(const struct application_config *a, const char *key)
-{
-    const struct config_node *at = config_get(a->node, key);
-
-    return at != NULL ? at : a->node;
-}
-
 static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    const struct config_node *list = place(a, "hosts");
+    const struct config_node *list = config_place(a->node, "hosts", a->node);
 
     for (size_t i = 0; i < a->s.hosts.n; ++i) {
         const struct config_node *at = config_item(list, i);
@@ -308,17 +300,18 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 {
     const char *path = a->s.tree_path;
 
-    tree_check_config(&c->file, place(a, "tree"), a->s.tree, place(a, "zookeeper_auth"),
-                      a->s.zookeeper_auth, d);
+    tree_check_config(&c->file, config_place(a->node, "tree", a->node), a->s.tree,
+                      config_place(a->node, "zookeeper_auth", a->node), a->s.zookeeper_auth, d);
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||
         strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/') {
-        config_complain(&c->file, place(a, "tree_path"), d,
+        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
                         "tree_path: expected a path such as /shop, of at most %d bytes",
                         TREE_PATH_BYTES_MAX);
     } else if (a->s.tree == NULL) {
-        config_complain(&c->file, place(a, "tree_path"), d, "tree_path: needs the setting tree");
+        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
+                        "tree_path: needs the setting tree");
     }
 }
 
@@ -446,20 +439,22 @@ void application_config_read(struct configuration *c, const char *name, struct c
         --out->path.len;
     if (s->path == NULL || s->path[0] != '/' || strpbrk(s->path, "?#% \t") != NULL ||
         strstr(s->path, "//") != NULL)
-        config_complain(&c->file, place(out, "path"), d,
+        config_complain(&c->file, config_place(out->node, "path", out->node), d,
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
     check_tree(c, out, d);
     for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
         if (!list_is_good(&list_rules[i], s, &at, why))
-            config_complain(&c->file, config_item(place(out, list_rules[i].name), at), d, "%s",
-                            why);
+            config_complain(&c->file,
+                            config_item(config_place(out->node, list_rules[i].name, out->node), at),
+                            d, "%s", why);
     }
     read_workers(c, out, d);
     for (size_t i = 0; i < out->nworkers; ++i)
         tls_required = tls_required || out->workers[i].s.tls == WORKER_TLS_ON;
     tls_workers_read(&c->file, s->worker_tls, tls_required, &out->worker_tls, d);
     out->classifier = classifier_create(&c->file, s->classifier != NULL ? s->classifier : &host, d);
-    read_page(&c->file, place(out, "error_page"), "error_page", s->error_page, &out->error_page, d);
+    read_page(&c->file, config_place(out->node, "error_page", out->node), "error_page",
+              s->error_page, &out->error_page, d);
     read_limits(c, out, d);
     out->rates = rate_rules_read(&c->file, s->rates, d);
     out->headers = header_rules_read(&c->file, s->headers, d);

@@ -199,8 +199,7 @@ void copy_maker_destroy(struct copy_maker *m)
  */
 static bool is_stored(const struct http1_head *head, const struct message_field *h)
 {
-    return h->kind != FIELD_HOP && h->kind != FIELD_CONNECTION && h->kind != FIELD_FRAMING &&
-           h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
+    return !http_field_is_hop(h->kind) && h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
            !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authenticate")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info")) &&

@@ -273,10 +273,10 @@ bool limit_problem_set(struct limit_problem *p, const char *row, const char *why
 
 const struct config_node *limit_row_place(const struct config_node *map, const char *row)
 {
-    const struct config_node *match = map->kind == CONFIG_MAP ? config_get(map, "match") : NULL;
-    const struct config_node *at = map->kind == CONFIG_MAP ? config_get(map, row) : NULL;
+    const struct config_node *match = config_get(map, "match");
+    const struct config_node *at = config_get(map, row);
 
-    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
+    if (at == NULL && match != NULL)
         at = config_get(match, row);
     return at != NULL ? at : map;
 }

@@ -46,17 +46,12 @@ void header_rules_unref(struct header_rules *r)
 
 /* ---- names ---- */
 
-static char normal(char c)
-{
-    return c == '_' ? '-' : ascii_lower(c);
-}
-
 bool header_names_same(struct slice a, struct slice b)
 {
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; ++i) {
-        if (normal(a.p[i]) != normal(b.p[i]))
+        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
             return false;
     }
     return true;
