@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/core/limit_status.h"
 
-#include <stdlib.h>
-
 #include "common/base/clock.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"

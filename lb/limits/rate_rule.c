@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/limits/rate_rule.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- counters ---- */

@@ -9,7 +9,6 @@
 #include "common/base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct slice store_cstr(struct classify_environment *e, const char *s)
 {

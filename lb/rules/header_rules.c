@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/http/http_request.h"
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http_field.h"
 
 struct header_rules *header_rules_create(void)
 {
