@@ -140,8 +140,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     a->settings = app_snapshot_create(&config->s, NULL);
     a->settings->headers = header_rules_ref(config->headers);
-    if (config->rates != NULL)
-        rate_rules_attach(config->rates, NULL);
+    rate_rules_attach(config->rates, NULL);
     a->settings->rates = rate_rules_ref(config->rates);
     struct copies_limits limits = copies_limits(&config->s);
     copy_memory_init(&a->copy_memory, limits.max_bytes);
@@ -180,13 +179,10 @@ void application_destroy(struct application *a)
         app_snapshot_unref(a->loops[i].next);
     }
     free(a->loops);
-    if (a->conn_pool != NULL)
-        conn_pool_destroy(a->conn_pool);
-    if (a->stats != NULL)
-        stats_destroy(a->stats);
+    conn_pool_destroy(a->conn_pool);
+    stats_destroy(a->stats);
     pool_destroy(a->pool);
-    if (a->copies != NULL)
-        copies_destroy(a->copies);
+    copies_destroy(a->copies);
     poison_destroy(a->poison);
     counter_health_destroy(a->counter_health);
     app_snapshot_unref(a->settings);
@@ -316,8 +312,7 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
 
     s->limits = limit_rules_ref(limits);
     s->headers = header_rules_ref(headers);
-    if (rates != NULL && rates != old->rates)
-        rate_rules_attach(rates, old->rates);
+    rate_rules_attach(rates, old->rates);
     s->rates = rate_rules_ref(rates);
     a->settings = s;
     app_snapshot_unref(old);

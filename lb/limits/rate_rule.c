@@ -122,7 +122,7 @@ void rate_rules_unref(struct rate_rules *r)
 
 void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old)
 {
-    for (size_t i = 0; i < r->n; ++i) {
+    for (size_t i = 0; r != NULL && i < r->n; ++i) {
         struct rate_rule *rule = &r->rules[i];
 
         for (size_t k = 0; old != NULL && k < old->n && rule->counter == NULL; ++k) {

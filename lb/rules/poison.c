@@ -156,22 +156,6 @@ static bool note_death(struct poison_entry *e, const void *worker, uint64_t now_
     return true;
 }
 
-static enum poison_verdict hold_locked(struct poison *p, struct poison_entry *e, uint64_t until_ms)
-{
-    if (atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
-        drop_list_locked(p, &p->suspects);
-        drop_list_locked(p, &p->held);
-        return POISON_TOO_MANY;
-    }
-    list_remove(&e->in_list);
-    count(&p->n.nsuspects, -1);
-    e->held = true;
-    e->until_ms = until_ms;
-    list_push_back(&p->held, &e->in_list);
-    count(&p->n.nheld, 1);
-    return POISON_HELD;
-}
-
 enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
                                  const struct poison_key *key, const void *worker, uint64_t now_ms)
 {
@@ -202,7 +186,20 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
             list_push_back(&p->suspects, &e->in_list);
         }
         if (e->ndeaths >= r->deaths && e->answers <= e->ndeaths)
-            v = hold_locked(p, e, now_ms + r->hold_ms);
+            v = POISON_HELD;
+    }
+    if (v == POISON_HELD &&
+        atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
+        drop_list_locked(p, &p->suspects);
+        drop_list_locked(p, &p->held);
+        v = POISON_TOO_MANY;
+    } else if (v == POISON_HELD) {
+        list_remove(&e->in_list);
+        count(&p->n.nsuspects, -1);
+        e->held = true;
+        e->until_ms = now_ms + r->hold_ms;
+        list_push_back(&p->held, &e->in_list);
+        count(&p->n.nheld, 1);
     }
     pthread_mutex_unlock(&p->lock);
     return v;
