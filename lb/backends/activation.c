@@ -73,16 +73,6 @@ static void set_role(const struct backend *b, enum pool_call role)
     route_wait_wake(&released);
 }
 
-static void activate(struct membership *ms, struct backend *b, uint64_t now_ms)
-{
-    log_activation(b, "overload");
-    ms->activation.active = b;
-    ms->activation.activated_ms = now_ms;
-    ms->activation.woken_ms = 0;
-    backend_join(b);
-    set_role(b, POOL_CALL_WAKE);
-}
-
 /* Its process has not even begun to start. */
 static void give_up(struct membership *ms, const char *why)
 {
@@ -182,8 +172,14 @@ static void on_check(struct timer *t)
     } else if (a->overloaded && for_ms >= ms->app->settings->s.spawn_after_ms) {
         struct backend *b = best_cold(ms);
 
-        if (b != NULL)
-            activate(ms, b, now_ms);
+        if (b != NULL) {
+            log_activation(b, "overload");
+            a->active = b;
+            a->activated_ms = now_ms;
+            a->woken_ms = 0;
+            backend_join(b);
+            set_role(b, POOL_CALL_WAKE);
+        }
     }
     schedule_check(ms);
 }

@@ -338,18 +338,6 @@ static void take(struct provider *p)
     }
 }
 
-static void change(struct provider *p, json_t *properties)
-{
-    /* Most are the same object: a tree reports unchanged properties as they were. */
-    if (p->properties == properties)
-        return;
-    bool same = json_equal(p->properties, properties);
-    json_decref(p->properties);
-    p->properties = json_incref(properties);
-    if (!same)
-        take(p);
-}
-
 static void drop(struct provider *p)
 {
     set_rejected(p, NULL);
@@ -386,16 +374,21 @@ static void report(struct membership *ms, const struct tree_set *found)
 
         while (old < set->n && (order = strcmp(set->items[old]->name, now->name)) < 0)
             drop(set->items[old++]);
-        if (old < set->n && order == 0) {
-            items[i] = set->items[old++];
-            change(items[i], now->properties);
-        } else {
-            items[i] = xcalloc(1, sizeof(*items[i]));
-            items[i]->membership = ms;
-            items[i]->name = xstrdup(now->name);
-            items[i]->properties = json_incref(now->properties);
-            take(items[i]);
+        bool known = old < set->n && order == 0;
+        struct provider *p = known ? set->items[old++] : xcalloc(1, sizeof(*p));
+        items[i] = p;
+        if (!known) {
+            p->membership = ms;
+            p->name = xstrdup(now->name);
+        } else if (p->properties == now->properties) {
+            /* As most are: a tree reports unchanged properties as the same object. */
+            continue;
         }
+        bool same = json_equal(p->properties, now->properties);
+        json_decref(p->properties);
+        p->properties = json_incref(now->properties);
+        if (!same)
+            take(p);
     }
     while (old < set->n)
         drop(set->items[old++]);

@@ -252,7 +252,6 @@ static void free_ejection(struct ejection *e)
     free(e);
 }
 
-/* members_lock is held. */
 static void end_locked(struct ejection *e, struct change *c)
 {
     struct member *m = member_of(e->worker);
@@ -262,7 +261,6 @@ static void end_locked(struct ejection *e, struct change *c)
     set_unavailable_locked(m, MEMBER_EJECTED, false, c);
 }
 
-/* members_lock is held. */
 static void end_all_locked(struct application *a, struct change *c)
 {
     while (!list_empty(&a->ejections)) {
@@ -392,7 +390,7 @@ static bool may_eject_locked(struct member *m, enum worker_fault why)
            (m->unavailable != 0 || m->app->navailable > 1);
 }
 
-/* members_lock is held. The ejection that has begun with this failure, or NULL. */
+/* The ejection that has begun with this failure, or NULL. */
 static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
                                     struct change *c)
 {
