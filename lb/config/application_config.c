@@ -88,7 +88,7 @@ static const char *conflict(struct slice name)
                : NULL;
 }
 
-static const char *problem_of(const struct text_list *list, size_t i)
+const char *private_header_problem(const struct text_list *list, size_t i)
 {
     struct slice name = slice_of(list->items[i]);
 
@@ -101,11 +101,6 @@ static const char *problem_of(const struct text_list *list, size_t i)
             return "duplicate name ('_' counts as '-')";
     }
     return conflict(name);
-}
-
-bool private_headers_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    return settings_list_check("private_headers", list, problem_of, at, why);
 }
 
 static const char *server_problem(const struct text_list *l, size_t n)
@@ -131,11 +126,6 @@ static const char *server_problem(const struct text_list *l, size_t n)
                                                            : "only visible ASCII is permitted here";
 }
 
-static bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    return settings_list_check("pool_counter_servers", l, server_problem, at, why);
-}
-
 size_t limit_servers(const struct text_list *l,
                      struct counter_server_address out[COUNTER_SERVERS_MAX])
 {
@@ -153,19 +143,20 @@ size_t limit_servers(const struct text_list *l,
 static const struct list_rule {
     const char *name;
     size_t offset; /* of its struct text_list in struct app_settings */
-    /* False: WHY, of item *AT. NULL: it is a list of networks. */
-    bool (*check)(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM]);
+    /* As settings_list_check() calls it. NULL: it is a list of networks. */
+    const char *(*problem)(const struct text_list *list, size_t i);
+    bool required; /* at least one item */
 } list_rules[] = {
-#define LIST(name, check)                                                                          \
+#define LIST(name, problem, required)                                                              \
     {                                                                                              \
-#name, offsetof(struct app_settings, name), check                                          \
+#name, offsetof(struct app_settings, name), problem, required                              \
     }
-    LIST(trusted_proxies, NULL),
-    LIST(route_receipt, NULL),
-    LIST(provider_networks, NULL),
-    LIST(methods, methods_check),
-    LIST(private_headers, private_headers_check),
-    LIST(pool_counter_servers, limit_servers_check),
+    LIST(trusted_proxies, NULL, false),
+    LIST(route_receipt, NULL, false),
+    LIST(provider_networks, NULL, false),
+    LIST(methods, method_problem, true),
+    LIST(private_headers, private_header_problem, false),
+    LIST(pool_counter_servers, server_problem, false),
 #undef LIST
 };
 
@@ -175,8 +166,13 @@ static bool list_is_good(const struct list_rule *rule, const struct app_settings
     const struct text_list *list = (const void *)((const char *)s + rule->offset);
     struct networks n = {0};
 
-    if (rule->check != NULL)
-        return rule->check(list, at, why);
+    *at = 0;
+    if (rule->required && list->n == 0) {
+        snprintf(why, SETTINGS_WHY_ROOM, "%s: at least one is required", rule->name);
+        return false;
+    }
+    if (rule->problem != NULL)
+        return settings_list_check(rule->name, list, rule->problem, at, why);
     bool good = config_networks(rule->name, list, &n, at, why);
     networks_fini(&n);
     return good;
@@ -421,7 +417,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     struct app_settings pool;
     unsigned before = d->errors;
     bool tls_required = false;
-    size_t at = 0;
+    size_t at;
 
     out->name = xstrdup(name);
     out->node = map;

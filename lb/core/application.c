@@ -347,12 +347,6 @@ static bool is_away(void *context)
     return a->away != NULL && a->away(a);
 }
 
-/* LOCAL rows that only snapshots carry follow SIGHUP, the others need a restart. */
-static bool is_frozen(const struct setting_row *row)
-{
-    return row->when == SETTING_LOCAL && !app_row_by_snapshot(row);
-}
-
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
                                 struct live_settings_counts *reported)
 {
@@ -397,7 +391,7 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .check = check,
                                                                    .hold_ms = hold_ms,
                                                                    .away = is_away,
-                                                                   .frozen = is_frozen,
+                                                                   .frozen = app_row_frozen,
                                                                    .changed = on_changed,
                                                                    .context = a});
 }

@@ -38,7 +38,7 @@ static bool listed(const struct text_list *list, size_t n, struct slice method)
     return false;
 }
 
-static const char *problem_of(const struct text_list *list, size_t i)
+const char *method_problem(const struct text_list *list, size_t i)
 {
     struct slice method = slice_of(list->items[i]);
 
@@ -49,14 +49,6 @@ static const char *problem_of(const struct text_list *list, size_t i)
     if (slice_is(method, "CONNECT"))
         return "not supported by a reverse proxy";
     return listed(list, i, method) ? "is a duplicate" : NULL;
-}
-
-bool methods_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    *at = 0;
-    if (list->n == 0)
-        snprintf(why, SETTINGS_WHY_ROOM, "methods: at least one is required");
-    return list->n != 0 && settings_list_check("methods", list, problem_of, at, why);
 }
 
 bool methods_have(const struct text_list *list, struct slice method)
