@@ -298,26 +298,22 @@ bool limit_map_check(const struct config *c, const struct config_node *map, cons
 static bool compile(const char *row, const char *written, struct pattern *out,
                     struct limit_problem *p)
 {
-    static const struct {
-        struct slice word;
-        enum kind kind;
-    } words[] = {
-        {{"exact:", 6}, KIND_EXACT},
-        {{"prefix:", 7}, KIND_PREFIX},
-        {{"regex:", 6}, KIND_REGEX},
-    };
+    static const char *const words[] = {
+        [KIND_EXACT] = "exact:", [KIND_PREFIX] = "prefix:", [KIND_REGEX] = "regex:"};
     struct slice text = slice_of(written);
     char why[SEARCH_WHY_ROOM];
-    size_t i = 0;
 
     if (written == NULL)
         return true;
-    while (i < ARRAY_LEN(words) && !slice_starts(text, words[i].word))
-        ++i;
     out->kind = KIND_EXACT;
-    if (i < ARRAY_LEN(words)) {
-        out->kind = words[i].kind;
-        text = (struct slice){text.p + words[i].word.len, text.len - words[i].word.len};
+    for (int kind = KIND_EXACT; kind <= KIND_REGEX; ++kind) {
+        struct slice word = slice_of(words[kind]);
+
+        if (slice_starts(text, word)) {
+            out->kind = (enum kind)kind;
+            text = (struct slice){text.p + word.len, text.len - word.len};
+            break;
+        }
     }
     if (text.len == 0 && out->kind != KIND_EXACT)
         return limit_problem_set(p, row, "the pattern is empty: it would match everything");

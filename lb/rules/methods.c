@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/rules/methods.h"
 
-#include <stdio.h>
-
 #include "common/wire/http1_bytes.h"
 
 /* Sources: RFC 9110 9, 5789, 4918 (WebDAV), 3253, 3648, 3744, 5323, 5842, 4791, 2068, 4437. */
