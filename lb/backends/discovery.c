@@ -186,18 +186,6 @@ static void copy_property(const json_t *properties, const char *name, char *out,
     text_fini(&value);
 }
 
-/* Copies the properties of the process to the backend that P registers. */
-static void copy_properties(struct provider *p)
-{
-    struct backend *b = p->worker;
-
-    copy_property(p->properties, "version", b->version, sizeof(b->version));
-    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
-    if (b->incarnation[0] == '\0')
-        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
-    membership_touch(b);
-}
-
 /* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
 static void detach(struct provider *p, bool expected)
 {
@@ -249,9 +237,9 @@ static void place(struct provider *p, const struct addr *a)
     set_rejected(p, why);
     if (why != NULL) {
         detach(p, false);
-    } else if (p->worker != NULL && addr_equal(&p->worker->addr, &plain)) {
-        copy_properties(p);
-    } else {
+        return;
+    }
+    if (p->worker == NULL || !addr_equal(&p->worker->addr, &plain)) {
         detach(p, true);
         p->worker = membership_at(p->membership, a);
         if (p->host != NULL)
@@ -261,8 +249,13 @@ static void place(struct provider *p, const struct addr *a)
             p->worker->refuted = false;
             membership_find_again(p->worker);
         }
-        copy_properties(p);
     }
+    struct backend *b = p->worker;
+    copy_property(p->properties, "version", b->version, sizeof(b->version));
+    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
+    if (b->incarnation[0] == '\0')
+        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
+    membership_touch(b);
 }
 
 /*
@@ -554,11 +547,13 @@ bool discovery_settled(const struct membership *ms)
 
 /* ---- status ---- */
 
-/* The names of the first rejected ones; WHY: as objects, with the reason. */
-static void put_rejected(const struct membership *ms, struct json_writer *w, bool why)
+/* Array NAME: the names of the first rejected ones; WHY: as objects, with the reason. */
+static void put_rejected(const struct membership *ms, struct json_writer *w, const char *name,
+                         bool why)
 {
     size_t shown = 0;
 
+    json_open_array(w, name);
     for (size_t i = 0; i < ms->providers.n && shown < REFUSED_SHOWN_MAX; ++i) {
         const struct provider *p = ms->providers.items[i];
         char escaped[LOG_CUT_ROOM];
@@ -574,6 +569,7 @@ static void put_rejected(const struct membership *ms, struct json_writer *w, boo
         }
         ++shown;
     }
+    json_close_array(w);
 }
 
 void providers_describe(const struct membership *ms, struct json_writer *w)
@@ -584,12 +580,8 @@ void providers_describe(const struct membership *ms, struct json_writer *w)
         json_put_text(w, "providers_problem", slice_of(ms->providers.problem));
     else
         json_put_null(w, "providers_problem");
-    json_open_array(w, "refused_providers");
-    put_rejected(ms, w, false);
-    json_close_array(w);
-    json_open_array(w, "provider_refusals");
-    put_rejected(ms, w, true);
-    json_close_array(w);
+    put_rejected(ms, w, "refused_providers", false);
+    put_rejected(ms, w, "provider_refusals", true);
     json_open_array(w, "held_workers");
     list_for_each_entry (b, &ms->missing.held, missing)
         json_put_text(w, NULL, slice_of(b->name));

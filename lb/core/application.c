@@ -32,8 +32,8 @@ const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(
 
 /* ---- snapshots ---- */
 
-struct app_snapshot *app_snapshot_create(const struct app_settings *s,
-                                         const struct app_snapshot *like)
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
+                                         struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
     const struct text_list *private = &snapshot->s.private_headers;
@@ -50,11 +50,9 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
             slice_of(private->items[i]);
     ASSERT(config_networks("provider_networks", &s->provider_networks, &snapshot->providers, &at,
                            why));
-    if (like != NULL) {
-        snapshot->limits = limit_rules_ref(like->limits);
-        snapshot->headers = header_rules_ref(like->headers);
-        snapshot->rates = rate_rules_ref(like->rates);
-    }
+    snapshot->limits = limit_rules_ref(limits);
+    snapshot->headers = header_rules_ref(headers);
+    snapshot->rates = rate_rules_ref(rates);
     atomic_init(&snapshot->refs, 1);
     return snapshot;
 }
@@ -138,10 +136,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->worker_tls = (struct tls_workers){0};
     pool_settings(a, &config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
-    a->settings = app_snapshot_create(&config->s, NULL);
-    a->settings->headers = header_rules_ref(config->headers);
     rate_rules_attach(config->rates, NULL);
-    a->settings->rates = rate_rules_ref(config->rates);
+    a->settings = app_snapshot_create(&config->s, NULL, config->headers, config->rates);
     struct copies_limits limits = copies_limits(&config->s);
     copy_memory_init(&a->copy_memory, limits.max_bytes);
     a->copies = copies_create(&limits, &a->copy_memory);
@@ -289,7 +285,7 @@ void application_publish(struct application *a, const struct app_settings *s)
     struct pool_settings ps;
 
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
-    a->settings = app_snapshot_create(s, old);
+    a->settings = app_snapshot_create(s, old->limits, old->headers, old->rates);
     app_snapshot_unref(old);
     pool_settings(a, s, &ps);
     pool_set(a->pool, &ps);
@@ -308,13 +304,9 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *old = a->settings;
-    struct app_snapshot *s = app_snapshot_create(&old->s, NULL);
 
-    s->limits = limit_rules_ref(limits);
-    s->headers = header_rules_ref(headers);
     rate_rules_attach(rates, old->rates);
-    s->rates = rate_rules_ref(rates);
-    a->settings = s;
+    a->settings = app_snapshot_create(&old->s, limits, headers, rates);
     app_snapshot_unref(old);
     hand_to_loops(a);
 }

@@ -98,7 +98,7 @@ static void the_default_list_is_valid_and_is_what_snapshots_have(void **state)
     settings_defaults(&application_table, &s);
     assert_true(settings_list_check("private_headers", &s.private_headers, private_header_problem,
                                     &at, why));
-    snapshot = app_snapshot_create(&s, NULL);
+    snapshot = app_snapshot_create(&s, NULL, NULL, NULL);
     assert_int_equal(snapshot->private_headers.n, s.private_headers.n);
     assert_true(slice_is(snapshot->private_headers.names[0], "X-API-Key"));
     app_snapshot_unref(snapshot);
