@@ -25,8 +25,7 @@ struct response_spill {
     struct spill_loop *loop;
     struct body_file *file; /* NULL: none is needed */
     uint64_t released, taken, end, reserved;
-    struct list unwritten; /* struct http1_body: behind the file's bytes */
-    size_t unwritten_bytes;
+    struct http1_body *unwritten; /* behind the file's bytes; NULL: none */
     int error;
 };
 
@@ -55,7 +54,6 @@ struct response_spill *response_spill_create(struct spill_loop *l)
     struct response_spill *s = xcalloc(1, sizeof(*s));
 
     s->loop = l;
-    list_init(&s->unwritten);
     return s;
 }
 
@@ -72,7 +70,8 @@ void response_spill_destroy(struct response_spill *s)
     if (s == NULL)
         return;
     drop_file(s);
-    http1_bodies_release(&s->unwritten);
+    if (s->unwritten != NULL)
+        http1_body_release(s->unwritten);
     free(s);
 }
 
@@ -116,7 +115,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
     uint64_t left = used < max_bytes ? max_bytes - used : 0;
     uint64_t required = left < STEP_BYTES ? left : STEP_BYTES;
 
-    ASSERT(list_empty(&s->unwritten));
+    ASSERT(s->unwritten == NULL);
     s->error = 0;
     if (s->reserved - s->end < required)
         reserve(s, required);
@@ -132,7 +131,7 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
 {
     size_t written = 0;
 
-    ASSERT(list_empty(&s->unwritten));
+    ASSERT(s->unwritten == NULL);
     if (open_file(s)) {
         while (written < body->nparts && body_file_add(s->file, body->parts[written]))
             ++written;
@@ -141,9 +140,7 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     }
     /* The part that was written is beyond the end, and is not read. */
     if (s->file == NULL || written != body->nparts) {
-        body = http1_body_compact(body);
-        list_push_back(&s->unwritten, &body->node);
-        s->unwritten_bytes = body->bytes;
+        s->unwritten = http1_body_compact(body);
         if (s->taken == s->end)
             drop_file(s);
         return false;
@@ -164,10 +161,9 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
     uint64_t left = s->end - s->taken;
 
     if (left == 0) {
-        struct http1_body *body = list_first(&s->unwritten, struct http1_body, node);
+        struct http1_body *body = s->unwritten;
 
-        list_remove(&body->node);
-        s->unwritten_bytes -= body->bytes;
+        s->unwritten = NULL;
         return body;
     }
     size_t room = left < max ? (size_t)left : max;
@@ -193,7 +189,7 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
 
 bool response_spill_is_empty(const struct response_spill *s)
 {
-    return s->taken == s->end && list_empty(&s->unwritten);
+    return s->taken == s->end && s->unwritten == NULL;
 }
 
 uint64_t response_spill_in_file(const struct response_spill *s)
@@ -203,7 +199,7 @@ uint64_t response_spill_in_file(const struct response_spill *s)
 
 size_t response_spill_in_memory(const struct response_spill *s)
 {
-    return s->unwritten_bytes;
+    return s->unwritten != NULL ? s->unwritten->bytes : 0;
 }
 
 int response_spill_error(const struct response_spill *s)

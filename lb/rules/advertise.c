@@ -59,16 +59,18 @@ static void add_machine(struct text_list *names, int family, unsigned port)
     }
 }
 
-/* Returns "HOST:PORT", or NULL if HOST is not a host. */
-static char *with_port(const char *host, unsigned port)
+/* Returns TEXT, with PORT (0: none) if it is a host alone; or NULL if it is neither. */
+static char *with_port(const char *text, unsigned port)
 {
-    char *text = xasprintf("%s:%u", host, port);
     struct addr a;
     enum err e = addr_parse(slice_of(text), &a);
+    bool whole = e == ERR_OK || e == ERR_UNSUPPORTED;
+    char *name = whole ? xstrdup(text) : xasprintf("%s:%u", text, port);
 
-    if (e == ERR_OK || e == ERR_UNSUPPORTED)
-        return text;
-    free(text);
+    e = addr_parse(slice_of(name), &a);
+    if ((whole || port != 0) && (e == ERR_OK || e == ERR_UNSUPPORTED))
+        return name;
+    free(name);
     return NULL;
 }
 
@@ -81,17 +83,14 @@ bool advertise_good(const char *text)
 {
     struct addr a;
     uint64_t port;
-    enum err e = addr_parse(slice_of(text), &a);
+    char *name = with_port(text, 1);
+    enum err e = name != NULL ? addr_parse(slice_of(name), &a) : ERR_SYNTAX;
 
+    free(name);
     if (e == ERR_UNSUPPORTED || machine_port(text, &port))
         return true;
-    if (e == ERR_OK)
-        return !addr_is_wildcard(&a) && (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
-    char *whole = with_port(text, 1);
-    bool good =
-        whole != NULL && !(addr_parse(slice_of(whole), &a) == ERR_OK && addr_is_wildcard(&a));
-    free(whole);
-    return good;
+    return e == ERR_OK && !addr_is_wildcard(&a) &&
+           (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
 }
 
 struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
@@ -105,21 +104,14 @@ struct text_list advertise_names(const struct text_list *configured, const struc
         port = addr_port(&listeners[i]);
     for (size_t i = 0; i < configured->n; ++i) {
         const char *text = configured->items[i];
+        char *name = with_port(text, port);
         uint64_t own_port = 0;
-        struct addr a;
-        enum err e = addr_parse(slice_of(text), &a);
 
-        if (machine_port(text, &own_port)) {
+        if (machine_port(text, &own_port))
             add_machine(&names, AF_INET, (unsigned)own_port);
-        } else if (e == ERR_OK || e == ERR_UNSUPPORTED) {
-            add_name(&names, text);
-        } else if (port != 0) {
-            char *whole = with_port(text, port);
-
-            if (whole != NULL)
-                add_name(&names, whole);
-            free(whole);
-        }
+        else if (name != NULL)
+            add_name(&names, name);
+        free(name);
     }
     for (size_t i = 0; i < n && configured->n == 0; ++i) {
         if (addr_is_wildcard(&listeners[i]))
