@@ -70,8 +70,7 @@ void response_spill_destroy(struct response_spill *s)
     if (s == NULL)
         return;
     drop_file(s);
-    if (s->unwritten != NULL)
-        http1_body_release(s->unwritten);
+    http1_body_release(s->unwritten);
     free(s);
 }
 

@@ -137,7 +137,6 @@ static enum counter_answer ask_daemon(struct limit_claim *c, bool wait)
 
     if (c->client == NULL)
         return COUNTER_UNREACHABLE;
-    c->asking = true;
     c->since_us = clock_mono_us();
     count(&c->counter->figures.daemon_waiting);
     counter_client_acquire(c->client, &c->call, &ask);
@@ -192,7 +191,7 @@ enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait)
 
 enum counter_answer limit_claim_again(struct limit_claim *c)
 {
-    ASSERT(!c->asking);
+    ASSERT(c->call.state == COUNTER_CALL_FREE);
     c->kind = COUNTER_ME;
     return c->rule->s.where == LIMIT_LOCAL ? ask_table(c, true) : ask_daemon(c, true);
 }
@@ -238,15 +237,6 @@ static void on_timeout(struct timer *t)
         c->on_result(c, COUNTER_TIMEOUT);
 }
 
-/* The daemon does not hold it any more, or never did. */
-static void end_asking(struct limit_claim *c, bool held)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    c->asking = false;
-    atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
-}
-
 static void on_answered(struct counter_call *call, enum counter_answer r)
 {
     struct limit_claim *c = container_of(call, struct limit_claim, call);
@@ -255,14 +245,13 @@ static void on_answered(struct counter_call *call, enum counter_answer r)
     pthread_mutex_lock(&c->counter->lock);
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
+    atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
     if (r == COUNTER_LOCKED) {
-        atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
         count(&f->daemon_held);
         count(&f->daemon_locked);
         c->on_result(c, COUNTER_LOCKED);
         return;
     }
-    end_asking(c, false);
     /* The limits of a shadow rule do not reject requests. */
     if (c->rule->s.shadow) {
         if (r == COUNTER_QUEUE_FULL)
@@ -315,7 +304,7 @@ void limit_claim_give_back(struct limit_claim *c, bool done)
 
     timer_stop(&c->timer);
     /* Before the next request for the key asks it. */
-    if (c->asking) {
+    if (c->call.state != COUNTER_CALL_FREE) {
         if (held && done)
             counter_client_release(&c->call);
         else
@@ -326,7 +315,9 @@ void limit_claim_give_back(struct limit_claim *c, bool done)
             count_wait_locked(c, clock_mono_us());
             pthread_mutex_unlock(&counter->lock);
         }
-        end_asking(c, held);
+        atomic_fetch_sub_explicit(held ? &counter->figures.daemon_held
+                                       : &counter->figures.daemon_waiting,
+                                  1, memory_order_relaxed);
     }
     pthread_mutex_lock(&counter->lock);
     uint64_t now_us = clock_mono_us();
