@@ -106,19 +106,20 @@ static struct ejection_rule ejection_rule(const struct app_settings *s)
     };
 }
 
-static void pool_settings(const struct application *a, const struct app_settings *s,
-                          struct pool_settings *out)
+static struct pool_settings pool_settings(const struct lb *lb, const struct app_settings *s)
 {
-    *out = POOL_SETTINGS_OF(s);
-    out->max_waiting = (size_t)s->worker_wait_max;
+    struct pool_settings out = POOL_SETTINGS_OF(s);
+
+    out.max_waiting = (size_t)s->worker_wait_max;
     /* Balancers that drew the same would send their requests to the same workers. */
-    out->seed = map_hash(a->lb->instance, strlen(a->lb->instance));
+    out.seed = map_hash(lb->instance, strlen(lb->instance));
+    return out;
 }
 
 struct application *application_create(struct lb *lb, struct application_config *config)
 {
     struct application *a = xcalloc(1, sizeof(*a));
-    struct pool_settings ps;
+    struct pool_settings ps = pool_settings(lb, &config->s);
 
     a->subject.describe = describe;
     a->lb = lb;
@@ -134,7 +135,6 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->error_page = (struct text){0};
     a->worker_tls = config->worker_tls;
     config->worker_tls = (struct tls_workers){0};
-    pool_settings(a, &config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
     rate_rules_attach(config->rates, NULL);
     a->settings = app_snapshot_create(&config->s, NULL, config->headers, config->rates);
@@ -199,12 +199,14 @@ struct stats_cell *application_control_stats(const struct application *a)
 
 /* ---- pool counter daemons ---- */
 
-static void set_servers(struct application_loop *al)
+static void set_counters(struct application_loop *al)
 {
     const struct app_settings *s = application_settings(al);
     struct counter_server_address servers[COUNTER_SERVERS_MAX];
     size_t n = limit_servers(&s->pool_counter_servers, servers);
 
+    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                s->pool_counter_answer_timeout_ms);
     counter_client_set_servers(al->counters, servers, n);
 }
 
@@ -217,7 +219,7 @@ struct counter_client *application_counters(struct application_loop *al, struct 
 
     if (al->counters == NULL) {
         al->counters = counter_client_create(l, &o);
-        set_servers(al);
+        set_counters(al);
     }
     return al->counters;
 }
@@ -257,11 +259,8 @@ void application_take_settings(struct application_loop *al)
     app_snapshot_unref(old);
     const struct app_settings *s = application_settings(al);
     counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
-    if (al->counters == NULL)
-        return;
-    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                s->pool_counter_answer_timeout_ms);
-    set_servers(al);
+    if (al->counters != NULL)
+        set_counters(al);
 }
 
 static void hand_to_loops(struct application *a)
@@ -282,12 +281,11 @@ void application_publish(struct application *a, const struct app_settings *s)
     static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
                                           "private_headers"};
     struct app_snapshot *old = a->settings;
-    struct pool_settings ps;
+    struct pool_settings ps = pool_settings(a->lb, s);
 
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
     a->settings = app_snapshot_create(s, old->limits, old->headers, old->rates);
     app_snapshot_unref(old);
-    pool_settings(a, s, &ps);
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);

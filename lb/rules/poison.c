@@ -89,23 +89,25 @@ static struct poison_entry *find_locked(struct poison *p, const uint64_t key[2])
     return map_entry(map_find(&p->entries, key, 2 * sizeof(key[0])), struct poison_entry, node);
 }
 
-static void suspect_locked(struct poison *p, struct poison_entry *e)
+/* To the end of its list: HELD, or suspects. A new entry is in none. */
+static void enter_locked(struct poison *p, struct poison_entry *e, bool held)
 {
-    e->held = false;
-    list_push_back(&p->suspects, &e->in_list);
-    count(&p->n.nsuspects, 1);
+    if (list_linked(&e->in_list))
+        count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
+    count(held ? &p->n.nheld : &p->n.nsuspects, 1);
+    list_remove(&e->in_list);
+    list_push_back(held ? &p->held : &p->suspects, &e->in_list);
+    e->held = held;
 }
 
 /* Its time is over. Another death, and it is held again. */
 static void release_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
 {
-    list_remove(&e->in_list);
-    count(&p->n.nheld, -1);
     e->ndeaths -= e->ndeaths > 0;
     for (unsigned i = 0; i < e->ndeaths; ++i)
         e->deaths[i] = (struct death){.at_ms = now_ms};
     e->answers = 0;
-    suspect_locked(p, e);
+    enter_locked(p, e, false);
 }
 
 /* Loops read their clocks at different moments: NOW may be a little before. */
@@ -176,15 +178,13 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
         snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
         snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
         map_add(&p->entries, &e->node, e->key, sizeof(e->key));
-        suspect_locked(p, e);
+        enter_locked(p, e, false);
     }
     /* Requests in flight when it became blocked may still kill workers. */
     if (!e->held) {
         drop_old_deaths(e, r->window_ms, now_ms);
-        if (note_death(e, worker, now_ms)) {
-            list_remove(&e->in_list);
-            list_push_back(&p->suspects, &e->in_list);
-        }
+        if (note_death(e, worker, now_ms))
+            enter_locked(p, e, false);
         if (e->ndeaths >= r->deaths && e->answers <= e->ndeaths)
             v = POISON_HELD;
     }
@@ -194,12 +194,8 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
         drop_list_locked(p, &p->held);
         v = POISON_TOO_MANY;
     } else if (v == POISON_HELD) {
-        list_remove(&e->in_list);
-        count(&p->n.nsuspects, -1);
-        e->held = true;
         e->until_ms = now_ms + r->hold_ms;
-        list_push_back(&p->held, &e->in_list);
-        count(&p->n.nheld, 1);
+        enter_locked(p, e, true);
     }
     pthread_mutex_unlock(&p->lock);
     return v;
