@@ -448,7 +448,7 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
 void member_clear_failures(struct member *m)
 {
     pthread_mutex_lock(&m->app->members_lock);
-    failure_record_clear(&m->failed);
+    m->failed = (struct failure_record){0};
     atomic_store_explicit(&m->has_failures, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
 }

@@ -38,9 +38,8 @@ struct live_limit {
     struct log_subject subject;
     struct map_node node; /* in its owner's table, by name */
     struct limits_live *owner;
-    char *name;
-    char *path; /* the node's */
-    char *part; /* of the snapshot */
+    char *path;              /* the node's */
+    const char *name, *part; /* ends of PATH; the latter is the part of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts reported; /* what the figures have of its counts */
     size_t place;                         /* in YAML's list, or NOWHERE */
@@ -160,9 +159,9 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
 
     r->subject.describe = describe;
     r->owner = l;
-    r->name = xstrdup(name);
     r->path = xasprintf("%s/%s", l->path, name);
-    r->part = xasprintf("pool-counters/%s", name);
+    r->name = r->path + strlen(l->path) + 1;
+    r->part = r->path + strlen(l->path) - strlen(names_part);
     r->place = place;
     set_page(r, yaml);
     r->engine = live_settings_create(&(struct live_settings_options){.loop = l->app->lb->control,
@@ -197,9 +196,7 @@ static void rule_destroy(struct live_limit *r, bool forget)
     none.refusals = r->reported.refusals;
     application_count_settings(r->owner->app, &none, &r->reported);
     text_fini(&r->page);
-    free(r->part);
     free(r->path);
-    free(r->name);
     free(r);
 }
 

@@ -21,10 +21,10 @@ bool method_is_registered(struct slice method)
     return false;
 }
 
-static bool listed(const struct text_list *list, size_t n, struct slice method)
+bool methods_have(const struct text_list *list, struct slice method)
 {
     /* Words are short, and mostly differ in the first letter or not at all. */
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < list->n; ++i) {
         const char *word = list->items[i];
         size_t k = 0;
 
@@ -46,12 +46,7 @@ const char *method_problem(const struct text_list *list, size_t i)
         return "expected a method such as GET, of at most 32 characters";
     if (slice_is(method, "CONNECT"))
         return "not supported by a reverse proxy";
-    return listed(list, i, method) ? "is a duplicate" : NULL;
-}
-
-bool methods_have(const struct text_list *list, struct slice method)
-{
-    return listed(list, list->n, method);
+    return methods_have(&(struct text_list){list->items, i}, method) ? "is a duplicate" : NULL;
 }
 
 void methods_put(const struct text_list *list, struct text *out)
