@@ -471,20 +471,16 @@ void application_index_destroy(struct application_index *x)
     free(x);
 }
 
-static bool serves(const struct application *a, struct slice path)
-{
-    if (!slice_starts(path, a->path))
-        return false;
-    /* "/w" takes /w and /w/x, not /wonder. */
-    return path.len == a->path.len || path.p[a->path.len] == '/' || path.p[a->path.len] == '?' ||
-           a->path.len == 0;
-}
-
 static struct application *entry_pick(const struct host_entry *e, struct slice path)
 {
     for (size_t i = 0; i < e->n; ++i) {
-        if (serves(e->applications[i], path))
-            return e->applications[i];
+        struct application *a = e->applications[i];
+        size_t n = a->path.len;
+
+        /* "/w" takes /w and /w/x, not /wonder. */
+        if (slice_starts(path, a->path) &&
+            (n == 0 || path.len == n || path.p[n] == '/' || path.p[n] == '?'))
+            return a;
     }
     return NULL;
 }

@@ -67,12 +67,11 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
 /* ---- rules ---- */
 
 /*
- * Compiles the rule NAME of S, with the patterns of MATCH (class, path, method), into OUT. Returns
- * false with the error in P; then OUT need not be freed.
+ * Compiles a rule of S, with the patterns of MATCH (class, path, method), into OUT, without a name.
+ * Returns false with the error in P; then OUT need not be freed.
  */
-static bool compile(const char *name, const struct rate_settings *s,
-                    const struct counter_settings *match, struct rate_rule *out,
-                    struct limit_problem *p)
+static bool compile(const struct rate_settings *s, const struct counter_settings *match,
+                    struct rate_rule *out, struct limit_problem *p)
 {
     const char *key = s->key != NULL ? s->key : "{REMOTE_ADDR}";
     struct rate_rule rule = {.status = (int)s->status,
@@ -94,7 +93,6 @@ static bool compile(const char *name, const struct rate_settings *s,
     rule.match = request_match_compile(match, key, LIMIT_EACH, p);
     if (rule.match == NULL)
         return false;
-    rule.name = xstrdup(name);
     *out = rule;
     return true;
 }
@@ -154,14 +152,12 @@ static void read_rule(const struct config *c, const struct config_node *key,
     limit_name_check(c, key, "rates", key->text, d);
     settings_read(&rate_settings_table, c, map, &s, NULL, d);
     settings_read(&match_table, c, s.match, &match, NULL, d);
-    char *name = xslicedup(key->text);
     if (d->errors == before) {
-        if (compile(name, &s, &match, &r->rules[r->n], &p))
-            ++r->n;
+        if (compile(&s, &match, &r->rules[r->n], &p))
+            r->rules[r->n++].name = xslicedup(key->text);
         else
             config_complain(c, limit_row_place(map, p.row), d, "%s", p.why);
     }
-    free(name);
     settings_fini(&match_table, &match);
     settings_fini(&rate_settings_table, &s);
 }
