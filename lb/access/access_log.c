@@ -6,6 +6,7 @@
 #include "lb/access/access_log.h"
 
 #include "common/base/json.h"
+#include "common/base/map.h"
 #include "common/event/line_writer.h"
 
 #include <stdatomic.h>
@@ -48,42 +49,6 @@ enum access_field access_field_find(struct slice name)
     return ACCESS_FIELDS;
 }
 
-/* ---- records ---- */
-
-static void add_record(struct text *out, const struct access_entry *e)
-{
-    const struct slice *texts = &e->client;
-    struct access_pen p = access_record_begin(out);
-
-    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
-        access_record_put(&p, (enum access_text)i, texts[i]);
-    access_record_end(&p, out);
-}
-
-/*
- * Removes the first record of *RECORDS, which starts at a record boundary, and returns it as an
- * entry that borrows its texts.
- */
-static void take_record(struct slice *records, struct access_entry *out)
-{
-    struct slice *texts = &out->client;
-    struct access_record head;
-
-    ASSERT(records->len >= sizeof(head));
-    memcpy(&head, records->p, sizeof(head));
-    ASSERT(head.bytes <= records->len);
-    memcpy(out, &head.fixed, sizeof(head.fixed));
-    const char *at = records->p + sizeof(head);
-
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
-        texts[i] = (struct slice){at, head.lengths[i]};
-        at += head.lengths[i];
-    }
-    records->p += head.bytes;
-    records->len -= head.bytes;
-}
-
 /* ---- lines ---- */
 
 /* The last printed second, as text. */
@@ -104,19 +69,8 @@ enum {
 #include "lb/access/access_field.def"
 };
 
-static size_t room_for(const struct access_entry *e)
-{
-    const struct slice *texts = &e->client;
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
-        bytes += texts[i].len;
-#define WORD(name, key, doc) bytes += slice_of(e->name).len;
-#include "lb/access/access_field.def"
-    return bytes * 4 + LINE_FRAME_MAX;
-}
-
-static noinline_ char *put_escapes(char *at, struct slice s)
+/* Writes S, with escapes for what is not plain. */
+static noinline_ char *put_escaped(char *at, struct slice s)
 {
     while (s.len != 0) {
         size_t plain = text_plain_length(s);
@@ -131,11 +85,6 @@ static noinline_ char *put_escapes(char *at, struct slice s)
         s = (struct slice){s.p + plain + 1, s.len - plain - 1};
     }
     return at;
-}
-
-static char *put_escaped(char *at, struct slice s)
-{
-    return text_plain_length(s) == s.len ? put_slice(at, s) : put_escapes(at, s);
 }
 
 /* Writes S, or "-" if it is empty, as the combined format requires. */
@@ -188,9 +137,36 @@ static struct slice text_of(const struct access_entry *e, size_t field)
     return s;
 }
 
-static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
+/* CLIENT - - [DAY/MON/YEAR:TIME +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "AGENT" */
+static void put_combined(const struct access_entry *e, uint64_t fields, struct clock *clock,
+                         struct text *t)
 {
-    /* Fields up to the agent are in the standard part of the combined format. */
+    const struct slice *texts = &e->client;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        bytes += texts[i].len;
+#define WORD(name, key, doc) bytes += slice_of(e->name).len;
+#include "lb/access/access_field.def"
+    size_t room = bytes * 4 + LINE_FRAME_MAX;
+    char *begin = text_reserve(t, room);
+    char *at = put_escaped(begin, e->client);
+
+    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
+    /* A connection that was rejected before a request line was read has none. */
+    if (e->method.len == 0 && e->target.len == 0) {
+        at = PUT(at, "-");
+    } else {
+        at = PUT(put_escaped(at, e->method), " ");
+        at = PUT(put_escaped(at, e->target), " ");
+        at = put_escaped(at, slice_of(e->protocol));
+    }
+    at = PUT(at, "\" ");
+    at = PUT(put_u64(at, e->status), " ");
+    at = PUT(put_u64(at, e->sent_bytes), " \"");
+    at = PUT(put_or_dash(at, e->referer), "\" \"");
+    at = PUT(put_or_dash(at, e->agent), "\"");
+    /* Fields up to the agent are in the standard part. */
     for (size_t i = ACCESS_FIELD_agent + 1; i < ACCESS_FIELDS; ++i) {
         if ((fields >> i & 1) == 0)
             continue;
@@ -198,34 +174,7 @@ static char *put_fields(char *at, const struct access_entry *e, uint64_t fields)
         at = fields_of_lines[i].kind == IS_NUMBER ? put_u64(at, number_of(e, i))
                                                   : PUT(put_escaped(at, text_of(e, i)), "\"");
     }
-    return at;
-}
-
-/* A connection that was rejected before a request line was read has none. */
-static char *put_request(char *at, const struct access_entry *e)
-{
-    if (e->method.len == 0 && e->target.len == 0)
-        return PUT(at, "-");
-    at = PUT(put_escaped(at, e->method), " ");
-    at = PUT(put_escaped(at, e->target), " ");
-    return put_escaped(at, slice_of(e->protocol));
-}
-
-/* CLIENT - - [DAY/MON/YEAR:TIME +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "AGENT" */
-static void put_combined(const struct access_entry *e, uint64_t fields, struct clock *clock,
-                         struct text *t)
-{
-    size_t room = room_for(e);
-    char *begin = text_reserve(t, room);
-    char *at = put_escaped(begin, e->client);
-
-    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
-    at = PUT(put_request(at, e), "\" ");
-    at = PUT(put_u64(at, e->status), " ");
-    at = PUT(put_u64(at, e->sent_bytes), " \"");
-    at = PUT(put_or_dash(at, e->referer), "\" \"");
-    at = PUT(put_or_dash(at, e->agent), "\"");
-    at = PUT(put_fields(at, e, fields), "\n");
+    at = PUT(at, "\n");
     ASSERT((size_t)(at - begin) <= room);
     t->len += (size_t)(at - begin);
 }
@@ -282,26 +231,17 @@ struct access_log {
 
 /* ---- the loops ---- */
 
-/* Returns a random number by splitmix64 (Steele, Lea, Flood 2014), so that the sample does not
- * correlate with patterns of requests. */
-static uint64_t next_random(uint64_t *seed)
-{
-    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 bool access_log_wants(struct access_log *log, unsigned loop_index, bool error)
 {
     uint64_t sample = atomic_load_explicit(&log->sample, memory_order_relaxed);
     struct access_sample *b = &log->samples[loop_index];
 
     ASSERT(loop_index < log->nloops);
+    /* Random numbers by splitmix64 (Steele, Lea, Flood 2014), so that the sample does not correlate
+     * with patterns of requests. */
     if (sample == (uint64_t)1 << SAMPLE_BITS ||
         (error && atomic_load_explicit(&log->keep_errors, memory_order_relaxed)) ||
-        next_random(&b->seed) >> (64 - SAMPLE_BITS) < sample)
+        hash_mixed(b->seed += 0x9e3779b97f4a7c15) >> (64 - SAMPLE_BITS) < sample)
         return true;
     atomic_store_explicit(&b->left_out,
                           atomic_load_explicit(&b->left_out, memory_order_relaxed) + 1,
@@ -325,20 +265,35 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
 
     if (records == NULL)
         return;
-    add_record(records, e);
+    const struct slice *texts = &e->client;
+    struct access_pen p = access_record_begin(records);
+    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i)
+        access_record_put(&p, (enum access_text)i, texts[i]);
+    access_record_end(&p, records);
     access_log_end(log, loop_index);
 }
 
-/* ---- the writer ---- */
-
+/* Removes the first record of *RECORDS, which starts at a record boundary, and writes its line. */
 static void print(void *context, struct slice *records, struct text *lines)
 {
     struct access_log *log = context;
-    struct access_entry e;
-
     uint64_t fields = atomic_load_explicit(&log->fields, memory_order_relaxed);
+    struct access_record head;
+    struct access_entry e;
+    struct slice *texts = &e.client;
 
-    take_record(records, &e);
+    ASSERT(records->len >= sizeof(head));
+    memcpy(&head, records->p, sizeof(head));
+    ASSERT(head.bytes <= records->len);
+    memcpy(&e, &head.fixed, sizeof(head.fixed));
+    const char *at = records->p + sizeof(head);
+    for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
+        texts[i] = (struct slice){at, head.lengths[i]};
+        at += head.lengths[i];
+    }
+    records->p += head.bytes;
+    records->len -= head.bytes;
     if (atomic_load_explicit(&log->format, memory_order_relaxed) == ACCESS_JSON)
         put_json(&e, fields, lines);
     else

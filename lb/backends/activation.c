@@ -42,11 +42,6 @@ enum {
     START_PATIENCE_MS = 60000,
 };
 
-static const struct app_settings *settings_of(const struct membership *ms)
-{
-    return &ms->app->settings->s;
-}
-
 static struct backend *first_of(const struct membership *ms, enum worker_kind kind)
 {
     const struct list *head = &ms->kinds[kind];
@@ -78,16 +73,6 @@ static void set_role(const struct backend *b, enum pool_call role)
     route_wait_wake(&released);
 }
 
-static void activate(struct membership *ms, struct backend *b, uint64_t now_ms)
-{
-    log_activation(b, "overload");
-    ms->activation.active = b;
-    ms->activation.activated_ms = now_ms;
-    ms->activation.woken_ms = 0;
-    backend_join(b);
-    set_role(b, POOL_CALL_WAKE);
-}
-
 /* Its process has not even begun to start. */
 static void give_up(struct membership *ms, const char *why)
 {
@@ -97,26 +82,6 @@ static void give_up(struct membership *ms, const char *why)
                     ms->app->name, b->name, why);
     end_activation(ms);
     backend_leave(b);
-}
-
-static void check_active(struct membership *ms, uint64_t now_ms)
-{
-    struct activation *a = &ms->activation;
-
-    if (a->active->kind != WORKER_COLD_IN) {
-        if (now_ms - a->activated_ms >= START_PATIENCE_MS)
-            end_activation(ms);
-        return;
-    }
-    if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
-        a->woken_ms = now_ms;
-    if (a->woken_ms == 0) {
-        if (!a->overloaded)
-            give_up(ms, "overload-ended");
-    } else if (now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
-        ++a->active->failed_activations;
-        give_up(ms, "refused");
-    }
 }
 
 /* ---- the next one ---- */
@@ -158,26 +123,21 @@ static bool some_will_be_ready(const struct membership *ms, uint64_t now_ms)
     return false;
 }
 
-/* Whether a check can change anything. */
-static bool may_activate(const struct membership *ms)
-{
-    if (ms->stopping || settings_of(ms)->spawn_backlog == 0)
-        return false;
-    return first_of(ms, WORKER_WARM) != NULL &&
-           (first_of(ms, WORKER_COLD_OUT) != NULL || first_of(ms, WORKER_STARTING_OUT) != NULL ||
-            ms->activation.active != NULL);
-}
-
 static void schedule_check(struct membership *ms)
 {
     struct activation *a = &ms->activation;
-    uint64_t delay_ms = settings_of(ms)->spawn_after_ms / CHECKS;
+    uint64_t delay_ms = ms->app->settings->s.spawn_after_ms / CHECKS;
 
     if (delay_ms < CHECK_MIN_MS)
         delay_ms = CHECK_MIN_MS;
     if (delay_ms > CHECK_MAX_MS)
         delay_ms = CHECK_MAX_MS;
-    if (!may_activate(ms)) {
+    /* Whether a check can change anything. */
+    bool useful = !ms->stopping && ms->app->settings->s.spawn_backlog != 0 &&
+                  first_of(ms, WORKER_WARM) != NULL &&
+                  (first_of(ms, WORKER_COLD_OUT) != NULL ||
+                   first_of(ms, WORKER_STARTING_OUT) != NULL || a->active != NULL);
+    if (!useful) {
         timer_stop(&a->check);
         a->overloaded = false;
         pool_overload_forget(ms->app->pool);
@@ -195,15 +155,31 @@ static void on_check(struct timer *t)
 
     stat_add(application_control_stats(ms->app), APP_STAT_cold_looks, 1);
     a->overloaded = pool_overloaded(ms->app->pool, now_ms, &for_ms);
-    if (a->active != NULL) {
-        check_active(ms, now_ms);
+    if (a->active != NULL && a->active->kind != WORKER_COLD_IN) {
+        if (now_ms - a->activated_ms >= START_PATIENCE_MS)
+            end_activation(ms);
+    } else if (a->active != NULL) {
+        if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
+            a->woken_ms = now_ms;
+        if (a->woken_ms == 0 && !a->overloaded) {
+            give_up(ms, "overload-ended");
+        } else if (a->woken_ms != 0 && now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
+            ++a->active->failed_activations;
+            give_up(ms, "refused");
+        }
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);
-    } else if (a->overloaded && for_ms >= settings_of(ms)->spawn_after_ms) {
+    } else if (a->overloaded && for_ms >= ms->app->settings->s.spawn_after_ms) {
         struct backend *b = best_cold(ms);
 
-        if (b != NULL)
-            activate(ms, b, now_ms);
+        if (b != NULL) {
+            log_activation(b, "overload");
+            a->active = b;
+            a->activated_ms = now_ms;
+            a->woken_ms = 0;
+            backend_join(b);
+            set_role(b, POOL_CALL_WAKE);
+        }
     }
     schedule_check(ms);
 }
@@ -250,12 +226,9 @@ void activation_forget(struct membership *ms, const struct backend *b)
 static void remove_cold(struct membership *ms)
 {
     struct backend *active = ms->activation.active;
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
 
-    list_for_each_safe (it, tmp, &ms->kinds[WORKER_COLD_IN]) {
-        struct backend *b = list_entry(it, struct backend, in_kind);
-
+    list_for_each_entry_safe (b, &ms->kinds[WORKER_COLD_IN], in_kind) {
         if (b != active)
             backend_leave(b);
     }
@@ -264,7 +237,7 @@ static void remove_cold(struct membership *ms)
     /* Requests need not wait for it any more: it joins again when it is ready. */
     if (active->kind == WORKER_STARTING_IN)
         backend_leave(active);
-    else if (active->kind == WORKER_COLD_IN && settings_of(ms)->spawn_backlog == 0)
+    else if (active->kind == WORKER_COLD_IN && ms->app->settings->s.spawn_backlog == 0)
         give_up(ms, "switched-off");
 }
 

@@ -45,16 +45,6 @@ uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash)
 
 /* ---- one check ---- */
 
-static const struct app_settings *settings(const struct active_check *c)
-{
-    return &c->app->settings->s;
-}
-
-static void count(const struct active_check *c, enum app_stat row, int64_t n)
-{
-    stat_add(application_control_stats(c->app), row, n);
-}
-
 static void start_pause(struct active_check *c)
 {
     struct {
@@ -63,14 +53,15 @@ static void start_pause(struct active_check *c)
     } key = {c, c->checks};
     uint64_t hash = map_hash(&key, sizeof(key));
 
-    c->interval_ms = settings(c)->health_check_interval_ms;
+    c->interval_ms = c->app->settings->s.health_check_interval_ms;
     timer_start(c->app->lb->control, &c->pause,
                 check_delay_ms(c->interval_ms, c->checks == 0, hash));
 }
 
 static void on_turned(struct active_check *c)
 {
-    count(c, APP_STAT_workers_unhealthy, c->record.failing ? 1 : -1);
+    stat_add(application_control_stats(c->app), APP_STAT_workers_unhealthy,
+             c->record.failing ? 1 : -1);
     if (c->record.failing)
         log_warn(NULL, "worker-unhealthy", "application=%s worker=%s reason=\"%s\"", c->app->name,
                  c->name, c->why);
@@ -83,13 +74,13 @@ static void on_turned(struct active_check *c)
 /* WHY: of a failure; NULL: it has passed. */
 static void finish(struct active_check *c, const char *why)
 {
-    const struct app_settings *s = settings(c);
+    const struct app_settings *s = &c->app->settings->s;
 
     ++c->checks;
-    count(c, APP_STAT_health_checks, 1);
+    stat_add(application_control_stats(c->app), APP_STAT_health_checks, 1);
     if (why != NULL) {
         ++c->failures;
-        count(c, APP_STAT_health_check_failures, 1);
+        stat_add(application_control_stats(c->app), APP_STAT_health_check_failures, 1);
         snprintf(c->why, sizeof(c->why), "%s", why);
     }
     start_pause(c);
@@ -98,28 +89,19 @@ static void finish(struct active_check *c, const char *why)
         on_turned(c);
 }
 
-static void finish_by_status(struct active_check *c)
-{
-    char why[CHECK_WHY_ROOM];
-
-    if (check_status_passes(c->fetch.status, settings(c)->health_check_status)) {
-        finish(c, NULL);
-        return;
-    }
-    snprintf(why, sizeof(why), "status %d", c->fetch.status);
-    finish(c, why);
-}
-
 static void on_done(struct http_fetch *f, enum err e)
 {
     struct active_check *c = container_of(f, struct active_check, fetch);
+    char why[CHECK_WHY_ROOM];
 
     if (e == ERR_TLS_FAILED)
-        count(c, APP_STAT_worker_tls_failures, 1);
+        stat_add(application_control_stats(c->app), APP_STAT_worker_tls_failures, 1);
     switch (e) {
     case ERR_OK:
     case ERR_TOO_LARGE:
-        finish_by_status(c);
+        snprintf(why, sizeof(why), "status %d", f->status);
+        finish(c, check_status_passes(f->status, c->app->settings->s.health_check_status) ? NULL
+                                                                                          : why);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
@@ -142,7 +124,7 @@ static void on_pause_over(struct timer *t)
     struct active_check *c = container_of(t, struct active_check, pause);
     struct http_fetch_request q = {.addr = c->addr,
                                    .peer = c->peer,
-                                   .timeout_ms = settings(c)->health_check_timeout_ms,
+                                   .timeout_ms = c->app->settings->s.health_check_timeout_ms,
                                    .body_max = BODY_MAX,
                                    .events = &events};
 
@@ -151,7 +133,7 @@ static void on_pause_over(struct timer *t)
               "Host: %s\r\n"
               "User-Agent: resumelb-health-check\r\n"
               "Connection: close\r\n\r\n",
-              settings(c)->health_check_path,
+              c->app->settings->s.health_check_path,
               c->addr->sa.sa_family == AF_UNIX ? "localhost" : c->name);
     http_fetch_start(&c->fetch, c->app->lb->control, &q);
 }
@@ -165,9 +147,9 @@ void active_check_settings(struct active_check *c)
 
     if (c->app == NULL)
         return;
-    c->active = settings(c)->health_check_path != NULL;
+    c->active = c->app->settings->s.health_check_path != NULL;
     /* A change of something else does not delay the next check. */
-    if (was_active && c->active && c->interval_ms == settings(c)->health_check_interval_ms)
+    if (was_active && c->active && c->interval_ms == c->app->settings->s.health_check_interval_ms)
         return;
     timer_stop(&c->pause);
     http_fetch_stop(&c->fetch);
@@ -187,7 +169,7 @@ void active_check_start(struct active_check *c, bool failing)
     if (!failing || !c->active)
         return;
     c->record.failing = true;
-    count(c, APP_STAT_workers_unhealthy, 1);
+    stat_add(application_control_stats(c->app), APP_STAT_workers_unhealthy, 1);
 }
 
 void active_check_stop(struct active_check *c)
@@ -197,6 +179,6 @@ void active_check_stop(struct active_check *c)
     timer_stop(&c->pause);
     http_fetch_stop(&c->fetch);
     if (c->record.failing)
-        count(c, APP_STAT_workers_unhealthy, -1);
+        stat_add(application_control_stats(c->app), APP_STAT_workers_unhealthy, -1);
     *c = (struct active_check){0};
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "common/upstream/http1_client.h"
 #include "lb/backends/self_measure.h"
 #include "lb/core/lb.h"
 
@@ -18,12 +19,6 @@ static const struct worker_settings *config_of(const struct backend *b)
         .max_connections = -1, .max_tunnels = -1, .concurrency = 1};
 
     return b->listed != NULL ? &b->listed->s : &unlisted;
-}
-
-/* Returns the standby address, of length 0 if there is none. */
-static struct addr standby_of(const struct backend *b)
-{
-    return b->listed != NULL ? b->listed->standby : (struct addr){0};
 }
 
 static const char *version_of(const struct backend *b)
@@ -40,10 +35,8 @@ void backend_set_host(struct backend *b, const char *name)
     const char *colon = strrchr(name, ':');
     size_t n = colon != NULL ? (size_t)(colon - name) : strlen(name);
 
-    if (n >= sizeof(b->host))
-        n = 0; /* longer than any name of a certificate */
-    memcpy(b->host, name, n);
-    b->host[n] = '\0';
+    /* None if it is longer than any name of a certificate. */
+    snprintf(b->host, sizeof(b->host), "%.*s", n < sizeof(b->host) ? (int)n : 0, name);
 }
 
 static bool wants_tls(const struct backend *b)
@@ -63,26 +56,6 @@ static const char *server_name(const struct backend *b, char room[ADDR_TEXT_MAX]
     if (b->host[0] != '\0')
         return b->host;
     return b->addr.sa.sa_family == AF_UNIX ? "localhost" : addr_host(&b->addr, room);
-}
-
-/* Returns the TLS peer with a reference, or NULL without TLS. */
-static struct tls_peer *make_peer(const struct backend *b)
-{
-    char room[ADDR_TEXT_MAX];
-
-    if (!wants_tls(b))
-        return NULL;
-    return tls_peer_create(b->app->worker_tls.tls, server_name(b, room), b->app->name, b->name,
-                           b->app->lb->nloops);
-}
-
-static bool same_peer(const struct backend *b)
-{
-    char room[ADDR_TEXT_MAX];
-
-    if (b->peer == NULL || !wants_tls(b))
-        return (b->peer == NULL) == !wants_tls(b);
-    return tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, room));
 }
 
 static const struct addr *address_of(const struct backend *b)
@@ -117,15 +90,6 @@ static void make_instance(struct backend *b, const char *incarnation, unsigned c
                                                .concurrency = concurrency});
     if (b->drained)
         member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, true);
-}
-
-static void set_limits(struct backend *b)
-{
-    struct member *m = member_of(b->worker);
-
-    m->max_connections = config_of(b)->max_connections;
-    m->max_tunnels = config_of(b)->max_tunnels;
-    member_settings_changed(m);
 }
 
 static void make_measured(struct backend *b)
@@ -199,9 +163,7 @@ enum worker_kind backend_kind(const struct backend *b)
 {
     bool in = backend_in_pool(b);
 
-    if (b->worker == NULL || b->silent || b->drained)
-        return WORKER_OTHER;
-    if (b->check.record.failing)
+    if (b->worker == NULL || b->silent || b->drained || b->check.record.failing)
         return WORKER_OTHER;
     if (!b->streams || b->last.state == RESUME_READY)
         return in ? WORKER_WARM : WORKER_OTHER;
@@ -222,19 +184,6 @@ static void state_changed(struct backend *b)
 
 /* ---- its stream ---- */
 
-static void store_line(struct backend *b, const struct resume_line *line)
-{
-    struct resume skills = b->last.skills;
-
-    resume_copy(&skills, &line->skills);
-    b->last = *line;
-    b->last.skills = skills;
-    if (line->state != RESUME_STARTING)
-        b->starting_ms = 0;
-    else if (b->starting_ms == 0)
-        b->starting_ms = loop_now_ms(b->app->lb->control);
-}
-
 void backend_on_resume(struct backend *b, const struct resume_line *line)
 {
     struct worker *before = NULL;
@@ -243,7 +192,14 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
         before = b->worker;
         b->worker = NULL;
     }
-    store_line(b, line);
+    struct resume skills = b->last.skills;
+    resume_copy(&skills, &line->skills);
+    b->last = *line;
+    b->last.skills = skills;
+    if (line->state != RESUME_STARTING)
+        b->starting_ms = 0;
+    else if (b->starting_ms == 0)
+        b->starting_ms = loop_now_ms(b->app->lb->control);
     if (b->worker == NULL)
         make_instance(b, line->incarnation, line->concurrency);
     struct member *m = member_of(b->worker);
@@ -319,7 +275,7 @@ void backend_on_gone(struct backend *b, enum resume_end how)
     membership_reserve(ms);
 }
 
-/* ---- start and stop ---- */
+/* ---- its source, and its checks ---- */
 
 static bool wants_stream(const struct backend *b)
 {
@@ -329,6 +285,8 @@ static bool wants_stream(const struct backend *b)
         return b->registrations > 0 || b->listed == NULL;
     return source == RESUME_FROM_STREAM;
 }
+
+static void standby_report(struct backend *b, bool certain);
 
 static void on_check_changed(void *context)
 {
@@ -351,11 +309,61 @@ static void start_check(struct backend *b)
     active_check_start(&b->check, false);
 }
 
-/* The old instance is replaced in one step, so that its classes always have a worker. */
-void backend_move(struct backend *b)
-{
-    struct worker *old = b->worker;
+/*
+ * ---- its standby address ----
+ *
+ * There is one attempt to reach the worker's own address at a time, or a timer until the next one,
+ * or neither while the address works. The move is deferred to the end of the turn, as the report
+ * may come from the worker's own check, which the move restarts.
+ */
 
+static uint64_t least_pause_ms(const struct backend *b)
+{
+    enum { PAUSE_MS = 1000 }; /* if ejection is switched off */
+    uint64_t ms = b->app->settings->s.eject_time_ms;
+
+    return ms != 0 ? ms : PAUSE_MS;
+}
+
+static void start_pause(struct backend *b)
+{
+    struct standby *s = &b->standby;
+    uint64_t most_ms = b->app->settings->s.eject_time_max_ms;
+
+    timer_start(b->app->lb->control, &s->timer, s->pause_ms);
+    if (s->pause_ms < most_ms)
+        s->pause_ms = s->pause_ms * 2 < most_ms ? s->pause_ms * 2 : most_ms;
+}
+
+static void run_leave(struct loop_deferred *d)
+{
+    struct backend *b = container_of(d, struct backend, standby.leave);
+    struct standby *s = &b->standby;
+    uint64_t now_ms = loop_now_ms(b->app->lb->control);
+    char standby[ADDR_TEXT_MAX];
+
+    addr_format(&s->addr, standby);
+    s->in_use = !s->in_use;
+    ++s->moves;
+    active_check_stop(&s->check);
+    if (s->in_use) {
+        log_warn(NULL, "standby-activated", "application=%s worker=%s standby=%s", b->app->name,
+                 b->name, standby);
+        /* After each return that does not last, its own address is tried later. */
+        if (s->back_ms == 0 || now_ms - s->back_ms > b->app->settings->s.eject_time_max_ms)
+            s->pause_ms = least_pause_ms(b);
+        s->check = (struct active_check){
+            .app = b->app, .addr = &b->addr, .peer = b->peer, .name = b->name};
+        active_check_start(&s->check, true);
+        start_pause(b);
+    } else {
+        log_info_folded(NULL, "standby-deactivated", "application=%s worker=%s standby=%s",
+                        b->app->name, b->name, standby);
+        s->back_ms = now_ms;
+    }
+    stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, s->in_use ? 1 : -1);
+    /* The old instance is replaced in one step, so that its classes always have a worker. */
+    struct worker *old = b->worker;
     active_check_stop(&b->check);
     b->worker = NULL;
     make_measured(b);
@@ -364,6 +372,66 @@ void backend_move(struct backend *b)
     drop(b, old);
     start_check(b);
     state_changed(b);
+}
+
+static void leave(struct backend *b)
+{
+    timer_stop(&b->standby.timer);
+    if (!list_linked(&b->standby.leave.node))
+        loop_defer(b->app->lb->control, &b->standby.leave);
+}
+
+static void on_connected(void *context, struct http1_conn *c, enum err e)
+{
+    struct backend *b = context;
+    struct standby *s = &b->standby;
+    bool answers = c != NULL;
+
+    s->attempt = NULL;
+    if (c != NULL)
+        http1_close(c);
+    if (list_linked(&s->leave.node))
+        return;
+    if (s->in_use && !(answers && !s->check.record.failing))
+        start_pause(b);
+    else if (s->in_use || (!answers && e != ERR_SYSTEM))
+        leave(b);
+}
+
+static void try_own(struct timer *t)
+{
+    struct backend *b = container_of(t, struct backend, standby.timer);
+
+    timer_stop(t);
+    if (b->standby.attempt == NULL)
+        b->standby.attempt =
+            http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
+                              b->app->settings->s.connect_timeout_ms, on_connected, b);
+}
+
+/* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
+static void standby_report(struct backend *b, bool certain)
+{
+    if (b->standby.addr.len == 0 || list_linked(&b->standby.leave.node))
+        return;
+    if (certain && !b->standby.in_use)
+        leave(b);
+    else
+        try_own(&b->standby.timer);
+}
+
+static void standby_stop(struct backend *b)
+{
+    struct standby *s = &b->standby;
+
+    if (s->in_use)
+        stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
+    active_check_stop(&s->check);
+    if (s->attempt != NULL)
+        http1_connect_cancel(s->attempt);
+    timer_stop(&s->timer);
+    list_remove(&s->leave.node);
+    *s = (struct standby){0};
 }
 
 void member_report(struct member *m, bool certain)
@@ -375,16 +443,25 @@ void member_report(struct member *m, bool certain)
         standby_report(b, certain);
 }
 
+/* ---- start and stop ---- */
+
 static void start(struct backend *b)
 {
+    char room[ADDR_TEXT_MAX];
+
     b->started = true;
     b->streams = wants_stream(b);
-    b->peer = make_peer(b);
+    b->peer = wants_tls(b) ? tls_peer_create(b->app->worker_tls.tls, server_name(b, room),
+                                             b->app->name, b->name, b->app->lb->nloops)
+                           : NULL;
     if (b->streams) {
         resume_feed_start(b);
         return;
     }
-    standby_start(b, standby_of(b));
+    b->standby = (struct standby){.pause_ms = least_pause_ms(b), .leave.run = run_leave};
+    if (b->listed != NULL)
+        b->standby.addr = b->listed->standby;
+    timer_init(&b->standby.timer, try_own);
     make_measured(b);
     log_info_folded(NULL, "worker-joined", "application=%s worker=%s measured=true", b->app->name,
                     b->name);
@@ -423,44 +500,24 @@ uint64_t backend_failures(const struct backend *b)
                                                     memory_order_relaxed);
 }
 
-/*
- * To be called for a worker that is neither listed nor registered any more. Returns true if it is
- * still retained: its stream is open, or its deletion from the tree is not confirmed and the worker
- * itself has not confirmed it either.
- */
-static bool outlives_registration(struct backend *b)
-{
-    if (b->started && b->streams && backend_alive(b))
-        return true;
-    if (b->refuted || !(b->vanished || b->held))
-        return false;
-    /* Cached by a previous run, and not tried in this one yet. */
-    if (b->held && !b->started)
-        start(b);
-    return true;
-}
-
-static bool same_standby(const struct backend *b)
-{
-    const struct addr *a = &b->standby.addr;
-    struct addr configured = standby_of(b);
-
-    return a->len == 0 || configured.len == 0 ? a->len == configured.len
-                                              : addr_equal(a, &configured);
-}
-
 /* The reason why what is started must be restarted; NULL if it need not. */
 static const char *outdated(const struct backend *b)
 {
     char room[INCARNATION_MAX + 16];
+    char name[ADDR_TEXT_MAX];
+    bool tls = wants_tls(b);
+    const struct addr *standby = &b->standby.addr;
+    struct addr configured = b->listed != NULL ? b->listed->standby : (struct addr){0};
 
     if (b->streams != wants_stream(b))
         return "another-source";
-    if (!same_peer(b))
+    if (tls != (b->peer != NULL) ||
+        (tls && !tls_peer_is(b->peer, b->app->worker_tls.tls, server_name(b, name))))
         return "another-tls";
     if (b->streams)
         return NULL; /* the stream itself reports incarnation and version */
-    if (!same_standby(b))
+    if (standby->len == 0 || configured.len == 0 ? standby->len != configured.len
+                                                 : !addr_equal(standby, &configured))
         return "another-standby";
     if (strcmp(worker_incarnation(b->worker), incarnation_of(b, room)) != 0)
         return "another-incarnation";
@@ -469,15 +526,32 @@ static const char *outdated(const struct backend *b)
 
 bool backend_update(struct backend *b)
 {
-    if (b->listed == NULL && b->registrations == 0)
-        return outlives_registration(b);
+    /*
+     * Neither listed nor registered any more: it is retained if its stream is open, or if its
+     * deletion from the tree is not confirmed and the worker itself has not confirmed it either.
+     */
+    if (b->listed == NULL && b->registrations == 0) {
+        if (b->started && b->streams && backend_alive(b))
+            return true;
+        if (b->refuted || !(b->vanished || b->held))
+            return false;
+        /* Cached by a previous run, and not tried in this one yet. */
+        if (b->held && !b->started)
+            start(b);
+        return true;
+    }
     const char *why = b->started ? outdated(b) : NULL;
     if (why != NULL)
         stop(b, why);
     if (!b->started)
         start(b);
-    if (b->worker != NULL)
-        set_limits(b);
+    if (b->worker != NULL) {
+        struct member *m = member_of(b->worker);
+
+        m->max_connections = config_of(b)->max_connections;
+        m->max_tunnels = config_of(b)->max_tunnels;
+        member_settings_changed(m);
+    }
     return true;
 }
 

@@ -162,16 +162,6 @@ void backend_on_broken(struct backend *b);
  */
 void backend_on_gone(struct backend *b, enum resume_end how);
 
-/* ---- standby.c ---- */
-
-/* ADDR has length 0: there is none. */
-void standby_start(struct backend *b, struct addr addr);
-void standby_stop(struct backend *b);
-/* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
-void standby_report(struct backend *b, bool certain);
-/* backend.c: B must move to its other address (standby.in_use). At the end of a turn. */
-void backend_move(struct backend *b);
-
 /* ---- membership.c: what a backend needs of its owner ---- */
 
 /* The one of that name, or NULL. MS may be NULL: it has ended. */

@@ -29,20 +29,10 @@ enum {
 
 /* ---- host names ---- */
 
-static bool same_addrs(const struct host_name *h, const struct addr *addrs, size_t naddrs)
-{
-    if (h->naddrs != naddrs)
-        return false;
-    for (size_t i = 0; i < naddrs; ++i) {
-        if (!addr_equal(&h->addrs[i], &addrs[i]))
-            return false;
-    }
-    return true;
-}
-
 static void on_resolved(struct resolve_request *r, enum err e, const struct addr *addrs, size_t n)
 {
     struct host_name *h = container_of(r, struct host_name, request);
+    size_t same = 0;
 
     h->answered = true;
     timer_start(h->app->lb->control, &h->again, h->app->settings->s.resolve_interval_ms);
@@ -55,7 +45,9 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
         return;
     }
     h->failing = false;
-    if (same_addrs(h, addrs, n))
+    while (h->naddrs == n && same < n && addr_equal(&h->addrs[same], &addrs[same]))
+        ++same;
+    if (same == n)
         return;
     free(h->addrs);
     h->addrs = xcalloc(n, sizeof(*addrs));
@@ -66,16 +58,13 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->changed(h->context);
 }
 
-static void resolve(struct host_name *h)
+static void resolve(struct timer *again)
 {
-    timer_stop(&h->again);
+    struct host_name *h = container_of(again, struct host_name, again);
+
+    timer_stop(again);
     if (h->request.job == NULL)
         resolver_ask(h->app->lb->resolver, slice_of(h->text), &h->request);
-}
-
-static void on_again(struct timer *t)
-{
-    resolve(container_of(t, struct host_name, again));
 }
 
 static struct host_name *create_name(struct application *a, const char *text,
@@ -88,8 +77,8 @@ static struct host_name *create_name(struct application *a, const char *text,
     h->changed = changed;
     h->context = context;
     h->request.done = on_resolved;
-    timer_init(&h->again, on_again);
-    resolve(h);
+    timer_init(&h->again, resolve);
+    resolve(&h->again);
     return h;
 }
 
@@ -146,7 +135,7 @@ static struct host_name *take_name(struct membership *ms, struct listed_workers 
 
         if (h != NULL && strcmp(h->text, text) == 0) {
             old->names[i] = NULL;
-            resolve(h);
+            resolve(&h->again);
             return h;
         }
     }
@@ -195,33 +184,6 @@ static void copy_property(const json_t *properties, const char *name, char *out,
         text_clear(&value);
     snprintf(out, room, "%s", text_cstr(&value));
     text_fini(&value);
-}
-
-/* Copies the properties of the process to the backend that P registers. */
-static void copy_properties(struct provider *p)
-{
-    struct backend *b = p->worker;
-
-    copy_property(p->properties, "version", b->version, sizeof(b->version));
-    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
-    if (b->incarnation[0] == '\0')
-        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
-    membership_touch(b);
-}
-
-static void attach(struct provider *p, const struct addr *addr)
-{
-    struct backend *b = membership_at(p->membership, addr);
-
-    p->worker = b;
-    if (p->host != NULL)
-        backend_set_host(b, p->name);
-    if (b->registrations++ == 0) {
-        ++p->membership->providers.nregistered;
-        b->refuted = false;
-        membership_find_again(b);
-    }
-    copy_properties(p);
 }
 
 /* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
@@ -275,12 +237,25 @@ static void place(struct provider *p, const struct addr *a)
     set_rejected(p, why);
     if (why != NULL) {
         detach(p, false);
-    } else if (p->worker != NULL && addr_equal(&p->worker->addr, &plain)) {
-        copy_properties(p);
-    } else {
-        detach(p, true);
-        attach(p, a);
+        return;
     }
+    if (p->worker == NULL || !addr_equal(&p->worker->addr, &plain)) {
+        detach(p, true);
+        p->worker = membership_at(p->membership, a);
+        if (p->host != NULL)
+            backend_set_host(p->worker, p->name);
+        if (p->worker->registrations++ == 0) {
+            ++p->membership->providers.nregistered;
+            p->worker->refuted = false;
+            membership_find_again(p->worker);
+        }
+    }
+    struct backend *b = p->worker;
+    copy_property(p->properties, "version", b->version, sizeof(b->version));
+    copy_property(p->properties, "incarnation", b->incarnation, sizeof(b->incarnation));
+    if (b->incarnation[0] == '\0')
+        copy_property(p->properties, "pid", b->incarnation, sizeof(b->incarnation));
+    membership_touch(b);
 }
 
 /*
@@ -323,31 +298,24 @@ static void drop_host(struct provider *p)
     --p->membership->providers.nhosts;
 }
 
-/* Why not; NULL: it is one of ours, at ADDR, or has a host name. */
-static const char *judge(const struct provider *p, struct addr *addr, bool *named)
-{
-    struct slice application = json_text(p->properties, "application");
-    enum err e = addr_parse(slice_of(p->name), addr);
-
-    *named = e == ERR_UNSUPPORTED;
-    if (e != ERR_OK && !*named)
-        return "name is not an address";
-    if (!*named && addr->sa.sa_family != AF_UNIX && addr_port(addr) == 0)
-        return "its name has no port";
-    if (application.p != NULL && !slice_is(application, p->membership->app->name))
-        return "it belongs to another application";
-    if (*named && p->host == NULL && p->membership->providers.nhosts == HOST_NAMES_MAX)
-        return "too many host names";
-    return NULL;
-}
-
 /* Its properties are new (or it is). */
 static void take(struct provider *p)
 {
+    struct slice application = json_text(p->properties, "application");
+    struct providers *set = &p->membership->providers;
+    const char *why = NULL;
     struct addr addr;
-    bool named = false;
-    const char *why = judge(p, &addr, &named);
+    enum err e = addr_parse(slice_of(p->name), &addr);
+    bool named = e == ERR_UNSUPPORTED;
 
+    if (e != ERR_OK && !named)
+        why = "name is not an address";
+    else if (!named && addr.sa.sa_family != AF_UNIX && addr_port(&addr) == 0)
+        why = "its name has no port";
+    else if (application.p != NULL && !slice_is(application, p->membership->app->name))
+        why = "it belongs to another application";
+    else if (named && p->host == NULL && set->nhosts == HOST_NAMES_MAX)
+        why = "too many host names";
     if (why != NULL) {
         set_rejected(p, why);
         drop_host(p);
@@ -356,34 +324,11 @@ static void take(struct provider *p)
         place(p, &addr);
     } else if (p->host == NULL) {
         set_rejected(p, NULL);
-        ++p->membership->providers.nhosts;
+        ++set->nhosts;
         p->host = create_name(p->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
         place(p, choose_addr(p));
     }
-}
-
-static struct provider *add(struct membership *ms, const struct tree_provider *from)
-{
-    struct provider *p = xcalloc(1, sizeof(*p));
-
-    p->membership = ms;
-    p->name = xstrdup(from->name);
-    p->properties = json_incref(from->properties);
-    take(p);
-    return p;
-}
-
-static void change(struct provider *p, json_t *properties)
-{
-    /* Most are the same object: a tree reports unchanged properties as they were. */
-    if (p->properties == properties)
-        return;
-    bool same = json_equal(p->properties, properties);
-    json_decref(p->properties);
-    p->properties = json_incref(properties);
-    if (!same)
-        take(p);
 }
 
 static void drop(struct provider *p)
@@ -422,12 +367,21 @@ static void report(struct membership *ms, const struct tree_set *found)
 
         while (old < set->n && (order = strcmp(set->items[old]->name, now->name)) < 0)
             drop(set->items[old++]);
-        if (old < set->n && order == 0) {
-            items[i] = set->items[old++];
-            change(items[i], now->properties);
-        } else {
-            items[i] = add(ms, now);
+        bool known = old < set->n && order == 0;
+        struct provider *p = known ? set->items[old++] : xcalloc(1, sizeof(*p));
+        items[i] = p;
+        if (!known) {
+            p->membership = ms;
+            p->name = xstrdup(now->name);
+        } else if (p->properties == now->properties) {
+            /* As most are: a tree reports unchanged properties as the same object. */
+            continue;
         }
+        bool same = json_equal(p->properties, now->properties);
+        json_decref(p->properties);
+        p->properties = json_incref(now->properties);
+        if (!same)
+            take(p);
     }
     while (old < set->n)
         drop(set->items[old++]);
@@ -459,8 +413,9 @@ static void store_missing(json_t *stored, const struct list *missing)
         store_backend(stored, b->name, b);
 }
 
-static void store_now(struct membership *ms)
+static void store_now(struct timer *t)
 {
+    struct membership *ms = container_of(t, struct membership, providers.store);
     json_t *stored = json_object();
 
     ms->providers.stored_ms = loop_now_ms(ms->app->lb->control);
@@ -475,11 +430,6 @@ static void store_now(struct membership *ms)
     store_missing(stored, &ms->missing.held);
     snapshot_store(ms->snapshot, part_name, stored);
     json_decref(stored);
-}
-
-static void on_store(struct timer *t)
-{
-    store_now(container_of(t, struct membership, providers.store));
 }
 
 /*
@@ -507,8 +457,10 @@ static void restore(struct membership *ms)
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */
-static void restore_late(struct membership *ms)
+static void restore_late(struct timer *wait)
 {
+    struct membership *ms = container_of(wait, struct membership, providers.wait);
+
     if (ms->providers.received || ms->providers.restored)
         return;
     restore(ms);
@@ -521,11 +473,6 @@ static void restore_late(struct membership *ms)
     membership_settle(ms);
 }
 
-static void on_wait_over(struct timer *t)
-{
-    restore_late(container_of(t, struct membership, providers.wait));
-}
-
 /* ---- readings of the tree ---- */
 
 static void on_workers(void *context, const struct tree_view *node)
@@ -536,7 +483,7 @@ static void on_workers(void *context, const struct tree_view *node)
     ms->providers.problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
     if (!node->providers_known) {
         /* It answers, but not this. */
-        restore_late(ms);
+        restore_late(&ms->providers.wait);
         return;
     }
     if (!ms->providers.received && !ms->providers.restored)
@@ -552,8 +499,8 @@ void providers_start(struct membership *ms, uint64_t wait_ms)
 {
     char *path = xasprintf("%s/workers", ms->path);
 
-    timer_init(&ms->providers.store, on_store);
-    timer_init(&ms->providers.wait, on_wait_over);
+    timer_init(&ms->providers.store, store_now);
+    timer_init(&ms->providers.wait, restore_late);
     timer_start(ms->app->lb->control, &ms->providers.wait, wait_ms);
     ms->providers.watch = tree_watch(ms->tree, path, on_workers, ms);
     free(path);
@@ -565,7 +512,7 @@ void providers_stop(struct membership *ms)
 
     tree_unwatch(set->watch);
     if (timer_running(&set->store))
-        store_now(ms);
+        store_now(&set->store);
     timer_stop(&set->store);
     timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)
@@ -600,11 +547,13 @@ bool discovery_settled(const struct membership *ms)
 
 /* ---- status ---- */
 
-/* The names of the first rejected ones; WHY: as objects, with the reason. */
-static void put_rejected(const struct membership *ms, struct json_writer *w, bool why)
+/* Array NAME: the names of the first rejected ones; WHY: as objects, with the reason. */
+static void put_rejected(const struct membership *ms, struct json_writer *w, const char *name,
+                         bool why)
 {
     size_t shown = 0;
 
+    json_open_array(w, name);
     for (size_t i = 0; i < ms->providers.n && shown < REFUSED_SHOWN_MAX; ++i) {
         const struct provider *p = ms->providers.items[i];
         char escaped[LOG_CUT_ROOM];
@@ -620,6 +569,7 @@ static void put_rejected(const struct membership *ms, struct json_writer *w, boo
         }
         ++shown;
     }
+    json_close_array(w);
 }
 
 void providers_describe(const struct membership *ms, struct json_writer *w)
@@ -630,12 +580,8 @@ void providers_describe(const struct membership *ms, struct json_writer *w)
         json_put_text(w, "providers_problem", slice_of(ms->providers.problem));
     else
         json_put_null(w, "providers_problem");
-    json_open_array(w, "refused_providers");
-    put_rejected(ms, w, false);
-    json_close_array(w);
-    json_open_array(w, "provider_refusals");
-    put_rejected(ms, w, true);
-    json_close_array(w);
+    put_rejected(ms, w, "refused_providers", false);
+    put_rejected(ms, w, "provider_refusals", true);
     json_open_array(w, "held_workers");
     list_for_each_entry (b, &ms->missing.held, missing)
         json_put_text(w, NULL, slice_of(b->name));

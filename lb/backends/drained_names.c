@@ -23,23 +23,6 @@ struct drained_names {
     json_t *names;          /* an array of texts, each once, the oldest first */
 };
 
-/* The array of FILE, or NULL: it has none, of texts alone. */
-static json_t *names_of(json_t *file)
-{
-    json_t *names = json_object_get(file, "drained");
-    size_t i;
-    json_t *name;
-
-    if (json_integer_value(json_object_get(file, "v")) != 1 || !json_is_array(names))
-        return NULL;
-    json_array_foreach(names, i, name)
-    {
-        if (!json_is_string(name))
-            return NULL;
-    }
-    return json_incref(names);
-}
-
 static void drop_oldest(struct drained_names *d)
 {
     while (json_array_size(d->names) > DRAINED_NAMES_MAX) {
@@ -58,16 +41,24 @@ static void read_names(struct drained_names *d)
     struct text bytes = {0};
     char why[JSON_WHY_ROOM] = "not a file of this program";
     json_t *file = NULL;
-    json_t *names = NULL;
+    json_t *name;
+    size_t i;
     enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
 
     if (e == ERR_SYSTEM)
         log_error(NULL, "drained-not-read", "file=%s reason=\"%s\"", d->path, strerror(errno));
-    if (e == ERR_OK && json_parse(text_slice(&bytes), FILE_BYTES_MAX, &file, why) == ERR_OK)
-        names = names_of(file);
-    if (names != NULL) {
+    bool good = e == ERR_OK &&
+                json_parse(text_slice(&bytes), FILE_BYTES_MAX, &file, why) == ERR_OK &&
+                json_integer_value(json_object_get(file, "v")) == 1;
+    json_t *names = json_object_get(file, "drained");
+    good = good && json_is_array(names);
+    json_array_foreach(names, i, name)
+    {
+        good = good && json_is_string(name);
+    }
+    if (good) {
         json_decref(d->names);
-        d->names = names;
+        d->names = json_incref(names);
         drop_oldest(d);
     } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
         log_error(NULL, "drained-not-read", "file=%s reason=\"%s\" action=\"%s\"", d->path, why,

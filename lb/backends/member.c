@@ -19,11 +19,6 @@ static unsigned connections_of(const struct member *m, const struct app_settings
     return (unsigned)(m->max_connections >= 0 ? m->max_connections : s->max_connections);
 }
 
-static unsigned tunnels_of(const struct member *m, const struct app_settings *s)
-{
-    return (unsigned)(m->max_tunnels >= 0 ? m->max_tunnels : s->max_tunnels);
-}
-
 /*
  * For a worker without an agent, only max_connections shows that it serves one request at a time:
  * its concurrency is 1 unless it is set.
@@ -33,7 +28,8 @@ static void apply_limits(struct member *m, const struct app_settings *s)
     bool one = connections_of(m, s) == 1 || (m->has_feed && m->concurrency == 1);
 
     atomic_store_explicit(&m->serves_one, one, memory_order_relaxed);
-    tunnel_limit_set(&m->tunnels, tunnels_of(m, s));
+    tunnel_limit_set(&m->tunnels,
+                     (unsigned)(m->max_tunnels >= 0 ? m->max_tunnels : s->max_tunnels));
 }
 
 static struct conn_pool_settings conn_settings(const struct app_settings *s)
@@ -70,16 +66,6 @@ static void on_report(struct loop_message *msg)
     atomic_store(&m->reporting, false);
     member_report(m, certain);
     worker_unref(m->worker);
-}
-
-static void post_report(struct member *m, bool certain)
-{
-    if (certain)
-        atomic_store(&m->certain, true);
-    if (atomic_exchange(&m->reporting, true))
-        return;
-    worker_ref(m->worker);
-    loop_post(m->app->lb->control, &m->report);
 }
 
 struct worker *member_create(const char *name, const char *incarnation, const char *version,
@@ -266,7 +252,6 @@ static void free_ejection(struct ejection *e)
     free(e);
 }
 
-/* members_lock is held. */
 static void end_locked(struct ejection *e, struct change *c)
 {
     struct member *m = member_of(e->worker);
@@ -276,7 +261,6 @@ static void end_locked(struct ejection *e, struct change *c)
     set_unavailable_locked(m, MEMBER_EJECTED, false, c);
 }
 
-/* members_lock is held. */
 static void end_all_locked(struct application *a, struct change *c)
 {
     while (!list_empty(&a->ejections)) {
@@ -344,42 +328,21 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
     end_ejection(e);
 }
 
-/* A worker that has left the pool meanwhile reports its return itself. */
-static bool must_be_probed(struct ejection *e)
-{
-    struct member *m = member_of(e->worker);
-
-    if (e->probe_ms == 0)
-        return false;
-    pthread_mutex_lock(&m->app->members_lock);
-    bool yes = m->joined && list_linked(&e->node);
-    pthread_mutex_unlock(&m->app->members_lock);
-    return yes;
-}
-
 static void on_timer(struct timer *t)
 {
     struct ejection *e = container_of(t, struct ejection, timer);
     struct member *m = member_of(e->worker);
 
-    if (!must_be_probed(e)) {
+    /* A worker that has left the pool meanwhile reports its return itself. */
+    pthread_mutex_lock(&m->app->members_lock);
+    bool probe = e->probe_ms != 0 && m->joined && list_linked(&e->node);
+    pthread_mutex_unlock(&m->app->members_lock);
+    if (!probe) {
         end_ejection(e);
         return;
     }
     e->attempt = http1_connect_tls(m->app->lb->control, &m->addr, m->tls,
                                    m->app->settings->s.connect_timeout_ms, on_connected, e);
-}
-
-static void count_ejection(struct ejection *e)
-{
-    struct application *a = member_of(e->worker)->app;
-
-    if (e->counted)
-        return;
-    e->counted = true;
-    stat_add(application_control_stats(a), APP_STAT_ejections, 1);
-    log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu reason=%s", a->name,
-             worker_name(e->worker), (unsigned long long)e->for_ms, worker_fault_text(e->why));
 }
 
 /* On the control loop: it has begun, or it is over already. */
@@ -388,7 +351,12 @@ static void on_message(struct loop_message *msg)
     struct ejection *e = container_of(msg, struct ejection, message);
     struct application *a = member_of(e->worker)->app;
 
-    count_ejection(e);
+    if (!e->counted) {
+        e->counted = true;
+        stat_add(application_control_stats(a), APP_STAT_ejections, 1);
+        log_warn(NULL, "worker-ejected", "application=%s worker=%s for_ms=%llu reason=%s", a->name,
+                 worker_name(e->worker), (unsigned long long)e->for_ms, worker_fault_text(e->why));
+    }
     pthread_mutex_lock(&a->members_lock);
     e->in_flight = false;
     bool effective = list_linked(&e->node);
@@ -422,7 +390,7 @@ static bool may_eject_locked(struct member *m, enum worker_fault why)
            (m->unavailable != 0 || m->app->navailable > 1);
 }
 
-/* members_lock is held. The ejection that has begun with this failure, or NULL. */
+/* The ejection that has begun with this failure, or NULL. */
 static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
                                     struct change *c)
 {
@@ -465,8 +433,14 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     begin(a, &c);
     struct ejection *e = fail_locked(m, f, now_ms, &c);
     end(a, &c);
-    if (m->has_standby)
-        post_report(m, e != NULL || worker_fault_connects(f));
+    if (m->has_standby) {
+        if (e != NULL || worker_fault_connects(f))
+            atomic_store(&m->certain, true);
+        if (!atomic_exchange(&m->reporting, true)) {
+            worker_ref(m->worker);
+            loop_post(a->lb->control, &m->report);
+        }
+    }
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
 }
@@ -474,33 +448,25 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
 void member_clear_failures(struct member *m)
 {
     pthread_mutex_lock(&m->app->members_lock);
-    failure_record_clear(&m->failed);
+    m->failed = (struct failure_record){0};
     atomic_store_explicit(&m->has_failures, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->app->members_lock);
 }
 
-/* members_lock is held. Whether an ejected worker is none of TRIED. */
-static bool any_untried_locked(struct application *a, struct worker *const *tried, size_t ntried)
+bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
 {
     const struct ejection *e;
+    struct change c;
+    bool any = false;
 
+    begin(a, &c);
     list_for_each_entry (e, &a->ejections, node) {
         size_t i = 0;
 
         while (i < ntried && tried[i] != e->worker)
             ++i;
-        if (i == ntried)
-            return true;
+        any = any || i == ntried;
     }
-    return false;
-}
-
-bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried)
-{
-    struct change c;
-
-    begin(a, &c);
-    bool any = any_untried_locked(a, tried, ntried);
     if (any)
         end_all_locked(a, &c);
     end(a, &c);

@@ -131,22 +131,12 @@ void membership_miss(struct backend *b, size_t before)
     timer_start(b->app->lb->control, &m->window, VANISH_WINDOW_MS);
 }
 
-static void hold(struct missing_workers *m, struct backend *b)
-{
-    struct loop *control = b->app->lb->control;
-
-    b->held = true;
-    b->sign_ms = loop_now_ms(control);
-    list_push_back(&m->held, &b->missing);
-    if (!timer_running(&m->check))
-        timer_start(control, &m->check, HELD_CHECK_MS);
-}
-
 /* Decides whether the vanished workers are held. */
 static void on_window_over(struct timer *t)
 {
     struct membership *ms = container_of(t, struct membership, missing.window);
     struct missing_workers *m = &ms->missing;
+    struct loop *control = ms->app->lb->control;
     struct list *node;
     size_t n = list_length(&m->vanished);
     bool all = (double)n > ms->app->settings->s.discovery_max_drop * (double)m->window_base;
@@ -162,8 +152,13 @@ static void on_window_over(struct timer *t)
         struct backend *b = list_entry(node, struct backend, missing);
 
         b->vanished = false;
-        if (all)
-            hold(m, b);
+        if (all) {
+            b->held = true;
+            b->sign_ms = loop_now_ms(control);
+            list_push_back(&m->held, &b->missing);
+            if (!timer_running(&m->check))
+                timer_start(control, &m->check, HELD_CHECK_MS);
+        }
         membership_touch(b);
     }
     membership_settle(ms);
@@ -177,29 +172,12 @@ static void give_up(struct backend *b, const char *why)
     membership_touch(b);
 }
 
-/* Checks for signs of life, and for the opposite. */
-static void check_held(struct backend *b, uint64_t now_ms)
-{
-    if (backend_alive(b)) {
-        b->sign_ms = now_ms;
-        return;
-    }
-    if (!b->streams && backend_failures(b) > b->failures_before)
-        b->refuted = true;
-    else if (now_ms - b->sign_ms < b->app->settings->s.providers_hold_ms)
-        return;
-    give_up(b, b->refuted ? "refuses connections" : "no successful connection for providers_hold");
-}
-
 size_t membership_confirm_removal(struct membership *ms, struct slice worker)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
     size_t n = 0;
 
-    list_for_each_safe (it, tmp, &ms->missing.held) {
-        struct backend *b = list_entry(it, struct backend, missing);
-
+    list_for_each_entry_safe (b, &ms->missing.held, missing) {
         if (worker.len != 0 && !slice_is(worker, b->name))
             continue;
         give_up(b, "removal confirmed");
@@ -217,11 +195,19 @@ static void on_held_check(struct timer *t)
     struct membership *ms = container_of(t, struct membership, missing.check);
     struct missing_workers *m = &ms->missing;
     uint64_t now_ms = loop_now_ms(ms->app->lb->control);
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct backend *b;
 
-    list_for_each_safe (it, tmp, &m->held)
-        check_held(list_entry(it, struct backend, missing), now_ms);
+    list_for_each_entry_safe (b, &m->held, missing) {
+        if (backend_alive(b)) {
+            b->sign_ms = now_ms;
+            continue;
+        }
+        bool refuses = !b->streams && backend_failures(b) > b->failures_before;
+        b->refuted = b->refuted || refuses;
+        if (refuses || now_ms - b->sign_ms >= ms->app->settings->s.providers_hold_ms)
+            give_up(b, b->refuted ? "refuses connections"
+                                  : "no successful connection for providers_hold");
+    }
     if (!list_empty(&m->held))
         timer_start(ms->app->lb->control, t, HELD_CHECK_MS);
     membership_settle(ms);
@@ -287,77 +273,45 @@ static uint64_t id_of(struct slice instance)
     return id;
 }
 
-/* Keeps the order; one more than may be is enough to know that they are too many. */
-static void add_id(uint64_t *ids, size_t *n, uint64_t id)
-{
-    size_t at = 0;
-
-    while (at < *n && ids[at] < id)
-        ++at;
-    if (id == 0 || *n > HOMES_BALANCERS_MAX || (at < *n && ids[at] == id))
-        return;
-    memmove(&ids[at + 1], &ids[at], (*n - at) * sizeof(ids[0]));
-    ids[at] = id;
-    ++*n;
-}
-
-static void update_pool(struct membership *ms)
-{
-    struct application *a = ms->app;
-    const struct balancers *b = &ms->balancers;
-    size_t self = 0;
-
-    while (self < b->n && b->ids[self] != b->own)
-        ++self;
-    bool shared = b->n > 1 && b->n <= HOMES_BALANCERS_MAX && self < b->n;
-    /* Workers without an agent store no homes to agree on. */
-    shared = shared && a->settings->s.resume != RESUME_FROM_MEASURE;
-    pool_set_balancers(a->pool, b->ids, shared ? b->n : 0, shared ? self : 0);
-    log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", a->name, b->n,
-             shared ? "yes" : "no");
-}
-
 static void on_balancers_changed(void *context, const struct tree_view *node)
 {
     struct membership *ms = context;
+    const struct application *a = ms->app;
     struct balancers *b = &ms->balancers;
     uint64_t ids[HOMES_BALANCERS_MAX + 1];
     size_t n = 0;
+    size_t self = 0;
 
     if (!node->providers_known)
         return;
-    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
-        add_id(ids, &n, id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE)));
+    /* In order; one more than may be is enough to know that they are too many. */
+    for (size_t i = 0; i < tree_set_count(node->providers) && n < ARRAY_LEN(ids); ++i) {
+        uint64_t id = id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE));
+        size_t at = 0;
+
+        while (at < n && ids[at] < id)
+            ++at;
+        if (id == 0 || (at < n && ids[at] == id))
+            continue;
+        memmove(&ids[at + 1], &ids[at], (n - at) * sizeof(ids[0]));
+        ids[at] = id;
+        ++n;
+    }
     if (n == b->n && memcmp(ids, b->ids, n * sizeof(ids[0])) == 0)
         return;
     memcpy(b->ids, ids, n * sizeof(ids[0]));
     b->n = n;
-    update_pool(ms);
+    while (self < n && ids[self] != b->own)
+        ++self;
+    /* Workers without an agent store no homes to agree on. */
+    bool shared = n > 1 && n <= HOMES_BALANCERS_MAX && self < n &&
+                  a->settings->s.resume != RESUME_FROM_MEASURE;
+    pool_set_balancers(a->pool, b->ids, shared ? n : 0, shared ? self : 0);
+    log_info(NULL, "balancers-changed", "application=%s registered=%zu shared=%s", a->name, n,
+             shared ? "yes" : "no");
 }
 
 /* ---- the whole ---- */
-
-/* The directory of state_dir that the application has for its workers' resumes as well. */
-static struct snapshot *open_snapshot(const struct membership *ms, const char *tree)
-{
-    const char *state_dir = ms->app->lb->settings.state_dir;
-    char *place = xasprintf("%s %s", tree, ms->path);
-    char *directory = NULL;
-    char *file = NULL;
-
-    if (state_dir != NULL) {
-        directory = xasprintf("%s/%s", state_dir, ms->app->name);
-        file = xasprintf("%s/tree.json", directory);
-        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
-                     strerror(errno));
-    }
-    struct snapshot *m = snapshot_open(ms->app->lb->control, file, place);
-    free(file);
-    free(directory);
-    free(place);
-    return m;
-}
 
 /* Another application that has opened the same tree in the same way; NULL: none. */
 static const struct membership *find_sharer(const struct membership *ms)
@@ -376,32 +330,41 @@ static const struct membership *find_sharer(const struct membership *ms)
     return NULL;
 }
 
-/* Errors: those of tree_open, problems to D. */
-static enum err open_tree(struct membership *ms, struct diag *d)
+static enum err start_tree(struct membership *ms, struct diag *d)
 {
     const struct app_settings *s = &ms->app->settings->s;
     const struct tree_options o = {.auth_file = s->zookeeper_auth,
                                    .session_timeout_ms = s->zookeeper_session_timeout_ms};
     const struct membership *sharer = find_sharer(ms);
-
-    if (sharer == NULL)
-        return tree_open(ms->app->lb->control, slice_of(s->tree), &o, &ms->tree, d);
-    ms->tree = sharer->tree;
-    return ERR_OK;
-}
-
-static enum err start_tree(struct membership *ms, const struct app_settings *s, struct diag *d)
-{
     struct lb *lb = ms->app->lb;
-    enum err e = open_tree(ms, d);
+    uint64_t wait_ms = lb->settings.tree_start_wait_ms;
 
-    if (e != ERR_OK)
-        return e;
-    ms->snapshot = open_snapshot(ms, s->tree);
-    live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART,
-                         lb->settings.tree_start_wait_ms);
-    limits_live_start(ms->app->limits, ms->tree, ms->snapshot, lb->settings.tree_start_wait_ms);
-    providers_start(ms, lb->settings.tree_start_wait_ms);
+    if (sharer != NULL) {
+        ms->tree = sharer->tree;
+    } else {
+        enum err e = tree_open(lb->control, slice_of(s->tree), &o, &ms->tree, d);
+
+        if (e != ERR_OK)
+            return e;
+    }
+    char *place = xasprintf("%s %s", s->tree, ms->path);
+    char *directory = NULL;
+    char *file = NULL;
+    /* The directory that the application has for its workers' resumes as well. */
+    if (lb->settings.state_dir != NULL) {
+        directory = xasprintf("%s/%s", lb->settings.state_dir, ms->app->name);
+        file = xasprintf("%s/tree.json", directory);
+        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
+                     strerror(errno));
+    }
+    ms->snapshot = snapshot_open(lb->control, file, place);
+    free(file);
+    free(directory);
+    free(place);
+    live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
+    limits_live_start(ms->app->limits, ms->tree, ms->snapshot, wait_ms);
+    providers_start(ms, wait_ms);
     daemon_random_id(ms->instance);
     ms->balancers.own = id_of(slice_of(ms->instance));
     ms->balancers.watch = tree_watch(ms->tree, ms->path, on_balancers_changed, ms);
@@ -427,10 +390,10 @@ enum err membership_start(struct application *a, struct application_config *conf
     activation_init(&ms->activation);
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
-    a->limits = limits_live_create(a, &config->limits, ms->path, is_away);
+    a->limits = limits_live_create(a, &config->limits, ms->path);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
-    return config->s.tree != NULL ? start_tree(ms, &config->s, d) : ERR_OK;
+    return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;
 }
 
 void membership_reload(struct membership *ms, struct application_config *config)
@@ -445,23 +408,6 @@ void membership_reload(struct membership *ms, struct application_config *config)
     membership_judge_providers(ms);
 }
 
-static void close_tree(struct membership *ms)
-{
-    if (ms->tree == NULL)
-        return;
-    membership_unregister(ms);
-    live_settings_unfollow(ms->app->live);
-    limits_live_stop(ms->app->limits);
-    tree_unwatch(ms->balancers.watch);
-    /* The pool decides alone from now on. */
-    pool_set_balancers(ms->app->pool, NULL, 0, 0);
-    providers_stop(ms);
-    snapshot_close(ms->snapshot);
-    if (find_sharer(ms) == NULL)
-        tree_close(ms->tree);
-    ms->tree = NULL;
-}
-
 void membership_stop(struct application *a)
 {
     struct membership *ms = a->membership;
@@ -472,7 +418,19 @@ void membership_stop(struct application *a)
         return;
     ms->stopping = true;
     timer_stop(&ms->tls_check);
-    close_tree(ms);
+    if (ms->tree != NULL) {
+        membership_unregister(ms);
+        live_settings_unfollow(a->live);
+        limits_live_stop(a->limits);
+        tree_unwatch(ms->balancers.watch);
+        /* The pool decides alone from now on. */
+        pool_set_balancers(a->pool, NULL, 0, 0);
+        providers_stop(ms);
+        snapshot_close(ms->snapshot);
+        if (find_sharer(ms) == NULL)
+            tree_close(ms->tree);
+        ms->tree = NULL;
+    }
     map_for_each_safe (struct backend, b, &ms->known, in_known)
         membership_forget(ms, b);
     ASSERT(list_empty(&ms->missing.vanished));
@@ -505,29 +463,24 @@ bool membership_settled(const struct membership *ms)
 
 /* ---- own registration ---- */
 
-static json_t *own_properties(const struct application *a, const char *admin)
-{
-    const char *description = a->settings->s.description;
-    json_t *p = json_pack("{s:i, s:s, s:s, s:s}", "pid", (int)getpid(), "version", RLB_VERSION,
-                          "application", a->name, "classifier_fingerprint",
-                          classifier_fingerprint(a->classifier));
-
-    ASSERT(p != NULL);
-    if (admin != NULL)
-        json_object_set_new(p, "admin", json_string(admin));
-    /* One that is not UTF-8 is left out. */
-    if (description != NULL)
-        json_object_set_new(p, "description", json_string(description));
-    return p;
-}
-
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin)
 {
     if (ms->tree == NULL || ms->entries != NULL)
         return;
-    json_t *properties = own_properties(ms->app, admin);
-    ms->entries = xcalloc(n + 1, sizeof(struct tree_registration *));
+    const struct application *a = ms->app;
+    const char *description = a->settings->s.description;
+    json_t *properties = json_pack("{s:i, s:s, s:s, s:s}", "pid", (int)getpid(), "version",
+                                   RLB_VERSION, "application", a->name, "classifier_fingerprint",
+                                   classifier_fingerprint(a->classifier));
+
+    ASSERT(properties != NULL);
+    if (admin != NULL)
+        json_object_set_new(properties, "admin", json_string(admin));
+    /* One that is not UTF-8 is left out. */
+    if (description != NULL)
+        json_object_set_new(properties, "description", json_string(description));
     json_object_set_new(properties, BALANCER_INSTANCE, json_string(ms->instance));
+    ms->entries = xcalloc(n + 1, sizeof(struct tree_registration *));
     while (ms->nentries < n) {
         ms->entries[ms->nentries] =
             tree_register(ms->tree, ms->path, names[ms->nentries], properties);

@@ -8,7 +8,6 @@
 #define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
-#include "common/tree/live_settings.h"
 #include "lb/backends/backend.h"
 #include "lb/backends/drained_names.h"
 #include "lb/backends/membership.h"

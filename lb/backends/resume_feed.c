@@ -16,24 +16,14 @@ enum {
     PAUSE_MAX_MS = 5000,
 };
 
-static void connect_now(struct backend *b);
-
-static const struct app_settings *settings(const struct backend *b)
-{
-    return &b->app->settings->s;
-}
-
-static void count(const struct backend *b, enum app_stat row, int64_t n)
-{
-    stat_add(application_control_stats(b->app), row, n);
-}
+static void connect_now(struct timer *t);
 
 static void close_up(struct backend *b)
 {
     timer_stop(&b->feed.timer);
     http_fetch_stop(&b->feed.fetch);
     if (b->feed.open)
-        count(b, APP_STAT_feeds_open, -1);
+        stat_add(application_control_stats(b->app), APP_STAT_feeds_open, -1);
     b->feed.open = false;
     text_clear(&b->feed.line);
     b->feed.skipping = false;
@@ -54,7 +44,7 @@ static void again(struct backend *b)
 {
     close_up(b);
     b->feed.reconnecting = true;
-    connect_now(b);
+    connect_now(&b->feed.timer);
     backend_on_broken(b);
 }
 
@@ -77,47 +67,16 @@ static void fail(struct backend *b, const char *why)
 
 static void refuse_line(struct backend *b, const char *why)
 {
-    count(b, APP_STAT_feed_bad_lines, 1);
+    stat_add(application_control_stats(b->app), APP_STAT_feed_bad_lines, 1);
     log_warn(NULL, "resume-rejected", "application=%s worker=%s reason=\"%s\"", b->app->name,
              b->name, why);
 }
 
-static void take_resume(struct backend *b, const struct resume_line *line)
-{
-    if (!b->feed.open) {
-        b->feed.open = true;
-        count(b, APP_STAT_feeds_open, 1);
-        log_info_folded(NULL, "resume-stream-opened",
-                        "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
-                        line->incarnation, resume_state_text(line->state));
-    }
-    b->feed.reconnecting = false;
-    b->feed.settled = true;
-    b->feed.failing = false;
-    b->feed.pause_ms = PAUSE_MIN_MS;
-    count(b, APP_STAT_feed_lines, 1);
-    backend_on_resume(b, line);
-}
-
-static void take_homes(struct backend *b, struct slice bytes)
-{
-    struct home_line line;
-    char why[160] = "";
-
-    if (home_line_parse(bytes, &line, why) != ERR_OK) {
-        refuse_line(b, why);
-        return;
-    }
-    count(b, APP_STAT_feed_lines, 1);
-    /* Of a known process. */
-    if (b->feed.open)
-        backend_on_homes(b, &line);
-    home_line_fini(&line);
-}
-
 static void take_line(struct backend *b, struct slice bytes)
 {
+    struct resume_feed *f = &b->feed;
     struct resume_line line = {0};
+    struct home_line homes;
     char why[160] = "";
     enum err e;
 
@@ -126,64 +85,47 @@ static void take_line(struct backend *b, struct slice bytes)
     if (bytes.len == 0)
         return;
     if (home_line_is(bytes)) {
-        take_homes(b, bytes);
+        if (home_line_parse(bytes, &homes, why) != ERR_OK) {
+            refuse_line(b, why);
+            return;
+        }
+        stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
+        /* Of a known process. */
+        if (f->open)
+            backend_on_homes(b, &homes);
+        home_line_fini(&homes);
         return;
     }
-    e = resume_line_parse(bytes, (size_t)settings(b)->max_skills, &line, why);
+    e = resume_line_parse(bytes, (size_t)b->app->settings->s.max_skills, &line, why);
     if (e == ERR_NOT_FOUND)
         return;
     if (e != ERR_OK) {
         refuse_line(b, why);
-    } else if (line.end == RESUME_END_UPGRADE && b->feed.open) {
+    } else if (line.end == RESUME_END_UPGRADE && f->open) {
         /* Another agent has the address, and the same incarnation behind it. */
         again(b);
     } else if (line.end != RESUME_END_NONE) {
         log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
                         b->name);
-        b->feed.pause_ms = PAUSE_MIN_MS;
+        f->pause_ms = PAUSE_MIN_MS;
         pause_feed(b, line.end);
     } else {
-        take_resume(b, &line);
+        if (!f->open) {
+            stat_add(application_control_stats(b->app), APP_STAT_feeds_open, 1);
+            log_info_folded(NULL, "resume-stream-opened",
+                            "application=%s worker=%s instance=%s state=%s", b->app->name, b->name,
+                            line.incarnation, resume_state_text(line.state));
+        }
+        f->open = f->settled = true;
+        f->reconnecting = f->failing = false;
+        f->pause_ms = PAUSE_MIN_MS;
+        stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
+        backend_on_resume(b, &line);
     }
     resume_line_fini(&line);
 }
 
-/* Takes BYTES up to the next line end, which it uses up; what is left of them. */
-static struct slice take_part(struct backend *b, struct slice bytes)
-{
-    const char *end = memchr(bytes.p, '\n', bytes.len);
-    size_t n = end != NULL ? (size_t)(end - bytes.p) : bytes.len;
-    struct slice rest_of = {bytes.p + n, bytes.len - n};
-
-    if (!b->feed.skipping && b->feed.line.len + n > RESUME_LINE_MAX) {
-        refuse_line(b, "line over its limit");
-        b->feed.skipping = true;
-        text_clear(&b->feed.line);
-    }
-    if (!b->feed.skipping)
-        text_add(&b->feed.line, (struct slice){bytes.p, n});
-    if (end == NULL)
-        return rest_of;
-    if (!b->feed.skipping) {
-        /* Ours while it is read: an event may close up, which clears the line. */
-        struct text line = b->feed.line;
-
-        b->feed.line = (struct text){0};
-        take_line(b, text_slice(&line));
-        text_fini(&line);
-    }
-    b->feed.skipping = false;
-    ++rest_of.p;
-    --rest_of.len;
-    return rest_of;
-}
-
 /* ---- the request ---- */
-
-static void on_timer(struct timer *t)
-{
-    connect_now(container_of(t, struct backend, feed.timer));
-}
 
 static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 {
@@ -200,11 +142,34 @@ static void on_head(struct http_fetch *fetch, const struct http1_head *head)
 static void on_body(struct http_fetch *fetch, struct slice bytes)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
+    struct resume_feed *f = &b->feed;
     const struct http1_conn *conn = fetch->conn;
 
-    http_fetch_extend(fetch, settings(b)->feed_silence_ms);
-    while (bytes.len > 0 && fetch->conn == conn)
-        bytes = take_part(b, bytes);
+    http_fetch_extend(fetch, b->app->settings->s.feed_silence_ms);
+    while (bytes.len > 0 && fetch->conn == conn) {
+        const char *end = memchr(bytes.p, '\n', bytes.len);
+        struct slice part = {bytes.p, end != NULL ? (size_t)(end - bytes.p) : bytes.len};
+
+        if (!f->skipping && f->line.len + part.len > RESUME_LINE_MAX) {
+            refuse_line(b, "line over its limit");
+            f->skipping = true;
+            text_clear(&f->line);
+        }
+        if (!f->skipping)
+            text_add(&f->line, part);
+        if (end == NULL)
+            return;
+        bytes = (struct slice){end + 1, bytes.len - part.len - 1};
+        if (!f->skipping) {
+            /* Ours while it is read: an event may close up, which clears the line. */
+            struct text line = f->line;
+
+            f->line = (struct text){0};
+            take_line(b, text_slice(&line));
+            text_fini(&line);
+        }
+        f->skipping = false;
+    }
 }
 
 static void on_done(struct http_fetch *fetch, enum err e)
@@ -213,20 +178,21 @@ static void on_done(struct http_fetch *fetch, enum err e)
 
     b->feed.refused = e == ERR_CONNECT_REFUSED;
     if (e == ERR_TLS_FAILED)
-        count(b, APP_STAT_worker_tls_failures, 1);
+        stat_add(application_control_stats(b->app), APP_STAT_worker_tls_failures, 1);
     fail(b, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
 }
 
 static const struct http_fetch_events fetch_events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static void connect_now(struct backend *b)
+static void connect_now(struct timer *t)
 {
+    struct backend *b = container_of(t, struct backend, feed.timer);
     bool is_unix = b->addr.sa.sa_family == AF_UNIX;
     struct http_fetch_request q = {.addr = &b->addr,
                                    .peer = b->peer,
-                                   .connect_timeout_ms = settings(b)->connect_timeout_ms,
-                                   .timeout_ms = settings(b)->feed_silence_ms,
+                                   .connect_timeout_ms = b->app->settings->s.connect_timeout_ms,
+                                   .timeout_ms = b->app->settings->s.feed_silence_ms,
                                    .events = &fetch_events};
 
     text_addf(&q.bytes,
@@ -248,8 +214,8 @@ void resume_feed_start(struct backend *b)
 
     f->pause_ms = PAUSE_MIN_MS;
     f->reconnecting = f->settled = f->refused = f->failing = false;
-    timer_init(&f->timer, on_timer);
-    connect_now(b);
+    timer_init(&f->timer, connect_now);
+    connect_now(&b->feed.timer);
 }
 
 void resume_feed_stop(struct backend *b)

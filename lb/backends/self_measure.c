@@ -4,7 +4,7 @@
  *   writer       every 5 s, and after a resume: meters that have moved on -> files
  *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
  *
- * The lock guards the list of workers and the flags; it is not held during a write.
+ * The lock guards the list of workers and their flags; it is not held during a write.
  */
 #include "lb/backends/self_measure.h"
 
@@ -40,9 +40,9 @@ struct self_measure {
     struct worker_thread *writer; /* NULL: nothing is stored */
     struct worker_job round;
     pthread_mutex_t lock;
-    struct list workers; /* member->measured; under the lock; removed by the writer only */
-    bool flushing;       /* under the lock: until a round that begins now has ended */
-    bool handed_over;    /* under the lock: nothing is written any more */
+    struct list workers;      /* member->measured; under the lock; removed by the writer only */
+    _Atomic bool flushing;    /* until a round that begins now has ended */
+    _Atomic bool handed_over; /* nothing is written any more */
 };
 
 /* ---- files ---- */
@@ -75,22 +75,12 @@ static const char *fingerprint_of(const struct member *m)
     return classifier_fingerprint(m->app->classifier);
 }
 
-static void set_aside(const char *path, const char *why)
-{
-    char escaped[LOG_CUT_ROOM];
-
-    log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"", log_cut(slice_of(path), escaped),
-             why);
-    if (file_set_aside(path) != ERR_OK)
-        log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
-                 log_cut(slice_of(path), escaped), strerror(errno));
-}
-
 /* The resume stored in PATH into OUT (zero); false when there is none that counts. */
 static bool load(const struct member *m, const char *path, struct resume_line *out)
 {
     struct text bytes = {0};
     char why[160];
+    char escaped[LOG_CUT_ROOM];
     const char *bad = NULL;
     enum err e = file_read_state(path, RESUME_LINE_MAX, &bytes);
     struct slice line = text_slice(&bytes);
@@ -107,8 +97,13 @@ static bool load(const struct member *m, const char *path, struct resume_line *o
     } else if (e != ERR_NOT_FOUND) {
         bad = err_text(e);
     }
-    if (bad != NULL)
-        set_aside(path, bad);
+    if (bad != NULL) {
+        log_warn(NULL, "resume-file-renamed", "file=%s reason=\"%s\"",
+                 log_cut(slice_of(path), escaped), bad);
+        if (file_set_aside(path) != ERR_OK)
+            log_warn(NULL, "resume-file-not-renamed", "file=%s reason=\"%s\"",
+                     log_cut(slice_of(path), escaped), strerror(errno));
+    }
     text_fini(&bytes);
     if (bad != NULL || e != ERR_OK)
         return false;
@@ -152,16 +147,16 @@ out:
 
 static void write_all(struct self_measure *s)
 {
+    bool flushing = atomic_load(&s->flushing);
+
     pthread_mutex_lock(&s->lock);
-    bool flushing = s->flushing;
     struct list *it = s->workers.next;
     while (it != &s->workers) {
         struct member *m = list_entry(it, struct member, measured.node);
-        bool ours = !s->handed_over;
 
         /* Only the writer removes workers, so M stays while the lock is released. */
         pthread_mutex_unlock(&s->lock);
-        if (ours)
+        if (!atomic_load(&s->handed_over))
             write_file(m);
         pthread_mutex_lock(&s->lock);
         it = it->next;
@@ -172,9 +167,9 @@ static void write_all(struct self_measure *s)
             pthread_mutex_lock(&s->lock);
         }
     }
-    if (flushing)
-        s->flushing = false;
     pthread_mutex_unlock(&s->lock);
+    if (flushing)
+        atomic_store(&s->flushing, false);
 }
 
 static void write_round(struct worker_job *j)
@@ -208,19 +203,15 @@ struct self_measure *self_measure_create(const char *directory, int lock_fd)
 
 void self_measure_flush(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->flushing = s->directory != NULL;
-    pthread_mutex_unlock(&s->lock);
-    if (s->directory != NULL)
-        worker_thread_add(s->writer, &s->round, 0);
+    if (s->directory == NULL)
+        return;
+    atomic_store(&s->flushing, true);
+    worker_thread_add(s->writer, &s->round, 0);
 }
 
 bool self_measure_flushed(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    bool done = !s->flushing;
-    pthread_mutex_unlock(&s->lock);
-    return done;
+    return !atomic_load(&s->flushing);
 }
 
 int self_measure_lock(const struct self_measure *s)
@@ -230,9 +221,7 @@ int self_measure_lock(const struct self_measure *s)
 
 void self_measure_hand_over(struct self_measure *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->handed_over = true;
-    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->handed_over, true);
     /* It belongs to the new process only; if that exits during the drain, the next one gets it. */
     if (s->lock_fd >= 0)
         close(s->lock_fd);
@@ -258,22 +247,6 @@ void self_measure_destroy(struct self_measure *s)
 
 /* ---- workers ---- */
 
-/* From now on the meter of M is stored in its file, if its contents change. */
-static void add_worker(struct self_measure *s, struct member *m)
-{
-    char *directory = xasprintf("%s/%s", s->directory, m->app->name);
-
-    if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-        log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
-                 strerror(errno));
-    free(directory);
-    m->measured.written = meter_generation(m->meter);
-    worker_ref(m->worker);
-    pthread_mutex_lock(&s->lock);
-    list_push_back(&s->workers, &m->measured.node);
-    pthread_mutex_unlock(&s->lock);
-}
-
 void self_measure_join(struct self_measure *s, struct member *m, struct member *from)
 {
     struct resume_line line = {0};
@@ -289,8 +262,20 @@ void self_measure_join(struct self_measure *s, struct member *m, struct member *
         line = (struct resume_line){0};
     }
     meter_load(m->meter, &line.skills);
-    if (s->directory != NULL)
-        add_worker(s, m);
+    /* From now on the meter of M is stored in its file, if its contents change. */
+    if (s->directory != NULL) {
+        char *directory = xasprintf("%s/%s", s->directory, m->app->name);
+
+        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
+            log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
+                     strerror(errno));
+        free(directory);
+        m->measured.written = meter_generation(m->meter);
+        worker_ref(m->worker);
+        pthread_mutex_lock(&s->lock);
+        list_push_back(&s->workers, &m->measured.node);
+        pthread_mutex_unlock(&s->lock);
+    }
     member_resume(m, &line.skills, m->version, fingerprint_of(m));
     resume_line_fini(&line);
 }
@@ -331,13 +316,18 @@ static cold_ void update_pool(struct member *m, struct list *released)
     resume_fini(&r);
 }
 
-/* When a resume is due it is made known to the pool. */
-static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                  bool failed)
+void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
+                   bool failed)
 {
     struct self_measure *s = m->app->lb->self_measure;
     struct list released;
 
+    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
+    if (failed)
+        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
+    if (m->meter == NULL)
+        return;
     latch_lock(&m->meter_lock);
     bool due = meter_add_hashed(m->meter, cls, hash, (double)service_us / 1e6, failed);
     if (due) {
@@ -350,15 +340,4 @@ static void learn(struct member *m, struct slice cls, uint64_t hash, uint64_t se
     route_wait_wake(&released);
     if (s->directory != NULL)
         write_soon(s);
-}
-
-void member_served(struct member *m, struct slice cls, uint64_t hash, uint64_t service_us,
-                   bool failed)
-{
-    atomic_fetch_add_explicit(&m->requests, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->service_us, service_us, memory_order_relaxed);
-    if (failed)
-        atomic_fetch_add_explicit(&m->failures, 1, memory_order_relaxed);
-    if (m->meter != NULL)
-        learn(m, cls, hash, service_us, failed);
 }

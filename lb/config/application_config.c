@@ -27,67 +27,31 @@ enum {
     TREE_PATH_BYTES_MAX = 256,
 };
 
-/* ---- name, hosts, path ---- */
-
-static void check_name(const struct configuration *c, const struct config_node *at,
-                       const char *setting, struct slice name, struct diag *d)
-{
-    if (!limit_name_is_good(name))
-        config_complain(
-            &c->file, at, d,
-            "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a "
-            "dot)",
-            setting, LIMIT_NAME_MAX);
-}
-
-/* Where a complaint about KEY of this application points. */
-static const struct config_node *place(const struct application_config *a, const char *key)
-{
-    const struct config_node *at = config_get(a->node, key);
-
-    return at != NULL ? at : a->node;
-}
-
-/* A name of letters, digits, - _ . and [ ] : of IPv6; or that behind "*.". Lower case from here on.
- */
-static bool normalise_host(char *host)
-{
-    char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
-    size_t n = strlen(name);
-
-    for (char *p = name; *p != '\0'; ++p)
-        *p = ascii_lower(*p);
-    if (n > 0 && name[n - 1] == '.')
-        name[--n] = '\0';
-    return n > 0 && n <= HOST_MAX && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.[]:") == n;
-}
+/* ---- hosts ---- */
 
 static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    const struct config_node *list = place(a, "hosts");
+    const struct config_node *list = config_place(a->node, "hosts", a->node);
 
     for (size_t i = 0; i < a->s.hosts.n; ++i) {
         const struct config_node *at = config_item(list, i);
+        char *host = a->s.hosts.items[i];
+        char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
+        size_t n = strlen(name);
 
-        if (!normalise_host(a->s.hosts.items[i]))
+        /* Lower case, and without the trailing dot, from here on. */
+        for (char *p = name; *p != '\0'; ++p)
+            *p = ascii_lower(*p);
+        if (n > 0 && name[n - 1] == '.')
+            name[--n] = '\0';
+        /* The brackets and the colon are those of IPv6. */
+        if (n == 0 || n > HOST_MAX || name[0] == '.' || !slice_is_word(slice_of(name), "-_.[]:"))
             config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
         for (size_t k = 0; k < i; ++k) {
-            if (strcmp(a->s.hosts.items[i], a->s.hosts.items[k]) == 0)
-                config_complain(&c->file, at, d, "hosts: duplicate entry %s", a->s.hosts.items[i]);
+            if (strcmp(host, a->s.hosts.items[k]) == 0)
+                config_complain(&c->file, at, d, "hosts: duplicate entry %s", host);
         }
     }
-}
-
-static void check_path(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    a->path = slice_of(a->s.path);
-    while (a->path.len > 0 && a->path.p[a->path.len - 1] == '/')
-        --a->path.len;
-    if (a->s.path == NULL || a->s.path[0] != '/' || strpbrk(a->s.path, "?#% \t") != NULL ||
-        strstr(a->s.path, "//") != NULL)
-        config_complain(&c->file, place(a, "path"), d,
-                        "path: expected a prefix such as /shop, without ? # %% and blanks");
 }
 
 /* ---- lists ---- */
@@ -124,7 +88,7 @@ static const char *conflict(struct slice name)
                : NULL;
 }
 
-static const char *problem_of(const struct text_list *list, size_t i)
+const char *private_header_problem(const struct text_list *list, size_t i)
 {
     struct slice name = slice_of(list->items[i]);
 
@@ -139,22 +103,6 @@ static const char *problem_of(const struct text_list *list, size_t i)
     return conflict(name);
 }
 
-bool private_headers_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    return settings_list_check("private_headers", list, problem_of, at, why);
-}
-
-static const char *parse_server(const char *text, struct addr *out)
-{
-    enum err e = addr_parse(slice_of(text), out);
-
-    if (e != ERR_OK)
-        return config_addr_problem(e);
-    if (out->sa.sa_family != AF_UNIX && addr_port(out) == 0)
-        return "a server needs a port";
-    return NULL;
-}
-
 static const char *server_problem(const struct text_list *l, size_t n)
 {
     struct counter_server_address servers[COUNTER_SERVERS_MAX];
@@ -162,11 +110,13 @@ static const char *server_problem(const struct text_list *l, size_t n)
     if (n == COUNTER_SERVERS_MAX)
         return "too many entries";
     for (size_t i = 0; i <= n; ++i) {
-        const char *problem = parse_server(l->items[i], &servers[i].addr);
-
-        if (problem != NULL)
-            return problem;
         servers[i].name = slice_of(l->items[i]);
+        enum err e = addr_parse(servers[i].name, &servers[i].addr);
+
+        if (e != ERR_OK)
+            return config_addr_problem(e);
+        if (servers[i].addr.sa.sa_family != AF_UNIX && addr_port(&servers[i].addr) == 0)
+            return "a server needs a port";
     }
     for (size_t i = 0; i < n; ++i) {
         if (addr_equal(&servers[i].addr, &servers[n].addr))
@@ -174,11 +124,6 @@ static const char *server_problem(const struct text_list *l, size_t n)
     }
     return counter_servers_check(servers, n + 1) == ERR_OK ? NULL
                                                            : "only visible ASCII is permitted here";
-}
-
-static bool limit_servers_check(const struct text_list *l, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    return settings_list_check("pool_counter_servers", l, server_problem, at, why);
 }
 
 size_t limit_servers(const struct text_list *l,
@@ -198,19 +143,20 @@ size_t limit_servers(const struct text_list *l,
 static const struct list_rule {
     const char *name;
     size_t offset; /* of its struct text_list in struct app_settings */
-    /* False: WHY, of item *AT. NULL: it is a list of networks. */
-    bool (*check)(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM]);
+    /* As settings_list_check() calls it. NULL: it is a list of networks. */
+    const char *(*problem)(const struct text_list *list, size_t i);
+    bool required; /* at least one item */
 } list_rules[] = {
-#define LIST(name, check)                                                                          \
+#define LIST(name, problem, required)                                                              \
     {                                                                                              \
-#name, offsetof(struct app_settings, name), check                                          \
+#name, offsetof(struct app_settings, name), problem, required                              \
     }
-    LIST(trusted_proxies, NULL),
-    LIST(route_receipt, NULL),
-    LIST(provider_networks, NULL),
-    LIST(methods, methods_check),
-    LIST(private_headers, private_headers_check),
-    LIST(pool_counter_servers, limit_servers_check),
+    LIST(trusted_proxies, NULL, false),
+    LIST(route_receipt, NULL, false),
+    LIST(provider_networks, NULL, false),
+    LIST(methods, method_problem, true),
+    LIST(private_headers, private_header_problem, false),
+    LIST(pool_counter_servers, server_problem, false),
 #undef LIST
 };
 
@@ -220,44 +166,19 @@ static bool list_is_good(const struct list_rule *rule, const struct app_settings
     const struct text_list *list = (const void *)((const char *)s + rule->offset);
     struct networks n = {0};
 
-    if (rule->check != NULL)
-        return rule->check(list, at, why);
+    *at = 0;
+    if (rule->required && list->n == 0) {
+        snprintf(why, SETTINGS_WHY_ROOM, "%s: at least one is required", rule->name);
+        return false;
+    }
+    if (rule->problem != NULL)
+        return settings_list_check(rule->name, list, rule->problem, at, why);
     bool good = config_networks(rule->name, list, &n, at, why);
     networks_fini(&n);
     return good;
 }
 
-static void check_lists(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    char why[SETTINGS_WHY_ROOM];
-    size_t at = 0;
-
-    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
-        if (!list_is_good(&list_rules[i], &a->s, &at, why))
-            config_complain(&c->file, config_item(place(a, list_rules[i].name), at), d, "%s", why);
-    }
-}
-
 /* ---- workers ---- */
-
-static void read_worker_address(struct configuration *c, const struct config_node *node,
-                                struct worker_config *w, struct diag *d)
-{
-    enum err e = addr_parse(slice_of(w->s.address), &w->addr);
-    char canonical[ADDR_TEXT_MAX];
-
-    w->named = e == ERR_UNSUPPORTED;
-    if (w->named)
-        return;
-    if (e != ERR_OK) {
-        config_complain(&c->file, node, d, "workers: %s: %s", w->s.address, config_addr_problem(e));
-        return;
-    }
-    if (w->addr.sa.sa_family != AF_UNIX && addr_port(&w->addr) == 0)
-        config_complain(&c->file, node, d, "workers: %s: port is missing", w->s.address);
-    free(w->s.address);
-    w->s.address = xstrdup(addr_format(&w->addr, canonical));
-}
 
 static void read_standby(struct configuration *c, const struct config_node *node,
                          struct worker_config *w, struct diag *d)
@@ -296,10 +217,23 @@ static void read_worker(struct configuration *c, struct application_config *a,
     /* Its choices are inherit, stream, measure: the same order as RESUME_FROM_*. */
     if (s->resume == RESUME_FROM_AUTO)
         s->resume = a->s.resume;
-    if (s->address != NULL)
-        read_worker_address(c, node, out, d);
-    else if (d->errors == before)
+    if (s->address != NULL) {
+        enum err e = addr_parse(slice_of(s->address), &out->addr);
+        char canonical[ADDR_TEXT_MAX];
+
+        out->named = e == ERR_UNSUPPORTED;
+        if (e == ERR_OK) {
+            if (out->addr.sa.sa_family != AF_UNIX && addr_port(&out->addr) == 0)
+                config_complain(&c->file, node, d, "workers: %s: port is missing", s->address);
+            free(s->address);
+            s->address = xstrdup(addr_format(&out->addr, canonical));
+        } else if (!out->named) {
+            config_complain(&c->file, node, d, "workers: %s: %s", s->address,
+                            config_addr_problem(e));
+        }
+    } else if (d->errors == before) {
         config_complain(&c->file, node, d, "workers: address is required");
+    }
     if (s->version != NULL && strlen(s->version) > VERSION_MAX)
         config_complain(&c->file, node, d, "version: at most %d bytes", VERSION_MAX);
     if (s->server_name != NULL && !server_name_is_valid(s->server_name))
@@ -344,27 +278,7 @@ static void read_workers(struct configuration *c, struct application_config *a, 
     json_decref(seen);
 }
 
-static void read_worker_tls(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    bool required = false;
-
-    for (size_t i = 0; i < a->nworkers; ++i)
-        required = required || a->workers[i].s.tls == WORKER_TLS_ON;
-    tls_workers_read(&c->file, a->s.worker_tls, required, &a->worker_tls, d);
-}
-
-/* ---- the rest ---- */
-
-static void read_classifier(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    struct config_node host = {.kind = CONFIG_SCALAR,
-                               .line = a->node->line,
-                               .column = a->node->column,
-                               .text = SLICE_LIT("host")};
-
-    a->classifier =
-        classifier_create(&c->file, a->s.classifier != NULL ? a->s.classifier : &host, d);
-}
+/* ---- files and the tree ---- */
 
 /* Reads the bounded file PATH (NULL: none) of the setting NAME at the node AT. */
 static void read_page(const struct config *c, const struct config_node *at, const char *name,
@@ -382,63 +296,52 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 {
     const char *path = a->s.tree_path;
 
-    tree_check_config(&c->file, place(a, "tree"), a->s.tree, place(a, "zookeeper_auth"),
-                      a->s.zookeeper_auth, d);
+    tree_check_config(&c->file, config_place(a->node, "tree", a->node), a->s.tree,
+                      config_place(a->node, "zookeeper_auth", a->node), a->s.zookeeper_auth, d);
     if (path == NULL)
         return;
     if (path[0] != '/' || strlen(path) > TREE_PATH_BYTES_MAX || strstr(path, "//") != NULL ||
         strstr(path, "/.") != NULL || path[strlen(path) - 1] == '/') {
-        config_complain(&c->file, place(a, "tree_path"), d,
+        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
                         "tree_path: expected a path such as /shop, of at most %d bytes",
                         TREE_PATH_BYTES_MAX);
     } else if (a->s.tree == NULL) {
-        config_complain(&c->file, place(a, "tree_path"), d, "tree_path: needs the setting tree");
+        config_complain(&c->file, config_place(a->node, "tree_path", a->node), d,
+                        "tree_path: needs the setting tree");
     }
 }
 
 /* ---- pool counters ---- */
-
-/* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
-static void read_match(const struct configuration *c, struct limit_config *l, struct diag *d)
-{
-    struct counter_settings match;
-
-    settings_read(&match_table, &c->file, l->s.match, &match, l->origins + counter_table.n, d);
-    for (size_t i = 0; i < match_table.n; ++i)
-        settings_take(&match_table.rows[i], &match, &l->s);
-    settings_fini(&match_table, &match);
-}
-
-static void check_rule(const struct configuration *c, const struct application_config *a,
-                       const struct config_node *map, const struct limit_config *l, struct diag *d)
-{
-    struct limit_rule rule;
-    struct limit_problem p;
-
-    if (!limit_rule_compile(l->name, &l->s, &rule, &p)) {
-        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
-        return;
-    }
-    limit_rule_fini(&rule);
-    if (l->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
-        config_complain(&c->file, limit_row_place(map, "where"), d,
-                        "where: daemon, and the application has no pool_counter_servers");
-}
 
 static void read_counter(struct configuration *c, const struct application_config *a,
                          const struct config_node *key, const struct config_node *map,
                          struct limit_config *out, struct diag *d)
 {
     unsigned before = d->errors;
+    struct counter_settings match;
+    struct limit_rule rule;
+    struct limit_problem p;
 
     out->name = xslicedup(key->text);
     out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
-    check_name(c, key, "pool_counters", key->text, d);
+    limit_name_check(&c->file, key, "pool_counters", key->text, d);
     settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
-    read_match(c, out, d);
+    /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
+    settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n, d);
+    for (size_t i = 0; i < match_table.n; ++i)
+        settings_take(&match_table.rows[i], &match, &out->s);
+    settings_fini(&match_table, &match);
     read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
-    if (d->errors == before)
-        check_rule(c, a, map, out, d);
+    if (d->errors != before)
+        return;
+    if (!limit_rule_compile(out->name, &out->s, &rule, &p)) {
+        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
+        return;
+    }
+    limit_rule_fini(&rule);
+    if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
+        config_complain(&c->file, limit_row_place(map, "where"), d,
+                        "where: daemon, and the application has no pool_counter_servers");
 }
 
 static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
@@ -453,19 +356,6 @@ static void read_limits(struct configuration *c, struct application_config *a, s
 
         read_counter(c, a, map->keys[i], map->items[i], &a->limits.items[i], d);
     }
-}
-
-/*
- * Settings of scope POOL are in the same struct: they are read into a separate one, then copied row
- * by row.
- */
-static void read_pool(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    struct app_settings pool;
-
-    settings_read(&pool_table, &c->file, a->s.pool, &pool, a->origins + application_table.n, d);
-    for (size_t i = 0; i < pool_table.n; ++i)
-        settings_take(&pool_table.rows[i], &pool, &a->s);
 }
 
 /* ---- the rules across fields ---- */
@@ -520,30 +410,51 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d)
 {
+    const struct config_node host = {
+        .kind = CONFIG_SCALAR, .line = map->line, .column = map->column, .text = SLICE_LIT("host")};
     char why[SETTINGS_WHY_ROOM];
+    struct app_settings *s = &out->s;
+    struct app_settings pool;
     unsigned before = d->errors;
+    bool tls_required = false;
+    size_t at;
 
     out->name = xstrdup(name);
     out->node = map;
     out->origins = xcalloc(app_rows(), sizeof(*out->origins));
     /* It is a directory's name in state_dir and a label in metrics. */
-    check_name(c, map, "applications", slice_of(name), d);
-    settings_read(&application_table, &c->file, map, &out->s, out->origins, d);
-    read_pool(c, out, d);
+    limit_name_check(&c->file, map, "applications", slice_of(name), d);
+    settings_read(&application_table, &c->file, map, s, out->origins, d);
+    /* Scope POOL goes into the same struct: read aside, then taken over row by row. */
+    settings_read(&pool_table, &c->file, s->pool, &pool, out->origins + application_table.n, d);
+    for (size_t i = 0; i < pool_table.n; ++i)
+        settings_take(&pool_table.rows[i], &pool, s);
     check_hosts(c, out, d);
-    check_path(c, out, d);
+    out->path = slice_of(s->path);
+    while (out->path.len > 0 && out->path.p[out->path.len - 1] == '/')
+        --out->path.len;
+    if (s->path == NULL || s->path[0] != '/' || strpbrk(s->path, "?#% \t") != NULL ||
+        strstr(s->path, "//") != NULL)
+        config_complain(&c->file, config_place(out->node, "path", out->node), d,
+                        "path: expected a prefix such as /shop, without ? # %% and blanks");
     check_tree(c, out, d);
-    check_lists(c, out, d);
+    for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
+        if (!list_is_good(&list_rules[i], s, &at, why))
+            config_complain(&c->file,
+                            config_item(config_place(out->node, list_rules[i].name, out->node), at),
+                            d, "%s", why);
+    }
     read_workers(c, out, d);
-    read_worker_tls(c, out, d);
-    read_classifier(c, out, d);
-    read_page(&c->file, place(out, "error_page"), "error_page", out->s.error_page, &out->error_page,
-              d);
+    for (size_t i = 0; i < out->nworkers; ++i)
+        tls_required = tls_required || out->workers[i].s.tls == WORKER_TLS_ON;
+    tls_workers_read(&c->file, s->worker_tls, tls_required, &out->worker_tls, d);
+    out->classifier = classifier_create(&c->file, s->classifier != NULL ? s->classifier : &host, d);
+    read_page(&c->file, config_place(out->node, "error_page", out->node), "error_page",
+              s->error_page, &out->error_page, d);
     read_limits(c, out, d);
-    out->rates = rate_rules_read(&c->file, out->s.rates, d);
-    out->headers = header_rules_read(&c->file, out->s.headers, d);
-    if (d->errors == before &&
-        !app_settings_check(&out->s, c->program.response_buffers_total_bytes, why))
+    out->rates = rate_rules_read(&c->file, s->rates, d);
+    out->headers = header_rules_read(&c->file, s->headers, d);
+    if (d->errors == before && !app_settings_check(s, c->program.response_buffers_total_bytes, why))
         config_complain(&c->file, map, d, "application %s: %s", name, why);
 }
 

@@ -10,8 +10,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "lb/rules/advertise.h"
 
@@ -43,13 +41,7 @@ bool config_networks(const char *name, const struct text_list *list, struct netw
 
 /* ---- the parts of the top map ---- */
 
-static bool is_application_key(const struct config_node *key)
-{
-    return settings_find(&program_table, key->text) == NULL &&
-           settings_find(&application_table, key->text) != NULL;
-}
-
-/* The entries of an application, or the others, in a map that borrows them. */
+/* The entries that only an application has, or the others, in a map that borrows them. */
 static struct config_node part_of(const struct config_node *root, bool application)
 {
     struct config_node part = *root;
@@ -58,7 +50,10 @@ static struct config_node part_of(const struct config_node *root, bool applicati
     part.keys = xcalloc(root->n + 1, sizeof(struct config_node *));
     part.items = xcalloc(root->n + 1, sizeof(struct config_node *));
     for (size_t i = 0; i < root->n; ++i) {
-        if (is_application_key(root->keys[i]) != application)
+        struct slice key = root->keys[i]->text;
+
+        if (application != (settings_find(&program_table, key) == NULL &&
+                            settings_find(&application_table, key) != NULL))
             continue;
         part.keys[part.n] = root->keys[i];
         part.items[part.n++] = root->items[i];
@@ -72,38 +67,75 @@ static void part_fini(struct config_node *part)
     free(part->items);
 }
 
-/* ---- threads ---- */
+/* ---- settings of the program ---- */
 
-/* Reads the set of CPUs; returns the default number of loops. */
-static unsigned read_affinity(struct configuration *c, struct diag *d)
+static void read_threads(struct configuration *c, struct diag *d)
 {
-    struct slice text = slice_of(c->program.cpu_affinity);
+    struct slice threads = slice_of(c->program.threads);
     cpu_set_t allowed;
+    uint64_t n = 0;
 
     CPU_ZERO(&allowed);
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
         CPU_SET(0, &allowed);
-    const char *why = cpu_affinity_parse(text, &allowed, &c->affinity);
+    const char *why = cpu_affinity_parse(slice_of(c->program.cpu_affinity), &allowed, &c->affinity);
     if (why != NULL)
         config_complain(&c->file, config_get(c->file.root, "cpu_affinity"), d, "cpu_affinity: %s",
                         why);
     unsigned cpus = c->affinity.n != 0 ? c->affinity.n : (unsigned)CPU_COUNT(&allowed);
-    return cpus < LOOPS_MAX ? cpus : LOOPS_MAX;
-}
-
-static void read_threads(struct configuration *c, struct diag *d)
-{
-    uint64_t n = 0;
-    struct slice text = slice_of(c->program.threads);
-
-    c->nloops = read_affinity(c, d);
-    if (slice_is(text, "auto"))
+    c->nloops = cpus < LOOPS_MAX ? cpus : LOOPS_MAX;
+    if (slice_is(threads, "auto"))
         return;
-    if (parse_u64(text, LOOPS_MAX, &n) && n >= 1)
+    if (parse_u64(threads, LOOPS_MAX, &n) && n >= 1)
         c->nloops = (unsigned)n;
     else
         config_complain(&c->file, config_get(c->file.root, "threads"), d,
                         "threads: expected auto or 1 to %d", LOOPS_MAX);
+}
+
+/* The fields that LIST names; all when it is empty. False: item *AT is none. */
+static bool access_fields_read(const struct text_list *list, uint64_t *out, size_t *at)
+{
+    uint64_t fields = list->n == 0 ? ACCESS_ALL_FIELDS : 0;
+
+    for (size_t i = 0; i < list->n; ++i) {
+        enum access_field f = access_field_find(slice_of(list->items[i]));
+
+        if (f == ACCESS_FIELDS) {
+            *at = i;
+            return false;
+        }
+        fields |= (uint64_t)1 << f;
+    }
+    *out = fields;
+    return true;
+}
+
+static void check_program(const struct configuration *c, struct diag *d)
+{
+    const struct program_settings *s = &c->program;
+    const struct config_node *root = c->file.root;
+    uint64_t fields;
+    size_t at;
+
+    for (size_t i = 0; i < s->advertise.n; ++i) {
+        if (!advertise_good(s->advertise.items[i])) {
+            config_complain(&c->file, config_get(root, "advertise"), d,
+                            "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
+                            "connect",
+                            s->advertise.items[i]);
+        }
+    }
+    config_check_directory(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
+                           d);
+    config_check_directory(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir,
+                           false, d);
+    config_check_directory(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
+                           s->response_spill_dir, false, d);
+    config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
+    if (!access_fields_read(&s->access_log_fields, &fields, &at))
+        config_complain(&c->file, config_item(config_get(root, "access_log_fields"), at), d,
+                        "access_log_fields: unknown field %.60s", s->access_log_fields.items[at]);
 }
 
 /* ---- listeners ---- */
@@ -198,77 +230,6 @@ static void read_listens(struct configuration *c, struct diag *d)
     }
 }
 
-/* ---- admin ---- */
-
-static void read_admin(struct configuration *c, struct diag *d)
-{
-    admin_config_read(&admin_table, &c->file, c->program.admin, &c->admin, d);
-    for (size_t i = 0; i < c->nlistens; ++i)
-        admin_config_check_free(&c->admin, &c->file, c->program.admin, "listen",
-                                &c->listens[i].addr, 1, d);
-}
-
-static void check_advertise(const struct configuration *c, struct diag *d)
-{
-    const struct text_list *names = &c->program.advertise;
-
-    for (size_t i = 0; i < names->n; ++i) {
-        if (!advertise_good(names->items[i])) {
-            config_complain(&c->file, config_get(c->file.root, "advertise"), d,
-                            "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
-                            "connect",
-                            names->items[i]);
-        }
-    }
-}
-
-/* ---- directories ---- */
-
-static void check_files(const struct configuration *c, struct diag *d)
-{
-    const struct program_settings *s = &c->program;
-    const struct config_node *root = c->file.root;
-
-    config_check_directory(&c->file, config_get(root, "state_dir"), "state_dir", s->state_dir, true,
-                           d);
-    config_check_directory(&c->file, config_get(root, "spill_dir"), "spill_dir", s->spill_dir,
-                           false, d);
-    config_check_directory(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
-                           s->response_spill_dir, false, d);
-    config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
-}
-
-/* The fields that LIST names; all when it is empty. False: item *AT is none. */
-static bool access_fields_read(const struct text_list *list, uint64_t *out, size_t *at)
-{
-    uint64_t fields = list->n == 0 ? ACCESS_ALL_FIELDS : 0;
-
-    for (size_t i = 0; i < list->n; ++i) {
-        enum access_field f = access_field_find(slice_of(list->items[i]));
-
-        if (f == ACCESS_FIELDS) {
-            *at = i;
-            return false;
-        }
-        fields |= (uint64_t)1 << f;
-    }
-    *out = fields;
-    return true;
-}
-
-static void check_access_fields(const struct configuration *c, struct diag *d)
-{
-    const struct config_node *list = config_get(c->file.root, "access_log_fields");
-    const struct text_list *names = &c->program.access_log_fields;
-    uint64_t fields;
-    size_t at;
-
-    if (access_fields_read(names, &fields, &at))
-        return;
-    config_complain(&c->file, config_item(list, at), d, "access_log_fields: unknown field %.60s",
-                    names->items[at]);
-}
-
 /* ---- applications ---- */
 
 static void read_applications(struct configuration *c, const struct config_node *top,
@@ -289,54 +250,43 @@ static void read_applications(struct configuration *c, const struct config_node 
     for (size_t i = 0; i < map->n; ++i) {
         char *name = xslicedup(map->keys[i]->text);
 
-        for (size_t k = 0; k < i; ++k) {
-            if (slice_eq(map->keys[i]->text, map->keys[k]->text))
-                config_complain(&c->file, map->keys[i], d, "applications: duplicate entry %s",
-                                name);
-        }
         application_config_read(c, name, map->items[i], &c->applications[i], d);
         free(name);
     }
 }
 
-static void read_all(struct configuration *c, struct diag *d)
-{
-    const struct config_node *root = c->file.root;
-    struct config_node program = part_of(root, false);
-    struct config_node top = part_of(root, true);
-    struct privileges rights;
-
-    c->program_origins = xcalloc(program_table.n, sizeof(*c->program_origins));
-    settings_read(&program_table, &c->file, &program, &c->program, c->program_origins, d);
-    read_threads(c, d);
-    read_listens(c, d);
-    read_admin(c, d);
-    check_advertise(c, d);
-    check_files(c, d);
-    check_access_fields(c, d);
-    user_rights_check(&c->file, c->program.user, c->program.group, &rights, d);
-    if (c->program.applications != NULL) {
-        read_applications(c, &top, d);
-    } else {
-        c->applications = xcalloc(1, sizeof(*c->applications));
-        c->napplications = 1;
-        application_config_read(c, "default", &top, &c->applications[0], d);
-    }
-    application_configs_check(c, d);
-    for (size_t i = 0; i < c->napplications; ++i)
-        c->applications[i].node = NULL;
-    part_fini(&program);
-    part_fini(&top);
-}
-
 bool configuration_read(const char *file, struct configuration *out, struct diag *d)
 {
     struct configuration c = {0};
+    struct privileges rights;
     unsigned before = d->errors;
 
     if (!config_read(file, &c.file, d))
         return false;
-    read_all(&c, d);
+    struct config_node program = part_of(c.file.root, false);
+    struct config_node top = part_of(c.file.root, true);
+    c.program_origins = xcalloc(program_table.n, sizeof(*c.program_origins));
+    settings_read(&program_table, &c.file, &program, &c.program, c.program_origins, d);
+    read_threads(&c, d);
+    read_listens(&c, d);
+    admin_config_read(&admin_table, &c.file, c.program.admin, &c.admin, d);
+    for (size_t i = 0; i < c.nlistens; ++i)
+        admin_config_check_free(&c.admin, &c.file, c.program.admin, "listen", &c.listens[i].addr, 1,
+                                d);
+    check_program(&c, d);
+    user_rights_check(&c.file, c.program.user, c.program.group, &rights, d);
+    if (c.program.applications != NULL) {
+        read_applications(&c, &top, d);
+    } else {
+        c.applications = xcalloc(1, sizeof(*c.applications));
+        c.napplications = 1;
+        application_config_read(&c, "default", &top, &c.applications[0], d);
+    }
+    application_configs_check(&c, d);
+    for (size_t i = 0; i < c.napplications; ++i)
+        c.applications[i].node = NULL;
+    part_fini(&program);
+    part_fini(&top);
     if (d->errors != before) {
         configuration_fini(&c);
         return false;

@@ -99,12 +99,11 @@ bool config_networks(const char *name, const struct text_list *list, struct netw
 enum { PRIVATE_HEADER_MAX = 128 /* bytes of a name of private_headers */ };
 
 /*
- * The setting private_headers: whether LIST has at most CACHE_NAMES_MAX field names, each once, and
- * none for which there is another setting or that never comes from a client. False: *AT is the
- * item, and WHY the reason. Any thread.
+ * For settings_list_check: why item I cannot be in the setting private_headers, or NULL. It has at
+ * most CACHE_NAMES_MAX field names, each once, and none for which there is another setting or that
+ * never comes from a client. Any thread.
  */
-bool private_headers_check(const struct text_list *list, size_t *at,
-                           char why[SETTINGS_WHY_ROOM]) must_check;
+const char *private_header_problem(const struct text_list *list, size_t i);
 
 /*
  * Reads the application NAME from MAP; problems to D. OUT (zero) must be passed to

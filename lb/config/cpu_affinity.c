@@ -6,51 +6,37 @@
 
 #include "common/base/text.h"
 
-static const char *const syntax = "expected off, auto, or CPUs as in 0,2-5";
-
-static const char *add(struct cpu_affinity *a, unsigned cpu, const cpu_set_t *allowed)
-{
-    if (!CPU_ISSET(cpu, allowed))
-        return "names a CPU that this process may not use";
-    for (unsigned i = 0; i < a->n; ++i) {
-        if (a->cpus[i] == cpu)
-            return "duplicate CPU";
-    }
-    a->cpus[a->n++] = (unsigned short)cpu;
-    return NULL;
-}
-
-static const char *add_range(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
-{
-    struct slice last = text;
-    struct slice first = slice_cut(&last, '-');
-    const char *why = NULL;
-    uint64_t from;
-    uint64_t to;
-
-    if (!parse_u64(first, CPU_SETSIZE - 1, &from))
-        return syntax;
-    to = from;
-    if (first.len != text.len && (!parse_u64(last, CPU_SETSIZE - 1, &to) || to <= from))
-        return syntax;
-    for (uint64_t cpu = from; cpu <= to && why == NULL; ++cpu)
-        why = add(a, (unsigned)cpu, allowed);
-    return why;
-}
-
 static const char *add_list(struct cpu_affinity *a, struct slice text, const cpu_set_t *allowed)
 {
-    const char *why = NULL;
+    static const char syntax[] = "expected off, auto, or CPUs as in 0,2-5";
     bool more = true;
+    cpu_set_t added;
 
-    while (more && why == NULL) {
+    CPU_ZERO(&added);
+    while (more) {
         size_t before = text.len;
-        struct slice one = slice_cut(&text, ',');
+        struct slice last = slice_cut(&text, ',');
+        size_t len = last.len;
+        struct slice first = slice_cut(&last, '-');
+        uint64_t from;
+        uint64_t to;
 
-        more = one.len != before; /* or a comma at the end would go unnoticed */
-        why = add_range(a, one, allowed);
+        more = len != before; /* or a comma at the end would go unnoticed */
+        if (!parse_u64(first, CPU_SETSIZE - 1, &from))
+            return syntax;
+        to = from;
+        if (first.len != len && (!parse_u64(last, CPU_SETSIZE - 1, &to) || to <= from))
+            return syntax;
+        for (uint64_t cpu = from; cpu <= to; ++cpu) {
+            if (!CPU_ISSET(cpu, allowed))
+                return "names a CPU that this process may not use";
+            if (CPU_ISSET(cpu, &added))
+                return "duplicate CPU";
+            CPU_SET(cpu, &added);
+            a->cpus[a->n++] = (unsigned short)cpu;
+        }
     }
-    return why;
+    return NULL;
 }
 
 const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,

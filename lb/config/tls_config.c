@@ -14,7 +14,6 @@ enum {
 
 struct reading {
     const struct config *file;
-    const struct config_node *map;
     struct tls_settings s;
     bool http2;
     struct diag *d;
@@ -61,32 +60,13 @@ static struct tls_listener *create(const struct reading *r, const struct config_
 }
 
 static bool check_required(const struct reading *r, const struct config_node *at,
-                           const char *certificate, const char *key)
+                           const struct tls_certificate_files *files)
 {
-    if (certificate == NULL)
+    if (files->certificate == NULL)
         config_complain(r->file, at, r->d, "tls: certificate is required");
-    if (key == NULL)
+    if (files->key == NULL)
         config_complain(r->file, at, r->d, "tls: key is required");
-    return certificate != NULL && key != NULL;
-}
-
-static struct tls_certificate_files files_of(const struct certificate_settings *s)
-{
-    return (struct tls_certificate_files){s->certificate, s->key, s->ocsp};
-}
-
-/* Each is tried alone, so that a complaint has its place. */
-static void read_one(const struct reading *r, const struct config_node *node,
-                     struct certificate_settings *s)
-{
-    unsigned before = r->d->errors;
-
-    settings_read(&certificate_table, r->file, node, s, NULL, r->d);
-    if (r->d->errors != before || !check_required(r, node, s->certificate, s->key))
-        return;
-    struct tls_certificate_files files = files_of(s);
-
-    tls_listener_destroy(create(r, node, &files, 1));
+    return files->certificate != NULL && files->key != NULL;
 }
 
 static struct tls_listener *read_list(struct reading *r)
@@ -109,8 +89,14 @@ static struct tls_listener *read_list(struct reading *r)
     struct tls_certificate_files *files = xcalloc(list->n, sizeof(*files));
 
     for (size_t i = 0; i < list->n; ++i) {
-        read_one(r, list->items[i], &all[i]);
-        files[i] = files_of(&all[i]);
+        const struct config_node *at = list->items[i];
+        unsigned errors = r->d->errors;
+
+        settings_read(&certificate_table, r->file, at, &all[i], NULL, r->d);
+        files[i] = (struct tls_certificate_files){all[i].certificate, all[i].key, all[i].ocsp};
+        /* Each is tried alone, so that a complaint has its place. */
+        if (r->d->errors == errors && check_required(r, at, &files[i]))
+            tls_listener_destroy(create(r, at, &files[i], 1));
     }
     if (r->d->errors == before)
         t = create(r, list, files, list->n);
@@ -121,28 +107,21 @@ static struct tls_listener *read_list(struct reading *r)
     return t;
 }
 
-/* One certificate: its settings are those of `tls` itself. */
-static struct tls_listener *read_single(const struct reading *r)
-{
-    const struct tls_certificate_files files = {r->s.certificate, r->s.key, r->s.ocsp};
-
-    if (!check_required(r, r->map, files.certificate, files.key))
-        return NULL;
-    return create(r, r->map, &files, 1);
-}
-
 struct tls_listener *tls_config_read(const struct config *file, const struct config_node *map,
                                      bool http2, struct diag *d)
 {
-    struct reading r = {.file = file, .map = map, .http2 = http2, .d = d};
+    struct reading r = {.file = file, .http2 = http2, .d = d};
     struct tls_listener *t = NULL;
     unsigned before = d->errors;
 
     settings_read(&tls_table, file, map, &r.s, NULL, d);
     if (d->errors == before && (r.s.client_ca != NULL) != (r.s.client_verify != CLIENT_VERIFY_OFF))
         config_complain(file, map, d, "tls: client_ca and client_verify go together");
-    if (d->errors == before)
-        t = r.s.certificates != NULL ? read_list(&r) : read_single(&r);
+    const struct tls_certificate_files own = {r.s.certificate, r.s.key, r.s.ocsp};
+    if (d->errors == before && r.s.certificates != NULL)
+        t = read_list(&r);
+    else if (d->errors == before && check_required(&r, map, &own))
+        t = create(&r, map, &own, 1);
     settings_fini(&tls_table, &r.s);
     return t;
 }
@@ -154,28 +133,7 @@ bool server_name_is_valid(const char *name)
     size_t n = strlen(name);
 
     return n != 0 && n <= TLS_PEER_NAME_MAX && name[0] != '.' && name[n - 1] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == n;
-}
-
-static struct worker_tls *create_client(const struct config *file, const struct config_node *at,
-                                        const struct worker_tls_settings *s, struct diag *d)
-{
-    struct diag sub = {0};
-    struct worker_tls_options o = {
-        .ca = s->ca,
-        .verify = s->verify,
-        .certificate = s->certificate,
-        .key = s->key,
-        .tls13_only = s->min_version == TLS_VERSION_13,
-        .ciphers = s->ciphers,
-        .ciphersuites = s->ciphersuites,
-    };
-    struct worker_tls *t = worker_tls_create(&o, &sub);
-
-    if (t == NULL)
-        complain_all(file, at, "worker_tls: ", &sub, d);
-    diag_fini(&sub);
-    return t;
+           slice_is_word(slice_of(name), "-_.:");
 }
 
 void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
@@ -183,6 +141,7 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
 {
     const struct config_node *at = map != NULL ? map : file->root;
     struct worker_tls_settings s;
+    struct diag sub = {0};
     unsigned before = d->errors;
 
     if (map == NULL && !required)
@@ -192,8 +151,20 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
         config_complain(file, at, d, "worker_tls: certificate and key go together");
     if (s.server_name != NULL && !server_name_is_valid(s.server_name))
         config_complain(file, at, d, "worker_tls: server_name: expected a host name or an address");
-    if (d->errors == before)
-        out->tls = create_client(file, at, &s, d);
+    if (d->errors == before) {
+        out->tls = worker_tls_create(
+            &(struct worker_tls_options){.ca = s.ca,
+                                         .verify = s.verify,
+                                         .certificate = s.certificate,
+                                         .key = s.key,
+                                         .tls13_only = s.min_version == TLS_VERSION_13,
+                                         .ciphers = s.ciphers,
+                                         .ciphersuites = s.ciphersuites},
+            &sub);
+        if (out->tls == NULL)
+            complain_all(file, at, "worker_tls: ", &sub, d);
+        diag_fini(&sub);
+    }
     out->on = map != NULL;
     out->server_name = s.server_name != NULL ? xstrdup(s.server_name) : NULL;
     settings_fini(&worker_tls_table, &s);

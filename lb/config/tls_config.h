@@ -8,7 +8,6 @@
 #include "common/config/config.h"
 #include "common/tls/tls_listener.h"
 #include "common/tls/worker_tls.h"
-#include "lb/settings/settings.h"
 
 /*
  * Reads MAP and all files it names; errors go to D, each with its place, and NULL is returned.

@@ -32,8 +32,8 @@ const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(
 
 /* ---- snapshots ---- */
 
-struct app_snapshot *app_snapshot_create(const struct app_settings *s,
-                                         const struct app_snapshot *like)
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
+                                         struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
     const struct text_list *private = &snapshot->s.private_headers;
@@ -50,11 +50,9 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s,
             slice_of(private->items[i]);
     ASSERT(config_networks("provider_networks", &s->provider_networks, &snapshot->providers, &at,
                            why));
-    if (like != NULL) {
-        snapshot->limits = limit_rules_ref(like->limits);
-        snapshot->headers = header_rules_ref(like->headers);
-        snapshot->rates = rate_rules_ref(like->rates);
-    }
+    snapshot->limits = limit_rules_ref(limits);
+    snapshot->headers = header_rules_ref(headers);
+    snapshot->rates = rate_rules_ref(rates);
     atomic_init(&snapshot->refs, 1);
     return snapshot;
 }
@@ -108,19 +106,20 @@ static struct ejection_rule ejection_rule(const struct app_settings *s)
     };
 }
 
-static void pool_settings(const struct application *a, const struct app_settings *s,
-                          struct pool_settings *out)
+static struct pool_settings pool_settings(const struct lb *lb, const struct app_settings *s)
 {
-    *out = POOL_SETTINGS_OF(s);
-    out->max_waiting = (size_t)s->worker_wait_max;
+    struct pool_settings out = POOL_SETTINGS_OF(s);
+
+    out.max_waiting = (size_t)s->worker_wait_max;
     /* Balancers that drew the same would send their requests to the same workers. */
-    out->seed = map_hash(a->lb->instance, strlen(a->lb->instance));
+    out.seed = map_hash(lb->instance, strlen(lb->instance));
+    return out;
 }
 
 struct application *application_create(struct lb *lb, struct application_config *config)
 {
     struct application *a = xcalloc(1, sizeof(*a));
-    struct pool_settings ps;
+    struct pool_settings ps = pool_settings(lb, &config->s);
 
     a->subject.describe = describe;
     a->lb = lb;
@@ -136,13 +135,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     config->error_page = (struct text){0};
     a->worker_tls = config->worker_tls;
     config->worker_tls = (struct tls_workers){0};
-    pool_settings(a, &config->s, &ps);
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
-    a->settings = app_snapshot_create(&config->s, NULL);
-    a->settings->headers = header_rules_ref(config->headers);
-    if (config->rates != NULL)
-        rate_rules_attach(config->rates, NULL);
-    a->settings->rates = rate_rules_ref(config->rates);
+    rate_rules_attach(config->rates, NULL);
+    a->settings = app_snapshot_create(&config->s, NULL, config->headers, config->rates);
     struct copies_limits limits = copies_limits(&config->s);
     copy_memory_init(&a->copy_memory, limits.max_bytes);
     a->copies = copies_create(&limits, &a->copy_memory);
@@ -180,13 +175,10 @@ void application_destroy(struct application *a)
         app_snapshot_unref(a->loops[i].next);
     }
     free(a->loops);
-    if (a->conn_pool != NULL)
-        conn_pool_destroy(a->conn_pool);
-    if (a->stats != NULL)
-        stats_destroy(a->stats);
+    conn_pool_destroy(a->conn_pool);
+    stats_destroy(a->stats);
     pool_destroy(a->pool);
-    if (a->copies != NULL)
-        copies_destroy(a->copies);
+    copies_destroy(a->copies);
     poison_destroy(a->poison);
     counter_health_destroy(a->counter_health);
     app_snapshot_unref(a->settings);
@@ -207,12 +199,14 @@ struct stats_cell *application_control_stats(const struct application *a)
 
 /* ---- pool counter daemons ---- */
 
-static void set_servers(struct application_loop *al)
+static void set_counters(struct application_loop *al)
 {
     const struct app_settings *s = application_settings(al);
     struct counter_server_address servers[COUNTER_SERVERS_MAX];
     size_t n = limit_servers(&s->pool_counter_servers, servers);
 
+    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                s->pool_counter_answer_timeout_ms);
     counter_client_set_servers(al->counters, servers, n);
 }
 
@@ -225,21 +219,9 @@ struct counter_client *application_counters(struct application_loop *al, struct 
 
     if (al->counters == NULL) {
         al->counters = counter_client_create(l, &o);
-        set_servers(al);
+        set_counters(al);
     }
     return al->counters;
-}
-
-static void counters_take_settings(struct application_loop *al)
-{
-    const struct app_settings *s = application_settings(al);
-
-    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
-    if (al->counters == NULL)
-        return;
-    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                s->pool_counter_answer_timeout_ms);
-    set_servers(al);
 }
 
 void application_loop_end(struct application_loop *al)
@@ -275,7 +257,10 @@ void application_take_settings(struct application_loop *al)
     al->settings = al->next;
     al->next = NULL;
     app_snapshot_unref(old);
-    counters_take_settings(al);
+    const struct app_settings *s = application_settings(al);
+    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
+    if (al->counters != NULL)
+        set_counters(al);
 }
 
 static void hand_to_loops(struct application *a)
@@ -296,12 +281,11 @@ void application_publish(struct application *a, const struct app_settings *s)
     static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
                                           "private_headers"};
     struct app_snapshot *old = a->settings;
-    struct pool_settings ps;
+    struct pool_settings ps = pool_settings(a->lb, s);
 
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
-    a->settings = app_snapshot_create(s, old);
+    a->settings = app_snapshot_create(s, old->limits, old->headers, old->rates);
     app_snapshot_unref(old);
-    pool_settings(a, s, &ps);
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);
@@ -318,14 +302,9 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *old = a->settings;
-    struct app_snapshot *s = app_snapshot_create(&old->s, NULL);
 
-    s->limits = limit_rules_ref(limits);
-    s->headers = header_rules_ref(headers);
-    if (rates != NULL && rates != old->rates)
-        rate_rules_attach(rates, old->rates);
-    s->rates = rate_rules_ref(rates);
-    a->settings = s;
+    rate_rules_attach(rates, old->rates);
+    a->settings = app_snapshot_create(&old->s, limits, headers, rates);
     app_snapshot_unref(old);
     hand_to_loops(a);
 }
@@ -356,12 +335,6 @@ static bool is_away(void *context)
     struct application *a = context;
 
     return a->away != NULL && a->away(a);
-}
-
-/* LOCAL rows that only snapshots carry follow SIGHUP, the others need a restart. */
-static bool is_frozen(const struct setting_row *row)
-{
-    return row->when == SETTING_LOCAL && !app_row_by_snapshot(row);
 }
 
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
@@ -408,7 +381,7 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .check = check,
                                                                    .hold_ms = hold_ms,
                                                                    .away = is_away,
-                                                                   .frozen = is_frozen,
+                                                                   .frozen = app_row_frozen,
                                                                    .changed = on_changed,
                                                                    .context = a});
 }
@@ -456,19 +429,6 @@ static struct host_entry *entry_find(const struct application_index *x, struct s
     return map_entry(map_find(&x->hosts, host.p, host.len), struct host_entry, in_hosts);
 }
 
-static void index_add(struct application_index *x, const char *host, struct application *a)
-{
-    struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
-    struct host_entry *e = entry_find(x, key);
-
-    if (e == NULL) {
-        e = xcalloc(1, sizeof(*e));
-        e->host = xslicedup(key);
-        map_add(&x->hosts, &e->in_hosts, e->host, key.len);
-    }
-    entry_add(e, a);
-}
-
 struct application_index *application_index_create(struct application *const *applications,
                                                    size_t n)
 {
@@ -477,8 +437,18 @@ struct application_index *application_index_create(struct application *const *ap
     for (size_t i = 0; i < n; ++i) {
         struct application *a = applications[i];
 
-        for (size_t k = 0; k < a->hosts.n; ++k)
-            index_add(x, a->hosts.items[k], a);
+        for (size_t k = 0; k < a->hosts.n; ++k) {
+            const char *host = a->hosts.items[k];
+            struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
+            struct host_entry *e = entry_find(x, key);
+
+            if (e == NULL) {
+                e = xcalloc(1, sizeof(*e));
+                e->host = xslicedup(key);
+                map_add(&x->hosts, &e->in_hosts, e->host, key.len);
+            }
+            entry_add(e, a);
+        }
         if (a->is_default)
             entry_add(&x->fallback, a);
     }
@@ -501,20 +471,16 @@ void application_index_destroy(struct application_index *x)
     free(x);
 }
 
-static bool serves(const struct application *a, struct slice path)
-{
-    if (!slice_starts(path, a->path))
-        return false;
-    /* "/w" takes /w and /w/x, not /wonder. */
-    return path.len == a->path.len || path.p[a->path.len] == '/' || path.p[a->path.len] == '?' ||
-           a->path.len == 0;
-}
-
 static struct application *entry_pick(const struct host_entry *e, struct slice path)
 {
     for (size_t i = 0; i < e->n; ++i) {
-        if (serves(e->applications[i], path))
-            return e->applications[i];
+        struct application *a = e->applications[i];
+        size_t n = a->path.len;
+
+        /* "/w" takes /w and /w/x, not /wonder. */
+        if (slice_starts(path, a->path) &&
+            (n == 0 || path.len == n || path.p[n] == '/' || path.p[n] == '?'))
+            return a;
     }
     return NULL;
 }

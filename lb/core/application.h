@@ -58,9 +58,9 @@ struct app_snapshot {
     struct header_rules *headers;       /* one reference, or NULL: no header rules */
     struct rate_rules *rates;           /* one reference, or NULL: no rates */
 };
-/* A copy of S with one reference; and with the rules of LIKE (NULL: none), one reference each. */
-struct app_snapshot *app_snapshot_create(const struct app_settings *s,
-                                         const struct app_snapshot *like);
+/* A copy of S with one reference; and with rules (NULL: none), of which it acquires references. */
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
+                                         struct header_rules *headers, struct rate_rules *rates);
 struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/core/limit_status.h"
 
-#include <stdlib.h>
-
 #include "common/base/clock.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
@@ -21,25 +19,6 @@ static void copy_key(struct limit_key_view *to, struct slice key)
     memcpy(to->key, key.p, to->len);
 }
 
-static void copy_keys_locked(const struct limit_counter *c, const struct counter_lock *longest,
-                             struct limit_keys_view *out)
-{
-    struct topk_row rows[LIMIT_TOP_KEYS];
-
-    out->longest.len = 0;
-    if (longest != NULL)
-        copy_key(&out->longest, counter_key_of(longest));
-    out->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
-    for (size_t i = 0; i < out->n; ++i) {
-        struct limit_key_view *k = &out->top[i];
-
-        copy_key(k, rows[i].key);
-        k->waited_us = rows[i].sum;
-        k->over_us = rows[i].over;
-        k->waits = rows[i].count;
-    }
-}
-
 static void add_waits(const struct counter_stats *s, struct limit_view *out)
 {
     out->waiting += s->waiting;
@@ -49,11 +28,17 @@ static void add_waits(const struct counter_stats *s, struct limit_view *out)
     out->waited_timeout_us += s->wasted_us;
 }
 
-static void copy_tables_locked(const struct limit_counter *c, const struct counter_lock *longest,
-                               uint64_t now_us, struct limit_view *out)
+void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+                struct limit_keys_view *keys)
 {
-    const struct counter_stats *s = counter_stats(c->table);
+    struct limit_counter *c = rule->counter;
+    struct limit_figures *f = &c->figures;
+    struct topk_row rows[LIMIT_TOP_KEYS];
 
+    *out = (struct limit_view){0};
+    pthread_mutex_lock(&c->lock);
+    const struct counter_stats *s = counter_stats(c->table);
+    const struct counter_lock *longest = counter_oldest(c->table);
     out->held = s->held;
     out->acquired = s->acquired;
     out->waited_us = topk_total(c->top);
@@ -62,10 +47,21 @@ static void copy_tables_locked(const struct limit_counter *c, const struct count
     add_waits(counter_stats(c->coalescing), out);
     if (longest != NULL && now_us > longest->since_us)
         out->longest_us = now_us - longest->since_us;
-}
+    if (keys != NULL) {
+        keys->longest.len = 0;
+        if (longest != NULL)
+            copy_key(&keys->longest, counter_key_of(longest));
+        keys->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
+        for (size_t i = 0; i < keys->n; ++i) {
+            struct limit_key_view *k = &keys->top[i];
 
-static void read_figures(struct limit_figures *f, struct limit_view *out)
-{
+            copy_key(k, rows[i].key);
+            k->waited_us = rows[i].sum;
+            k->over_us = rows[i].over;
+            k->waits = rows[i].count;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
     out->coalesced = relaxed(&f->coalesced);
     out->stale = relaxed(&f->stale);
     out->refused_full = relaxed(&f->refused_full);
@@ -79,26 +75,11 @@ static void read_figures(struct limit_figures *f, struct limit_view *out)
     out->lost = relaxed(&f->daemon_lost);
     out->daemon_held = relaxed(&f->daemon_held);
     out->daemon_waiting = relaxed(&f->daemon_waiting);
-}
-
-void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
-                struct limit_keys_view *keys)
-{
-    struct limit_counter *c = rule->counter;
-
-    *out = (struct limit_view){0};
-    pthread_mutex_lock(&c->lock);
-    const struct counter_lock *longest = counter_oldest(c->table);
-    copy_tables_locked(c, longest, now_us, out);
-    if (keys != NULL)
-        copy_keys_locked(c, longest, keys);
-    pthread_mutex_unlock(&c->lock);
-    read_figures(&c->figures, out);
     /* Both places: requests that began before `where` changed are still counted at the other one.
      */
     out->held += out->daemon_held;
     out->waiting += out->daemon_waiting;
-    out->acquired += relaxed(&c->figures.daemon_locked);
+    out->acquired += relaxed(&f->daemon_locked);
 }
 
 /* ---- daemons ---- */
@@ -145,43 +126,21 @@ static void put_figures(struct json_writer *w, const struct limit_view *v)
     }
 }
 
-static struct slice key_of(const struct limit_key_view *k)
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
 {
-    return (struct slice){k->key, k->len};
-}
-
-static void put_keys(struct json_writer *w, const struct limit_view *v,
-                     const struct limit_keys_view *keys)
-{
-    if (keys->longest.len != 0) {
-        json_open_object(w, "longest");
-        json_put_text(w, "key", key_of(&keys->longest));
-        json_put_real(w, "for_s", (double)v->longest_us / 1e6);
-        json_close_object(w);
-    } else {
-        json_put_null(w, "longest");
-    }
-    json_open_array(w, "top");
-    for (size_t i = 0; i < keys->n; ++i) {
-        const struct limit_key_view *k = &keys->top[i];
-
-        json_open_object(w, NULL);
-        json_put_text(w, "key", key_of(k));
-        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
-        json_put_real(w, "over_s", (double)k->over_us / 1e6);
-        json_put_int(w, "waits", (int64_t)k->waits);
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
-static void put_rule(struct json_writer *w, const struct limit_rule *rule)
-{
-    const struct counter_settings *s = &rule->s;
+    const struct limit_rules *rules = a->settings->limits;
     struct limit_keys_view keys;
     struct limit_view v;
+    size_t i = 0;
 
-    limit_view(rule, clock_mono_us(), &v, &keys);
+    while (rules != NULL && i < rules->n && strcmp(rules->rules[i].name, name) != 0)
+        ++i;
+    if (rules == NULL || i == rules->n) {
+        json_put_null(w, "figures");
+        return;
+    }
+    const struct counter_settings *s = &rules->rules[i].s;
+    limit_view(&rules->rules[i], clock_mono_us(), &v, &keys);
     json_open_object(w, "figures");
     json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
     json_put_text(w, "mode", slice_of(s->mode == LIMIT_ANY ? "any" : "each"));
@@ -191,27 +150,34 @@ static void put_rule(struct json_writer *w, const struct limit_rule *rule)
     json_put_real(w, "timeout_s", (double)s->timeout_ms / 1e3);
     json_put_int(w, "slots", s->slots);
     put_figures(w, &v);
-    put_keys(w, &v, &keys);
+    if (keys.longest.len != 0) {
+        json_open_object(w, "longest");
+        json_put_text(w, "key", (struct slice){keys.longest.key, keys.longest.len});
+        json_put_real(w, "for_s", (double)v.longest_us / 1e6);
+        json_close_object(w);
+    } else {
+        json_put_null(w, "longest");
+    }
+    json_open_array(w, "top");
+    for (i = 0; i < keys.n; ++i) {
+        const struct limit_key_view *k = &keys.top[i];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "key", (struct slice){k->key, k->len});
+        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
+        json_put_real(w, "over_s", (double)k->over_us / 1e6);
+        json_put_int(w, "waits", (int64_t)k->waits);
+        json_close_object(w);
+    }
+    json_close_array(w);
     json_close_object(w);
 }
 
-void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
-{
-    const struct limit_rules *rules = a->settings->limits;
-
-    for (size_t i = 0; rules != NULL && i < rules->n; ++i) {
-        if (strcmp(rules->rules[i].name, name) == 0) {
-            put_rule(w, &rules->rules[i]);
-            return;
-        }
-    }
-    json_put_null(w, "figures");
-}
-
-static void put_daemons(struct json_writer *w, const struct application *a)
+void limit_status_describe(const struct application *a, struct json_writer *w)
 {
     struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
     size_t n = limit_daemons(a, daemons);
+    struct copies_stats s;
 
     json_open_array(w, "pool_counter_servers");
     for (size_t i = 0; i < n; ++i) {
@@ -226,21 +192,9 @@ static void put_daemons(struct json_writer *w, const struct application *a)
         json_close_object(w);
     }
     json_close_array(w);
-}
-
-static void put_copies(struct json_writer *w, const struct application *a)
-{
-    struct copies_stats s;
-
     copies_read_stats(a->copies, &s);
     json_open_object(w, "copies");
 #define COPIES_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
 #include "lb/core/limit_figure.def"
     json_close_object(w);
-}
-
-void limit_status_describe(const struct application *a, struct json_writer *w)
-{
-    put_daemons(w, a);
-    put_copies(w, a);
 }

@@ -38,9 +38,8 @@ struct live_limit {
     struct log_subject subject;
     struct map_node node; /* in its owner's table, by name */
     struct limits_live *owner;
-    char *name;
-    char *path; /* the node's */
-    char *part; /* of the snapshot */
+    char *path;              /* the node's */
+    const char *name, *part; /* ends of PATH; the latter is the part of the snapshot */
     struct live_settings *engine;
     struct live_settings_counts reported; /* what the figures have of its counts */
     size_t place;                         /* in YAML's list, or NOWHERE */
@@ -52,8 +51,7 @@ struct live_limit {
 
 struct limits_live {
     struct application *app;
-    char *path; /* of pool-counters */
-    bool (*away)(struct application *a);
+    char *path;                /* of pool-counters */
     struct limit_config unset; /* what YAML has of a counter that it does not name */
     struct map rules;          /* of live_limit, by name */
     struct map counters;       /* of limit_counter, by name; one reference each */
@@ -125,9 +123,9 @@ static uint64_t hold_ms(void *context, const void *now)
 
 static bool is_away(void *context)
 {
-    const struct live_limit *r = context;
+    struct application *a = ((const struct live_limit *)context)->owner->app;
 
-    return r->owner->away != NULL && r->owner->away(r->owner->app);
+    return a->away != NULL && a->away(a);
 }
 
 static void on_changed(void *context, bool values)
@@ -154,15 +152,16 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
 static const struct settings_table *const tables[] = {&counter_table, &match_table};
 
 static struct live_limit *rule_create(struct limits_live *l, const char *name,
-                                      const struct limit_config *yaml, size_t place)
+                                      const struct limit_config *yaml, size_t place,
+                                      uint64_t wait_ms)
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
 
     r->subject.describe = describe;
     r->owner = l;
-    r->name = xstrdup(name);
     r->path = xasprintf("%s/%s", l->path, name);
-    r->part = xasprintf("pool-counters/%s", name);
+    r->name = r->path + strlen(l->path) + 1;
+    r->part = r->path + strlen(l->path) - strlen(names_part);
     r->place = place;
     set_page(r, yaml);
     r->engine = live_settings_create(&(struct live_settings_options){.loop = l->app->lb->control,
@@ -179,15 +178,9 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .changed = on_changed,
                                                                      .context = r});
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
+    if (l->tree != NULL)
+        live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
     return r;
-}
-
-/* Follow its node in the tree from now on. */
-static void rule_watch(struct live_limit *r, uint64_t wait_ms)
-{
-    const struct limits_live *l = r->owner;
-
-    live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
 }
 
 /* FORGET: its part of the snapshot is deleted as well. */
@@ -203,9 +196,7 @@ static void rule_destroy(struct live_limit *r, bool forget)
     none.refusals = r->reported.refusals;
     application_count_settings(r->owner->app, &none, &r->reported);
     text_fini(&r->page);
-    free(r->part);
     free(r->path);
-    free(r->name);
     free(r);
 }
 
@@ -256,41 +247,21 @@ static const char *rule_idle_reason(const struct live_limit *r)
                  "method";
 }
 
-static bool has_tree_values(const struct live_limit *r)
-{
-    for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
-        for (size_t i = 0; i < tables[t]->n; ++i) {
-            if (live_settings_origin(r->engine, &tables[t]->rows[i]) == ORIGIN_TREE)
-                return true;
-        }
-    }
-    return false;
-}
-
 /* Neither YAML nor the tree has it, nor is anything held. */
 static bool rule_is_over(const struct live_limit *r)
 {
     struct live_settings_counts now;
 
     live_settings_counts(r->engine, &now);
-    return r->place == NOWHERE && !r->listed && !r->recalled && !now.held && !now.remembered &&
-           !has_tree_values(r);
-}
-
-static void rule_describe(const struct live_limit *r, struct json_writer *w)
-{
-    bool in_yaml = r->place != NOWHERE;
-    const char *why = r->crowded_out ? "too many pool counters" : rule_idle_reason(r);
-
-    json_open_object(w, NULL);
-    json_put_text(w, "name", slice_of(r->name));
-    json_put_text(w, "origin", slice_of(setting_origin_text(in_yaml ? ORIGIN_YAML : ORIGIN_TREE)));
-    json_put_bool(w, "in_force", why == NULL);
-    if (why != NULL)
-        json_put_text(w, "why", slice_of(why));
-    live_settings_describe(r->engine, w);
-    limit_status_put(r->owner->app, r->name, w);
-    json_close_object(w);
+    if (r->place != NOWHERE || r->listed || r->recalled || now.held || now.remembered)
+        return false;
+    for (size_t t = 0; t < ARRAY_LEN(tables); ++t) {
+        for (size_t i = 0; i < tables[t]->n; ++i) {
+            if (live_settings_origin(r->engine, &tables[t]->rows[i]) == ORIGIN_TREE)
+                return false;
+        }
+    }
+    return true;
 }
 
 /* ---- rules by name ---- */
@@ -325,35 +296,10 @@ static struct live_limit **sorted(const struct limits_live *l, size_t *n)
 
 /* ---- counters by name ---- */
 
-static struct limit_counter *counter_called(struct limits_live *l, const char *name)
-{
-    struct limit_counter *c =
-        map_entry(map_find(&l->counters, name, strlen(name)), struct limit_counter, node);
-
-    if (c != NULL)
-        return c;
-    c = limit_counter_create(name);
-    map_add(&l->counters, &c->node, c->name, strlen(name));
-    return c;
-}
-
 static void drop_counter(struct limits_live *l, struct limit_counter *c)
 {
     map_remove(&l->counters, &c->node);
     limit_counter_unref(c);
-}
-
-/* Counters without a rule no longer limit; they are freed when no request holds them. */
-static void retire_counters(struct limits_live *l)
-{
-    map_for_each_safe (struct limit_counter, c, &l->counters, node) {
-        if (c->used)
-            continue;
-        limit_counter_set(c, (struct counter_limits){0});
-        /* Ours is the last reference, and no other code can create a new one from it. */
-        if (atomic_load_explicit(&c->refs, memory_order_acquire) == 1)
-            drop_counter(l, c);
-    }
 }
 
 /* ---- effective rules ---- */
@@ -361,10 +307,15 @@ static void retire_counters(struct limits_live *l)
 static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
 {
     const struct counter_settings *s = live_settings_now(live->engine);
-    struct limit_counter *c = counter_called(l, live->name);
+    struct limit_counter *c = map_entry(map_find(&l->counters, live->name, strlen(live->name)),
+                                        struct limit_counter, node);
     struct counter_limits limits = {0};
     struct limit_problem p;
 
+    if (c == NULL) {
+        c = limit_counter_create(live->name);
+        map_add(&l->counters, &c->node, c->name, strlen(c->name));
+    }
     /* The engine lets nothing else into force. */
     ASSERT(limit_rule_compile(live->name, s, out, &p));
     text_add(&out->page, text_slice(&live->page));
@@ -376,14 +327,6 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
     limit_counter_set(c, limits);
 }
 
-static void crowd_out(struct live_limit *live)
-{
-    if (!live->crowded_out)
-        log_warn(live, "pool-counter-rejected", "path=%s reason=\"more than %d\"", live->path,
-                 LIMIT_RULES_MAX);
-    live->crowded_out = true;
-}
-
 /* To RULES, LIMIT_RULES_MAX of them; returns how many. */
 static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
 {
@@ -392,15 +335,16 @@ static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
     size_t n = 0;
 
     for (size_t i = 0; i < nall; ++i) {
-        bool idle = rule_idle_reason(all[i]) != NULL;
+        struct live_limit *live = all[i];
+        bool idle = rule_idle_reason(live) != NULL;
+        bool crowded_out = !idle && n == LIMIT_RULES_MAX;
 
-        if (!idle && n == LIMIT_RULES_MAX) {
-            crowd_out(all[i]);
-            continue;
-        }
-        all[i]->crowded_out = false;
-        if (!idle)
-            take_rule(l, all[i], &rules[n++]);
+        if (crowded_out && !live->crowded_out)
+            log_warn(live, "pool-counter-rejected", "path=%s reason=\"more than %d\"", live->path,
+                     LIMIT_RULES_MAX);
+        live->crowded_out = crowded_out;
+        if (!idle && !crowded_out)
+            take_rule(l, live, &rules[n++]);
     }
     free(all);
     return n;
@@ -423,22 +367,9 @@ void limits_live_settings_changed(struct limits_live *l)
     l->serverless = serverless;
 }
 
-/* For a start while the tree cannot be reached. */
-static void store_names(const struct limits_live *l)
+static void assemble(struct loop_deferred *later)
 {
-    if (l->snapshot == NULL || !l->received)
-        return;
-    json_t *names = json_object();
-    map_for_each (struct live_limit, r, &l->rules, node) {
-        if (r->listed || r->place == NOWHERE)
-            json_object_set_new(names, r->name, json_true());
-    }
-    snapshot_store(l->snapshot, names_part, names);
-    json_decref(names);
-}
-
-static void assemble(struct limits_live *l)
-{
+    struct limits_live *l = container_of(later, struct limits_live, later);
     struct limit_rule rules[LIMIT_RULES_MAX];
 
     map_for_each_safe (struct live_limit, r, &l->rules, node) {
@@ -452,14 +383,27 @@ static void assemble(struct limits_live *l)
     if (set != NULL || l->app->settings->limits != NULL)
         application_set_limits(l->app, set);
     limit_rules_unref(set);
-    retire_counters(l);
-    store_names(l);
-    limits_live_settings_changed(l);
-}
+    /* Counters without a rule no longer limit; they are freed when no request holds them. */
+    map_for_each_safe (struct limit_counter, c, &l->counters, node) {
+        if (c->used)
+            continue;
+        limit_counter_set(c, (struct counter_limits){0});
+        /* Ours is the last reference, and no other code can create a new one from it. */
+        if (atomic_load_explicit(&c->refs, memory_order_acquire) == 1)
+            drop_counter(l, c);
+    }
+    /* For a start while the tree cannot be reached. */
+    if (l->snapshot != NULL && l->received) {
+        json_t *names = json_object();
 
-static void on_due(struct loop_deferred *d)
-{
-    assemble(container_of(d, struct limits_live, later));
+        map_for_each (struct live_limit, r, &l->rules, node) {
+            if (r->listed || r->place == NOWHERE)
+                json_object_set_new(names, r->name, json_true());
+        }
+        snapshot_store(l->snapshot, names_part, names);
+        json_decref(names);
+    }
+    limits_live_settings_changed(l);
 }
 
 /* ---- the tree ---- */
@@ -477,15 +421,6 @@ static void warn_name(const struct limits_live *l, struct slice name, const char
              log_cut(name, shown), why);
 }
 
-static size_t of_the_tree_alone(const struct limits_live *l)
-{
-    size_t n = 0;
-
-    map_for_each (struct live_limit, r, &l->rules, node)
-        n += r->place == NOWHERE;
-    return n;
-}
-
 /* The rule called NAME, created if there is none yet; NULL: NAME cannot have one. */
 static struct live_limit *at_name(struct limits_live *l, const char *name, uint64_t wait_ms)
 {
@@ -500,18 +435,20 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
         warn_name(l, slice_of(name), "expected letters, digits, . _ -");
         return NULL;
     }
-    if (of_the_tree_alone(l) >= LIMIT_RULES_MAX) {
+    size_t of_the_tree_alone = 0;
+    map_for_each (struct live_limit, other, &l->rules, node)
+        of_the_tree_alone += other->place == NOWHERE;
+    if (of_the_tree_alone >= LIMIT_RULES_MAX) {
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
     }
-    r = rule_create(l, name, &l->unset, NOWHERE);
-    rule_watch(r, wait_ms);
-    return r;
+    return rule_create(l, name, &l->unset, NOWHERE, wait_ms);
 }
 
 /* Restores the rules of the snapshot; each rule then loads its own part of it. */
-static void recall(struct limits_live *l)
+static void recall(struct timer *wait)
 {
+    struct limits_live *l = container_of(wait, struct limits_live, wait);
     json_t *names = snapshot_part(l->snapshot, names_part);
     const char *name;
     json_t *value;
@@ -546,14 +483,9 @@ static void on_children(void *context, const struct tree_view *node)
     /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
      * observed. */
     if (!l->received && empty)
-        recall(l);
+        recall(&l->wait);
     l->received = true;
     schedule(l);
-}
-
-static void on_wait_over(struct timer *t)
-{
-    recall(container_of(t, struct limits_live, wait));
 }
 
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms)
@@ -562,7 +494,7 @@ void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m
     l->snapshot = m;
     l->wait_ms = wait_ms;
     map_for_each (struct live_limit, r, &l->rules, node)
-        rule_watch(r, wait_ms);
+        live_settings_follow(r->engine, t, m, r->part, wait_ms);
     timer_start(l->app->lb->control, &l->wait, wait_ms);
     l->watch = tree_watch(t, l->path, on_children, l);
 }
@@ -587,48 +519,39 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
         const struct limit_config *c = &yaml->items[i];
         struct live_limit *r = find(l, slice_of(c->name));
 
-        if (r != NULL) {
+        if (r != NULL)
             rule_set_yaml(r, c, i);
-            continue;
-        }
-        r = rule_create(l, c->name, c, i);
-        if (l->tree != NULL)
-            rule_watch(r, l->wait_ms);
+        else
+            rule_create(l, c->name, c, i, l->wait_ms);
     }
 }
 
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
-                                       const char *path, bool (*away)(struct application *a))
+                                       const char *path)
 {
     struct limits_live *l = xcalloc(1, sizeof(*l));
 
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
-    l->away = away;
     counter_settings_defaults(&l->unset.s);
     l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
-    l->later.run = on_due;
+    l->later.run = assemble;
     list_init(&l->later.node);
-    timer_init(&l->wait, on_wait_over);
+    timer_init(&l->wait, recall);
     take_yaml(l, yaml);
-    assemble(l);
+    assemble(&l->later);
     return l;
-}
-
-static bool has(const struct limit_configs *yaml, const char *name)
-{
-    for (size_t i = 0; i < yaml->n; ++i) {
-        if (strcmp(yaml->items[i].name, name) == 0)
-            return true;
-    }
-    return false;
 }
 
 void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml)
 {
     map_for_each (struct live_limit, r, &l->rules, node) {
-        if (r->place != NOWHERE && !has(yaml, r->name))
+        size_t i = 0;
+
+        while (i < yaml->n && strcmp(yaml->items[i].name, r->name) != 0)
+            ++i;
+        if (i == yaml->n && r->place != NOWHERE)
             rule_set_yaml(r, &l->unset, NOWHERE);
     }
     take_yaml(l, yaml);
@@ -659,8 +582,21 @@ void limits_live_describe(const struct limits_live *l, struct json_writer *w)
     struct live_limit **all = sorted(l, &n);
 
     json_open_array(w, "limits");
-    for (size_t i = 0; i < n; ++i)
-        rule_describe(all[i], w);
+    for (size_t i = 0; i < n; ++i) {
+        const struct live_limit *r = all[i];
+        enum setting_origin origin = r->place != NOWHERE ? ORIGIN_YAML : ORIGIN_TREE;
+        const char *why = r->crowded_out ? "too many pool counters" : rule_idle_reason(r);
+
+        json_open_object(w, NULL);
+        json_put_text(w, "name", slice_of(r->name));
+        json_put_text(w, "origin", slice_of(setting_origin_text(origin)));
+        json_put_bool(w, "in_force", why == NULL);
+        if (why != NULL)
+            json_put_text(w, "why", slice_of(why));
+        live_settings_describe(r->engine, w);
+        limit_status_put(l->app, r->name, w);
+        json_close_object(w);
+    }
     json_close_array(w);
     free(all);
 }

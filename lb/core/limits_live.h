@@ -18,10 +18,9 @@ struct limits_live;
 /*
  * Makes the rules of YAML effective.
  *   path  the application's node, "" is the tree's root; copied
- *   away  whether the tree cannot be reached; NULL: it can
  */
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
-                                       const char *path, bool (*away)(struct application *a));
+                                       const char *path);
 /* The application has no pool counters after this; claims in progress continue. L may be NULL. */
 void limits_live_destroy(struct limits_live *l);
 /*

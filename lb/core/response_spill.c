@@ -25,26 +25,11 @@ struct response_spill {
     struct spill_loop *loop;
     struct body_file *file; /* NULL: none is needed */
     uint64_t released, taken, end, reserved;
-    struct list unwritten; /* struct http1_body: behind the file's bytes */
-    size_t unwritten_bytes;
+    struct http1_body *unwritten; /* behind the file's bytes; NULL: none */
     int error;
 };
 
 /* ---- the space of all ---- */
-
-/* Returns how many of BYTES could be acquired. */
-static uint64_t acquire_space(struct spill_space *s, uint64_t bytes)
-{
-    uint64_t total = atomic_load_explicit(&s->total_bytes, memory_order_relaxed);
-    uint64_t used = atomic_fetch_add_explicit(&s->used_bytes, bytes, memory_order_relaxed) + bytes;
-    uint64_t over = used > total ? used - total : 0;
-
-    if (over > bytes)
-        over = bytes;
-    if (over != 0)
-        atomic_fetch_sub_explicit(&s->used_bytes, over, memory_order_relaxed);
-    return bytes - over;
-}
 
 static void release_space(struct spill_space *s, uint64_t bytes)
 {
@@ -69,7 +54,6 @@ struct response_spill *response_spill_create(struct spill_loop *l)
     struct response_spill *s = xcalloc(1, sizeof(*s));
 
     s->loop = l;
-    list_init(&s->unwritten);
     return s;
 }
 
@@ -86,7 +70,7 @@ void response_spill_destroy(struct response_spill *s)
     if (s == NULL)
         return;
     drop_file(s);
-    http1_bodies_release(&s->unwritten);
+    http1_body_release(s->unwritten);
     free(s);
 }
 
@@ -103,15 +87,25 @@ static bool open_file(struct response_spill *s)
 /* More of the space of all; REQUIRED bytes may then be added, or fewer. */
 static void reserve(struct response_spill *s, uint64_t required)
 {
-    uint64_t more = acquire_space(s->loop->space, required - (s->reserved - s->end));
+    struct spill_space *space = s->loop->space;
+    uint64_t more = required - (s->reserved - s->end);
+    uint64_t total = atomic_load_explicit(&space->total_bytes, memory_order_relaxed);
+    uint64_t used =
+        atomic_fetch_add_explicit(&space->used_bytes, more, memory_order_relaxed) + more;
+    uint64_t over = used > total ? used - total : 0;
 
+    if (over > more)
+        over = more;
+    if (over != 0)
+        release_space(space, over);
+    more -= over;
     s->reserved += more;
     if (more == 0 || !open_file(s) || !body_file_crowded(s->file))
         return;
     /* Request bodies, and other programs, may need what is left there. */
     s->error = ENOSPC;
     s->reserved -= more;
-    release_space(s->loop->space, more);
+    release_space(space, more);
 }
 
 size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
@@ -120,7 +114,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
     uint64_t left = used < max_bytes ? max_bytes - used : 0;
     uint64_t required = left < STEP_BYTES ? left : STEP_BYTES;
 
-    ASSERT(list_empty(&s->unwritten));
+    ASSERT(s->unwritten == NULL);
     s->error = 0;
     if (s->reserved - s->end < required)
         reserve(s, required);
@@ -132,25 +126,20 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
     return (size_t)(reserved < required ? reserved : required);
 }
 
-static bool write_parts(struct response_spill *s, const struct http1_body *body)
-{
-    for (size_t i = 0; i < body->nparts; ++i) {
-        if (!body_file_add(s->file, body->parts[i])) {
-            s->error = errno;
-            return false;
-        }
-    }
-    return true;
-}
-
 bool response_spill_add(struct response_spill *s, struct http1_body *body)
 {
-    ASSERT(list_empty(&s->unwritten));
+    size_t written = 0;
+
+    ASSERT(s->unwritten == NULL);
+    if (open_file(s)) {
+        while (written < body->nparts && body_file_add(s->file, body->parts[written]))
+            ++written;
+        if (written != body->nparts)
+            s->error = errno;
+    }
     /* The part that was written is beyond the end, and is not read. */
-    if (!open_file(s) || !write_parts(s, body)) {
-        body = http1_body_compact(body);
-        list_push_back(&s->unwritten, &body->node);
-        s->unwritten_bytes = body->bytes;
+    if (s->file == NULL || written != body->nparts) {
+        s->unwritten = http1_body_compact(body);
         if (s->taken == s->end)
             drop_file(s);
         return false;
@@ -166,32 +155,16 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     return true;
 }
 
-static struct http1_body *take_unwritten(struct response_spill *s)
-{
-    struct http1_body *body = list_first(&s->unwritten, struct http1_body, node);
-
-    list_remove(&body->node);
-    s->unwritten_bytes -= body->bytes;
-    return body;
-}
-
-static void release_taken(struct response_spill *s)
-{
-    uint64_t whole = s->taken / RELEASE_BYTES * RELEASE_BYTES;
-
-    if (whole < s->released + RELEASE_BYTES)
-        return;
-    uint64_t released = body_file_release(s->file, (size_t)whole);
-    release_space(s->loop->space, released - s->released);
-    s->released = released;
-}
-
 struct http1_body *response_spill_take(struct response_spill *s, size_t max)
 {
     uint64_t left = s->end - s->taken;
 
-    if (left == 0)
-        return take_unwritten(s);
+    if (left == 0) {
+        struct http1_body *body = s->unwritten;
+
+        s->unwritten = NULL;
+        return body;
+    }
     size_t room = left < max ? (size_t)left : max;
     char *p = xmalloc(room);
     ssize_t n = body_file_read(s->file, (size_t)s->taken, p, room);
@@ -201,16 +174,21 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
         return NULL;
     }
     s->taken += (uint64_t)n;
-    if (s->taken == s->end)
+    uint64_t whole = s->taken / RELEASE_BYTES * RELEASE_BYTES;
+    if (s->taken == s->end) {
         drop_file(s);
-    else
-        release_taken(s);
+    } else if (whole >= s->released + RELEASE_BYTES) {
+        uint64_t released = body_file_release(s->file, (size_t)whole);
+
+        release_space(s->loop->space, released - s->released);
+        s->released = released;
+    }
     return http1_body_borrow((struct slice){p, (size_t)n}, free, p);
 }
 
 bool response_spill_is_empty(const struct response_spill *s)
 {
-    return s->taken == s->end && list_empty(&s->unwritten);
+    return s->taken == s->end && s->unwritten == NULL;
 }
 
 uint64_t response_spill_in_file(const struct response_spill *s)
@@ -220,7 +198,7 @@ uint64_t response_spill_in_file(const struct response_spill *s)
 
 size_t response_spill_in_memory(const struct response_spill *s)
 {
-    return s->unwritten_bytes;
+    return s->unwritten != NULL ? s->unwritten->bytes : 0;
 }
 
 int response_spill_error(const struct response_spill *s)

@@ -12,8 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "common/base/limits.h"
-
 enum {
     /*
      * About a thousand notes: sufficient for several thousand requests a second at four drains a

@@ -247,27 +247,20 @@ struct copy_maker *copies_begin(struct copies *s)
     return copy_maker_create(s->memory, max_bytes);
 }
 
-/* The one that COPY takes the place of, or NULL. */
-static struct variant *find_same(struct url *u, const struct copy *copy)
-{
-    struct variant *v;
-
-    if (u == NULL)
-        return NULL;
-    list_for_each_entry (v, &u->variants, in_url) {
-        if (slice_eq(v->copy->variant, copy->variant))
-            return v;
-    }
-    return NULL;
-}
-
 /* Stores *COPY, which is NULL then, unless it is not to be stored. */
 static void store(struct copies *s, const struct url_key *k, struct copy **copy)
 {
     size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
     struct url *u = find_url(s, k);
-    struct variant *same = find_same(u, *copy);
+    struct variant *same = NULL; /* that *COPY takes the place of */
+    struct variant *v;
 
+    if (u != NULL) {
+        list_for_each_entry (v, &u->variants, in_url) {
+            if (slice_eq(v->copy->variant, (*copy)->variant))
+                same = v;
+        }
+    }
     if (s->limits.max_copies == 0 || cost > s->limits.max_bytes ||
         copy_bytes(*copy) > s->limits.max_copy_bytes ||
         (*copy)->asked_us <= *invalidated_slot(s, k) ||
@@ -333,52 +326,43 @@ void copies_clear(struct copies *s, uint64_t now_us)
 
 /* ---- finding ---- */
 
-/* RFC 9111 4.1: the most recent of those that the request chooses. */
-static struct variant *find_newest(struct copies *s, const struct url_key *k,
-                                   const struct cache_request *request)
-{
-    struct url *u = find_url(s, k);
-    struct variant *best = NULL;
-    struct variant *v;
-
-    if (u == NULL)
-        return NULL;
-    list_for_each_entry (v, &u->variants, in_url) {
-        if (best != NULL && best->copy->made_us >= v->copy->made_us)
-            continue;
-        if (cache_variant_matches(v->copy->variant, request->fields))
-            best = v;
-    }
-    return best;
-}
-
-static bool is_good(const struct variant *v, const struct copies_need *need, uint64_t now_us)
-{
-    uint64_t age_s = copy_age_s(v->copy, now_us);
-
-    if (need->stale == NULL)
-        return v->put_us >= need->not_before_us && cache_may_share(&v->copy->facts, age_s);
-    return age_s <= need->max_age_s && cache_may_serve_stale(&v->copy->facts, need->stale, age_s);
-}
-
 struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          const struct cache_request *request, const struct copies_need *need,
                          uint64_t now_us)
 {
     struct copy *found = NULL;
+    struct variant *newest = NULL;
+    struct variant *v;
     struct url_key k;
 
     if (!make_key(url, &k))
         return NULL;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
-    struct variant *v = find_newest(s, &k, request);
-    if (v != NULL && is_good(v, need, now_us)) {
-        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
-        list_move_back(&v->url->variants, &v->in_url);
-        list_move_back(&s->by_use, &v->by_use);
-        found = copy_get(v->copy);
+    struct url *u = find_url(s, &k);
+    if (u == NULL)
+        goto out;
+    /* RFC 9111 4.1: the most recent of those that the request chooses. */
+    list_for_each_entry (v, &u->variants, in_url) {
+        if (newest != NULL && newest->copy->made_us >= v->copy->made_us)
+            continue;
+        if (cache_variant_matches(v->copy->variant, request->fields))
+            newest = v;
     }
+    if (newest == NULL)
+        goto out;
+    const struct cache_facts *facts = &newest->copy->facts;
+    uint64_t age_s = copy_age_s(newest->copy, now_us);
+    bool good = need->stale == NULL
+                    ? newest->put_us >= need->not_before_us && cache_may_share(facts, age_s)
+                    : age_s <= need->max_age_s && cache_may_serve_stale(facts, need->stale, age_s);
+    if (good) {
+        ++*(need->stale != NULL ? &s->stats.hits_stale : &s->stats.hits_coalesced);
+        list_move_back(&u->variants, &newest->in_url);
+        list_move_back(&s->by_use, &newest->by_use);
+        found = copy_get(newest->copy);
+    }
+out:
     unlock(s);
     return found;
 }
@@ -392,31 +376,27 @@ void copies_read_stats(struct copies *s, struct copies_stats *out)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void check_url(const struct url *u, size_t *copies, size_t *bytes)
-{
-    const struct variant *v;
-    size_t n = 0;
-
-    ASSERT(u->n != 0);
-    ASSERT(u->n <= COPIES_VARIANTS_MAX);
-    list_for_each_entry (v, &u->variants, in_url) {
-        ASSERT(v->url == u);
-        ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
-        ++n;
-        *bytes += v->cost;
-    }
-    ASSERT(n == u->n);
-    *copies += n;
-}
-
 void copies_check(struct copies *s)
 {
     size_t copies = 0;
     size_t bytes = 0;
 
     pthread_mutex_lock(&s->lock);
-    map_for_each (struct url, u, &s->urls, node)
-        check_url(u, &copies, &bytes);
+    map_for_each (struct url, u, &s->urls, node) {
+        const struct variant *v;
+        size_t n = 0;
+
+        ASSERT(u->n != 0);
+        ASSERT(u->n <= COPIES_VARIANTS_MAX);
+        list_for_each_entry (v, &u->variants, in_url) {
+            ASSERT(v->url == u);
+            ASSERT(v->cost == copy_bytes(v->copy) + u->key_len + COPIES_ENTRY_BYTES);
+            ++n;
+            bytes += v->cost;
+        }
+        ASSERT(n == u->n);
+        copies += n;
+    }
     ASSERT(copies == s->stats.copies);
     ASSERT(bytes == s->stats.bytes);
     ASSERT(copies <= s->limits.max_copies);

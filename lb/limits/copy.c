@@ -127,22 +127,6 @@ static void add_field(struct http1_head *head, struct slice name, struct slice v
     head->headers[head->nheaders++] = (struct message_field){.name = name, .value = value};
 }
 
-static struct slice write_cache_status(const struct copy *c, enum copy_use use, struct slice detail,
-                                       uint64_t age_s, struct copy_answer *out)
-{
-    /* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
-    int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
-
-    /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
-    if (use == COPY_COALESCED)
-        return SLICE_LIT("resumelb; fwd=miss; collapsed");
-    int n = snprintf(out->cache_status, sizeof(out->cache_status),
-                     "resumelb; hit; ttl=%" PRId64 "; detail=%.*s", ttl, SLICE_FMT(detail));
-    ASSERT(n > 0);
-    ASSERT((size_t)n < sizeof(out->cache_status));
-    return (struct slice){out->cache_status, (size_t)n};
-}
-
 void copy_answer_make(const struct copy *c, enum copy_use use, struct slice detail, uint64_t now_us,
                       struct copy_answer *out)
 {
@@ -168,7 +152,19 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
         age_s = CACHE_SECONDS_MAX;
     int n = snprintf(out->age, sizeof(out->age), "%" PRIu64, age_s);
     add_field(head, SLICE_LIT("Age"), (struct slice){out->age, (size_t)n});
-    add_field(head, SLICE_LIT("Cache-Status"), write_cache_status(c, use, detail, age_s, out));
+    /* RFC 9211 2.2, 2.7: not from a cache, but from a request that went forward for both. */
+    struct slice status = SLICE_LIT("resumelb; fwd=miss; collapsed");
+    if (use != COPY_COALESCED) {
+        /* The remaining lifetime (RFC 9211 2.5); negative once it is stale. */
+        int64_t ttl = (int64_t)c->facts.lifetime_s - (int64_t)age_s;
+
+        n = snprintf(out->cache_status, sizeof(out->cache_status),
+                     "resumelb; hit; ttl=%" PRId64 "; detail=%.*s", ttl, SLICE_FMT(detail));
+        ASSERT(n > 0);
+        ASSERT((size_t)n < sizeof(out->cache_status));
+        status = (struct slice){out->cache_status, (size_t)n};
+    }
+    add_field(head, SLICE_LIT("Cache-Status"), status);
 }
 
 /* ---- making ---- */
@@ -203,8 +199,7 @@ void copy_maker_destroy(struct copy_maker *m)
  */
 static bool is_stored(const struct http1_head *head, const struct message_field *h)
 {
-    return h->kind != FIELD_HOP && h->kind != FIELD_CONNECTION && h->kind != FIELD_FRAMING &&
-           h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
+    return !http_field_is_hop(h->kind) && h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
            !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authenticate")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info")) &&
@@ -219,54 +214,6 @@ static struct slice write_bytes(char **at, struct slice s)
         memcpy(start, s.p, s.len);
     *at += s.len;
     return (struct slice){start, s.len};
-}
-
-/* The fields that are stored, and all their bytes. */
-struct stored_fields {
-    const struct message_field *fields[RESPONSE_HEADERS_MAX];
-    size_t n, bytes;
-};
-
-static void choose_fields(const struct http1_head *head, struct stored_fields *f)
-{
-    f->n = f->bytes = 0;
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-
-        if (!is_stored(head, h))
-            continue;
-        f->fields[f->n++] = h;
-        f->bytes += h->name.len + h->value.len;
-    }
-}
-
-/* Memory for the head, charged; NULL: over a limit. */
-static struct copy *create_copy(struct copy_maker *m, size_t nfields, size_t bytes)
-{
-    size_t head_bytes = sizeof(struct copy) + nfields * sizeof(struct message_field) + bytes;
-
-    if (head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
-        return NULL;
-    struct copy *c = xmalloc(head_bytes);
-    *c = (struct copy){.memory = m->memory, .head_bytes = head_bytes, .nfields = nfields};
-    atomic_init(&c->refs, 1);
-    return c;
-}
-
-static void fill_head(struct copy *c, const struct http1_head *head, const struct stored_fields *f,
-                      struct slice variant)
-{
-    char *at = (char *)(c->fields + c->nfields);
-
-    for (size_t i = 0; i < f->n; ++i) {
-        c->fields[i].name = write_bytes(&at, f->fields[i]->name);
-        c->fields[i].value = write_bytes(&at, f->fields[i]->value);
-        c->fields[i].kind = f->fields[i]->kind;
-    }
-    c->status = head->status;
-    c->minor_version = head->minor_version;
-    c->reason = write_bytes(&at, head->reason);
-    c->variant = write_bytes(&at, variant);
 }
 
 /* Room for BYTES of body in all. */
@@ -291,20 +238,54 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-/* The allocation for a body that has NEEDED bytes so far. */
-static size_t next_room(const struct copy_maker *m, size_t needed)
+static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
+                                    const struct cache_facts *facts, struct slice variant)
 {
-    size_t max = m->max_bytes - m->copy->head_bytes;
-    size_t room = m->copy->body_room != 0 ? m->copy->body_room : BODY_ROOM_FIRST;
+    const struct http1_head *head = h->head;
+    const struct message_field *stored[RESPONSE_HEADERS_MAX];
+    size_t head_bytes = sizeof(struct copy) + head->reason.len + variant.len;
+    size_t n = 0;
 
-    while (room < needed)
-        room *= 2;
-    return room > max && needed <= max ? max : room;
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct message_field *field = &head->headers[i];
+
+        if (!is_stored(head, field))
+            continue;
+        stored[n++] = field;
+        head_bytes += sizeof(*field) + field->name.len + field->value.len;
+    }
+    if (n > COPY_FIELDS_MAX)
+        return CACHE_REFUSAL_FIELDS_TOO_MANY;
+    if (head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
+        return CACHE_REFUSAL_TOO_LARGE;
+    struct copy *c = xmalloc(head_bytes);
+    char *at = (char *)(c->fields + n);
+    *c = (struct copy){.memory = m->memory,
+                       .head_bytes = head_bytes,
+                       .status = head->status,
+                       .minor_version = head->minor_version,
+                       .facts = *facts,
+                       .asked_us = h->asked_us,
+                       .made_us = h->received_us,
+                       .nfields = n};
+    atomic_init(&c->refs, 1);
+    for (size_t i = 0; i < n; ++i) {
+        c->fields[i].name = write_bytes(&at, stored[i]->name);
+        c->fields[i].value = write_bytes(&at, stored[i]->value);
+        c->fields[i].kind = stored[i]->kind;
+    }
+    c->reason = write_bytes(&at, head->reason);
+    c->variant = write_bytes(&at, variant);
+    m->copy = c;
+    m->announced = head->framing == HTTP1_BODY_CHUNKED ? UINT64_MAX : 0;
+    if (head->framing == HTTP1_BODY_LENGTH)
+        m->announced = head->content_length;
+    if (m->announced != UINT64_MAX && (m->announced > SIZE_MAX || !set_room(m, m->announced)))
+        return CACHE_REFUSAL_TOO_LARGE;
+    return CACHE_OK;
 }
 
-/* Whether the response may be shared, and what it was chosen by. */
-static enum cache_refusal judge(const struct copy_maker_head *h, struct cache_facts *facts,
-                                struct text *variant)
+enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
 {
     const struct http1_head *head = h->head;
     uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
@@ -314,46 +295,17 @@ static enum cache_refusal judge(const struct copy_maker_head *h, struct cache_fa
         .received_s = h->received_s,
         .delay_s = delay_s < CACHE_SECONDS_MAX ? (uint32_t)delay_s : CACHE_SECONDS_MAX,
     };
-    enum cache_refusal r = cache_check_response(&response, facts);
-
-    if (r == CACHE_OK)
-        r = cache_variant_key(response.fields, h->request->fields, variant);
-    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
-        r = CACHE_REFUSAL_END_UNSURE;
-    return r;
-}
-
-static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
-                                    const struct cache_facts *facts, struct slice variant)
-{
-    struct stored_fields f;
-
-    choose_fields(h->head, &f);
-    if (f.n > COPY_FIELDS_MAX)
-        return CACHE_REFUSAL_FIELDS_TOO_MANY;
-    m->copy = create_copy(m, f.n, f.bytes + h->head->reason.len + variant.len);
-    if (m->copy == NULL)
-        return CACHE_REFUSAL_TOO_LARGE;
-    fill_head(m->copy, h->head, &f, variant);
-    m->copy->facts = *facts;
-    m->copy->asked_us = h->asked_us;
-    m->copy->made_us = h->received_us;
-    m->announced = h->head->framing == HTTP1_BODY_CHUNKED ? UINT64_MAX : 0;
-    if (h->head->framing == HTTP1_BODY_LENGTH)
-        m->announced = h->head->content_length;
-    if (m->announced != UINT64_MAX && (m->announced > SIZE_MAX || !set_room(m, m->announced)))
-        return CACHE_REFUSAL_TOO_LARGE;
-    return CACHE_OK;
-}
-
-enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
-{
     struct cache_facts facts;
     struct text variant = {0};
 
     ASSERT(m->copy == NULL);
     ASSERT(h->received_us >= h->asked_us);
-    enum cache_refusal r = judge(h, &facts, &variant);
+    /* Whether the response may be shared, and what it was chosen by. */
+    enum cache_refusal r = cache_check_response(&response, &facts);
+    if (r == CACHE_OK)
+        r = cache_variant_key(response.fields, h->request->fields, &variant);
+    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
+        r = CACHE_REFUSAL_END_UNSURE;
     if (r == CACHE_OK)
         r = take_head(m, h, &facts, text_slice(&variant));
     if (r != CACHE_OK)
@@ -370,10 +322,13 @@ static void add_piece(struct copy_maker *m, struct slice piece)
         return;
     if (piece.len > c->body_room - c->body_bytes) {
         size_t max = m->max_bytes - c->head_bytes;
+        size_t needed = c->body_bytes + piece.len;
+        size_t room = c->body_room != 0 ? c->body_room : BODY_ROOM_FIRST;
 
+        while (room < needed)
+            room *= 2;
         /* Give up the copy if the body is longer than announced or too large. */
-        if (m->announced != UINT64_MAX || piece.len > max - c->body_bytes ||
-            !set_room(m, next_room(m, c->body_bytes + piece.len))) {
+        if (m->announced != UINT64_MAX || needed > max || !set_room(m, room < max ? room : max)) {
             give_up(m);
             return;
         }

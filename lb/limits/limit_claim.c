@@ -100,17 +100,12 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
 
 /* ---- asking ---- */
 
-static uint64_t left_ms(const struct limit_claim *c)
-{
-    uint64_t now_us = clock_mono_us();
-
-    return now_us < c->due_us ? (c->due_us - now_us + US_PER_MS - 1) / US_PER_MS : 0;
-}
-
 /* By the limits of the rule. */
 static struct counter_ask ask_of(const struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
+    uint64_t now_us = wait ? clock_mono_us() : c->due_us;
+    uint64_t left_us = now_us < c->due_us ? c->due_us - now_us : 0;
 
     return (struct counter_ask){.key = c->key,
                                 .type = slice_of(c->counter->name),
@@ -118,7 +113,7 @@ static struct counter_ask ask_of(const struct limit_claim *c, bool wait)
                                 .workers = (uint32_t)s->workers,
                                 .maxqueue = (uint32_t)s->maxqueue,
                                 .slots = (uint32_t)s->slots,
-                                .timeout_ms = wait ? left_ms(c) : 0};
+                                .timeout_ms = (left_us + US_PER_MS - 1) / US_PER_MS};
 }
 
 /*
@@ -142,7 +137,6 @@ static enum counter_answer ask_daemon(struct limit_claim *c, bool wait)
 
     if (c->client == NULL)
         return COUNTER_UNREACHABLE;
-    c->asking = true;
     c->since_us = clock_mono_us();
     count(&c->counter->figures.daemon_waiting);
     counter_client_acquire(c->client, &c->call, &ask);
@@ -197,7 +191,7 @@ enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait)
 
 enum counter_answer limit_claim_again(struct limit_claim *c)
 {
-    ASSERT(!c->asking);
+    ASSERT(c->call.state == COUNTER_CALL_FREE);
     c->kind = COUNTER_ME;
     return c->rule->s.where == LIMIT_LOCAL ? ask_table(c, true) : ask_daemon(c, true);
 }
@@ -243,27 +237,6 @@ static void on_timeout(struct timer *t)
         c->on_result(c, COUNTER_TIMEOUT);
 }
 
-/* The daemon does not hold it any more, or never did. */
-static void end_asking(struct limit_claim *c, bool held)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    c->asking = false;
-    atomic_fetch_sub_explicit(held ? &f->daemon_held : &f->daemon_waiting, 1, memory_order_relaxed);
-}
-
-/* The limits of a shadow rule do not reject requests. */
-static enum counter_answer shadow_of(struct limit_claim *c, enum counter_answer r)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    if (r == COUNTER_QUEUE_FULL)
-        count(&f->shadow_full);
-    else if (r == COUNTER_TIMEOUT)
-        count(&f->shadow_busy);
-    return r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
-}
-
 static void on_answered(struct counter_call *call, enum counter_answer r)
 {
     struct limit_claim *c = container_of(call, struct limit_claim, call);
@@ -272,15 +245,22 @@ static void on_answered(struct counter_call *call, enum counter_answer r)
     pthread_mutex_lock(&c->counter->lock);
     count_wait_locked(c, clock_mono_us());
     pthread_mutex_unlock(&c->counter->lock);
+    atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
     if (r == COUNTER_LOCKED) {
-        atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
         count(&f->daemon_held);
         count(&f->daemon_locked);
         c->on_result(c, COUNTER_LOCKED);
         return;
     }
-    end_asking(c, false);
-    c->on_result(c, c->rule->s.shadow ? shadow_of(c, r) : r);
+    /* The limits of a shadow rule do not reject requests. */
+    if (c->rule->s.shadow) {
+        if (r == COUNTER_QUEUE_FULL)
+            count(&f->shadow_full);
+        else if (r == COUNTER_TIMEOUT)
+            count(&f->shadow_busy);
+        r = r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
+    }
+    c->on_result(c, r);
 }
 
 static void on_lost(struct counter_call *call)
@@ -316,36 +296,35 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
     return c;
 }
 
-static void give_back_daemon(struct limit_claim *c, bool done)
+void limit_claim_give_back(struct limit_claim *c, bool done)
 {
+    struct limit_counter *counter = c->counter;
     bool held = c->call.state == COUNTER_CALL_HELD || c->call.state == COUNTER_CALL_LOST;
-
-    if (!c->asking)
-        return;
-    if (held && done)
-        counter_client_release(&c->call);
-    else
-        counter_client_leave(&c->call);
-    if (!held) {
-        count(&c->counter->figures.abandoned);
-        pthread_mutex_lock(&c->counter->lock);
-        count_wait_locked(c, clock_mono_us());
-        pthread_mutex_unlock(&c->counter->lock);
-    }
-    end_asking(c, held);
-}
-
-/* Returns true if its message is in flight. */
-static bool give_back_lock(struct limit_claim *c, bool done)
-{
     struct list woken = LIST_INIT(woken);
 
-    pthread_mutex_lock(&c->counter->lock);
+    timer_stop(&c->timer);
+    /* Before the next request for the key asks it. */
+    if (c->call.state != COUNTER_CALL_FREE) {
+        if (held && done)
+            counter_client_release(&c->call);
+        else
+            counter_client_leave(&c->call);
+        if (!held) {
+            count(&counter->figures.abandoned);
+            pthread_mutex_lock(&counter->lock);
+            count_wait_locked(c, clock_mono_us());
+            pthread_mutex_unlock(&counter->lock);
+        }
+        atomic_fetch_sub_explicit(held ? &counter->figures.daemon_held
+                                       : &counter->figures.daemon_waiting,
+                                  1, memory_order_relaxed);
+    }
+    pthread_mutex_lock(&counter->lock);
     uint64_t now_us = clock_mono_us();
     if (c->lock.state == COUNTER_WAITING) {
         count_wait_locked(c, now_us);
         counter_leave(table_of(c), &c->lock, now_us, &woken);
-        count(&c->counter->figures.abandoned);
+        count(&counter->figures.abandoned);
     } else if (c->lock.state == COUNTER_HELD) {
         if (done && c->lock.kind == COUNTER_ANY)
             counter_release(table_of(c), &c->lock, now_us, &woken);
@@ -354,20 +333,10 @@ static bool give_back_lock(struct limit_claim *c, bool done)
     }
     bool posted = c->posted;
     struct limit_claim *marked = mark_locked(&woken);
-    pthread_mutex_unlock(&c->counter->lock);
+    pthread_mutex_unlock(&counter->lock);
     post(marked);
-    return posted;
-}
-
-void limit_claim_give_back(struct limit_claim *c, bool done)
-{
-    struct limit_counter *counter = c->counter;
-
-    timer_stop(&c->timer);
-    /* Before the next request for the key asks it. */
-    give_back_daemon(c, done);
-    if (give_back_lock(c, done))
-        c->owner = NULL;
+    if (posted)
+        c->owner = NULL; /* on_message frees it */
     else
         free(c);
     limit_counter_unref(counter);

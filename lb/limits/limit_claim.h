@@ -39,7 +39,6 @@ struct limit_claim {
     struct timer timer;
     enum counter_kind kind;
     bool coalescing;   /* the lock is in the counter's table `coalescing` */
-    bool asking;       /* the daemon has received a request, or holds the lock */
     bool immediate;    /* used by the owner: the first request must not wait */
     uint64_t begun_us; /* time of the first request */
     uint64_t since_us, due_us;

@@ -41,18 +41,22 @@ void limit_counter_unref(struct limit_counter *c)
 
 bool limit_name_is_good(struct slice name)
 {
-    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-    if (name.len == 0 || name.len > LIMIT_NAME_MAX || name.p[0] == '.')
-        return false;
-    for (size_t i = 0; i < name.len; ++i) {
-        if (name.p[i] == '\0' || strchr(good, name.p[i]) == NULL)
-            return false;
-    }
-    return true;
+    return name.len != 0 && name.len <= LIMIT_NAME_MAX && name.p[0] != '.' &&
+           slice_is_word(name, "._-");
 }
 
-static bool check_across(const struct counter_settings *s, struct limit_problem *p)
+void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
+                      struct slice name, struct diag *d)
+{
+    if (!limit_name_is_good(name))
+        config_complain(
+            c, at, d,
+            "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a dot)",
+            what, LIMIT_NAME_MAX);
+}
+
+bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
+                        struct limit_problem *p)
 {
     if (s->workers > s->maxqueue) {
         p->row = "maxqueue";
@@ -68,15 +72,7 @@ static bool check_across(const struct counter_settings *s, struct limit_problem 
                  (long long)s->slots, (long long)s->workers);
         return false;
     }
-    return true;
-}
-
-bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
-                        struct limit_problem *p)
-{
-    struct request_match *match =
-        check_across(s, p) ? request_match_compile(s, s->key, s->mode, p) : NULL;
-
+    struct request_match *match = request_match_compile(s, s->key, s->mode, p);
     if (match == NULL)
         return false;
     *out = (struct limit_rule){.name = xstrdup(name), .match = match};

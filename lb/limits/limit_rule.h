@@ -100,6 +100,9 @@ void limit_rule_fini(struct limit_rule *rule);
 /* Returns true if NAME has 1 to LIMIT_NAME_MAX letters, digits, '.', '_' and '-', and does not
  * begin with a dot. */
 bool limit_name_is_good(struct slice name);
+/* Complains about NAME in the setting WHAT if it is not. */
+void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
+                      struct slice name, struct diag *d);
 /*
  * N rules as a set with one reference. Takes what the rules have; not the array, which is copied.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/limits/rate_rule.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- counters ---- */
@@ -67,42 +66,33 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
 
 /* ---- rules ---- */
 
-static bool read_rate(const struct rate_settings *s, struct rate *out, struct limit_problem *p)
-{
-    uint64_t count = 0;
-
-    if (s->rate == NULL)
-        return limit_problem_set(p, "rate", "is required, such as 100/s");
-    if (rate_parse(slice_of(s->rate), &count, &out->interval_ns) != ERR_OK)
-        return limit_problem_set(p, "rate",
-                                 "expected a number from 1 to 1000000 in a time: 100/s, 5/m, "
-                                 "1000/h or 10/d");
-    out->burst = s->burst != 0 ? (uint64_t)s->burst : count;
-    if (out->interval_ns > RATE_FILL_MAX_NS / out->burst)
-        return limit_problem_set(
-            p, "burst", "at this rate the bucket would take more than 30 days to be refilled");
-    return true;
-}
-
 /*
- * Compiles the rule NAME of S, with the patterns of MATCH (class, path, method), into OUT. Returns
- * false with the error in P; then OUT need not be freed.
+ * Compiles a rule of S, with the patterns of MATCH (class, path, method), into OUT, without a name.
+ * Returns false with the error in P; then OUT need not be freed.
  */
-static bool compile(const char *name, const struct rate_settings *s,
-                    const struct counter_settings *match, struct rate_rule *out,
-                    struct limit_problem *p)
+static bool compile(const struct rate_settings *s, const struct counter_settings *match,
+                    struct rate_rule *out, struct limit_problem *p)
 {
     const char *key = s->key != NULL ? s->key : "{REMOTE_ADDR}";
     struct rate_rule rule = {.status = (int)s->status,
                              .retry_after = s->retry_after,
                              .shadow = s->shadow,
                              .max_keys = (size_t)s->max_keys};
+    uint64_t count = 0;
 
-    if (read_rate(s, &rule.rate, p))
-        rule.match = request_match_compile(match, key, LIMIT_EACH, p);
+    if (s->rate == NULL)
+        return limit_problem_set(p, "rate", "is required, such as 100/s");
+    if (rate_parse(slice_of(s->rate), &count, &rule.rate.interval_ns) != ERR_OK)
+        return limit_problem_set(p, "rate",
+                                 "expected a number from 1 to 1000000 in a time: 100/s, 5/m, "
+                                 "1000/h or 10/d");
+    rule.rate.burst = s->burst != 0 ? (uint64_t)s->burst : count;
+    if (rule.rate.interval_ns > RATE_FILL_MAX_NS / rule.rate.burst)
+        return limit_problem_set(
+            p, "burst", "at this rate the bucket would take more than 30 days to be refilled");
+    rule.match = request_match_compile(match, key, LIMIT_EACH, p);
     if (rule.match == NULL)
         return false;
-    rule.name = xstrdup(name);
     *out = rule;
     return true;
 }
@@ -128,23 +118,18 @@ void rate_rules_unref(struct rate_rules *r)
     free(r);
 }
 
-static struct rate_counter *counter_of(const struct rate_rules *old, const struct rate_rule *rule)
-{
-    for (size_t i = 0; old != NULL && i < old->n; ++i) {
-        if (strcmp(old->rules[i].name, rule->name) == 0 &&
-            old->rules[i].max_keys == rule->max_keys && old->rules[i].counter != NULL)
-            return rate_counter_ref(old->rules[i].counter);
-    }
-    return NULL;
-}
-
 void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old)
 {
-    for (size_t i = 0; i < r->n; ++i) {
+    for (size_t i = 0; r != NULL && i < r->n; ++i) {
         struct rate_rule *rule = &r->rules[i];
 
-        if (rule->counter == NULL)
-            rule->counter = counter_of(old, rule);
+        for (size_t k = 0; old != NULL && k < old->n && rule->counter == NULL; ++k) {
+            const struct rate_rule *before = &old->rules[k];
+
+            if (before->counter != NULL && before->max_keys == rule->max_keys &&
+                strcmp(before->name, rule->name) == 0)
+                rule->counter = rate_counter_ref(before->counter);
+        }
         if (rule->counter == NULL)
             rule->counter = rate_counter_create(rule->max_keys);
     }
@@ -164,23 +149,15 @@ static void read_rule(const struct config *c, const struct config_node *key,
         config_complain(c, map, d, "rates: expected {rate, ...} here");
         return;
     }
-    if (!limit_name_is_good(key->text)) {
-        config_complain(
-            c, key, d,
-            "rates: a name consists of letters, digits, . _ - (at most %d, not beginning with "
-            "a dot)",
-            LIMIT_NAME_MAX);
-    }
+    limit_name_check(c, key, "rates", key->text, d);
     settings_read(&rate_settings_table, c, map, &s, NULL, d);
     settings_read(&match_table, c, s.match, &match, NULL, d);
-    char *name = xslicedup(key->text);
     if (d->errors == before) {
-        if (compile(name, &s, &match, &r->rules[r->n], &p))
-            ++r->n;
+        if (compile(&s, &match, &r->rules[r->n], &p))
+            r->rules[r->n++].name = xslicedup(key->text);
         else
             config_complain(c, limit_row_place(map, p.row), d, "%s", p.why);
     }
-    free(name);
     settings_fini(&match_table, &match);
     settings_fini(&rate_settings_table, &s);
 }

@@ -66,8 +66,8 @@ struct rate_rules {
 struct rate_rules *rate_rules_ref(struct rate_rules *r);
 /* NULL is fine. */
 void rate_rules_unref(struct rate_rules *r);
-/* Each rule has its counter after this: OLD's of that name and size, else a new one. Control
- * thread. */
+/* Each rule of R (NULL: none) has its counter after this: its own, or OLD's of that name and size,
+ * else a new one. Control thread. */
 void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old);
 
 /* `rates` at NODE (NULL: none); problems to D. One reference, or NULL when there are none. */

@@ -112,19 +112,14 @@ static noinline_ bool normalized_fits(const struct pattern *p, struct slice raw)
            pattern_fits(p, (struct slice){room, path_normalize(raw, room)});
 }
 
-static bool path_fits(const struct pattern *p, struct slice raw)
-{
-    return p->kind == KIND_ANY || decoded_fits(p, raw) ||
-           (has_odd_segments(raw) && normalized_fits(p, raw));
-}
-
 bool request_match_fits(const struct request_match *m, struct slice cls,
                         const struct classify_request *r)
 {
     if (m->all)
         return true;
     return pattern_fits(&m->method, r->method) && pattern_fits(&m->cls, cls) &&
-           path_fits(&m->path, r->path);
+           (m->path.kind == KIND_ANY || decoded_fits(&m->path, r->path) ||
+            (has_odd_segments(r->path) && normalized_fits(&m->path, r->path)));
 }
 
 /* ---- keys ---- */
@@ -194,21 +189,6 @@ static void put_host(struct writer *w, struct slice host, char end)
     }
 }
 
-static struct slice finish(struct writer *w)
-{
-    unsigned char digest[SHA256_BYTES];
-    char *at = w->out + LIMIT_KEY_MAX - LIMIT_KEY_HASH - 1;
-
-    if (w->hash == NULL)
-        return (struct slice){w->out, w->n};
-    sha256_add(w->hash, w->more, w->nmore);
-    sha256_end(w->hash, digest);
-    *at++ = '~';
-    for (size_t i = 0; i < LIMIT_KEY_HASH; ++i)
-        *at++ = "0123456789abcdef"[i % 2 == 0 ? digest[i / 2] >> 4 : digest[i / 2] & 15];
-    return (struct slice){w->out, LIMIT_KEY_MAX};
-}
-
 /* "GET|https|example.com|/a?b=c"; the path and the query as they were sent. */
 static void put_url(struct writer *w, const struct classify_request *r)
 {
@@ -227,22 +207,11 @@ static void put_url(struct writer *w, const struct classify_request *r)
     put_value(w, r->query, '\0', false);
 }
 
-static void put_variable(struct writer *w, const char *name, const struct key_part *p,
-                         struct classify_environment *e)
-{
-    struct slice v;
-
-    v.p = e->super.get(&e->super, name, &v.len);
-    if (p->lower)
-        put_host(w, v, p->end);
-    else
-        put_value(w, v, p->end, false);
-}
-
 static void put_parts(struct writer *w, const struct request_match *m, struct slice cls,
                       const struct classify_request *r)
 {
     struct classify_environment e;
+    struct slice v;
 
     classify_environment_init(&e, r);
     for (size_t i = 0; i < m->key.n; ++i) {
@@ -257,7 +226,11 @@ static void put_parts(struct writer *w, const struct request_match *m, struct sl
             put_value(w, cls, p->end, true);
             break;
         case TEMPLATE_VARIABLE:
-            put_variable(w, t->text, p, &e);
+            v.p = e.super.get(&e.super, t->text, &v.len);
+            if (p->lower)
+                put_host(w, v, p->end);
+            else
+                put_value(w, v, p->end, false);
             break;
         }
         if (p->marked)
@@ -270,6 +243,7 @@ struct slice request_match_key(const struct request_match *m, const char *name, 
                                const struct classify_request *r, char out[LIMIT_KEY_MAX])
 {
     struct writer w = {.out = out};
+    unsigned char digest[SHA256_BYTES];
 
     put_text(&w, name, strlen(name));
     put(&w, ':');
@@ -277,7 +251,15 @@ struct slice request_match_key(const struct request_match *m, const char *name, 
         put_url(&w, r);
     else
         put_parts(&w, m, cls, r);
-    return finish(&w);
+    if (w.hash == NULL)
+        return (struct slice){out, w.n};
+    sha256_add(w.hash, w.more, w.nmore);
+    sha256_end(w.hash, digest);
+    char *at = out + LIMIT_KEY_MAX - LIMIT_KEY_HASH - 1;
+    *at++ = '~';
+    for (size_t i = 0; i < LIMIT_KEY_HASH; ++i)
+        *at++ = "0123456789abcdef"[i % 2 == 0 ? digest[i / 2] >> 4 : digest[i / 2] & 15];
+    return (struct slice){out, LIMIT_KEY_MAX};
 }
 
 /* ---- making ---- */
@@ -291,10 +273,10 @@ bool limit_problem_set(struct limit_problem *p, const char *row, const char *why
 
 const struct config_node *limit_row_place(const struct config_node *map, const char *row)
 {
-    const struct config_node *match = map->kind == CONFIG_MAP ? config_get(map, "match") : NULL;
-    const struct config_node *at = map->kind == CONFIG_MAP ? config_get(map, row) : NULL;
+    const struct config_node *match = config_get(map, "match");
+    const struct config_node *at = config_get(map, row);
 
-    if (at == NULL && match != NULL && match->kind == CONFIG_MAP)
+    if (at == NULL && match != NULL)
         at = config_get(match, row);
     return at != NULL ? at : map;
 }
@@ -313,36 +295,26 @@ bool limit_map_check(const struct config *c, const struct config_node *map, cons
     return false;
 }
 
-static enum kind cut_kind(struct slice *text)
-{
-    static const struct {
-        struct slice word;
-        enum kind kind;
-    } words[] = {
-        {{"exact:", 6}, KIND_EXACT},
-        {{"prefix:", 7}, KIND_PREFIX},
-        {{"regex:", 6}, KIND_REGEX},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(words); ++i) {
-        if (!slice_starts(*text, words[i].word))
-            continue;
-        text->p += words[i].word.len;
-        text->len -= words[i].word.len;
-        return words[i].kind;
-    }
-    return KIND_EXACT;
-}
-
 static bool compile(const char *row, const char *written, struct pattern *out,
                     struct limit_problem *p)
 {
+    static const char *const words[] = {
+        [KIND_EXACT] = "exact:", [KIND_PREFIX] = "prefix:", [KIND_REGEX] = "regex:"};
     struct slice text = slice_of(written);
     char why[SEARCH_WHY_ROOM];
 
     if (written == NULL)
         return true;
-    out->kind = cut_kind(&text);
+    out->kind = KIND_EXACT;
+    for (int kind = KIND_EXACT; kind <= KIND_REGEX; ++kind) {
+        struct slice word = slice_of(words[kind]);
+
+        if (slice_starts(text, word)) {
+            out->kind = (enum kind)kind;
+            text = (struct slice){text.p + word.len, text.len - word.len};
+            break;
+        }
+    }
     if (text.len == 0 && out->kind != KIND_EXACT)
         return limit_problem_set(p, row, "the pattern is empty: it would match everything");
     if (out->kind == KIND_REGEX) {
@@ -369,29 +341,6 @@ static bool check_class(const struct pattern *c, struct limit_problem *p)
     return true;
 }
 
-static bool check_path(const struct pattern *path, struct limit_problem *p)
-{
-    return path->text == NULL || path->text[0] == '/' ||
-           limit_problem_set(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN");
-}
-
-/* A value ends where what follows it begins. */
-static void set_ends(struct request_match *m)
-{
-    for (size_t i = 0; i < m->key.n; ++i) {
-        const struct template_part *t = &m->key.parts[i];
-        struct key_part *p = &m->parts[i];
-
-        if (t->kind == TEMPLATE_VARIABLE)
-            p->lower = strcmp(t->text, "HTTP_HOST") == 0 || strcmp(t->text, "SERVER_NAME") == 0;
-        if (t->kind == TEMPLATE_TEXT || i + 1 == m->key.n)
-            continue;
-        /* A '%' would look like the start of an escape. */
-        p->marked = t[1].kind != TEMPLATE_TEXT || t[1].text[0] == '%';
-        p->end = p->marked ? mark : t[1].text[0];
-    }
-}
-
 static bool compile_key(const char *template, int mode, struct request_match *m,
                         struct limit_problem *p)
 {
@@ -408,7 +357,19 @@ static bool compile_key(const char *template, int mode, struct request_match *m,
     if (m->url)
         return true;
     const char *why = template_parse(&keys, text, &m->key, &at);
-    set_ends(m);
+    /* A value ends where what follows it begins. */
+    for (size_t i = 0; i < m->key.n; ++i) {
+        const struct template_part *t = &m->key.parts[i];
+        struct key_part *part = &m->parts[i];
+
+        if (t->kind == TEMPLATE_VARIABLE)
+            part->lower = strcmp(t->text, "HTTP_HOST") == 0 || strcmp(t->text, "SERVER_NAME") == 0;
+        if (t->kind == TEMPLATE_TEXT || i + 1 == m->key.n)
+            continue;
+        /* A '%' would look like the start of an escape. */
+        part->marked = t[1].kind != TEMPLATE_TEXT || t[1].text[0] == '%';
+        part->end = part->marked ? mark : t[1].text[0];
+    }
     if (why == NULL)
         return true;
     p->row = "key";
@@ -423,7 +384,9 @@ struct request_match *request_match_compile(const struct counter_settings *s, co
 
     m->all = s->class == NULL && s->path == NULL && s->method == NULL;
     if (compile("class", s->class, &m->cls, p) && check_class(&m->cls, p) &&
-        compile("path", s->path, &m->path, p) && check_path(&m->path, p) &&
+        compile("path", s->path, &m->path, p) &&
+        (m->path.text == NULL || m->path.text[0] == '/' ||
+         limit_problem_set(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN")) &&
         compile("method", s->method, &m->method, p) && compile_key(key, mode, m, p))
         return m;
     request_match_destroy(m);

@@ -122,7 +122,7 @@ static void report_application_changes(const struct application *a,
     for (size_t i = 0; i < app_rows(); ++i) {
         const struct setting_row *row = app_row(i);
 
-        if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
+        if (row->type != SETTING_NODE && app_row_frozen(row) &&
             !settings_same(row, &a->settings->s, &fresh->s))
             log_restart_required(a->name, row->name);
     }

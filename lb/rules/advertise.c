@@ -27,67 +27,50 @@ static void add_name(struct text_list *names, const char *name)
     text_list_add(names, slice_of(name));
 }
 
-static void add_addr(struct text_list *names, const struct addr *a)
-{
-    char text[ADDR_TEXT_MAX];
-
-    add_name(names, addr_format(a, text));
-}
-
-/* The address of an interface with PORT. False: none that others could connect to. */
-static bool addr_of_interface(const struct ifaddrs *i, int family, unsigned port, struct addr *out)
-{
-    struct addr a = {0};
-
-    if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_UP) == 0)
-        return false;
-    a.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6);
-    memcpy(&a.sa, i->ifa_addr, a.len);
-    if (family == AF_INET6) {
-        if (IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr))
-            return false;
-        a.in6.sin6_scope_id = 0;
-        a.in6.sin6_port = htons((uint16_t)port);
-    } else {
-        a.in.sin_port = htons((uint16_t)port);
-    }
-    *out = a;
-    return true;
-}
-
 static void add_machine(struct text_list *names, int family, unsigned port)
 {
     struct ifaddrs *all = NULL;
     size_t before = names->n;
+    char text[ADDR_TEXT_MAX];
 
     if (getifaddrs(&all) != 0)
         log_warn(NULL, "interfaces-not-listed", "reason=\"%s\"", strerror(errno));
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-        struct addr a;
+        struct addr a = {.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6)};
 
-        if (addr_of_interface(i, family, port, &a) && !addr_is_loopback(&a))
-            add_addr(names, &a);
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_UP) == 0)
+            continue;
+        memcpy(&a.sa, i->ifa_addr, a.len);
+        if (addr_is_loopback(&a) || (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr)))
+            continue;
+        if (family == AF_INET6) {
+            a.in6.sin6_scope_id = 0;
+            a.in6.sin6_port = htons((uint16_t)port);
+        } else {
+            a.in.sin_port = htons((uint16_t)port);
+        }
+        add_name(names, addr_format(&a, text));
     }
     if (all != NULL)
         freeifaddrs(all);
     if (names->n == before) {
-        char text[32];
-
         snprintf(text, sizeof(text), family == AF_INET ? "127.0.0.1:%u" : "[::1]:%u", port);
         add_name(names, text);
     }
 }
 
-/* Returns "HOST:PORT", or NULL if HOST is not a host. */
-static char *with_port(const char *host, unsigned port)
+/* Returns TEXT, with PORT (0: none) if it is a host alone; or NULL if it is neither. */
+static char *with_port(const char *text, unsigned port)
 {
-    char *text = xasprintf("%s:%u", host, port);
     struct addr a;
     enum err e = addr_parse(slice_of(text), &a);
+    bool whole = e == ERR_OK || e == ERR_UNSUPPORTED;
+    char *name = whole ? xstrdup(text) : xasprintf("%s:%u", text, port);
 
-    if (e == ERR_OK || e == ERR_UNSUPPORTED)
-        return text;
-    free(text);
+    e = addr_parse(slice_of(name), &a);
+    if ((whole || port != 0) && (e == ERR_OK || e == ERR_UNSUPPORTED))
+        return name;
+    free(name);
     return NULL;
 }
 
@@ -100,36 +83,14 @@ bool advertise_good(const char *text)
 {
     struct addr a;
     uint64_t port;
-    enum err e = addr_parse(slice_of(text), &a);
+    char *name = with_port(text, 1);
+    enum err e = name != NULL ? addr_parse(slice_of(name), &a) : ERR_SYNTAX;
 
+    free(name);
     if (e == ERR_UNSUPPORTED || machine_port(text, &port))
         return true;
-    if (e == ERR_OK)
-        return !addr_is_wildcard(&a) && (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
-    char *whole = with_port(text, 1);
-    bool good =
-        whole != NULL && !(addr_parse(slice_of(whole), &a) == ERR_OK && addr_is_wildcard(&a));
-    free(whole);
-    return good;
-}
-
-static void add_configured(struct text_list *names, const char *text, unsigned listen_port)
-{
-    struct addr a;
-    uint64_t port = 0;
-    enum err e = addr_parse(slice_of(text), &a);
-
-    if (machine_port(text, &port)) {
-        add_machine(names, AF_INET, (unsigned)port);
-    } else if (e == ERR_OK || e == ERR_UNSUPPORTED) {
-        add_name(names, text);
-    } else if (listen_port != 0) {
-        char *whole = with_port(text, listen_port);
-
-        if (whole != NULL)
-            add_name(names, whole);
-        free(whole);
-    }
+    return e == ERR_OK && !addr_is_wildcard(&a) &&
+           (a.sa.sa_family == AF_UNIX || addr_port(&a) != 0);
 }
 
 struct text_list advertise_names(const struct text_list *configured, const struct addr *listeners,
@@ -137,16 +98,26 @@ struct text_list advertise_names(const struct text_list *configured, const struc
 {
     struct text_list names = {0};
     unsigned port = 0;
+    char room[ADDR_TEXT_MAX];
 
     for (size_t i = 0; i < n && port == 0; ++i)
         port = addr_port(&listeners[i]);
-    for (size_t i = 0; i < configured->n; ++i)
-        add_configured(&names, configured->items[i], port);
+    for (size_t i = 0; i < configured->n; ++i) {
+        const char *text = configured->items[i];
+        char *name = with_port(text, port);
+        uint64_t own_port = 0;
+
+        if (machine_port(text, &own_port))
+            add_machine(&names, AF_INET, (unsigned)own_port);
+        else if (name != NULL)
+            add_name(&names, name);
+        free(name);
+    }
     for (size_t i = 0; i < n && configured->n == 0; ++i) {
         if (addr_is_wildcard(&listeners[i]))
             add_machine(&names, addr_plain(&listeners[i]).sa.sa_family, addr_port(&listeners[i]));
         else
-            add_addr(&names, &listeners[i]);
+            add_name(&names, addr_format(&listeners[i], room));
     }
     return names;
 }

@@ -9,7 +9,6 @@
 #include "common/base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct slice store_cstr(struct classify_environment *e, const char *s)
 {
@@ -133,28 +132,11 @@ static enum variable find_variable(struct slice name)
     return (enum variable)i;
 }
 
-static struct slice server_name(struct classify_environment *e)
-{
-    const struct classify_request *r = e->request;
-    char text[ADDR_TEXT_MAX];
-
-    if (r->host.len != 0)
-        return host_without_port(r->host);
-    return r->local->len != 0 ? store_cstr(e, addr_host(r->local, text)) : SLICE_LIT("localhost");
-}
-
-static struct slice server_port(struct classify_environment *e)
-{
-    const struct classify_request *r = e->request;
-    unsigned port = r->local->len != 0 ? addr_port(r->local) : 0;
-
-    return store_number(e, port != 0 ? port : r->tls ? 443 : 80);
-}
-
 static struct slice value_of(struct classify_environment *e, enum variable v)
 {
     const struct classify_request *r = e->request;
     char text[ADDR_TEXT_MAX];
+    unsigned port;
 
     switch (v) {
     case HTTP_HOST:
@@ -168,9 +150,13 @@ static struct slice value_of(struct classify_environment *e, enum variable v)
     case SCRIPT_NAME:
         return some(decode(e, r->script_name));
     case SERVER_NAME:
-        return server_name(e);
+        if (r->host.len != 0)
+            return host_without_port(r->host);
+        return r->local->len != 0 ? store_cstr(e, addr_host(r->local, text))
+                                  : SLICE_LIT("localhost");
     case SERVER_PORT:
-        return server_port(e);
+        port = r->local->len != 0 ? addr_port(r->local) : 0;
+        return store_number(e, port != 0 ? port : r->tls ? 443 : 80);
     case PROTOCOL:
         return some(r->protocol);
     case REMOTE_ADDR:
@@ -201,15 +187,6 @@ static bool cut_field_name(struct slice *name)
     return !slice_is(*name, "CONTENT_TYPE") && !slice_is(*name, "CONTENT_LENGTH");
 }
 
-static struct slice lookup(struct classify_environment *e, struct slice name)
-{
-    enum variable v = find_variable(name);
-
-    if (v != VARIABLES)
-        return value_of(e, v);
-    return cut_field_name(&name) ? header(e, name) : SLICE_NULL;
-}
-
 bool classify_is_variable(struct slice name)
 {
     if (find_variable(name) != VARIABLES)
@@ -233,8 +210,14 @@ static const char *get(const struct rlb_environment *env, const char *name, size
         struct rlb_environment *super;
     } u = {.constant = env};
     struct classify_environment *e = container_of(u.super, struct classify_environment, super);
-    struct slice v = lookup(e, slice_of(name));
+    struct slice rest = slice_of(name);
+    enum variable which = find_variable(rest);
+    struct slice v = SLICE_NULL;
 
+    if (which != VARIABLES)
+        v = value_of(e, which);
+    else if (cut_field_name(&rest))
+        v = header(e, rest);
     *len = v.len;
     return v.p;
 }

@@ -53,11 +53,6 @@ void failure_record_served(struct failure_record *s)
         ++s->doublings;
 }
 
-void failure_record_clear(struct failure_record *s)
-{
-    *s = (struct failure_record){0};
-}
-
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers)
 {
     return f == FAULT_REFUSED || f == FAULT_TLS ||

@@ -37,6 +37,7 @@ struct ejection_rule {
     double max_share;       /* of the workers in the pool: how many may be out, 0..1 */
 };
 
+/* Zero at first, and again when the worker has responded. */
 struct failure_record {
     unsigned failures; /* in a row */
     unsigned doublings;
@@ -51,8 +52,6 @@ uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ej
 /* Called when an ejection has expired, or the worker accepted a connection (not if the ejection was
  * ended early). */
 void failure_record_served(struct failure_record *s);
-/* Called when the worker has responded. */
-void failure_record_clear(struct failure_record *s);
 
 /*
  * Whether one more may be ejected if OUT of WORKERS in the pool are ejected. Those that are

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/http/http_request.h"
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http_field.h"
 
 struct header_rules *header_rules_create(void)
 {
@@ -46,17 +46,12 @@ void header_rules_unref(struct header_rules *r)
 
 /* ---- names ---- */
 
-static char normal(char c)
-{
-    return c == '_' ? '-' : ascii_lower(c);
-}
-
 bool header_names_same(struct slice a, struct slice b)
 {
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; ++i) {
-        if (normal(a.p[i]) != normal(b.p[i]))
+        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
             return false;
     }
     return true;
@@ -98,10 +93,17 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
     return NULL;
 }
 
-/* The conflict with an earlier rule of the same name; NULL: none. */
-static const char *contradicted(const struct header_rules *r, enum header_side side,
-                                enum header_op op, struct slice name)
+/* Why R cannot have another rule for NAME; NULL: it can. */
+static const char *check_name(const struct header_rules *r, enum header_side side,
+                              enum header_op op, struct slice name)
 {
+    if (r->n[side] == HEADER_RULES_MAX)
+        return "is more than 64 of one direction";
+    if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
+        return "is not a valid header field name (at most 128 characters)";
+    const char *why = forbidden(side, op, name);
+    if (why != NULL)
+        return why;
     for (size_t i = 0; i < r->n[side]; ++i) {
         const struct header_rule *old = &r->rules[side][i];
 
@@ -113,17 +115,6 @@ static const char *contradicted(const struct header_rules *r, enum header_side s
             return "is a duplicate";
     }
     return NULL;
-}
-
-static const char *check_name(const struct header_rules *r, enum header_side side,
-                              enum header_op op, struct slice name)
-{
-    if (r->n[side] == HEADER_RULES_MAX)
-        return "is more than 64 of one direction";
-    if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
-        return "is not a valid header field name (at most 128 characters)";
-    const char *why = forbidden(side, op, name);
-    return why != NULL ? why : contradicted(r, side, op, name);
 }
 
 bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
@@ -156,39 +147,11 @@ bool header_rules_add(struct header_rules *r, enum header_side side, enum header
 
 /* ---- values ---- */
 
-struct writer {
-    char *out;
-    size_t n;
-};
-
-static void put(struct writer *w, char c)
-{
-    if (w->n < HEADER_VALUE_MAX)
-        w->out[w->n++] = c;
-}
-
-/* No byte of a request may end a line, or be taken for another field. */
-static void put_value(struct writer *w, struct slice v)
-{
-    static const char digits[] = "0123456789ABCDEF";
-
-    for (size_t i = 0; i < v.len && w->n < HEADER_VALUE_MAX; ++i) {
-        unsigned char c = (unsigned char)v.p[i];
-
-        if (c >= 0x20 && c <= 0x7e) {
-            put(w, (char)c);
-            continue;
-        }
-        put(w, '%');
-        put(w, digits[c >> 4]);
-        put(w, digits[c & 15]);
-    }
-}
-
 size_t header_rule_value(const struct header_rule *rule, struct slice cls,
                          struct classify_environment *e, char out[HEADER_VALUE_MAX])
 {
-    struct writer w = {.out = out};
+    static const char digits[] = "0123456789ABCDEF";
+    size_t n = 0;
 
     for (size_t i = 0; i < rule->value.n; ++i) {
         const struct template_part *part = &rule->value.parts[i];
@@ -198,9 +161,20 @@ size_t header_rule_value(const struct header_rule *rule, struct slice cls,
             v = cls;
         else if (part->kind == TEMPLATE_VARIABLE)
             v.p = e->super.get(&e->super, part->text, &v.len);
-        put_value(&w, v);
+        /* No byte of a request may end a line, or be taken for another field. */
+        for (size_t k = 0; k < v.len && n < HEADER_VALUE_MAX; ++k) {
+            unsigned char c = (unsigned char)v.p[k];
+            const char escaped[] = {'%', digits[c >> 4], digits[c & 15]};
+
+            if (c >= 0x20 && c <= 0x7e) {
+                out[n++] = (char)c;
+                continue;
+            }
+            for (size_t b = 0; b < sizeof(escaped) && n < HEADER_VALUE_MAX; ++b)
+                out[n++] = escaped[b];
+        }
     }
-    struct slice trimmed = slice_trim((struct slice){out, w.n});
+    struct slice trimmed = slice_trim((struct slice){out, n});
 
     if (trimmed.len != 0)
         memmove(out, trimmed.p, trimmed.len);
@@ -215,18 +189,6 @@ struct reading {
     enum header_side side;
     struct diag *d;
 };
-
-static void read_removals(const struct reading *r, const struct text_list *names,
-                          const struct config_node *at)
-{
-    char why[SETTINGS_WHY_ROOM];
-
-    for (size_t i = 0; i < names->n; ++i) {
-        if (!header_rules_add(r->rules, r->side, HEADER_REMOVE, slice_of(names->items[i]),
-                              SLICE_NULL, why))
-            config_complain(r->c, at, r->d, "headers: remove: %s", why);
-    }
-}
 
 static void read_values(const struct reading *r, enum header_op op, const struct config_node *map)
 {
@@ -252,6 +214,7 @@ static void read_values(const struct reading *r, enum header_op op, const struct
 static void read_side(struct reading *r, enum header_side side, const struct config_node *map)
 {
     struct header_settings s;
+    char why[SETTINGS_WHY_ROOM];
 
     if (map == NULL)
         return;
@@ -261,7 +224,11 @@ static void read_side(struct reading *r, enum header_side side, const struct con
     }
     r->side = side;
     settings_read(&header_table, r->c, map, &s, NULL, r->d);
-    read_removals(r, &s.remove, map);
+    for (size_t i = 0; i < s.remove.n; ++i) {
+        if (!header_rules_add(r->rules, side, HEADER_REMOVE, slice_of(s.remove.items[i]),
+                              SLICE_NULL, why))
+            config_complain(r->c, map, r->d, "headers: remove: %s", why);
+    }
     read_values(r, HEADER_SET, s.set);
     read_values(r, HEADER_ADD, s.add);
     settings_fini(&header_table, &s);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/rules/methods.h"
 
-#include <stdio.h>
-
 #include "common/wire/http1_bytes.h"
 
 /* Sources: RFC 9110 9, 5789, 4918 (WebDAV), 3253, 3648, 3744, 5323, 5842, 4791, 2068, 4437. */
@@ -23,26 +21,22 @@ bool method_is_registered(struct slice method)
     return false;
 }
 
-/* Words are short, and mostly differ in the first letter or not at all. */
-static bool is_word(struct slice s, const char *word)
+bool methods_have(const struct text_list *list, struct slice method)
 {
-    size_t i = 0;
+    /* Words are short, and mostly differ in the first letter or not at all. */
+    for (size_t i = 0; i < list->n; ++i) {
+        const char *word = list->items[i];
+        size_t k = 0;
 
-    while (i < s.len && s.p[i] == word[i] && word[i] != '\0')
-        ++i;
-    return i == s.len && word[i] == '\0';
-}
-
-static bool listed(const struct text_list *list, size_t n, struct slice method)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (is_word(method, list->items[i]))
+        while (k < method.len && method.p[k] == word[k] && word[k] != '\0')
+            ++k;
+        if (k == method.len && word[k] == '\0')
             return true;
     }
     return false;
 }
 
-static const char *problem_of(const struct text_list *list, size_t i)
+const char *method_problem(const struct text_list *list, size_t i)
 {
     struct slice method = slice_of(list->items[i]);
 
@@ -52,20 +46,7 @@ static const char *problem_of(const struct text_list *list, size_t i)
         return "expected a method such as GET, of at most 32 characters";
     if (slice_is(method, "CONNECT"))
         return "not supported by a reverse proxy";
-    return listed(list, i, method) ? "is a duplicate" : NULL;
-}
-
-bool methods_check(const struct text_list *list, size_t *at, char why[SETTINGS_WHY_ROOM])
-{
-    *at = 0;
-    if (list->n == 0)
-        snprintf(why, SETTINGS_WHY_ROOM, "methods: at least one is required");
-    return list->n != 0 && settings_list_check("methods", list, problem_of, at, why);
-}
-
-bool methods_have(const struct text_list *list, struct slice method)
-{
-    return listed(list, list->n, method);
+    return methods_have(&(struct text_list){list->items, i}, method) ? "is a duplicate" : NULL;
 }
 
 void methods_put(const struct text_list *list, struct text *out)

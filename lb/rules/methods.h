@@ -15,10 +15,9 @@ enum {
     METHOD_MAX = 32,
 };
 
-/* Whether LIST can be the setting: tokens, each once, without CONNECT. Returns false with the item
- * in *AT and the reason in WHY. */
-bool methods_check(const struct text_list *list, size_t *at,
-                   char why[SETTINGS_WHY_ROOM]) must_check;
+/* For settings_list_check: why item I cannot be in the setting, or NULL: a token, once, and not
+ * CONNECT. */
+const char *method_problem(const struct text_list *list, size_t i);
 /* Whether METHOD is registered (RFC 9110 16.1.1): known, though perhaps not allowed. */
 bool method_is_registered(struct slice method);
 /* Whether METHOD, as it was sent, is in LIST. */

@@ -89,23 +89,25 @@ static struct poison_entry *find_locked(struct poison *p, const uint64_t key[2])
     return map_entry(map_find(&p->entries, key, 2 * sizeof(key[0])), struct poison_entry, node);
 }
 
-static void suspect_locked(struct poison *p, struct poison_entry *e)
+/* To the end of its list: HELD, or suspects. A new entry is in none. */
+static void enter_locked(struct poison *p, struct poison_entry *e, bool held)
 {
-    e->held = false;
-    list_push_back(&p->suspects, &e->in_list);
-    count(&p->n.nsuspects, 1);
+    if (list_linked(&e->in_list))
+        count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
+    count(held ? &p->n.nheld : &p->n.nsuspects, 1);
+    list_remove(&e->in_list);
+    list_push_back(held ? &p->held : &p->suspects, &e->in_list);
+    e->held = held;
 }
 
 /* Its time is over. Another death, and it is held again. */
 static void release_locked(struct poison *p, struct poison_entry *e, uint64_t now_ms)
 {
-    list_remove(&e->in_list);
-    count(&p->n.nheld, -1);
     e->ndeaths -= e->ndeaths > 0;
     for (unsigned i = 0; i < e->ndeaths; ++i)
         e->deaths[i] = (struct death){.at_ms = now_ms};
     e->answers = 0;
-    suspect_locked(p, e);
+    enter_locked(p, e, false);
 }
 
 /* Loops read their clocks at different moments: NOW may be a little before. */
@@ -129,38 +131,18 @@ static void drop_old_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t
 /* Removes expired holds and suspicions. Each list is walked up to the first valid entry. */
 static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
 {
-    struct list *it = NULL;
-    struct list *tmp = NULL;
+    struct poison_entry *e;
 
-    list_for_each_safe (it, tmp, &p->held) {
-        struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
-
+    list_for_each_entry_safe (e, &p->held, in_list) {
         if (now_ms >= e->until_ms)
             release_locked(p, e, now_ms);
     }
-    while (!list_empty(&p->suspects)) {
-        struct poison_entry *e = list_entry(p->suspects.next, struct poison_entry, in_list);
-
+    list_for_each_entry_safe (e, &p->suspects, in_list) {
         drop_old_deaths(e, window_ms, now_ms);
         if (e->ndeaths != 0)
             return;
         drop_locked(p, e);
     }
-}
-
-static struct poison_entry *add_locked(struct poison *p, const struct poison_key *key,
-                                       const uint64_t hashed[2])
-{
-    if (map_count(&p->entries) >= POISON_KEYS_MAX)
-        drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
-    struct poison_entry *e = xcalloc(1, sizeof(*e));
-
-    memcpy(e->key, hashed, sizeof(e->key));
-    snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
-    snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
-    map_add(&p->entries, &e->node, e->key, sizeof(e->key));
-    suspect_locked(p, e);
-    return e;
 }
 
 /* False: it is the same death as before. */
@@ -176,22 +158,6 @@ static bool note_death(struct poison_entry *e, const void *worker, uint64_t now_
     return true;
 }
 
-static enum poison_verdict hold_locked(struct poison *p, struct poison_entry *e, uint64_t until_ms)
-{
-    if (atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
-        drop_list_locked(p, &p->suspects);
-        drop_list_locked(p, &p->held);
-        return POISON_TOO_MANY;
-    }
-    list_remove(&e->in_list);
-    count(&p->n.nsuspects, -1);
-    e->held = true;
-    e->until_ms = until_ms;
-    list_push_back(&p->held, &e->in_list);
-    count(&p->n.nheld, 1);
-    return POISON_HELD;
-}
-
 enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
                                  const struct poison_key *key, const void *worker, uint64_t now_ms)
 {
@@ -204,17 +170,32 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
     pthread_mutex_lock(&p->lock);
     sweep_locked(p, r->window_ms, now_ms);
     struct poison_entry *e = find_locked(p, hashed);
-    if (e == NULL)
-        e = add_locked(p, key, hashed);
+    if (e == NULL) {
+        if (map_count(&p->entries) >= POISON_KEYS_MAX)
+            drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
+        e = xcalloc(1, sizeof(*e));
+        memcpy(e->key, hashed, sizeof(e->key));
+        snprintf(e->cls, sizeof(e->cls), "%.*s", SLICE_FMT(key->cls));
+        snprintf(e->path, sizeof(e->path), "%.*s", SLICE_FMT(key->path));
+        map_add(&p->entries, &e->node, e->key, sizeof(e->key));
+        enter_locked(p, e, false);
+    }
     /* Requests in flight when it became blocked may still kill workers. */
     if (!e->held) {
         drop_old_deaths(e, r->window_ms, now_ms);
-        if (note_death(e, worker, now_ms)) {
-            list_remove(&e->in_list);
-            list_push_back(&p->suspects, &e->in_list);
-        }
+        if (note_death(e, worker, now_ms))
+            enter_locked(p, e, false);
         if (e->ndeaths >= r->deaths && e->answers <= e->ndeaths)
-            v = hold_locked(p, e, now_ms + r->hold_ms);
+            v = POISON_HELD;
+    }
+    if (v == POISON_HELD &&
+        atomic_load_explicit(&p->n.nheld, memory_order_relaxed) == POISON_HELD_MAX) {
+        drop_list_locked(p, &p->suspects);
+        drop_list_locked(p, &p->held);
+        v = POISON_TOO_MANY;
+    } else if (v == POISON_HELD) {
+        e->until_ms = now_ms + r->hold_ms;
+        enter_locked(p, e, true);
     }
     pthread_mutex_unlock(&p->lock);
     return v;
@@ -256,12 +237,11 @@ bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_m
 
 void poison_view(struct poison *p, uint64_t now_ms, struct poison_view *out)
 {
-    struct list *it = NULL;
+    const struct poison_entry *e;
 
     out->nheld = 0;
     pthread_mutex_lock(&p->lock);
-    list_for_each (it, &p->held) {
-        const struct poison_entry *e = list_entry(it, struct poison_entry, in_list);
+    list_for_each_entry (e, &p->held, in_list) {
         struct poison_held *h = &out->held[out->nheld];
 
         if (now_ms >= e->until_ms)

@@ -9,42 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The address that is reached by connecting to A: loopback for a wildcard. */
-static struct addr reached(const struct addr *a)
-{
-    struct addr plain = addr_plain(a);
-
-    if (!addr_is_wildcard(&plain))
-        return plain;
-    if (plain.sa.sa_family == AF_INET)
-        plain.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    else
-        plain.in6.sin6_addr = in6addr_loopback;
-    return plain;
-}
-
-static bool is_link_local(const struct addr *a)
-{
-    if (a->sa.sa_family == AF_INET)
-        return ntohl(a->in.sin_addr.s_addr) >> 16 == 0xa9fe; /* 169.254.0.0/16 */
-    return a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr);
-}
-
-static const char *outside(const struct provider_limits *l, const struct addr *a)
-{
-    if (l->networks != NULL)
-        return networks_have(l->networks, a) ? NULL : "its address is not in provider_networks";
-    if (!l->remote)
-        return NULL;
-    if (a->sa.sa_family == AF_UNIX)
-        return "its address is a unix socket, and provider_networks does not allow that";
-    if (addr_is_loopback(a))
-        return "its address is loopback, and provider_networks does not allow that";
-    if (is_link_local(a))
-        return "its address is link-local, and provider_networks does not allow that";
-    return NULL;
-}
-
 /*
  * Whether A is an address of this machine: for packets to it, the kernel would select it, or
  * loopback, as the source address. (Binding to it shows less: net.ipv4.ip_nonlocal_bind permits
@@ -63,27 +27,20 @@ static bool is_local(const struct addr *a)
     return local;
 }
 
-static bool same_socket(const struct addr *a, const struct addr *b)
-{
-    struct stat x;
-    struct stat y;
-
-    if (addr_equal(a, b))
-        return true;
-    /* Abstract names have no file. */
-    return a->un.sun_path[0] != '\0' && b->un.sun_path[0] != '\0' &&
-           stat(a->un.sun_path, &x) == 0 && stat(b->un.sun_path, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
 static bool is_own(const struct addr *own, const struct addr *a)
 {
     struct addr plain = addr_plain(own);
+    struct stat x;
+    struct stat y;
 
     if (plain.len == 0 || plain.sa.sa_family != a->sa.sa_family)
         return false;
     if (a->sa.sa_family == AF_UNIX)
-        return same_socket(&plain, a);
+        /* Abstract names have no file. */
+        return addr_equal(&plain, a) ||
+               (plain.un.sun_path[0] != '\0' && a->un.sun_path[0] != '\0' &&
+                stat(plain.un.sun_path, &x) == 0 && stat(a->un.sun_path, &y) == 0 &&
+                x.st_dev == y.st_dev && x.st_ino == y.st_ino);
     if (addr_port(&plain) == 0 || addr_port(&plain) != addr_port(a))
         return false;
     return addr_is_wildcard(&plain) ? is_local(a) : addr_same_host(&plain, a);
@@ -91,12 +48,27 @@ static bool is_own(const struct addr *own, const struct addr *a)
 
 const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a)
 {
-    struct addr there = reached(a);
-    const char *why = outside(l, &there);
+    struct addr there = addr_plain(a);
+    bool inet = there.sa.sa_family == AF_INET;
 
-    for (size_t i = 0; i < l->nown && why == NULL; ++i) {
-        if (is_own(&l->own[i], &there))
-            why = "its address is one of this load balancer's listeners";
+    if (addr_is_wildcard(&there) && inet)
+        there.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (addr_is_wildcard(&there))
+        there.in6.sin6_addr = in6addr_loopback;
+    if (l->networks != NULL && !networks_have(l->networks, &there))
+        return "its address is not in provider_networks";
+    if (l->networks == NULL && l->remote) {
+        if (there.sa.sa_family == AF_UNIX)
+            return "its address is a unix socket, and provider_networks does not allow that";
+        if (addr_is_loopback(&there))
+            return "its address is loopback, and provider_networks does not allow that";
+        if (inet ? ntohl(there.in.sin_addr.s_addr) >> 16 == 0xa9fe /* 169.254.0.0/16 */
+                 : IN6_IS_ADDR_LINKLOCAL(&there.in6.sin6_addr))
+            return "its address is link-local, and provider_networks does not allow that";
     }
-    return why;
+    for (size_t i = 0; i < l->nown; ++i) {
+        if (is_own(&l->own[i], &there))
+            return "its address is one of this load balancer's listeners";
+    }
+    return NULL;
 }

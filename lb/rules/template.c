@@ -24,51 +24,45 @@ static void add_part(struct parse *p, enum template_part_kind kind, struct slice
         (struct template_part){.kind = kind, .text = xslicedup(text), .len = text.len};
 }
 
-/* At "{". */
-static const char *take_value(struct parse *p)
-{
-    struct slice rest = {p->text.p + p->at + 1, p->text.len - p->at - 1};
-    size_t n = slice_find(rest, '}');
-    struct slice name = {rest.p, n};
-
-    if (n == SIZE_MAX)
-        return "{ without }; write {{ for a brace";
-    bool is_class = slice_is(name, "class");
-    if (!is_class && !classify_is_variable(name)) {
-        ++p->at;
-        return p->kind->bad_name;
-    }
-    add_part(p, is_class ? TEMPLATE_CLASS : TEMPLATE_VARIABLE, name);
-    p->at += n + 2;
-    return NULL;
-}
-
-/* Up to a value, or the end; braces in it are single. */
-static const char *take_text(struct parse *p, struct text *out)
-{
-    while (p->at < p->text.len) {
-        char c = peek(p, 0);
-        bool brace = c == '{' || c == '}';
-
-        if (brace && peek(p, 1) != c)
-            return c == '{' ? NULL : "} without {; write }} for a brace";
-        if (c < p->kind->first || c > '~')
-            return p->kind->bad_byte;
-        text_add_char(out, c);
-        p->at += brace ? 2 : 1;
-    }
-    return NULL;
-}
-
+/* A value, or a text up to the next one or the end, in which braces are single. */
 static const char *take_part(struct parse *p)
 {
     struct text text = {0};
+    const char *why = NULL;
 
     if (p->out->n == TEMPLATE_PARTS_MAX)
         return "more than 16 texts and {VARIABLE}s";
-    if (peek(p, 0) == '{' && peek(p, 1) != '{')
-        return take_value(p);
-    const char *why = take_text(p, &text);
+    if (peek(p, 0) == '{' && peek(p, 1) != '{') {
+        struct slice name = {p->text.p + p->at + 1, p->text.len - p->at - 1};
+        size_t n = slice_find(name, '}');
+
+        if (n == SIZE_MAX)
+            return "{ without }; write {{ for a brace";
+        name.len = n;
+        bool is_class = slice_is(name, "class");
+        if (!is_class && !classify_is_variable(name)) {
+            ++p->at;
+            return p->kind->bad_name;
+        }
+        add_part(p, is_class ? TEMPLATE_CLASS : TEMPLATE_VARIABLE, name);
+        p->at += n + 2;
+        return NULL;
+    }
+    while (p->at < p->text.len && why == NULL) {
+        char c = peek(p, 0);
+        bool brace = c == '{' || c == '}';
+
+        if (c == '{' && peek(p, 1) != c)
+            break;
+        if (brace && peek(p, 1) != c) {
+            why = "} without {; write }} for a brace";
+        } else if (c < p->kind->first || c > '~') {
+            why = p->kind->bad_byte;
+        } else {
+            text_add_char(&text, c);
+            p->at += brace ? 2 : 1;
+        }
+    }
     if (why == NULL)
         add_part(p, TEMPLATE_TEXT, text_slice(&text));
     text_fini(&text);

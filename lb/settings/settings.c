@@ -98,8 +98,9 @@ const struct setting_row *app_row(size_t i)
     return i < application_table.n ? &application_rows[i] : &pool_rows[i - application_table.n];
 }
 
-bool app_row_by_snapshot(const struct setting_row *row)
+bool app_row_frozen(const struct setting_row *row)
 {
+    /* Only snapshots carry these. */
     static const char *const names[] = {"forwarded_for",
                                         "trusted_proxies",
                                         "route_receipt",
@@ -116,9 +117,9 @@ bool app_row_by_snapshot(const struct setting_row *row)
 
     for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
         if (strcmp(row->name, names[i]) == 0)
-            return true;
+            return false;
     }
-    return false;
+    return row->when == SETTING_LOCAL;
 }
 
 bool settings_list_check(const char *name, const struct text_list *l,

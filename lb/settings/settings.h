@@ -83,8 +83,9 @@ extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
 
-/* LOCAL rows that only snapshots carry, so that SIGHUP can change them with one. */
-bool app_row_by_snapshot(const struct setting_row *row);
+/* Whether ROW needs a restart: it is LOCAL, and not one of those that only snapshots carry, so that
+ * SIGHUP can change them with one. */
+bool app_row_frozen(const struct setting_row *row);
 
 /* Whether A and B have the same values of the N rows NAMES of application_table. */
 bool app_settings_same(const struct app_settings *a, const struct app_settings *b,

@@ -292,6 +292,16 @@ static void the_same_worker_twice_is_a_mistake_however_it_is_written(void **stat
     assert_complaint(f, 4, "duplicate entry");
 }
 
+static void at_least_one_method_is_required(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(read_text(f, "listen: [\"127.0.0.1:8080\"]\n"
+                              "workers: [\"127.0.0.1:9101\"]\n"
+                              "methods: []\n"));
+    assert_complaint(f, 3, "methods: at least one is required");
+}
+
 static void names_of_workers_are_left_to_the_resolver(void **state)
 {
     struct fixture *f = *state;
@@ -487,6 +497,7 @@ int main(void)
         TEST(a_listener_is_required),
         TEST(no_two_applications_want_the_same_requests),
         TEST(the_same_worker_twice_is_a_mistake_however_it_is_written),
+        TEST(at_least_one_method_is_required),
         TEST(names_of_workers_are_left_to_the_resolver),
         TEST(beyond_loopback_the_admin_address_takes_a_token),
         TEST(mode_is_read_as_octal_digits),

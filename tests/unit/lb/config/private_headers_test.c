@@ -24,7 +24,8 @@ static size_t fault(const char *const *items, size_t n)
 
     for (size_t i = 0; i < n; ++i)
         mine[i] = xstrdup(items[i]);
-    bool good = private_headers_check(&(struct text_list){mine, n}, &at, why);
+    bool good = settings_list_check("private_headers", &(struct text_list){mine, n},
+                                    private_header_problem, &at, why);
     for (size_t i = 0; i < n; ++i)
         free(mine[i]);
     assert_int_equal(good, at == NONE);
@@ -95,8 +96,9 @@ static void the_default_list_is_valid_and_is_what_snapshots_have(void **state)
 
     (void)state;
     settings_defaults(&application_table, &s);
-    assert_true(private_headers_check(&s.private_headers, &at, why));
-    snapshot = app_snapshot_create(&s, NULL);
+    assert_true(settings_list_check("private_headers", &s.private_headers, private_header_problem,
+                                    &at, why));
+    snapshot = app_snapshot_create(&s, NULL, NULL, NULL);
     assert_int_equal(snapshot->private_headers.n, s.private_headers.n);
     assert_true(slice_is(snapshot->private_headers.names[0], "X-API-Key"));
     app_snapshot_unref(snapshot);

@@ -125,7 +125,7 @@ static void rows_of_both_scopes_have_different_names(void **state)
 static void a_snapshot_lives_until_its_last_reference(void **state)
 {
     struct app_settings s = defaults();
-    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL);
+    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL, NULL, NULL);
 
     (void)state;
     assert_ptr_equal(app_snapshot_ref(snapshot), snapshot);

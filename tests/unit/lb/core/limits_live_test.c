@@ -89,8 +89,7 @@ static void start(struct fixture *f, const char *yaml)
     f->c = control_create(yaml);
     f->memory_file = xasprintf("%s/memory.json", f->c->directory);
     run(f, "mkdir tree", "");
-    f->c->app->limits =
-        limits_live_create(f->c->app, &f->c->config.applications[0].limits, "", NULL);
+    f->c->app->limits = limits_live_create(f->c->app, &f->c->config.applications[0].limits, "");
 }
 
 static int set_up(void **state)
@@ -466,7 +465,7 @@ static void start_again(struct fixture *f, const char *yaml)
     leave_tree(f);
     limits_live_destroy(f->c->app->limits);
     reread_into(f, &again, yaml);
-    f->c->app->limits = limits_live_create(f->c->app, &again.applications[0].limits, "", NULL);
+    f->c->app->limits = limits_live_create(f->c->app, &again.applications[0].limits, "");
     configuration_fini(&again);
     assert_int_equal(workers(f, "a"), 0);
 }
