@@ -60,20 +60,13 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d)
     return CTL_USAGE;
 }
 
-/* Prints OUT to standard output. Returns false on failure, after printing the reason. */
-static bool print(struct slice out)
-{
-    size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
-
-    if (written == out.len && fflush(stdout) == 0)
-        return true;
-    perror("resumelbctl: stdout");
-    return false;
-}
-
 int ctl_finish(enum err e, struct text *out, struct diag *d)
 {
-    bool printed = print(text_slice(out));
+    bool printed =
+        (out->len == 0 || fwrite(out->p, 1, out->len, stdout) == out->len) && fflush(stdout) == 0;
+
+    if (!printed)
+        perror("resumelbctl: stdout");
 
     if (d->text != NULL)
         fprintf(stderr, "resumelbctl: %s", d->text);
@@ -90,17 +83,6 @@ static size_t flag_width(const struct ctl_flag *f)
     return strlen("  -x, --") + strlen(f->name) + (f->value != NULL ? strlen(f->value) + 1 : 0);
 }
 
-static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
-{
-    if (f->letter != 0)
-        text_addf(out, "  -%c, --%s", f->letter, f->name);
-    else
-        text_addf(out, "      --%s", f->name);
-    if (f->value != NULL)
-        text_addf(out, " %s", f->value);
-    text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
-}
-
 static int print_command_help(const struct ctl_command *c)
 {
     struct text help = {0};
@@ -115,8 +97,17 @@ static int print_command_help(const struct ctl_command *c)
     text_add(out, SLICE_LIT("\noptions:\n"));
     for (size_t i = 0; i < c->nflags; ++i)
         width = flag_width(&c->flags[i]) > width ? flag_width(&c->flags[i]) : width;
-    for (size_t i = 0; i < c->nflags; ++i)
-        add_flag(&c->flags[i], width, out);
+    for (size_t i = 0; i < c->nflags; ++i) {
+        const struct ctl_flag *f = &c->flags[i];
+
+        if (f->letter != 0)
+            text_addf(out, "  -%c, --%s", f->letter, f->name);
+        else
+            text_addf(out, "      --%s", f->name);
+        if (f->value != NULL)
+            text_addf(out, " %s", f->value);
+        text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
+    }
     if (c->describe != NULL)
         c->describe(out);
     return ctl_finish(ERR_OK, out, &(struct diag){0});
@@ -159,19 +150,6 @@ static const struct ctl_flag *find_flag(const struct ctl_command *c, int letter)
     return f;
 }
 
-/* Returns how many arguments the help line of C names. */
-static size_t arguments_max(const struct ctl_command *c)
-{
-    struct slice rest = slice_of(c->arguments);
-    size_t n = 0;
-
-    for (; rest.len != 0; ++n) {
-        if (slice_is(slice_cut(&rest, ' '), "..."))
-            return SIZE_MAX / 2;
-    }
-    return n;
-}
-
 /* Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
 static bool shows_colours(void)
 {
@@ -184,7 +162,8 @@ static bool shows_colours(void)
 
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o)
 {
-    size_t max = arguments_max(c);
+    size_t max = 0; /* arguments that the help line of C names */
+    struct slice arguments = slice_of(c->arguments);
     char letters[2 * CTL_FLAGS_MAX + 1];
     struct option longs[CTL_FLAGS_MAX + 1];
     int letter;
@@ -206,6 +185,8 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
         if (code != CTL_OK)
             return code;
     }
+    while (arguments.len != 0 && max != SIZE_MAX / 2)
+        max = slice_is(slice_cut(&arguments, ' '), "...") ? SIZE_MAX / 2 : max + 1;
     if (max < (size_t)(argc - optind))
         return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
     o->words = argv + optind;
@@ -365,29 +346,6 @@ static void ask_any(struct asking *a, struct slice request, const struct addr *a
         a->e = ERR_CONNECT_FAILED;
 }
 
-/* Adds the token in FILE, without the end of its line, to OUT. */
-static enum err add_token(const char *file, struct text *out, struct diag *d)
-{
-    struct text bytes = {0};
-    enum err e = file_read(file, TOKEN_MAX, &bytes);
-
-    if (e != ERR_OK)
-        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-    while (bytes.len != 0 && (bytes.p[bytes.len - 1] == '\n' || bytes.p[bytes.len - 1] == '\r'))
-        --bytes.len;
-    for (size_t i = 0; e == ERR_OK && i < bytes.len; ++i) {
-        /* It becomes part of a header line. */
-        if (bytes.p[i] <= ' ' || bytes.p[i] >= 0x7f) {
-            diag_add(d, file, 0, 0,
-                     "not a token: it contains blanks or other bytes that are not permitted");
-            e = ERR_SYNTAX;
-        }
-    }
-    text_add(out, text_slice(&bytes));
-    text_fini(&bytes);
-    return e;
-}
-
 static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out, struct diag *d)
 {
@@ -402,8 +360,24 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
     if (content.len != 0)
         text_add(out, SLICE_LIT("Content-Type: application/json\r\n"));
     if (o->token_file != NULL) {
+        struct text token = {0};
+
+        e = file_read(o->token_file, TOKEN_MAX, &token);
+        if (e != ERR_OK)
+            diag_add(d, o->token_file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        while (token.len != 0 && (token.p[token.len - 1] == '\n' || token.p[token.len - 1] == '\r'))
+            --token.len;
+        for (size_t i = 0; e == ERR_OK && i < token.len; ++i) {
+            /* It becomes part of a header line. */
+            if (token.p[i] <= ' ' || token.p[i] >= 0x7f) {
+                diag_add(d, o->token_file, 0, 0,
+                         "not a token: it contains blanks or other bytes that are not permitted");
+                e = ERR_SYNTAX;
+            }
+        }
         text_add(out, SLICE_LIT("Authorization: Bearer "));
-        e = add_token(o->token_file, out, d);
+        text_add(out, text_slice(&token));
+        text_fini(&token);
         text_add(out, SLICE_LIT("\r\n"));
     }
     text_add(out, SLICE_LIT("\r\n"));

@@ -9,24 +9,19 @@
 
 /* ---- tables ---- */
 
-void table_init(struct table *t, const struct table_column *columns, size_t ncolumns)
-{
-    ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
-    *t = (struct table){.ncolumns = ncolumns};
-    memcpy(t->columns, columns, ncolumns * sizeof(columns[0]));
-}
-
 void table_begin(struct table *t, const char *titles)
 {
     char *rest = xstrdup(titles);
-    const char *title;
+    char *title;
 
     *t = (struct table){.titles = rest};
     while ((title = strsep(&rest, "|")) != NULL) {
         bool right = title[0] == '>';
+        char *format = title;
 
         ASSERT(t->ncolumns < TABLE_COLUMNS_MAX);
-        t->columns[t->ncolumns++] = (struct table_column){title + right, right};
+        (void)strsep(&format, "=");
+        t->columns[t->ncolumns++] = (struct table_column){title + right, format, right};
     }
 }
 
@@ -43,10 +38,6 @@ void table_fini(struct table *t)
     free(t->cells);
     free(t->styles);
     free(t->titles);
-    t->titles = NULL;
-    t->cells = NULL;
-    t->styles = NULL;
-    t->ncells = 0;
 }
 
 /* CELL is escaped. */
@@ -70,13 +61,6 @@ void table_add(struct table *t, struct slice cell)
     text_add_escaped(&safe, cell);
     add_cell(t, text_slice(&safe));
     text_fini(&safe);
-}
-
-void table_style(struct table *t, enum table_style style)
-{
-    ASSERT(t->ncells != 0);
-    ASSERT(t->ncells % t->ncolumns == 0);
-    t->styles[t->ncells / t->ncolumns - 1] = (unsigned char)style;
 }
 
 const char *table_style_begin(enum table_style style)
@@ -186,17 +170,6 @@ bool page_is_true(const json_t *object, const char *name)
     return json_is_true(json_object_get(object, name));
 }
 
-/* Returns the member of OBJECT at PATH, or NULL. */
-static const json_t *find(const json_t *object, struct slice path)
-{
-    while (path.len != 0) {
-        struct slice name = slice_cut(&path, '.');
-
-        object = json_object_getn(object, name.p, name.len);
-    }
-    return object;
-}
-
 static struct slice text_of(const json_t *v)
 {
     return (struct slice){json_string_value(v), json_string_length(v)};
@@ -235,18 +208,6 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
-/* UTC, without the fraction, which is one of microseconds. */
-static void add_time(struct text *out, double seconds)
-{
-    time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
-    struct tm utc;
-    char shown[32];
-
-    gmtime_r(&second, &utc);
-    strftime(shown, sizeof(shown), "%Y-%m-%d %H:%M:%S", &utc);
-    text_add(out, slice_of(shown));
-}
-
 /* Formats are literals of ours. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -259,8 +220,16 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
         text_addf(out, "%" PRId64, int_of(v));
     } else if (letter == 't' && json_is_number(v)) {
         page_add_duration(out, json_number_value(v));
-    } else if (letter == 'T' && json_is_number(v)) {
-        add_time(out, json_number_value(v));
+    } else if ((letter == 'T' || letter == 'm') && json_is_number(v)) {
+        /* UTC, without the fraction, which is one of microseconds. */
+        double seconds = json_number_value(v);
+        time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
+        struct tm utc;
+
+        gmtime_r(&second, &utc);
+        strftime(format, sizeof(format), letter == 'T' ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M",
+                 &utc);
+        text_add(out, slice_of(format));
     } else if (letter == '%' && json_is_number(v)) {
         snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
         text_addf(out, format, json_number_value(v));
@@ -297,8 +266,14 @@ void page_add(struct text *out, const json_t *object, const char *format)
             part = out->len;
         } else if (c == '{') {
             struct slice kind = slice_cut(&rest, '}');
-            const json_t *v = find(object, slice_cut(&kind, ':'));
+            struct slice path = slice_cut(&kind, ':');
+            const json_t *v = object;
 
+            while (path.len != 0) {
+                struct slice name = slice_cut(&path, '.');
+
+                v = json_object_getn(v, name.p, name.len);
+            }
             if (decides)
                 shown = is_given(v) != slice_is(kind, "!");
             if (!shown && decides)
@@ -325,52 +300,32 @@ void page_add_each(struct text *out, const json_t *objects, const char *format)
 
 /* ---- tables of objects ---- */
 
-void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns)
-{
-    ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
-    *t = (struct table){.ncolumns = ncolumns, .of = columns};
-    for (size_t i = 0; i < ncolumns; ++i)
-        t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
-}
-
-void page_add_row(struct table *t, const json_t *object)
-{
-    struct text cell = {0};
-
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        const struct page_column *c = &t->of[i];
-
-        text_clear(&cell);
-        if (c->cell != NULL)
-            c->cell(&cell, object);
-        else
-            page_add(&cell, object, c->format);
-        if (c->cell == NULL && cell.len == 0)
-            text_add_char(&cell, '-');
-        add_cell(t, text_slice(&cell));
-    }
-    text_fini(&cell);
-}
-
-void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
-                     size_t top, page_style_fn style, struct text *out)
+void page_print_rows(const char *columns, const json_t *rows, size_t top, page_style_fn style,
+                     struct text *out)
 {
     struct table t;
+    struct text cell = {0};
     const json_t *row;
     size_t i;
 
-    page_table_init(&t, columns, ncolumns);
+    table_begin(&t, columns);
     t.colours = style != NULL;
     json_array_foreach(rows, i, row)
     {
         if (top != 0 && i == top)
             break;
-        page_add_row(&t, row);
+        for (size_t k = 0; k < t.ncolumns; ++k) {
+            text_clear(&cell);
+            page_add(&cell, row, t.columns[k].format);
+            if (cell.len == 0 && t.columns[k].title[0] != '\0')
+                text_add_char(&cell, '-');
+            add_cell(&t, text_slice(&cell));
+        }
         if (style != NULL)
-            table_style(&t, style(row));
+            t.styles[i] = (unsigned char)style(row);
     }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    text_fini(&cell);
+    table_end(&t, out);
 }
 
 /* ---- applications ---- */

@@ -35,20 +35,6 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static void make_content(const struct action_run *r, struct text *out)
-{
-    const char *const members[][2] = {
-        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
-    struct json_writer w = {.out = out};
-
-    json_open_object(&w, NULL);
-    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
-        if (members[i][1] != NULL)
-            json_put_text(&w, members[i][0], slice_of(members[i][1]));
-    }
-    json_close_object(&w);
-}
-
 /* Adds the reason of a rejection: a line for each problem that the answer has, and advice. */
 static void complain(const char *address, int status, const json_t *page, struct diag *d)
 {
@@ -87,15 +73,23 @@ static const char *done_format(const struct ctl_command *c)
 static enum err act_at(const struct action_run *r, const char *address, struct text *out,
                        struct diag *d)
 {
+    const char *const members[][2] = {
+        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
     struct ctl_options o = r->o;
     struct text content = {0};
+    struct json_writer w = {.out = &content};
     struct text body = {0};
     char path[64];
     int status = 0;
 
     o.address = address;
     snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
-    make_content(r, &content);
+    json_open_object(&w, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
+        if (members[i][1] != NULL)
+            json_put_text(&w, members[i][0], slice_of(members[i][1]));
+    }
+    json_close_object(&w);
     enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
@@ -116,31 +110,14 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
     return e;
 }
 
-/* Agents first, because they would send the data they still have to the load balancer again. A
- * failure does not stop the actions on the others. */
-static enum err act_at_all(const struct action_run *r, struct text *out, struct diag *d)
-{
-    enum err worst = ERR_OK;
-
-    for (size_t i = 0; i < r->nagents; ++i) {
-        enum err e = act_at(r, r->agents[i], out, d);
-        worst = e != ERR_OK ? e : worst;
-    }
-    enum err e = act_at(r, r->o.address, out, d);
-    return e != ERR_OK ? e : worst;
-}
-
 enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out, struct diag *d)
 {
-    /* It becomes part of a path. */
-    static const char permitted[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
-    size_t len = strlen(id);
     struct text body = {0};
     struct text reply = {0};
     int status = 0;
 
-    if (len == 0 || len > ADMIN_ARGUMENT_MAX || strspn(id, permitted) != len) {
+    /* It becomes part of a path. */
+    if (id[0] == '\0' || strlen(id) > ADMIN_ARGUMENT_MAX || !slice_is_word(slice_of(id), "-_.")) {
         diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", id);
         return ERR_SYNTAX;
     }
@@ -198,9 +175,16 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         code = complete(&r);
     if (code >= 0)
         return code;
-    enum err e =
-        c == &ctl_word_detach ? ctl_detach(&r.o, r.worker, &out, &d) : act_at_all(&r, &out, &d);
-    return ctl_finish(e, &out, &d);
+    if (c == &ctl_word_detach)
+        return ctl_finish(ctl_detach(&r.o, r.worker, &out, &d), &out, &d);
+    /* Agents first, because they would send the data they still have to the load balancer again. A
+     * failure does not stop the actions on the others. */
+    enum err worst = ERR_OK;
+    for (size_t i = 0; i <= r.nagents; ++i) {
+        enum err e = act_at(&r, i < r.nagents ? r.agents[i] : r.o.address, &out, &d);
+        worst = e != ERR_OK ? e : worst;
+    }
+    return ctl_finish(worst, &out, &d);
 }
 
 #define ACTION_FLAG_APPLICATION                                                                    \

@@ -127,17 +127,17 @@ static void read_facts(const json_t *application, double out[CHECK_METRICS])
     }
 }
 
-/* In quotes when it has to be; a quote in it is doubled. '=' cannot be in one. */
-static void add_label(const char *prefix, const char *name, struct text *out)
+/* PREFIX in quotes; a quote in it is doubled. '=' cannot be in one. */
+static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
+                       const char *prefix, struct text *out)
 {
-    if (prefix == NULL) {
-        text_add(out, slice_of(name));
-        return;
-    }
     struct text shown = {0};
 
+    if (out->len != 0)
+        text_add_char(out, ' ');
+    if (prefix != NULL)
+        text_add_char(out, '\'');
     text_add_visible(&shown, slice_of(prefix));
-    text_add_char(out, '\'');
     for (size_t i = 0; i < shown.len; ++i) {
         char c = shown.p[i];
 
@@ -146,16 +146,8 @@ static void add_label(const char *prefix, const char *name, struct text *out)
         /* '|' begins the performance data; a label never has a tab. */
         text_add_char(out, c == '=' || c == '|' || c == '\t' ? '_' : c);
     }
-    text_addf(out, " %s'", name);
     text_fini(&shown);
-}
-
-static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
-                       const char *prefix, struct text *out)
-{
-    if (out->len != 0)
-        text_add_char(out, ' ');
-    add_label(prefix, metrics[m].name, out);
+    text_addf(out, prefix != NULL ? " %s'" : "%s", metrics[m].name);
     text_add_char(out, '=');
     add_value(m, v, out);
     text_add(out, slice_of(metrics[m].unit));
@@ -193,23 +185,13 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     return state;
 }
 
-/* A name within a line that a monitor cuts at '|'. */
-static void add_name(const char *name, struct text *out)
-{
-    struct text safe = {0};
-
-    text_add_escaped(&safe, slice_of(name));
-    for (size_t i = 0; i < safe.len; ++i)
-        text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
-    text_fini(&safe);
-}
-
 enum check_state check_page(const json_t *page, const struct ctl_options *o,
                             const struct check_thresholds *t, struct text *out)
 {
     json_t *applications = json_object_get(page, "applications");
     enum check_state state = CHECK_OK;
     struct text perf = {0};
+    struct text safe = {0};
     bool several = o->application == NULL && json_object_size(applications) > 1;
     size_t shown = 0;
     const char *name;
@@ -227,7 +209,11 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
         if (shown++ != 0)
             text_add(out, SLICE_LIT("; "));
         if (several) {
-            add_name(name, out);
+            text_clear(&safe);
+            text_add_escaped(&safe, slice_of(name));
+            /* A monitor cuts the line at '|'. */
+            for (size_t i = 0; i < safe.len; ++i)
+                text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
             text_add(out, SLICE_LIT(": "));
         }
         enum check_state s = check_pool(t, facts, several ? name : NULL, out, &perf);
@@ -242,6 +228,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
         text_add_char(out, '|');
         text_add(out, text_slice(&perf));
     }
+    text_fini(&safe);
     text_fini(&perf);
     return state;
 }
@@ -289,25 +276,12 @@ static enum check_state fetch_state(const struct check_run *r, struct text *out)
     return state;
 }
 
-static void add_json(enum check_state state, struct slice line, struct text *out)
-{
-    struct json_writer w = {.out = out};
-    struct slice perf = line;
-    struct slice text = slice_cut(&perf, '|');
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "state", slice_of(check_state_name(state)));
-    json_put_int(&w, "code", state);
-    json_put_text(&w, "text", text);
-    json_put_text(&w, "performance_data", perf);
-    json_close_object(&w);
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct check_run r = {0};
     struct text line = {0};
     struct text out = {0};
+    struct json_writer w = {.out = &out};
     int code = ctl_parse(c, argc, argv, &r.o);
 
     if (code == CTL_OK)
@@ -324,10 +298,19 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         return CHECK_UNKNOWN;
     }
     enum check_state state = fetch_state(&r, &line);
-    if (r.o.json)
-        add_json(state, text_slice(&line), &out);
-    else
-        text_add(&out, text_slice(&line));
+    struct slice perf = text_slice(&line);
+    if (r.o.json) {
+        struct slice text = slice_cut(&perf, '|');
+
+        json_open_object(&w, NULL);
+        json_put_text(&w, "state", slice_of(check_state_name(state)));
+        json_put_int(&w, "code", state);
+        json_put_text(&w, "text", text);
+        json_put_text(&w, "performance_data", perf);
+        json_close_object(&w);
+    } else {
+        text_add(&out, perf);
+    }
     text_fini(&line);
     text_add_char(&out, '\n');
     if (ctl_finish(ERR_OK, &out, &(struct diag){0}) != CTL_OK)

@@ -147,7 +147,7 @@ struct trace_url {
     struct map_node node;
     char *path;
     uint64_t *times; /* in the application, microseconds */
-    size_t ntimes;
+    size_t ntimes, room;
     uint64_t timed, sum_us, min_us, max_us, median_us; /* median: trace_report_end */
     double impact;                                     /* seconds; likewise */
     uint64_t finished;

@@ -35,51 +35,9 @@ static uint64_t since(uint64_t later, uint64_t earlier)
     return later > earlier ? later - earlier : 0;
 }
 
-static const char *trace_state_name(enum trace_state s)
-{
-    static const char *const names[TRACE_STATES] = {"input", "waiting", "application", "output"};
-
-    return names[s];
-}
-
-/* ---- URLs ---- */
-
-static struct trace_url *url_of(struct trace_report *r, struct slice path)
-{
-    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
-        path = SLICE_LIT("(others)");
-    struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
-
-    if (u != NULL)
-        return u;
-    u = xcalloc(1, sizeof(*u));
-    u->path = xslicedup(path);
-    map_add(&r->urls, &u->node, u->path, path.len);
-    ++r->nurls;
-    return u;
-}
-
-static void store_time(struct trace_report *r, struct trace_url *u, uint64_t us)
-{
-    u->min_us = u->timed == 0 || us < u->min_us ? us : u->min_us;
-    u->max_us = us > u->max_us ? us : u->max_us;
-    u->sum_us += us;
-    ++u->timed;
-    if (r->times >= TRACE_TIMES_MAX)
-        return;
-    ++r->times;
-    /* Room in powers of two. */
-    if ((u->ntimes & (u->ntimes - 1)) == 0)
-        u->times = xrealloc(u->times, (u->ntimes == 0 ? 1 : u->ntimes * 2) * sizeof(u->times[0]));
-    u->times[u->ntimes++] = us;
-}
+static const char *const state_names[TRACE_STATES] = {"input", "waiting", "application", "output"};
 
 /* ---- requests ---- */
-
-static struct active *find(const struct trace_report *r, struct slice id)
-{
-    return map_entry(map_find(&r->active, id.p, id.len), struct active, node);
-}
 
 static void enter(struct trace_report *r, struct active *a, enum trace_state s)
 {
@@ -126,9 +84,10 @@ static void end_all(struct trace_report *r, const char *why)
         end_unfinished(r, a, xstrdup(why));
 }
 
-static void begin(struct trace_report *r, const struct trace_line *l)
+/* A: another one of its name, or NULL. */
+static void begin(struct trace_report *r, const struct trace_line *l, struct active *a)
 {
-    struct active *a = find(r, l->id);
+    struct slice path = l->path;
 
     if (a != NULL)
         end_unfinished(r, a, xstrdup("another request has its name"));
@@ -137,9 +96,18 @@ static void begin(struct trace_report *r, const struct trace_line *l)
         ++r->left_out;
         return;
     }
+    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
+        path = SLICE_LIT("(others)");
+    struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
+    if (u == NULL) {
+        u = xcalloc(1, sizeof(*u));
+        u->path = xslicedup(path);
+        map_add(&r->urls, &u->node, u->path, path.len);
+        ++r->nurls;
+    }
     a = xcalloc(1, sizeof(*a));
     memcpy(a->id, l->id.p, l->id.len);
-    a->url = url_of(r, l->path);
+    a->url = u;
     a->method = xslicedup(l->method);
     a->begun_us = l->time_us;
     a->state = TRACE_INPUT;
@@ -154,15 +122,25 @@ static void begin(struct trace_report *r, const struct trace_line *l)
 static void end(struct trace_report *r, struct active *a, uint64_t now_us)
 {
     struct trace_minute *m = r->nminutes != 0 ? &r->minutes[r->nminutes - 1] : NULL;
+    struct trace_url *u = a->url;
     uint64_t app_us = since(a->answered_us, a->called_us);
     bool timed = a->called && a->answered;
 
     ++r->finished;
-    ++a->url->finished;
+    ++u->finished;
     if (a->answered)
-        ++a->url->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
-    if (timed)
-        store_time(r, a->url, app_us);
+        ++u->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
+    if (timed) {
+        u->min_us = u->timed == 0 || app_us < u->min_us ? app_us : u->min_us;
+        u->max_us = app_us > u->max_us ? app_us : u->max_us;
+        u->sum_us += app_us;
+        ++u->timed;
+    }
+    if (timed && r->times < TRACE_TIMES_MAX) {
+        ++r->times;
+        u->times = xgrow(u->times, u->ntimes + 1, &u->room, sizeof(u->times[0]));
+        u->times[u->ntimes++] = app_us;
+    }
     if (m != NULL && !r->minutes_cut) {
         ++m->finished;
         m->total_us += since(now_us, a->begun_us);
@@ -224,42 +202,32 @@ static void take_time(struct trace_report *r, uint64_t now_us)
 
 /* ---- records ---- */
 
-static void take_stage(struct trace_report *r, const struct trace_line *l)
-{
-    struct active *a = find(r, l->id);
-
-    if (l->stage == '-') {
-        take_note(r, a, l);
-    } else if (a == NULL) {
-        return;
-    } else if (l->stage == 'I') {
-        enter(r, a, TRACE_WAIT);
-    } else if (l->stage == 'C') {
-        enter(r, a, TRACE_APP);
-        a->called = true;
-        a->called_us = l->time_us;
-    } else if (l->stage == 'A') {
-        enter(r, a, TRACE_OUTPUT);
-        a->answered = true;
-        a->answered_us = l->time_us;
-        a->status = l->status;
-    } else if (l->stage == 'E') {
-        end(r, a, l->time_us);
-    }
-}
-
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     take_time(r, l->time_us);
+    struct active *a = map_entry(map_find(&r->active, l->id.p, l->id.len), struct active, node);
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
     } else if (l->stage == 'X') {
         end_all(r, "the server ended");
     } else if (l->stage == 'B') {
-        begin(r, l);
-    } else {
-        take_stage(r, l);
+        begin(r, l, a);
+    } else if (l->stage == '-') {
+        take_note(r, a, l);
+    } else if (a != NULL && l->stage == 'I') {
+        enter(r, a, TRACE_WAIT);
+    } else if (a != NULL && l->stage == 'C') {
+        enter(r, a, TRACE_APP);
+        a->called = true;
+        a->called_us = l->time_us;
+    } else if (a != NULL && l->stage == 'A') {
+        enter(r, a, TRACE_OUTPUT);
+        a->answered = true;
+        a->answered_us = l->time_us;
+        a->status = l->status;
+    } else if (a != NULL && l->stage == 'E') {
+        end(r, a, l->time_us);
     }
     ++r->records;
     if (r->nminutes != 0 && !r->minutes_cut && r->nactive > r->minutes[r->nminutes - 1].most)
@@ -289,17 +257,6 @@ static int compare_urls(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static void settle(struct trace_url *u)
-{
-    size_t n = u->ntimes;
-
-    if (n == 0)
-        return;
-    qsort(u->times, n, sizeof(u->times[0]), compare_times);
-    u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
-    u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
-}
-
 void trace_report_end(struct trace_report *r)
 {
     size_t i = 0;
@@ -308,8 +265,14 @@ void trace_report_end(struct trace_report *r)
     end_all(r, "in progress at the end of the log");
     r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {
-        settle(u);
+        size_t n = u->ntimes;
+
         r->by_impact[i++] = u;
+        if (n == 0)
+            continue;
+        qsort(u->times, n, sizeof(u->times[0]), compare_times);
+        u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
+        u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
     }
     qsort(r->by_impact, r->nurls, sizeof(r->by_impact[0]), compare_urls);
 }
@@ -334,7 +297,7 @@ void trace_report_fini(struct trace_report *r)
     *r = (struct trace_report){0};
 }
 
-/* ---- printing ---- */
+/* ---- JSON ---- */
 
 static double seconds(uint64_t us)
 {
@@ -350,8 +313,6 @@ static bool shown(size_t i, uint64_t top)
 {
     return top == 0 || i < top;
 }
-
-/* ---- JSON ---- */
 
 /* Text from a log need not be UTF-8, which JSON requires. */
 static void put_bytes(struct json_writer *w, const char *name, const char *s)
@@ -384,70 +345,60 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     json_close_object(w);
 }
 
-static void put_minute(struct json_writer *w, const struct trace_minute *m)
-{
-    json_open_object(w, NULL);
-    json_put_real(w, "at", seconds(m->at_us));
-    json_put_int(w, "most", m->most);
-    for (size_t s = 0; s < TRACE_STATES; ++s)
-        json_put_int(w, trace_state_name((enum trace_state)s), m->states[s]);
-    json_put_int(w, "finished", m->finished);
-    json_put_real(w, "mean_s", mean_seconds(m->total_us, m->finished));
-    json_put_real(w, "application_mean_s", mean_seconds(m->app_us, m->timed));
-    json_close_object(w);
-}
-
-static void put_unfinished(struct json_writer *w, const struct trace_unfinished *u)
-{
-    json_open_object(w, NULL);
-    put_bytes(w, "id", u->id);
-    put_bytes(w, "method", u->method);
-    put_bytes(w, "url", u->url->path);
-    json_put_text(w, "state", slice_of(trace_state_name(u->state)));
-    put_bytes(w, "why", u->why);
-    json_put_real(w, "began", seconds(u->begun_us));
-    json_put_real(w, "after_s", seconds(u->age_us));
-    json_close_object(w);
-}
-
-static void put_figures(struct json_writer *w, const struct trace_report *r,
-                        const struct trace_print *p)
-{
-    json_put_int(w, "records", r->records);
-    json_put_int(w, "bad_lines", p->bad_lines);
-    json_put_int(w, "requests", r->requests);
-    json_put_int(w, "finished", r->finished);
-    json_put_int(w, "unfinished_requests", r->unfinished_all);
-    json_put_int(w, "refused", r->refused);
-    json_put_int(w, "sent_again", r->again);
-    json_put_int(w, "left_out", r->left_out);
-    json_put_int(w, "restarts", r->restarts);
-    json_put_int(w, "upgrades", r->upgrades);
-    json_put_real(w, "from", seconds(r->first_us));
-    json_put_real(w, "to", seconds(r->last_us));
-    json_open_object(w, "busiest");
-    json_put_int(w, "requests", r->busiest);
-    json_put_real(w, "at", seconds(r->busiest_us));
-    json_close_object(w);
-}
-
 void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    put_figures(&w, r, p);
+    json_put_int(&w, "records", r->records);
+    json_put_int(&w, "bad_lines", p->bad_lines);
+    json_put_int(&w, "requests", r->requests);
+    json_put_int(&w, "finished", r->finished);
+    json_put_int(&w, "unfinished_requests", r->unfinished_all);
+    json_put_int(&w, "refused", r->refused);
+    json_put_int(&w, "sent_again", r->again);
+    json_put_int(&w, "left_out", r->left_out);
+    json_put_int(&w, "restarts", r->restarts);
+    json_put_int(&w, "upgrades", r->upgrades);
+    json_put_real(&w, "from", seconds(r->first_us));
+    json_put_real(&w, "to", seconds(r->last_us));
+    json_open_object(&w, "busiest");
+    json_put_int(&w, "requests", r->busiest);
+    json_put_real(&w, "at", seconds(r->busiest_us));
+    json_close_object(&w);
     json_open_array(&w, "urls");
     for (size_t i = 0; i < r->nurls && shown(i, p->top); ++i)
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
-    for (size_t i = 0; i < r->nminutes; ++i)
-        put_minute(&w, &r->minutes[i]);
+    for (size_t i = 0; i < r->nminutes; ++i) {
+        const struct trace_minute *m = &r->minutes[i];
+
+        json_open_object(&w, NULL);
+        json_put_real(&w, "at", seconds(m->at_us));
+        json_put_int(&w, "most", m->most);
+        for (size_t s = 0; s < TRACE_STATES; ++s)
+            json_put_int(&w, state_names[s], m->states[s]);
+        json_put_int(&w, "finished", m->finished);
+        json_put_real(&w, "mean_s", mean_seconds(m->total_us, m->finished));
+        json_put_real(&w, "application_mean_s", mean_seconds(m->app_us, m->timed));
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_open_array(&w, "unfinished");
-    for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i)
-        put_unfinished(&w, &r->unfinished[i]);
+    for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i) {
+        const struct trace_unfinished *u = &r->unfinished[i];
+
+        json_open_object(&w, NULL);
+        put_bytes(&w, "id", u->id);
+        put_bytes(&w, "method", u->method);
+        put_bytes(&w, "url", u->url->path);
+        json_put_text(&w, "state", slice_of(state_names[u->state]));
+        put_bytes(&w, "why", u->why);
+        json_put_real(&w, "began", seconds(u->begun_us));
+        json_put_real(&w, "after_s", seconds(u->age_us));
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
@@ -455,53 +406,32 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
 
 /* ---- text: of the JSON ---- */
 
-static void cell_minute(struct text *out, const json_t *minute)
+static const char minute_columns[] =
+    "minute={at:m}|>most={most:i}|>input={input:i}|>waiting={waiting:i}|>app={application:i}|"
+    ">output={output:i}|>ended={finished:i}|>mean s={mean_s:%.3f}|"
+    ">app s={application_mean_s:%.3f}";
+
+static const char url_columns[] =
+    ">impact={impact_s:%.1f}|>count={count:i}|>min={min_s:%.3f}|>median={median_s:%.3f}|"
+    ">mean={mean_s:%.3f}|>max={max_s:%.3f}|>unfinished={unfinished:i}|>refused={refused:i}|"
+    ">2xx={statuses.2xx:i}|>3xx={statuses.3xx:i}|>4xx={statuses.4xx:i}|>5xx={statuses.5xx:i}|"
+    "URL={url:w}";
+
+static const char unfinished_columns[] =
+    "request={id:w}|began={began:T}|>after s={after_s:%.3f}|was in={state}|why={why:w}|"
+    "URL={method:w} {url:w}";
+
+void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
 {
-    page_add(out, minute, "{at:T}");
-    out->len -= strlen(":00");
-}
+    struct text bytes = {0};
 
-static const struct page_column minute_columns[] = {
-    {"minute", false, NULL, cell_minute},
-    {"most", true, "{most:i}", NULL},
-    {"input", true, "{input:i}", NULL},
-    {"waiting", true, "{waiting:i}", NULL},
-    {"app", true, "{application:i}", NULL},
-    {"output", true, "{output:i}", NULL},
-    {"ended", true, "{finished:i}", NULL},
-    {"mean s", true, "{mean_s:%.3f}", NULL},
-    {"app s", true, "{application_mean_s:%.3f}", NULL},
-};
-
-static const struct page_column url_columns[] = {
-    {"impact", true, "{impact_s:%.1f}", NULL},
-    {"count", true, "{count:i}", NULL},
-    {"min", true, "{min_s:%.3f}", NULL},
-    {"median", true, "{median_s:%.3f}", NULL},
-    {"mean", true, "{mean_s:%.3f}", NULL},
-    {"max", true, "{max_s:%.3f}", NULL},
-    {"unfinished", true, "{unfinished:i}", NULL},
-    {"refused", true, "{refused:i}", NULL},
-    {"2xx", true, "{statuses.2xx:i}", NULL},
-    {"3xx", true, "{statuses.3xx:i}", NULL},
-    {"4xx", true, "{statuses.4xx:i}", NULL},
-    {"5xx", true, "{statuses.5xx:i}", NULL},
-    {"URL", false, "{url:w}", NULL},
-};
-
-static const struct page_column unfinished_columns[] = {
-    {"request", false, "{id:w}", NULL},        {"began", false, "{began:T}", NULL},
-    {"after s", true, "{after_s:%.3f}", NULL}, {"was in", false, "{state}", NULL},
-    {"why", false, "{why:w}", NULL},           {"URL", false, "{method:w} {url:w}", NULL},
-};
-
-static void print_page(const struct trace_report *r, const struct trace_print *p,
-                       const json_t *page, struct text *out)
-{
+    trace_report_json(r, p, &bytes);
+    json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
+    text_fini(&bytes);
+    ASSERT(page != NULL);
     const json_t *urls = json_object_get(page, "urls");
     const json_t *unfinished = json_object_get(page, "unfinished");
     size_t n = json_array_size(unfinished);
-
     page_add(out, page,
              "{records:d} records, {from:T} to {to:T}\n"
              "{requests:d} requests: {finished:d} finished, {unfinished_requests:d} unfinished, "
@@ -515,33 +445,21 @@ static void print_page(const struct trace_report *r, const struct trace_print *p
     page_add(out, page, "[{left_out:d} requests skipped: too many in progress at once\n]");
     if (p->minutes) {
         text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
-        page_print_rows(minute_columns, ARRAY_LEN(minute_columns), json_object_get(page, "minutes"),
-                        0, NULL, out);
+        page_print_rows(minute_columns, json_object_get(page, "minutes"), 0, NULL, out);
         if (r->minutes_cut)
             text_add(out, SLICE_LIT("  ... and more\n"));
     }
     if (r->nurls != 0)
         text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
-    page_print_rows(url_columns, ARRAY_LEN(url_columns), urls, 0, NULL, out);
+    page_print_rows(url_columns, urls, 0, NULL, out);
     if (r->nurls > json_array_size(urls))
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n",
                   r->nurls - json_array_size(urls));
     if (n != 0)
         text_add(out, SLICE_LIT("\nunfinished requests\n"));
-    page_print_rows(unfinished_columns, ARRAY_LEN(unfinished_columns), unfinished, 0, NULL, out);
+    page_print_rows(unfinished_columns, unfinished, 0, NULL, out);
     if (r->unfinished_all > n)
         text_addf(out, "  ... and %" PRIu64 " more\n", r->unfinished_all - n);
-}
-
-void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
-{
-    struct text bytes = {0};
-
-    trace_report_json(r, p, &bytes);
-    json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
-    text_fini(&bytes);
-    ASSERT(page != NULL);
-    print_page(r, p, page, out);
     json_decref(page);
 }
 
