@@ -127,37 +127,29 @@ struct classify_run {
 
 /* ---- the command line ---- */
 
-/* The value of `classifier` of a load balancer's configuration. NULL on error, which is in D. */
-static const struct config_node *find_classifier(const struct config *c, const char *application,
-                                                 struct diag *d)
-{
-    const struct config_node *applications = config_get(c->root, "applications");
-    const struct config_node *app = c->root;
-
-    if (application != NULL)
-        app = applications != NULL ? config_get(applications, application) : NULL;
-    if (app == NULL) {
-        config_complain(c, NULL, d, "unknown application '%s'", application);
-        return NULL;
-    }
-    const struct config_node *found = config_get(app, "classifier");
-    if (found == NULL)
-        config_complain(c, NULL, d, "no `classifier` in it%s",
-                        application == NULL && applications != NULL ? " (--application?)" : "");
-    return found;
-}
-
-/* The classifier that a load balancer is configured with; plugins too. */
+/* The value of `classifier` of a load balancer's configuration; plugins too. */
 static int take_configured(struct classify_run *r)
 {
     struct simulate_classifier *c = &r->classifiers.all[r->classifiers.n];
+    const char *application = r->o.application;
+    const struct config_node *node = NULL;
     struct diag d = {0};
 
     if (r->classifiers.n == SIMULATE_CLASSIFIERS_MAX)
         return ctl_usage_error(r->o.command, "--config: too many classifiers", NULL);
     if (!config_read(r->config_file, &c->config, &d))
         return ctl_usage_problems(r->o.command, &d);
-    const struct config_node *node = find_classifier(&c->config, r->o.application, &d);
+    const struct config_node *all = config_get(c->config.root, "applications");
+    const struct config_node *app = c->config.root;
+    if (application != NULL)
+        app = all != NULL ? config_get(all, application) : NULL;
+    if (app != NULL)
+        node = config_get(app, "classifier");
+    if (app == NULL)
+        config_complain(&c->config, NULL, &d, "unknown application '%s'", application);
+    else if (node == NULL)
+        config_complain(&c->config, NULL, &d, "no `classifier` in it%s",
+                        application == NULL && all != NULL ? " (--application?)" : "");
     c->classifier = node != NULL ? classifier_create(&c->config, node, &d) : NULL;
     if (c->classifier == NULL) {
         config_fini(&c->config);
@@ -213,11 +205,25 @@ static enum err count_all(struct classify_run *r, struct diag *d)
 
 /* ---- what is printed ---- */
 
-static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
+static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
 {
+    struct class_facts f;
+    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
+    size_t n = classify_warnings(c, warnings);
     struct table t;
     uint64_t sum = 0;
 
+    classify_facts(c, &f);
+    text_add_escaped(out, slice_of(c->label));
+    text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
+              c->n == 1 ? "" : "es", f.as_if_equal, f.single);
+    for (size_t i = 0; i < n; ++i) {
+        text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
+                  colours ? TABLE_STYLE_END : "");
+        text_add(out, text_slice(&warnings[i]));
+        text_add_char(out, '\n');
+        text_fini(&warnings[i]);
+    }
     table_begin(&t, "class|>requests|>share|>together");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
         const struct class_count *k = &c->classes[i];
@@ -231,26 +237,6 @@ static void print_table(const struct class_counts *c, uint64_t top, struct text 
     table_end(&t, out);
     if (top != 0 && c->n > top)
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n", c->n - (size_t)top);
-}
-
-static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
-{
-    struct class_facts f;
-    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
-    size_t n = classify_warnings(c, warnings);
-
-    classify_facts(c, &f);
-    text_add_escaped(out, slice_of(c->label));
-    text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
-              c->n == 1 ? "" : "es", f.as_if_equal, f.single);
-    for (size_t i = 0; i < n; ++i) {
-        text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
-                  colours ? TABLE_STYLE_END : "");
-        text_add(out, text_slice(&warnings[i]));
-        text_add_char(out, '\n');
-        text_fini(&warnings[i]);
-    }
-    print_table(c, top, out);
 }
 
 static void put_counts(const struct class_counts *c, uint64_t top, struct json_writer *w)

@@ -40,20 +40,6 @@ static size_t store(struct text *texts, struct slice a, const char *between, str
     return at;
 }
 
-/* False: there are too many classes. */
-static bool take_request(struct playback *p, const struct access_line *l, uint64_t first_ms)
-{
-    struct playback_request q = {.due_ns = (l->time_ms - first_ms) * 1000000};
-
-    if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
-        return false;
-    p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
-    q.host_at = store(&p->texts, l->host, "", SLICE_LIT(""));
-    q.target_at = store(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
-    p->requests[p->n++] = q;
-    return true;
-}
-
 /* Read p->o.words[0]. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
@@ -65,17 +51,25 @@ static enum err playback_read(struct playback *p, struct diag *d)
     if (e != ERR_OK)
         return e;
     while (e == ERR_OK && p->n < p->limit && requests_next(&in, &l)) {
+        struct playback_request q = {0};
+
         if (!slice_is(l.method, "GET") || l.path.len == 0 || l.path.p[0] != '/' ||
             !is_sendable(l.path) || !is_sendable(l.query) || !is_sendable(l.host)) {
             ++p->others;
             continue;
         }
-        if (p->n == 0)
-            first_ms = l.time_ms;
-        if (!take_request(p, &l, first_ms)) {
+        if (!simulate_classify(&p->classifiers.all[0], &l, &q.cls)) {
             diag_add(d, p->o.words[0], 0, 0, "too many classes");
             e = ERR_TOO_LARGE;
+            break;
         }
+        if (p->n == 0)
+            first_ms = l.time_ms;
+        q.due_ns = (l.time_ms - first_ms) * 1000000;
+        q.host_at = store(&p->texts, l.host, "", SLICE_LIT(""));
+        q.target_at = store(&p->texts, l.path, l.query.len != 0 ? "?" : "", l.query);
+        p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
+        p->requests[p->n++] = q;
     }
     requests_print_bad(&in, &p->bad);
     enum err closed = requests_close(&in, d);
@@ -396,22 +390,10 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
 
 /* ---- text ---- */
 
-static void add_figures(struct table *t, const struct playback_figures *f)
-{
-    table_numbers(t, "%zu %zu %.2f %.2f %.2f", f->n, f->errors, f->p50_ms, f->p90_ms, f->p99_ms);
-    if (f->loads >= 0)
-        table_addf(t, "%.2f", f->loads);
-    else
-        table_add(t, SLICE_LIT("-"));
-}
-
 /* "-50 %" of one figure to another. */
 static void add_change(struct table *t, double from, double to)
 {
-    if (from > 0)
-        table_addf(t, "%+.0f %%", 100 * (to - from) / from);
-    else
-        table_add(t, SLICE_LIT("-"));
+    table_addf(t, from > 0 ? "%+.0f %%" : "-", 100 * (to - from) / from);
 }
 
 static void add_row(const struct playback *p, struct table *t, struct slice name, uint32_t cls)
@@ -421,24 +403,13 @@ static void add_row(const struct playback *p, struct table *t, struct slice name
     table_add(t, name.len != 0 ? name : SLICE_LIT("(none)"));
     for (size_t i = 0; i < p->nservers; ++i) {
         playback_figures(p, &p->servers[i], cls, &f[i]);
-        add_figures(t, &f[i]);
+        table_numbers(t, "%zu %zu %.2f %.2f %.2f", f[i].n, f[i].errors, f[i].p50_ms, f[i].p90_ms,
+                      f[i].p99_ms);
+        table_addf(t, f[i].loads >= 0 ? "%.2f" : "-", f[i].loads);
     }
     if (p->nservers == 2) {
         add_change(t, f[0].p50_ms, f[1].p50_ms);
         add_change(t, f[0].p99_ms, f[1].p99_ms);
-    }
-}
-
-static void print_errors(const struct playback *p, const struct playback_server *s,
-                         struct text *out)
-{
-    for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
-        size_t n = 0;
-
-        for (size_t i = 0; i < p->n; ++i)
-            n += s->records[i].played && s->records[i].error == e;
-        if (n != 0)
-            text_addf(out, "  %zu without an answer: %s\n", n, err_text((enum err)e));
     }
 }
 
@@ -451,7 +422,14 @@ static void print_server(const struct playback *p, size_t i, struct text *out)
     text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
               p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
               s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
-    print_errors(p, s, out);
+    for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
+        size_t n = 0;
+
+        for (size_t k = 0; k < p->n; ++k)
+            n += s->records[k].played && s->records[k].error == e;
+        if (n != 0)
+            text_addf(out, "  %zu without an answer: %s\n", n, err_text((enum err)e));
+    }
 }
 
 static void print_text(const struct playback *p, const struct class_counts *shown, struct text *out)
@@ -494,24 +472,6 @@ static void put_figures(const struct playback *p, const struct playback_server *
         json_put_null(w, "loads_per_request");
 }
 
-static void put_server(const struct playback *p, const struct playback_server *s,
-                       const struct class_counts *shown, struct json_writer *w)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "url", slice_of(s->url));
-    json_put_real(w, "seconds", s->wall_s);
-    put_figures(p, s, UINT32_MAX, w);
-    json_open_array(w, "classes");
-    for (size_t i = 0; i < shown->n; ++i) {
-        json_open_object(w, NULL);
-        json_put_text(w, "class", shown->classes[i].name);
-        put_figures(p, s, shown->classes[i].number, w);
-        json_close_object(w);
-    }
-    json_close_array(w);
-    json_close_object(w);
-}
-
 static void print_json(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
     struct json_writer w = {.out = out};
@@ -520,8 +480,21 @@ static void print_json(const struct playback *p, const struct class_counts *show
     json_put_int(&w, "left_out", (int64_t)p->others);
     json_put_bool(&w, "interrupted", p->interrupted);
     json_open_array(&w, "servers");
-    for (size_t i = 0; i < p->nservers; ++i)
-        put_server(p, &p->servers[i], shown, &w);
+    for (const struct playback_server *s = p->servers; s < p->servers + p->nservers; ++s) {
+        json_open_object(&w, NULL);
+        json_put_text(&w, "url", slice_of(s->url));
+        json_put_real(&w, "seconds", s->wall_s);
+        put_figures(p, s, UINT32_MAX, &w);
+        json_open_array(&w, "classes");
+        for (size_t i = 0; i < shown->n; ++i) {
+            json_open_object(&w, NULL);
+            json_put_text(&w, "class", shown->classes[i].name);
+            put_figures(p, s, shown->classes[i].number, &w);
+            json_close_object(&w);
+        }
+        json_close_array(&w);
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
@@ -549,18 +522,6 @@ enum {
     TIMEOUT_S = 30,
     TOP_DEFAULT = 10,
 };
-
-static void fini(struct playback *p)
-{
-    for (size_t i = 0; i < p->nservers; ++i) {
-        text_fini(&p->servers[i].host);
-        free(p->servers[i].records);
-    }
-    simulate_classifiers_fini(&p->classifiers);
-    free(p->requests);
-    text_fini(&p->texts);
-    text_fini(&p->bad);
-}
 
 static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
@@ -641,7 +602,14 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             playback_report(&p, &out);
         code = ctl_finish(e, &out, &d);
     }
-    fini(&p);
+    for (size_t i = 0; i < p.nservers; ++i) {
+        text_fini(&p.servers[i].host);
+        free(p.servers[i].records);
+    }
+    simulate_classifiers_fini(&p.classifiers);
+    free(p.requests);
+    text_fini(&p.texts);
+    text_fini(&p.bad);
     return code;
 }
 

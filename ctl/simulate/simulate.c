@@ -320,49 +320,32 @@ const struct simulate_variant *simulate_best(const struct simulate_runs *t, size
     return best;
 }
 
-static enum err write_plot(const struct simulate_runs *t, struct diag *d)
-{
-    const char *file = t->simulate->plot_file;
-    struct text svg = {0};
-
-    simulate_plot(t, &svg);
-    enum err e = file_write(file, text_slice(&svg));
-    if (e != ERR_OK)
-        diag_add(d, file, 0, 0, "%s", strerror(errno));
-    text_fini(&svg);
-    return e;
-}
-
-/* The plan of a scenario with the requested number of requests, and its classes. */
-static enum err make_plan(struct simulate *s, enum scenario which, struct plan **out,
-                          struct diag *d)
-{
-    struct plan_options scaled = s->plan;
-
-    if (which == SCENARIO_replay)
-        return simulate_read_log(s, out, d);
-    if (s->requests != 0)
-        scaled.scale = (double)s->requests / (double)scenario_requests(which);
-    enum err e = plan_create(which, &scaled, out);
-    if (e == ERR_OK)
-        e = simulate_classify_plan(&s->classifiers, *out);
-    if (e != ERR_OK)
-        diag_add(d, NULL, 0, 0, "%s: %s", scenario_name(which), err_text(e));
-    return e;
-}
-
-/* Runs each scenario, and prints it unless all are for JSON. */
+/* Runs each scenario, with the requested number of requests, and prints it unless all are for JSON.
+ */
 static enum err run_scenarios(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plans[SCENARIOS] = {NULL};
     struct simulate_runs all[SCENARIOS] = {0};
+    struct text svg = {0};
     size_t n = 0;
     enum err e = ERR_OK;
 
-    for (unsigned i = 0; i < SCENARIOS && e == ERR_OK; ++i) {
-        if (!s->scenarios[i])
+    for (enum scenario which = 0; which < SCENARIOS && e == ERR_OK; ++which) {
+        struct plan_options scaled = s->plan;
+
+        if (!s->scenarios[which])
             continue;
-        e = make_plan(s, (enum scenario)i, &plans[n], d);
+        if (which == SCENARIO_replay) {
+            e = simulate_read_log(s, &plans[n], d);
+        } else {
+            if (s->requests != 0)
+                scaled.scale = (double)s->requests / (double)scenario_requests(which);
+            e = plan_create(which, &scaled, &plans[n]);
+            if (e == ERR_OK)
+                e = simulate_classify_plan(&s->classifiers, plans[n]);
+            if (e != ERR_OK)
+                diag_add(d, NULL, 0, 0, "%s: %s", scenario_name(which), err_text(e));
+        }
         if (e == ERR_OK && s->log_file != NULL && !s->o.json)
             simulate_print_log(s, out);
         if (e == ERR_OK && s->tune) {
@@ -371,8 +354,13 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
             simulate_run(s, plans[n], &all[n]);
             if (!s->o.json)
                 simulate_print(&all[n], out);
-            if (s->plot_file != NULL)
-                e = write_plot(&all[n], d);
+            if (s->plot_file != NULL) {
+                simulate_plot(&all[n], &svg);
+                e = file_write(s->plot_file, text_slice(&svg));
+                if (e != ERR_OK)
+                    diag_add(d, s->plot_file, 0, 0, "%s", strerror(errno));
+                text_fini(&svg);
+            }
         }
         ++n;
     }
