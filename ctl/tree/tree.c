@@ -104,24 +104,12 @@ static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
     return o;
 }
 
-static size_t print_json(const struct tree_text_node *top, struct tree_command *c)
-{
-    size_t left_out = 0;
-    json_t *o = json_of(top, &left_out);
-
-    json_print(o, &c->out);
-    text_add_char(&c->out, '\n');
-    json_decref(o);
-    if (left_out != 0)
-        diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8", left_out);
-    return left_out;
-}
-
 /* Prints the node of the command line, or for the top what is below it. */
 static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
     struct tree_text_node *top = tree_text_create(SLICE_NULL);
+    size_t nleft_out = 0;
     enum err e = tree_command_node(c, c->words[0], path);
 
     if (e == ERR_OK) {
@@ -129,9 +117,18 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 
         e = walk(w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
-    size_t nleft_out = e != ERR_OK ? 0
-                       : c->o.json ? print_json(top, c)
-                                   : tree_text_print(top, &c->out, left_out);
+    if (e == ERR_OK && c->o.json) {
+        json_t *o = json_of(top, &nleft_out);
+
+        json_print(o, &c->out);
+        text_add_char(&c->out, '\n');
+        json_decref(o);
+        if (nleft_out != 0)
+            diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
+                     nleft_out);
+    } else if (e == ERR_OK) {
+        nleft_out = tree_text_print(top, &c->out, left_out);
+    }
     tree_text_destroy(top);
     return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
 }
@@ -180,32 +177,27 @@ struct watched {
     struct text lines;
 };
 
-static void add_time(struct text *out)
-{
-    struct timespec now;
-    struct tm utc;
-    char text[32];
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    text_addf(out, "%s.%03ldZ", text, now.tv_nsec / 1000000);
-}
-
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
 static void add_line(struct watched *w, const char *what, const char *name, const json_t *v)
 {
-    add_time(&w->lines);
-    text_addf(&w->lines, " %s %s", w->path, what);
+    struct text *out = &w->lines;
+    struct timespec now;
+    struct tm utc;
+    char time[32];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
+    text_addf(out, "%s.%03ldZ %s %s", time, now.tv_nsec / 1000000, w->path, what);
     if (name != NULL) {
-        text_add_char(&w->lines, ' ');
-        text_add_escaped(&w->lines, slice_of(name));
+        text_add_char(out, ' ');
+        text_add_escaped(out, slice_of(name));
     }
     if (v != NULL && !json_is_null(v)) {
-        text_add(&w->lines, SLICE_LIT(" = "));
-        literal_print(v, &w->lines);
+        text_add(out, SLICE_LIT(" = "));
+        literal_print(v, out);
     }
-    text_add_char(&w->lines, '\n');
+    text_add_char(out, '\n');
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
@@ -245,47 +237,34 @@ static json_t *object_of(const struct tree_set *set)
     return all;
 }
 
-static void report_problem(struct watched *w, const char *problem)
-{
-    const char *before = w->problem != NULL ? w->problem : "";
-    const char *now = problem != NULL ? problem : "";
-
-    if (strcmp(before, now) == 0)
-        return;
-    if (now[0] != '\0')
-        add_line(w, "problem:", now, NULL);
-    else
-        add_line(w, "no problem", NULL, NULL);
-    free(w->problem);
-    w->problem = xstrdup(problem);
-}
-
-static void write_lines(struct watched *w)
-{
-    size_t written = fwrite(w->lines.p != NULL ? w->lines.p : "", 1, w->lines.len, stdout);
-
-    if (written != w->lines.len || fflush(stdout) != 0) {
-        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
-        loop_stop(w->command->loop);
-    }
-    text_clear(&w->lines);
-}
-
 static void on_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
+    const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->reply_timer);
     if (!w->reported || w->exists != node->exists)
         add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->reported = true;
     w->exists = node->exists;
-    report_problem(w, node->problem);
+    if (strcmp(problem, w->problem != NULL ? w->problem : "") != 0) {
+        if (problem[0] != '\0')
+            add_line(w, "problem:", problem, NULL);
+        else
+            add_line(w, "no problem", NULL, NULL);
+        free(w->problem);
+        w->problem = xstrdup(problem);
+    }
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
         report(w, &w->providers, object_of(node->providers), "provider", "no provider");
     report(w, &w->children, object_of(node->children), "node", "no node");
-    write_lines(w);
+    if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
+        fflush(stdout) != 0) {
+        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
+        loop_stop(w->command->loop);
+    }
+    text_clear(&w->lines);
 }
 
 static void on_no_answer(struct timer *timer)
@@ -293,16 +272,6 @@ static void on_no_answer(struct timer *timer)
     struct watched *w = container_of(timer, struct watched, reply_timer);
 
     fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
-}
-
-static void watched_fini(struct watched *w)
-{
-    timer_stop(&w->reply_timer);
-    json_decref(w->properties);
-    json_decref(w->providers);
-    json_decref(w->children);
-    free(w->problem);
-    text_fini(&w->lines);
 }
 
 /* Prints by itself, and runs until the process is ended. */
@@ -319,7 +288,12 @@ static int tree_watch_changes(struct tree_command *c)
     timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
-    watched_fini(&w);
+    timer_stop(&w.reply_timer);
+    json_decref(w.properties);
+    json_decref(w.providers);
+    json_decref(w.children);
+    free(w.problem);
+    text_fini(&w.lines);
     /* A watch ends by a signal, or because its output cannot be written. */
     return CTL_FAILED;
 }

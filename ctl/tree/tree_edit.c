@@ -16,16 +16,6 @@
 
 /* ---- what is to change ---- */
 
-/* JSON if it parses, otherwise the text itself; NULL: it is not UTF-8. */
-static json_t *parse_value(struct slice s)
-{
-    json_t *v = NULL;
-
-    if (json_parse(s, NODE_BYTES_MAX, &v, NULL) == ERR_OK)
-        return v;
-    return literal_is_text(s) ? json_stringn(s.p, s.len) : NULL;
-}
-
 /* Whether the text format can express it, so that exports are complete. */
 static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
 {
@@ -63,7 +53,10 @@ static bool parse_change(const char *word, json_t *set, struct diag *d)
                  word);
         return false;
     }
-    json_t *v = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
+    /* JSON if it parses, otherwise the text itself. */
+    json_t *v = NULL;
+    if (link || (json_parse(rest, NODE_BYTES_MAX, &v, NULL) != ERR_OK && literal_is_text(rest)))
+        v = json_stringn(rest.p, rest.len);
     if (v == NULL) {
         diag_add(d, NULL, 0, 0, "'%.*s': its value is not UTF-8 text", SLICE_FMT(name));
         return false;
@@ -72,24 +65,6 @@ static bool parse_change(const char *word, json_t *set, struct diag *d)
     json_object_set_new(set, key, v);
     free(key);
     return true;
-}
-
-/* The properties to set, an object; NULL: one of them is invalid, which is in the diag. */
-static json_t *parse_changes(struct tree_command *c)
-{
-    json_t *set = json_object();
-    bool valid = true;
-
-    for (size_t i = 1; valid && i < c->nwords; ++i)
-        valid = parse_change(c->words[i], set, &c->diag);
-    if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
-        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
-        valid = false;
-    }
-    if (valid)
-        return set;
-    json_decref(set);
-    return NULL;
 }
 
 /* ---- set ---- */
@@ -122,10 +97,19 @@ static enum err change_once(struct tree_command *c, const char *path, json_t *se
 int tree_set(struct tree_command *c)
 {
     char path[TREE_PATH_MAX + 1];
-    json_t *set = parse_changes(c);
+    json_t *set = json_object();
+    bool valid = true;
 
-    if (set == NULL)
+    for (size_t i = 1; valid && i < c->nwords; ++i)
+        valid = parse_change(c->words[i], set, &c->diag);
+    if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
+        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
+        valid = false;
+    }
+    if (!valid) {
+        json_decref(set);
         return CTL_USAGE;
+    }
     uint64_t deadline_us = clock_mono_us() + (uint64_t)c->o.timeout_ms * 1000;
     enum err e = tree_command_path(c, c->words[0], path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
@@ -145,16 +129,6 @@ int tree_set(struct tree_command *c)
 }
 
 /* ---- get ---- */
-
-/* "NAME =>" of PROPERTIES, when it is a string. */
-static struct slice link_of(const json_t *properties, struct slice name)
-{
-    char *key = xasprintf("%.*s =>", SLICE_FMT(name));
-    const char *target = json_string_value(json_object_get(properties, key));
-
-    free(key);
-    return slice_trim(slice_of(target));
-}
 
 /* Follows a property link: AT becomes the node that LINK of its names, NAME the property there. */
 static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
@@ -207,7 +181,10 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
         }
         e = tree_command_read(c, at, &r);
         *out = json_incref(json_object_get(r.properties, text_cstr(&property)));
-        struct slice link = link_of(r.properties, text_slice(&property));
+        /* "NAME =>", when it is a string. */
+        char *key = xasprintf("%s =>", text_cstr(&property));
+        struct slice link = slice_trim(json_text(r.properties, key));
+        free(key);
         if (e == ERR_OK && *out == NULL && link.p != NULL) {
             e = hop(c, link, at, &property);
         } else if (e == ERR_OK && *out == NULL) {
@@ -383,6 +360,7 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
     return e;
 }
 
+/* Deletes or reports PATH, NAME of the node above, which the text does not have. */
 static enum err extra_node(struct tree_command *c, const char *path, const char *name)
 {
     struct tree_record r;
@@ -406,23 +384,6 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
     }
     print_line(c, "extra path not trimmed: ", path, "");
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
-}
-
-static enum err extra_nodes(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n, const struct tree_record *there)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there->children); ++i) {
-        const char *name = there->children->items[i].name;
-
-        if (tree_text_find(n, name) != NULL)
-            continue;
-        char *below = xasprintf("%s/%s", path, name);
-        e = extra_node(c, below, name);
-        free(below);
-    }
-    return e;
 }
 
 /* ---- nodes of the text ---- */
@@ -471,8 +432,15 @@ static enum err import_node(struct tree_command *c, const char *path,
     if (e != ERR_OK)
         return e;
     e = change_node(c, path, n, &there);
-    if (e == ERR_OK && c->trim != TREE_TRIM_IGNORE)
-        e = extra_nodes(c, path, n, &there);
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there.children); ++i) {
+        const char *name = there.children->items[i].name;
+
+        if (c->trim == TREE_TRIM_IGNORE || tree_text_find(n, name) != NULL)
+            continue;
+        char *below = xasprintf("%s/%s", path, name);
+        e = extra_node(c, below, name);
+        free(below);
+    }
     tree_record_fini(&there);
     return e == ERR_OK ? import_children(c, path, n) : e;
 }
@@ -516,26 +484,21 @@ static enum err read_stdin(struct text *out, struct diag *d)
     return ERR_SYSTEM;
 }
 
-static enum err read_tree(const char *file, struct tree_text_node **top, struct diag *d)
-{
-    bool from_stdin = strcmp(file, "-") == 0;
-    struct text bytes = {0};
-    enum err e = from_stdin ? read_stdin(&bytes, d) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
-
-    if (e != ERR_OK && !from_stdin)
-        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-    if (e == ERR_OK)
-        e = tree_text_parse(text_slice(&bytes), from_stdin ? "stdin" : file, top, d);
-    text_fini(&bytes);
-    return e;
-}
-
 static enum err import_text(struct tree_command *c)
 {
+    const char *file = c->words[0];
+    bool from_stdin = strcmp(file, "-") == 0;
     char path[TREE_PATH_MAX + 1];
+    struct text bytes = {0};
     struct tree_text_node *top = NULL;
-    enum err e = read_tree(c->words[0], &top, &c->diag);
+    enum err e =
+        from_stdin ? read_stdin(&bytes, &c->diag) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
 
+    if (e != ERR_OK && !from_stdin)
+        diag_add(&c->diag, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    if (e == ERR_OK)
+        e = tree_text_parse(text_slice(&bytes), from_stdin ? "stdin" : file, &top, &c->diag);
+    text_fini(&bytes);
     if (e != ERR_OK)
         return e;
     e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, path);

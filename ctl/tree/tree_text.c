@@ -60,16 +60,6 @@ static size_t skip_blanks(struct slice s, size_t at)
     return at;
 }
 
-static struct line split_line(struct slice s)
-{
-    struct line l = {.s = s, .word = skip_word(s, 0)};
-
-    l.after = skip_blanks(s, l.word);
-    for (size_t at = l.after; at < s.len && l.words < 4; ++l.words)
-        at = skip_blanks(s, skip_word(s, at));
-    return l;
-}
-
 static bool operator_at(const struct line *l, size_t at, struct slice op)
 {
     return at <= l->s.len && slice_starts((struct slice){l->s.p + at, l->s.len - at}, op);
@@ -117,19 +107,11 @@ static bool match_node(const struct line *l, struct item *out)
     return true;
 }
 
-/* A property's name with "=>" in it: whether that makes it a link depends on the value's blanks. */
-static bool has_arrow(struct slice name)
-{
-    for (size_t i = 0; i + 1 < name.len; ++i) {
-        if (name.p[i] == '=' && name.p[i + 1] == '>')
-            return true;
-    }
-    return false;
-}
-
-static const char *check_name(const struct item *item)
+/* Returns NULL, or what is wrong with ITEM; *IN_REST: with its rest. */
+static const char *check_item(const struct item *item, bool *in_rest)
 {
     struct slice n = item->name;
+    struct slice rest = item->rest;
 
     if (n.len > TREE_TEXT_NAME_MAX)
         return "name too long";
@@ -143,17 +125,10 @@ static const char *check_name(const struct item *item)
     } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
         return "a quote in a name: put blanks around the operator";
     }
-    if (item->kind == TREE_TEXT_PROPERTY && has_arrow(n))
-        return "'=>' in a property's name";
-    return NULL;
-}
-
-static const char *check_rest(const struct item *item)
-{
-    struct slice rest = item->rest;
-
-    if (item->kind == TREE_TEXT_PROPERTY)
-        return NULL;
+    *in_rest = item->kind != TREE_TEXT_PROPERTY;
+    /* Whether "=>" would make it a link depends on the value's blanks. */
+    if (!*in_rest)
+        return memmem(n.p, n.len, "=>", 2) != NULL ? "'=>' in a property's name" : NULL;
     /* A tab may be in a type, and between a link's path and property. */
     while (rest.len != 0) {
         if (!literal_is_visible(slice_cut(&rest, '\t')))
@@ -181,8 +156,12 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
  */
 static const char *parse_item(struct slice text, struct item *out, size_t *at)
 {
-    struct line l = split_line(text);
+    struct line l = {.s = text, .word = skip_word(text, 0)};
+    bool in_rest = false;
 
+    l.after = skip_blanks(text, l.word);
+    for (size_t next = l.after; next < text.len && l.words < 4; ++l.words)
+        next = skip_blanks(text, skip_word(text, next));
     *at = 0;
     if (match(&l, SLICE_LIT("=>"), 2, out)) {
         out->kind = TREE_TEXT_PROPERTY_LINK;
@@ -198,12 +177,9 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
     } else {
         return explain_mismatch(&l, at);
     }
-    const char *why = check_name(out);
-    if (why == NULL) {
-        why = check_rest(out);
-        if (why != NULL)
-            *at = (size_t)(out->rest.p - text.p);
-    }
+    const char *why = check_item(out, &in_rest);
+    if (in_rest)
+        *at = (size_t)(out->rest.p - text.p);
     return why;
 }
 
@@ -362,31 +338,11 @@ static bool enter_level(struct reader *r, size_t indent)
     return false;
 }
 
-/* Adds KEY = V to the parent node of level L; takes ownership of V. */
-static void add_property(struct reader *r, struct level *l, struct slice key, json_t *v,
-                         size_t column)
-{
-    json_t *properties = l->parent->properties;
-    bool text = !json_is_string(v) || literal_is_text(string_of(v));
-
-    if (json_object_getn(properties, key.p, key.len) != NULL) {
-        complain(r, ERR_SYNTAX, column, "duplicate property");
-    } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
-                                      !slice_is(key, NODE_STRING_VALUE)))) {
-        complain(r, ERR_SYNTAX, column,
-                 "bytes that are not text can only be string_value, the node's only property");
-    } else {
-        json_object_setn_new(properties, key.p, key.len, v);
-        l->bytes = !text;
-        return;
-    }
-    json_decref(v);
-}
-
-/* A property or link; REST_COLUMN: of its value or target. */
+/* Adds a property or link to the node of L; REST_COLUMN: of its value or target. */
 static void add_item(struct reader *r, struct level *l, const struct item *item, size_t column,
                      size_t rest_column)
 {
+    json_t *properties = l->parent->properties;
     struct literal_problem p = {0};
     struct text key = {0};
     json_t *v = NULL;
@@ -399,24 +355,21 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
         text_add(&key, slice_of(operators[item->kind]));
         v = json_stringn(item->rest.p, item->rest.len);
     }
-    if (e != ERR_OK)
+    bool text = !json_is_string(v) || literal_is_text(string_of(v));
+    if (e != ERR_OK) {
         complain(r, e, rest_column + p.at, p.why);
-    else
-        add_property(r, l, text_slice(&key), v, column);
+    } else if (json_object_getn(properties, key.p, key.len) != NULL) {
+        complain(r, ERR_SYNTAX, column, "duplicate property");
+    } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
+                                      !slice_is(text_slice(&key), NODE_STRING_VALUE)))) {
+        complain(r, ERR_SYNTAX, column,
+                 "bytes that are not text can only be string_value, the node's only property");
+    } else {
+        json_object_setn(properties, key.p, key.len, v);
+        l->bytes = !text;
+    }
+    json_decref(v);
     text_fini(&key);
-}
-
-static void add_node(struct reader *r, struct level *l, const struct item *item, size_t column)
-{
-    struct tree_text_node *n = tree_text_create(item->name);
-
-    n->line = r->line;
-    n->column = column;
-    tree_text_append(l->parent, n);
-    l->last = n;
-    ++r->nodes;
-    if (item->rest.len != 0)
-        json_object_set_new(n->properties, "type", json_stringn(item->rest.p, item->rest.len));
 }
 
 /* One line that is neither empty nor a comment. Returns false if reading cannot continue. */
@@ -435,18 +388,24 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
     struct level *l = &r->levels[r->nlevels - 1];
     size_t column = indent + 1;
     r->after_property = item.kind != TREE_TEXT_NODE;
-    if (r->after_property && l->parent == r->top) {
-        complain(r, ERR_SYNTAX, column, "a property above the first node");
-        return false;
+    if (r->after_property) {
+        if (l->parent == r->top) {
+            complain(r, ERR_SYNTAX, column, "a property above the first node");
+            return false;
+        }
+        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
+        return true;
     }
-    if (item.kind == TREE_TEXT_NODE && r->nodes == TREE_TEXT_NODES_MAX) {
+    if (r->nodes++ == TREE_TEXT_NODES_MAX) {
         complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
-    if (item.kind == TREE_TEXT_NODE)
-        add_node(r, l, &item, column);
-    else
-        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
+    l->last = tree_text_create(item.name);
+    l->last->line = r->line;
+    l->last->column = column;
+    tree_text_append(l->parent, l->last);
+    if (item.rest.len != 0)
+        json_object_set_new(l->last->properties, "type", json_stringn(item.rest.p, item.rest.len));
     return true;
 }
 
