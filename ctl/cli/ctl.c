@@ -150,20 +150,12 @@ static const struct ctl_flag *find_flag(const struct ctl_command *c, int letter)
     return f;
 }
 
-/* Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
-static bool shows_colours(void)
-{
-    const char *none = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0') && term != NULL &&
-           term[0] != '\0' && strcmp(term, "dumb") != 0;
-}
-
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o)
 {
     size_t max = 0; /* arguments that the help line of C names */
     struct slice arguments = slice_of(c->arguments);
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
     char letters[2 * CTL_FLAGS_MAX + 1];
     struct option longs[CTL_FLAGS_MAX + 1];
     int letter;
@@ -194,7 +186,8 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
         o->address = "127.0.0.1:8081";
     if (o->timeout_ms == 0)
         o->timeout_ms = TIMEOUT_MS;
-    o->colours = shows_colours();
+    o->colours = isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
+                 term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
     return -1;
 }
 
@@ -476,8 +469,7 @@ static const struct ctl_flag leading_flags[] = {
     {.letter = 'n', .name = "top", .value = "N"},
     {.letter = 'v', .name = "version"},
 };
-static const struct ctl_command leading = {.flags = leading_flags,
-                                           .nflags = ARRAY_LEN(leading_flags)};
+static const struct ctl_command leading = {CTL_FLAGS(leading_flags)};
 
 static int print_help(void)
 {

@@ -9,20 +9,36 @@
 
 /* ---- tables ---- */
 
+/* CELL is escaped. */
+static void add_cell(struct table *t, struct slice cell)
+{
+    /* Room in powers of two. */
+    if ((t->ncells & (t->ncells - 1)) == 0) {
+        size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
+
+        t->cells = xrealloc(t->cells, room * sizeof(t->cells[0]));
+        t->styles = xrealloc(t->styles, room); /* more than there are rows */
+    }
+    t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
+    t->cells[t->ncells++] = xslicedup(cell);
+}
+
 void table_begin(struct table *t, const char *titles)
 {
     char *rest = xstrdup(titles);
     char *title;
 
-    *t = (struct table){.titles = rest};
-    while ((title = strsep(&rest, "|")) != NULL) {
+    *t = (struct table){.titles = rest, .ncolumns = TABLE_COLUMNS_MAX};
+    for (size_t n = 0; (title = strsep(&rest, "|")) != NULL; ++n) {
         bool right = title[0] == '>';
         char *format = title;
 
-        ASSERT(t->ncolumns < TABLE_COLUMNS_MAX);
+        ASSERT(n < TABLE_COLUMNS_MAX);
         (void)strsep(&format, "=");
-        t->columns[t->ncolumns++] = (struct table_column){title + right, format, right};
+        t->columns[n] = (struct table_column){format, right};
+        add_cell(t, slice_of(title + right));
     }
+    t->ncolumns = t->ncells;
 }
 
 void table_end(struct table *t, struct text *out)
@@ -38,20 +54,6 @@ void table_fini(struct table *t)
     free(t->cells);
     free(t->styles);
     free(t->titles);
-}
-
-/* CELL is escaped. */
-static void add_cell(struct table *t, struct slice cell)
-{
-    /* Room in powers of two. */
-    if ((t->ncells & (t->ncells - 1)) == 0) {
-        size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
-
-        t->cells = xrealloc(t->cells, room * sizeof(t->cells[0]));
-        t->styles = xrealloc(t->styles, room); /* more than there are rows */
-    }
-    t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
-    t->cells[t->ncells++] = xslicedup(cell);
 }
 
 void table_add(struct table *t, struct slice cell)
@@ -85,54 +87,34 @@ void table_addf(struct table *t, const char *fmt, ...)
     table_add(t, slice_of(cell));
 }
 
-static void print_row(const struct table *t, const char *const *cells, const size_t *widths,
-                      struct text *out)
-{
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        size_t len = strlen(cells[i]);
-
-        int blanks = (int)(widths[i] - len);
-
-        text_addf(out, "%*s", (i != 0 ? 2 : 0) + (t->columns[i].right ? blanks : 0), "");
-        text_add(out, slice_of(cells[i]));
-        /* No blanks at the end of a line. */
-        if (!t->columns[i].right && i + 1 != t->ncolumns)
-            text_addf(out, "%*s", blanks, "");
-    }
-    text_add_char(out, '\n');
-}
-
 void table_print(const struct table *t, size_t indent, struct text *out)
 {
-    size_t widths[TABLE_COLUMNS_MAX];
-    const char *titles[TABLE_COLUMNS_MAX];
+    size_t widths[TABLE_COLUMNS_MAX] = {0};
 
     ASSERT(t->ncells % t->ncolumns == 0);
-    if (t->ncells == 0)
+    if (!table_has_rows(t))
         return;
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        titles[i] = t->columns[i].title;
-        widths[i] = strlen(titles[i]);
-    }
     for (size_t i = 0; i < t->ncells; ++i) {
+        size_t *width = &widths[i % t->ncolumns];
         size_t len = strlen(t->cells[i]);
 
-        if (len > widths[i % t->ncolumns])
-            widths[i % t->ncolumns] = len;
+        *width = len > *width ? len : *width;
     }
-    text_addf(out, "%*s", (int)indent, "");
-    print_row(t, titles, widths, out);
-    for (size_t i = 0; i < t->ncells; i += t->ncolumns) {
+    for (size_t i = 0; i < t->ncells; ++i) {
         enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
+        size_t column = i % t->ncolumns;
+        bool right = t->columns[column].right;
+        int blanks = (int)(widths[column] - strlen(t->cells[i]));
 
-        text_add(out, slice_of(table_style_begin(style)));
-        text_addf(out, "%*s", (int)indent, "");
-        print_row(t, (const char *const *)t->cells + i, widths, out);
-        if (style != TABLE_PLAIN) {
-            /* Before the end of the line, where a terminal may scroll. */
-            --out->len;
-            text_add(out, SLICE_LIT(TABLE_STYLE_END "\n"));
-        }
+        if (column == 0)
+            text_add(out, slice_of(table_style_begin(style)));
+        text_addf(out, "%*s", (int)(column == 0 ? indent : 2) + (right ? blanks : 0), "");
+        text_add(out, slice_of(t->cells[i]));
+        /* No blanks at the end of a line; a terminal may scroll there. */
+        if (column + 1 != t->ncolumns)
+            text_addf(out, "%*s", right ? 0 : blanks, "");
+        else
+            text_add(out, style != TABLE_PLAIN ? SLICE_LIT(TABLE_STYLE_END "\n") : SLICE_LIT("\n"));
     }
 }
 
@@ -317,12 +299,12 @@ void page_print_rows(const char *columns, const json_t *rows, size_t top, page_s
         for (size_t k = 0; k < t.ncolumns; ++k) {
             text_clear(&cell);
             page_add(&cell, row, t.columns[k].format);
-            if (cell.len == 0 && t.columns[k].title[0] != '\0')
+            if (cell.len == 0 && t.cells[k][0] != '\0')
                 text_add_char(&cell, '-');
             add_cell(&t, text_slice(&cell));
         }
         if (style != NULL)
-            t.styles[i] = (unsigned char)style(row);
+            t.styles[i + 1] = (unsigned char)style(row);
     }
     text_fini(&cell);
     table_end(&t, out);

@@ -21,7 +21,6 @@
 enum { TABLE_COLUMNS_MAX = 16 };
 
 struct table_column {
-    const char *title;
     const char *format; /* for page_print_rows() */
     bool right;         /* numbers */
 };
@@ -33,9 +32,9 @@ struct table {
     struct table_column columns[TABLE_COLUMNS_MAX];
     size_t ncolumns;
     char *titles; /* of table_begin() */
-    char **cells; /* row after row */
+    char **cells; /* row after row, the titles first */
     size_t ncells;
-    unsigned char *styles; /* of each row that is complete */
+    unsigned char *styles; /* of each row */
     bool colours;          /* print them; may be set after table_begin */
 };
 
@@ -44,6 +43,10 @@ void table_begin(struct table *t, const char *titles);
 void table_fini(struct table *t);
 /* Prints the table, indented by 2, and frees it. */
 void table_end(struct table *t, struct text *out);
+static inline bool table_has_rows(const struct table *t)
+{
+    return t->ncells > t->ncolumns;
+}
 /* The next cell, from left to right; a row ends with its last column. */
 void table_add(struct table *t, struct slice cell);
 void table_addf(struct table *t, const char *fmt, ...) printf_like(2, 3);

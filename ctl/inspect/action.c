@@ -196,16 +196,14 @@ const struct ctl_command ctl_word_drain = {
     .name = "drain",
     .arguments = "WORKER",
     .summary = "a worker gets no new requests, until undrain",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 const struct ctl_command ctl_word_undrain = {
     .name = "undrain",
     .arguments = "WORKER",
     .summary = "it gets requests again",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 
@@ -215,8 +213,7 @@ const struct ctl_command ctl_word_confirm_removal = {
     .summary = "workers that vanished with many others were removed on purpose",
     .text = "More than discovery_max_drop of the workers vanished from the tree at once: they are "
             "held. This treats\nWORKER, or all of them, as if each had been removed alone.\n",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 
@@ -236,8 +233,7 @@ const struct ctl_command ctl_word_forget = {
     .summary = "delete what was learned, in the files of the load balancer and of agents too",
     .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
             "workers\nagain: name each with --agent.\n",
-    .flags = forget_flags,
-    .nflags = ARRAY_LEN(forget_flags),
+    CTL_FLAGS(forget_flags),
     .run = run,
 };
 
@@ -245,8 +241,7 @@ static const struct ctl_flag asking_flags[] = {CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_reload = {
     .name = "reload",
     .summary = "the load balancer re-reads its configuration, as on SIGHUP",
-    .flags = asking_flags,
-    .nflags = ARRAY_LEN(asking_flags),
+    CTL_FLAGS(asking_flags),
     .run = run,
 };
 
@@ -254,7 +249,6 @@ const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
     .summary = "detach this process from its slot, and stop it when its requests are done",
-    .flags = asking_flags,
-    .nflags = ARRAY_LEN(asking_flags),
+    CTL_FLAGS(asking_flags),
     .run = run,
 };

@@ -10,22 +10,15 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- ranges and pools ---- */
+/* ---- ranges ---- */
 
 /*
  * Texts and what a bare number means: rlb-nagios of zc.resumelb. Ranges and performance data:
  * guidelines of the monitoring plugins, "Threshold and Ranges" and "Performance data".
  */
 
-static const char *check_state_name(enum check_state s)
-{
-    static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-
-    ASSERT((unsigned)s < ARRAY_LEN(names));
-    return names[s];
-}
-
-/* ---- ranges ---- */
+/* By enum check_state. */
+static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
 bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
 {
@@ -96,10 +89,6 @@ static const struct {
     [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", 1},
 };
 
-/* The order of the complaints. */
-static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
-                                                       CHECK_MAX_AGE, CHECK_WORKERS};
-
 static void add_value(enum check_metric m, double v, struct text *out)
 {
     if (metrics[m].digits >= 0)
@@ -118,10 +107,7 @@ static void read_facts(const json_t *application, double out[CHECK_METRICS])
     out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
     json_array_foreach(json_object_get(application, "workers"), i, w)
     {
-        bool eligible = json_is_true(json_object_get(w, "available")) &&
-                        !json_is_true(json_object_get(w, "ejected"));
-
-        out[CHECK_WORKERS] += eligible;
+        out[CHECK_WORKERS] += page_is_true(w, "available") && !page_is_true(w, "ejected");
         out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
         out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
     }
@@ -165,7 +151,8 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     size_t before = out->len;
 
     for (size_t i = 0; i < CHECK_METRICS; ++i) {
-        enum check_metric m = order[i];
+        /* The workers last. */
+        enum check_metric m = (enum check_metric)((i + 1) % CHECK_METRICS);
         enum check_state s = check_range_alerts(&t->error[m], facts[m])  ? CHECK_CRITICAL
                              : check_range_alerts(&t->warn[m], facts[m]) ? CHECK_WARNING
                                                                          : CHECK_OK;
@@ -268,7 +255,7 @@ static enum check_state fetch_state(const struct check_run *r, struct text *out)
          * token is missing. */
         state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
                                                                                : CHECK_CRITICAL;
-        text_addf(out, "%s: ", check_state_name(state));
+        text_addf(out, "%s: ", state_names[state]);
         text_add_escaped(out, slice_cut(&why, '\n'));
     }
     json_decref(page);
@@ -303,7 +290,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         struct slice text = slice_cut(&perf, '|');
 
         json_open_object(&w, NULL);
-        json_put_text(&w, "state", slice_of(check_state_name(state)));
+        json_put_text(&w, "state", slice_of(state_names[state]));
         json_put_int(&w, "code", state);
         json_put_text(&w, "text", text);
         json_put_text(&w, "performance_data", perf);
@@ -355,7 +342,6 @@ const struct ctl_command ctl_word_check = {
             "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as in the "
             "monitoring plugins' guidelines.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
             "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

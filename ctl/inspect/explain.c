@@ -156,7 +156,6 @@ const struct ctl_command ctl_word_explain = {
                "the reason",
     .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's classifier determines "
             "its class.\nNothing is sent to any worker.\n",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -168,30 +168,16 @@ static const char counter_columns[] =
     ">left={figures.abandoned:i}|>waited={figures.waited_s:%.1f s}|longest holder="
     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]";
 
-/* Appends remarks about one counter, each in its own line. */
-static void print_remarks(const json_t *counter, struct text *out)
-{
-    const json_t *row;
-    size_t i;
-
-    if (json_is_false(json_object_get(counter, "in_force")))
-        page_add(out, counter, "  {name}: not effective: {why:w}\n");
-    json_array_foreach(json_object_get(counter, "refused"), i, row)
-    {
-        page_add(out, counter, "  {name}");
-        page_add(out, row, ": rejected setting {name}: {why:w}\n");
-    }
-    page_add(
-        out, counter,
-        "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
-        "(shadow)\n]"
-        "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
-        "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
-        "daemon unreachable\n]"
-        "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
-        "unreachable\n]"
-        "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]");
-}
+/* Remarks about one counter, each in its own line. */
+static const char counter_remarks[] =
+    "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
+    "(shadow)\n]"
+    "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
+    "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
+    "daemon unreachable\n]"
+    "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
+    "unreachable\n]"
+    "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]";
 
 static const char key_columns[] =
     "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
@@ -229,8 +215,8 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
 {
     const json_t *limits = json_object_get(a, "limits");
     const json_t *copies = json_object_get(a, "copies");
-    const json_t *counter;
-    size_t i;
+    const json_t *counter, *refused;
+    size_t i, k;
 
     text_add_escaped(out, slice_of(name));
     if (json_array_size(limits) == 0) {
@@ -241,7 +227,14 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     page_print_rows(counter_columns, limits, 0, NULL, out);
     json_array_foreach(limits, i, counter)
     {
-        print_remarks(counter, out);
+        if (json_is_false(json_object_get(counter, "in_force")))
+            page_add(out, counter, "  {name}: not effective: {why:w}\n");
+        json_array_foreach(json_object_get(counter, "refused"), k, refused)
+        {
+            page_add(out, counter, "  {name}");
+            page_add(out, refused, ": rejected setting {name}: {why:w}\n");
+        }
+        page_add(out, counter, counter_remarks);
     }
     print_keys(limits, o->top, out);
     page_print_rows(daemon_columns, json_object_get(a, "pool_counter_servers"), 0, NULL, out);
@@ -388,8 +381,7 @@ const struct ctl_command ctl_word_status = {
     .name = "status",
     .arguments = "[APPLICATION]",
     .summary = "applications, their workers or processes, how requests were routed",
-    .flags = status_flags,
-    .nflags = ARRAY_LEN(status_flags),
+    CTL_FLAGS(status_flags),
     .run = run_page,
 };
 
@@ -404,8 +396,7 @@ const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
     .arguments = "[APPLICATION]",
     .summary = "skills of each worker: its best classes, with scores",
-    .flags = resumes_flags,
-    .nflags = ARRAY_LEN(resumes_flags),
+    CTL_FLAGS(resumes_flags),
     .run = run_page,
 };
 
@@ -419,7 +410,6 @@ const struct ctl_command ctl_word_limits = {
     .name = "limits",
     .arguments = "[APPLICATION]",
     .summary = "pool counters: requests that hold, wait, were rejected; the keys most waited for",
-    .flags = limits_flags,
-    .nflags = ARRAY_LEN(limits_flags),
+    CTL_FLAGS(limits_flags),
     .run = run_page,
 };

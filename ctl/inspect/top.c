@@ -786,7 +786,6 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_top = {
     .name = "top",
     .summary = "workers, live, in a terminal; h lists the keys, q quits",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -472,55 +472,50 @@ struct trace_run {
     struct trace_print print;
 };
 
-static enum err read_file(const char *file, struct trace_report *r, struct trace_print *p,
-                          struct diag *d)
+static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
-    FILE *in = ctl_open(file, d);
-    char *line = xmalloc(TRACE_LINE_MAX + 1);
-    enum err e = in != NULL ? ERR_OK : ERR_SYSTEM;
+    struct trace_run run = {.o = {.top = TOP_DEFAULT}};
+    struct trace_print *p = &run.print;
+    struct trace_report r = {0};
+    struct text out = {0};
+    struct diag d = {0};
     struct trace_line l;
     struct slice s;
+    int code = ctl_parse(c, argc, argv, &run.o);
 
-    for (uint64_t number = 1; in != NULL && ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
+    if (code >= 0)
+        return code;
+    const char *file = run.o.words[0];
+    if (file == NULL)
+        return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
+    p->top = run.o.top;
+    FILE *in = ctl_open(file, &d);
+    if (in == NULL)
+        return ctl_finish(ERR_SYSTEM, &out, &d);
+    char *line = xmalloc(TRACE_LINE_MAX + 1);
+    for (uint64_t number = 1; ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
         const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
 
         if (s.len != 0 && why == NULL)
-            trace_report_add(r, &l);
+            trace_report_add(&r, &l);
         if (why == NULL || p->bad_lines++ != 0)
             continue;
         p->first_bad = number;
         p->bad_why = why;
     }
     free(line);
-    if (in != NULL)
-        e = ctl_close(in, file, d);
-    if (e == ERR_OK && r->records == 0) {
-        diag_add(d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records");
+    enum err e = ctl_close(in, file, &d);
+    if (e == ERR_OK && r.records == 0) {
+        diag_add(&d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records");
         e = ERR_SYNTAX;
     }
-    if (e == ERR_OK)
-        trace_report_end(r);
-    return e;
-}
-
-static int run_trace(const struct ctl_command *c, int argc, char **argv)
-{
-    struct trace_run run = {.o = {.top = TOP_DEFAULT}};
-    struct trace_report r = {0};
-    struct text out = {0};
-    struct diag d = {0};
-    int code = ctl_parse(c, argc, argv, &run.o);
-
-    if (code >= 0)
-        return code;
-    if (run.o.words[0] == NULL)
-        return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
-    run.print.top = run.o.top;
-    enum err e = read_file(run.o.words[0], &r, &run.print, &d);
-    if (e == ERR_OK && run.o.json)
-        trace_report_json(&r, &run.print, &out);
-    else if (e == ERR_OK)
-        trace_report_print(&r, &run.print, &out);
+    if (e == ERR_OK) {
+        trace_report_end(&r);
+        if (run.o.json)
+            trace_report_json(&r, p, &out);
+        else
+            trace_report_print(&r, p, &out);
+    }
     trace_report_fini(&r);
     return ctl_finish(e, &out, &d);
 }
@@ -541,7 +536,6 @@ const struct ctl_command ctl_word_trace = {
             "zc.zservertracelog; - is standard input. Prints unfinished requests, and URLs by "
             "impact: mean\ntime in the application, times the number of requests.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run_trace,
 };

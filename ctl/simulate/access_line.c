@@ -222,24 +222,6 @@ static enum access_fault read_client(struct reading *r)
     return n == WORDS_MAX && !set_host(r, words[0]) ? ACCESS_FAULT_HOST : ACCESS_FAULT_NONE;
 }
 
-/* "STATUS BYTES", and what may follow: whether there is more. */
-static bool read_numbers(struct reading *r, bool *more)
-{
-    struct slice status = slice_cut(&r->rest, ' ');
-    uint64_t v;
-    uint64_t bytes;
-    size_t end = slice_find(r->rest, ' ');
-    struct slice size = {r->rest.p, end != SIZE_MAX ? end : r->rest.len};
-
-    if (!parse_u64(status, 599, &v) || v < 100 ||
-        (!slice_is(size, "-") && !parse_u64(size, UINT64_MAX, &bytes)))
-        return false;
-    r->out->status = (unsigned)v;
-    *more = end != SIZE_MAX;
-    skip(r, *more ? end + 1 : size.len);
-    return true;
-}
-
 static struct slice unless_dash(struct slice s)
 {
     return slice_is(s, "-") ? SLICE_NULL : s;
@@ -284,8 +266,7 @@ static enum access_fault read_combined(struct reading *r)
 {
     enum access_fault f = read_client(r);
     struct slice request;
-    uint64_t seconds;
-    bool more = false;
+    uint64_t seconds, number;
 
     if (f != ACCESS_FAULT_NONE)
         return f;
@@ -307,7 +288,15 @@ static enum access_fault read_combined(struct reading *r)
     f = set_target(r, target);
     if (f != ACCESS_FAULT_NONE)
         return f;
-    if (!take(r, ' ') || !read_numbers(r, &more))
+    if (!take(r, ' '))
+        return ACCESS_FAULT_STATUS;
+    struct slice status = slice_cut(&r->rest, ' ');
+    bool more = slice_find(r->rest, ' ') != SIZE_MAX;
+    struct slice bytes = slice_cut(&r->rest, ' ');
+    if (!parse_u64(status, 599, &number) || number < 100)
+        return ACCESS_FAULT_STATUS;
+    r->out->status = (unsigned)number;
+    if (!slice_is(bytes, "-") && !parse_u64(bytes, UINT64_MAX, &number))
         return ACCESS_FAULT_STATUS;
     return more ? read_rest(r) : ACCESS_FAULT_NONE;
 }

@@ -344,7 +344,6 @@ const struct ctl_command ctl_word_classify = {
             "host first,\nour own in JSON), or URLs; - is standard input. Prints the classes, the "
             "largest first, and\nwarns of what makes a classifier useless.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -413,25 +413,6 @@ static void add_row(const struct playback *p, struct table *t, struct slice name
     }
 }
 
-static void print_server(const struct playback *p, size_t i, struct text *out)
-{
-    const struct playback_server *s = &p->servers[i];
-    struct playback_figures f;
-
-    playback_figures(p, s, UINT32_MAX, &f);
-    text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
-              p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
-              s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
-    for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
-        size_t n = 0;
-
-        for (size_t k = 0; k < p->n; ++k)
-            n += s->records[k].played && s->records[k].error == e;
-        if (n != 0)
-            text_addf(out, "  %zu without an answer: %s\n", n, err_text((enum err)e));
-    }
-}
-
 static void print_text(const struct playback *p, const struct class_counts *shown, struct text *out)
 {
     struct table t;
@@ -439,8 +420,22 @@ static void print_text(const struct playback *p, const struct class_counts *show
     text_add(out, text_slice(&p->bad));
     if (p->others != 0)
         text_addf(out, "%zu requests skipped that are not GETs\n", p->others);
-    for (size_t i = 0; i < p->nservers; ++i)
-        print_server(p, i, out);
+    for (size_t i = 0; i < p->nservers; ++i) {
+        const struct playback_server *s = &p->servers[i];
+        size_t without[ERR_COUNT] = {0};
+        struct playback_figures f;
+
+        playback_figures(p, s, UINT32_MAX, &f);
+        text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
+                  p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
+                  s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
+        for (size_t k = 0; k < p->n; ++k)
+            without[s->records[k].error] += s->records[k].played;
+        for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
+            if (without[e] != 0)
+                text_addf(out, "  %zu without an answer: %s\n", without[e], err_text((enum err)e));
+        }
+    }
     if (p->interrupted)
         text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
 #define COLUMNS "|>requests|>errors|>p50 ms|>p90 ms|>p99 ms|>loads"
@@ -498,20 +493,6 @@ static void print_json(const struct playback *p, const struct class_counts *show
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-}
-
-static void playback_report(const struct playback *p, struct text *out)
-{
-    struct class_counts shown; /* the largest classes */
-
-    classify_collect(&p->classifiers.all[0], &shown);
-    if (p->o.top != 0 && p->o.top < shown.n)
-        shown.n = (size_t)p->o.top;
-    if (p->o.json)
-        print_json(p, &shown, out);
-    else
-        print_text(p, &shown, out);
-    free(shown.classes);
 }
 
 /* ---- the command ---- */
@@ -598,8 +579,18 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             playback_run(&p, &p.servers[i]);
         while (p.nservers != 0 && p.servers[p.nservers - 1].records == NULL)
             text_fini(&p.servers[--p.nservers].host);
-        if (e == ERR_OK)
-            playback_report(&p, &out);
+        if (e == ERR_OK) {
+            struct class_counts shown; /* the largest classes */
+
+            classify_collect(&p.classifiers.all[0], &shown);
+            if (p.o.top != 0 && p.o.top < shown.n)
+                shown.n = (size_t)p.o.top;
+            if (p.o.json)
+                print_json(&p, &shown, &out);
+            else
+                print_text(&p, &shown, &out);
+            free(shown.classes);
+        }
         code = ctl_finish(e, &out, &d);
     }
     for (size_t i = 0; i < p.nservers; ++i) {
@@ -641,7 +632,6 @@ const struct ctl_command ctl_word_playback = {
             "With two, both\nare asked the same, one after the other, and compared. Closed loop "
             "unless --speed is given; paced,\na latency counts from when the request was due.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

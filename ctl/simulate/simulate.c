@@ -430,7 +430,6 @@ const struct ctl_command ctl_word_simulate = {
             "in virtual time, with the code that selects workers in the server.\n",
     .describe = describe_choices,
     .completes = CTL_FILES,
-    .flags = simulate_flags,
-    .nflags = ARRAY_LEN(simulate_flags),
+    CTL_FLAGS(simulate_flags),
     .run = run_simulate,
 };

@@ -122,9 +122,9 @@ static void print_tables(const struct simulate_runs *t, struct text *out)
                       share_of(c->shadow_wait_us, c->requests) / 1e3, c->overdue);
     }
     table_end(&figures, out);
-    text_add(out, extras.ncells != 0 ? SLICE_LIT("\n") : SLICE_NULL);
+    text_add(out, table_has_rows(&extras) ? SLICE_LIT("\n") : SLICE_NULL);
     table_end(&extras, out);
-    text_add(out, shadows.ncells != 0 ? SLICE_LIT("\n") : SLICE_NULL);
+    text_add(out, table_has_rows(&shadows) ? SLICE_LIT("\n") : SLICE_NULL);
     table_end(&shadows, out);
 }
 
@@ -361,36 +361,10 @@ static double value_of(const struct plot *p, const struct bars *b, size_t varian
     return *(const double *)((const char *)f + b->figure);
 }
 
-static void add_panel(const struct plot *p, const struct bars *b, double x, double width)
-{
-    enum { VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
-    double max = 0;
-    double room = width - VALUE;
-
-    for (size_t i = 0; i < p->n; ++i)
-        max = fmax(max, value_of(p, b, i));
-    max = max > 0 ? max : 1;
-    add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
-    add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
-    for (size_t i = 0; i < p->n; ++i) {
-        double v = value_of(p, b, i);
-        double y = HEAD + FIRST + (double)(i * BAR);
-        bool is_best = &p->runs->variants[i] == p->best;
-
-        text_addf(p->out,
-                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" fill=\"%s\" "
-                  "opacity=\"%s\"/>\n",
-                  x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
-        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v", "%.*f",
-                 b->decimals, v);
-    }
-}
-
 static double add_bars(const struct plot *p)
 {
-    enum { FIRST = 48, LABEL_BYTES = 30 };
-    size_t npanels = ARRAY_LEN(panels);
-    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)npanels;
+    enum { LABEL_BYTES = 30, VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
+    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)ARRAY_LEN(panels);
     struct text label = {0};
 
     for (size_t i = 0; i < p->n; ++i) {
@@ -408,8 +382,30 @@ static double add_bars(const struct plot *p)
         text_add(p->out, SLICE_LIT("</g>\n"));
     }
     text_fini(&label);
-    for (size_t k = 0; k < ARRAY_LEN(panels); ++k)
-        add_panel(p, &panels[k], MARGIN + LABEL + (double)k * width, width - GAP);
+    for (size_t k = 0; k < ARRAY_LEN(panels); ++k) {
+        const struct bars *b = &panels[k];
+        double x = MARGIN + LABEL + (double)k * width;
+        double room = width - GAP - VALUE;
+        double max = 0;
+
+        for (size_t i = 0; i < p->n; ++i)
+            max = fmax(max, value_of(p, b, i));
+        max = max > 0 ? max : 1;
+        add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
+        add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
+        for (size_t i = 0; i < p->n; ++i) {
+            double v = value_of(p, b, i);
+            double y = HEAD + FIRST + (double)(i * BAR);
+            bool is_best = &p->runs->variants[i] == p->best;
+
+            text_addf(p->out,
+                      "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
+                      "fill=\"%s\" opacity=\"%s\"/>\n",
+                      x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
+            add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v",
+                     "%.*f", b->decimals, v);
+        }
+    }
     return HEAD + FIRST + (double)(p->n * BAR) + GAP;
 }
 

@@ -546,7 +546,6 @@ const struct ctl_command ctl_word_tree = {
     .summary = "read and edit the tree of settings and workers",
     .describe = describe_verbs,
     .completes = "print export import diff set get watch",
-    .flags = tree_flags,
-    .nflags = ARRAY_LEN(tree_flags),
+    CTL_FLAGS(tree_flags),
     .run = run_tree,
 };
