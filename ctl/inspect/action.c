@@ -18,6 +18,7 @@ enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
+    const char *done; /* what was done, as a format for the answer */
     const char *worker; /* detach: the id of a process */
     const char *agents[AGENTS_MAX];
     size_t nagents;
@@ -58,18 +59,6 @@ static void complain(const char *address, int status, const json_t *page, struct
     } while (rest.len != 0);
 }
 
-/* What was done, by the answer. */
-static const char *done_format(const struct ctl_command *c)
-{
-    if (c == &ctl_word_forget)
-        return "deleted {scores:d} scores of {workers:d} workers\n";
-    if (c == &ctl_word_reload)
-        return "reloaded\n";
-    if (c == &ctl_word_confirm_removal)
-        return "{application} released {workers:d} held workers\n";
-    return "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n";
-}
-
 static enum err act_at(const struct action_run *r, const char *address, struct text *out,
                        struct diag *d)
 {
@@ -102,7 +91,7 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
         text_addf(out, "%s: ", address);
-        page_add(out, page, done_format(o.command));
+        page_add(out, page, r->done);
     }
     json_decref(page);
     text_fini(&content);
@@ -143,45 +132,42 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
     return e;
 }
 
-/* Returns -1 to continue; else the exit code. */
-static int complete(struct action_run *r)
-{
-    const struct ctl_command *c = r->o.command;
-    bool is_forget = c == &ctl_word_forget;
-    bool is_detach = c == &ctl_word_detach;
-
-    if (!is_forget && c != &ctl_word_reload) {
-        r->worker = r->o.words[0];
-        if (r->worker == NULL && is_detach)
-            return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
-        if (r->worker == NULL && c != &ctl_word_confirm_removal)
-            return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
-    }
-    if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
-        return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
-    if (r->o.token_file == NULL && !is_detach)
-        return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
-    return -1;
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct action_run r = {0};
+    struct action_run r = {
+        .done = "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n"};
+    bool is_detach = c == &ctl_word_detach;
     struct text out = {0};
     struct diag d = {0};
+    enum err worst = ERR_OK;
     int code = ctl_parse(c, argc, argv, &r.o);
 
-    if (code < 0)
-        code = complete(&r);
     if (code >= 0)
         return code;
-    if (c == &ctl_word_detach)
+    if (c == &ctl_word_forget) {
+        r.done = "deleted {scores:d} scores of {workers:d} workers\n";
+        if (r.all == (r.o.cls != NULL || r.worker != NULL))
+            return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
+    } else if (c == &ctl_word_reload) {
+        r.done = "reloaded\n";
+    } else {
+        r.worker = r.o.words[0];
+        if (r.worker == NULL && is_detach)
+            return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
+        if (c == &ctl_word_confirm_removal)
+            r.done = "{application} released {workers:d} held workers\n";
+        else if (r.worker == NULL)
+            return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
+    }
+    if (is_detach)
         return ctl_finish(ctl_detach(&r.o, r.worker, &out, &d), &out, &d);
+    if (r.o.token_file == NULL)
+        return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
     /* Agents first, because they would send the data they still have to the load balancer again. A
      * failure does not stop the actions on the others. */
-    enum err worst = ERR_OK;
     for (size_t i = 0; i <= r.nagents; ++i) {
         enum err e = act_at(&r, i < r.nagents ? r.agents[i] : r.o.address, &out, &d);
+
         worst = e != ERR_OK ? e : worst;
     }
     return ctl_finish(worst, &out, &d);

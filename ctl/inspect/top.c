@@ -732,44 +732,38 @@ static void wait_for_keys(struct top *t)
     }
 }
 
-static int show(struct top *t)
-{
-    /* An unreachable server is an error at the start; later it is displayed. */
-    enum err e = refresh(t);
-
-    if (e == ERR_OK) {
-        e = top_terminal_open();
-        if (e != ERR_OK)
-            diag_add(&t->problem, NULL, 0, 0, "top is for a terminal; try status --watch");
-    }
-    if (e != ERR_OK) {
-        fprintf(stderr, "resumelbctl: %s", t->problem.text != NULL ? t->problem.text : "");
-        return CTL_FAILED;
-    }
-    while (!t->view.quit) {
-        draw(t);
-        wait_for_keys(t);
-        if (!t->view.quit)
-            (void)refresh(t);
-    }
-    is_open = 0;
-    leave();
-    return CTL_OK;
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct top t = {.o = {.timeout_ms = TRY_MS},
                     .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S}};
     int code = ctl_parse(c, argc, argv, &t.o);
 
+    if (code >= 0)
+        return code;
     t.view.colours = t.o.colours;
-    if (code < 0)
-        code = show(&t);
+    /* An unreachable server is an error at the start; later it is displayed. */
+    enum err e = refresh(&t);
+    if (e == ERR_OK) {
+        e = top_terminal_open();
+        if (e != ERR_OK)
+            diag_add(&t.problem, NULL, 0, 0, "top is for a terminal; try status --watch");
+    }
+    if (e != ERR_OK)
+        fprintf(stderr, "resumelbctl: %s", t.problem.text != NULL ? t.problem.text : "");
+    while (e == ERR_OK && !t.view.quit) {
+        draw(&t);
+        wait_for_keys(&t);
+        if (!t.view.quit)
+            (void)refresh(&t);
+    }
+    if (e == ERR_OK) {
+        is_open = 0;
+        leave();
+    }
     json_decref(t.before);
     json_decref(t.now);
     diag_fini(&t.problem);
-    return code;
+    return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
 static const struct ctl_flag flags[] = {

@@ -178,8 +178,6 @@ static int parse(struct classify_run *r, const struct ctl_command *c, int argc, 
     return code == CTL_OK ? -1 : code;
 }
 
-/* ---- counting ---- */
-
 static enum err count_all(struct classify_run *r, struct diag *d)
 {
     struct access_line l;

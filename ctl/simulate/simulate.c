@@ -132,32 +132,15 @@ static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const 
     return CTL_OK;
 }
 
-static int add_policies(struct simulate *s, const char *list)
+static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
 {
+    struct simulate *s = container_of(o, struct simulate, o);
     struct diag d = {0};
 
+    (void)f;
     if (!simulate_read_policies(list, s->policies, &s->npolicies, &d))
         return ctl_usage_problems(&ctl_word_simulate, &d);
     return CTL_OK;
-}
-
-static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
-{
-    (void)f;
-    return add_policies(container_of(o, struct simulate, o), list);
-}
-
-/* Adds the usual configuration as the reference for comparison, unless it is present. */
-static int add_today(struct simulate *s)
-{
-    for (size_t i = 0; i < s->npolicies; ++i) {
-        for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
-            if (strcmp(s->policies[i].label, simulate_common[k]) == 0)
-                return CTL_OK;
-        }
-    }
-    s->adds_today = true;
-    return add_policies(s, simulate_common[0]);
 }
 
 /* Checks for numbers that would change nothing. */
@@ -200,6 +183,7 @@ static int check_idle(const struct simulate *s)
 /* Checks for options that exclude each other, and for missing ones. */
 static int complete(struct simulate *s)
 {
+    bool has_today = false;
     size_t nscenarios = 0;
     int code = CTL_OK;
 
@@ -225,9 +209,16 @@ static int complete(struct simulate *s)
     if (nscenarios == 0)
         s->scenarios[s->log_file != NULL ? SCENARIO_replay : SCENARIO_steady] = true;
     if (s->npolicies == 0)
-        code = add_policies(s, "all");
-    if (code == CTL_OK && s->tune)
-        code = add_today(s);
+        code = take_policies(&s->o, NULL, "all");
+    for (size_t i = 0; i < s->npolicies; ++i) {
+        for (size_t k = 0; k < SIMULATE_COMMON; ++k)
+            has_today = has_today || strcmp(s->policies[i].label, simulate_common[k]) == 0;
+    }
+    /* The usual configuration as the reference for comparison. */
+    if (code == CTL_OK && s->tune && !has_today) {
+        s->adds_today = true;
+        code = take_policies(&s->o, NULL, simulate_common[0]);
+    }
     if (code == CTL_OK && s->classifiers.n == 0)
         code = simulate_add_classifier(&s->o, &s->classifiers, "host");
     if (code == CTL_OK && s->tune && s->classifiers.n + 2 <= SIMULATE_CLASSIFIERS_MAX) {

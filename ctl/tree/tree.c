@@ -59,10 +59,8 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         tree_record_fini(&s);
         return e;
     }
-    if (name != NULL) {
-        n = tree_text_create(slice_of(name));
-        tree_text_append(above, n);
-    }
+    if (name != NULL)
+        n = tree_text_add(above, slice_of(name));
     if (unreadable) {
         ++w->unread;
         n->remark = xstrdup("cannot be read");
@@ -108,7 +106,7 @@ static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
 static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
 {
     char path[TREE_PATH_MAX + 1];
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
+    struct tree_text_node *top = tree_text_add(NULL, SLICE_NULL);
     size_t nleft_out = 0;
     enum err e = tree_command_node(c, c->words[0], path);
 

@@ -388,27 +388,6 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
 
 /* ---- nodes of the text ---- */
 
-/* PATH exists: it gets the properties of N. */
-static enum err change_node(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n, const struct tree_record *there)
-{
-    bool same = json_equal(there->properties, n->properties);
-    enum err e = ERR_OK;
-
-    if (there->provider) {
-        if (!same)
-            print_line(c, "not changed: ", path, ": a provider");
-        return ERR_OK;
-    }
-    if (c->dry_run)
-        print_changes(c, path, there->properties, n->properties);
-    else if (!same)
-        e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
-    if (e == ERR_OK && c->reset_acl && !c->dry_run)
-        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
-    return e;
-}
-
 static enum err import_children(struct tree_command *c, const char *path,
                                 const struct tree_text_node *n);
 
@@ -431,7 +410,15 @@ static enum err import_node(struct tree_command *c, const char *path,
     }
     if (e != ERR_OK)
         return e;
-    e = change_node(c, path, n, &there);
+    bool same = json_equal(there.properties, n->properties);
+    if (there.provider && !same)
+        print_line(c, "not changed: ", path, ": a provider");
+    else if (c->dry_run)
+        print_changes(c, path, there.properties, n->properties);
+    else if (!same)
+        e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
+    if (e == ERR_OK && c->reset_acl && !c->dry_run && !there.provider)
+        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(there.children); ++i) {
         const char *name = there.children->items[i].name;
 

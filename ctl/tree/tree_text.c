@@ -215,13 +215,17 @@ enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name)
 
 /* ---- trees ---- */
 
-struct tree_text_node *tree_text_create(struct slice name)
+struct tree_text_node *tree_text_add(struct tree_text_node *parent, struct slice name)
 {
     struct tree_text_node *n = xcalloc(1, sizeof(*n));
 
     n->name = xslicedup(name);
     n->properties = json_object();
-    return n;
+    if (parent == NULL)
+        return n;
+    parent->children =
+        xgrow(parent->children, parent->nchildren + 1, &parent->room, sizeof(n));
+    return parent->children[parent->nchildren++] = n;
 }
 
 void tree_text_destroy(struct tree_text_node *n)
@@ -235,15 +239,6 @@ void tree_text_destroy(struct tree_text_node *n)
     free(n->remark);
     json_decref(n->properties);
     free(n);
-}
-
-void tree_text_append(struct tree_text_node *n, struct tree_text_node *child)
-{
-    /* Room in powers of two. */
-    if ((n->nchildren & (n->nchildren - 1)) == 0)
-        n->children =
-            xrealloc(n->children, (n->nchildren == 0 ? 1 : n->nchildren * 2) * sizeof(void *));
-    n->children[n->nchildren++] = child;
 }
 
 static int by_name(const void *a, const void *b)
@@ -400,10 +395,9 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
         complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
-    l->last = tree_text_create(item.name);
+    l->last = tree_text_add(l->parent, item.name);
     l->last->line = r->line;
     l->last->column = column;
-    tree_text_append(l->parent, l->last);
     if (item.rest.len != 0)
         json_object_set_new(l->last->properties, "type", json_stringn(item.rest.p, item.rest.len));
     return true;
@@ -473,7 +467,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
 
     r->file = file;
     r->diag = d;
-    r->top = tree_text_create(SLICE_NULL);
+    r->top = tree_text_add(NULL, SLICE_NULL);
     if (bytes.len > TREE_TEXT_BYTES_MAX) {
         r->line = 1;
         complain(r, ERR_TOO_LARGE, 1, "file too long");

@@ -37,16 +37,15 @@ struct tree_text_node {
     char *name;         /* "" at the top, which is not a node itself */
     json_t *properties; /* an object; links are properties that end in " ->" and " =>" */
     struct tree_text_node **children; /* sorted by name, once tree_text_sort() ran */
-    size_t nchildren;
+    size_t nchildren, room;
     size_t line, column; /* position in the source text; or 0 */
     char *remark;        /* printed as a comment below it; or NULL */
 };
 
-struct tree_text_node *tree_text_create(struct slice name);
+/* A new node, the last child of PARENT; NULL: a top. */
+struct tree_text_node *tree_text_add(struct tree_text_node *parent, struct slice name);
 /* With all below; NULL is fine. */
 void tree_text_destroy(struct tree_text_node *n);
-/* CHILD becomes the last one of N. */
-void tree_text_append(struct tree_text_node *n, struct tree_text_node *child);
 /* The children of N, not of those below, by name. */
 void tree_text_sort(struct tree_text_node *n);
 /* The child NAME of N, which is sorted; or NULL. */

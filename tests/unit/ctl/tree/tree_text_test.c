@@ -296,17 +296,16 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
 {
     static const char *const nodes[] = {"a b", "a=b", "a->b", "#a=b", "a\n", "\xff", ""};
     static const char *const keys[] = {"a b", "", "a'b", "#", "x -> ", "a\xe2\x80\xae", "b -> =>"};
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_text_node *good = tree_text_create(SLICE_LIT("good"));
+    struct tree_text_node *top = tree_text_add(NULL, SLICE_NULL);
+    struct tree_text_node *good = tree_text_add(top, SLICE_LIT("good"));
     struct text out = {0};
     struct diag d = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(nodes); ++i) {
-        struct tree_text_node *n = tree_text_create(slice_of(nodes[i]));
+        struct tree_text_node *n = tree_text_add(top, slice_of(nodes[i]));
 
-        tree_text_append(n, tree_text_create(SLICE_LIT("below")));
-        tree_text_append(top, n);
+        tree_text_add(n, SLICE_LIT("below"));
     }
     for (size_t i = 0; i < ARRAY_LEN(keys); ++i)
         json_object_set_new_nocheck(good->properties, keys[i], json_string("/x"));
@@ -315,7 +314,6 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
     json_object_set_new(good->properties, "n =>", json_string("/x y z"));
     json_object_set_new(good->properties, "o =>", json_string(" /x"));
     json_object_set_new(good->properties, "p", json_integer(1));
-    tree_text_append(top, good);
     tree_text_sort(top);
     json_object_set_new(top->properties, "p", json_integer(1));
     size_t n = tree_text_print(top, &out, &d);
@@ -338,8 +336,8 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
 
 static void people_are_shown_odd_names_in_quotes_and_remarks(void **state)
 {
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_text_node *odd = tree_text_create(SLICE_LIT("a b\n"));
+    struct tree_text_node *top = tree_text_add(NULL, SLICE_NULL);
+    struct tree_text_node *odd = tree_text_add(top, SLICE_LIT("a b\n"));
     struct text out = {0};
 
     (void)state;
@@ -347,8 +345,7 @@ static void people_are_shown_odd_names_in_quotes_and_remarks(void **state)
     json_object_set_new(odd->properties, "c d", json_integer(1));
     json_object_set_new(odd->properties, "e f ->", json_string("/x y"));
     json_object_set_new(odd->properties, "g =>", json_null());
-    tree_text_append(odd, tree_text_create(SLICE_LIT("below")));
-    tree_text_append(top, odd);
+    tree_text_add(odd, SLICE_LIT("below"));
     json_object_set_new(top->properties, "p", json_integer(1));
     assert_int_equal(tree_text_print(top, &out, NULL), 0);
     assert_string_equal(text_cstr(&out), "p = 1\n"
