@@ -88,8 +88,6 @@ void page_add_each(struct text *out, const json_t *objects, const char *format);
 /* Whether the application's policy has a cutoff (max_backlog), or is unknown. */
 bool page_has_cutoff(const json_t *application);
 
-/* ---- tables of objects ---- */
-
 typedef enum table_style (*page_style_fn)(const json_t *object);
 
 /*

@@ -76,8 +76,6 @@ void check_range_print(const struct check_range *r, struct text *out)
         text_add_real(out, r->high);
 }
 
-/* ---- a pool ---- */
-
 static const struct {
     const char *name, *unit;
     const char *complaint; /* "%s": the value */

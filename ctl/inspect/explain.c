@@ -9,8 +9,6 @@
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
-/* ---- the answer as text ---- */
-
 /* The one without a title marks what was chosen. */
 static const char candidate_columns[] =
     "=[{chosen:?}>]|worker={worker}|>score={score:%.2f}|>backlog={backlog:i}|"
@@ -75,8 +73,6 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
     }
     return ERR_OK;
 }
-
-/* ---- asking ---- */
 
 static void add_escaped(struct text *out, const char *value)
 {

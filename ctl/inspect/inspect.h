@@ -163,12 +163,16 @@ struct trace_minute {
     uint64_t finished, timed, total_us, app_us;
 };
 
-struct trace_unfinished {
+struct trace_request {
+    struct map_node node; /* while it is in progress */
     char id[TRACE_LINE_ID_MAX + 1];
-    const struct trace_url *url;
-    char *method, *why;
+    struct trace_url *url;
+    char *method;
+    char *why; /* it is unfinished; or NULL */
     enum trace_state state;
-    uint64_t begun_us, age_us;
+    bool called, answered;
+    unsigned status;
+    uint64_t begun_us, called_us, answered_us, age_us;
 };
 
 struct trace_report {
@@ -177,7 +181,7 @@ struct trace_report {
     size_t nurls, nactive, states[TRACE_STATES];
     struct trace_minute *minutes;
     size_t nminutes;
-    struct trace_unfinished *unfinished; /* the first ones */
+    struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
     uint64_t upgrades, restarts; /* restarts: starts but for a first record */

@@ -112,8 +112,6 @@ static void print_resumes(const char *name, json_t *workers, const struct ctl_op
     }
 }
 
-/* ---- resumes, of an agent's page ---- */
-
 /* The list that an agent gives, as a load balancer's page (new). A slot has a resume for each
  * classifier that it was asked with. */
 static json_t *page_of_agent(const json_t *resumes)
@@ -244,8 +242,6 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     text_addf(out, "%.1f KiB", (double)page_int(copies, "bytes") / 1024);
     page_add(out, copies, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
-
-/* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
 
 /* Without a name: those beyond as many as it counts each by itself. */
 static const char type_columns[] =

@@ -229,8 +229,6 @@ static enum table_style row_style(const struct row *r)
     return json_is_false(json_object_get(r->worker, "active")) ? TABLE_FAINT : TABLE_PLAIN;
 }
 
-/* ---- columns ---- */
-
 /* Columns of the table of workers. */
 struct layout {
     unsigned name_width;
@@ -363,8 +361,6 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
         draw_row(s, &l, &rows[i]);
     free(rows);
 }
-
-/* ---- the rest ---- */
 
 static void draw_help(struct screen *s)
 {

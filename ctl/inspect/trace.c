@@ -18,18 +18,6 @@
  *                            S, X, an end of another kind, the log's end: unfinished
  */
 
-/* A request in progress. */
-struct active {
-    struct map_node node;
-    char id[TRACE_LINE_ID_MAX + 1];
-    struct trace_url *url;
-    char *method;
-    enum trace_state state;
-    bool called, answered;
-    unsigned status;
-    uint64_t begun_us, called_us, answered_us;
-};
-
 static uint64_t since(uint64_t later, uint64_t earlier)
 {
     return later > earlier ? later - earlier : 0;
@@ -37,55 +25,51 @@ static uint64_t since(uint64_t later, uint64_t earlier)
 
 static const char *const state_names[TRACE_STATES] = {"input", "waiting", "application", "output"};
 
-/* ---- requests ---- */
-
-static void enter(struct trace_report *r, struct active *a, enum trace_state s)
+static void enter(struct trace_report *r, struct trace_request *a, enum trace_state s)
 {
     --r->states[a->state];
     ++r->states[s];
     a->state = s;
 }
 
-static void remove_active(struct trace_report *r, struct active *a)
+static void remove_active(struct trace_report *r, struct trace_request *a)
 {
     --r->states[a->state];
     --r->nactive;
     map_remove(&r->active, &a->node);
+}
+
+static void destroy(struct trace_request *a)
+{
     free(a->method);
+    free(a->why);
     free(a);
 }
 
 /* Ownership of WHY is taken. */
-static void end_unfinished(struct trace_report *r, struct active *a, char *why)
+static void end_unfinished(struct trace_report *r, struct trace_request *a, char *why)
 {
+    remove_active(r, a);
     ++a->url->unfinished;
     ++r->unfinished_all;
-    if (r->nunfinished < TRACE_UNFINISHED_MAX) {
-        r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
-        struct trace_unfinished *u = &r->unfinished[r->nunfinished++];
-
-        *u = (struct trace_unfinished){.url = a->url,
-                                       .method = a->method,
-                                       .why = why,
-                                       .state = a->state,
-                                       .begun_us = a->begun_us,
-                                       .age_us = since(r->last_us, a->begun_us)};
-        memcpy(u->id, a->id, sizeof(u->id));
-        a->method = NULL;
-        why = NULL;
+    a->why = why;
+    a->age_us = since(r->last_us, a->begun_us);
+    if (r->nunfinished == TRACE_UNFINISHED_MAX) {
+        destroy(a);
+        return;
     }
-    free(why);
-    remove_active(r, a);
+    r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
+    r->unfinished[r->nunfinished++] = a;
 }
 
 static void end_all(struct trace_report *r, const char *why)
 {
-    map_for_each_safe (struct active, a, &r->active, node)
+    map_for_each_safe (struct trace_request, a, &r->active, node)
         end_unfinished(r, a, xstrdup(why));
 }
 
 /* A: another one of its name, or NULL. */
-static void begin(struct trace_report *r, const struct trace_line *l, struct active *a)
+static void begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
 {
     struct slice path = l->path;
 
@@ -119,7 +103,7 @@ static void begin(struct trace_report *r, const struct trace_line *l, struct act
     }
 }
 
-static void end(struct trace_report *r, struct active *a, uint64_t now_us)
+static void end(struct trace_report *r, struct trace_request *a, uint64_t now_us)
 {
     struct trace_minute *m = r->nminutes != 0 ? &r->minutes[r->nminutes - 1] : NULL;
     struct trace_url *u = a->url;
@@ -148,10 +132,11 @@ static void end(struct trace_report *r, struct active *a, uint64_t now_us)
         m->app_us += timed ? app_us : 0;
     }
     remove_active(r, a);
+    destroy(a);
 }
 
 /* Further records of resumelb-agent; other servers have none. */
-static void take_note(struct trace_report *r, struct active *a, const struct trace_line *l)
+static void take_note(struct trace_report *r, struct trace_request *a, const struct trace_line *l)
 {
     struct slice name = l->name;
 
@@ -167,14 +152,13 @@ static void take_note(struct trace_report *r, struct active *a, const struct tra
         ++a->url->refused;
         ++r->refused;
         remove_active(r, a);
+        destroy(a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
         end_unfinished(r, a,
                        xasprintf("%.*s%s%.*s", SLICE_FMT(name), l->text.len != 0 ? ": " : "",
                                  SLICE_FMT(l->text)));
     }
 }
-
-/* ---- minutes ---- */
 
 static void close_minute(struct trace_report *r)
 {
@@ -200,12 +184,10 @@ static void take_time(struct trace_report *r, uint64_t now_us)
     r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
 }
 
-/* ---- records ---- */
-
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     take_time(r, l->time_us);
-    struct active *a = map_entry(map_find(&r->active, l->id.p, l->id.len), struct active, node);
+    struct trace_request *a = map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
@@ -233,8 +215,6 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
     if (r->nminutes != 0 && !r->minutes_cut && r->nactive > r->minutes[r->nminutes - 1].most)
         r->minutes[r->nminutes - 1].most = r->nactive;
 }
-
-/* ---- the end ---- */
 
 static int compare_times(const void *a, const void *b)
 {
@@ -279,18 +259,18 @@ void trace_report_end(struct trace_report *r)
 
 void trace_report_fini(struct trace_report *r)
 {
-    map_for_each_safe (struct active, a, &r->active, node)
+    map_for_each_safe (struct trace_request, a, &r->active, node) {
         remove_active(r, a);
+        destroy(a);
+    }
     map_for_each_safe (struct trace_url, u, &r->urls, node) {
         map_remove(&r->urls, &u->node);
         free(u->times);
         free(u->path);
         free(u);
     }
-    for (size_t i = 0; i < r->nunfinished; ++i) {
-        free(r->unfinished[i].method);
-        free(r->unfinished[i].why);
-    }
+    for (size_t i = 0; i < r->nunfinished; ++i)
+        destroy(r->unfinished[i]);
     free(r->unfinished);
     free(r->by_impact);
     free(r->minutes);
@@ -387,7 +367,7 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
     json_close_array(&w);
     json_open_array(&w, "unfinished");
     for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i) {
-        const struct trace_unfinished *u = &r->unfinished[i];
+        const struct trace_request *u = r->unfinished[i];
 
         json_open_object(&w, NULL);
         put_bytes(&w, "id", u->id);

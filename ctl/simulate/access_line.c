@@ -40,8 +40,6 @@ const char *access_fault_text(enum access_fault f)
     return texts[f];
 }
 
-/* ---- pieces ---- */
-
 static void skip(struct reading *r, size_t n)
 {
     r->rest.p += n;
@@ -103,8 +101,6 @@ static bool take_quoted(struct reading *r, struct slice *out)
     return false;
 }
 
-/* ---- time ---- */
-
 /*
  * S, which is as FORM, in FORMAT of strptime, in seconds since 1970. In FORM 9 is any digit, a any
  * letter, + a sign, and others are themselves.
@@ -133,8 +129,6 @@ static bool read_time(struct slice s, const char *form, const char *format, uint
     *out_s = (uint64_t)(timegm(&t) - zone_s);
     return true;
 }
-
-/* ---- host and request ---- */
 
 /* Without port, in lower case, to the room. "-" is none. */
 static bool set_host(struct reading *r, struct slice host)

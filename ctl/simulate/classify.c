@@ -125,8 +125,6 @@ struct classify_run {
     uint64_t requests;
 };
 
-/* ---- the command line ---- */
-
 /* The value of `classifier` of a load balancer's configuration; plugins too. */
 static int take_configured(struct classify_run *r)
 {
@@ -200,8 +198,6 @@ static enum err count_all(struct classify_run *r, struct diag *d)
     }
     return e;
 }
-
-/* ---- what is printed ---- */
 
 static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
 {

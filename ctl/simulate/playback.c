@@ -131,8 +131,6 @@ static struct playback_record *record(struct client *c)
     return &c->player->s->records[c->request];
 }
 
-/* ---- the end of a request ---- */
-
 static void drop_connection(struct client *c)
 {
     if (c->conn != NULL)
@@ -168,8 +166,6 @@ static void finish(struct client *c, enum err e)
     c->reused = c->conn != NULL;
     loop_defer(c->player->loop, &c->next);
 }
-
-/* ---- events ---- */
 
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
@@ -250,8 +246,6 @@ static void ask(struct client *c)
     else
         (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }
-
-/* ---- when ---- */
 
 /* Begin what is due, as far as clients are free. */
 static void begin(struct player *y)
@@ -388,8 +382,6 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
     free(latencies);
 }
 
-/* ---- text ---- */
-
 /* "-50 %" of one figure to another. */
 static void add_change(struct table *t, double from, double to)
 {
@@ -446,8 +438,6 @@ static void print_text(const struct playback *p, const struct class_counts *show
         add_row(p, &t, shown->classes[i].name, shown->classes[i].number);
     table_end(&t, out);
 }
-
-/* ---- JSON ---- */
 
 static void put_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                         struct json_writer *w)

@@ -244,8 +244,6 @@ struct playback {
     bool interrupted;
 };
 
-/* ---- figures ---- */
-
 struct playback_figures {
     size_t n, errors;                      /* an error: no answer, or a status of 500 or above */
     double p50_ms, p90_ms, p99_ms, max_ms; /* of the answered requests */

@@ -326,8 +326,6 @@ void simulate_classifiers_fini(struct simulate_classifiers *all)
     all->n = 0;
 }
 
-/* ---- the environment ---- */
-
 struct environment {
     struct rlb_environment base;
     const struct access_line *line;

@@ -292,8 +292,6 @@ static const struct bars {
     {"Busiest worker", "its work; 1 is even", offsetof(struct figures, busy_max), 2},
 };
 
-/* ---- pieces ---- */
-
 struct plot {
     const struct simulate_runs *runs;
     struct text *out;
@@ -352,8 +350,6 @@ static void add_head(const struct plot *p)
     text_fini(&gain);
 }
 
-/* ---- bars ---- */
-
 static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
     const struct figures *f = &p->runs->variants[variant].result.main;
@@ -408,8 +404,6 @@ static double add_bars(const struct plot *p)
     }
     return HEAD + FIRST + (double)(p->n * BAR) + GAP;
 }
-
-/* ---- lines ---- */
 
 struct chart {
     const char *title, *hint;

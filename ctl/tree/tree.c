@@ -23,8 +23,7 @@
 
 struct walk {
     struct tree_command *command;
-    bool providers;
-    bool remarks;
+    bool display; /* providers and remarks, too */
     size_t nodes;
     size_t unread;
 };
@@ -55,7 +54,7 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     bool unreadable = name != NULL && (e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE);
     if (e == ERR_NOT_FOUND && depth != 0)
         return ERR_OK; /* deleted meanwhile */
-    if ((e != ERR_OK && !unreadable) || (s.provider && !w->providers)) {
+    if ((e != ERR_OK && !unreadable) || (s.provider && !w->display && !w->command->ephemeral)) {
         tree_record_fini(&s);
         return e;
     }
@@ -67,9 +66,9 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         return ERR_OK;
     }
     json_object_update(n->properties, s.properties);
-    if (w->remarks && name != NULL && s.problem != NULL)
+    if (w->display && name != NULL && s.problem != NULL)
         n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
-    else if (w->remarks && s.provider)
+    else if (w->display && s.provider)
         n->remark = xstrdup("a provider");
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
         const char *child = s.children->items[i].name;
@@ -103,8 +102,9 @@ static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
 }
 
 /* Prints the node of the command line, or for the top what is below it. */
-static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
+static int show(struct tree_command *c, bool display)
 {
+    struct walk w = {.command = c, .display = display};
     char path[TREE_PATH_MAX + 1];
     struct tree_text_node *top = tree_text_add(NULL, SLICE_NULL);
     size_t nleft_out = 0;
@@ -113,7 +113,7 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
     if (e == ERR_OK) {
         bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
 
-        e = walk(w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
+        e = walk(&w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
     if (e == ERR_OK && c->o.json) {
         json_t *o = json_of(top, &nleft_out);
@@ -125,24 +125,21 @@ static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
             diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
                      nleft_out);
     } else if (e == ERR_OK) {
-        nleft_out = tree_text_print(top, &c->out, left_out);
+        nleft_out = tree_text_print(top, &c->out, display ? NULL : &c->diag);
     }
     tree_text_destroy(top);
-    return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
+    return e == ERR_OK && nleft_out == 0 && w.unread == 0 ? CTL_OK : CTL_FAILED;
 }
 
 /* Each returns the exit status. Errors are in the diag. */
 static int tree_print(struct tree_command *c)
 {
-    struct walk w = {.command = c, .providers = true, .remarks = true};
-
-    return show(c, &w, NULL);
+    return show(c, true);
 }
 
 static int tree_export(struct tree_command *c)
 {
-    struct walk w = {.command = c, .providers = c->ephemeral};
-    int code = show(c, &w, &c->diag);
+    int code = show(c, false);
 
     if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
         return code;

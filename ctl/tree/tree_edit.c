@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what is to change ---- */
-
 /* Whether the text format can express it, so that exports are complete. */
 static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
 {
@@ -263,8 +261,6 @@ int tree_get(struct tree_command *c)
  * their processes and are not changed.
  */
 
-/* ---- lines ---- */
-
 static void print_line(struct tree_command *c, const char *before, const char *path,
                        const char *after)
 {
@@ -385,8 +381,6 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
     print_line(c, "extra path not trimmed: ", path, "");
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
 }
-
-/* ---- nodes of the text ---- */
 
 static enum err import_children(struct tree_command *c, const char *path,
                                 const struct tree_text_node *n);

@@ -86,13 +86,13 @@ static void what_is_in_progress_at_a_restart_never_ends(void **state)
     assert_int_equal(r.restarts, 1);
     assert_int_equal(r.finished, 0);
     assert_int_equal(r.unfinished_all, 2);
-    assert_string_equal(r.unfinished[0].id, "1");
-    assert_string_equal(r.unfinished[0].method, "POST");
-    assert_int_equal(r.unfinished[0].state, TRACE_APP);
-    assert_int_equal(r.unfinished[0].age_us, 4000000);
-    assert_string_equal(r.unfinished[0].why, "the server was restarted");
-    assert_int_equal(r.unfinished[1].state, TRACE_INPUT);
-    assert_string_equal(r.unfinished[1].why, "in progress at the end of the log");
+    assert_string_equal(r.unfinished[0]->id, "1");
+    assert_string_equal(r.unfinished[0]->method, "POST");
+    assert_int_equal(r.unfinished[0]->state, TRACE_APP);
+    assert_int_equal(r.unfinished[0]->age_us, 4000000);
+    assert_string_equal(r.unfinished[0]->why, "the server was restarted");
+    assert_int_equal(r.unfinished[1]->state, TRACE_INPUT);
+    assert_string_equal(r.unfinished[1]->why, "in progress at the end of the log");
     trace_report_fini(&r);
 }
 
@@ -118,7 +118,7 @@ static void our_own_ends_are_distinguished(void **state)
     assert_int_equal(r.unfinished_all, 1);
     assert_int_equal(r.by_impact[0]->refused, 1);
     assert_int_equal(r.by_impact[0]->unfinished, 1);
-    assert_string_equal(r.unfinished[0].why, "failed: 502 the application failed");
+    assert_string_equal(r.unfinished[0]->why, "failed: 502 the application failed");
     trace_report_fini(&r);
 }
 
