@@ -33,10 +33,10 @@ struct walk {
  * top of the text, which is not a node itself.
  */
 static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
-                     struct tree_text_node *above)
+                     json_t *above)
 {
     struct diag *d = &w->command->diag;
-    struct tree_text_node *n = above;
+    json_t *n = above;
     struct tree_record s = {0};
     enum err e;
 
@@ -62,14 +62,19 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         n = tree_text_add(above, slice_of(name));
     if (unreadable) {
         ++w->unread;
-        n->remark = xstrdup("cannot be read");
+        json_object_set_new(n, "remark", json_string("cannot be read"));
         return ERR_OK;
     }
-    json_object_update(n->properties, s.properties);
-    if (w->display && name != NULL && s.problem != NULL)
-        n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
-    else if (w->display && s.provider)
-        n->remark = xstrdup("a provider");
+    if (json_object_size(s.properties) != 0)
+        json_object_set(n, "properties", s.properties);
+    if (w->display && name != NULL && s.problem != NULL) {
+        char *remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
+
+        json_object_set_new(n, "remark", json_string_nocheck(remark));
+        free(remark);
+    } else if (w->display && s.provider) {
+        json_object_set_new(n, "remark", json_string("a provider"));
+    }
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
         const char *child = s.children->items[i].name;
         char *below = xasprintf("%s/%s", path, child);
@@ -77,28 +82,26 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         e = walk(w, below, child, depth + 1, n);
         free(below);
     }
-    tree_text_sort(n);
     tree_record_fini(&s);
     return e;
 }
 
-/* Returns N as {"properties": {...}, "nodes": {NAME: {...}}}, each only if not empty; owned by the
- * caller. *LEFT_OUT counts the nodes with a name that is not UTF-8. */
-static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
+/* Removes the nodes with a name that is not UTF-8; *LEFT_OUT counts them. */
+static void omit_odd_names(json_t *n, size_t *left_out)
 {
-    json_t *o = json_object();
-    json_t *nodes = n->nchildren != 0 ? json_object() : NULL;
+    json_t *nodes = json_object_get(n, "nodes");
+    const char *name;
+    json_t *child;
+    void *next;
 
-    for (size_t i = 0; i < n->nchildren; ++i)
-        *left_out += json_object_set_new(nodes, n->children[i]->name,
-                                         json_of(n->children[i], left_out)) != 0;
-    if (json_object_size(n->properties) != 0)
-        json_object_set(o, "properties", n->properties);
-    if (nodes != NULL)
-        json_object_set_new(o, "nodes", nodes);
-    if (n->remark != NULL)
-        json_object_set_new(o, "remark", json_string(n->remark));
-    return o;
+    json_object_foreach_safe(nodes, next, name, child)
+    {
+        omit_odd_names(child, left_out);
+        if (!utf8_valid(slice_of(name))) {
+            ++*left_out;
+            json_object_del(nodes, name);
+        }
+    }
 }
 
 /* Prints the node of the command line, or for the top what is below it. */
@@ -106,7 +109,7 @@ static int show(struct tree_command *c, bool display)
 {
     struct walk w = {.command = c, .display = display};
     char path[TREE_PATH_MAX + 1];
-    struct tree_text_node *top = tree_text_add(NULL, SLICE_NULL);
+    json_t *top = json_object();
     size_t nleft_out = 0;
     enum err e = tree_command_node(c, c->words[0], path);
 
@@ -116,18 +119,16 @@ static int show(struct tree_command *c, bool display)
         e = walk(&w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
     if (e == ERR_OK && c->o.json) {
-        json_t *o = json_of(top, &nleft_out);
-
-        json_print(o, &c->out);
+        omit_odd_names(top, &nleft_out);
+        json_print(top, &c->out);
         text_add_char(&c->out, '\n');
-        json_decref(o);
         if (nleft_out != 0)
             diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
                      nleft_out);
     } else if (e == ERR_OK) {
         nleft_out = tree_text_print(top, &c->out, display ? NULL : &c->diag);
     }
-    tree_text_destroy(top);
+    json_decref(top);
     return e == ERR_OK && nleft_out == 0 && w.unread == 0 ? CTL_OK : CTL_FAILED;
 }
 

@@ -382,13 +382,12 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
 }
 
-static enum err import_children(struct tree_command *c, const char *path,
-                                const struct tree_text_node *n);
+static enum err import_children(struct tree_command *c, const char *path, json_t *n);
 
 /* Applies N, with all below, to PATH. */
-static enum err import_node(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n)
+static enum err import_node(struct tree_command *c, const char *path, json_t *n)
 {
+    json_t *properties = tree_text_member(n, "properties");
     struct tree_record there;
     enum err e = tree_command_read(c, path, &there);
 
@@ -397,26 +396,27 @@ static enum err import_node(struct tree_command *c, const char *path,
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {
-        e = tree_command_change(c, TREE_CREATE, path, n->properties, NULL);
+        e = tree_command_change(c, TREE_CREATE, path, properties, NULL);
         if (e == ERR_EXISTS)
-            e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
+            e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
         return e == ERR_OK ? import_children(c, path, n) : e;
     }
     if (e != ERR_OK)
         return e;
-    bool same = json_equal(there.properties, n->properties);
+    bool same = json_equal(there.properties, properties);
     if (there.provider && !same)
         print_line(c, "not changed: ", path, ": a provider");
     else if (c->dry_run)
-        print_changes(c, path, there.properties, n->properties);
+        print_changes(c, path, there.properties, properties);
     else if (!same)
-        e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
+        e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
     if (e == ERR_OK && c->reset_acl && !c->dry_run && !there.provider)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(there.children); ++i) {
         const char *name = there.children->items[i].name;
 
-        if (c->trim == TREE_TRIM_IGNORE || tree_text_find(n, name) != NULL)
+        if (c->trim == TREE_TRIM_IGNORE ||
+            json_object_get(json_object_get(n, "nodes"), name) != NULL)
             continue;
         char *below = xasprintf("%s/%s", path, name);
         e = extra_node(c, below, name);
@@ -426,15 +426,16 @@ static enum err import_node(struct tree_command *c, const char *path,
     return e == ERR_OK ? import_children(c, path, n) : e;
 }
 
-static enum err import_children(struct tree_command *c, const char *path,
-                                const struct tree_text_node *n)
+static enum err import_children(struct tree_command *c, const char *path, json_t *n)
 {
+    json_t *nodes = json_object_get(n, "nodes");
+    const char **names = json_sorted_names(nodes);
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < n->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, n->children[i]->name);
+    for (size_t i = 0; e == ERR_OK && i < json_object_size(nodes); ++i) {
+        char *below = xasprintf("%s/%s", path, names[i]);
 
-        e = import_node(c, below, n->children[i]);
+        e = import_node(c, below, json_object_get(nodes, names[i]));
         /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
             diag_add(&c->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
@@ -442,6 +443,7 @@ static enum err import_children(struct tree_command *c, const char *path,
         }
         free(below);
     }
+    free(names);
     return e;
 }
 
@@ -471,7 +473,7 @@ static enum err import_text(struct tree_command *c)
     bool from_stdin = strcmp(file, "-") == 0;
     char path[TREE_PATH_MAX + 1];
     struct text bytes = {0};
-    struct tree_text_node *top = NULL;
+    json_t *top = NULL;
     enum err e =
         from_stdin ? read_stdin(&bytes, &c->diag) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
 
@@ -485,7 +487,7 @@ static enum err import_text(struct tree_command *c)
     e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, path);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
         e = import_children(c, path, top);
-    tree_text_destroy(top);
+    json_decref(top);
     return e;
 }
 

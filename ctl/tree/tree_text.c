@@ -215,69 +215,33 @@ enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name)
 
 /* ---- trees ---- */
 
-struct tree_text_node *tree_text_add(struct tree_text_node *parent, struct slice name)
+json_t *tree_text_member(json_t *n, const char *name)
 {
-    struct tree_text_node *n = xcalloc(1, sizeof(*n));
+    json_t *member = json_object_get(n, name);
 
-    n->name = xslicedup(name);
-    n->properties = json_object();
-    if (parent == NULL)
-        return n;
-    parent->children =
-        xgrow(parent->children, parent->nchildren + 1, &parent->room, sizeof(n));
-    return parent->children[parent->nchildren++] = n;
+    if (member == NULL) {
+        member = json_object();
+        json_object_set_new(n, name, member);
+    }
+    return member;
 }
 
-void tree_text_destroy(struct tree_text_node *n)
+json_t *tree_text_add(json_t *above, struct slice name)
 {
-    if (n == NULL)
-        return;
-    for (size_t i = 0; i < n->nchildren; ++i)
-        tree_text_destroy(n->children[i]);
-    free(n->children);
-    free(n->name);
-    free(n->remark);
-    json_decref(n->properties);
-    free(n);
-}
+    json_t *n = json_object();
 
-static int by_name(const void *a, const void *b)
-{
-    const struct tree_text_node *x = *(struct tree_text_node *const *)a;
-    const struct tree_text_node *y = *(struct tree_text_node *const *)b;
-    int order = strcmp(x->name, y->name);
-
-    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-void tree_text_sort(struct tree_text_node *n)
-{
-    if (n->nchildren != 0)
-        qsort(n->children, n->nchildren, sizeof(void *), by_name);
-}
-
-static int by_its_name(const void *name, const void *node)
-{
-    return strcmp(name, (*(struct tree_text_node *const *)node)->name);
-}
-
-struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name)
-{
-    struct tree_text_node **found = NULL;
-
-    if (n->nchildren != 0)
-        found = bsearch(name, n->children, n->nchildren, sizeof(void *), by_its_name);
-    return found != NULL ? *found : NULL;
+    json_object_setn_new_nocheck(tree_text_member(above, "nodes"), name.p, name.len, n);
+    return n;
 }
 
 /* ---- reading ---- */
 
 struct level {
     size_t indent;
-    struct tree_text_node *parent;
-    struct tree_text_node *last; /* the last node of this level; NULL */
-    size_t entries;              /* values that PARENT may still get */
-    bool bytes;                  /* PARENT has bytes that are no text, and so nothing else */
+    json_t *parent;
+    json_t *last;   /* the last node of this level; NULL */
+    size_t entries; /* values that PARENT may still get */
+    bool bytes;     /* PARENT has bytes that are no text, and so nothing else */
 };
 
 struct reader {
@@ -289,7 +253,7 @@ struct reader {
     size_t nlevels;
     bool after_property; /* the last item was one */
     size_t nodes;
-    struct tree_text_node *top;
+    json_t *top;
 };
 
 static struct slice string_of(const json_t *v)
@@ -337,7 +301,7 @@ static bool enter_level(struct reader *r, size_t indent)
 static void add_item(struct reader *r, struct level *l, const struct item *item, size_t column,
                      size_t rest_column)
 {
-    json_t *properties = l->parent->properties;
+    json_t *properties = tree_text_member(l->parent, "properties");
     struct literal_problem p = {0};
     struct text key = {0};
     json_t *v = NULL;
@@ -395,11 +359,12 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
         complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
+    if (json_object_getn(json_object_get(l->parent, "nodes"), item.name.p, item.name.len) != NULL)
+        complain(r, ERR_SYNTAX, column, "duplicate node");
     l->last = tree_text_add(l->parent, item.name);
-    l->last->line = r->line;
-    l->last->column = column;
     if (item.rest.len != 0)
-        json_object_set_new(l->last->properties, "type", json_stringn(item.rest.p, item.rest.len));
+        json_object_set_new(tree_text_member(l->last, "properties"), "type",
+                            json_stringn(item.rest.p, item.rest.len));
     return true;
 }
 
@@ -444,30 +409,14 @@ static bool read_line(struct reader *r, struct slice line)
     return read_item(r, line, indent);
 }
 
-/* Sorts the nodes, and reports duplicate ones. */
-static void finish(struct reader *r, struct tree_text_node *n)
-{
-    tree_text_sort(n);
-    for (size_t i = 0; i < n->nchildren; ++i) {
-        struct tree_text_node *child = n->children[i];
-
-        if (i != 0 && strcmp(n->children[i - 1]->name, child->name) == 0) {
-            r->line = child->line;
-            complain(r, ERR_SYNTAX, child->column, "duplicate node");
-        }
-        finish(r, child);
-    }
-}
-
-enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_node **top,
-                         struct diag *d)
+enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, struct diag *d)
 {
     struct reader *r = xcalloc(1, sizeof(*r));
     bool valid = true;
 
     r->file = file;
     r->diag = d;
-    r->top = tree_text_add(NULL, SLICE_NULL);
+    r->top = json_object();
     if (bytes.len > TREE_TEXT_BYTES_MAX) {
         r->line = 1;
         complain(r, ERR_TOO_LARGE, 1, "file too long");
@@ -477,12 +426,11 @@ enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_
         ++r->line;
         valid = read_line(r, slice_cut(&bytes, '\n'));
     }
-    finish(r, r->top);
     enum err e = r->result;
     if (e == ERR_OK)
         *top = r->top;
     else
-        tree_text_destroy(r->top);
+        json_decref(r->top);
     free(r);
     return e;
 }
@@ -574,13 +522,18 @@ static void print_properties(struct printer *p, size_t depth, json_t *properties
     free(keys);
 }
 
-static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)
+/* NAME NULL: the top, which has no line. */
+static void print_node(struct printer *p, const char *name, const json_t *n, size_t depth)
 {
-    struct slice name = slice_of(n->name);
-    struct slice type = json_text(n->properties, "type");
+    json_t *properties = json_object_get(n, "properties");
+    const json_t *remark = json_object_get(n, "remark");
+    const json_t *nodes = json_object_get(n, "nodes");
+    struct slice type = json_text(properties, "type");
     /* A type that the format cannot express is printed as a property. */
-    bool typed = type.len != 0 && tree_text_make_line(TREE_TEXT_NODE, name, type, &p->line);
-    bool fits = typed || tree_text_make_line(TREE_TEXT_NODE, name, SLICE_NULL, &p->line);
+    bool typed = name != NULL && type.len != 0 &&
+                 tree_text_make_line(TREE_TEXT_NODE, slice_of(name), type, &p->line);
+    bool fits = typed || name == NULL ||
+                tree_text_make_line(TREE_TEXT_NODE, slice_of(name), SLICE_NULL, &p->line);
 
     if (!fits && p->left_out != NULL) {
         leave_out(p, depth, "a node with an odd name", NULL);
@@ -589,40 +542,36 @@ static void print_node(struct printer *p, const struct tree_text_node *n, size_t
     if (!fits) {
         text_clear(&p->line);
         text_add_char(&p->line, '/');
-        literal_print_string(name, &p->line);
+        literal_print_string(slice_of(name), &p->line);
     }
-    add_line(p, depth);
-    if (n->remark != NULL) {
-        add_indent(p, depth + 1);
-        text_add(p->out, SLICE_LIT("# "));
-        text_add_escaped(p->out, slice_of(n->remark));
-        text_add_char(p->out, '\n');
+    if (name != NULL)
+        add_line(p, depth++);
+    if (remark != NULL) {
+        text_clear(&p->line);
+        text_add(&p->line, SLICE_LIT("# "));
+        text_add_escaped(&p->line, string_of(remark));
+        add_line(p, depth);
     }
-    print_properties(p, depth + 1, n->properties, typed);
-    for (size_t i = 0; i < n->nchildren; ++i) {
+    if (name == NULL && p->left_out != NULL && properties != NULL)
+        leave_out(p, 0, "properties of the top: take the node above it as the tree", NULL);
+    else
+        print_properties(p, depth, properties, typed);
+    const char **names = json_sorted_names(nodes);
+    for (size_t i = 0; i < json_object_size(nodes); ++i) {
         size_t above = p->path.len;
 
-        text_addf(&p->path, "/%s", n->children[i]->name);
-        print_node(p, n->children[i], depth + 1);
+        text_addf(&p->path, "/%s", names[i]);
+        print_node(p, names[i], json_object_get(nodes, names[i]), depth);
         p->path.len = above;
     }
+    free(names);
 }
 
-size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out)
+size_t tree_text_print(const json_t *top, struct text *out, struct diag *left_out)
 {
     struct printer p = {.out = out, .left_out = left_out};
 
-    if (json_object_size(top->properties) != 0 && left_out != NULL) {
-        text_add_char(&p.path, '/');
-        leave_out(&p, 0, "properties of the top: take the node above it as the tree", NULL);
-    } else {
-        print_properties(&p, 0, top->properties, false);
-    }
-    for (size_t i = 0; i < top->nchildren; ++i) {
-        text_clear(&p.path);
-        text_addf(&p.path, "/%s", top->children[i]->name);
-        print_node(&p, top->children[i], 0);
-    }
+    print_node(&p, NULL, top, 0);
     text_fini(&p.path);
     text_fini(&p.line);
     text_fini(&p.rest);
