@@ -57,16 +57,10 @@ static const struct {
 
 /* ---- keys ---- */
 
-static void scroll(struct top_view *v, long lines)
-{
-    long first = (long)v->first + lines;
-
-    v->first = first > 0 ? (size_t)first : 0;
-}
-
 bool top_press(struct top_view *v, int key)
 {
     long page = v->rows > HEAD_LINES + 2 ? (long)v->rows - HEAD_LINES - 2 : 1;
+    long first = (long)v->first;
 
     for (int i = 0; i < TOP_KEYS; ++i) {
         if (key != columns[i].letter || key == '\0')
@@ -93,7 +87,7 @@ bool top_press(struct top_view *v, int key)
     case 'a':
     case '\t':
         ++v->application;
-        v->first = 0;
+        first = 0;
         break;
     case '+':
         v->interval_s += v->interval_s < INTERVAL_MAX_S;
@@ -102,10 +96,10 @@ bool top_press(struct top_view *v, int key)
         v->interval_s -= v->interval_s > 1;
         break;
     case TOP_UP:
-        scroll(v, -1);
+        --first;
         break;
     case TOP_DOWN:
-        scroll(v, 1);
+        ++first;
         break;
     case TOP_LEFT:
         v->shift -= v->shift != 0;
@@ -114,14 +108,15 @@ bool top_press(struct top_view *v, int key)
         v->shift += TOP_STATE + v->shift + 1 < TOP_KEYS;
         break;
     case TOP_PAGE_UP:
-        scroll(v, -page);
+        first -= page;
         break;
     case TOP_PAGE_DOWN:
-        scroll(v, page);
+        first += page;
         break;
     default:
         return false;
     }
+    v->first = first > 0 ? (size_t)first : 0;
     return true;
 }
 
@@ -139,24 +134,24 @@ static const struct slice cut_sign = {"...", 3};
 /* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
 static void add_line(struct screen *s, struct slice line, enum table_style style)
 {
-    bool styled = s->view->colours && style != TABLE_PLAIN;
-    bool cut = line.len > s->view->columns;
+    struct slice begin = slice_of(s->view->colours ? table_style_begin(style) : "");
+    struct slice sign = SLICE_NULL;
 
     if (s->lines == s->view->rows)
         return;
     if (s->lines++ != 0)
         text_add(s->out, SLICE_LIT("\r\n"));
-    bool signed_cut = cut && s->view->columns > cut_sign.len;
-    if (cut)
-        line.len = s->view->columns - (signed_cut ? cut_sign.len : 0);
+    if (line.len > s->view->columns) {
+        if (s->view->columns > cut_sign.len)
+            sign = cut_sign;
+        line.len = s->view->columns - sign.len;
+    }
     /* Cleared before and not after: behind a line that is full, that would take its last letter. */
     text_add(s->out, SLICE_LIT("\033[K"));
-    if (styled)
-        text_add(s->out, slice_of(table_style_begin(style)));
+    text_add(s->out, begin);
     text_add(s->out, line);
-    if (signed_cut)
-        text_add(s->out, cut_sign);
-    if (styled)
+    text_add(s->out, sign);
+    if (begin.len != 0)
         text_add(s->out, SLICE_LIT(TABLE_STYLE_END));
 }
 
@@ -412,17 +407,6 @@ static double total(const json_t *application, const char *member)
     return sum;
 }
 
-/* Adds PART of a line, unless it does not fit: then "...", and *FULL becomes true. */
-static void add_part(struct text *line, struct slice part, unsigned width, bool *full)
-{
-    const struct slice sign = SLICE_LIT(", ...");
-
-    if (*full)
-        return;
-    *full = line->len + part.len + sign.len > width;
-    text_add(line, *full ? sign : part);
-}
-
 static void draw_application(struct screen *s, const char *name, const json_t *then,
                              const json_t *now, double span_s)
 {
@@ -432,6 +416,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
                                      ? ", mean {mean_backlog:%.4g}, cutoff {max_backlog:%.4g}"
                                      : ", mean {mean_backlog:%.4g}",
                                  ", classes {classes:d}"};
+    const struct slice sign = SLICE_LIT(", ...");
     struct text line = {0};
     struct text part = {0};
     bool full = false;
@@ -442,12 +427,14 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
         text_addf(&part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
-        add_part(&line, text_slice(&part), s->view->columns, &full);
     }
-    for (size_t i = 0; i < ARRAY_LEN(parts); ++i) {
+    for (size_t i = 0; !full; ++i) {
+        full = line.len + part.len + sign.len > s->view->columns;
+        text_add(&line, full ? sign : text_slice(&part));
+        if (i == ARRAY_LEN(parts))
+            break;
         text_clear(&part);
         page_add(&part, now, parts[i]);
-        add_part(&line, text_slice(&part), s->view->columns, &full);
     }
     add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
@@ -533,16 +520,12 @@ static void leave(void)
 
 /* ---- signals ---- */
 
-static void on_ending(int signal)
+static void on_notice(int signal)
 {
-    (void)signal;
-    ending = 1;
-}
-
-static void on_resize(int signal)
-{
-    (void)signal;
-    resized = 1;
+    if (signal == SIGWINCH)
+        resized = 1;
+    else
+        ending = 1;
 }
 
 /* An error or a stop signal: restores the terminal, then runs the default action of the signal. */
@@ -578,9 +561,9 @@ static enum err top_terminal_open(void)
         int number;
         void (*handler)(int signal);
     } signals[] = {
-        {SIGINT, on_ending},   {SIGTERM, on_ending},  {SIGHUP, on_ending},   {SIGQUIT, on_ending},
+        {SIGINT, on_notice},   {SIGTERM, on_notice},  {SIGHUP, on_notice},   {SIGQUIT, on_notice},
         {SIGABRT, on_leaving}, {SIGSEGV, on_leaving}, {SIGBUS, on_leaving},  {SIGFPE, on_leaving},
-        {SIGILL, on_leaving},  {SIGTSTP, on_leaving}, {SIGWINCH, on_resize}, {SIGPIPE, SIG_IGN},
+        {SIGILL, on_leaving},  {SIGTSTP, on_leaving}, {SIGWINCH, on_notice}, {SIGPIPE, SIG_IGN},
     };
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
