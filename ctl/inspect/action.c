@@ -18,7 +18,7 @@ enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
-    const char *done; /* what was done, as a format for the answer */
+    const char *done;   /* what was done, as a format for the answer */
     const char *worker; /* detach: the id of a process */
     const char *agents[AGENTS_MAX];
     size_t nagents;

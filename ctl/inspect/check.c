@@ -236,37 +236,15 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
     return ctl_usage_error(o->command, what, value);
 }
 
-/* Appends the result line to OUT. */
-static enum check_state fetch_state(const struct check_run *r, struct text *out)
-{
-    struct diag d = {0};
-    json_t *page = NULL;
-    enum err e = ctl_get_json(&r->o, "/status.json", &page, &d);
-    enum check_state state;
-
-    if (e == ERR_OK) {
-        state = check_page(page, &r->o, &r->t, out);
-    } else {
-        struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
-
-        /* The server is reachable but its response is not the expected one, for instance because a
-         * token is missing. */
-        state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
-                                                                               : CHECK_CRITICAL;
-        text_addf(out, "%s: ", state_names[state]);
-        text_add_escaped(out, slice_cut(&why, '\n'));
-    }
-    json_decref(page);
-    diag_fini(&d);
-    return state;
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct check_run r = {0};
     struct text line = {0};
     struct text out = {0};
     struct json_writer w = {.out = &out};
+    struct diag d = {0};
+    json_t *page = NULL;
+    enum check_state state;
     int code = ctl_parse(c, argc, argv, &r.o);
 
     if (code == CTL_OK)
@@ -282,7 +260,21 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
-    enum check_state state = fetch_state(&r, &line);
+    enum err e = ctl_get_json(&r.o, "/status.json", &page, &d);
+    if (e == ERR_OK) {
+        state = check_page(page, &r.o, &r.t, &line);
+    } else {
+        struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
+
+        /* The server is reachable but its response is not the expected one, for instance because a
+         * token is missing. */
+        state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
+                                                                               : CHECK_CRITICAL;
+        text_addf(&line, "%s: ", state_names[state]);
+        text_add_escaped(&line, slice_cut(&why, '\n'));
+    }
+    json_decref(page);
+    diag_fini(&d);
     struct slice perf = text_slice(&line);
     if (r.o.json) {
         struct slice text = slice_cut(&perf, '|');
@@ -298,7 +290,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     }
     text_fini(&line);
     text_add_char(&out, '\n');
-    if (ctl_finish(ERR_OK, &out, &(struct diag){0}) != CTL_OK)
+    if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
         state = CHECK_UNKNOWN;
     return (int)state;
 }

@@ -72,55 +72,47 @@ static void print_worker(const char *name, json_t *skills, size_t top, struct te
     free(all);
 }
 
-/* All workers skilled at CLS. */
-static void print_class(const char *cls, json_t *workers, struct text *out)
-{
-    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
-    const char *name;
-    json_t *skills;
-    size_t n = 0;
-
-    json_object_foreach(workers, name, skills)
-    {
-        const json_t *score = json_object_get(skills, cls);
-
-        if (json_is_number(score))
-            all[n++] = (struct scored){name, json_number_value(score)};
-    }
-    text_add(out, SLICE_LIT("  "));
-    text_add_escaped(out, slice_of(cls));
-    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
-    print_scored("worker|>score", all, n, 0, out);
-    free(all);
-}
-
 static void print_resumes(const char *name, json_t *workers, const struct ctl_options *o,
                           struct text *out)
 {
     const char *worker;
     json_t *skills;
+    size_t n = 0;
 
     text_add_escaped(out, slice_of(name));
     text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
-    if (o->cls != NULL) {
-        print_class(o->cls, workers, out);
+    if (o->cls == NULL) {
+        json_object_foreach(workers, worker, skills)
+        {
+            print_worker(worker, skills, o->top, out);
+        }
         return;
     }
+    /* All workers skilled at the class. */
+    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
     json_object_foreach(workers, worker, skills)
     {
-        print_worker(worker, skills, o->top, out);
+        const json_t *score = json_object_get(skills, o->cls);
+
+        if (json_is_number(score))
+            all[n++] = (struct scored){worker, json_number_value(score)};
     }
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(o->cls));
+    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
+    print_scored("worker|>score", all, n, 0, out);
+    free(all);
 }
 
-/* The list that an agent gives, as a load balancer's page (new). A slot has a resume for each
- * classifier that it was asked with. */
-static json_t *page_of_agent(const json_t *resumes)
+enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     json_t *applications = json_object();
+    json_t *of_agent = json_pack("{s:o}", "applications", applications);
     size_t i;
     json_t *resume;
 
-    json_array_foreach(resumes, i, resume)
+    /* An agent gives a list. A slot has a resume for each classifier that it was asked with. */
+    json_array_foreach(page, i, resume)
     {
         const char *application, *address, *fingerprint;
         json_t *skills;
@@ -142,16 +134,11 @@ static json_t *page_of_agent(const json_t *resumes)
         json_object_set(workers, name, skills);
         free(name);
     }
-    return json_pack("{s:o}", "applications", applications);
-}
-
-enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
-{
-    json_t *of_agent = json_is_array(page) ? page_of_agent(page) : NULL;
-    enum err e = page_check(of_agent != NULL ? of_agent : page, o);
-
+    if (json_is_array(page))
+        page = of_agent;
+    enum err e = page_check(page, o);
     if (e == ERR_OK)
-        page_each_application(of_agent != NULL ? of_agent : page, o, print_resumes, out);
+        page_each_application(page, o, print_resumes, out);
     json_decref(of_agent);
     return e;
 }

@@ -375,25 +375,6 @@ static void draw_help(struct screen *s)
     add_line(s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
 }
 
-/* Application NUMBER (in a circle) and its name; NULL: there are none. */
-static const json_t *pick_application(const json_t *page, size_t which, const char **name)
-{
-    json_t *applications = json_object_get(page, "applications");
-    size_t n = json_object_size(applications);
-    const char *k;
-    json_t *a;
-    size_t i = 0;
-
-    *name = "";
-    json_object_foreach(applications, k, a)
-    {
-        *name = k;
-        if (i++ == which % n)
-            return a;
-    }
-    return NULL;
-}
-
 static double total(const json_t *application, const char *member)
 {
     double sum = 0;
@@ -445,10 +426,12 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
               const char *problem, struct text *out)
 {
     struct screen s = {.view = v, .out = out};
+    json_t *applications = json_object_get(now, "applications");
+    size_t n = json_object_size(applications);
+    size_t i = 0;
     struct text line = {0};
     const char *name;
-    const json_t *app = pick_application(now, v->application, &name);
-    const json_t *then = json_object_get(json_object_get(before, "applications"), name);
+    json_t *app;
 
     page_add(&line, now, "{program} {version}, {phase}, up {uptime_s:t}");
     text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
@@ -460,11 +443,17 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
         add_line(&s, text_slice(&line), TABLE_BAD);
     }
     text_fini(&line);
-    if (v->help) {
+    if (v->help)
         draw_help(&s);
-    } else if (app == NULL) {
+    else if (n == 0)
         add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
-    } else {
+    json_object_foreach(applications, name, app)
+    {
+        const json_t *then = json_object_get(json_object_get(before, "applications"), name);
+
+        /* In a circle. */
+        if (v->help || i++ != v->application % n)
+            continue;
         draw_application(&s, name, then, app, span_s);
         draw_workers(&s, then, app, span_s);
     }

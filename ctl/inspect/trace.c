@@ -187,7 +187,8 @@ static void take_time(struct trace_report *r, uint64_t now_us)
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     take_time(r, l->time_us);
-    struct trace_request *a = map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
+    struct trace_request *a =
+        map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;

@@ -136,7 +136,6 @@ static void drop_connection(struct client *c)
     if (c->conn != NULL)
         http1_close(c->conn);
     c->conn = NULL;
-    c->reused = false;
 }
 
 static void now_idle(struct loop_deferred *d)
@@ -163,7 +162,6 @@ static void finish(struct client *c, enum err e)
         r->status = 0;
     if (c->conn != NULL && (e != ERR_OK || !http1_reusable(c->conn)))
         drop_connection(c);
-    c->reused = c->conn != NULL;
     loop_defer(c->player->loop, &c->next);
 }
 
@@ -241,7 +239,8 @@ static void ask(struct client *c)
 {
     struct player *y = c->player;
 
-    if (c->conn != NULL)
+    c->reused = c->conn != NULL;
+    if (c->reused)
         send_request(c);
     else
         (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);

@@ -382,7 +382,7 @@ static int run_simulate(const struct ctl_command *c, int argc, char **argv)
         code = ctl_finish(e, &out, &d);
     }
     for (size_t i = 0; i < s.npolicies; ++i)
-        simulate_policy_fini(&s.policies[i]);
+        free(s.policies[i].label);
     simulate_classifiers_fini(&s.classifiers);
     return code;
 }

@@ -26,7 +26,7 @@ enum {
 /* ---- policies ---- */
 
 struct simulate_policy {
-    char *label; /* of the command line: NAME or NAME:SETTING=VALUE:... */
+    char *label; /* of the command line: NAME or NAME:SETTING=VALUE:...; free() */
     struct pool_settings settings;
 };
 
@@ -37,7 +37,6 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
 /* Copies FROM with another value of a setting. False if it has no such setting. */
 bool simulate_vary_policy(const struct simulate_policy *from, const char *setting,
                           const char *value, struct simulate_policy *out) must_check;
-void simulate_policy_fini(struct simulate_policy *p);
 /* "resume, classless, ..." */
 void simulate_policy_names(struct text *out);
 

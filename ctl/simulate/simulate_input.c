@@ -215,12 +215,6 @@ bool simulate_vary_policy(const struct simulate_policy *from, const char *settin
     return good;
 }
 
-void simulate_policy_fini(struct simulate_policy *p)
-{
-    free(p->label);
-    p->label = NULL;
-}
-
 /* ---- classifiers ---- */
 
 /*

@@ -306,7 +306,7 @@ static void try_setting(const struct tuning *t, const struct tried *r, struct ca
                 other = worse;
             }
         }
-        simulate_policy_fini(&other.policy);
+        free(other.policy.label);
     }
 }
 
@@ -386,6 +386,6 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
     text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.best->policy.label,
               s->classifiers.all[t.best->classifier].label);
     for (size_t i = 0; i < t.ncandidates; ++i)
-        simulate_policy_fini(&t.candidates[i].policy);
+        free(t.candidates[i].policy.label);
     return ERR_OK;
 }

@@ -368,40 +368,26 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
     return true;
 }
 
-/* Whether all bytes of LINE are valid in a line. */
-static bool check_bytes(struct reader *r, struct slice line)
-{
-    struct slice rest = line;
-
-    if (line.len > TREE_TEXT_LINE_MAX) {
-        complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
-        return false;
-    }
-    while (rest.len != 0) {
-        size_t len = utf8_length(rest);
-        unsigned char c = (unsigned char)rest.p[0];
-        const char *why = len == 0 ? "not UTF-8" : NULL;
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            why = "a control byte";
-        if (why != NULL) {
-            complain(r, ERR_SYNTAX, (size_t)(rest.p - line.p) + 1, why);
-            return false;
-        }
-        rest = (struct slice){rest.p + len, rest.len - len};
-    }
-    return true;
-}
-
 static bool read_line(struct reader *r, struct slice line)
 {
     size_t indent = 0;
 
     if (slice_ends(line, SLICE_LIT("\r")))
         --line.len;
-    if (!check_bytes(r, line))
+    if (line.len > TREE_TEXT_LINE_MAX) {
+        complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
         return false;
-    while (indent < line.len && (line.p[indent] == ' ' || line.p[indent] == '\t'))
+    }
+    for (size_t at = 0, len = 0; at < line.len; at += len) {
+        unsigned char c = (unsigned char)line.p[at];
+
+        len = utf8_length((struct slice){line.p + at, line.len - at});
+        if (len == 0 || (c < 0x20 && c != '\t') || c == 0x7f) {
+            complain(r, ERR_SYNTAX, at + 1, len == 0 ? "not UTF-8" : "a control byte");
+            return false;
+        }
+    }
+    while (indent < line.len && is_blank(line.p[indent]))
         ++indent;
     line = slice_trim(line);
     if (line.len == 0 || line.p[0] == '#')
