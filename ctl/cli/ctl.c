@@ -313,32 +313,6 @@ static void on_done(struct http_fetch *f, enum err e)
 static const struct http_fetch_events events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static void ask_any(struct asking *a, struct slice request, const struct addr *all, size_t n,
-                    uint64_t timeout_ms)
-{
-    struct loop *l = loop_create(0);
-    uint64_t due_ms = loop_due_ms(l, timeout_ms);
-    bool again = true;
-
-    for (size_t i = 0; i < n && again; ++i) {
-        uint64_t now_ms = loop_now_ms(l);
-        struct http_fetch_request r = {.addr = &all[i],
-                                       .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
-                                       .body_max = BODY_MAX,
-                                       .events = &events};
-
-        text_add(&r.bytes, request);
-        http_fetch_start(&a->fetch, l, &r);
-        while (a->fetch.loop != NULL)
-            loop_turn(l, TIMEOUT_MS);
-        again = a->fetch.connect_errno != 0;
-    }
-    loop_destroy(l);
-    /* Of a unix socket: it does not exist, or its backlog stays full. */
-    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
-        a->e = ERR_CONNECT_FAILED;
-}
-
 static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out, struct diag *d)
 {
@@ -399,8 +373,26 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
     const char *why =
         e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
     if (e == ERR_OK) {
-        ask_any(&a, text_slice(&request), all, n, o->timeout_ms);
+        struct loop *l = loop_create(0);
+        uint64_t due_ms = loop_due_ms(l, o->timeout_ms);
+
+        for (size_t i = 0; i < n && (i == 0 || a.fetch.connect_errno != 0); ++i) {
+            uint64_t now_ms = loop_now_ms(l);
+            struct http_fetch_request r = {.addr = &all[i],
+                                           .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
+                                           .body_max = BODY_MAX,
+                                           .events = &events};
+
+            text_add(&r.bytes, text_slice(&request));
+            http_fetch_start(&a.fetch, l, &r);
+            while (a.fetch.loop != NULL)
+                loop_turn(l, TIMEOUT_MS);
+        }
+        loop_destroy(l);
         e = a.e;
+        /* Of a unix socket: it does not exist, or its backlog stays full. */
+        if (a.fetch.connect_errno == ENOENT || a.fetch.connect_errno == EAGAIN)
+            e = ERR_CONNECT_FAILED;
         why = err_text(e);
     }
     text_fini(&request);
