@@ -186,6 +186,8 @@ struct trace_report {
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
     uint64_t upgrades, restarts; /* restarts: starts but for a first record */
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
+    uint64_t bad_lines, first_bad;
+    const char *bad_why;
     bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */
@@ -197,14 +199,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l);
 void trace_report_end(struct trace_report *r);
 void trace_report_fini(struct trace_report *r);
 
-struct trace_print {
-    uint64_t top; /* URLs and unfinished requests; 0: all */
-    bool minutes;
-    uint64_t bad_lines, first_bad;
-    const char *bad_why;
-};
-void trace_report_print(const struct trace_report *r, const struct trace_print *p,
-                        struct text *out);
-void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out);
+/* TOP: URLs and unfinished requests; 0: all. */
+void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes, struct text *out);
+void trace_report_json(const struct trace_report *r, uint64_t top, struct text *out);
 
 #endif

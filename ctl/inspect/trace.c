@@ -326,13 +326,13 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     json_close_object(w);
 }
 
-void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out)
+void trace_report_json(const struct trace_report *r, uint64_t top, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
     json_put_int(&w, "records", r->records);
-    json_put_int(&w, "bad_lines", p->bad_lines);
+    json_put_int(&w, "bad_lines", r->bad_lines);
     json_put_int(&w, "requests", r->requests);
     json_put_int(&w, "finished", r->finished);
     json_put_int(&w, "unfinished_requests", r->unfinished_all);
@@ -348,7 +348,7 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
     json_put_real(&w, "at", seconds(r->busiest_us));
     json_close_object(&w);
     json_open_array(&w, "urls");
-    for (size_t i = 0; i < r->nurls && shown(i, p->top); ++i)
+    for (size_t i = 0; i < r->nurls && shown(i, top); ++i)
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
@@ -367,7 +367,7 @@ void trace_report_json(const struct trace_report *r, const struct trace_print *p
     }
     json_close_array(&w);
     json_open_array(&w, "unfinished");
-    for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i) {
+    for (size_t i = 0; i < r->nunfinished && shown(i, top); ++i) {
         const struct trace_request *u = r->unfinished[i];
 
         json_open_object(&w, NULL);
@@ -402,11 +402,11 @@ static const char unfinished_columns[] =
     "request={id:w}|began={began:T}|>after s={after_s:%.3f}|was in={state}|why={why:w}|"
     "URL={method:w} {url:w}";
 
-void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
+void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes, struct text *out)
 {
     struct text bytes = {0};
 
-    trace_report_json(r, p, &bytes);
+    trace_report_json(r, top, &bytes);
     json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
     text_fini(&bytes);
     ASSERT(page != NULL);
@@ -420,11 +420,11 @@ void trace_report_print(const struct trace_report *r, const struct trace_print *
              "{restarts:d} restarts, {upgrades:d} upgrades\n"
              "[{busiest.requests:?}busiest moment: {busiest.requests:d} requests in progress at "
              "{busiest.at:T}\n]");
-    if (p->bad_lines != 0)
-        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", p->bad_lines,
-                  p->first_bad, p->bad_why);
+    if (r->bad_lines != 0)
+        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", r->bad_lines,
+                  r->first_bad, r->bad_why);
     page_add(out, page, "[{left_out:d} requests skipped: too many in progress at once\n]");
-    if (p->minutes) {
+    if (minutes) {
         text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
         page_print_rows(minute_columns, json_object_get(page, "minutes"), 0, NULL, out);
         if (r->minutes_cut)
@@ -450,13 +450,12 @@ enum { TOP_DEFAULT = 20, TOP_MAX = TRACE_URLS_MAX };
 
 struct trace_run {
     struct ctl_options o;
-    struct trace_print print;
+    bool minutes;
 };
 
 static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
     struct trace_run run = {.o = {.top = TOP_DEFAULT}};
-    struct trace_print *p = &run.print;
     struct trace_report r = {0};
     struct text out = {0};
     struct diag d = {0};
@@ -469,7 +468,6 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
     const char *file = run.o.words[0];
     if (file == NULL)
         return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
-    p->top = run.o.top;
     FILE *in = ctl_open(file, &d);
     if (in == NULL)
         return ctl_finish(ERR_SYSTEM, &out, &d);
@@ -479,23 +477,23 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
 
         if (s.len != 0 && why == NULL)
             trace_report_add(&r, &l);
-        if (why == NULL || p->bad_lines++ != 0)
+        if (why == NULL || r.bad_lines++ != 0)
             continue;
-        p->first_bad = number;
-        p->bad_why = why;
+        r.first_bad = number;
+        r.bad_why = why;
     }
     free(line);
     enum err e = ctl_close(in, file, &d);
     if (e == ERR_OK && r.records == 0) {
-        diag_add(&d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records");
+        diag_add(&d, file, 0, 0, "%s", r.bad_why != NULL ? r.bad_why : "no records");
         e = ERR_SYNTAX;
     }
     if (e == ERR_OK) {
         trace_report_end(&r);
         if (run.o.json)
-            trace_report_json(&r, p, &out);
+            trace_report_json(&r, run.o.top, &out);
         else
-            trace_report_print(&r, p, &out);
+            trace_report_print(&r, run.o.top, run.minutes, &out);
     }
     trace_report_fini(&r);
     return ctl_finish(e, &out, &d);
@@ -505,7 +503,7 @@ static const struct ctl_flag flags[] = {
     {'n', "top", "N", NULL, "number of URLs and unfinished requests (20); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
     {'m', "minutes", NULL, NULL, "requests in progress, minute by minute",
-     CTL_SET(struct trace_run, print.minutes)},
+     CTL_SET(struct trace_run, minutes)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };

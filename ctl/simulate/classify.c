@@ -57,6 +57,7 @@ void classify_collect(const struct simulate_classifier *c, struct class_counts *
 
 void classify_facts(const struct class_counts *c, struct class_facts *out)
 {
+    struct text *warnings = &out->warnings;
     double entropy = 0;
 
     *out = (struct class_facts){0};
@@ -71,40 +72,31 @@ void classify_facts(const struct class_counts *c, struct class_facts *out)
             out->largest = share;
     }
     out->as_if_equal = c->n != 0 ? exp(entropy) : 0;
-}
-
-size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX])
-{
-    struct class_facts f;
-    size_t n = 0;
-
     if (c->requests < REQUESTS_MIN)
-        return 0;
-    classify_facts(c, &f);
-    if (f.nameless * PERCENT >= NAMELESS_PERCENT) {
-        text_addf(&out[n++],
-                  "%.0f %% of the requests have no class: they go to the least loaded worker",
-                  f.nameless * PERCENT);
+        return;
+    if (out->nameless * PERCENT >= NAMELESS_PERCENT) {
+        text_addf(warnings,
+                  "%.0f %% of the requests have no class: they go to the least loaded worker\n",
+                  out->nameless * PERCENT);
     }
-    if (c->n == 1 && f.nameless < 1) {
-        text_addf(&out[n++], "all requests are of one class: every worker needs all data");
-    } else if (f.largest * PERCENT >= LARGEST_PERCENT) {
-        text_addf(&out[n], "one class has %.0f %% of the traffic (", f.largest * PERCENT);
-        text_add_escaped(&out[n], c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
-        text_addf(&out[n++], "): the workers that are skilled at it get no others, and it spills");
+    if (c->n == 1 && out->nameless < 1) {
+        text_addf(warnings, "all requests are of one class: every worker needs all data\n");
+    } else if (out->largest * PERCENT >= LARGEST_PERCENT) {
+        text_addf(warnings, "one class has %.0f %% of the traffic (", out->largest * PERCENT);
+        text_add_escaped(warnings, c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
+        text_addf(warnings, "): the workers that are skilled at it get no others, and it spills\n");
     }
     if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
-        text_addf(&out[n++],
+        text_addf(warnings,
                   "nearly as many classes as requests (%zu of %llu): no worker gets one often "
-                  "enough to become skilled at it",
+                  "enough to become skilled at it\n",
                   c->n, (unsigned long long)c->requests);
-    } else if ((double)f.single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
-        text_addf(&out[n++],
+    } else if ((double)out->single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
+        text_addf(warnings,
                   "%.0f %% of the requests are the only one of their class: they are distributed "
-                  "at random",
-                  (double)f.single * PERCENT / (double)c->requests);
+                  "at random\n",
+                  (double)out->single * PERCENT / (double)c->requests);
     }
-    return n;
 }
 
 /* ---- the command ---- */
@@ -202,8 +194,6 @@ static enum err count_all(struct classify_run *r, struct diag *d)
 static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
 {
     struct class_facts f;
-    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
-    size_t n = classify_warnings(c, warnings);
     struct table t;
     uint64_t sum = 0;
 
@@ -211,13 +201,13 @@ static void print_counts(const struct class_counts *c, uint64_t top, bool colour
     text_add_escaped(out, slice_of(c->label));
     text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
               c->n == 1 ? "" : "es", f.as_if_equal, f.single);
-    for (size_t i = 0; i < n; ++i) {
+    for (struct slice rest = text_slice(&f.warnings); rest.len != 0;) {
         text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
                   colours ? TABLE_STYLE_END : "");
-        text_add(out, text_slice(&warnings[i]));
+        text_add(out, slice_cut(&rest, '\n'));
         text_add_char(out, '\n');
-        text_fini(&warnings[i]);
     }
+    text_fini(&f.warnings);
     table_begin(&t, "class|>requests|>share|>together");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
         const struct class_count *k = &c->classes[i];
@@ -236,8 +226,6 @@ static void print_counts(const struct class_counts *c, uint64_t top, bool colour
 static void put_counts(const struct class_counts *c, uint64_t top, struct json_writer *w)
 {
     struct class_facts f;
-    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
-    size_t n = classify_warnings(c, warnings);
 
     classify_facts(c, &f);
     json_open_object(w, NULL);
@@ -248,10 +236,9 @@ static void put_counts(const struct class_counts *c, uint64_t top, struct json_w
     json_put_real(w, "nameless_share", f.nameless);
     json_put_real(w, "as_if_equal", f.as_if_equal);
     json_open_array(w, "warnings");
-    for (size_t i = 0; i < n; ++i) {
-        json_put_text(w, NULL, text_slice(&warnings[i]));
-        text_fini(&warnings[i]);
-    }
+    for (struct slice rest = text_slice(&f.warnings); rest.len != 0;)
+        json_put_text(w, NULL, slice_cut(&rest, '\n'));
+    text_fini(&f.warnings);
     json_close_array(w);
     json_open_array(w, "largest");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {

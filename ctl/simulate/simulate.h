@@ -176,6 +176,8 @@ struct class_facts {
     double largest;     /* share of the largest class that has a name */
     double nameless;    /* share of requests without a class */
     double as_if_equal; /* so many classes of the same size would be as uneven (exp of entropy) */
+    /* A line for each problem; none if there are too few requests to judge. text_fini(). */
+    struct text warnings;
 };
 
 /* All that C has classified; free() the classes. */
@@ -183,12 +185,6 @@ void classify_collect(const struct simulate_classifier *c, struct class_counts *
 /* Sort them: the largest first, ties by name. */
 void classify_sort(struct class_counts *c);
 void classify_facts(const struct class_counts *c, struct class_facts *out);
-/*
- * A line of text for each problem, without its end; the caller frees it. None if there are too few
- * requests to judge.
- */
-enum { CLASSIFY_WARNINGS_MAX = 8 };
-size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX]);
 
 /* ---- playback ---- */
 

@@ -176,19 +176,18 @@ static void json_is_valid_whatever_the_log_states(void **state)
 {
     (void)state;
     static const char *const lines[] = {"B 1 " AT "01 GET /\xff\"\\", "C 1 " AT "01"};
-    const struct trace_print p = {.top = 0};
     struct trace_report r = {0};
     struct text out = {0};
     json_t *v;
 
     add_all(&r, lines, ARRAY_LEN(lines));
-    trace_report_json(&r, &p, &out);
+    trace_report_json(&r, 0, &out);
     assert_int_equal(json_parse(text_slice(&out), 1 << 20, &v, NULL), ERR_OK);
     assert_int_equal(json_array_size(json_object_get(v, "unfinished")), 1);
     assert_int_equal(json_integer_value(json_object_get(v, "requests")), 1);
     json_decref(v);
     text_clear(&out);
-    trace_report_print(&r, &p, &out);
+    trace_report_print(&r, 0, false, &out);
     assert_non_null(strstr(text_cstr(&out), "1 unfinished"));
     assert_null(memchr(out.p, 0xff, out.len));
     text_fini(&out);
