@@ -516,26 +516,19 @@ static int find_command(int argc, char **argv, int *at)
 
 int ctl_main(int argc, char **argv)
 {
-    char **args = xcalloc((size_t)argc + 1, sizeof(args[0]));
-    const struct ctl_command *command = NULL;
     int at = 0;
-    int n = 0;
     int code = find_command(argc, argv, &at);
 
-    for (size_t i = 0; code < 0 && at < argc && i < ctl_ncommands; ++i) {
-        if (strcmp(argv[at], ctl_commands[i]->name) == 0)
-            command = ctl_commands[i];
+    if (code >= 0)
+        return code;
+    if (at >= argc)
+        return ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
+    for (size_t i = 0; i < ctl_ncommands; ++i) {
+        if (strcmp(argv[at], ctl_commands[i]->name) != 0)
+            continue;
+        /* The words before the command move behind it, which removes it. */
+        memmove(argv + 1, argv, (size_t)at * sizeof(argv[0]));
+        return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);
     }
-    for (int i = 0; i < argc; ++i) {
-        if (i != at)
-            args[n++] = argv[i];
-    }
-    if (command != NULL)
-        code = command->run(command, n, args);
-    else if (code < 0 && at < argc)
-        code = ctl_usage_error(NULL, "unknown command", argv[at]);
-    else if (code < 0)
-        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
-    free(args);
-    return code;
+    return ctl_usage_error(NULL, "unknown command", argv[at]);
 }

@@ -35,7 +35,8 @@ void table_begin(struct table *t, const char *titles)
 
         ASSERT(n < TABLE_COLUMNS_MAX);
         (void)strsep(&format, "=");
-        t->columns[n] = (struct table_column){format, right};
+        t->columns[n].format = format;
+        t->columns[n].right = right;
         add_cell(t, slice_of(title + right));
     }
     t->ncolumns = t->ncells;
@@ -331,13 +332,16 @@ enum err page_check(const json_t *page, const struct ctl_options *o)
     return ERR_OK;
 }
 
-void page_each_application(const json_t *page, const struct ctl_options *o,
-                           page_application_fn print, struct text *out)
+enum err page_each_application(const json_t *page, const struct ctl_options *o,
+                               page_application_fn print, struct text *out)
 {
     json_t *applications = json_object_get(page, "applications");
+    enum err e = page_check(page, o);
     const char *name;
     json_t *a;
 
+    if (e != ERR_OK)
+        return e;
     if (json_object_size(applications) == 0)
         text_add(out, SLICE_LIT("no applications\n"));
     json_object_foreach(applications, name, a)
@@ -348,4 +352,5 @@ void page_each_application(const json_t *page, const struct ctl_options *o,
             text_add_char(out, '\n');
         print(name, a, o, out);
     }
+    return ERR_OK;
 }

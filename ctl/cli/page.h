@@ -20,16 +20,14 @@
 
 enum { TABLE_COLUMNS_MAX = 16 };
 
-struct table_column {
-    const char *format; /* for page_print_rows() */
-    bool right;         /* numbers */
-};
-
 /* The color of a row, on terminals with colors. */
 enum table_style { TABLE_PLAIN, TABLE_GOOD, TABLE_WARNING, TABLE_BAD, TABLE_FAINT };
 
 struct table {
-    struct table_column columns[TABLE_COLUMNS_MAX];
+    struct {
+        const char *format; /* for page_print_rows() */
+        bool right;         /* numbers */
+    } columns[TABLE_COLUMNS_MAX];
     size_t ncolumns;
     char *titles; /* of table_begin() */
     char **cells; /* row after row, the titles first */
@@ -107,8 +105,9 @@ void page_print_refused(const json_t *application, struct text *out);
 enum err page_check(const json_t *page, const struct ctl_options *o) must_check;
 typedef void (*page_application_fn)(const char *name, json_t *application,
                                     const struct ctl_options *o, struct text *out);
-/* PRINT the one that O asks for, or all, with an empty line before each but the first of OUT. */
-void page_each_application(const json_t *page, const struct ctl_options *o,
-                           page_application_fn print, struct text *out);
+/* PRINT the one that O asks for, or all, with an empty line before each but the first of OUT.
+ * Errors: as of page_check(). */
+enum err page_each_application(const json_t *page, const struct ctl_options *o,
+                               page_application_fn print, struct text *out) must_check;
 
 #endif

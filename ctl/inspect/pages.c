@@ -134,11 +134,8 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
         json_object_set(workers, name, skills);
         free(name);
     }
-    if (json_is_array(page))
-        page = of_agent;
-    enum err e = page_check(page, o);
-    if (e == ERR_OK)
-        page_each_application(page, o, print_resumes, out);
+    enum err e =
+        page_each_application(json_is_array(page) ? of_agent : page, o, print_resumes, out);
     json_decref(of_agent);
     return e;
 }
@@ -252,10 +249,7 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct
                  "{oldest_holder.client} for {oldest_holder.held_s:%.1f s}\n]");
         return ERR_OK;
     }
-    enum err e = page_check(page, o);
-    if (e == ERR_OK)
-        page_each_application(page, o, print_limits, out);
-    return e;
+    return page_each_application(page, o, print_limits, out);
 }
 
 /* ---- pages, once or again and again ---- */

@@ -244,6 +244,6 @@ enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct
                  "[{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} "
                  "threads\n]");
     }
-    page_each_application(page, o, of_agent ? print_agent_application : print_application, out);
-    return ERR_OK;
+    return page_each_application(page, o, of_agent ? print_agent_application : print_application,
+                                 out);
 }

@@ -290,11 +290,6 @@ static double mean_seconds(uint64_t sum_us, uint64_t n)
     return n != 0 ? seconds(sum_us) / (double)n : 0;
 }
 
-static bool shown(size_t i, uint64_t top)
-{
-    return top == 0 || i < top;
-}
-
 /* Text from a log need not be UTF-8, which JSON requires. */
 static void put_bytes(struct json_writer *w, const char *name, const char *s)
 {
@@ -348,7 +343,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     json_put_real(&w, "at", seconds(r->busiest_us));
     json_close_object(&w);
     json_open_array(&w, "urls");
-    for (size_t i = 0; i < r->nurls && shown(i, top); ++i)
+    for (size_t i = 0; i < r->nurls && (top == 0 || i < top); ++i)
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
@@ -367,7 +362,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     }
     json_close_array(&w);
     json_open_array(&w, "unfinished");
-    for (size_t i = 0; i < r->nunfinished && shown(i, top); ++i) {
+    for (size_t i = 0; i < r->nunfinished && (top == 0 || i < top); ++i) {
         const struct trace_request *u = r->unfinished[i];
 
         json_open_object(&w, NULL);

@@ -339,25 +339,21 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     return set_target(r, copy_member(r, o, "target"));
 }
 
-static enum access_fault read_json(struct reading *r)
-{
-    json_t *o = NULL;
-
-    if (json_parse(r->rest, ACCESS_LINE_MAX, &o, NULL) != ERR_OK)
-        return ACCESS_FAULT_JSON;
-    enum access_fault f = json_is_object(o) ? read_members(r, o) : ACCESS_FAULT_JSON;
-    json_decref(o);
-    return f;
-}
-
 enum access_fault access_line_parse(struct slice line, char *room, struct access_line *out)
 {
     struct reading r = {.rest = line, .room = room, .out = out};
+    json_t *o = NULL;
 
     *out = (struct access_line){0};
     if (line.len > ACCESS_LINE_MAX)
         return ACCESS_FAULT_TOO_LONG;
-    return slice_starts(line, SLICE_LIT("{")) ? read_json(&r) : read_combined(&r);
+    if (!slice_starts(line, SLICE_LIT("{")))
+        return read_combined(&r);
+    if (json_parse(line, ACCESS_LINE_MAX, &o, NULL) != ERR_OK)
+        return ACCESS_FAULT_JSON;
+    enum access_fault f = json_is_object(o) ? read_members(&r, o) : ACCESS_FAULT_JSON;
+    json_decref(o);
+    return f;
 }
 
 /* ---- files ---- */

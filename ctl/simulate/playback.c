@@ -203,13 +203,19 @@ static void on_error(void *context, enum err e)
 static const struct http1_events events = {
     .on_head = on_head, .on_body = on_body, .on_error = on_error};
 
-static void send_request(struct client *c)
+static void on_connected(void *context, struct http1_conn *conn, enum err e)
 {
+    struct client *c = context;
     const struct playback *p = c->player->p;
     const struct playback_request *q = &p->requests[c->request];
     const char *host = p->texts.p + q->host_at;
     struct text head = {0};
 
+    c->conn = conn;
+    if (conn == NULL) {
+        finish(c, e);
+        return;
+    }
     text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
     text_add(&head, host[0] != '\0' ? slice_of(host) : text_slice(&c->player->s->host));
     text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
@@ -220,19 +226,8 @@ static void send_request(struct client *c)
         .events = &events,
         .context = c,
     };
-    http1_request(c->conn, &r);
+    http1_request(conn, &r);
     text_fini(&head);
-}
-
-static void on_connected(void *context, struct http1_conn *conn, enum err e)
-{
-    struct client *c = context;
-
-    c->conn = conn;
-    if (conn != NULL)
-        send_request(c);
-    else
-        finish(c, e);
 }
 
 static void ask(struct client *c)
@@ -241,7 +236,7 @@ static void ask(struct client *c)
 
     c->reused = c->conn != NULL;
     if (c->reused)
-        send_request(c);
+        on_connected(c, c->conn, ERR_OK);
     else
         (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }

@@ -180,6 +180,9 @@ static int check_idle(const struct simulate *s)
     return CTL_OK;
 }
 
+/* The usual policies of other load balancers, which do not use classes; the best first. */
+static const char *const common[] = {"least_backlog", "classless", "round_robin"};
+
 /* Checks for options that exclude each other, and for missing ones. */
 static int complete(struct simulate *s)
 {
@@ -211,13 +214,13 @@ static int complete(struct simulate *s)
     if (s->npolicies == 0)
         code = take_policies(&s->o, NULL, "all");
     for (size_t i = 0; i < s->npolicies; ++i) {
-        for (size_t k = 0; k < SIMULATE_COMMON; ++k)
-            has_today = has_today || strcmp(s->policies[i].label, simulate_common[k]) == 0;
+        for (size_t k = 0; k < ARRAY_LEN(common); ++k)
+            has_today = has_today || strcmp(s->policies[i].label, common[k]) == 0;
     }
     /* The usual configuration as the reference for comparison. */
     if (code == CTL_OK && s->tune && !has_today) {
         s->adds_today = true;
-        code = take_policies(&s->o, NULL, simulate_common[0]);
+        code = take_policies(&s->o, NULL, common[0]);
     }
     if (code == CTL_OK && s->classifiers.n == 0)
         code = simulate_add_classifier(&s->o, &s->classifiers, "host");
@@ -266,15 +269,13 @@ void simulate_add_label(struct table *table, const struct simulate *s,
     text_fini(&label);
 }
 
-const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
-
 const struct simulate_variant *simulate_baseline(const struct simulate_runs *t)
 {
-    for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
+    for (size_t k = 0; k < ARRAY_LEN(common); ++k) {
         for (size_t i = 0; i < t->nvariants; ++i) {
             const char *label = t->simulate->policies[t->variants[i].policy].label;
 
-            if (strcmp(label, simulate_common[k]) == 0)
+            if (strcmp(label, common[k]) == 0)
                 return &t->variants[i];
         }
     }

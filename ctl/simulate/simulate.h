@@ -19,8 +19,6 @@ enum {
     SIMULATE_POLICIES_MAX = 24,
     SIMULATE_CLASSIFIERS_MAX = 8,
     SIMULATE_RANDOM_MAX = 1000,
-    /* Policies that do not use classes. */
-    SIMULATE_COMMON = 3,
 };
 
 /* ---- policies ---- */
@@ -114,8 +112,6 @@ struct simulate_runs {
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out);
-/* The usual policies of other load balancers, the best first. */
-extern const char *const simulate_common[SIMULATE_COMMON];
 /* Returns the variant to compare the others with: the usual policy without classes, or else the
  * last one. */
 const struct simulate_variant *simulate_baseline(const struct simulate_runs *t);

@@ -436,15 +436,9 @@ struct printer {
     struct text line, rest; /* scratch */
 };
 
-static void add_indent(struct printer *p, size_t depth)
-{
-    for (size_t i = 0; i < depth; ++i)
-        text_add(p->out, SLICE_LIT("  "));
-}
-
 static void add_line(struct printer *p, size_t depth)
 {
-    add_indent(p, depth);
+    text_addf(p->out, "%*s", 2 * (int)depth, "");
     text_add(p->out, text_slice(&p->line));
     text_add_char(p->out, '\n');
 }
@@ -462,8 +456,9 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     if (p->left_out->errors < TREE_TEXT_PROBLEMS_MAX)
         diag_add(p->left_out, NULL, 0, 0, "%s: not representable in this format: %s",
                  text_cstr(&where), what);
-    add_indent(p, depth);
-    text_addf(p->out, "# omitted: %s: %s\n", text_cstr(&where), what);
+    text_clear(&p->line);
+    text_addf(&p->line, "# omitted: %s: %s", text_cstr(&where), what);
+    add_line(p, depth);
     text_fini(&where);
 }
 
