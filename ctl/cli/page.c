@@ -66,16 +66,10 @@ void table_add(struct table *t, struct slice cell)
     text_fini(&safe);
 }
 
-const char *table_style_begin(enum table_style style)
-{
-    static const char *const begins[] = {
-        [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m",
-        [TABLE_BAD] = "\033[1;31m", [TABLE_FAINT] = "\033[2m",
-    };
-
-    ASSERT((unsigned)style < ARRAY_LEN(begins));
-    return begins[style];
-}
+const char *const table_styles[] = {
+    [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m",
+    [TABLE_BAD] = "\033[1;31m", [TABLE_FAINT] = "\033[2m",
+};
 
 void table_addf(struct table *t, const char *fmt, ...)
 {
@@ -108,7 +102,7 @@ void table_print(const struct table *t, size_t indent, struct text *out)
         int blanks = (int)(widths[column] - strlen(t->cells[i]));
 
         if (column == 0)
-            text_add(out, slice_of(table_style_begin(style)));
+            text_add(out, slice_of(table_styles[style]));
         text_addf(out, "%*s", (int)(column == 0 ? indent : 2) + (right ? blanks : 0), "");
         text_add(out, slice_of(t->cells[i]));
         /* No blanks at the end of a line; a terminal may scroll there. */

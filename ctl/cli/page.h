@@ -50,8 +50,9 @@ void table_add(struct table *t, struct slice cell);
 void table_addf(struct table *t, const char *fmt, ...) printf_like(2, 3);
 /* A cell for each word of what FMT makes, such as "%zu %.2f". */
 void table_numbers(struct table *t, const char *fmt, ...) printf_like(2, 3);
-/* The escape sequences that begin STYLE and end any style on a terminal. "" for TABLE_PLAIN. */
-const char *table_style_begin(enum table_style style);
+/* The escape sequences that begin a style, by enum table_style, and end any style on a terminal. ""
+ * for TABLE_PLAIN. */
+extern const char *const table_styles[];
 #define TABLE_STYLE_END "\033[0m"
 /* Title line and rows, each after INDENT blanks. A table without rows prints nothing. */
 void table_print(const struct table *t, size_t indent, struct text *out);

@@ -27,13 +27,8 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
     double n = 0;
 
     if (parse_double(rest, &n)) {
-        r.turned = true;
-        r.low = n;
-        if (bare == CHECK_BARE_LOW) {
-            r.low = -HUGE_VAL;
-            r.high = n;
-        }
-        *out = r;
+        *out = bare == CHECK_BARE_LOW ? (struct check_range){true, true, -HUGE_VAL, n}
+                                      : (struct check_range){true, true, n, HUGE_VAL};
         return true;
     }
     if (rest.len != 0 && rest.p[0] == '@') {

@@ -181,6 +181,7 @@ struct trace_report {
     size_t nurls, nactive, states[TRACE_STATES];
     struct trace_minute *minutes;
     size_t nminutes;
+    struct trace_minute beyond;        /* those beyond TRACE_MINUTES_MAX; not shown */
     struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;

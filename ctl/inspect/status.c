@@ -178,7 +178,7 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 static void print_warnings(const json_t *application, bool colours, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
-    struct slice begin = slice_of(colours ? table_style_begin(TABLE_WARNING) : "");
+    struct slice begin = slice_of(colours ? table_styles[TABLE_WARNING] : "");
     size_t before = out->len + begin.len;
 
     text_add(out, begin);

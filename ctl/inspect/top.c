@@ -134,7 +134,7 @@ static const struct slice cut_sign = {"...", 3};
 /* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
 static void add_line(struct screen *s, struct slice line, enum table_style style)
 {
-    struct slice begin = slice_of(s->view->colours ? table_style_begin(style) : "");
+    struct slice begin = slice_of(s->view->colours ? table_styles[style] : "");
     struct slice sign = SLICE_NULL;
 
     if (s->lines == s->view->rows)

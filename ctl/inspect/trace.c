@@ -103,9 +103,8 @@ static void begin(struct trace_report *r, const struct trace_line *l, struct tra
     }
 }
 
-static void end(struct trace_report *r, struct trace_request *a, uint64_t now_us)
+static void end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
-    struct trace_minute *m = r->nminutes != 0 ? &r->minutes[r->nminutes - 1] : NULL;
     struct trace_url *u = a->url;
     uint64_t app_us = since(a->answered_us, a->called_us);
     bool timed = a->called && a->answered;
@@ -125,12 +124,10 @@ static void end(struct trace_report *r, struct trace_request *a, uint64_t now_us
         u->times = xgrow(u->times, u->ntimes + 1, &u->room, sizeof(u->times[0]));
         u->times[u->ntimes++] = app_us;
     }
-    if (m != NULL && !r->minutes_cut) {
-        ++m->finished;
-        m->total_us += since(now_us, a->begun_us);
-        m->timed += timed;
-        m->app_us += timed ? app_us : 0;
-    }
+    ++m->finished;
+    m->total_us += since(r->last_us, a->begun_us);
+    m->timed += timed;
+    m->app_us += timed ? app_us : 0;
     remove_active(r, a);
     destroy(a);
 }
@@ -160,35 +157,30 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
     }
 }
 
-static void close_minute(struct trace_report *r)
-{
-    if (r->nminutes != 0 && !r->minutes_cut)
-        memcpy(r->minutes[r->nminutes - 1].states, r->states, sizeof(r->states));
-}
-
-static void take_time(struct trace_report *r, uint64_t now_us)
+static struct trace_minute *take_time(struct trace_report *r, uint64_t now_us)
 {
     uint64_t at_us = now_us - now_us % 60000000;
 
     if (r->records == 0)
         r->first_us = now_us;
     r->last_us = now_us;
-    if (r->nminutes != 0 && r->minutes[r->nminutes - 1].at_us == at_us)
-        return;
-    close_minute(r);
-    if (r->nminutes == TRACE_MINUTES_MAX) {
-        r->minutes_cut = true;
-        return;
+    if (r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us) {
+        if (r->nminutes == TRACE_MINUTES_MAX) {
+            r->minutes_cut = true;
+            return &r->beyond;
+        }
+        r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
+        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
     }
-    r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
-    r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
+    return r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
 }
 
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
-    take_time(r, l->time_us);
+    struct trace_minute *m = take_time(r, l->time_us);
     struct trace_request *a =
         map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
+
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
@@ -210,11 +202,11 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
         a->answered_us = l->time_us;
         a->status = l->status;
     } else if (a != NULL && l->stage == 'E') {
-        end(r, a, l->time_us);
+        end(r, a, m);
     }
     ++r->records;
-    if (r->nminutes != 0 && !r->minutes_cut && r->nactive > r->minutes[r->nminutes - 1].most)
-        r->minutes[r->nminutes - 1].most = r->nactive;
+    m->most = r->nactive > m->most ? r->nactive : m->most;
+    memcpy(m->states, r->states, sizeof(m->states));
 }
 
 static int compare_times(const void *a, const void *b)
@@ -242,7 +234,6 @@ void trace_report_end(struct trace_report *r)
 {
     size_t i = 0;
 
-    close_minute(r);
     end_all(r, "in progress at the end of the log");
     r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {

@@ -20,25 +20,19 @@ struct reading {
     struct access_line *out;
 };
 
-const char *access_fault_text(enum access_fault f)
-{
-    static const char *const texts[ACCESS_FAULTS] = {
-        [ACCESS_FAULT_NONE] = "nothing",
-        [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
-        [ACCESS_FAULT_FIELDS] =
-            "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
-        [ACCESS_FAULT_TIME] = "no valid time such as [22/Nov/2026:06:25:00 +0000]",
-        [ACCESS_FAULT_REQUEST] = "no valid request such as \"GET /path HTTP/1.1\"",
-        [ACCESS_FAULT_HOST] = "invalid host",
-        [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
-        [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
-        [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
-        [ACCESS_FAULT_URL] = "invalid URL",
-    };
-
-    ASSERT((unsigned)f < ACCESS_FAULTS);
-    return texts[f];
-}
+const char *const access_fault_texts[ACCESS_FAULTS] = {
+    [ACCESS_FAULT_NONE] = "nothing",
+    [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
+    [ACCESS_FAULT_FIELDS] =
+        "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
+    [ACCESS_FAULT_TIME] = "no valid time such as [22/Nov/2026:06:25:00 +0000]",
+    [ACCESS_FAULT_REQUEST] = "no valid request such as \"GET /path HTTP/1.1\"",
+    [ACCESS_FAULT_HOST] = "invalid host",
+    [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
+    [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
+    [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
+    [ACCESS_FAULT_URL] = "invalid URL",
+};
 
 static void skip(struct reading *r, size_t n)
 {
@@ -396,7 +390,7 @@ bool requests_next(struct requests *r, struct access_line *out)
             }
         } else {
             f = access_line_parse(line, r->room, out);
-            why = access_fault_text(f);
+            why = access_fault_texts[f];
         }
         if (f == ACCESS_FAULT_NONE) {
             r->is_fine = r->is_fine || out->time_ms % 1000 != 0;

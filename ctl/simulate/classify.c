@@ -168,29 +168,6 @@ static int parse(struct classify_run *r, const struct ctl_command *c, int argc, 
     return code == CTL_OK ? -1 : code;
 }
 
-static enum err count_all(struct classify_run *r, struct diag *d)
-{
-    struct access_line l;
-    uint32_t cls;
-    enum err e = requests_open(r->o.words[0], &r->in, d);
-
-    if (e != ERR_OK)
-        return e;
-    while (!r->cut && requests_next(&r->in, &l)) {
-        r->cut = r->requests == r->limit;
-        for (size_t i = 0; i < r->classifiers.n && !r->cut; ++i)
-            r->cut = !simulate_classify(&r->classifiers.all[i], &l, &cls);
-        r->requests += !r->cut;
-    }
-    e = requests_close(&r->in, d);
-    if (e == ERR_OK && r->requests == 0) {
-        diag_add(d, r->o.words[0], 0, 0, "no requests%s%s", r->in.bad_why != NULL ? ": " : "",
-                 r->in.bad_why != NULL ? r->in.bad_why : "");
-        e = ERR_SYNTAX;
-    }
-    return e;
-}
-
 static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
 {
     struct class_facts f;
@@ -202,7 +179,7 @@ static void print_counts(const struct class_counts *c, uint64_t top, bool colour
     text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
               c->n == 1 ? "" : "es", f.as_if_equal, f.single);
     for (struct slice rest = text_slice(&f.warnings); rest.len != 0;) {
-        text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
+        text_addf(out, "  %swarning%s: ", colours ? table_styles[TABLE_WARNING] : "",
                   colours ? TABLE_STYLE_END : "");
         text_add(out, slice_cut(&rest, '\n'));
         text_add_char(out, '\n');
@@ -286,13 +263,28 @@ static void print_all(struct classify_run *r, struct text *out)
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
+    struct access_line l;
     struct text out = {0};
     struct diag d = {0};
+    uint32_t cls;
     int code = parse(&r, c, argc, argv);
 
     if (code < 0) {
-        enum err e = count_all(&r, &d);
+        enum err e = requests_open(r.o.words[0], &r.in, &d);
 
+        while (e == ERR_OK && !r.cut && requests_next(&r.in, &l)) {
+            r.cut = r.requests == r.limit;
+            for (size_t i = 0; i < r.classifiers.n && !r.cut; ++i)
+                r.cut = !simulate_classify(&r.classifiers.all[i], &l, &cls);
+            r.requests += !r.cut;
+        }
+        if (e == ERR_OK)
+            e = requests_close(&r.in, &d);
+        if (e == ERR_OK && r.requests == 0) {
+            diag_add(&d, r.o.words[0], 0, 0, "no requests%s%s", r.in.bad_why != NULL ? ": " : "",
+                     r.in.bad_why != NULL ? r.in.bad_why : "");
+            e = ERR_SYNTAX;
+        }
         if (e == ERR_OK)
             print_all(&r, &out);
         code = ctl_finish(e, &out, &d);

@@ -217,7 +217,7 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
         return;
     }
     text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
-    text_add(&head, host[0] != '\0' ? slice_of(host) : text_slice(&c->player->s->host));
+    text_add(&head, host[0] != '\0' ? slice_of(host) : c->player->s->host);
     text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
     struct http1_request r = {
         .head = text_slice(&head),
@@ -509,8 +509,7 @@ static int take_url(struct playback *p, const char *url)
     if (url_line_parse(slice_of(url), &u) != NULL || u.host.len == 0 || u.tls || u.query.len != 0 ||
         !slice_is(u.path, "/"))
         return ctl_usage_error(p->o.command, "expected a server as http://HOST:PORT, not", url);
-    *s = (struct playback_server){.url = url};
-    text_add(&s->host, u.host);
+    *s = (struct playback_server){.url = url, .host = u.host};
     ++p->nservers;
     struct text address = {0};
     text_add(&address, u.host);
@@ -562,7 +561,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         for (size_t i = 0; e == ERR_OK && i < p.nservers && !p.interrupted; ++i)
             playback_run(&p, &p.servers[i]);
         while (p.nservers != 0 && p.servers[p.nservers - 1].records == NULL)
-            text_fini(&p.servers[--p.nservers].host);
+            --p.nservers;
         if (e == ERR_OK) {
             struct class_counts shown; /* the largest classes */
 
@@ -577,10 +576,8 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         }
         code = ctl_finish(e, &out, &d);
     }
-    for (size_t i = 0; i < p.nservers; ++i) {
-        text_fini(&p.servers[i].host);
+    for (size_t i = 0; i < p.nservers; ++i)
         free(p.servers[i].records);
-    }
     simulate_classifiers_fini(&p.classifiers);
     free(p.requests);
     text_fini(&p.texts);

@@ -213,7 +213,7 @@ struct playback_record {
 
 struct playback_server {
     const char *url;
-    struct text host; /* with its port, as the URL has it */
+    struct slice host; /* of the URL, with its port */
     struct addr addr;
     struct playback_record *records; /* of each request */
     double wall_s;

@@ -30,8 +30,7 @@ void simulate_print_log(const struct simulate *s, struct text *out)
               log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
         if (log->in.faults[f] != 0)
-            text_addf(out, "  %8zu  %s\n", log->in.faults[f],
-                      access_fault_text((enum access_fault)f));
+            text_addf(out, "  %8zu  %s\n", log->in.faults[f], access_fault_texts[f]);
     }
 }
 
