@@ -526,8 +526,11 @@ int ctl_main(int argc, char **argv)
     for (size_t i = 0; i < ctl_ncommands; ++i) {
         if (strcmp(argv[at], ctl_commands[i]->name) != 0)
             continue;
-        /* The words before the command move behind it, which removes it. */
+        char *word = argv[at];
+
+        /* It becomes the first word, and is left out. */
         memmove(argv + 1, argv, (size_t)at * sizeof(argv[0]));
+        argv[0] = word;
         return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);
     }
     return ctl_usage_error(NULL, "unknown command", argv[at]);
