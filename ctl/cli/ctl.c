@@ -274,11 +274,6 @@ enum err ctl_close(FILE *in, const char *file, struct diag *d)
 
 /* ---- one HTTP request ---- */
 
-/*
- * A loop of its own runs the request; the addresses of a host name are tried one after the other
- * within one deadline.
- */
-
 enum {
     /* A hundred workers with ten thousand skills of a hundred bytes each come near it. */
     BODY_MAX = 128 * 1024 * 1024,
@@ -376,6 +371,7 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
         struct loop *l = loop_create(0);
         uint64_t due_ms = loop_due_ms(l, o->timeout_ms);
 
+        /* The addresses of a host name are tried one after the other. */
         for (size_t i = 0; i < n && (i == 0 || a.fetch.connect_errno != 0); ++i) {
             uint64_t now_ms = loop_now_ms(l);
             struct http_fetch_request r = {.addr = &all[i],
@@ -407,8 +403,6 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
         diag_add(d, NULL, 0, 0, "%s: %s", o->address, why);
     return e;
 }
-
-/* ---- pages ---- */
 
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
 {

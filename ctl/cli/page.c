@@ -220,13 +220,6 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
 }
 #pragma GCC diagnostic pop
 
-/* Whether V is neither missing, false, 0 nor empty. */
-static bool is_given(const json_t *v)
-{
-    return json_is_true(v) || json_number_value(v) != 0 || json_string_length(v) != 0 ||
-           json_object_size(v) != 0;
-}
-
 void page_add(struct text *out, const json_t *object, const char *format)
 {
     bool decides = false; /* the next member is the first one of a part */
@@ -251,8 +244,11 @@ void page_add(struct text *out, const json_t *object, const char *format)
 
                 v = json_object_getn(v, name.p, name.len);
             }
+            bool given = json_is_true(v) || json_number_value(v) != 0 ||
+                         json_string_length(v) != 0 || json_object_size(v) != 0;
+
             if (decides)
-                shown = is_given(v) != slice_is(kind, "!");
+                shown = given != slice_is(kind, "!");
             if (!shown && decides)
                 out->len = part;
             else if (shown && !slice_is(kind, "!") && !slice_is(kind, "?"))

@@ -116,10 +116,10 @@ bool top_press(struct top_view *v, int key);
  * "\r\n" between. Columns that do not fit are left out, the least important first; a line names
  * them and the workers that are out of view. A line that is cut ends with "...".
  *   before   the page of SPAN_S seconds ago, for rates; NULL: there is none
- *   problem  why NOW is old, or NULL
+ *   problem  why NOW is old, or empty
  */
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
-              const char *problem, struct text *out);
+              struct slice problem, struct text *out);
 
 /* ---- trace: the summary of a trace log ---- */
 

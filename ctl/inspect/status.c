@@ -36,27 +36,6 @@ static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *wai
     json_array_append_new(rows, row);
 }
 
-static void print_processes(const json_t *application, struct text *out)
-{
-    json_t *rows = json_array();
-    json_t *v;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, "slots"), i, v)
-    {
-        add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
-        add_process(rows, v, json_object_get(v, "successor"), NULL, true);
-    }
-    json_array_foreach(json_object_get(application, "leaving"), i, v)
-    {
-        add_process(rows, v, v, NULL, false);
-    }
-    if (json_array_size(rows) == 0)
-        text_add(out, SLICE_LIT("  no processes\n"));
-    page_print_rows(agent_columns, rows, 0, NULL, out);
-    json_decref(rows);
-}
-
 /* "NAME = value" of those that are not as built in. */
 static void print_settings(const json_t *application, struct text *out)
 {
@@ -82,7 +61,8 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
                                     struct text *out)
 {
     const json_t *failure = json_object_get(a, "last_failure");
-    const json_t *line;
+    json_t *rows = json_array();
+    json_t *v;
     size_t i;
 
     (void)o;
@@ -97,18 +77,30 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
     if (json_is_object(failure))
         page_add(out, failure,
                  "  last failure {ago_s:t} ago: slot {slot:d}, pid {pid:d} {what}: {how}\n");
-    json_array_foreach(json_object_get(failure, "lines"), i, line)
+    json_array_foreach(json_object_get(failure, "lines"), i, v)
     {
         text_add(out, SLICE_LIT("    | "));
-        text_add_visible(out, (struct slice){json_string_value(line), json_string_length(line)});
+        text_add_visible(out, (struct slice){json_string_value(v), json_string_length(v)});
         text_add_char(out, '\n');
     }
-    print_processes(a, out);
+    json_array_foreach(json_object_get(a, "slots"), i, v)
+    {
+        add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
+        add_process(rows, v, json_object_get(v, "successor"), NULL, true);
+    }
+    json_array_foreach(json_object_get(a, "leaving"), i, v)
+    {
+        add_process(rows, v, v, NULL, false);
+    }
+    if (json_array_size(rows) == 0)
+        text_add(out, SLICE_LIT("  no processes\n"));
+    page_print_rows(agent_columns, rows, 0, NULL, out);
+    json_decref(rows);
 }
 
 /* ---- the load balancer's page ---- */
 
-/* With what add_facts() adds. */
+/* With what print_application() adds. */
 static const char columns[] =
     "worker={name}|state={state}[{check.failing:?} ({check.why})][{ejected:?}, ejected "
     "({ejected_why})][{inactive:?}, inactive][, at its standby {at_standby}][, standby "
@@ -117,22 +109,6 @@ static const char columns[] =
     ">service={service_ms:%.2f ms}|>connections="
     "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
     "[, {tunnels:d} tunnels][ ({connections.waiting:d} waiting)]";
-
-/* A further reason for which worker W gets no requests now; its address, if that differs from its
- * name or may differ; its mean service time. */
-static void add_facts(json_t *w)
-{
-    int64_t requests = page_int(w, "requests");
-
-    if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
-        json_is_false(json_object_get(w, "active")))
-        json_object_set_new(w, "inactive", json_true());
-    json_object_set(w, page_is_true(w, "on_standby") ? "at_standby" : "other_standby",
-                    json_object_get(w, "standby"));
-    if (requests > 0 && json_is_number(json_object_get(w, "service_s")))
-        json_object_set_new(w, "service_ms",
-                            json_real(page_number(w, "service_s") * 1000 / (double)requests));
-}
 
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
 static enum table_style worker_style(const json_t *w)
@@ -216,7 +192,18 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
         text_add(out, SLICE_LIT("  no workers\n"));
     json_array_foreach(workers, i, w)
     {
-        add_facts(w);
+        int64_t requests = page_int(w, "requests");
+
+        /* A further reason for which it gets no requests now; its address, if that differs from its
+         * name or may differ; its mean service time. */
+        if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
+            json_is_false(json_object_get(w, "active")))
+            json_object_set_new(w, "inactive", json_true());
+        json_object_set(w, page_is_true(w, "on_standby") ? "at_standby" : "other_standby",
+                        json_object_get(w, "standby"));
+        if (requests > 0 && json_is_number(json_object_get(w, "service_s")))
+            json_object_set_new(w, "service_ms",
+                                json_real(page_number(w, "service_s") * 1000 / (double)requests));
     }
     page_print_rows(columns, workers, 0, o->colours ? worker_style : NULL, out);
 }

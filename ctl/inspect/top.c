@@ -423,7 +423,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
 }
 
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
-              const char *problem, struct text *out)
+              struct slice problem, struct text *out)
 {
     struct screen s = {.view = v, .out = out};
     json_t *applications = json_object_get(now, "applications");
@@ -437,9 +437,9 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
     text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
               columns[v->key].what, v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
     add_line(&s, text_slice(&line), TABLE_PLAIN);
-    if (problem != NULL) {
+    if (problem.len != 0) {
         text_clear(&line);
-        text_add_escaped(&line, slice_of(problem));
+        text_add_escaped(&line, problem);
         add_line(&s, text_slice(&line), TABLE_BAD);
     }
     text_fini(&line);
@@ -658,9 +658,7 @@ static void draw(struct top *t)
 {
     enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
     struct text screen = {0};
-    struct slice why = slice_of(t->problem.text);
-    struct slice line = slice_cut(&why, '\n');
-    char *problem = line.len != 0 ? xslicedup(line) : NULL;
+    struct slice problem = slice_of(t->problem.text);
     struct winsize w;
 
     t->view.rows = ROWS;
@@ -669,11 +667,10 @@ static void draw(struct top *t)
         t->view.rows = w.ws_row < SIZE_MAX_SANE ? w.ws_row : SIZE_MAX_SANE;
         t->view.columns = w.ws_col < SIZE_MAX_SANE ? w.ws_col : SIZE_MAX_SANE;
     }
-    top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6, problem,
-             &screen);
+    top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6,
+             slice_cut(&problem, '\n'), &screen);
     put(SLICE_LIT("\033[H"));
     put(text_slice(&screen));
-    free(problem);
     text_fini(&screen);
 }
 

@@ -371,8 +371,6 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     text_add_char(out, '\n');
 }
 
-/* ---- text: of the JSON ---- */
-
 static const char minute_columns[] =
     "minute={at:m}|>most={most:i}|>input={input:i}|>waiting={waiting:i}|>app={application:i}|"
     ">output={output:i}|>ended={finished:i}|>mean s={mean_s:%.3f}|"

@@ -186,8 +186,6 @@ static enum access_fault set_target(struct reading *r, struct slice target)
     return ACCESS_FAULT_NONE;
 }
 
-/* ---- combined ---- */
-
 /* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
 static enum access_fault read_client(struct reading *r)
 {
@@ -288,8 +286,6 @@ static enum access_fault read_combined(struct reading *r)
         return ACCESS_FAULT_STATUS;
     return more ? read_rest(r) : ACCESS_FAULT_NONE;
 }
-
-/* ---- JSON ---- */
 
 /* A member as text, in the room; it was read from at least as many bytes. */
 static struct slice copy_member(struct reading *r, const json_t *object, const char *name)

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- facts ---- */
-
 enum {
     /* Fewer are not significant. */
     REQUESTS_MIN = 20,

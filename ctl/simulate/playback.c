@@ -9,16 +9,13 @@
 #include "common/wire/url_line.h"
 #include "ctl/simulate/simulate.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* ---- reading ---- */
-
-/*
- * The GETs of a log, in its order. A target never has bytes that would end a line of a request.
- */
 
 static bool is_sendable(struct slice s)
 {
@@ -40,7 +37,8 @@ static size_t store(struct text *texts, struct slice a, const char *between, str
     return at;
 }
 
-/* Read p->o.words[0]. */
+/* Reads the GETs of p->o.words[0], in its order. A target never has bytes that would end a line of
+ * a request. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
@@ -321,10 +319,6 @@ static void playback_run(struct playback *p, struct playback_server *s)
 
 /* ---- figures ---- */
 
-/*
- * Figures of each class, of one server or of two side by side.
- */
-
 enum { FIRST_SERVER_ERROR = 500 };
 
 static int compare_latency(const void *a, const void *b)
@@ -445,10 +439,7 @@ static void put_figures(const struct playback *p, const struct playback_server *
     json_put_real(w, "p90_ms", f.p90_ms);
     json_put_real(w, "p99_ms", f.p99_ms);
     json_put_real(w, "max_ms", f.max_ms);
-    if (f.loads >= 0)
-        json_put_real(w, "loads_per_request", f.loads);
-    else
-        json_put_null(w, "loads_per_request");
+    json_put_real(w, "loads_per_request", f.loads >= 0 ? f.loads : (double)NAN);
 }
 
 static void print_json(const struct playback *p, const struct class_counts *shown, struct text *out)
@@ -499,33 +490,6 @@ static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const cha
                            value);
 }
 
-/* http://HOST:PORT to an address. CTL_OK, or the exit code. */
-static int take_url(struct playback *p, const char *url)
-{
-    struct playback_server *s = &p->servers[p->nservers];
-    struct url_line u;
-    size_t n = 1;
-
-    if (url_line_parse(slice_of(url), &u) != NULL || u.host.len == 0 || u.tls || u.query.len != 0 ||
-        !slice_is(u.path, "/"))
-        return ctl_usage_error(p->o.command, "expected a server as http://HOST:PORT, not", url);
-    *s = (struct playback_server){.url = url, .host = u.host};
-    ++p->nservers;
-    struct text address = {0};
-    text_add(&address, u.host);
-    bool has_port = u.host.p[u.host.len - 1] != ']' && slice_find(u.host, ':') != SIZE_MAX;
-    if (!has_port)
-        text_add(&address, SLICE_LIT(":80"));
-    enum err e = addr_parse(text_slice(&address), &s->addr);
-    if (e == ERR_UNSUPPORTED)
-        e = addr_resolve(text_slice(&address), &s->addr, &n);
-    text_fini(&address);
-    if (e == ERR_OK)
-        return CTL_OK;
-    fprintf(stderr, "resumelbctl: %s: %s\n", url, err_text(e));
-    return CTL_FAILED;
-}
-
 /* Returns -1 to continue; else the exit code. */
 static int parse(struct playback *p, const struct ctl_command *c, int argc, char **argv)
 {
@@ -535,10 +499,31 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
         return code;
     if (p->o.words[0] == NULL || p->o.words[1] == NULL)
         return ctl_usage_error(c, "expected a log and a server: LOG http://HOST:PORT", NULL);
+    for (char **url = p->o.words + 1; *url != NULL; ++url) {
+        struct playback_server *s = &p->servers[p->nservers];
+        struct text address = {0};
+        struct url_line u;
+        size_t n = 1;
+
+        if (url_line_parse(slice_of(*url), &u) != NULL || u.host.len == 0 || u.tls ||
+            u.query.len != 0 || !slice_is(u.path, "/"))
+            return ctl_usage_error(c, "expected a server as http://HOST:PORT, not", *url);
+        *s = (struct playback_server){.url = *url, .host = u.host};
+        ++p->nservers;
+        text_add(&address, u.host);
+        if (u.host.p[u.host.len - 1] == ']' || slice_find(u.host, ':') == SIZE_MAX)
+            text_add(&address, SLICE_LIT(":80"));
+        enum err e = addr_parse(text_slice(&address), &s->addr);
+        if (e == ERR_UNSUPPORTED)
+            e = addr_resolve(text_slice(&address), &s->addr, &n);
+        text_fini(&address);
+        if (e != ERR_OK) {
+            fprintf(stderr, "resumelbctl: %s: %s\n", *url, err_text(e));
+            return CTL_FAILED;
+        }
+    }
     code = CTL_OK;
-    for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
-        code = take_url(p, *url);
-    if (code == CTL_OK && p->classifiers.n == 0)
+    if (p->classifiers.n == 0)
         code = simulate_add_classifier(&p->o, &p->classifiers, "host");
     if (p->clients == 0)
         p->clients = p->speed > 0 ? CLIENTS_PACED : CLIENTS_CLOSED;

@@ -217,10 +217,6 @@ bool simulate_vary_policy(const struct simulate_policy *from, const char *settin
 
 /* ---- classifiers ---- */
 
-/*
- * Requests of a log as the environment that classifiers see, and classes as numbers.
- */
-
 /* Short names of common classifiers; others are a regex. */
 static const struct {
     const char *name;

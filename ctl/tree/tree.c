@@ -111,7 +111,7 @@ static int show(struct tree_command *c, bool display)
     char path[TREE_PATH_MAX + 1];
     json_t *top = json_object();
     size_t nleft_out = 0;
-    enum err e = tree_command_node(c, c->words[0], path);
+    enum err e = tree_command_path(c, c->words[0], true, path);
 
     if (e == ERR_OK) {
         bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
@@ -444,9 +444,8 @@ enum err tree_command_resolve(struct tree_command *c, const char *path, char out
     return e;
 }
 
-/* ---- paths ---- */
-
-enum err tree_command_path(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
+enum err tree_command_path(struct tree_command *c, const char *word, bool must_exist,
+                           char out[TREE_PATH_MAX + 1])
 {
     char path[TREE_PATH_MAX + 1];
     char full[2 * TREE_PATH_MAX + 1];
@@ -469,14 +468,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, char out[TR
         e = tree_command_read(c, out, &r);
         tree_record_fini(&r);
     }
-    return e;
-}
-
-enum err tree_command_node(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
-{
-    enum err e = tree_command_path(c, word, out);
-
-    if (e == ERR_NOT_FOUND)
+    if (e == ERR_NOT_FOUND && must_exist)
         diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/", c->url);
     return e;
 }

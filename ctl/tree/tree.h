@@ -59,12 +59,9 @@ enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, con
 enum err tree_command_resolve(struct tree_command *c, const char *path,
                               char out[TREE_PATH_MAX + 1]) must_check;
 
-/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not an error in the diag: OUT is
- * where it would be. */
-enum err tree_command_path(struct tree_command *c, const char *word,
-                           char out[TREE_PATH_MAX + 1]) must_check;
-/* The same for a node that must exist. */
-enum err tree_command_node(struct tree_command *c, const char *word,
+/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND: OUT is where it would be; that is an
+ * error in the diag only if it MUST_EXIST. */
+enum err tree_command_path(struct tree_command *c, const char *word, bool must_exist,
                            char out[TREE_PATH_MAX + 1]) must_check;
 
 #endif

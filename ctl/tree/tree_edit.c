@@ -109,7 +109,7 @@ int tree_set(struct tree_command *c)
         return CTL_USAGE;
     }
     uint64_t deadline_us = clock_mono_us() + (uint64_t)c->o.timeout_ms * 1000;
-    enum err e = tree_command_path(c, c->words[0], path);
+    enum err e = tree_command_path(c, c->words[0], false, path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
         do
             e = change_once(c, path, set);
@@ -236,7 +236,7 @@ int tree_get(struct tree_command *c)
     char path[TREE_PATH_MAX + 1];
     const char *name = c->nwords > 1 ? c->words[1] : NULL;
     json_t *v = NULL;
-    enum err e = tree_command_node(c, c->words[0], path);
+    enum err e = tree_command_path(c, c->words[0], true, path);
 
     if (e != ERR_OK)
         return CTL_FAILED;
@@ -316,8 +316,6 @@ static void print_changes(struct tree_command *c, const char *path, json_t *was,
         free(keys);
     }
 }
-
-/* ---- nodes that the text does not have ---- */
 
 /*
  * Delete PATH and all below, but no provider and nothing above one: *RETAINED becomes true then.
@@ -447,8 +445,6 @@ static enum err import_children(struct tree_command *c, const char *path, json_t
     return e;
 }
 
-/* ---- the text ---- */
-
 static enum err read_stdin(struct text *out, struct diag *d)
 {
     enum { STEP = 65536 };
@@ -484,7 +480,7 @@ static enum err import_text(struct tree_command *c)
     text_fini(&bytes);
     if (e != ERR_OK)
         return e;
-    e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, path);
+    e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, false, path);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
         e = import_children(c, path, top);
     json_decref(top);
