@@ -36,29 +36,6 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-/* Adds the reason of a rejection: a line for each problem that the answer has, and advice. */
-static void complain(const char *address, int status, const json_t *page, struct diag *d)
-{
-    const json_t *error = json_object_get(page, "error");
-    const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
-                         : status == 405 ? " (is this the admin address of such a program?)"
-                                         : "";
-
-    if (!json_is_string(error)) {
-        diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
-        return;
-    }
-    struct slice rest = {json_string_value(error), json_string_length(error)};
-
-    do {
-        struct text why = {0};
-
-        page_add_words(&why, slice_cut(&rest, '\n'));
-        diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
-        text_fini(&why);
-    } while (rest.len != 0);
-}
-
 static enum err act_at(const struct action_run *r, const char *address, struct text *out,
                        struct diag *d)
 {
@@ -82,7 +59,22 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
     enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
-        complain(address, status, page, d);
+        const json_t *error = json_object_get(page, "error");
+        struct slice rest = {json_string_value(error), json_string_length(error)};
+        const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
+                             : status == 405 ? " (is this the admin address of such a program?)"
+                                             : "";
+
+        if (!json_is_string(error))
+            diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
+        /* A line for each problem that the answer has. */
+        for (bool more = json_is_string(error); more; more = rest.len != 0) {
+            struct text why = {0};
+
+            page_add_words(&why, slice_cut(&rest, '\n'));
+            diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
+            text_fini(&why);
+        }
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && !json_is_object(page)) {
         diag_add(d, NULL, 0, 0, "%s: the response is not JSON", address);

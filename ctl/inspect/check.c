@@ -90,22 +90,6 @@ static void add_value(enum check_metric m, double v, struct text *out)
         text_addf(out, "%.6g", v);
 }
 
-/* Of an application of /status.json: workers that are there to get requests. */
-static void read_facts(const json_t *application, double out[CHECK_METRICS])
-{
-    const json_t *w;
-    size_t i;
-
-    memset(out, 0, CHECK_METRICS * sizeof(out[0]));
-    out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
-    json_array_foreach(json_object_get(application, "workers"), i, w)
-    {
-        out[CHECK_WORKERS] += page_is_true(w, "available") && !page_is_true(w, "ejected");
-        out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
-        out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
-    }
-}
-
 /* PREFIX in quotes; a quote in it is doubled. '=' cannot be in one. */
 static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
                        const char *prefix, struct text *out)
@@ -176,23 +160,31 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
     size_t shown = 0;
     const char *name;
     json_t *a;
+    const json_t *w;
+    size_t i;
 
     json_object_foreach(applications, name, a)
     {
-        double facts[CHECK_METRICS];
+        double facts[CHECK_METRICS] = {[CHECK_MEAN_BACKLOG] = page_number(a, "mean_backlog")};
 
         /* An agent's page has applications too, but no pools. */
         if ((o->application != NULL && strcmp(o->application, name) != 0) ||
             !json_is_array(json_object_get(a, "workers")))
             continue;
-        read_facts(a, facts);
+        /* Workers that are there to get requests. */
+        json_array_foreach(json_object_get(a, "workers"), i, w)
+        {
+            facts[CHECK_WORKERS] += page_is_true(w, "available") && !page_is_true(w, "ejected");
+            facts[CHECK_MAX_BACKLOG] = fmax(facts[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+            facts[CHECK_MAX_AGE] = fmax(facts[CHECK_MAX_AGE], page_number(w, "oldest_s"));
+        }
         if (shown++ != 0)
             text_add(out, SLICE_LIT("; "));
         if (several) {
             text_clear(&safe);
             text_add_escaped(&safe, slice_of(name));
             /* A monitor cuts the line at '|'. */
-            for (size_t i = 0; i < safe.len; ++i)
+            for (i = 0; i < safe.len; ++i)
                 text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
             text_add(out, SLICE_LIT(": "));
         }

@@ -293,7 +293,6 @@ static enum err show_page(const struct page_command *w, const struct ctl_options
  * not end the loop, so that the end of a restart can be observed. */
 static int watch(const struct page_command *w, const struct asking *a)
 {
-    static const char home_and_clear[] = "\033[H\033[2J";
     const struct timespec span = {.tv_sec = (time_t)a->watch_s};
     sigset_t ending;
     enum err e = ERR_OK;
@@ -313,7 +312,7 @@ static int watch(const struct page_command *w, const struct asking *a)
         if (signal > 0)
             break;
         if (isatty(STDOUT_FILENO) && !a->o.json)
-            text_add(&out, slice_of(home_and_clear));
+            text_add(&out, SLICE_LIT("\033[H\033[2J")); /* home and clear */
         else if (i != 0 && !a->o.json)
             text_add_char(&out, '\n');
         e = show_page(w, &a->o, &out, &d);

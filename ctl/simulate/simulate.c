@@ -4,6 +4,7 @@
  */
 #include "ctl/simulate/simulate.h"
 #include "common/base/file.h"
+#include "routing/pool.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,7 +79,8 @@ static void set_number(struct simulate *s, const struct number *n, double v)
 static void describe_choices(struct text *out)
 {
     text_add(out, SLICE_LIT("\npolicies: there are "));
-    simulate_policy_names(out);
+    for (int p = 0; p < POOL_POLICIES; ++p)
+        text_addf(out, "%s%s", p != 0 ? ", " : "", pool_policy_text((enum pool_policy)p));
     text_add(out, SLICE_LIT("\n\nscenarios:\n"));
     for (unsigned i = 0; i < SCENARIO_replay; ++i)
         text_addf(out, "  %-11s %s\n", scenario_name((enum scenario)i),

@@ -35,8 +35,6 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
 /* Copies FROM with another value of a setting. False if it has no such setting. */
 bool simulate_vary_policy(const struct simulate_policy *from, const char *setting,
                           const char *value, struct simulate_policy *out) must_check;
-/* "resume, classless, ..." */
-void simulate_policy_names(struct text *out);
 
 /* ---- classifiers ---- */
 

@@ -51,23 +51,6 @@ static const struct owned {
     {POLICY, POOL_POLICIES},
 };
 
-/* The choices of the setting `policy`, with '|' between. */
-static struct slice choices(void)
-{
-    return slice_of(settings_find(&table, slice_of(POLICY))->min);
-}
-
-void simulate_policy_names(struct text *out)
-{
-    struct slice rest = choices();
-
-    while (rest.len != 0) {
-        text_add(out, slice_cut(&rest, '|'));
-        if (rest.len != 0)
-            text_add(out, SLICE_LIT(", "));
-    }
-}
-
 /* Whether the policy of S, or the shadow beside it, could go by SETTING. */
 static bool has_effect(const struct pool_settings *s, struct slice setting)
 {
@@ -167,7 +150,8 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
                             struct diag *d)
 {
     bool all = strcmp(list, "all") == 0;
-    struct slice rest = all ? choices() : slice_of(list);
+    /* The choices of the setting `policy`, with '|' between. */
+    struct slice rest = slice_of(all ? settings_find(&table, slice_of(POLICY))->min : list);
 
     if (rest.len == 0 || rest.p[rest.len - 1] == ',') {
         diag_add(d, NULL, 0, 0, "--policy: '%s' does not name a policy%s", list,
