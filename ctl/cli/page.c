@@ -31,10 +31,11 @@ void table_begin(struct table *t, const char *titles)
     *t = (struct table){.titles = rest, .ncolumns = TABLE_COLUMNS_MAX};
     for (size_t n = 0; (title = strsep(&rest, "|")) != NULL; ++n) {
         bool right = title[0] == '>';
-        char *format = title;
+        char *format = strpbrk(title, "{[");
 
         ASSERT(n < TABLE_COLUMNS_MAX);
-        (void)strsep(&format, "=");
+        if (format != NULL)
+            format[-1] = '\0';
         t->columns[n].format = format;
         t->columns[n].right = right;
         add_cell(t, slice_of(title + right));

@@ -91,8 +91,8 @@ typedef enum table_style (*page_style_fn)(const json_t *object);
 
 /*
  * The first TOP (0: all) of the array ROWS; nothing if it is empty. COLUMNS: as of table_begin(),
- * each with '=' and the format of its cells (page_add()); an empty cell is "-", unless the column
- * has no title. STYLE NULL: without colors.
+ * each with '=' and the format of its cells (page_add()), which begins with '{' or '['; an empty
+ * cell is "-", unless the column has no title. STYLE NULL: without colors.
  */
 void page_print_rows(const char *columns, const json_t *rows, size_t top, page_style_fn style,
                      struct text *out);
