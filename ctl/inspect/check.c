@@ -74,21 +74,13 @@ void check_range_print(const struct check_range *r, struct text *out)
 static const struct {
     const char *name, *unit;
     const char *complaint; /* "%s": the value */
-    int digits;            /* behind the point; -1: as many as it needs */
+    bool tenths;           /* it is shown in them; else with as many digits as it needs */
 } metrics[CHECK_METRICS] = {
-    [CHECK_WORKERS] = {"workers", "", "too few workers", -1},
-    [CHECK_MEAN_BACKLOG] = {"mean_backlog", "", "mean backlog high", -1},
-    [CHECK_MAX_BACKLOG] = {"max_backlog", "", "max backlog high", -1},
-    [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", 1},
+    [CHECK_WORKERS] = {"workers", "", "too few workers", false},
+    [CHECK_MEAN_BACKLOG] = {"mean_backlog", "", "mean backlog high", false},
+    [CHECK_MAX_BACKLOG] = {"max_backlog", "", "max backlog high", false},
+    [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", true},
 };
-
-static void add_value(enum check_metric m, double v, struct text *out)
-{
-    if (metrics[m].digits >= 0)
-        text_addf(out, "%.*f", metrics[m].digits, v);
-    else
-        text_addf(out, "%.6g", v);
-}
 
 /* PREFIX in quotes; a quote in it is doubled. '=' cannot be in one. */
 static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
@@ -112,7 +104,7 @@ static void add_metric(const struct check_thresholds *t, enum check_metric m, do
     text_fini(&shown);
     text_addf(out, prefix != NULL ? " %s'" : "%s", metrics[m].name);
     text_add_char(out, '=');
-    add_value(m, v, out);
+    text_addf(out, metrics[m].tenths ? "%.1f" : "%.6g", v);
     text_add(out, slice_of(metrics[m].unit));
     text_add_char(out, ';');
     check_range_print(&t->warn[m], out);
@@ -138,7 +130,7 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
             continue;
         state = s > state ? s : state;
         text_addf(out, "%s%s (", out->len != before ? " " : "", metrics[m].complaint);
-        add_value(m, facts[m], out);
+        text_addf(out, metrics[m].tenths ? "%.1f" : "%.6g", facts[m]);
         text_add_char(out, ')');
     }
     if (state == CHECK_OK)

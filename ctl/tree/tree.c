@@ -45,8 +45,8 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
                  TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
-    if (depth == TREE_DEPTH_MAX) {
-        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+    if (depth == TREE_TEXT_DEPTH_MAX) {
+        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     } else {
         e = tree_command_read(w->command, path, &s);

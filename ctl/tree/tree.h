@@ -14,12 +14,8 @@
 /* The treatment of nodes that are in the tree but not in the text. */
 enum tree_trim { TREE_TRIM_REPORT, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 
-enum {
-    /* Properties changed by one `set`. */
-    TREE_CHANGES_MAX = 1000,
-    /* Nodes below one another, where a whole tree is walked. */
-    TREE_DEPTH_MAX = 64,
-};
+/* Properties changed by one `set`. */
+enum { TREE_CHANGES_MAX = 1000 };
 
 struct tree_command {
     struct ctl_options o; /* the timeout is of one operation, the connection included */

@@ -327,8 +327,8 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
     bool holds = false;
     enum err e = tree_command_read(c, path, &r);
 
-    if (e == ERR_OK && depth == TREE_DEPTH_MAX) {
-        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+    if (e == ERR_OK && depth == TREE_TEXT_DEPTH_MAX) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
     for (size_t i = 0; e == ERR_OK && !r.provider && i < tree_set_count(r.children); ++i) {

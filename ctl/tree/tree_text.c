@@ -533,10 +533,13 @@ static void print_node(struct printer *p, const char *name, const json_t *n, siz
         text_add_escaped(&p->line, string_of(remark));
         add_line(p, depth);
     }
-    if (name == NULL && p->left_out != NULL && properties != NULL)
+    if (name == NULL && p->left_out != NULL && json_object_size(properties) != 0) {
+        text_add_char(&p->path, '/');
         leave_out(p, 0, "properties of the top: take the node above it as the tree", NULL);
-    else
+        text_clear(&p->path);
+    } else {
         print_properties(p, depth, properties, typed);
+    }
     const char **names = json_sorted_names(nodes);
     for (size_t i = 0; i < json_object_size(nodes); ++i) {
         size_t above = p->path.len;

@@ -27,7 +27,7 @@ enum {
     /* A node's, property's or link's name; a path in a tree has 512 bytes. */
     TREE_TEXT_NAME_MAX = 512,
     TREE_TEXT_NODES_MAX = 100000,
-    /* Maximum depth of nodes; functions on trees recurse. */
+    /* Maximum depth of nodes, also where a whole tree is walked; functions on trees recurse. */
     TREE_TEXT_DEPTH_MAX = 64,
     /* Maximum number of problems reported at once. */
     TREE_TEXT_PROBLEMS_MAX = 100,

@@ -322,6 +322,7 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
     size_t n = tree_text_print(top, &out, &d);
     assert_int_equal(n, ARRAY_LEN(nodes) + ARRAY_LEN(keys) + 5);
     assert_int_equal(d.errors, n);
+    assert_non_null(strstr(d.text, "/: not representable in this format: properties of the top"));
     assert_non_null(
         strstr(d.text, "/a b: not representable in this format: a node with an odd name"));
     assert_non_null(
