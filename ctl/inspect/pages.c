@@ -164,31 +164,6 @@ static const char counter_remarks[] =
 static const char key_columns[] =
     "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
 
-/* Of all counters together, the first TOP; 0: all. A key begins with its counter's name. */
-static void print_keys(const json_t *limits, size_t top, struct text *out)
-{
-    json_t *sorted = json_array(); /* most waited for first */
-    const json_t *counter;
-    json_t *key;
-    size_t i;
-    size_t k;
-
-    json_array_foreach(limits, i, counter)
-    {
-        json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
-        {
-            size_t at = json_array_size(sorted);
-
-            while (at != 0 && page_number(json_array_get(sorted, at - 1), "waited_s") <
-                                  page_number(key, "waited_s"))
-                --at;
-            json_array_insert(sorted, at, key);
-        }
-    }
-    page_print_rows(key_columns, sorted, top, NULL, out);
-    json_decref(sorted);
-}
-
 static const char daemon_columns[] =
     "daemon={name}|state=[{resting:?}suspended][{resting:!}in use]|>connections={connections:i}|"
     ">idle={idle:i}";
@@ -198,6 +173,7 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     const json_t *limits = json_object_get(a, "limits");
     const json_t *copies = json_object_get(a, "copies");
     const json_t *counter, *refused;
+    json_t *key;
     size_t i, k;
 
     text_add_escaped(out, slice_of(name));
@@ -207,6 +183,8 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     }
     text_add(out, SLICE_LIT(":\n"));
     page_print_rows(counter_columns, limits, 0, NULL, out);
+    /* Of all counters together, most waited for first. A key begins with its counter's name. */
+    json_t *keys = json_array();
     json_array_foreach(limits, i, counter)
     {
         if (json_is_false(json_object_get(counter, "in_force")))
@@ -217,8 +195,18 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
             page_add(out, refused, ": rejected setting {name}: {why:w}\n");
         }
         page_add(out, counter, counter_remarks);
+        json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
+        {
+            size_t at = json_array_size(keys);
+
+            while (at != 0 && page_number(json_array_get(keys, at - 1), "waited_s") <
+                                  page_number(key, "waited_s"))
+                --at;
+            json_array_insert(keys, at, key);
+        }
     }
-    print_keys(limits, o->top, out);
+    page_print_rows(key_columns, keys, o->top, NULL, out);
+    json_decref(keys);
     page_print_rows(daemon_columns, json_object_get(a, "pool_counter_servers"), 0, NULL, out);
     if (page_int(copies, "stored") == 0 && page_int(copies, "refused") == 0)
         return;

@@ -368,36 +368,6 @@ static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-/* -1: continue; otherwise the exit status. */
-static int parse_command_line(int argc, char **argv, struct tree_command *c,
-                              const struct verb **verb)
-{
-    int code = ctl_parse(&ctl_word_tree, argc, argv, &c->o);
-
-    if (code >= 0)
-        return code;
-    if (c->o.words[0] == NULL)
-        return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
-    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
-        if (strcmp(verbs[i].name, c->o.words[0]) == 0)
-            *verb = &verbs[i];
-    }
-    if (*verb == NULL)
-        return usage_error("unknown verb", c->o.words[0]);
-    c->words = c->o.words + 1;
-    while (c->words[c->nwords] != NULL)
-        ++c->nwords;
-    if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
-        return usage_error("expected", (*verb)->usage);
-    if (c->o.json && (*verb)->run != tree_print)
-        return usage_error("--json is for print; get always prints JSON", NULL);
-    if (c->url == NULL)
-        c->url = getenv("RESUMELB_TREE");
-    if (c->url == NULL || c->url[0] == '\0')
-        return usage_error("no tree: use --tree URL, or RESUMELB_TREE in the environment", NULL);
-    return -1;
-}
-
 /* ---- operations ---- */
 
 static void stop_loop(struct tree_op *op)
@@ -475,30 +445,40 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
 
 static int run_tree(const struct ctl_command *command, int argc, char **argv)
 {
-    struct tree_command *c = xcalloc(1, sizeof(*c));
+    struct tree_command c = {.o = {.timeout_ms = TREE_OP_TIMEOUT_MS}};
     const struct verb *verb = NULL;
+    int code = ctl_parse(command, argc, argv, &c.o);
 
-    (void)command;
-    c->o.timeout_ms = TREE_OP_TIMEOUT_MS;
-    int code = parse_command_line(argc, argv, c, &verb);
-
-    if (code >= 0) {
-        free(c);
+    if (code >= 0)
         return code;
+    if (c.o.words[0] == NULL)
+        return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
+        if (strcmp(verbs[i].name, c.o.words[0]) == 0)
+            verb = &verbs[i];
     }
-    ASSERT(verb != NULL);
+    if (verb == NULL)
+        return usage_error("unknown verb", c.o.words[0]);
+    c.words = c.o.words + 1;
+    while (c.words[c.nwords] != NULL)
+        ++c.nwords;
+    if (c.nwords < verb->min || c.nwords > verb->max)
+        return usage_error("expected", verb->usage);
+    if (c.o.json && verb->run != tree_print)
+        return usage_error("--json is for print; get always prints JSON", NULL);
+    if (c.url == NULL)
+        c.url = getenv("RESUMELB_TREE");
+    if (c.url == NULL || c.url[0] == '\0')
+        return usage_error("no tree: use --tree URL, or RESUMELB_TREE in the environment", NULL);
     /* A command reports a time-out itself; a watch continues, and logs what happens to the tree. */
     log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
-    const struct tree_options o = {.auth_file = c->auth_file};
-    c->loop = loop_create(0);
-    code = tree_open(c->loop, slice_of(c->url), &o, &c->tree, &c->diag) == ERR_OK ? verb->run(c)
-                                                                                  : verb->trouble;
-    tree_close(c->tree);
-    loop_destroy(c->loop);
-    if (ctl_finish(ERR_OK, &c->out, &c->diag) != CTL_OK)
-        code = verb->trouble;
-    free(c);
-    return code;
+    const struct tree_options o = {.auth_file = c.auth_file};
+    c.loop = loop_create(0);
+    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.diag) == ERR_OK ? verb->run(&c)
+                                                                              : verb->trouble;
+    tree_close(c.tree);
+    loop_destroy(c.loop);
+    return ctl_finish(ERR_OK, &c.out, &c.diag) == CTL_OK ? code : verb->trouble;
 }
 
 static const struct ctl_flag tree_flags[] = {

@@ -397,28 +397,18 @@ static bool read_line(struct reader *r, struct slice line)
 
 enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, struct diag *d)
 {
-    struct reader *r = xcalloc(1, sizeof(*r));
-    bool valid = true;
+    struct reader r = {.file = file, .diag = d, .top = json_object(), .line = 1};
+    bool valid = bytes.len <= TREE_TEXT_BYTES_MAX;
 
-    r->file = file;
-    r->diag = d;
-    r->top = json_object();
-    if (bytes.len > TREE_TEXT_BYTES_MAX) {
-        r->line = 1;
-        complain(r, ERR_TOO_LARGE, 1, "file too long");
-        valid = false;
-    }
-    while (valid && bytes.len != 0) {
-        ++r->line;
-        valid = read_line(r, slice_cut(&bytes, '\n'));
-    }
-    enum err e = r->result;
-    if (e == ERR_OK)
-        *top = r->top;
+    if (!valid)
+        complain(&r, ERR_TOO_LARGE, 1, "file too long");
+    for (; valid && bytes.len != 0; ++r.line)
+        valid = read_line(&r, slice_cut(&bytes, '\n'));
+    if (r.result == ERR_OK)
+        *top = r.top;
     else
-        json_decref(r->top);
-    free(r);
-    return e;
+        json_decref(r.top);
+    return r.result;
 }
 
 /* ---- printing ---- */
