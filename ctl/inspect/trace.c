@@ -157,30 +157,22 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
     }
 }
 
-static struct trace_minute *take_time(struct trace_report *r, uint64_t now_us)
-{
-    uint64_t at_us = now_us - now_us % 60000000;
-
-    if (r->records == 0)
-        r->first_us = now_us;
-    r->last_us = now_us;
-    if (r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us) {
-        if (r->nminutes == TRACE_MINUTES_MAX) {
-            r->minutes_cut = true;
-            return &r->beyond;
-        }
-        r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
-        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
-    }
-    return r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
-}
-
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
-    struct trace_minute *m = take_time(r, l->time_us);
+    uint64_t at_us = l->time_us - l->time_us % 60000000;
+    bool begins = r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us;
     struct trace_request *a =
         map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
 
+    if (r->records == 0)
+        r->first_us = l->time_us;
+    r->last_us = l->time_us;
+    r->minutes_cut = r->minutes_cut || (begins && r->nminutes == TRACE_MINUTES_MAX);
+    if (begins && !r->minutes_cut) {
+        r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
+        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
+    }
+    struct trace_minute *m = r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
