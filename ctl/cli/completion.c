@@ -56,28 +56,6 @@ static void add_bash_reply(const char *completes, const char *end, struct text *
     text_add(out, slice_of(end));
 }
 
-static void add_bash_command(const struct ctl_command *c, struct text *out)
-{
-    text_addf(out, "    %s)\n        case $prev in\n", c->name);
-    for (size_t i = 0; i < c->nflags; ++i) {
-        if (c->flags[i].value == NULL)
-            continue;
-        text_add(out, SLICE_LIT("        "));
-        add_flag_names(&c->flags[i], "|", out);
-        text_add(out, SLICE_LIT(") "));
-        add_bash_reply(c->flags[i].completes, "; return ;;\n", out);
-    }
-    text_add(out, SLICE_LIT("        esac\n"
-                            "        if [[ $cur == -* ]]; then\n"
-                            "            _resumelbctl_words \"$cur\" '"));
-    for (size_t i = 0; i < c->nflags; ++i) {
-        text_addf(out, "%s", i != 0 ? " " : "");
-        add_flag_names(&c->flags[i], " ", out);
-    }
-    text_add(out, SLICE_LIT("'\n        else\n            "));
-    add_bash_reply(c->completes, "\n        fi\n        ;;\n", out);
-}
-
 static void print_bash(struct text *out)
 {
     text_add(out, SLICE_LIT("# SPDX-License-Identifier: Apache-2.0\n"
@@ -116,8 +94,28 @@ static void print_bash(struct text *out)
     for (size_t i = 0; i < ctl_ncommands; ++i)
         text_addf(out, "%s%s", i != 0 ? " " : "", ctl_commands[i]->name);
     text_add(out, SLICE_LIT("'\n        fi\n        ;;\n"));
-    for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_bash_command(ctl_commands[i], out);
+    for (size_t k = 0; k < ctl_ncommands; ++k) {
+        const struct ctl_command *c = ctl_commands[k];
+
+        text_addf(out, "    %s)\n        case $prev in\n", c->name);
+        for (size_t i = 0; i < c->nflags; ++i) {
+            if (c->flags[i].value == NULL)
+                continue;
+            text_add(out, SLICE_LIT("        "));
+            add_flag_names(&c->flags[i], "|", out);
+            text_add(out, SLICE_LIT(") "));
+            add_bash_reply(c->flags[i].completes, "; return ;;\n", out);
+        }
+        text_add(out, SLICE_LIT("        esac\n"
+                                "        if [[ $cur == -* ]]; then\n"
+                                "            _resumelbctl_words \"$cur\" '"));
+        for (size_t i = 0; i < c->nflags; ++i) {
+            text_addf(out, "%s", i != 0 ? " " : "");
+            add_flag_names(&c->flags[i], " ", out);
+        }
+        text_add(out, SLICE_LIT("'\n        else\n            "));
+        add_bash_reply(c->completes, "\n        fi\n        ;;\n", out);
+    }
     text_add(out, SLICE_LIT("    esac\n}\n\ncomplete -F _resumelbctl resumelbctl\n"));
 }
 
@@ -153,23 +151,6 @@ static void add_zsh_spec(const char *name, const char *help, const char *value,
     text_fini(&spec);
 }
 
-static void add_zsh_command(const struct ctl_command *c, struct text *out)
-{
-    text_addf(out, "    %s)\n        _arguments -s", c->name);
-    for (size_t i = 0; i < c->nflags; ++i) {
-        const struct ctl_flag *f = &c->flags[i];
-        char name[64];
-
-        snprintf(name, sizeof(name), "-%c", f->letter);
-        if (f->letter != 0)
-            add_zsh_spec(name, f->help, f->value, f->completes, out);
-        snprintf(name, sizeof(name), "--%s", f->name);
-        add_zsh_spec(name, f->help, f->value, f->completes, out);
-    }
-    add_zsh_spec("", NULL, c->arguments != NULL ? c->arguments : "nothing", c->completes, out);
-    text_add(out, SLICE_LIT("\n        ;;\n"));
-}
-
 static void print_zsh(struct text *out)
 {
     text_add(out, SLICE_LIT("#compdef resumelbctl\n"
@@ -196,8 +177,22 @@ static void print_zsh(struct text *out)
                             "    shift words\n"
                             "    ((CURRENT--))\n"
                             "    case $word in\n"));
-    for (size_t i = 0; i < ctl_ncommands; ++i)
-        add_zsh_command(ctl_commands[i], out);
+    for (size_t k = 0; k < ctl_ncommands; ++k) {
+        const struct ctl_command *c = ctl_commands[k];
+
+        text_addf(out, "    %s)\n        _arguments -s", c->name);
+        for (const struct ctl_flag *f = c->flags; f < c->flags + c->nflags; ++f) {
+            char name[64];
+
+            snprintf(name, sizeof(name), "-%c", f->letter);
+            if (f->letter != 0)
+                add_zsh_spec(name, f->help, f->value, f->completes, out);
+            snprintf(name, sizeof(name), "--%s", f->name);
+            add_zsh_spec(name, f->help, f->value, f->completes, out);
+        }
+        add_zsh_spec("", NULL, c->arguments != NULL ? c->arguments : "nothing", c->completes, out);
+        text_add(out, SLICE_LIT("\n        ;;\n"));
+    }
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 
@@ -226,7 +221,6 @@ const struct ctl_command ctl_word_completion = {
     .arguments = "bash|zsh",
     .summary = "completion of these commands for a shell",
     .completes = "bash zsh",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -60,20 +60,13 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d)
     return CTL_USAGE;
 }
 
-/* Prints OUT to standard output. Returns false on failure, after printing the reason. */
-static bool print(struct slice out)
-{
-    size_t written = out.len != 0 ? fwrite(out.p, 1, out.len, stdout) : 0;
-
-    if (written == out.len && fflush(stdout) == 0)
-        return true;
-    perror("resumelbctl: stdout");
-    return false;
-}
-
 int ctl_finish(enum err e, struct text *out, struct diag *d)
 {
-    bool printed = print(text_slice(out));
+    bool printed =
+        (out->len == 0 || fwrite(out->p, 1, out->len, stdout) == out->len) && fflush(stdout) == 0;
+
+    if (!printed)
+        perror("resumelbctl: stdout");
 
     if (d->text != NULL)
         fprintf(stderr, "resumelbctl: %s", d->text);
@@ -90,17 +83,6 @@ static size_t flag_width(const struct ctl_flag *f)
     return strlen("  -x, --") + strlen(f->name) + (f->value != NULL ? strlen(f->value) + 1 : 0);
 }
 
-static void add_flag(const struct ctl_flag *f, size_t width, struct text *out)
-{
-    if (f->letter != 0)
-        text_addf(out, "  -%c, --%s", f->letter, f->name);
-    else
-        text_addf(out, "      --%s", f->name);
-    if (f->value != NULL)
-        text_addf(out, " %s", f->value);
-    text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
-}
-
 static int print_command_help(const struct ctl_command *c)
 {
     struct text help = {0};
@@ -115,8 +97,17 @@ static int print_command_help(const struct ctl_command *c)
     text_add(out, SLICE_LIT("\noptions:\n"));
     for (size_t i = 0; i < c->nflags; ++i)
         width = flag_width(&c->flags[i]) > width ? flag_width(&c->flags[i]) : width;
-    for (size_t i = 0; i < c->nflags; ++i)
-        add_flag(&c->flags[i], width, out);
+    for (size_t i = 0; i < c->nflags; ++i) {
+        const struct ctl_flag *f = &c->flags[i];
+
+        if (f->letter != 0)
+            text_addf(out, "  -%c, --%s", f->letter, f->name);
+        else
+            text_addf(out, "      --%s", f->name);
+        if (f->value != NULL)
+            text_addf(out, " %s", f->value);
+        text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
+    }
     if (c->describe != NULL)
         c->describe(out);
     return ctl_finish(ERR_OK, out, &(struct diag){0});
@@ -159,32 +150,12 @@ static const struct ctl_flag *find_flag(const struct ctl_command *c, int letter)
     return f;
 }
 
-/* Returns how many arguments the help line of C names. */
-static size_t arguments_max(const struct ctl_command *c)
-{
-    struct slice rest = slice_of(c->arguments);
-    size_t n = 0;
-
-    for (; rest.len != 0; ++n) {
-        if (slice_is(slice_cut(&rest, ' '), "..."))
-            return SIZE_MAX / 2;
-    }
-    return n;
-}
-
-/* Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
-static bool shows_colours(void)
-{
-    const char *none = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0') && term != NULL &&
-           term[0] != '\0' && strcmp(term, "dumb") != 0;
-}
-
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o)
 {
-    size_t max = arguments_max(c);
+    size_t max = 0; /* arguments that the help line of C names */
+    struct slice arguments = slice_of(c->arguments);
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
     char letters[2 * CTL_FLAGS_MAX + 1];
     struct option longs[CTL_FLAGS_MAX + 1];
     int letter;
@@ -206,6 +177,8 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
         if (code != CTL_OK)
             return code;
     }
+    while (arguments.len != 0 && max != SIZE_MAX / 2)
+        max = slice_is(slice_cut(&arguments, ' '), "...") ? SIZE_MAX / 2 : max + 1;
     if (max < (size_t)(argc - optind))
         return ctl_usage_error(c, "unexpected argument", argv[(size_t)optind + max]);
     o->words = argv + optind;
@@ -213,7 +186,8 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
         o->address = "127.0.0.1:8081";
     if (o->timeout_ms == 0)
         o->timeout_ms = TIMEOUT_MS;
-    o->colours = shows_colours();
+    o->colours = isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
+                 term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
     return -1;
 }
 
@@ -300,11 +274,6 @@ enum err ctl_close(FILE *in, const char *file, struct diag *d)
 
 /* ---- one HTTP request ---- */
 
-/*
- * A loop of its own runs the request; the addresses of a host name are tried one after the other
- * within one deadline.
- */
-
 enum {
     /* A hundred workers with ten thousand skills of a hundred bytes each come near it. */
     BODY_MAX = 128 * 1024 * 1024,
@@ -339,55 +308,6 @@ static void on_done(struct http_fetch *f, enum err e)
 static const struct http_fetch_events events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static void ask_any(struct asking *a, struct slice request, const struct addr *all, size_t n,
-                    uint64_t timeout_ms)
-{
-    struct loop *l = loop_create(0);
-    uint64_t due_ms = loop_due_ms(l, timeout_ms);
-    bool again = true;
-
-    for (size_t i = 0; i < n && again; ++i) {
-        uint64_t now_ms = loop_now_ms(l);
-        struct http_fetch_request r = {.addr = &all[i],
-                                       .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
-                                       .body_max = BODY_MAX,
-                                       .events = &events};
-
-        text_add(&r.bytes, request);
-        http_fetch_start(&a->fetch, l, &r);
-        while (a->fetch.loop != NULL)
-            loop_turn(l, TIMEOUT_MS);
-        again = a->fetch.connect_errno != 0;
-    }
-    loop_destroy(l);
-    /* Of a unix socket: it does not exist, or its backlog stays full. */
-    if (a->fetch.connect_errno == ENOENT || a->fetch.connect_errno == EAGAIN)
-        a->e = ERR_CONNECT_FAILED;
-}
-
-/* Adds the token in FILE, without the end of its line, to OUT. */
-static enum err add_token(const char *file, struct text *out, struct diag *d)
-{
-    struct text bytes = {0};
-    enum err e = file_read(file, TOKEN_MAX, &bytes);
-
-    if (e != ERR_OK)
-        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-    while (bytes.len != 0 && (bytes.p[bytes.len - 1] == '\n' || bytes.p[bytes.len - 1] == '\r'))
-        --bytes.len;
-    for (size_t i = 0; e == ERR_OK && i < bytes.len; ++i) {
-        /* It becomes part of a header line. */
-        if (bytes.p[i] <= ' ' || bytes.p[i] >= 0x7f) {
-            diag_add(d, file, 0, 0,
-                     "not a token: it contains blanks or other bytes that are not permitted");
-            e = ERR_SYNTAX;
-        }
-    }
-    text_add(out, text_slice(&bytes));
-    text_fini(&bytes);
-    return e;
-}
-
 static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out, struct diag *d)
 {
@@ -402,8 +322,24 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
     if (content.len != 0)
         text_add(out, SLICE_LIT("Content-Type: application/json\r\n"));
     if (o->token_file != NULL) {
+        struct text token = {0};
+
+        e = file_read(o->token_file, TOKEN_MAX, &token);
+        if (e != ERR_OK)
+            diag_add(d, o->token_file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        while (token.len != 0 && (token.p[token.len - 1] == '\n' || token.p[token.len - 1] == '\r'))
+            --token.len;
+        for (size_t i = 0; e == ERR_OK && i < token.len; ++i) {
+            /* It becomes part of a header line. */
+            if (token.p[i] <= ' ' || token.p[i] >= 0x7f) {
+                diag_add(d, o->token_file, 0, 0,
+                         "not a token: it contains blanks or other bytes that are not permitted");
+                e = ERR_SYNTAX;
+            }
+        }
         text_add(out, SLICE_LIT("Authorization: Bearer "));
-        e = add_token(o->token_file, out, d);
+        text_add(out, text_slice(&token));
+        text_fini(&token);
         text_add(out, SLICE_LIT("\r\n"));
     }
     text_add(out, SLICE_LIT("\r\n"));
@@ -432,8 +368,27 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
     const char *why =
         e == ERR_SYNTAX ? "no address: expected HOST:PORT or unix:/PATH" : err_text(e);
     if (e == ERR_OK) {
-        ask_any(&a, text_slice(&request), all, n, o->timeout_ms);
+        struct loop *l = loop_create(0);
+        uint64_t due_ms = loop_due_ms(l, o->timeout_ms);
+
+        /* The addresses of a host name are tried one after the other. */
+        for (size_t i = 0; i < n && (i == 0 || a.fetch.connect_errno != 0); ++i) {
+            uint64_t now_ms = loop_now_ms(l);
+            struct http_fetch_request r = {.addr = &all[i],
+                                           .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
+                                           .body_max = BODY_MAX,
+                                           .events = &events};
+
+            text_add(&r.bytes, text_slice(&request));
+            http_fetch_start(&a.fetch, l, &r);
+            while (a.fetch.loop != NULL)
+                loop_turn(l, TIMEOUT_MS);
+        }
+        loop_destroy(l);
         e = a.e;
+        /* Of a unix socket: it does not exist, or its backlog stays full. */
+        if (a.fetch.connect_errno == ENOENT || a.fetch.connect_errno == EAGAIN)
+            e = ERR_CONNECT_FAILED;
         why = err_text(e);
     }
     text_fini(&request);
@@ -448,8 +403,6 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
         diag_add(d, NULL, 0, 0, "%s: %s", o->address, why);
     return e;
 }
-
-/* ---- pages ---- */
 
 enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
 {
@@ -502,8 +455,7 @@ static const struct ctl_flag leading_flags[] = {
     {.letter = 'n', .name = "top", .value = "N"},
     {.letter = 'v', .name = "version"},
 };
-static const struct ctl_command leading = {.flags = leading_flags,
-                                           .nflags = ARRAY_LEN(leading_flags)};
+static const struct ctl_command leading = {CTL_FLAGS(leading_flags)};
 
 static int print_help(void)
 {
@@ -558,26 +510,22 @@ static int find_command(int argc, char **argv, int *at)
 
 int ctl_main(int argc, char **argv)
 {
-    char **args = xcalloc((size_t)argc + 1, sizeof(args[0]));
-    const struct ctl_command *command = NULL;
     int at = 0;
-    int n = 0;
     int code = find_command(argc, argv, &at);
 
-    for (size_t i = 0; code < 0 && at < argc && i < ctl_ncommands; ++i) {
-        if (strcmp(argv[at], ctl_commands[i]->name) == 0)
-            command = ctl_commands[i];
+    if (code >= 0)
+        return code;
+    if (at >= argc)
+        return ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
+    for (size_t i = 0; i < ctl_ncommands; ++i) {
+        if (strcmp(argv[at], ctl_commands[i]->name) != 0)
+            continue;
+        char *word = argv[at];
+
+        /* It becomes the first word, and is left out. */
+        memmove(argv + 1, argv, (size_t)at * sizeof(argv[0]));
+        argv[0] = word;
+        return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);
     }
-    for (int i = 0; i < argc; ++i) {
-        if (i != at)
-            args[n++] = argv[i];
-    }
-    if (command != NULL)
-        code = command->run(command, n, args);
-    else if (code < 0 && at < argc)
-        code = ctl_usage_error(NULL, "unknown command", argv[at]);
-    else if (code < 0)
-        code = ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
-    free(args);
-    return code;
+    return ctl_usage_error(NULL, "unknown command", argv[at]);
 }

@@ -102,11 +102,14 @@ struct ctl_command {
     const char *text;      /* more of it, for its --help; or NULL */
     void (*describe)(struct text *out); /* further text, at the end; or NULL */
     const char *completes;              /* its arguments: as of a flag */
-    const struct ctl_flag *flags;
+    const struct ctl_flag *flags;       /* CTL_FLAGS() */
     size_t nflags;
     /* ARGV[0] is the program; the command is removed. Returns the exit status. */
     int (*run)(const struct ctl_command *c, int argc, char **argv);
 };
+
+/* The members for the array ROWS. */
+#define CTL_FLAGS(rows) .flags = (rows), .nflags = ARRAY_LEN(rows)
 
 /* All of them, in the order in which they are shown. */
 extern const struct ctl_command *const ctl_commands[];

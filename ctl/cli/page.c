@@ -9,25 +9,38 @@
 
 /* ---- tables ---- */
 
-void table_init(struct table *t, const struct table_column *columns, size_t ncolumns)
+/* CELL is escaped. */
+static void add_cell(struct table *t, struct slice cell)
 {
-    ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
-    *t = (struct table){.ncolumns = ncolumns};
-    memcpy(t->columns, columns, ncolumns * sizeof(columns[0]));
+    /* Room in powers of two. */
+    if ((t->ncells & (t->ncells - 1)) == 0) {
+        size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
+
+        t->cells = xrealloc(t->cells, room * sizeof(t->cells[0]));
+        t->styles = xrealloc(t->styles, room); /* more than there are rows */
+    }
+    t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
+    t->cells[t->ncells++] = xslicedup(cell);
 }
 
 void table_begin(struct table *t, const char *titles)
 {
     char *rest = xstrdup(titles);
-    const char *title;
+    char *title;
 
-    *t = (struct table){.titles = rest};
-    while ((title = strsep(&rest, "|")) != NULL) {
+    *t = (struct table){.titles = rest, .ncolumns = TABLE_COLUMNS_MAX};
+    for (size_t n = 0; (title = strsep(&rest, "|")) != NULL; ++n) {
         bool right = title[0] == '>';
+        char *format = strpbrk(title, "{[");
 
-        ASSERT(t->ncolumns < TABLE_COLUMNS_MAX);
-        t->columns[t->ncolumns++] = (struct table_column){title + right, right};
+        ASSERT(n < TABLE_COLUMNS_MAX);
+        if (format != NULL)
+            format[-1] = '\0';
+        t->columns[n].format = format;
+        t->columns[n].right = right;
+        add_cell(t, slice_of(title + right));
     }
+    t->ncolumns = t->ncells;
 }
 
 void table_end(struct table *t, struct text *out)
@@ -43,24 +56,6 @@ void table_fini(struct table *t)
     free(t->cells);
     free(t->styles);
     free(t->titles);
-    t->titles = NULL;
-    t->cells = NULL;
-    t->styles = NULL;
-    t->ncells = 0;
-}
-
-/* CELL is escaped. */
-static void add_cell(struct table *t, struct slice cell)
-{
-    /* Room in powers of two. */
-    if ((t->ncells & (t->ncells - 1)) == 0) {
-        size_t room = t->ncells == 0 ? 1 : t->ncells * 2;
-
-        t->cells = xrealloc(t->cells, room * sizeof(t->cells[0]));
-        t->styles = xrealloc(t->styles, room); /* more than there are rows */
-    }
-    t->styles[t->ncells / t->ncolumns] = TABLE_PLAIN;
-    t->cells[t->ncells++] = xslicedup(cell);
 }
 
 void table_add(struct table *t, struct slice cell)
@@ -72,23 +67,10 @@ void table_add(struct table *t, struct slice cell)
     text_fini(&safe);
 }
 
-void table_style(struct table *t, enum table_style style)
-{
-    ASSERT(t->ncells != 0);
-    ASSERT(t->ncells % t->ncolumns == 0);
-    t->styles[t->ncells / t->ncolumns - 1] = (unsigned char)style;
-}
-
-const char *table_style_begin(enum table_style style)
-{
-    static const char *const begins[] = {
-        [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m",
-        [TABLE_BAD] = "\033[1;31m", [TABLE_FAINT] = "\033[2m",
-    };
-
-    ASSERT((unsigned)style < ARRAY_LEN(begins));
-    return begins[style];
-}
+const char *const table_styles[] = {
+    [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m",
+    [TABLE_BAD] = "\033[1;31m", [TABLE_FAINT] = "\033[2m",
+};
 
 void table_addf(struct table *t, const char *fmt, ...)
 {
@@ -101,54 +83,34 @@ void table_addf(struct table *t, const char *fmt, ...)
     table_add(t, slice_of(cell));
 }
 
-static void print_row(const struct table *t, const char *const *cells, const size_t *widths,
-                      struct text *out)
-{
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        size_t len = strlen(cells[i]);
-
-        int blanks = (int)(widths[i] - len);
-
-        text_addf(out, "%*s", (i != 0 ? 2 : 0) + (t->columns[i].right ? blanks : 0), "");
-        text_add(out, slice_of(cells[i]));
-        /* No blanks at the end of a line. */
-        if (!t->columns[i].right && i + 1 != t->ncolumns)
-            text_addf(out, "%*s", blanks, "");
-    }
-    text_add_char(out, '\n');
-}
-
 void table_print(const struct table *t, size_t indent, struct text *out)
 {
-    size_t widths[TABLE_COLUMNS_MAX];
-    const char *titles[TABLE_COLUMNS_MAX];
+    size_t widths[TABLE_COLUMNS_MAX] = {0};
 
     ASSERT(t->ncells % t->ncolumns == 0);
-    if (t->ncells == 0)
+    if (!table_has_rows(t))
         return;
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        titles[i] = t->columns[i].title;
-        widths[i] = strlen(titles[i]);
-    }
     for (size_t i = 0; i < t->ncells; ++i) {
+        size_t *width = &widths[i % t->ncolumns];
         size_t len = strlen(t->cells[i]);
 
-        if (len > widths[i % t->ncolumns])
-            widths[i % t->ncolumns] = len;
+        *width = len > *width ? len : *width;
     }
-    text_addf(out, "%*s", (int)indent, "");
-    print_row(t, titles, widths, out);
-    for (size_t i = 0; i < t->ncells; i += t->ncolumns) {
+    for (size_t i = 0; i < t->ncells; ++i) {
         enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
+        size_t column = i % t->ncolumns;
+        bool right = t->columns[column].right;
+        int blanks = (int)(widths[column] - strlen(t->cells[i]));
 
-        text_add(out, slice_of(table_style_begin(style)));
-        text_addf(out, "%*s", (int)indent, "");
-        print_row(t, (const char *const *)t->cells + i, widths, out);
-        if (style != TABLE_PLAIN) {
-            /* Before the end of the line, where a terminal may scroll. */
-            --out->len;
-            text_add(out, SLICE_LIT(TABLE_STYLE_END "\n"));
-        }
+        if (column == 0)
+            text_add(out, slice_of(table_styles[style]));
+        text_addf(out, "%*s", (int)(column == 0 ? indent : 2) + (right ? blanks : 0), "");
+        text_add(out, slice_of(t->cells[i]));
+        /* No blanks at the end of a line; a terminal may scroll there. */
+        if (column + 1 != t->ncolumns)
+            text_addf(out, "%*s", right ? 0 : blanks, "");
+        else
+            text_add(out, style != TABLE_PLAIN ? SLICE_LIT(TABLE_STYLE_END "\n") : SLICE_LIT("\n"));
     }
 }
 
@@ -184,17 +146,6 @@ double page_number(const json_t *object, const char *name)
 bool page_is_true(const json_t *object, const char *name)
 {
     return json_is_true(json_object_get(object, name));
-}
-
-/* Returns the member of OBJECT at PATH, or NULL. */
-static const json_t *find(const json_t *object, struct slice path)
-{
-    while (path.len != 0) {
-        struct slice name = slice_cut(&path, '.');
-
-        object = json_object_getn(object, name.p, name.len);
-    }
-    return object;
 }
 
 static struct slice text_of(const json_t *v)
@@ -235,18 +186,6 @@ void page_add_duration(struct text *out, double seconds)
         text_addf(out, "%" PRIu64 "s", s);
 }
 
-/* UTC, without the fraction, which is one of microseconds. */
-static void add_time(struct text *out, double seconds)
-{
-    time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
-    struct tm utc;
-    char shown[32];
-
-    gmtime_r(&second, &utc);
-    strftime(shown, sizeof(shown), "%Y-%m-%d %H:%M:%S", &utc);
-    text_add(out, slice_of(shown));
-}
-
 /* Formats are literals of ours. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -259,8 +198,16 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
         text_addf(out, "%" PRId64, int_of(v));
     } else if (letter == 't' && json_is_number(v)) {
         page_add_duration(out, json_number_value(v));
-    } else if (letter == 'T' && json_is_number(v)) {
-        add_time(out, json_number_value(v));
+    } else if ((letter == 'T' || letter == 'm') && json_is_number(v)) {
+        /* UTC, without the fraction, which is one of microseconds. */
+        double seconds = json_number_value(v);
+        time_t second = seconds > 0 && seconds < 1e11 ? (time_t)(seconds + 5e-7) : 0;
+        struct tm utc;
+
+        gmtime_r(&second, &utc);
+        strftime(format, sizeof(format), letter == 'T' ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M",
+                 &utc);
+        text_add(out, slice_of(format));
     } else if (letter == '%' && json_is_number(v)) {
         snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
         text_addf(out, format, json_number_value(v));
@@ -273,13 +220,6 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
     }
 }
 #pragma GCC diagnostic pop
-
-/* Whether V is neither missing, false, 0 nor empty. */
-static bool is_given(const json_t *v)
-{
-    return json_is_true(v) || json_number_value(v) != 0 || json_string_length(v) != 0 ||
-           json_object_size(v) != 0;
-}
 
 void page_add(struct text *out, const json_t *object, const char *format)
 {
@@ -297,10 +237,19 @@ void page_add(struct text *out, const json_t *object, const char *format)
             part = out->len;
         } else if (c == '{') {
             struct slice kind = slice_cut(&rest, '}');
-            const json_t *v = find(object, slice_cut(&kind, ':'));
+            struct slice path = slice_cut(&kind, ':');
+            const json_t *v = object;
+
+            while (path.len != 0) {
+                struct slice name = slice_cut(&path, '.');
+
+                v = json_object_getn(v, name.p, name.len);
+            }
+            bool given = json_is_true(v) || json_number_value(v) != 0 ||
+                         json_string_length(v) != 0 || json_object_size(v) != 0;
 
             if (decides)
-                shown = is_given(v) != slice_is(kind, "!");
+                shown = given != slice_is(kind, "!");
             if (!shown && decides)
                 out->len = part;
             else if (shown && !slice_is(kind, "!") && !slice_is(kind, "?"))
@@ -325,52 +274,32 @@ void page_add_each(struct text *out, const json_t *objects, const char *format)
 
 /* ---- tables of objects ---- */
 
-void page_table_init(struct table *t, const struct page_column *columns, size_t ncolumns)
-{
-    ASSERT(ncolumns <= TABLE_COLUMNS_MAX);
-    *t = (struct table){.ncolumns = ncolumns, .of = columns};
-    for (size_t i = 0; i < ncolumns; ++i)
-        t->columns[i] = (struct table_column){columns[i].title, columns[i].right};
-}
-
-void page_add_row(struct table *t, const json_t *object)
-{
-    struct text cell = {0};
-
-    for (size_t i = 0; i < t->ncolumns; ++i) {
-        const struct page_column *c = &t->of[i];
-
-        text_clear(&cell);
-        if (c->cell != NULL)
-            c->cell(&cell, object);
-        else
-            page_add(&cell, object, c->format);
-        if (c->cell == NULL && cell.len == 0)
-            text_add_char(&cell, '-');
-        add_cell(t, text_slice(&cell));
-    }
-    text_fini(&cell);
-}
-
-void page_print_rows(const struct page_column *columns, size_t ncolumns, const json_t *rows,
-                     size_t top, page_style_fn style, struct text *out)
+void page_print_rows(const char *columns, const json_t *rows, size_t top, page_style_fn style,
+                     struct text *out)
 {
     struct table t;
+    struct text cell = {0};
     const json_t *row;
     size_t i;
 
-    page_table_init(&t, columns, ncolumns);
+    table_begin(&t, columns);
     t.colours = style != NULL;
     json_array_foreach(rows, i, row)
     {
         if (top != 0 && i == top)
             break;
-        page_add_row(&t, row);
+        for (size_t k = 0; k < t.ncolumns; ++k) {
+            text_clear(&cell);
+            page_add(&cell, row, t.columns[k].format);
+            if (cell.len == 0 && t.cells[k][0] != '\0')
+                text_add_char(&cell, '-');
+            add_cell(&t, text_slice(&cell));
+        }
         if (style != NULL)
-            table_style(&t, style(row));
+            t.styles[i + 1] = (unsigned char)style(row);
     }
-    table_print(&t, 2, out);
-    table_fini(&t);
+    text_fini(&cell);
+    table_end(&t, out);
 }
 
 /* ---- applications ---- */
@@ -394,13 +323,16 @@ enum err page_check(const json_t *page, const struct ctl_options *o)
     return ERR_OK;
 }
 
-void page_each_application(const json_t *page, const struct ctl_options *o,
-                           page_application_fn print, struct text *out)
+enum err page_each_application(const json_t *page, const struct ctl_options *o,
+                               page_application_fn print, struct text *out)
 {
     json_t *applications = json_object_get(page, "applications");
+    enum err e = page_check(page, o);
     const char *name;
     json_t *a;
 
+    if (e != ERR_OK)
+        return e;
     if (json_object_size(applications) == 0)
         text_add(out, SLICE_LIT("no applications\n"));
     json_object_foreach(applications, name, a)
@@ -411,4 +343,5 @@ void page_each_application(const json_t *page, const struct ctl_options *o,
             text_add_char(out, '\n');
         print(name, a, o, out);
     }
+    return ERR_OK;
 }

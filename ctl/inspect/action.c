@@ -18,6 +18,7 @@ enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
+    const char *done;   /* what was done, as a format for the answer */
     const char *worker; /* detach: the id of a process */
     const char *agents[AGENTS_MAX];
     size_t nagents;
@@ -35,71 +36,45 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static void make_content(const struct action_run *r, struct text *out)
-{
-    const char *const members[][2] = {
-        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
-    struct json_writer w = {.out = out};
-
-    json_open_object(&w, NULL);
-    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
-        if (members[i][1] != NULL)
-            json_put_text(&w, members[i][0], slice_of(members[i][1]));
-    }
-    json_close_object(&w);
-}
-
-/* Adds the reason of a rejection: a line for each problem that the answer has, and advice. */
-static void complain(const char *address, int status, const json_t *page, struct diag *d)
-{
-    const json_t *error = json_object_get(page, "error");
-    const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
-                         : status == 405 ? " (is this the admin address of such a program?)"
-                                         : "";
-
-    if (!json_is_string(error)) {
-        diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
-        return;
-    }
-    struct slice rest = {json_string_value(error), json_string_length(error)};
-
-    do {
-        struct text why = {0};
-
-        page_add_words(&why, slice_cut(&rest, '\n'));
-        diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
-        text_fini(&why);
-    } while (rest.len != 0);
-}
-
-/* What was done, by the answer. */
-static const char *done_format(const struct ctl_command *c)
-{
-    if (c == &ctl_word_forget)
-        return "deleted {scores:d} scores of {workers:d} workers\n";
-    if (c == &ctl_word_reload)
-        return "reloaded\n";
-    if (c == &ctl_word_confirm_removal)
-        return "{application} released {workers:d} held workers\n";
-    return "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n";
-}
-
 static enum err act_at(const struct action_run *r, const char *address, struct text *out,
                        struct diag *d)
 {
+    const char *const members[][2] = {
+        {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
     struct ctl_options o = r->o;
     struct text content = {0};
+    struct json_writer w = {.out = &content};
     struct text body = {0};
     char path[64];
     int status = 0;
 
     o.address = address;
     snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
-    make_content(r, &content);
+    json_open_object(&w, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
+        if (members[i][1] != NULL)
+            json_put_text(&w, members[i][0], slice_of(members[i][1]));
+    }
+    json_close_object(&w);
     enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
-        complain(address, status, page, d);
+        const json_t *error = json_object_get(page, "error");
+        struct slice rest = {json_string_value(error), json_string_length(error)};
+        const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
+                             : status == 405 ? " (is this the admin address of such a program?)"
+                                             : "";
+
+        if (!json_is_string(error))
+            diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
+        /* A line for each problem that the answer has. */
+        for (bool more = json_is_string(error); more; more = rest.len != 0) {
+            struct text why = {0};
+
+            page_add_words(&why, slice_cut(&rest, '\n'));
+            diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
+            text_fini(&why);
+        }
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && !json_is_object(page)) {
         diag_add(d, NULL, 0, 0, "%s: the response is not JSON", address);
@@ -108,7 +83,7 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
         text_add(out, text_slice(&body));
     } else if (e == ERR_OK) {
         text_addf(out, "%s: ", address);
-        page_add(out, page, done_format(o.command));
+        page_add(out, page, r->done);
     }
     json_decref(page);
     text_fini(&content);
@@ -116,31 +91,14 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
     return e;
 }
 
-/* Agents first, because they would send the data they still have to the load balancer again. A
- * failure does not stop the actions on the others. */
-static enum err act_at_all(const struct action_run *r, struct text *out, struct diag *d)
-{
-    enum err worst = ERR_OK;
-
-    for (size_t i = 0; i < r->nagents; ++i) {
-        enum err e = act_at(r, r->agents[i], out, d);
-        worst = e != ERR_OK ? e : worst;
-    }
-    enum err e = act_at(r, r->o.address, out, d);
-    return e != ERR_OK ? e : worst;
-}
-
 enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out, struct diag *d)
 {
-    /* It becomes part of a path. */
-    static const char permitted[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
-    size_t len = strlen(id);
     struct text body = {0};
     struct text reply = {0};
     int status = 0;
 
-    if (len == 0 || len > ADMIN_ARGUMENT_MAX || strspn(id, permitted) != len) {
+    /* It becomes part of a path. */
+    if (id[0] == '\0' || strlen(id) > ADMIN_ARGUMENT_MAX || !slice_is_word(slice_of(id), "-_.")) {
         diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", id);
         return ERR_SYNTAX;
     }
@@ -166,41 +124,45 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
     return e;
 }
 
-/* Returns -1 to continue; else the exit code. */
-static int complete(struct action_run *r)
-{
-    const struct ctl_command *c = r->o.command;
-    bool is_forget = c == &ctl_word_forget;
-    bool is_detach = c == &ctl_word_detach;
-
-    if (!is_forget && c != &ctl_word_reload) {
-        r->worker = r->o.words[0];
-        if (r->worker == NULL && is_detach)
-            return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
-        if (r->worker == NULL && c != &ctl_word_confirm_removal)
-            return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
-    }
-    if (is_forget && r->all == (r->o.cls != NULL || r->worker != NULL))
-        return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
-    if (r->o.token_file == NULL && !is_detach)
-        return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
-    return -1;
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    struct action_run r = {0};
+    struct action_run r = {
+        .done = "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n"};
+    bool is_detach = c == &ctl_word_detach;
     struct text out = {0};
     struct diag d = {0};
+    enum err worst = ERR_OK;
     int code = ctl_parse(c, argc, argv, &r.o);
 
-    if (code < 0)
-        code = complete(&r);
     if (code >= 0)
         return code;
-    enum err e =
-        c == &ctl_word_detach ? ctl_detach(&r.o, r.worker, &out, &d) : act_at_all(&r, &out, &d);
-    return ctl_finish(e, &out, &d);
+    if (c == &ctl_word_forget) {
+        r.done = "deleted {scores:d} scores of {workers:d} workers\n";
+        if (r.all == (r.o.cls != NULL || r.worker != NULL))
+            return ctl_usage_error(c, "expected --class, --worker, both, or --all", NULL);
+    } else if (c == &ctl_word_reload) {
+        r.done = "reloaded\n";
+    } else {
+        r.worker = r.o.words[0];
+        if (r.worker == NULL && is_detach)
+            return ctl_usage_error(c, "expected the id of a process, which status shows", NULL);
+        if (c == &ctl_word_confirm_removal)
+            r.done = "{application} released {workers:d} held workers\n";
+        else if (r.worker == NULL)
+            return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
+    }
+    if (is_detach)
+        return ctl_finish(ctl_detach(&r.o, r.worker, &out, &d), &out, &d);
+    if (r.o.token_file == NULL)
+        return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
+    /* Agents first, because they would send the data they still have to the load balancer again. A
+     * failure does not stop the actions on the others. */
+    for (size_t i = 0; i <= r.nagents; ++i) {
+        enum err e = act_at(&r, i < r.nagents ? r.agents[i] : r.o.address, &out, &d);
+
+        worst = e != ERR_OK ? e : worst;
+    }
+    return ctl_finish(worst, &out, &d);
 }
 
 #define ACTION_FLAG_APPLICATION                                                                    \
@@ -212,16 +174,14 @@ const struct ctl_command ctl_word_drain = {
     .name = "drain",
     .arguments = "WORKER",
     .summary = "a worker gets no new requests, until undrain",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 const struct ctl_command ctl_word_undrain = {
     .name = "undrain",
     .arguments = "WORKER",
     .summary = "it gets requests again",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 
@@ -231,8 +191,7 @@ const struct ctl_command ctl_word_confirm_removal = {
     .summary = "workers that vanished with many others were removed on purpose",
     .text = "More than discovery_max_drop of the workers vanished from the tree at once: they are "
             "held. This treats\nWORKER, or all of them, as if each had been removed alone.\n",
-    .flags = drain_flags,
-    .nflags = ARRAY_LEN(drain_flags),
+    CTL_FLAGS(drain_flags),
     .run = run,
 };
 
@@ -252,8 +211,7 @@ const struct ctl_command ctl_word_forget = {
     .summary = "delete what was learned, in the files of the load balancer and of agents too",
     .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
             "workers\nagain: name each with --agent.\n",
-    .flags = forget_flags,
-    .nflags = ARRAY_LEN(forget_flags),
+    CTL_FLAGS(forget_flags),
     .run = run,
 };
 
@@ -261,8 +219,7 @@ static const struct ctl_flag asking_flags[] = {CTL_FLAGS_ASKING};
 const struct ctl_command ctl_word_reload = {
     .name = "reload",
     .summary = "the load balancer re-reads its configuration, as on SIGHUP",
-    .flags = asking_flags,
-    .nflags = ARRAY_LEN(asking_flags),
+    CTL_FLAGS(asking_flags),
     .run = run,
 };
 
@@ -270,7 +227,6 @@ const struct ctl_command ctl_word_detach = {
     .name = "detach",
     .arguments = "ID",
     .summary = "detach this process from its slot, and stop it when its requests are done",
-    .flags = asking_flags,
-    .nflags = ARRAY_LEN(asking_flags),
+    CTL_FLAGS(asking_flags),
     .run = run,
 };

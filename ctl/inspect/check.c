@@ -10,22 +10,15 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- ranges and pools ---- */
+/* ---- ranges ---- */
 
 /*
  * Texts and what a bare number means: rlb-nagios of zc.resumelb. Ranges and performance data:
  * guidelines of the monitoring plugins, "Threshold and Ranges" and "Performance data".
  */
 
-static const char *check_state_name(enum check_state s)
-{
-    static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-
-    ASSERT((unsigned)s < ARRAY_LEN(names));
-    return names[s];
-}
-
-/* ---- ranges ---- */
+/* By enum check_state. */
+static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
 bool check_range_parse(const char *text, enum check_bare bare, struct check_range *out)
 {
@@ -34,13 +27,8 @@ bool check_range_parse(const char *text, enum check_bare bare, struct check_rang
     double n = 0;
 
     if (parse_double(rest, &n)) {
-        r.turned = true;
-        r.low = n;
-        if (bare == CHECK_BARE_LOW) {
-            r.low = -HUGE_VAL;
-            r.high = n;
-        }
-        *out = r;
+        *out = bare == CHECK_BARE_LOW ? (struct check_range){true, true, -HUGE_VAL, n}
+                                      : (struct check_range){true, true, n, HUGE_VAL};
         return true;
     }
     if (rest.len != 0 && rest.p[0] == '@') {
@@ -83,61 +71,28 @@ void check_range_print(const struct check_range *r, struct text *out)
         text_add_real(out, r->high);
 }
 
-/* ---- a pool ---- */
-
 static const struct {
     const char *name, *unit;
     const char *complaint; /* "%s": the value */
-    int digits;            /* behind the point; -1: as many as it needs */
+    bool tenths;           /* it is shown in them; else with as many digits as it needs */
 } metrics[CHECK_METRICS] = {
-    [CHECK_WORKERS] = {"workers", "", "too few workers", -1},
-    [CHECK_MEAN_BACKLOG] = {"mean_backlog", "", "mean backlog high", -1},
-    [CHECK_MAX_BACKLOG] = {"max_backlog", "", "max backlog high", -1},
-    [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", 1},
+    [CHECK_WORKERS] = {"workers", "", "too few workers", false},
+    [CHECK_MEAN_BACKLOG] = {"mean_backlog", "", "mean backlog high", false},
+    [CHECK_MAX_BACKLOG] = {"max_backlog", "", "max backlog high", false},
+    [CHECK_MAX_AGE] = {"max_age", "s", "max age too high", true},
 };
 
-/* The order of the complaints. */
-static const enum check_metric order[CHECK_METRICS] = {CHECK_MEAN_BACKLOG, CHECK_MAX_BACKLOG,
-                                                       CHECK_MAX_AGE, CHECK_WORKERS};
-
-static void add_value(enum check_metric m, double v, struct text *out)
+/* PREFIX in quotes; a quote in it is doubled. '=' cannot be in one. */
+static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
+                       const char *prefix, struct text *out)
 {
-    if (metrics[m].digits >= 0)
-        text_addf(out, "%.*f", metrics[m].digits, v);
-    else
-        text_addf(out, "%.6g", v);
-}
-
-/* Of an application of /status.json: workers that are there to get requests. */
-static void read_facts(const json_t *application, double out[CHECK_METRICS])
-{
-    const json_t *w;
-    size_t i;
-
-    memset(out, 0, CHECK_METRICS * sizeof(out[0]));
-    out[CHECK_MEAN_BACKLOG] = page_number(application, "mean_backlog");
-    json_array_foreach(json_object_get(application, "workers"), i, w)
-    {
-        bool eligible = json_is_true(json_object_get(w, "available")) &&
-                        !json_is_true(json_object_get(w, "ejected"));
-
-        out[CHECK_WORKERS] += eligible;
-        out[CHECK_MAX_BACKLOG] = fmax(out[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
-        out[CHECK_MAX_AGE] = fmax(out[CHECK_MAX_AGE], page_number(w, "oldest_s"));
-    }
-}
-
-/* In quotes when it has to be; a quote in it is doubled. '=' cannot be in one. */
-static void add_label(const char *prefix, const char *name, struct text *out)
-{
-    if (prefix == NULL) {
-        text_add(out, slice_of(name));
-        return;
-    }
     struct text shown = {0};
 
+    if (out->len != 0)
+        text_add_char(out, ' ');
+    if (prefix != NULL)
+        text_add_char(out, '\'');
     text_add_visible(&shown, slice_of(prefix));
-    text_add_char(out, '\'');
     for (size_t i = 0; i < shown.len; ++i) {
         char c = shown.p[i];
 
@@ -146,18 +101,10 @@ static void add_label(const char *prefix, const char *name, struct text *out)
         /* '|' begins the performance data; a label never has a tab. */
         text_add_char(out, c == '=' || c == '|' || c == '\t' ? '_' : c);
     }
-    text_addf(out, " %s'", name);
     text_fini(&shown);
-}
-
-static void add_metric(const struct check_thresholds *t, enum check_metric m, double v,
-                       const char *prefix, struct text *out)
-{
-    if (out->len != 0)
-        text_add_char(out, ' ');
-    add_label(prefix, metrics[m].name, out);
+    text_addf(out, prefix != NULL ? " %s'" : "%s", metrics[m].name);
     text_add_char(out, '=');
-    add_value(m, v, out);
+    text_addf(out, metrics[m].tenths ? "%.1f" : "%.6g", v);
     text_add(out, slice_of(metrics[m].unit));
     text_add_char(out, ';');
     check_range_print(&t->warn[m], out);
@@ -173,7 +120,8 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     size_t before = out->len;
 
     for (size_t i = 0; i < CHECK_METRICS; ++i) {
-        enum check_metric m = order[i];
+        /* The workers last. */
+        enum check_metric m = (enum check_metric)((i + 1) % CHECK_METRICS);
         enum check_state s = check_range_alerts(&t->error[m], facts[m])  ? CHECK_CRITICAL
                              : check_range_alerts(&t->warn[m], facts[m]) ? CHECK_WARNING
                                                                          : CHECK_OK;
@@ -182,7 +130,7 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
             continue;
         state = s > state ? s : state;
         text_addf(out, "%s%s (", out->len != before ? " " : "", metrics[m].complaint);
-        add_value(m, facts[m], out);
+        text_addf(out, metrics[m].tenths ? "%.1f" : "%.6g", facts[m]);
         text_add_char(out, ')');
     }
     if (state == CHECK_OK)
@@ -193,41 +141,43 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     return state;
 }
 
-/* A name within a line that a monitor cuts at '|'. */
-static void add_name(const char *name, struct text *out)
-{
-    struct text safe = {0};
-
-    text_add_escaped(&safe, slice_of(name));
-    for (size_t i = 0; i < safe.len; ++i)
-        text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
-    text_fini(&safe);
-}
-
 enum check_state check_page(const json_t *page, const struct ctl_options *o,
                             const struct check_thresholds *t, struct text *out)
 {
     json_t *applications = json_object_get(page, "applications");
     enum check_state state = CHECK_OK;
     struct text perf = {0};
+    struct text safe = {0};
     bool several = o->application == NULL && json_object_size(applications) > 1;
     size_t shown = 0;
     const char *name;
     json_t *a;
+    const json_t *w;
+    size_t i;
 
     json_object_foreach(applications, name, a)
     {
-        double facts[CHECK_METRICS];
+        double facts[CHECK_METRICS] = {[CHECK_MEAN_BACKLOG] = page_number(a, "mean_backlog")};
 
         /* An agent's page has applications too, but no pools. */
         if ((o->application != NULL && strcmp(o->application, name) != 0) ||
             !json_is_array(json_object_get(a, "workers")))
             continue;
-        read_facts(a, facts);
+        /* Workers that are there to get requests. */
+        json_array_foreach(json_object_get(a, "workers"), i, w)
+        {
+            facts[CHECK_WORKERS] += page_is_true(w, "available") && !page_is_true(w, "ejected");
+            facts[CHECK_MAX_BACKLOG] = fmax(facts[CHECK_MAX_BACKLOG], page_number(w, "backlog"));
+            facts[CHECK_MAX_AGE] = fmax(facts[CHECK_MAX_AGE], page_number(w, "oldest_s"));
+        }
         if (shown++ != 0)
             text_add(out, SLICE_LIT("; "));
         if (several) {
-            add_name(name, out);
+            text_clear(&safe);
+            text_add_escaped(&safe, slice_of(name));
+            /* A monitor cuts the line at '|'. */
+            for (i = 0; i < safe.len; ++i)
+                text_add_char(out, safe.p[i] == '|' ? '_' : safe.p[i]);
             text_add(out, SLICE_LIT(": "));
         }
         enum check_state s = check_pool(t, facts, several ? name : NULL, out, &perf);
@@ -242,6 +192,7 @@ enum check_state check_page(const json_t *page, const struct ctl_options *o,
         text_add_char(out, '|');
         text_add(out, text_slice(&perf));
     }
+    text_fini(&safe);
     text_fini(&perf);
     return state;
 }
@@ -264,50 +215,15 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
     return ctl_usage_error(o->command, what, value);
 }
 
-/* Appends the result line to OUT. */
-static enum check_state fetch_state(const struct check_run *r, struct text *out)
-{
-    struct diag d = {0};
-    json_t *page = NULL;
-    enum err e = ctl_get_json(&r->o, "/status.json", &page, &d);
-    enum check_state state;
-
-    if (e == ERR_OK) {
-        state = check_page(page, &r->o, &r->t, out);
-    } else {
-        struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
-
-        /* The server is reachable but its response is not the expected one, for instance because a
-         * token is missing. */
-        state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
-                                                                               : CHECK_CRITICAL;
-        text_addf(out, "%s: ", check_state_name(state));
-        text_add_escaped(out, slice_cut(&why, '\n'));
-    }
-    json_decref(page);
-    diag_fini(&d);
-    return state;
-}
-
-static void add_json(enum check_state state, struct slice line, struct text *out)
-{
-    struct json_writer w = {.out = out};
-    struct slice perf = line;
-    struct slice text = slice_cut(&perf, '|');
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "state", slice_of(check_state_name(state)));
-    json_put_int(&w, "code", state);
-    json_put_text(&w, "text", text);
-    json_put_text(&w, "performance_data", perf);
-    json_close_object(&w);
-}
-
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct check_run r = {0};
     struct text line = {0};
     struct text out = {0};
+    struct json_writer w = {.out = &out};
+    struct diag d = {0};
+    json_t *page = NULL;
+    enum check_state state;
     int code = ctl_parse(c, argc, argv, &r.o);
 
     if (code == CTL_OK)
@@ -323,14 +239,37 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
-    enum check_state state = fetch_state(&r, &line);
-    if (r.o.json)
-        add_json(state, text_slice(&line), &out);
-    else
-        text_add(&out, text_slice(&line));
+    enum err e = ctl_get_json(&r.o, "/status.json", &page, &d);
+    if (e == ERR_OK) {
+        state = check_page(page, &r.o, &r.t, &line);
+    } else {
+        struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
+
+        /* The server is reachable but its response is not the expected one, for instance because a
+         * token is missing. */
+        state = e == ERR_BAD_RESPONSE || e == ERR_SYNTAX || e == ERR_TOO_LARGE ? CHECK_UNKNOWN
+                                                                               : CHECK_CRITICAL;
+        text_addf(&line, "%s: ", state_names[state]);
+        text_add_escaped(&line, slice_cut(&why, '\n'));
+    }
+    json_decref(page);
+    diag_fini(&d);
+    struct slice perf = text_slice(&line);
+    if (r.o.json) {
+        struct slice text = slice_cut(&perf, '|');
+
+        json_open_object(&w, NULL);
+        json_put_text(&w, "state", slice_of(state_names[state]));
+        json_put_int(&w, "code", state);
+        json_put_text(&w, "text", text);
+        json_put_text(&w, "performance_data", perf);
+        json_close_object(&w);
+    } else {
+        text_add(&out, perf);
+    }
     text_fini(&line);
     text_add_char(&out, '\n');
-    if (ctl_finish(ERR_OK, &out, &(struct diag){0}) != CTL_OK)
+    if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
         state = CHECK_UNKNOWN;
     return (int)state;
 }
@@ -372,7 +311,6 @@ const struct ctl_command ctl_word_check = {
             "workers: at N\nand below); a range (10:, ~:10, 10:20, @10:20) alerts as in the "
             "monitoring plugins' guidelines.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
             "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

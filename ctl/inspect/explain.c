@@ -9,57 +9,31 @@
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
 
-/* ---- the answer as text ---- */
-
-static void cell_arrow(struct text *out, const json_t *candidate)
-{
-    text_add(out, page_is_true(candidate, "chosen") ? SLICE_LIT(">") : SLICE_LIT(""));
-}
-
-static const struct page_column candidate_columns[] = {
-    {"", false, NULL, cell_arrow},
-    {"worker", false, "{worker}", NULL},
-    {"score", true, "{score:%.2f}", NULL},
-    {"backlog", true, "{backlog:i}", NULL},
-    {"work", true, "{work_s:%.3f s}", NULL},
-    {"", false, "[{chosen:?}gets it][{chosen:!}{passed_over}]", NULL},
-};
+/* The one without a title marks what was chosen. */
+static const char candidate_columns[] =
+    "=[{chosen:?}>]|worker={worker}|>score={score:%.2f}|>backlog={backlog:i}|"
+    ">work={work_s:%.3f s}|=[{chosen:?}gets it][{chosen:!}{passed_over}]";
 
 static enum table_style candidate_style(const json_t *candidate)
 {
     return page_is_true(candidate, "chosen") ? TABLE_GOOD : TABLE_PLAIN;
 }
 
-static void print_candidates(const json_t *page, bool colours, struct text *out)
+static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    const json_t *all = json_object_get(page, "candidates");
-    int64_t more = page_int(page, "considered") - (int64_t)json_array_size(all);
-
-    page_print_rows(candidate_columns, ARRAY_LEN(candidate_columns), all, 0,
-                    colours ? candidate_style : NULL, out);
-    if (more > 0)
-        text_addf(out, "  ... and %lld more\n", (long long)more);
-}
-
-static void print_steps(const json_t *page, struct text *out)
-{
-    const json_t *s;
+    const json_t *candidates = json_object_get(page, "candidates");
+    int64_t more = page_int(page, "considered") - (int64_t)json_array_size(candidates);
+    json_t *values = json_object_get(page, "values");
+    const char *name, *before = "values: ";
+    json_t *v;
     size_t i;
 
-    json_array_foreach(json_object_get(page, "steps"), i, s)
-    {
-        text_addf(out, "%s  %zu", i == 0 ? "steps:\n" : "", i + 1);
-        page_add(out, s, ". {step}: {after:d} of {before:d}\n");
-    }
-}
-
-static void print_values(const json_t *page, struct text *out)
-{
-    json_t *values = json_object_get(page, "values");
-    const char *name;
-    const char *before = "values: ";
-    json_t *v;
-
+    /* Older load balancers have no reason as a sentence. */
+    page_add(out, page,
+             "[{worker:?}{worker} would be selected: {reason}\n]"
+             "[{worker:!}no worker available: the request would be queued\n]");
+    if (json_is_string(json_object_get(page, "worker")))
+        page_add(out, page, "[  {because}\n]");
     json_object_foreach(values, name, v)
     {
         text_add(out, slice_of(before));
@@ -72,34 +46,20 @@ static void print_values(const json_t *page, struct text *out)
     }
     if (json_object_size(values) != 0)
         text_add_char(out, '\n');
-}
-
-static void print_choice(const json_t *page, const struct ctl_options *o, struct text *out)
-{
-    /* Older load balancers have no reason as a sentence. */
-    page_add(out, page,
-             "[{worker:?}{worker} would be selected: {reason}\n]"
-             "[{worker:!}no worker available: the request would be queued\n]");
-    if (json_is_string(json_object_get(page, "worker")))
-        page_add(out, page, "[  {because}\n]");
-    print_values(page, out);
-    print_steps(page, out);
-    print_candidates(page, o->colours, out);
-}
-
-/* Result of shadow_policy, if there is one. */
-static void print_shadow(const json_t *page, const struct ctl_options *o, struct text *out)
-{
-    const json_t *shadow = json_object_get(page, "shadow");
-
-    if (!json_is_array(json_object_get(shadow, "candidates")))
-        return;
-    page_add(out, shadow, "\nshadow_policy {policy}, which is not applied:\n");
-    print_choice(shadow, o, out);
+    json_array_foreach(json_object_get(page, "steps"), i, v)
+    {
+        text_addf(out, "%s  %zu", i == 0 ? "steps:\n" : "", i + 1);
+        page_add(out, v, ". {step}: {after:d} of {before:d}\n");
+    }
+    page_print_rows(candidate_columns, candidates, 0, o->colours ? candidate_style : NULL, out);
+    if (more > 0)
+        text_addf(out, "  ... and %lld more\n", (long long)more);
 }
 
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
+    const json_t *shadow = json_object_get(page, "shadow");
+
     if (!json_is_string(json_object_get(page, "class")) ||
         !json_is_array(json_object_get(page, "candidates")))
         return ERR_SYNTAX;
@@ -107,11 +67,12 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
              "application {application}, class [{class}][{class:!}(none)], policy {policy}, "
              "{workers:d} workers\n");
     print_choice(page, o, out);
-    print_shadow(page, o, out);
+    if (json_is_array(json_object_get(shadow, "candidates"))) {
+        page_add(out, shadow, "\nshadow_policy {policy}, which is not applied:\n");
+        print_choice(shadow, o, out);
+    }
     return ERR_OK;
 }
-
-/* ---- asking ---- */
 
 static void add_escaped(struct text *out, const char *value)
 {
@@ -120,43 +81,30 @@ static void add_escaped(struct text *out, const char *value)
         text_addf(out, "%%%02x", (unsigned char)*value);
 }
 
-/* "/explain?class=..." */
-static void make_path(const struct ctl_options *o, const char *url, struct text *out)
-{
-    text_add(out, url != NULL ? SLICE_LIT("/explain?url=") : SLICE_LIT("/explain?class="));
-    add_escaped(out, url != NULL ? url : o->cls);
-    if (o->application != NULL) {
-        text_add(out, SLICE_LIT("&application="));
-        add_escaped(out, o->application);
-    }
-}
-
-/* Rejections have a JSON body with the reason. */
-static void complain(const struct ctl_options *o, int status, const json_t *page, struct diag *d)
-{
-    struct text why = {0};
-
-    page_add(&why, page, "[{error}]");
-    if (why.len == 0)
-        text_addf(&why, "status %d%s", status,
-                  status == 401 ? " (--token-file?)"
-                                : "; is this the admin address of a resumelb?");
-    diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
-    text_fini(&why);
-}
-
 static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
                         struct diag *d)
 {
     struct text path = {0};
     struct text body = {0};
+    struct text why = {0};
     int status = 0;
 
-    make_path(o, url, &path);
+    text_add(&path, url != NULL ? SLICE_LIT("/explain?url=") : SLICE_LIT("/explain?class="));
+    add_escaped(&path, url != NULL ? url : o->cls);
+    if (o->application != NULL) {
+        text_add(&path, SLICE_LIT("&application="));
+        add_escaped(&path, o->application);
+    }
     enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
-        complain(o, status, page, d);
+        /* Rejections have a JSON body with the reason. */
+        page_add(&why, page, "[{error}]");
+        if (why.len == 0)
+            text_addf(&why, "status %d%s", status,
+                      status == 401 ? " (--token-file?)"
+                                    : "; is this the admin address of a resumelb?");
+        diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && o->json) {
         text_add(out, text_slice(&body));
@@ -168,6 +116,7 @@ static enum err explain(const struct ctl_options *o, const char *url, struct tex
     json_decref(page);
     text_fini(&path);
     text_fini(&body);
+    text_fini(&why);
     return e;
 }
 
@@ -203,7 +152,6 @@ const struct ctl_command ctl_word_explain = {
                "the reason",
     .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's classifier determines "
             "its class.\nNothing is sent to any worker.\n",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

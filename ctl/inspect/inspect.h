@@ -116,10 +116,10 @@ bool top_press(struct top_view *v, int key);
  * "\r\n" between. Columns that do not fit are left out, the least important first; a line names
  * them and the workers that are out of view. A line that is cut ends with "...".
  *   before   the page of SPAN_S seconds ago, for rates; NULL: there is none
- *   problem  why NOW is old, or NULL
+ *   problem  why NOW is old, or empty
  */
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
-              const char *problem, struct text *out);
+              struct slice problem, struct text *out);
 
 /* ---- trace: the summary of a trace log ---- */
 
@@ -147,7 +147,7 @@ struct trace_url {
     struct map_node node;
     char *path;
     uint64_t *times; /* in the application, microseconds */
-    size_t ntimes;
+    size_t ntimes, room;
     uint64_t timed, sum_us, min_us, max_us, median_us; /* median: trace_report_end */
     double impact;                                     /* seconds; likewise */
     uint64_t finished;
@@ -163,12 +163,16 @@ struct trace_minute {
     uint64_t finished, timed, total_us, app_us;
 };
 
-struct trace_unfinished {
+struct trace_request {
+    struct map_node node; /* while it is in progress */
     char id[TRACE_LINE_ID_MAX + 1];
-    const struct trace_url *url;
-    char *method, *why;
+    struct trace_url *url;
+    char *method;
+    char *why; /* it is unfinished; or NULL */
     enum trace_state state;
-    uint64_t begun_us, age_us;
+    bool called, answered;
+    unsigned status;
+    uint64_t begun_us, called_us, answered_us, age_us;
 };
 
 struct trace_report {
@@ -177,11 +181,14 @@ struct trace_report {
     size_t nurls, nactive, states[TRACE_STATES];
     struct trace_minute *minutes;
     size_t nminutes;
-    struct trace_unfinished *unfinished; /* the first ones */
+    struct trace_minute beyond;        /* those beyond TRACE_MINUTES_MAX; not shown */
+    struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
     uint64_t upgrades, restarts; /* restarts: starts but for a first record */
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
+    uint64_t bad_lines, first_bad;
+    const char *bad_why;
     bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */
@@ -193,14 +200,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l);
 void trace_report_end(struct trace_report *r);
 void trace_report_fini(struct trace_report *r);
 
-struct trace_print {
-    uint64_t top; /* URLs and unfinished requests; 0: all */
-    bool minutes;
-    uint64_t bad_lines, first_bad;
-    const char *bad_why;
-};
-void trace_report_print(const struct trace_report *r, const struct trace_print *p,
-                        struct text *out);
-void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out);
+/* TOP: URLs and unfinished requests; 0: all. */
+void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes, struct text *out);
+void trace_report_json(const struct trace_report *r, uint64_t top, struct text *out);
 
 #endif

@@ -16,9 +16,6 @@
 
 /* ---- resumes ---- */
 
-static const struct table_column skill_columns[] = {{"class", false}, {"score", true}};
-static const struct table_column worker_columns[] = {{"worker", false}, {"score", true}};
-
 struct scored {
     const char *name;
     double score;
@@ -35,15 +32,15 @@ static int compare_scored(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void print_scored(const struct table_column *columns, struct scored *all, size_t n,
-                         size_t top, struct text *out)
+static void print_scored(const char *columns, struct scored *all, size_t n, size_t top,
+                         struct text *out)
 {
     struct table t;
 
     qsort(all, n, sizeof(all[0]), compare_scored);
     if (top != 0 && n > top)
         n = top;
-    table_init(&t, columns, 2);
+    table_begin(&t, columns);
     for (size_t i = 0; i < n; ++i) {
         table_add(&t, all[i].name[0] != '\0' ? slice_of(all[i].name) : SLICE_LIT("(none)"));
         table_addf(&t, "%.2f", all[i].score);
@@ -71,29 +68,7 @@ static void print_worker(const char *name, json_t *skills, size_t top, struct te
         text_addf(out, ": %zu skills, best %zu\n", n, top);
     else
         text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
-    print_scored(skill_columns, all, n, top, out);
-    free(all);
-}
-
-/* All workers skilled at CLS. */
-static void print_class(const char *cls, json_t *workers, struct text *out)
-{
-    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
-    const char *name;
-    json_t *skills;
-    size_t n = 0;
-
-    json_object_foreach(workers, name, skills)
-    {
-        const json_t *score = json_object_get(skills, cls);
-
-        if (json_is_number(score))
-            all[n++] = (struct scored){name, json_number_value(score)};
-    }
-    text_add(out, SLICE_LIT("  "));
-    text_add_escaped(out, slice_of(cls));
-    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
-    print_scored(worker_columns, all, n, 0, out);
+    print_scored("class|>score", all, n, top, out);
     free(all);
 }
 
@@ -102,185 +77,104 @@ static void print_resumes(const char *name, json_t *workers, const struct ctl_op
 {
     const char *worker;
     json_t *skills;
+    size_t n = 0;
 
     text_add_escaped(out, slice_of(name));
     text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
-    if (o->cls != NULL) {
-        print_class(o->cls, workers, out);
+    if (o->cls == NULL) {
+        json_object_foreach(workers, worker, skills)
+        {
+            print_worker(worker, skills, o->top, out);
+        }
         return;
     }
+    /* All workers skilled at the class. */
+    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
     json_object_foreach(workers, worker, skills)
     {
-        print_worker(worker, skills, o->top, out);
+        const json_t *score = json_object_get(skills, o->cls);
+
+        if (json_is_number(score))
+            all[n++] = (struct scored){worker, json_number_value(score)};
     }
-}
-
-/* ---- resumes, of an agent's page ---- */
-
-/* One of RESUMES into APPLICATIONS. A slot has one for each classifier that it was asked with. */
-static void add_resume(json_t *applications, const json_t *resume)
-{
-    const char *application = json_string_value(json_object_get(resume, "application"));
-    const char *address = json_string_value(json_object_get(resume, "address"));
-    const char *fingerprint = json_string_value(json_object_get(resume, "fingerprint"));
-    json_t *skills = json_object_get(resume, "skills");
-
-    if (application == NULL || address == NULL || fingerprint == NULL || !json_is_object(skills))
-        return;
-    json_t *workers = json_object_get(applications, application);
-
-    if (workers == NULL) {
-        workers = json_object();
-        json_object_set_new(applications, application, workers);
-    }
-    char *name = json_object_get(workers, address) == NULL
-                     ? xstrdup(address)
-                     : xasprintf("%s, classifier %s", address, fingerprint);
-
-    json_object_set(workers, name, skills);
-    free(name);
-}
-
-/* The list that an agent gives, as a load balancer's page (new). */
-static json_t *page_of_agent(const json_t *resumes)
-{
-    json_t *applications = json_object();
-    size_t i;
-    json_t *resume;
-
-    json_array_foreach(resumes, i, resume)
-    {
-        add_resume(applications, resume);
-    }
-    return json_pack("{s:o}", "applications", applications);
+    text_add(out, SLICE_LIT("  "));
+    text_add_escaped(out, slice_of(o->cls));
+    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
+    print_scored("worker|>score", all, n, 0, out);
+    free(all);
 }
 
 enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
-    json_t *of_agent = json_is_array(page) ? page_of_agent(page) : NULL;
-    enum err e = page_check(of_agent != NULL ? of_agent : page, o);
+    json_t *applications = json_object();
+    json_t *of_agent = json_pack("{s:o}", "applications", applications);
+    size_t i;
+    json_t *resume;
 
-    if (e == ERR_OK)
-        page_each_application(of_agent != NULL ? of_agent : page, o, print_resumes, out);
+    /* An agent gives a list. A slot has a resume for each classifier that it was asked with. */
+    json_array_foreach(page, i, resume)
+    {
+        const char *application, *address, *fingerprint;
+        json_t *skills;
+
+        if (json_unpack(resume, "{s:s, s:s, s:s, s:o}", "application", &application, "address",
+                        &address, "fingerprint", &fingerprint, "skills", &skills) != 0 ||
+            !json_is_object(skills))
+            continue;
+        json_t *workers = json_object_get(applications, application);
+
+        if (workers == NULL) {
+            workers = json_object();
+            json_object_set_new(applications, application, workers);
+        }
+        char *name = json_object_get(workers, address) == NULL
+                         ? xstrdup(address)
+                         : xasprintf("%s, classifier %s", address, fingerprint);
+
+        json_object_set(workers, name, skills);
+        free(name);
+    }
+    enum err e =
+        page_each_application(json_is_array(page) ? of_agent : page, o, print_resumes, out);
     json_decref(of_agent);
     return e;
 }
 
 /* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
 
-static const struct page_column counter_columns[] = {
-    {"counter", false, "{name}", NULL},
-    {"where", false, "{figures.where}", NULL},
-    {"mode", false, "{figures.mode}[{figures.shadow:?}, shadow]", NULL},
-    {"held", true, "{figures.held:i}", NULL},
-    {"workers", true, "{figures.workers:i}", NULL},
-    {"slots", true, "[{figures.slots:d}]", NULL},
-    {"waiting", true, "{figures.waiting:i}", NULL},
-    {"acquired", true, "{figures.acquired:i}", NULL},
-    {"full", true, "{figures.refused_full:i}", NULL},
-    {"late", true, "{figures.refused_timeout:i}", NULL},
-    {"coalesced", true, "{figures.coalesced:i}", NULL},
-    {"stale", true, "{figures.stale:i}", NULL},
-    {"left", true, "{figures.abandoned:i}", NULL},
-    {"waited", true, "{figures.waited_s:%.1f s}", NULL},
-    {"longest holder", false,
-     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]", NULL},
-};
+static const char counter_columns[] =
+    "counter={name}|where={figures.where}|mode={figures.mode}[{figures.shadow:?}, shadow]|"
+    ">held={figures.held:i}|>workers={figures.workers:i}|>slots=[{figures.slots:d}]|"
+    ">waiting={figures.waiting:i}|>acquired={figures.acquired:i}|>full={figures.refused_full:i}|"
+    ">late={figures.refused_timeout:i}|>coalesced={figures.coalesced:i}|>stale={figures.stale:i}|"
+    ">left={figures.abandoned:i}|>waited={figures.waited_s:%.1f s}|longest holder="
+    "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]";
 
-/* Appends remarks about one counter, each in its own line. */
-static void print_remarks(const json_t *counter, struct text *out)
-{
-    const json_t *row;
-    size_t i;
+/* Remarks about one counter, each in its own line. */
+static const char counter_remarks[] =
+    "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
+    "(shadow)\n]"
+    "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
+    "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
+    "daemon unreachable\n]"
+    "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
+    "unreachable\n]"
+    "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]";
 
-    if (json_is_false(json_object_get(counter, "in_force")))
-        page_add(out, counter, "  {name}: not effective: {why:w}\n");
-    json_array_foreach(json_object_get(counter, "refused"), i, row)
-    {
-        page_add(out, counter, "  {name}");
-        page_add(out, row, ": rejected setting {name}: {why:w}\n");
-    }
-    page_add(
-        out, counter,
-        "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
-        "(shadow)\n]"
-        "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
-        "[{figures.unreachable_open:?}  {name}: {figures.unreachable_open:d} admitted uncounted, "
-        "daemon unreachable\n]"
-        "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
-        "unreachable\n]"
-        "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]");
-}
+static const char key_columns[] =
+    "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
 
-static const struct page_column key_columns[] = {
-    {"key most waited for", false, "{key}", NULL},
-    {"waited", true, "{waited_s:%.1f s}", NULL},
-    {"waits", true, "{waits:i}", NULL},
-};
-
-/* Most waited for first. */
-static int compare_keys(const void *a, const void *b)
-{
-    double x = json_number_value(json_object_get(*(const json_t *const *)a, "waited_s"));
-    double y = json_number_value(json_object_get(*(const json_t *const *)b, "waited_s"));
-
-    return (x < y) - (x > y);
-}
-
-/* Of all counters together, the first TOP; 0: all. A key begins with its counter's name. */
-static void print_keys(const json_t *limits, size_t top, struct text *out)
-{
-    const json_t **all = NULL;
-    const json_t *counter;
-    const json_t *key;
-    struct table t;
-    size_t n = 0;
-    size_t i;
-    size_t k;
-
-    json_array_foreach(limits, i, counter)
-    {
-        const json_t *keys = json_object_get(json_object_get(counter, "figures"), "top");
-
-        all = xrealloc(all, (n + json_array_size(keys) + 1) * sizeof(const json_t *));
-        json_array_foreach(keys, k, key)
-        {
-            all[n++] = key;
-        }
-    }
-    if (n != 0)
-        qsort(all, n, sizeof(const json_t *), compare_keys);
-    page_table_init(&t, key_columns, ARRAY_LEN(key_columns));
-    for (i = 0; i < n && (top == 0 || i < top); ++i)
-        page_add_row(&t, all[i]);
-    table_print(&t, 2, out);
-    table_fini(&t);
-    free(all);
-}
-
-static const struct page_column daemon_columns[] = {
-    {"daemon", false, "{name}", NULL},
-    {"state", false, "[{resting:?}suspended][{resting:!}in use]", NULL},
-    {"connections", true, "{connections:i}", NULL},
-    {"idle", true, "{idle:i}", NULL},
-};
-
-static void print_copies(const json_t *application, struct text *out)
-{
-    const json_t *c = json_object_get(application, "copies");
-
-    if (page_int(c, "stored") == 0 && page_int(c, "refused") == 0)
-        return;
-    page_add(out, c, "  copies of responses: {copies:d} in ");
-    text_addf(out, "%.1f KiB", (double)page_int(c, "bytes") / 1024);
-    page_add(out, c, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
-}
+static const char daemon_columns[] =
+    "daemon={name}|state=[{resting:?}suspended][{resting:!}in use]|>connections={connections:i}|"
+    ">idle={idle:i}";
 
 static void print_limits(const char *name, json_t *a, const struct ctl_options *o, struct text *out)
 {
     const json_t *limits = json_object_get(a, "limits");
-    const json_t *counter;
-    size_t i;
+    const json_t *copies = json_object_get(a, "copies");
+    const json_t *counter, *refused;
+    json_t *key;
+    size_t i, k;
 
     text_add_escaped(out, slice_of(name));
     if (json_array_size(limits) == 0) {
@@ -288,44 +182,44 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
         return;
     }
     text_add(out, SLICE_LIT(":\n"));
-    page_print_rows(counter_columns, ARRAY_LEN(counter_columns), limits, 0, NULL, out);
+    page_print_rows(counter_columns, limits, 0, NULL, out);
+    /* Of all counters together, most waited for first. A key begins with its counter's name. */
+    json_t *keys = json_array();
     json_array_foreach(limits, i, counter)
     {
-        print_remarks(counter, out);
+        if (json_is_false(json_object_get(counter, "in_force")))
+            page_add(out, counter, "  {name}: not effective: {why:w}\n");
+        json_array_foreach(json_object_get(counter, "refused"), k, refused)
+        {
+            page_add(out, counter, "  {name}");
+            page_add(out, refused, ": rejected setting {name}: {why:w}\n");
+        }
+        page_add(out, counter, counter_remarks);
+        json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
+        {
+            size_t at = json_array_size(keys);
+
+            while (at != 0 && page_number(json_array_get(keys, at - 1), "waited_s") <
+                                  page_number(key, "waited_s"))
+                --at;
+            json_array_insert(keys, at, key);
+        }
     }
-    print_keys(limits, o->top, out);
-    page_print_rows(daemon_columns, ARRAY_LEN(daemon_columns),
-                    json_object_get(a, "pool_counter_servers"), 0, NULL, out);
-    print_copies(a, out);
+    page_print_rows(key_columns, keys, o->top, NULL, out);
+    json_decref(keys);
+    page_print_rows(daemon_columns, json_object_get(a, "pool_counter_servers"), 0, NULL, out);
+    if (page_int(copies, "stored") == 0 && page_int(copies, "refused") == 0)
+        return;
+    page_add(out, copies, "  copies of responses: {copies:d} in ");
+    text_addf(out, "%.1f KiB", (double)page_int(copies, "bytes") / 1024);
+    page_add(out, copies, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
-/* ---- limits, of a daemon's own page: types of keys in place of applications ---- */
-
-static const struct page_column type_columns[] = {
-    /* Without a name: those beyond as many as it counts each by itself. */
-    {"type of key", false, "[{type}][{type:!}(others)]", NULL},
-    {"held", true, "{held:i}", NULL},
-    {"waiting", true, "{waiting:i}", NULL},
-    {"acquired", true, "{acquired:i}", NULL},
-    {"done", true, "{done:i}", NULL},
-    {"full", true, "{queue_full:i}", NULL},
-    {"late", true, "{timeouts:i}", NULL},
-    {"waited", true, "{waited_s:%.1f s}", NULL},
-};
-
-static void print_daemon(const json_t *page, const struct ctl_options *o, struct text *out)
-{
-    page_add(out, page, "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
-    page_print_rows(type_columns, ARRAY_LEN(type_columns), json_object_get(page, "types"), 0, NULL,
-                    out);
-    /* As the daemon has sorted them. */
-    page_print_rows(key_columns, ARRAY_LEN(key_columns), json_object_get(page, "most_waited_for"),
-                    o->top, NULL, out);
-    page_add(
-        out, page,
-        "[{oldest_holder:?}  longest holder: {oldest_holder.key} by {oldest_holder.client} for "
-        "{oldest_holder.held_s:%.1f s}\n]");
-}
+/* Without a name: those beyond as many as it counts each by itself. */
+static const char type_columns[] =
+    "type of key=[{type}][{type:!}(others)]|>held={held:i}|>waiting={waiting:i}|"
+    ">acquired={acquired:i}|>done={done:i}|>full={queue_full:i}|>late={timeouts:i}|"
+    ">waited={waited_s:%.1f s}";
 
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
@@ -333,13 +227,17 @@ enum err ctl_limits_text(const json_t *page, const struct ctl_options *o, struct
         json_is_object(json_object_get(page, "counters"))) {
         if (o->application != NULL)
             return ERR_NOT_FOUND;
-        print_daemon(page, o, out);
+        page_add(out, page,
+                 "resumelb-poolcounter {version}, {clients:d} clients, up {uptime_s:t}\n");
+        page_print_rows(type_columns, json_object_get(page, "types"), 0, NULL, out);
+        /* As the daemon has sorted them. */
+        page_print_rows(key_columns, json_object_get(page, "most_waited_for"), o->top, NULL, out);
+        page_add(out, page,
+                 "[{oldest_holder:?}  longest holder: {oldest_holder.key} by "
+                 "{oldest_holder.client} for {oldest_holder.held_s:%.1f s}\n]");
         return ERR_OK;
     }
-    enum err e = page_check(page, o);
-    if (e == ERR_OK)
-        page_each_application(page, o, print_limits, out);
-    return e;
+    return page_each_application(page, o, print_limits, out);
 }
 
 /* ---- pages, once or again and again ---- */
@@ -379,23 +277,11 @@ static enum err show_page(const struct page_command *w, const struct ctl_options
     return e;
 }
 
-/* Waits. Returns false when interrupted by a signal. */
-static bool wait_for(uint64_t seconds, const sigset_t *ending)
-{
-    struct timespec span = {.tv_sec = (time_t)seconds};
-    int signal;
-
-    do
-        signal = sigtimedwait(ending, NULL, &span);
-    while (signal < 0 && errno == EINTR);
-    return signal < 0;
-}
-
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
 static int watch(const struct page_command *w, const struct asking *a)
 {
-    static const char home_and_clear[] = "\033[H\033[2J";
+    const struct timespec span = {.tv_sec = (time_t)a->watch_s};
     sigset_t ending;
     enum err e = ERR_OK;
 
@@ -407,11 +293,14 @@ static int watch(const struct page_command *w, const struct asking *a)
     for (uint64_t i = 0; a->count == 0 || i < a->count; ++i) {
         struct text out = {0};
         struct diag d = {0};
+        int signal = -1;
 
-        if (i != 0 && !wait_for(a->watch_s, &ending))
+        while (i != 0 && (signal = sigtimedwait(&ending, NULL, &span)) < 0 && errno == EINTR)
+            continue;
+        if (signal > 0)
             break;
         if (isatty(STDOUT_FILENO) && !a->o.json)
-            text_add(&out, slice_of(home_and_clear));
+            text_add(&out, SLICE_LIT("\033[H\033[2J")); /* home and clear */
         else if (i != 0 && !a->o.json)
             text_add_char(&out, '\n');
         e = show_page(w, &a->o, &out, &d);
@@ -456,8 +345,7 @@ const struct ctl_command ctl_word_status = {
     .name = "status",
     .arguments = "[APPLICATION]",
     .summary = "applications, their workers or processes, how requests were routed",
-    .flags = status_flags,
-    .nflags = ARRAY_LEN(status_flags),
+    CTL_FLAGS(status_flags),
     .run = run_page,
 };
 
@@ -472,8 +360,7 @@ const struct ctl_command ctl_word_resumes = {
     .name = "resumes",
     .arguments = "[APPLICATION]",
     .summary = "skills of each worker: its best classes, with scores",
-    .flags = resumes_flags,
-    .nflags = ARRAY_LEN(resumes_flags),
+    CTL_FLAGS(resumes_flags),
     .run = run_page,
 };
 
@@ -487,7 +374,6 @@ const struct ctl_command ctl_word_limits = {
     .name = "limits",
     .arguments = "[APPLICATION]",
     .summary = "pool counters: requests that hold, wait, were rejected; the keys most waited for",
-    .flags = limits_flags,
-    .nflags = ARRAY_LEN(limits_flags),
+    CTL_FLAGS(limits_flags),
     .run = run_page,
 };

@@ -10,30 +10,11 @@
 
 /* ---- an agent's page ---- */
 
-static void cell_memory(struct text *out, const json_t *process)
-{
-    const json_t *v = json_object_get(process, "memory_bytes");
-
-    if (json_is_number(v))
-        text_addf(out, "%.0fM", json_number_value(v) / (1024 * 1024));
-    else
-        text_add_char(out, '-');
-}
-
-static const struct page_column agent_columns[] = {
-    {"slot", true, "{slot:i}", NULL},
-    {"pid", true, "{pid:i}", NULL},
-    {"state", false, "{state}[{succeeds:?} (replacement)][, {going}]", NULL},
-    {"sessions", true, "{sessions:i}", NULL},
-    {"processed", true, "{processed:i}", NULL},
-    {"uptime", true, "{uptime_s:t}", NULL},
-    {"last used", true, "{last_used_s:t}", NULL},
-    {"cpu", true, "{cpu_percent:%.0f%%}", NULL},
-    {"memory", true, NULL, cell_memory},
-    {"queue", true, "{waiting:i}", NULL},
-    {"version", false, "{version}", NULL},
-    {"id", false, "{id}", NULL},
-};
+static const char agent_columns[] =
+    ">slot={slot:i}|>pid={pid:i}|state={state}[{succeeds:?} (replacement)][, {going}]|"
+    ">sessions={sessions:i}|>processed={processed:i}|>uptime={uptime_s:t}|"
+    ">last used={last_used_s:t}|>cpu={cpu_percent:%.0f%%}|>memory={memory_mib:%.0fM}|"
+    ">queue={waiting:i}|version={version}|id={id}";
 
 /* Process P, unless it is none, in what holds its slot's number; WAITING: what waits at the slot,
  * or NULL. */
@@ -49,45 +30,10 @@ static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *wai
     json_object_set(row, "waiting", waiting);
     json_object_set_new(row, "slot", json_integer(page_int(slot, "slot")));
     json_object_set_new(row, "succeeds", json_boolean(succeeds));
+    if (json_is_number(json_object_get(p, "memory_bytes")))
+        json_object_set_new(row, "memory_mib",
+                            json_real(page_number(p, "memory_bytes") / (1024 * 1024)));
     json_array_append_new(rows, row);
-}
-
-static void print_processes(const json_t *application, struct text *out)
-{
-    json_t *rows = json_array();
-    json_t *v;
-    size_t i;
-
-    json_array_foreach(json_object_get(application, "slots"), i, v)
-    {
-        add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
-        add_process(rows, v, json_object_get(v, "successor"), NULL, true);
-    }
-    json_array_foreach(json_object_get(application, "leaving"), i, v)
-    {
-        add_process(rows, v, v, NULL, false);
-    }
-    if (json_array_size(rows) == 0)
-        text_add(out, SLICE_LIT("  no processes\n"));
-    page_print_rows(agent_columns, ARRAY_LEN(agent_columns), rows, 0, NULL, out);
-    json_decref(rows);
-}
-
-static void print_failure(const json_t *application, struct text *out)
-{
-    const json_t *f = json_object_get(application, "last_failure");
-    const json_t *line;
-    size_t i;
-
-    if (!json_is_object(f))
-        return;
-    page_add(out, f, "  last failure {ago_s:t} ago: slot {slot:d}, pid {pid:d} {what}: {how}\n");
-    json_array_foreach(json_object_get(f, "lines"), i, line)
-    {
-        text_add(out, SLICE_LIT("    | "));
-        text_add_visible(out, (struct slice){json_string_value(line), json_string_length(line)});
-        text_add_char(out, '\n');
-    }
 }
 
 /* "NAME = value" of those that are not as built in. */
@@ -114,6 +60,11 @@ static void print_settings(const json_t *application, struct text *out)
 static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
                                     struct text *out)
 {
+    const json_t *failure = json_object_get(a, "last_failure");
+    json_t *rows = json_array();
+    json_t *v;
+    size_t i;
+
     (void)o;
     text_add_escaped(out, slice_of(name));
     page_add(out, a,
@@ -123,67 +74,41 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
              "  {queue.policy} queue, {queue.waiting:d} waiting ({queue.waiting_any:d} for "
              "whichever process), generation {generation:d}\n");
     print_settings(a, out);
-    print_failure(a, out);
-    print_processes(a, out);
-}
-
-static void print_pool(const json_t *page, struct text *out)
-{
-    page_add(out, page,
-             "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
-             "{uptime_s:t}\n"
-             "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
-             "count    = {processes:d}\n"
-             "active   = {active_processes:d}\n");
-    text_addf(out, "inactive = %" PRId64 "\n",
-              page_int(page, "processes") - page_int(page, "active_processes"));
-    page_add(out, page, "waiting  = {waiting:d}\n");
-    print_settings(json_object_get(page, "host"), out);
+    if (json_is_object(failure))
+        page_add(out, failure,
+                 "  last failure {ago_s:t} ago: slot {slot:d}, pid {pid:d} {what}: {how}\n");
+    json_array_foreach(json_object_get(failure, "lines"), i, v)
+    {
+        text_add(out, SLICE_LIT("    | "));
+        text_add_visible(out, (struct slice){json_string_value(v), json_string_length(v)});
+        text_add_char(out, '\n');
+    }
+    json_array_foreach(json_object_get(a, "slots"), i, v)
+    {
+        add_process(rows, v, json_object_get(v, "process"), json_object_get(v, "waiting"), false);
+        add_process(rows, v, json_object_get(v, "successor"), NULL, true);
+    }
+    json_array_foreach(json_object_get(a, "leaving"), i, v)
+    {
+        add_process(rows, v, v, NULL, false);
+    }
+    if (json_array_size(rows) == 0)
+        text_add(out, SLICE_LIT("  no processes\n"));
+    page_print_rows(agent_columns, rows, 0, NULL, out);
+    json_decref(rows);
 }
 
 /* ---- the load balancer's page ---- */
 
-/* Reasons other than its state for which a worker gets no requests now; and its address, if that
- * differs from its name or may differ. */
-static void cell_state(struct text *out, const json_t *w)
-{
-    page_add(out, w,
-             "{state}[{check.failing:?} ({check.why})][{ejected:?}, ejected ({ejected_why})]");
-    if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
-        json_is_false(json_object_get(w, "active")))
-        text_add(out, SLICE_LIT(", inactive"));
-    page_add(out, w,
-             page_is_true(w, "on_standby") ? "[, at its standby {standby}]"
-                                           : "[, standby {standby}]");
-}
-
-static void cell_service(struct text *out, const json_t *w)
-{
-    int64_t requests = page_int(w, "requests");
-    const json_t *total = json_object_get(w, "service_s");
-
-    if (requests > 0 && json_is_number(total))
-        text_addf(out, "%.2f ms", json_number_value(total) * 1000 / (double)requests);
-    else
-        text_add_char(out, '-');
-}
-
-static const struct page_column columns[] = {
-    {"worker", false, "{name}", NULL},
-    {"state", false, NULL, cell_state},
-    {"version", false, "{version}", NULL},
-    {"backlog", true, "{backlog:i}", NULL},
-    {"mean", true, "{mean_backlog:%.2f}", NULL},
-    {"oldest", true, "{oldest_s:%.1f s}", NULL},
-    {"skills", true, "{skills:i}", NULL},
-    {"requests", true, "{requests:i}", NULL},
-    {"failures", true, "{failures:i}", NULL},
-    {"service", true, NULL, cell_service},
-    {"connections", true,
-     "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
-     "[, {tunnels:d} tunnels][ ({connections.waiting:d} waiting)]",
-     NULL},
-};
+/* With what print_application() adds. */
+static const char columns[] =
+    "worker={name}|state={state}[{check.failing:?} ({check.why})][{ejected:?}, ejected "
+    "({ejected_why})][{inactive:?}, inactive][, at its standby {at_standby}][, standby "
+    "{other_standby}]|version={version}|>backlog={backlog:i}|>mean={mean_backlog:%.2f}|"
+    ">oldest={oldest_s:%.1f s}|>skills={skills:i}|>requests={requests:i}|>failures={failures:i}|"
+    ">service={service_ms:%.2f ms}|>connections="
+    "[{connections:?}{connections.in_use:d}+{connections.idle:d}]"
+    "[, {tunnels:d} tunnels][ ({connections.waiting:d} waiting)]";
 
 /* Red: it fails; yellow: it gets nothing, or requests wait for a connection to it. */
 static enum table_style worker_style(const json_t *w)
@@ -226,10 +151,13 @@ static void print_shares(const char *label, json_t *counts, struct text *out)
 }
 
 /* Problems that need an operator. */
-static void add_warnings(const json_t *application, struct text *out)
+static void print_warnings(const json_t *application, bool colours, struct text *out)
 {
     const json_t *tree = json_object_get(application, "tree");
+    struct slice begin = slice_of(colours ? table_styles[TABLE_WARNING] : "");
+    size_t before = out->len + begin.len;
 
+    text_add(out, begin);
     if (page_is_true(tree, "used") && json_is_false(json_object_get(tree, "connected")))
         text_add(out,
                  SLICE_LIT("  the tree cannot be reached: continuing with the last known state\n"));
@@ -240,25 +168,18 @@ static void add_warnings(const json_t *application, struct text *out)
     page_add_each(out, json_object_get(application, "poison"),
                   "  kills workers, blocked: class {class}, path {path}\n");
     page_print_refused(application, out);
-}
-
-static void print_warnings(const json_t *application, bool colours, struct text *out)
-{
-    struct text warnings = {0};
-
-    add_warnings(application, &warnings);
-    if (warnings.len != 0 && colours)
-        text_add(out, slice_of(table_style_begin(TABLE_WARNING)));
-    text_add(out, text_slice(&warnings));
-    if (warnings.len != 0 && colours)
+    if (out->len == before)
+        out->len -= begin.len;
+    else if (colours)
         text_add(out, SLICE_LIT(TABLE_STYLE_END));
-    text_fini(&warnings);
 }
 
 static void print_application(const char *name, json_t *a, const struct ctl_options *o,
                               struct text *out)
 {
     const json_t *workers = json_object_get(a, "workers");
+    json_t *w;
+    size_t i;
 
     text_add_escaped(out, slice_of(name));
     page_add(out, a, ": policy {policy}, backlog {backlog:d} (mean {mean_backlog:%.4g}");
@@ -269,22 +190,47 @@ static void print_application(const char *name, json_t *a, const struct ctl_opti
     print_shares("outcomes", json_object_get(a, "outcomes"), out);
     if (json_array_size(workers) == 0)
         text_add(out, SLICE_LIT("  no workers\n"));
-    page_print_rows(columns, ARRAY_LEN(columns), workers, 0, o->colours ? worker_style : NULL, out);
+    json_array_foreach(workers, i, w)
+    {
+        int64_t requests = page_int(w, "requests");
+
+        /* A further reason for which it gets no requests now; its address, if that differs from its
+         * name or may differ; its mean service time. */
+        if (!page_is_true(w, "ejected") && page_is_true(w, "available") &&
+            json_is_false(json_object_get(w, "active")))
+            json_object_set_new(w, "inactive", json_true());
+        json_object_set(w, page_is_true(w, "on_standby") ? "at_standby" : "other_standby",
+                        json_object_get(w, "standby"));
+        if (requests > 0 && json_is_number(json_object_get(w, "service_s")))
+            json_object_set_new(w, "service_ms",
+                                json_real(page_number(w, "service_s") * 1000 / (double)requests));
+    }
+    page_print_rows(columns, workers, 0, o->colours ? worker_style : NULL, out);
 }
 
 enum err ctl_status_text(const json_t *page, const struct ctl_options *o, struct text *out)
 {
     enum err e = page_check(page, o);
+    bool of_agent = slice_is(json_text(page, "program"), "resumelb-agent");
 
     if (e != ERR_OK)
         return e;
-    if (slice_is(json_text(page, "program"), "resumelb-agent")) {
-        print_pool(page, out);
-        page_each_application(page, o, print_agent_application, out);
-        return ERR_OK;
+    if (of_agent) {
+        page_add(out, page,
+                 "resumelb-agent {version}, pid {pid:d}, supervisor {keeper_pid:d}, {phase}, up "
+                 "{uptime_s:t}\n"
+                 "max      = [{max_processes:d}][{max_processes:!}no limit]\n"
+                 "count    = {processes:d}\n"
+                 "active   = {active_processes:d}\n");
+        text_addf(out, "inactive = %" PRId64 "\n",
+                  page_int(page, "processes") - page_int(page, "active_processes"));
+        page_add(out, page, "waiting  = {waiting:d}\n");
+        print_settings(json_object_get(page, "host"), out);
+    } else {
+        page_add(out, page,
+                 "[{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} "
+                 "threads\n]");
     }
-    page_add(out, page,
-             "[{program} {version}, pid {pid:d}, {phase}, up {uptime_s:t}, {threads:d} threads\n]");
-    page_each_application(page, o, print_application, out);
-    return ERR_OK;
+    return page_each_application(page, o, of_agent ? print_agent_application : print_application,
+                                 out);
 }

@@ -57,16 +57,10 @@ static const struct {
 
 /* ---- keys ---- */
 
-static void scroll(struct top_view *v, long lines)
-{
-    long first = (long)v->first + lines;
-
-    v->first = first > 0 ? (size_t)first : 0;
-}
-
 bool top_press(struct top_view *v, int key)
 {
     long page = v->rows > HEAD_LINES + 2 ? (long)v->rows - HEAD_LINES - 2 : 1;
+    long first = (long)v->first;
 
     for (int i = 0; i < TOP_KEYS; ++i) {
         if (key != columns[i].letter || key == '\0')
@@ -93,7 +87,7 @@ bool top_press(struct top_view *v, int key)
     case 'a':
     case '\t':
         ++v->application;
-        v->first = 0;
+        first = 0;
         break;
     case '+':
         v->interval_s += v->interval_s < INTERVAL_MAX_S;
@@ -102,10 +96,10 @@ bool top_press(struct top_view *v, int key)
         v->interval_s -= v->interval_s > 1;
         break;
     case TOP_UP:
-        scroll(v, -1);
+        --first;
         break;
     case TOP_DOWN:
-        scroll(v, 1);
+        ++first;
         break;
     case TOP_LEFT:
         v->shift -= v->shift != 0;
@@ -114,14 +108,15 @@ bool top_press(struct top_view *v, int key)
         v->shift += TOP_STATE + v->shift + 1 < TOP_KEYS;
         break;
     case TOP_PAGE_UP:
-        scroll(v, -page);
+        first -= page;
         break;
     case TOP_PAGE_DOWN:
-        scroll(v, page);
+        first += page;
         break;
     default:
         return false;
     }
+    v->first = first > 0 ? (size_t)first : 0;
     return true;
 }
 
@@ -139,24 +134,24 @@ static const struct slice cut_sign = {"...", 3};
 /* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
 static void add_line(struct screen *s, struct slice line, enum table_style style)
 {
-    bool styled = s->view->colours && style != TABLE_PLAIN;
-    bool cut = line.len > s->view->columns;
+    struct slice begin = slice_of(s->view->colours ? table_styles[style] : "");
+    struct slice sign = SLICE_NULL;
 
     if (s->lines == s->view->rows)
         return;
     if (s->lines++ != 0)
         text_add(s->out, SLICE_LIT("\r\n"));
-    bool signed_cut = cut && s->view->columns > cut_sign.len;
-    if (cut)
-        line.len = s->view->columns - (signed_cut ? cut_sign.len : 0);
+    if (line.len > s->view->columns) {
+        if (s->view->columns > cut_sign.len)
+            sign = cut_sign;
+        line.len = s->view->columns - sign.len;
+    }
     /* Cleared before and not after: behind a line that is full, that would take its last letter. */
     text_add(s->out, SLICE_LIT("\033[K"));
-    if (styled)
-        text_add(s->out, slice_of(table_style_begin(style)));
+    text_add(s->out, begin);
     text_add(s->out, line);
-    if (signed_cut)
-        text_add(s->out, cut_sign);
-    if (styled)
+    text_add(s->out, sign);
+    if (begin.len != 0)
         text_add(s->out, SLICE_LIT(TABLE_STYLE_END));
 }
 
@@ -229,8 +224,6 @@ static enum table_style row_style(const struct row *r)
     return json_is_false(json_object_get(r->worker, "active")) ? TABLE_FAINT : TABLE_PLAIN;
 }
 
-/* ---- columns ---- */
-
 /* Columns of the table of workers. */
 struct layout {
     unsigned name_width;
@@ -277,45 +270,24 @@ static bool fit(const struct top_view *v, size_t shift, struct layout *out)
     return !full;
 }
 
-/* Scrolled no further than it takes to see the last column. */
-static struct layout layout_of(const struct top_view *v, const struct row *rows, size_t n)
-{
-    struct layout l = {.name_width = name_width_of(v, rows, n)};
-
-    for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
-        ++shift;
-    return l;
-}
-
-static void add_cell(struct text *line, size_t column, const char *cell)
-{
-    int width = (int)columns[column].width;
-
-    if (column == TOP_STATE)
-        text_addf(line, " %-*.*s", width, width, cell);
-    else
-        text_addf(line, " %*s", width, cell);
-}
-
-/* If a name is too long, its end is more significant than its beginning. */
-static void add_name(struct text *line, size_t width, struct slice name)
-{
-    if (name.len > width && width > cut_sign.len)
-        text_addf(line, "...%.*s", (int)(width - cut_sign.len),
-                  name.p + name.len - (width - cut_sign.len));
-    else
-        text_addf(line, "%-*.*s", (int)width, SLICE_FMT(name));
-}
-
 /* R NULL: the titles. */
 static void draw_row(struct screen *s, const struct layout *l, const struct row *r)
 {
+    size_t room = l->name_width;
     struct text line = {0};
     struct text cell = {0};
 
     page_add(&cell, r != NULL ? r->worker : NULL, r != NULL ? "{name}" : "worker");
-    add_name(&line, l->name_width, text_slice(&cell));
+    /* If a name is too long, its end is more significant than its beginning. */
+    if (cell.len > room && room > cut_sign.len)
+        text_addf(&line, "...%s", text_cstr(&cell) + cell.len - (room - cut_sign.len));
+    else
+        text_addf(&line, "%-*.*s", (int)room, SLICE_FMT(text_slice(&cell)));
     for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
+        int width = (int)columns[i].width;
+
+        if (!l->shown[i])
+            continue;
         text_clear(&cell);
         if (r == NULL)
             text_add(&cell, slice_of(columns[i].title));
@@ -325,8 +297,10 @@ static void draw_row(struct screen *s, const struct layout *l, const struct row 
             text_add_char(&cell, '-');
         else
             text_addf(&cell, "%.*f", columns[i].decimals, r->values[i]);
-        if (l->shown[i])
-            add_cell(&line, i, text_cstr(&cell));
+        if (i == TOP_STATE)
+            text_addf(&line, " %-*.*s", width, width, text_cstr(&cell));
+        else
+            text_addf(&line, " %*s", width, text_cstr(&cell));
     }
     add_line(s, text_slice(&line), r != NULL ? row_style(r) : TABLE_FAINT);
     text_fini(&line);
@@ -372,15 +346,16 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     if (n != 0)
         qsort_r(rows, n, sizeof(rows[0]), compare_rows, (void *)(uintptr_t)v);
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
-    struct layout l = layout_of(v, rows, n);
+    struct layout l = {.name_width = name_width_of(v, rows, n)};
+    /* Scrolled no further than it takes to see the last column. */
+    for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
+        ++shift;
     draw_hidden(s, &l, first, n);
     draw_row(s, &l, NULL);
     for (i = first; i < n && s->lines < v->rows; ++i)
         draw_row(s, &l, &rows[i]);
     free(rows);
 }
-
-/* ---- the rest ---- */
 
 static void draw_help(struct screen *s)
 {
@@ -400,25 +375,6 @@ static void draw_help(struct screen *s)
     add_line(s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
 }
 
-/* Application NUMBER (in a circle) and its name; NULL: there are none. */
-static const json_t *pick_application(const json_t *page, size_t which, const char **name)
-{
-    json_t *applications = json_object_get(page, "applications");
-    size_t n = json_object_size(applications);
-    const char *k;
-    json_t *a;
-    size_t i = 0;
-
-    *name = "";
-    json_object_foreach(applications, k, a)
-    {
-        *name = k;
-        if (i++ == which % n)
-            return a;
-    }
-    return NULL;
-}
-
 static double total(const json_t *application, const char *member)
 {
     double sum = 0;
@@ -432,36 +388,6 @@ static double total(const json_t *application, const char *member)
     return sum;
 }
 
-static void draw_head(struct screen *s, const json_t *page, const char *problem)
-{
-    const struct top_view *v = s->view;
-    struct text line = {0};
-
-    page_add(&line, page, "{program} {version}, {phase}, up {uptime_s:t}");
-    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
-              columns[v->key].what, v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
-    add_line(s, text_slice(&line), TABLE_PLAIN);
-    text_fini(&line);
-    if (problem != NULL) {
-        struct text safe = {0};
-
-        text_add_escaped(&safe, slice_of(problem));
-        add_line(s, text_slice(&safe), TABLE_BAD);
-        text_fini(&safe);
-    }
-}
-
-/* Adds PART of a line, unless it does not fit: then "...", and *FULL becomes true. */
-static void add_part(struct text *line, struct slice part, unsigned width, bool *full)
-{
-    const struct slice sign = SLICE_LIT(", ...");
-
-    if (*full)
-        return;
-    *full = line->len + part.len + sign.len > width;
-    text_add(line, *full ? sign : part);
-}
-
 static void draw_application(struct screen *s, const char *name, const json_t *then,
                              const json_t *now, double span_s)
 {
@@ -471,6 +397,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
                                      ? ", mean {mean_backlog:%.4g}, cutoff {max_backlog:%.4g}"
                                      : ", mean {mean_backlog:%.4g}",
                                  ", classes {classes:d}"};
+    const struct slice sign = SLICE_LIT(", ...");
     struct text line = {0};
     struct text part = {0};
     bool full = false;
@@ -481,12 +408,14 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     if (then != NULL && span_s > 0) {
         double grown = total(now, "requests") - total(then, "requests");
         text_addf(&part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
-        add_part(&line, text_slice(&part), s->view->columns, &full);
     }
-    for (size_t i = 0; i < ARRAY_LEN(parts); ++i) {
+    for (size_t i = 0; !full; ++i) {
+        full = line.len + part.len + sign.len > s->view->columns;
+        text_add(&line, full ? sign : text_slice(&part));
+        if (i == ARRAY_LEN(parts))
+            break;
         text_clear(&part);
         page_add(&part, now, parts[i]);
-        add_part(&line, text_slice(&part), s->view->columns, &full);
     }
     add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
@@ -494,19 +423,37 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
 }
 
 void top_draw(const struct top_view *v, const json_t *before, const json_t *now, double span_s,
-              const char *problem, struct text *out)
+              struct slice problem, struct text *out)
 {
     struct screen s = {.view = v, .out = out};
+    json_t *applications = json_object_get(now, "applications");
+    size_t n = json_object_size(applications);
+    size_t i = 0;
+    struct text line = {0};
     const char *name;
-    const json_t *app = pick_application(now, v->application, &name);
-    const json_t *then = json_object_get(json_object_get(before, "applications"), name);
+    json_t *app;
 
-    draw_head(&s, now, problem);
-    if (v->help) {
+    page_add(&line, now, "{program} {version}, {phase}, up {uptime_s:t}");
+    text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
+              columns[v->key].what, v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
+    add_line(&s, text_slice(&line), TABLE_PLAIN);
+    if (problem.len != 0) {
+        text_clear(&line);
+        text_add_escaped(&line, problem);
+        add_line(&s, text_slice(&line), TABLE_BAD);
+    }
+    text_fini(&line);
+    if (v->help)
         draw_help(&s);
-    } else if (app == NULL) {
+    else if (n == 0)
         add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
-    } else {
+    json_object_foreach(applications, name, app)
+    {
+        const json_t *then = json_object_get(json_object_get(before, "applications"), name);
+
+        /* In a circle. */
+        if (v->help || i++ != v->application % n)
+            continue;
         draw_application(&s, name, then, app, span_s);
         draw_workers(&s, then, app, span_s);
     }
@@ -523,16 +470,13 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
  * no other access to state.
  */
 
-static const char enter_text[] = "\033[?1049h\033[?25l\033[2J"; /* alternate screen, no cursor */
-static const char leave_text[] = "\033[0m\033[?25h\033[?1049l";
-
 static struct termios before;
 static volatile sig_atomic_t is_open, ending, resized;
 
-static void put(const char *text, size_t len)
+static void put(struct slice text)
 {
-    while (len != 0) {
-        ssize_t n = write(STDOUT_FILENO, text, len);
+    while (text.len != 0) {
+        ssize_t n = write(STDOUT_FILENO, text.p, text.len);
 
         if (n < 0 && errno == EAGAIN) {
             struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -540,10 +484,8 @@ static void put(const char *text, size_t len)
         } else if (n < 0 && errno != EINTR) {
             return;
         }
-        if (n > 0) {
-            text += n;
-            len -= (size_t)n;
-        }
+        if (n > 0)
+            text = (struct slice){text.p + n, text.len - (size_t)n};
     }
 }
 
@@ -556,27 +498,23 @@ static void enter(void)
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
-    put(enter_text, sizeof(enter_text) - 1);
+    put(SLICE_LIT("\033[?1049h\033[?25l\033[2J")); /* alternate screen, no cursor */
 }
 
 static void leave(void)
 {
-    put(leave_text, sizeof(leave_text) - 1);
+    put(SLICE_LIT("\033[0m\033[?25h\033[?1049l"));
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }
 
 /* ---- signals ---- */
 
-static void on_ending(int signal)
+static void on_notice(int signal)
 {
-    (void)signal;
-    ending = 1;
-}
-
-static void on_resize(int signal)
-{
-    (void)signal;
-    resized = 1;
+    if (signal == SIGWINCH)
+        resized = 1;
+    else
+        ending = 1;
 }
 
 /* An error or a stop signal: restores the terminal, then runs the default action of the signal. */
@@ -601,14 +539,6 @@ static void on_leaving(int number)
     errno = saved;
 }
 
-static void handle(int number, void (*handler)(int signal))
-{
-    struct sigaction a = {.sa_handler = handler};
-
-    sigemptyset(&a.sa_mask);
-    (void)sigaction(number, &a, NULL);
-}
-
 /*
  * Raw, on its alternate screen, until it is closed; that is what it is again when the program
  * ends by a signal, also one of an error, and while it is stopped by ^Z.
@@ -616,34 +546,25 @@ static void handle(int number, void (*handler)(int signal))
  */
 static enum err top_terminal_open(void)
 {
-    static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    static const int errors[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTSTP};
+    static const struct {
+        int number;
+        void (*handler)(int signal);
+    } signals[] = {
+        {SIGINT, on_notice},   {SIGTERM, on_notice},  {SIGHUP, on_notice},   {SIGQUIT, on_notice},
+        {SIGABRT, on_leaving}, {SIGSEGV, on_leaving}, {SIGBUS, on_leaving},  {SIGFPE, on_leaving},
+        {SIGILL, on_leaving},  {SIGTSTP, on_leaving}, {SIGWINCH, on_notice}, {SIGPIPE, SIG_IGN},
+    };
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
         return ERR_UNSUPPORTED;
-    for (size_t i = 0; i < ARRAY_LEN(endings); ++i)
-        handle(endings[i], on_ending);
-    for (size_t i = 0; i < ARRAY_LEN(errors); ++i)
-        handle(errors[i], on_leaving);
-    handle(SIGWINCH, on_resize);
-    handle(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i) {
+        const struct sigaction a = {.sa_handler = signals[i].handler};
+
+        (void)sigaction(signals[i].number, &a, NULL);
+    }
     is_open = 1;
     enter();
     return ERR_OK;
-}
-
-/* Its size, within sane bounds. */
-static void top_terminal_size(unsigned *rows, unsigned *width)
-{
-    enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
-    struct winsize w;
-
-    *rows = ROWS;
-    *width = WIDTH;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_row == 0 || w.ws_col == 0)
-        return;
-    *rows = w.ws_row < SIZE_MAX_SANE ? w.ws_row : SIZE_MAX_SANE;
-    *width = w.ws_col < SIZE_MAX_SANE ? w.ws_col : SIZE_MAX_SANE;
 }
 
 /* ---- keys ---- */
@@ -662,36 +583,33 @@ static int read_byte(int wait_ms)
     return n == 0 || errno == EINTR || errno == EAGAIN ? ((p.revents & POLLHUP) ? -1 : 0) : -1;
 }
 
-/* Reads the rest of an escape sequence: "[A", "[5~". */
-static int read_sequence(void)
-{
-    enum { NEXT_MS = 50 };
-    static const int arrows[] = {TOP_UP, TOP_DOWN, TOP_RIGHT, TOP_LEFT};
-    int first = read_byte(NEXT_MS);
-    int key = first == '[' || first == 'O' ? read_byte(NEXT_MS) : 0;
-
-    if (key == '5' || key == '6')
-        return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
-    return key >= 'A' && key <= 'D' ? arrows[key - 'A'] : 0;
-}
-
 /*
  * Waits for a key for at most MS. Returns a letter, TOP_UP ...; 0 if there was no key (the size may
  * have changed); -1 if the program is to exit.
  */
 static int top_terminal_key(unsigned ms)
 {
-    enum { ESCAPE = 27 };
+    enum { ESCAPE = 27, NEXT_MS = 50 };
+    static const int arrows[] = {TOP_UP, TOP_DOWN, TOP_RIGHT, TOP_LEFT};
 
     if (ending)
         return -1;
     if (resized) {
         resized = 0;
-        put("\033[2J", strlen("\033[2J"));
+        put(SLICE_LIT("\033[2J"));
         return 0;
     }
     int key = read_byte((int)ms);
-    return ending ? -1 : key == ESCAPE ? read_sequence() : key;
+    if (ending)
+        return -1;
+    if (key != ESCAPE)
+        return key;
+    /* The rest of an escape sequence: "[A", "[5~". */
+    key = read_byte(NEXT_MS);
+    key = key == '[' || key == 'O' ? read_byte(NEXT_MS) : 0;
+    if (key == '5' || key == '6')
+        return read_byte(NEXT_MS) == '~' ? (key == '5' ? TOP_PAGE_UP : TOP_PAGE_DOWN) : 0;
+    return key >= 'A' && key <= 'D' ? arrows[key - 'A'] : 0;
 }
 
 /* ---- the command ---- */
@@ -721,13 +639,9 @@ static enum err refresh(struct top *t)
     json_t *page = NULL;
 
     diag_fini(&t->problem);
-    t->problem = (struct diag){0};
     enum err e = ctl_get_json(&t->o, "/status.json", &page, &t->problem);
-    if (e == ERR_OK) {
-        struct ctl_options all = {0};
-
-        e = ctl_page_problem(&t->o, "/status.json", page_check(page, &all), &t->problem);
-    }
+    if (e == ERR_OK)
+        e = ctl_page_problem(&t->o, "/status.json", page_check(page, &t->o), &t->problem);
     if (e != ERR_OK) {
         json_decref(page);
         return e;
@@ -742,17 +656,21 @@ static enum err refresh(struct top *t)
 
 static void draw(struct top *t)
 {
+    enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
     struct text screen = {0};
-    struct slice why = slice_of(t->problem.text != NULL ? t->problem.text : "");
-    struct slice line = slice_cut(&why, '\n');
-    char *problem = line.len != 0 ? xslicedup(line) : NULL;
+    struct slice problem = slice_of(t->problem.text);
+    struct winsize w;
 
-    top_terminal_size(&t->view.rows, &t->view.columns);
-    top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6, problem,
-             &screen);
-    put("\033[H", strlen("\033[H"));
-    put(screen.p, screen.len);
-    free(problem);
+    t->view.rows = ROWS;
+    t->view.columns = WIDTH;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row != 0 && w.ws_col != 0) {
+        t->view.rows = w.ws_row < SIZE_MAX_SANE ? w.ws_row : SIZE_MAX_SANE;
+        t->view.columns = w.ws_col < SIZE_MAX_SANE ? w.ws_col : SIZE_MAX_SANE;
+    }
+    top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6,
+             slice_cut(&problem, '\n'), &screen);
+    put(SLICE_LIT("\033[H"));
+    put(text_slice(&screen));
     text_fini(&screen);
 }
 
@@ -779,45 +697,38 @@ static void wait_for_keys(struct top *t)
     }
 }
 
-static int show(struct top *t)
+static int run(const struct ctl_command *c, int argc, char **argv)
 {
-    /* An unreachable server is an error at the start; later it is displayed. */
-    enum err e = refresh(t);
+    struct top t = {.o = {.timeout_ms = TRY_MS},
+                    .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S}};
+    int code = ctl_parse(c, argc, argv, &t.o);
 
+    if (code >= 0)
+        return code;
+    t.view.colours = t.o.colours;
+    /* An unreachable server is an error at the start; later it is displayed. */
+    enum err e = refresh(&t);
     if (e == ERR_OK) {
         e = top_terminal_open();
         if (e != ERR_OK)
-            diag_add(&t->problem, NULL, 0, 0, "top is for a terminal; try status --watch");
+            diag_add(&t.problem, NULL, 0, 0, "top is for a terminal; try status --watch");
     }
-    if (e != ERR_OK) {
-        fprintf(stderr, "resumelbctl: %s", t->problem.text != NULL ? t->problem.text : "");
-        return CTL_FAILED;
+    if (e != ERR_OK)
+        fprintf(stderr, "resumelbctl: %s", t.problem.text != NULL ? t.problem.text : "");
+    while (e == ERR_OK && !t.view.quit) {
+        draw(&t);
+        wait_for_keys(&t);
+        if (!t.view.quit)
+            (void)refresh(&t);
     }
-    while (!t->view.quit) {
-        draw(t);
-        wait_for_keys(t);
-        if (!t->view.quit)
-            (void)refresh(t);
+    if (e == ERR_OK) {
+        is_open = 0;
+        leave();
     }
-    is_open = 0;
-    leave();
-    return CTL_OK;
-}
-
-static int run(const struct ctl_command *c, int argc, char **argv)
-{
-    struct top t = {
-        .o = {.timeout_ms = TRY_MS},
-        .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S, .rows = 24, .columns = 80}};
-    int code = ctl_parse(c, argc, argv, &t.o);
-
-    t.view.colours = t.o.colours;
-    if (code < 0)
-        code = show(&t);
     json_decref(t.before);
     json_decref(t.now);
     diag_fini(&t.problem);
-    return code;
+    return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
 static const struct ctl_flag flags[] = {
@@ -834,7 +745,6 @@ static const struct ctl_flag flags[] = {
 const struct ctl_command ctl_word_top = {
     .name = "top",
     .summary = "workers, live, in a terminal; h lists the keys, q quits",
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

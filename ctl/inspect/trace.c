@@ -18,117 +18,60 @@
  *                            S, X, an end of another kind, the log's end: unfinished
  */
 
-/* A request in progress. */
-struct active {
-    struct map_node node;
-    char id[TRACE_LINE_ID_MAX + 1];
-    struct trace_url *url;
-    char *method;
-    enum trace_state state;
-    bool called, answered;
-    unsigned status;
-    uint64_t begun_us, called_us, answered_us;
-};
-
 static uint64_t since(uint64_t later, uint64_t earlier)
 {
     return later > earlier ? later - earlier : 0;
 }
 
-static const char *trace_state_name(enum trace_state s)
-{
-    static const char *const names[TRACE_STATES] = {"input", "waiting", "application", "output"};
+static const char *const state_names[TRACE_STATES] = {"input", "waiting", "application", "output"};
 
-    return names[s];
-}
-
-/* ---- URLs ---- */
-
-static struct trace_url *url_of(struct trace_report *r, struct slice path)
-{
-    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
-        path = SLICE_LIT("(others)");
-    struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
-
-    if (u != NULL)
-        return u;
-    u = xcalloc(1, sizeof(*u));
-    u->path = xslicedup(path);
-    map_add(&r->urls, &u->node, u->path, path.len);
-    ++r->nurls;
-    return u;
-}
-
-static void store_time(struct trace_report *r, struct trace_url *u, uint64_t us)
-{
-    u->min_us = u->timed == 0 || us < u->min_us ? us : u->min_us;
-    u->max_us = us > u->max_us ? us : u->max_us;
-    u->sum_us += us;
-    ++u->timed;
-    if (r->times >= TRACE_TIMES_MAX)
-        return;
-    ++r->times;
-    /* Room in powers of two. */
-    if ((u->ntimes & (u->ntimes - 1)) == 0)
-        u->times = xrealloc(u->times, (u->ntimes == 0 ? 1 : u->ntimes * 2) * sizeof(u->times[0]));
-    u->times[u->ntimes++] = us;
-}
-
-/* ---- requests ---- */
-
-static struct active *find(const struct trace_report *r, struct slice id)
-{
-    return map_entry(map_find(&r->active, id.p, id.len), struct active, node);
-}
-
-static void enter(struct trace_report *r, struct active *a, enum trace_state s)
+static void enter(struct trace_report *r, struct trace_request *a, enum trace_state s)
 {
     --r->states[a->state];
     ++r->states[s];
     a->state = s;
 }
 
-static void remove_active(struct trace_report *r, struct active *a)
+static void remove_active(struct trace_report *r, struct trace_request *a)
 {
     --r->states[a->state];
     --r->nactive;
     map_remove(&r->active, &a->node);
+}
+
+static void destroy(struct trace_request *a)
+{
     free(a->method);
+    free(a->why);
     free(a);
 }
 
 /* Ownership of WHY is taken. */
-static void end_unfinished(struct trace_report *r, struct active *a, char *why)
+static void end_unfinished(struct trace_report *r, struct trace_request *a, char *why)
 {
+    remove_active(r, a);
     ++a->url->unfinished;
     ++r->unfinished_all;
-    if (r->nunfinished < TRACE_UNFINISHED_MAX) {
-        r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
-        struct trace_unfinished *u = &r->unfinished[r->nunfinished++];
-
-        *u = (struct trace_unfinished){.url = a->url,
-                                       .method = a->method,
-                                       .why = why,
-                                       .state = a->state,
-                                       .begun_us = a->begun_us,
-                                       .age_us = since(r->last_us, a->begun_us)};
-        memcpy(u->id, a->id, sizeof(u->id));
-        a->method = NULL;
-        why = NULL;
+    a->why = why;
+    a->age_us = since(r->last_us, a->begun_us);
+    if (r->nunfinished == TRACE_UNFINISHED_MAX) {
+        destroy(a);
+        return;
     }
-    free(why);
-    remove_active(r, a);
+    r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
+    r->unfinished[r->nunfinished++] = a;
 }
 
 static void end_all(struct trace_report *r, const char *why)
 {
-    map_for_each_safe (struct active, a, &r->active, node)
+    map_for_each_safe (struct trace_request, a, &r->active, node)
         end_unfinished(r, a, xstrdup(why));
 }
 
-static void begin(struct trace_report *r, const struct trace_line *l)
+/* A: another one of its name, or NULL. */
+static void begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
 {
-    struct active *a = find(r, l->id);
+    struct slice path = l->path;
 
     if (a != NULL)
         end_unfinished(r, a, xstrdup("another request has its name"));
@@ -137,9 +80,18 @@ static void begin(struct trace_report *r, const struct trace_line *l)
         ++r->left_out;
         return;
     }
+    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
+        path = SLICE_LIT("(others)");
+    struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
+    if (u == NULL) {
+        u = xcalloc(1, sizeof(*u));
+        u->path = xslicedup(path);
+        map_add(&r->urls, &u->node, u->path, path.len);
+        ++r->nurls;
+    }
     a = xcalloc(1, sizeof(*a));
     memcpy(a->id, l->id.p, l->id.len);
-    a->url = url_of(r, l->path);
+    a->url = u;
     a->method = xslicedup(l->method);
     a->begun_us = l->time_us;
     a->state = TRACE_INPUT;
@@ -151,29 +103,37 @@ static void begin(struct trace_report *r, const struct trace_line *l)
     }
 }
 
-static void end(struct trace_report *r, struct active *a, uint64_t now_us)
+static void end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
-    struct trace_minute *m = r->nminutes != 0 ? &r->minutes[r->nminutes - 1] : NULL;
+    struct trace_url *u = a->url;
     uint64_t app_us = since(a->answered_us, a->called_us);
     bool timed = a->called && a->answered;
 
     ++r->finished;
-    ++a->url->finished;
+    ++u->finished;
     if (a->answered)
-        ++a->url->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
-    if (timed)
-        store_time(r, a->url, app_us);
-    if (m != NULL && !r->minutes_cut) {
-        ++m->finished;
-        m->total_us += since(now_us, a->begun_us);
-        m->timed += timed;
-        m->app_us += timed ? app_us : 0;
+        ++u->statuses[a->status / 100 < 6 ? a->status / 100 : 0];
+    if (timed) {
+        u->min_us = u->timed == 0 || app_us < u->min_us ? app_us : u->min_us;
+        u->max_us = app_us > u->max_us ? app_us : u->max_us;
+        u->sum_us += app_us;
+        ++u->timed;
     }
+    if (timed && r->times < TRACE_TIMES_MAX) {
+        ++r->times;
+        u->times = xgrow(u->times, u->ntimes + 1, &u->room, sizeof(u->times[0]));
+        u->times[u->ntimes++] = app_us;
+    }
+    ++m->finished;
+    m->total_us += since(r->last_us, a->begun_us);
+    m->timed += timed;
+    m->app_us += timed ? app_us : 0;
     remove_active(r, a);
+    destroy(a);
 }
 
 /* Further records of resumelb-agent; other servers have none. */
-static void take_note(struct trace_report *r, struct active *a, const struct trace_line *l)
+static void take_note(struct trace_report *r, struct trace_request *a, const struct trace_line *l)
 {
     struct slice name = l->name;
 
@@ -189,6 +149,7 @@ static void take_note(struct trace_report *r, struct active *a, const struct tra
         ++a->url->refused;
         ++r->refused;
         remove_active(r, a);
+        destroy(a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
         end_unfinished(r, a,
                        xasprintf("%.*s%s%.*s", SLICE_FMT(name), l->text.len != 0 ? ": " : "",
@@ -196,77 +157,49 @@ static void take_note(struct trace_report *r, struct active *a, const struct tra
     }
 }
 
-/* ---- minutes ---- */
-
-static void close_minute(struct trace_report *r)
-{
-    if (r->nminutes != 0 && !r->minutes_cut)
-        memcpy(r->minutes[r->nminutes - 1].states, r->states, sizeof(r->states));
-}
-
-static void take_time(struct trace_report *r, uint64_t now_us)
-{
-    uint64_t at_us = now_us - now_us % 60000000;
-
-    if (r->records == 0)
-        r->first_us = now_us;
-    r->last_us = now_us;
-    if (r->nminutes != 0 && r->minutes[r->nminutes - 1].at_us == at_us)
-        return;
-    close_minute(r);
-    if (r->nminutes == TRACE_MINUTES_MAX) {
-        r->minutes_cut = true;
-        return;
-    }
-    r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
-    r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
-}
-
-/* ---- records ---- */
-
-static void take_stage(struct trace_report *r, const struct trace_line *l)
-{
-    struct active *a = find(r, l->id);
-
-    if (l->stage == '-') {
-        take_note(r, a, l);
-    } else if (a == NULL) {
-        return;
-    } else if (l->stage == 'I') {
-        enter(r, a, TRACE_WAIT);
-    } else if (l->stage == 'C') {
-        enter(r, a, TRACE_APP);
-        a->called = true;
-        a->called_us = l->time_us;
-    } else if (l->stage == 'A') {
-        enter(r, a, TRACE_OUTPUT);
-        a->answered = true;
-        a->answered_us = l->time_us;
-        a->status = l->status;
-    } else if (l->stage == 'E') {
-        end(r, a, l->time_us);
-    }
-}
-
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
-    take_time(r, l->time_us);
+    uint64_t at_us = l->time_us - l->time_us % 60000000;
+    bool begins = r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us;
+    struct trace_request *a =
+        map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
+
+    if (r->records == 0)
+        r->first_us = l->time_us;
+    r->last_us = l->time_us;
+    r->minutes_cut = r->minutes_cut || (begins && r->nminutes == TRACE_MINUTES_MAX);
+    if (begins && !r->minutes_cut) {
+        r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
+        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
+    }
+    struct trace_minute *m = r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
     } else if (l->stage == 'X') {
         end_all(r, "the server ended");
     } else if (l->stage == 'B') {
-        begin(r, l);
-    } else {
-        take_stage(r, l);
+        begin(r, l, a);
+    } else if (l->stage == '-') {
+        take_note(r, a, l);
+    } else if (a != NULL && l->stage == 'I') {
+        enter(r, a, TRACE_WAIT);
+    } else if (a != NULL && l->stage == 'C') {
+        enter(r, a, TRACE_APP);
+        a->called = true;
+        a->called_us = l->time_us;
+    } else if (a != NULL && l->stage == 'A') {
+        enter(r, a, TRACE_OUTPUT);
+        a->answered = true;
+        a->answered_us = l->time_us;
+        a->status = l->status;
+    } else if (a != NULL && l->stage == 'E') {
+        end(r, a, m);
     }
     ++r->records;
-    if (r->nminutes != 0 && !r->minutes_cut && r->nactive > r->minutes[r->nminutes - 1].most)
-        r->minutes[r->nminutes - 1].most = r->nactive;
+    m->most = r->nactive > m->most ? r->nactive : m->most;
+    memcpy(m->states, r->states, sizeof(m->states));
 }
-
-/* ---- the end ---- */
 
 static int compare_times(const void *a, const void *b)
 {
@@ -289,52 +222,46 @@ static int compare_urls(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static void settle(struct trace_url *u)
-{
-    size_t n = u->ntimes;
-
-    if (n == 0)
-        return;
-    qsort(u->times, n, sizeof(u->times[0]), compare_times);
-    u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
-    u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
-}
-
 void trace_report_end(struct trace_report *r)
 {
     size_t i = 0;
 
-    close_minute(r);
     end_all(r, "in progress at the end of the log");
     r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {
-        settle(u);
+        size_t n = u->ntimes;
+
         r->by_impact[i++] = u;
+        if (n == 0)
+            continue;
+        qsort(u->times, n, sizeof(u->times[0]), compare_times);
+        u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
+        u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
     }
     qsort(r->by_impact, r->nurls, sizeof(r->by_impact[0]), compare_urls);
 }
 
 void trace_report_fini(struct trace_report *r)
 {
-    map_for_each_safe (struct active, a, &r->active, node)
+    map_for_each_safe (struct trace_request, a, &r->active, node) {
         remove_active(r, a);
+        destroy(a);
+    }
     map_for_each_safe (struct trace_url, u, &r->urls, node) {
         map_remove(&r->urls, &u->node);
         free(u->times);
         free(u->path);
         free(u);
     }
-    for (size_t i = 0; i < r->nunfinished; ++i) {
-        free(r->unfinished[i].method);
-        free(r->unfinished[i].why);
-    }
+    for (size_t i = 0; i < r->nunfinished; ++i)
+        destroy(r->unfinished[i]);
     free(r->unfinished);
     free(r->by_impact);
     free(r->minutes);
     *r = (struct trace_report){0};
 }
 
-/* ---- printing ---- */
+/* ---- JSON ---- */
 
 static double seconds(uint64_t us)
 {
@@ -345,13 +272,6 @@ static double mean_seconds(uint64_t sum_us, uint64_t n)
 {
     return n != 0 ? seconds(sum_us) / (double)n : 0;
 }
-
-static bool shown(size_t i, uint64_t top)
-{
-    return top == 0 || i < top;
-}
-
-/* ---- JSON ---- */
 
 /* Text from a log need not be UTF-8, which JSON requires. */
 static void put_bytes(struct json_writer *w, const char *name, const char *s)
@@ -384,124 +304,91 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     json_close_object(w);
 }
 
-static void put_minute(struct json_writer *w, const struct trace_minute *m)
-{
-    json_open_object(w, NULL);
-    json_put_real(w, "at", seconds(m->at_us));
-    json_put_int(w, "most", m->most);
-    for (size_t s = 0; s < TRACE_STATES; ++s)
-        json_put_int(w, trace_state_name((enum trace_state)s), m->states[s]);
-    json_put_int(w, "finished", m->finished);
-    json_put_real(w, "mean_s", mean_seconds(m->total_us, m->finished));
-    json_put_real(w, "application_mean_s", mean_seconds(m->app_us, m->timed));
-    json_close_object(w);
-}
-
-static void put_unfinished(struct json_writer *w, const struct trace_unfinished *u)
-{
-    json_open_object(w, NULL);
-    put_bytes(w, "id", u->id);
-    put_bytes(w, "method", u->method);
-    put_bytes(w, "url", u->url->path);
-    json_put_text(w, "state", slice_of(trace_state_name(u->state)));
-    put_bytes(w, "why", u->why);
-    json_put_real(w, "began", seconds(u->begun_us));
-    json_put_real(w, "after_s", seconds(u->age_us));
-    json_close_object(w);
-}
-
-static void put_figures(struct json_writer *w, const struct trace_report *r,
-                        const struct trace_print *p)
-{
-    json_put_int(w, "records", r->records);
-    json_put_int(w, "bad_lines", p->bad_lines);
-    json_put_int(w, "requests", r->requests);
-    json_put_int(w, "finished", r->finished);
-    json_put_int(w, "unfinished_requests", r->unfinished_all);
-    json_put_int(w, "refused", r->refused);
-    json_put_int(w, "sent_again", r->again);
-    json_put_int(w, "left_out", r->left_out);
-    json_put_int(w, "restarts", r->restarts);
-    json_put_int(w, "upgrades", r->upgrades);
-    json_put_real(w, "from", seconds(r->first_us));
-    json_put_real(w, "to", seconds(r->last_us));
-    json_open_object(w, "busiest");
-    json_put_int(w, "requests", r->busiest);
-    json_put_real(w, "at", seconds(r->busiest_us));
-    json_close_object(w);
-}
-
-void trace_report_json(const struct trace_report *r, const struct trace_print *p, struct text *out)
+void trace_report_json(const struct trace_report *r, uint64_t top, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    put_figures(&w, r, p);
+    json_put_int(&w, "records", r->records);
+    json_put_int(&w, "bad_lines", r->bad_lines);
+    json_put_int(&w, "requests", r->requests);
+    json_put_int(&w, "finished", r->finished);
+    json_put_int(&w, "unfinished_requests", r->unfinished_all);
+    json_put_int(&w, "refused", r->refused);
+    json_put_int(&w, "sent_again", r->again);
+    json_put_int(&w, "left_out", r->left_out);
+    json_put_int(&w, "restarts", r->restarts);
+    json_put_int(&w, "upgrades", r->upgrades);
+    json_put_real(&w, "from", seconds(r->first_us));
+    json_put_real(&w, "to", seconds(r->last_us));
+    json_open_object(&w, "busiest");
+    json_put_int(&w, "requests", r->busiest);
+    json_put_real(&w, "at", seconds(r->busiest_us));
+    json_close_object(&w);
     json_open_array(&w, "urls");
-    for (size_t i = 0; i < r->nurls && shown(i, p->top); ++i)
+    for (size_t i = 0; i < r->nurls && (top == 0 || i < top); ++i)
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
-    for (size_t i = 0; i < r->nminutes; ++i)
-        put_minute(&w, &r->minutes[i]);
+    for (size_t i = 0; i < r->nminutes; ++i) {
+        const struct trace_minute *m = &r->minutes[i];
+
+        json_open_object(&w, NULL);
+        json_put_real(&w, "at", seconds(m->at_us));
+        json_put_int(&w, "most", m->most);
+        for (size_t s = 0; s < TRACE_STATES; ++s)
+            json_put_int(&w, state_names[s], m->states[s]);
+        json_put_int(&w, "finished", m->finished);
+        json_put_real(&w, "mean_s", mean_seconds(m->total_us, m->finished));
+        json_put_real(&w, "application_mean_s", mean_seconds(m->app_us, m->timed));
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_open_array(&w, "unfinished");
-    for (size_t i = 0; i < r->nunfinished && shown(i, p->top); ++i)
-        put_unfinished(&w, &r->unfinished[i]);
+    for (size_t i = 0; i < r->nunfinished && (top == 0 || i < top); ++i) {
+        const struct trace_request *u = r->unfinished[i];
+
+        json_open_object(&w, NULL);
+        put_bytes(&w, "id", u->id);
+        put_bytes(&w, "method", u->method);
+        put_bytes(&w, "url", u->url->path);
+        json_put_text(&w, "state", slice_of(state_names[u->state]));
+        put_bytes(&w, "why", u->why);
+        json_put_real(&w, "began", seconds(u->begun_us));
+        json_put_real(&w, "after_s", seconds(u->age_us));
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
 }
 
-/* ---- text: of the JSON ---- */
+static const char minute_columns[] =
+    "minute={at:m}|>most={most:i}|>input={input:i}|>waiting={waiting:i}|>app={application:i}|"
+    ">output={output:i}|>ended={finished:i}|>mean s={mean_s:%.3f}|"
+    ">app s={application_mean_s:%.3f}";
 
-static void cell_minute(struct text *out, const json_t *minute)
+static const char url_columns[] =
+    ">impact={impact_s:%.1f}|>count={count:i}|>min={min_s:%.3f}|>median={median_s:%.3f}|"
+    ">mean={mean_s:%.3f}|>max={max_s:%.3f}|>unfinished={unfinished:i}|>refused={refused:i}|"
+    ">2xx={statuses.2xx:i}|>3xx={statuses.3xx:i}|>4xx={statuses.4xx:i}|>5xx={statuses.5xx:i}|"
+    "URL={url:w}";
+
+static const char unfinished_columns[] =
+    "request={id:w}|began={began:T}|>after s={after_s:%.3f}|was in={state}|why={why:w}|"
+    "URL={method:w} {url:w}";
+
+void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes, struct text *out)
 {
-    page_add(out, minute, "{at:T}");
-    out->len -= strlen(":00");
-}
+    struct text bytes = {0};
 
-static const struct page_column minute_columns[] = {
-    {"minute", false, NULL, cell_minute},
-    {"most", true, "{most:i}", NULL},
-    {"input", true, "{input:i}", NULL},
-    {"waiting", true, "{waiting:i}", NULL},
-    {"app", true, "{application:i}", NULL},
-    {"output", true, "{output:i}", NULL},
-    {"ended", true, "{finished:i}", NULL},
-    {"mean s", true, "{mean_s:%.3f}", NULL},
-    {"app s", true, "{application_mean_s:%.3f}", NULL},
-};
-
-static const struct page_column url_columns[] = {
-    {"impact", true, "{impact_s:%.1f}", NULL},
-    {"count", true, "{count:i}", NULL},
-    {"min", true, "{min_s:%.3f}", NULL},
-    {"median", true, "{median_s:%.3f}", NULL},
-    {"mean", true, "{mean_s:%.3f}", NULL},
-    {"max", true, "{max_s:%.3f}", NULL},
-    {"unfinished", true, "{unfinished:i}", NULL},
-    {"refused", true, "{refused:i}", NULL},
-    {"2xx", true, "{statuses.2xx:i}", NULL},
-    {"3xx", true, "{statuses.3xx:i}", NULL},
-    {"4xx", true, "{statuses.4xx:i}", NULL},
-    {"5xx", true, "{statuses.5xx:i}", NULL},
-    {"URL", false, "{url:w}", NULL},
-};
-
-static const struct page_column unfinished_columns[] = {
-    {"request", false, "{id:w}", NULL},        {"began", false, "{began:T}", NULL},
-    {"after s", true, "{after_s:%.3f}", NULL}, {"was in", false, "{state}", NULL},
-    {"why", false, "{why:w}", NULL},           {"URL", false, "{method:w} {url:w}", NULL},
-};
-
-static void print_page(const struct trace_report *r, const struct trace_print *p,
-                       const json_t *page, struct text *out)
-{
+    trace_report_json(r, top, &bytes);
+    json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
+    text_fini(&bytes);
+    ASSERT(page != NULL);
     const json_t *urls = json_object_get(page, "urls");
     const json_t *unfinished = json_object_get(page, "unfinished");
     size_t n = json_array_size(unfinished);
-
     page_add(out, page,
              "{records:d} records, {from:T} to {to:T}\n"
              "{requests:d} requests: {finished:d} finished, {unfinished_requests:d} unfinished, "
@@ -509,39 +396,27 @@ static void print_page(const struct trace_report *r, const struct trace_print *p
              "{restarts:d} restarts, {upgrades:d} upgrades\n"
              "[{busiest.requests:?}busiest moment: {busiest.requests:d} requests in progress at "
              "{busiest.at:T}\n]");
-    if (p->bad_lines != 0)
-        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", p->bad_lines,
-                  p->first_bad, p->bad_why);
+    if (r->bad_lines != 0)
+        text_addf(out, "%" PRIu64 " lines skipped; the first, line %" PRIu64 ": %s\n", r->bad_lines,
+                  r->first_bad, r->bad_why);
     page_add(out, page, "[{left_out:d} requests skipped: too many in progress at once\n]");
-    if (p->minutes) {
+    if (minutes) {
         text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
-        page_print_rows(minute_columns, ARRAY_LEN(minute_columns), json_object_get(page, "minutes"),
-                        0, NULL, out);
+        page_print_rows(minute_columns, json_object_get(page, "minutes"), 0, NULL, out);
         if (r->minutes_cut)
             text_add(out, SLICE_LIT("  ... and more\n"));
     }
     if (r->nurls != 0)
         text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
-    page_print_rows(url_columns, ARRAY_LEN(url_columns), urls, 0, NULL, out);
+    page_print_rows(url_columns, urls, 0, NULL, out);
     if (r->nurls > json_array_size(urls))
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n",
                   r->nurls - json_array_size(urls));
     if (n != 0)
         text_add(out, SLICE_LIT("\nunfinished requests\n"));
-    page_print_rows(unfinished_columns, ARRAY_LEN(unfinished_columns), unfinished, 0, NULL, out);
+    page_print_rows(unfinished_columns, unfinished, 0, NULL, out);
     if (r->unfinished_all > n)
         text_addf(out, "  ... and %" PRIu64 " more\n", r->unfinished_all - n);
-}
-
-void trace_report_print(const struct trace_report *r, const struct trace_print *p, struct text *out)
-{
-    struct text bytes = {0};
-
-    trace_report_json(r, p, &bytes);
-    json_t *page = json_loadb(bytes.p, bytes.len, 0, NULL);
-    text_fini(&bytes);
-    ASSERT(page != NULL);
-    print_page(r, p, page, out);
     json_decref(page);
 }
 
@@ -551,39 +426,8 @@ enum { TOP_DEFAULT = 20, TOP_MAX = TRACE_URLS_MAX };
 
 struct trace_run {
     struct ctl_options o;
-    struct trace_print print;
+    bool minutes;
 };
-
-static enum err read_file(const char *file, struct trace_report *r, struct trace_print *p,
-                          struct diag *d)
-{
-    FILE *in = ctl_open(file, d);
-    char *line = xmalloc(TRACE_LINE_MAX + 1);
-    enum err e = in != NULL ? ERR_OK : ERR_SYSTEM;
-    struct trace_line l;
-    struct slice s;
-
-    for (uint64_t number = 1; in != NULL && ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
-        const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
-
-        if (s.len != 0 && why == NULL)
-            trace_report_add(r, &l);
-        if (why == NULL || p->bad_lines++ != 0)
-            continue;
-        p->first_bad = number;
-        p->bad_why = why;
-    }
-    free(line);
-    if (in != NULL)
-        e = ctl_close(in, file, d);
-    if (e == ERR_OK && r->records == 0) {
-        diag_add(d, file, 0, 0, "%s", p->bad_why != NULL ? p->bad_why : "no records");
-        e = ERR_SYNTAX;
-    }
-    if (e == ERR_OK)
-        trace_report_end(r);
-    return e;
-}
 
 static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
@@ -591,18 +435,42 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
     struct trace_report r = {0};
     struct text out = {0};
     struct diag d = {0};
+    struct trace_line l;
+    struct slice s;
     int code = ctl_parse(c, argc, argv, &run.o);
 
     if (code >= 0)
         return code;
-    if (run.o.words[0] == NULL)
+    const char *file = run.o.words[0];
+    if (file == NULL)
         return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
-    run.print.top = run.o.top;
-    enum err e = read_file(run.o.words[0], &r, &run.print, &d);
-    if (e == ERR_OK && run.o.json)
-        trace_report_json(&r, &run.print, &out);
-    else if (e == ERR_OK)
-        trace_report_print(&r, &run.print, &out);
+    FILE *in = ctl_open(file, &d);
+    if (in == NULL)
+        return ctl_finish(ERR_SYSTEM, &out, &d);
+    char *line = xmalloc(TRACE_LINE_MAX + 1);
+    for (uint64_t number = 1; ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
+        const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
+
+        if (s.len != 0 && why == NULL)
+            trace_report_add(&r, &l);
+        if (why == NULL || r.bad_lines++ != 0)
+            continue;
+        r.first_bad = number;
+        r.bad_why = why;
+    }
+    free(line);
+    enum err e = ctl_close(in, file, &d);
+    if (e == ERR_OK && r.records == 0) {
+        diag_add(&d, file, 0, 0, "%s", r.bad_why != NULL ? r.bad_why : "no records");
+        e = ERR_SYNTAX;
+    }
+    if (e == ERR_OK) {
+        trace_report_end(&r);
+        if (run.o.json)
+            trace_report_json(&r, run.o.top, &out);
+        else
+            trace_report_print(&r, run.o.top, run.minutes, &out);
+    }
     trace_report_fini(&r);
     return ctl_finish(e, &out, &d);
 }
@@ -611,7 +479,7 @@ static const struct ctl_flag flags[] = {
     {'n', "top", "N", NULL, "number of URLs and unfinished requests (20); 0: all",
      CTL_NUMBER(struct ctl_options, top, 0, TOP_MAX)},
     {'m', "minutes", NULL, NULL, "requests in progress, minute by minute",
-     CTL_SET(struct trace_run, print.minutes)},
+     CTL_SET(struct trace_run, minutes)},
     CTL_FLAG_JSON,
     CTL_FLAG_HELP,
 };
@@ -623,7 +491,6 @@ const struct ctl_command ctl_word_trace = {
             "zc.zservertracelog; - is standard input. Prints unfinished requests, and URLs by "
             "impact: mean\ntime in the application, times the number of requests.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run_trace,
 };

@@ -20,27 +20,19 @@ struct reading {
     struct access_line *out;
 };
 
-const char *access_fault_text(enum access_fault f)
-{
-    static const char *const texts[ACCESS_FAULTS] = {
-        [ACCESS_FAULT_NONE] = "nothing",
-        [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
-        [ACCESS_FAULT_FIELDS] =
-            "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
-        [ACCESS_FAULT_TIME] = "no valid time such as [22/Nov/2026:06:25:00 +0000]",
-        [ACCESS_FAULT_REQUEST] = "no valid request such as \"GET /path HTTP/1.1\"",
-        [ACCESS_FAULT_HOST] = "invalid host",
-        [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
-        [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
-        [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
-        [ACCESS_FAULT_URL] = "invalid URL",
-    };
-
-    ASSERT((unsigned)f < ACCESS_FAULTS);
-    return texts[f];
-}
-
-/* ---- pieces ---- */
+const char *const access_fault_texts[ACCESS_FAULTS] = {
+    [ACCESS_FAULT_NONE] = "nothing",
+    [ACCESS_FAULT_TOO_LONG] = "longer than 64 KiB",
+    [ACCESS_FAULT_FIELDS] =
+        "not CLIENT - USER [TIME] \"REQUEST\" STATUS BYTES, with or without a host first",
+    [ACCESS_FAULT_TIME] = "no valid time such as [22/Nov/2026:06:25:00 +0000]",
+    [ACCESS_FAULT_REQUEST] = "no valid request such as \"GET /path HTTP/1.1\"",
+    [ACCESS_FAULT_HOST] = "invalid host",
+    [ACCESS_FAULT_STATUS] = "no status between 100 and 599, or no valid number of bytes",
+    [ACCESS_FAULT_QUOTES] = "unterminated quoted field, or unknown escape",
+    [ACCESS_FAULT_JSON] = "not a JSON object with time, method and target",
+    [ACCESS_FAULT_URL] = "invalid URL",
+};
 
 static void skip(struct reading *r, size_t n)
 {
@@ -53,18 +45,6 @@ static bool take(struct reading *r, char c)
     if (r->rest.len == 0 || r->rest.p[0] != c)
         return false;
     skip(r, 1);
-    return true;
-}
-
-/* The bytes up to the next blank, which is skipped; not empty. */
-static bool take_word(struct reading *r, struct slice *out)
-{
-    size_t n = slice_find(r->rest, ' ');
-
-    if (n == SIZE_MAX || n == 0)
-        return false;
-    *out = (struct slice){r->rest.p, n};
-    skip(r, n + 1);
     return true;
 }
 
@@ -115,12 +95,15 @@ static bool take_quoted(struct reading *r, struct slice *out)
     return false;
 }
 
-/* ---- time ---- */
-
-/* Whether S is as FORM, in which 9 is any digit, a any letter, + a sign, and others are themselves.
+/*
+ * S, which is as FORM, in FORMAT of strptime, in seconds since 1970. In FORM 9 is any digit, a any
+ * letter, + a sign, and others are themselves.
  */
-static bool fits(struct slice s, const char *form)
+static bool read_time(struct slice s, const char *form, const char *format, uint64_t *out_s)
 {
+    struct tm t = {0};
+    char copy[32] = "";
+
     if (s.len != strlen(form))
         return false;
     for (size_t i = 0; i < s.len; ++i) {
@@ -133,17 +116,6 @@ static bool fits(struct slice s, const char *form)
                              : c != form[i])
             return false;
     }
-    return true;
-}
-
-/* S, which is as FORM, in FORMAT of strptime, in seconds since 1970. */
-static bool read_time(struct slice s, const char *form, const char *format, uint64_t *out_s)
-{
-    struct tm t = {0};
-    char copy[32] = "";
-
-    if (!fits(s, form))
-        return false;
     memcpy(copy, s.p, s.len);
     if (strptime(copy, format, &t) == NULL || t.tm_year <= 70)
         return false;
@@ -152,128 +124,67 @@ static bool read_time(struct slice s, const char *form, const char *format, uint
     return true;
 }
 
-static bool read_clf_time(struct slice s, uint64_t *out_ms)
-{
-    uint64_t seconds;
-
-    if (!read_time(s, "99/aaa/9999:99:99:99 +9999", "%d/%b/%Y:%H:%M:%S %z", &seconds))
-        return false;
-    *out_ms = seconds * 1000;
-    return true;
-}
-
-static bool read_iso_time(struct slice s, uint64_t *out_ms)
-{
-    uint64_t seconds;
-    uint64_t ms;
-
-    if (!read_time(s, "9999-99-99T99:99:99.999Z", "%Y-%m-%dT%H:%M:%S", &seconds) ||
-        !parse_u64((struct slice){s.p + 20, 3}, 999, &ms))
-        return false;
-    *out_ms = seconds * 1000 + ms;
-    return true;
-}
-
-/* ---- host and request ---- */
-
-static bool is_host_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("-._[]:", c));
-}
-
-/* Whether the rest after a host is empty or a port. */
-static bool is_port(struct slice s)
-{
-    uint64_t port;
-
-    return s.len == 0 ||
-           (s.p[0] == ':' &&
-            (s.len == 1 || parse_u64((struct slice){s.p + 1, s.len - 1}, UINT16_MAX, &port)));
-}
-
 /* Without port, in lower case, to the room. "-" is none. */
 static bool set_host(struct reading *r, struct slice host)
 {
     bool literal = slice_starts(host, SLICE_LIT("["));
     size_t end = slice_find(host, literal ? ']' : ':');
-    char *begin = r->room;
+    uint64_t port;
 
     if (literal && end == SIZE_MAX)
         return false;
     if (end != SIZE_MAX) {
         end += literal;
-        if (!is_port((struct slice){host.p + end, host.len - end}))
+        struct slice rest = {host.p + end, host.len - end};
+
+        /* ":PORT", ":" or nothing. */
+        if (rest.len != 0 && (slice_cut(&rest, ':').len != 0 ||
+                              (rest.len != 0 && !parse_u64(rest, UINT16_MAX, &port))))
             return false;
         host.len = end;
     }
     if (slice_is(host, "-"))
         host.len = 0;
-    if (host.len > ACCESS_HOST_MAX)
+    if (host.len > ACCESS_HOST_MAX || !slice_is_word(host, "-._[]:"))
         return false;
-    for (size_t i = 0; i < host.len; ++i) {
-        char c = ascii_lower(host.p[i]);
-
-        if (!is_host_byte(c))
-            return false;
-        *r->room++ = c;
-    }
-    r->out->host = (struct slice){begin, host.len};
+    ascii_lower_copy(r->room, host);
+    r->out->host = (struct slice){r->room, host.len};
+    r->room += host.len;
     return true;
 }
 
-/* http://HOST/PATH: the host goes before the path; the line's own, if there is one, counts more. */
-static bool take_scheme(struct reading *r, struct slice *target, bool *absolute)
+/* Bytes of "http://" or "https://" that S begins with; 0: none. */
+static size_t scheme_length(struct slice s)
 {
-    static const struct slice schemes[] = {{"http://", 7}, {"https://", 8}};
-
-    for (size_t i = 0; i < ARRAY_LEN(schemes); ++i) {
-        if (!slice_starts(*target, schemes[i]))
-            continue;
-        *absolute = true;
-        target->p += schemes[i].len;
-        target->len -= schemes[i].len;
-        struct slice host = {target->p, 0};
-
-        while (host.len < target->len && target->p[host.len] != '/' && target->p[host.len] != '?')
-            ++host.len;
-
-        target->p += host.len;
-        target->len -= host.len;
-        return r->out->host.len != 0 || set_host(r, host);
-    }
-    return true;
+    if (slice_starts(s, SLICE_LIT("http://")))
+        return strlen("http://");
+    return slice_starts(s, SLICE_LIT("https://")) ? strlen("https://") : 0;
 }
 
+/* In http://HOST/PATH the host goes before the path; the line's own, if there is one, counts more.
+ */
 static enum access_fault set_target(struct reading *r, struct slice target)
 {
     struct access_line *out = r->out;
-    bool absolute = false;
+    size_t scheme = scheme_length(target);
 
-    if (!take_scheme(r, &target, &absolute))
-        return ACCESS_FAULT_HOST;
-    if (!absolute && !slice_starts(target, SLICE_LIT("/")) && !slice_is(target, "*"))
+    if (scheme != 0) {
+        struct slice host = {target.p + scheme, 0};
+
+        while (scheme + host.len < target.len && host.p[host.len] != '/' && host.p[host.len] != '?')
+            ++host.len;
+        if (out->host.len == 0 && !set_host(r, host))
+            return ACCESS_FAULT_HOST;
+        target = (struct slice){host.p + host.len, target.len - scheme - host.len};
+    } else if (!slice_starts(target, SLICE_LIT("/")) && !slice_is(target, "*")) {
         return ACCESS_FAULT_REQUEST;
+    }
     out->path = slice_cut(&target, '?');
     out->query = target;
-    if (absolute && out->path.len == 0)
+    if (scheme != 0 && out->path.len == 0)
         out->path = SLICE_LIT("/");
     return ACCESS_FAULT_NONE;
 }
-
-/* "GET /path HTTP/1.1" */
-static enum access_fault read_request(struct reading *r, struct slice request)
-{
-    struct slice method = slice_cut(&request, ' ');
-    struct slice target = slice_cut(&request, ' ');
-
-    if (!http1_is_token(method) || !slice_starts(request, SLICE_LIT("HTTP/")) ||
-        slice_find(request, ' ') != SIZE_MAX)
-        return ACCESS_FAULT_REQUEST;
-    r->out->method = method;
-    return set_target(r, target);
-}
-
-/* ---- combined ---- */
 
 /* [HOST] CLIENT IDENTITY USER, up to the time's bracket. */
 static enum access_fault read_client(struct reading *r)
@@ -283,8 +194,12 @@ static enum access_fault read_client(struct reading *r)
     size_t n = 0;
 
     while (r->rest.len != 0 && (n < 3 || r->rest.p[0] != '[')) {
-        if (n == WORDS_MAX || !take_word(r, &words[n]))
+        size_t word = slice_find(r->rest, ' ');
+
+        if (n == WORDS_MAX || word == SIZE_MAX || word == 0)
             return ACCESS_FAULT_FIELDS;
+        words[n] = (struct slice){r->rest.p, word};
+        skip(r, word + 1);
         ++n;
     }
     if (n < 3)
@@ -293,33 +208,21 @@ static enum access_fault read_client(struct reading *r)
     return n == WORDS_MAX && !set_host(r, words[0]) ? ACCESS_FAULT_HOST : ACCESS_FAULT_NONE;
 }
 
-/* "STATUS BYTES", and what may follow: whether there is more. */
-static bool read_numbers(struct reading *r, bool *more)
-{
-    struct slice status = slice_cut(&r->rest, ' ');
-    uint64_t v;
-    uint64_t bytes;
-    size_t end = slice_find(r->rest, ' ');
-    struct slice size = {r->rest.p, end != SIZE_MAX ? end : r->rest.len};
-
-    if (!parse_u64(status, 599, &v) || v < 100 ||
-        (!slice_is(size, "-") && !parse_u64(size, UINT64_MAX, &bytes)))
-        return false;
-    r->out->status = (unsigned)v;
-    *more = end != SIZE_MAX;
-    skip(r, *more ? end + 1 : size.len);
-    return true;
-}
-
 static struct slice unless_dash(struct slice s)
 {
     return slice_is(s, "-") ? SLICE_NULL : s;
 }
 
-/* The fields host and service_us, KEY="VALUE" or KEY=VALUE after the agent, of resumelb's own
- * lines. */
-static enum access_fault read_ours(struct reading *r)
+/* Referer and agent; then the fields host and service_us, KEY="VALUE" or KEY=VALUE, of resumelb's
+ * own lines. */
+static enum access_fault read_rest(struct reading *r)
 {
+    struct access_line *out = r->out;
+
+    if (!take_quoted(r, &out->referer) || !take(r, ' ') || !take_quoted(r, &out->agent))
+        return ACCESS_FAULT_QUOTES;
+    out->referer = unless_dash(out->referer);
+    out->agent = unless_dash(out->agent);
     while (take(r, ' ')) {
         size_t end = slice_find(r->rest, '=');
         struct slice value;
@@ -337,50 +240,52 @@ static enum access_fault read_ours(struct reading *r)
             value = (struct slice){r->rest.p, end != SIZE_MAX ? end : r->rest.len};
             skip(r, value.len);
         }
-        if (slice_is(key, "host") && r->out->host.len == 0 && !set_host(r, value))
+        if (slice_is(key, "host") && out->host.len == 0 && !set_host(r, value))
             return ACCESS_FAULT_HOST;
-        if (slice_is(key, "service_us") && !parse_u64(value, UINT32_MAX, &r->out->service_us))
+        if (slice_is(key, "service_us") && !parse_u64(value, UINT32_MAX, &out->service_us))
             return ACCESS_FAULT_FIELDS;
     }
     return ACCESS_FAULT_NONE;
-}
-
-/* Referer and agent; then ours. */
-static enum access_fault read_rest(struct reading *r)
-{
-    if (!take_quoted(r, &r->out->referer))
-        return ACCESS_FAULT_QUOTES;
-    if (!take(r, ' ') || !take_quoted(r, &r->out->agent))
-        return ACCESS_FAULT_QUOTES;
-    r->out->referer = unless_dash(r->out->referer);
-    r->out->agent = unless_dash(r->out->agent);
-    return r->rest.len != 0 ? read_ours(r) : ACCESS_FAULT_NONE;
 }
 
 static enum access_fault read_combined(struct reading *r)
 {
     enum access_fault f = read_client(r);
     struct slice request;
-    bool more = false;
+    uint64_t seconds, number;
 
     if (f != ACCESS_FAULT_NONE)
         return f;
     size_t end = slice_find(r->rest, ']');
     if (end == SIZE_MAX || !take(r, '[') ||
-        !read_clf_time((struct slice){r->rest.p, end - 1}, &r->out->time_ms))
+        !read_time((struct slice){r->rest.p, end - 1}, "99/aaa/9999:99:99:99 +9999",
+                   "%d/%b/%Y:%H:%M:%S %z", &seconds))
         return ACCESS_FAULT_TIME;
+    r->out->time_ms = seconds * 1000;
     skip(r, end);
     if (!take(r, ' ') || !take_quoted(r, &request))
         return ACCESS_FAULT_QUOTES;
-    f = read_request(r, request);
+    /* "GET /path HTTP/1.1" */
+    r->out->method = slice_cut(&request, ' ');
+    struct slice target = slice_cut(&request, ' ');
+    if (!http1_is_token(r->out->method) || !slice_starts(request, SLICE_LIT("HTTP/")) ||
+        slice_find(request, ' ') != SIZE_MAX)
+        return ACCESS_FAULT_REQUEST;
+    f = set_target(r, target);
     if (f != ACCESS_FAULT_NONE)
         return f;
-    if (!take(r, ' ') || !read_numbers(r, &more))
+    if (!take(r, ' '))
+        return ACCESS_FAULT_STATUS;
+    struct slice status = slice_cut(&r->rest, ' ');
+    bool more = slice_find(r->rest, ' ') != SIZE_MAX;
+    struct slice bytes = slice_cut(&r->rest, ' ');
+    if (!parse_u64(status, 599, &number) || number < 100)
+        return ACCESS_FAULT_STATUS;
+    r->out->status = (unsigned)number;
+    if (!slice_is(bytes, "-") && !parse_u64(bytes, UINT64_MAX, &number))
         return ACCESS_FAULT_STATUS;
     return more ? read_rest(r) : ACCESS_FAULT_NONE;
 }
-
-/* ---- JSON ---- */
 
 /* A member as text, in the room; it was read from at least as many bytes. */
 static struct slice copy_member(struct reading *r, const json_t *object, const char *name)
@@ -399,9 +304,14 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     const json_t *status = json_object_get(o, "status");
     const json_t *service = json_object_get(o, "service_us");
     struct access_line *out = r->out;
+    struct slice time = json_text(o, "time");
+    uint64_t seconds;
+    uint64_t ms;
 
-    if (!read_iso_time(json_text(o, "time"), &out->time_ms))
+    if (!read_time(time, "9999-99-99T99:99:99.999Z", "%Y-%m-%dT%H:%M:%S", &seconds) ||
+        !parse_u64((struct slice){time.p + 20, 3}, 999, &ms))
         return ACCESS_FAULT_TIME;
+    out->time_ms = seconds * 1000 + ms;
     if (!set_host(r, json_text(o, "host")))
         return ACCESS_FAULT_HOST;
     out->method = copy_member(r, o, "method");
@@ -419,25 +329,21 @@ static enum access_fault read_members(struct reading *r, const json_t *o)
     return set_target(r, copy_member(r, o, "target"));
 }
 
-static enum access_fault read_json(struct reading *r)
-{
-    json_t *o = NULL;
-
-    if (json_parse(r->rest, ACCESS_LINE_MAX, &o, NULL) != ERR_OK)
-        return ACCESS_FAULT_JSON;
-    enum access_fault f = json_is_object(o) ? read_members(r, o) : ACCESS_FAULT_JSON;
-    json_decref(o);
-    return f;
-}
-
 enum access_fault access_line_parse(struct slice line, char *room, struct access_line *out)
 {
     struct reading r = {.rest = line, .room = room, .out = out};
+    json_t *o = NULL;
 
     *out = (struct access_line){0};
     if (line.len > ACCESS_LINE_MAX)
         return ACCESS_FAULT_TOO_LONG;
-    return slice_starts(line, SLICE_LIT("{")) ? read_json(&r) : read_combined(&r);
+    if (!slice_starts(line, SLICE_LIT("{")))
+        return read_combined(&r);
+    if (json_parse(line, ACCESS_LINE_MAX, &o, NULL) != ERR_OK)
+        return ACCESS_FAULT_JSON;
+    enum access_fault f = json_is_object(o) ? read_members(&r, o) : ACCESS_FAULT_JSON;
+    json_decref(o);
+    return f;
 }
 
 /* ---- files ---- */
@@ -453,31 +359,6 @@ enum err requests_close(struct requests *r, struct diag *d)
     return ctl_close(r->in, r->file, d);
 }
 
-static bool is_url(struct slice line)
-{
-    return line.p[0] == '/' || slice_starts(line, SLICE_LIT("http://")) ||
-           slice_starts(line, SLICE_LIT("https://"));
-}
-
-/* Returns NULL, or what is wrong with the URL. */
-static const char *read_url(struct slice line, char *room, struct access_line *out)
-{
-    struct url_line u;
-    const char *why = url_line_parse(line, &u);
-
-    if (why != NULL)
-        return why;
-    struct slice host = host_without_port(u.host);
-    ascii_lower_copy(room, host);
-    *out = (struct access_line){
-        .method = SLICE_LIT("GET"),
-        .path = u.path,
-        .query = u.query,
-        .host = {room, host.len},
-    };
-    return NULL;
-}
-
 bool requests_next(struct requests *r, struct access_line *out)
 {
     struct slice line;
@@ -489,12 +370,23 @@ bool requests_next(struct requests *r, struct access_line *out)
         ++r->lines;
         if (!r->logs_only && (line.len == 0 || line.p[0] == '#'))
             continue;
-        if (!r->logs_only && is_url(line)) {
-            why = read_url(line, r->room, out);
+        if (!r->logs_only && (line.p[0] == '/' || scheme_length(line) != 0)) {
+            struct url_line u;
+
+            why = url_line_parse(line, &u);
             f = why != NULL ? ACCESS_FAULT_URL : ACCESS_FAULT_NONE;
+            if (why == NULL) {
+                struct slice host = host_without_port(u.host);
+
+                ascii_lower_copy(r->room, host);
+                *out = (struct access_line){.method = SLICE_LIT("GET"),
+                                            .path = u.path,
+                                            .query = u.query,
+                                            .host = {r->room, host.len}};
+            }
         } else {
             f = access_line_parse(line, r->room, out);
-            why = access_fault_text(f);
+            why = access_fault_texts[f];
         }
         if (f == ACCESS_FAULT_NONE) {
             r->is_fine = r->is_fine || out->time_ms % 1000 != 0;
@@ -502,9 +394,10 @@ bool requests_next(struct requests *r, struct access_line *out)
             out->time_ms = r->last_ms;
             return true;
         }
-        if (r->first_bad == 0)
+        if (r->first_bad == 0) {
+            r->first_bad = r->lines;
             r->bad_why = why;
-        r->first_bad = r->first_bad != 0 ? r->first_bad : r->lines;
+        }
         ++r->faults[f];
     }
     return false;

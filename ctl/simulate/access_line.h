@@ -33,7 +33,7 @@ enum access_fault {
     ACCESS_FAULT_URL, /* of a list of URLs */
     ACCESS_FAULTS
 };
-const char *access_fault_text(enum access_fault f);
+extern const char *const access_fault_texts[ACCESS_FAULTS];
 
 struct access_line {
     uint64_t time_ms;            /* since 1970 */

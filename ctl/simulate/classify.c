@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- facts ---- */
-
 enum {
     /* Fewer are not significant. */
     REQUESTS_MIN = 20,
@@ -57,6 +55,7 @@ void classify_collect(const struct simulate_classifier *c, struct class_counts *
 
 void classify_facts(const struct class_counts *c, struct class_facts *out)
 {
+    struct text *warnings = &out->warnings;
     double entropy = 0;
 
     *out = (struct class_facts){0};
@@ -71,40 +70,31 @@ void classify_facts(const struct class_counts *c, struct class_facts *out)
             out->largest = share;
     }
     out->as_if_equal = c->n != 0 ? exp(entropy) : 0;
-}
-
-size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX])
-{
-    struct class_facts f;
-    size_t n = 0;
-
     if (c->requests < REQUESTS_MIN)
-        return 0;
-    classify_facts(c, &f);
-    if (f.nameless * PERCENT >= NAMELESS_PERCENT) {
-        text_addf(&out[n++],
-                  "%.0f %% of the requests have no class: they go to the least loaded worker",
-                  f.nameless * PERCENT);
+        return;
+    if (out->nameless * PERCENT >= NAMELESS_PERCENT) {
+        text_addf(warnings,
+                  "%.0f %% of the requests have no class: they go to the least loaded worker\n",
+                  out->nameless * PERCENT);
     }
-    if (c->n == 1 && f.nameless < 1) {
-        text_addf(&out[n++], "all requests are of one class: every worker needs all data");
-    } else if (f.largest * PERCENT >= LARGEST_PERCENT) {
-        text_addf(&out[n], "one class has %.0f %% of the traffic (", f.largest * PERCENT);
-        text_add_escaped(&out[n], c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
-        text_addf(&out[n++], "): the workers that are skilled at it get no others, and it spills");
+    if (c->n == 1 && out->nameless < 1) {
+        text_addf(warnings, "all requests are of one class: every worker needs all data\n");
+    } else if (out->largest * PERCENT >= LARGEST_PERCENT) {
+        text_addf(warnings, "one class has %.0f %% of the traffic (", out->largest * PERCENT);
+        text_add_escaped(warnings, c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
+        text_addf(warnings, "): the workers that are skilled at it get no others, and it spills\n");
     }
     if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
-        text_addf(&out[n++],
+        text_addf(warnings,
                   "nearly as many classes as requests (%zu of %llu): no worker gets one often "
-                  "enough to become skilled at it",
+                  "enough to become skilled at it\n",
                   c->n, (unsigned long long)c->requests);
-    } else if ((double)f.single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
-        text_addf(&out[n++],
+    } else if ((double)out->single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
+        text_addf(warnings,
                   "%.0f %% of the requests are the only one of their class: they are distributed "
-                  "at random",
-                  (double)f.single * PERCENT / (double)c->requests);
+                  "at random\n",
+                  (double)out->single * PERCENT / (double)c->requests);
     }
-    return n;
 }
 
 /* ---- the command ---- */
@@ -125,39 +115,29 @@ struct classify_run {
     uint64_t requests;
 };
 
-/* ---- the command line ---- */
-
-/* The value of `classifier` of a load balancer's configuration. NULL on error, which is in D. */
-static const struct config_node *find_classifier(const struct config *c, const char *application,
-                                                 struct diag *d)
-{
-    const struct config_node *applications = config_get(c->root, "applications");
-    const struct config_node *app = c->root;
-
-    if (application != NULL)
-        app = applications != NULL ? config_get(applications, application) : NULL;
-    if (app == NULL) {
-        config_complain(c, NULL, d, "unknown application '%s'", application);
-        return NULL;
-    }
-    const struct config_node *found = config_get(app, "classifier");
-    if (found == NULL)
-        config_complain(c, NULL, d, "no `classifier` in it%s",
-                        application == NULL && applications != NULL ? " (--application?)" : "");
-    return found;
-}
-
-/* The classifier that a load balancer is configured with; plugins too. */
+/* The value of `classifier` of a load balancer's configuration; plugins too. */
 static int take_configured(struct classify_run *r)
 {
     struct simulate_classifier *c = &r->classifiers.all[r->classifiers.n];
+    const char *application = r->o.application;
+    const struct config_node *node = NULL;
     struct diag d = {0};
 
     if (r->classifiers.n == SIMULATE_CLASSIFIERS_MAX)
         return ctl_usage_error(r->o.command, "--config: too many classifiers", NULL);
     if (!config_read(r->config_file, &c->config, &d))
         return ctl_usage_problems(r->o.command, &d);
-    const struct config_node *node = find_classifier(&c->config, r->o.application, &d);
+    const struct config_node *all = config_get(c->config.root, "applications");
+    const struct config_node *app = c->config.root;
+    if (application != NULL)
+        app = all != NULL ? config_get(all, application) : NULL;
+    if (app != NULL)
+        node = config_get(app, "classifier");
+    if (app == NULL)
+        config_complain(&c->config, NULL, &d, "unknown application '%s'", application);
+    else if (node == NULL)
+        config_complain(&c->config, NULL, &d, "no `classifier` in it%s",
+                        application == NULL && all != NULL ? " (--application?)" : "");
     c->classifier = node != NULL ? classifier_create(&c->config, node, &d) : NULL;
     if (c->classifier == NULL) {
         config_fini(&c->config);
@@ -186,38 +166,23 @@ static int parse(struct classify_run *r, const struct ctl_command *c, int argc, 
     return code == CTL_OK ? -1 : code;
 }
 
-/* ---- counting ---- */
-
-static enum err count_all(struct classify_run *r, struct diag *d)
+static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
 {
-    struct access_line l;
-    uint32_t cls;
-    enum err e = requests_open(r->o.words[0], &r->in, d);
-
-    if (e != ERR_OK)
-        return e;
-    while (!r->cut && requests_next(&r->in, &l)) {
-        r->cut = r->requests == r->limit;
-        for (size_t i = 0; i < r->classifiers.n && !r->cut; ++i)
-            r->cut = !simulate_classify(&r->classifiers.all[i], &l, &cls);
-        r->requests += !r->cut;
-    }
-    e = requests_close(&r->in, d);
-    if (e == ERR_OK && r->requests == 0) {
-        diag_add(d, r->o.words[0], 0, 0, "no requests%s%s", r->in.bad_why != NULL ? ": " : "",
-                 r->in.bad_why != NULL ? r->in.bad_why : "");
-        e = ERR_SYNTAX;
-    }
-    return e;
-}
-
-/* ---- what is printed ---- */
-
-static void print_table(const struct class_counts *c, uint64_t top, struct text *out)
-{
+    struct class_facts f;
     struct table t;
     uint64_t sum = 0;
 
+    classify_facts(c, &f);
+    text_add_escaped(out, slice_of(c->label));
+    text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
+              c->n == 1 ? "" : "es", f.as_if_equal, f.single);
+    for (struct slice rest = text_slice(&f.warnings); rest.len != 0;) {
+        text_addf(out, "  %swarning%s: ", colours ? table_styles[TABLE_WARNING] : "",
+                  colours ? TABLE_STYLE_END : "");
+        text_add(out, slice_cut(&rest, '\n'));
+        text_add_char(out, '\n');
+    }
+    text_fini(&f.warnings);
     table_begin(&t, "class|>requests|>share|>together");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
         const struct class_count *k = &c->classes[i];
@@ -233,31 +198,9 @@ static void print_table(const struct class_counts *c, uint64_t top, struct text 
         text_addf(out, "  ... and %zu more (--top 0 shows all)\n", c->n - (size_t)top);
 }
 
-static void print_counts(const struct class_counts *c, uint64_t top, bool colours, struct text *out)
-{
-    struct class_facts f;
-    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
-    size_t n = classify_warnings(c, warnings);
-
-    classify_facts(c, &f);
-    text_add_escaped(out, slice_of(c->label));
-    text_addf(out, ": %zu class%s, as uneven as %.1f equal ones; %zu with one request only\n", c->n,
-              c->n == 1 ? "" : "es", f.as_if_equal, f.single);
-    for (size_t i = 0; i < n; ++i) {
-        text_addf(out, "  %swarning%s: ", colours ? table_style_begin(TABLE_WARNING) : "",
-                  colours ? TABLE_STYLE_END : "");
-        text_add(out, text_slice(&warnings[i]));
-        text_add_char(out, '\n');
-        text_fini(&warnings[i]);
-    }
-    print_table(c, top, out);
-}
-
 static void put_counts(const struct class_counts *c, uint64_t top, struct json_writer *w)
 {
     struct class_facts f;
-    struct text warnings[CLASSIFY_WARNINGS_MAX] = {{0}};
-    size_t n = classify_warnings(c, warnings);
 
     classify_facts(c, &f);
     json_open_object(w, NULL);
@@ -268,10 +211,9 @@ static void put_counts(const struct class_counts *c, uint64_t top, struct json_w
     json_put_real(w, "nameless_share", f.nameless);
     json_put_real(w, "as_if_equal", f.as_if_equal);
     json_open_array(w, "warnings");
-    for (size_t i = 0; i < n; ++i) {
-        json_put_text(w, NULL, text_slice(&warnings[i]));
-        text_fini(&warnings[i]);
-    }
+    for (struct slice rest = text_slice(&f.warnings); rest.len != 0;)
+        json_put_text(w, NULL, slice_cut(&rest, '\n'));
+    text_fini(&f.warnings);
     json_close_array(w);
     json_open_array(w, "largest");
     for (size_t i = 0; i < c->n && (top == 0 || i < top); ++i) {
@@ -319,13 +261,28 @@ static void print_all(struct classify_run *r, struct text *out)
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
+    struct access_line l;
     struct text out = {0};
     struct diag d = {0};
+    uint32_t cls;
     int code = parse(&r, c, argc, argv);
 
     if (code < 0) {
-        enum err e = count_all(&r, &d);
+        enum err e = requests_open(r.o.words[0], &r.in, &d);
 
+        while (e == ERR_OK && !r.cut && requests_next(&r.in, &l)) {
+            r.cut = r.requests == r.limit;
+            for (size_t i = 0; i < r.classifiers.n && !r.cut; ++i)
+                r.cut = !simulate_classify(&r.classifiers.all[i], &l, &cls);
+            r.requests += !r.cut;
+        }
+        if (e == ERR_OK)
+            e = requests_close(&r.in, &d);
+        if (e == ERR_OK && r.requests == 0) {
+            diag_add(&d, r.o.words[0], 0, 0, "no requests%s%s", r.in.bad_why != NULL ? ": " : "",
+                     r.in.bad_why != NULL ? r.in.bad_why : "");
+            e = ERR_SYNTAX;
+        }
         if (e == ERR_OK)
             print_all(&r, &out);
         code = ctl_finish(e, &out, &d);
@@ -358,7 +315,6 @@ const struct ctl_command ctl_word_classify = {
             "host first,\nour own in JSON), or URLs; - is standard input. Prints the classes, the "
             "largest first, and\nwarns of what makes a classifier useless.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -9,16 +9,13 @@
 #include "common/wire/url_line.h"
 #include "ctl/simulate/simulate.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* ---- reading ---- */
-
-/*
- * The GETs of a log, in its order. A target never has bytes that would end a line of a request.
- */
 
 static bool is_sendable(struct slice s)
 {
@@ -40,21 +37,8 @@ static size_t store(struct text *texts, struct slice a, const char *between, str
     return at;
 }
 
-/* False: there are too many classes. */
-static bool take_request(struct playback *p, const struct access_line *l, uint64_t first_ms)
-{
-    struct playback_request q = {.due_ns = (l->time_ms - first_ms) * 1000000};
-
-    if (!simulate_classify(&p->classifiers.all[0], l, &q.cls))
-        return false;
-    p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
-    q.host_at = store(&p->texts, l->host, "", SLICE_LIT(""));
-    q.target_at = store(&p->texts, l->path, l->query.len != 0 ? "?" : "", l->query);
-    p->requests[p->n++] = q;
-    return true;
-}
-
-/* Read p->o.words[0]. */
+/* Reads the GETs of p->o.words[0], in its order. A target never has bytes that would end a line of
+ * a request. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
@@ -65,17 +49,25 @@ static enum err playback_read(struct playback *p, struct diag *d)
     if (e != ERR_OK)
         return e;
     while (e == ERR_OK && p->n < p->limit && requests_next(&in, &l)) {
+        struct playback_request q = {0};
+
         if (!slice_is(l.method, "GET") || l.path.len == 0 || l.path.p[0] != '/' ||
             !is_sendable(l.path) || !is_sendable(l.query) || !is_sendable(l.host)) {
             ++p->others;
             continue;
         }
-        if (p->n == 0)
-            first_ms = l.time_ms;
-        if (!take_request(p, &l, first_ms)) {
+        if (!simulate_classify(&p->classifiers.all[0], &l, &q.cls)) {
             diag_add(d, p->o.words[0], 0, 0, "too many classes");
             e = ERR_TOO_LARGE;
+            break;
         }
+        if (p->n == 0)
+            first_ms = l.time_ms;
+        q.due_ns = (l.time_ms - first_ms) * 1000000;
+        q.host_at = store(&p->texts, l.host, "", SLICE_LIT(""));
+        q.target_at = store(&p->texts, l.path, l.query.len != 0 ? "?" : "", l.query);
+        p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
+        p->requests[p->n++] = q;
     }
     requests_print_bad(&in, &p->bad);
     enum err closed = requests_close(&in, d);
@@ -137,14 +129,11 @@ static struct playback_record *record(struct client *c)
     return &c->player->s->records[c->request];
 }
 
-/* ---- the end of a request ---- */
-
 static void drop_connection(struct client *c)
 {
     if (c->conn != NULL)
         http1_close(c->conn);
     c->conn = NULL;
-    c->reused = false;
 }
 
 static void now_idle(struct loop_deferred *d)
@@ -171,11 +160,8 @@ static void finish(struct client *c, enum err e)
         r->status = 0;
     if (c->conn != NULL && (e != ERR_OK || !http1_reusable(c->conn)))
         drop_connection(c);
-    c->reused = c->conn != NULL;
     loop_defer(c->player->loop, &c->next);
 }
-
-/* ---- events ---- */
 
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
@@ -215,15 +201,21 @@ static void on_error(void *context, enum err e)
 static const struct http1_events events = {
     .on_head = on_head, .on_body = on_body, .on_error = on_error};
 
-static void send_request(struct client *c)
+static void on_connected(void *context, struct http1_conn *conn, enum err e)
 {
+    struct client *c = context;
     const struct playback *p = c->player->p;
     const struct playback_request *q = &p->requests[c->request];
     const char *host = p->texts.p + q->host_at;
     struct text head = {0};
 
+    c->conn = conn;
+    if (conn == NULL) {
+        finish(c, e);
+        return;
+    }
     text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
-    text_add(&head, host[0] != '\0' ? slice_of(host) : text_slice(&c->player->s->host));
+    text_add(&head, host[0] != '\0' ? slice_of(host) : c->player->s->host);
     text_add(&head, SLICE_LIT("\r\nUser-Agent: resumelbctl-playback\r\nAccept: */*\r\n\r\n"));
     struct http1_request r = {
         .head = text_slice(&head),
@@ -232,32 +224,20 @@ static void send_request(struct client *c)
         .events = &events,
         .context = c,
     };
-    http1_request(c->conn, &r);
+    http1_request(conn, &r);
     text_fini(&head);
-}
-
-static void on_connected(void *context, struct http1_conn *conn, enum err e)
-{
-    struct client *c = context;
-
-    c->conn = conn;
-    if (conn != NULL)
-        send_request(c);
-    else
-        finish(c, e);
 }
 
 static void ask(struct client *c)
 {
     struct player *y = c->player;
 
-    if (c->conn != NULL)
-        send_request(c);
+    c->reused = c->conn != NULL;
+    if (c->reused)
+        on_connected(c, c->conn, ERR_OK);
     else
         (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
 }
-
-/* ---- when ---- */
 
 /* Begin what is due, as far as clients are free. */
 static void begin(struct player *y)
@@ -339,10 +319,6 @@ static void playback_run(struct playback *p, struct playback_server *s)
 
 /* ---- figures ---- */
 
-/*
- * Figures of each class, of one server or of two side by side.
- */
-
 enum { FIRST_SERVER_ERROR = 500 };
 
 static int compare_latency(const void *a, const void *b)
@@ -394,24 +370,10 @@ void playback_figures(const struct playback *p, const struct playback_server *s,
     free(latencies);
 }
 
-/* ---- text ---- */
-
-static void add_figures(struct table *t, const struct playback_figures *f)
-{
-    table_numbers(t, "%zu %zu %.2f %.2f %.2f", f->n, f->errors, f->p50_ms, f->p90_ms, f->p99_ms);
-    if (f->loads >= 0)
-        table_addf(t, "%.2f", f->loads);
-    else
-        table_add(t, SLICE_LIT("-"));
-}
-
 /* "-50 %" of one figure to another. */
 static void add_change(struct table *t, double from, double to)
 {
-    if (from > 0)
-        table_addf(t, "%+.0f %%", 100 * (to - from) / from);
-    else
-        table_add(t, SLICE_LIT("-"));
+    table_addf(t, from > 0 ? "%+.0f %%" : "-", 100 * (to - from) / from);
 }
 
 static void add_row(const struct playback *p, struct table *t, struct slice name, uint32_t cls)
@@ -421,37 +383,14 @@ static void add_row(const struct playback *p, struct table *t, struct slice name
     table_add(t, name.len != 0 ? name : SLICE_LIT("(none)"));
     for (size_t i = 0; i < p->nservers; ++i) {
         playback_figures(p, &p->servers[i], cls, &f[i]);
-        add_figures(t, &f[i]);
+        table_numbers(t, "%zu %zu %.2f %.2f %.2f", f[i].n, f[i].errors, f[i].p50_ms, f[i].p90_ms,
+                      f[i].p99_ms);
+        table_addf(t, f[i].loads >= 0 ? "%.2f" : "-", f[i].loads);
     }
     if (p->nservers == 2) {
         add_change(t, f[0].p50_ms, f[1].p50_ms);
         add_change(t, f[0].p99_ms, f[1].p99_ms);
     }
-}
-
-static void print_errors(const struct playback *p, const struct playback_server *s,
-                         struct text *out)
-{
-    for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
-        size_t n = 0;
-
-        for (size_t i = 0; i < p->n; ++i)
-            n += s->records[i].played && s->records[i].error == e;
-        if (n != 0)
-            text_addf(out, "  %zu without an answer: %s\n", n, err_text((enum err)e));
-    }
-}
-
-static void print_server(const struct playback *p, size_t i, struct text *out)
-{
-    const struct playback_server *s = &p->servers[i];
-    struct playback_figures f;
-
-    playback_figures(p, s, UINT32_MAX, &f);
-    text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
-              p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
-              s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
-    print_errors(p, s, out);
 }
 
 static void print_text(const struct playback *p, const struct class_counts *shown, struct text *out)
@@ -461,8 +400,22 @@ static void print_text(const struct playback *p, const struct class_counts *show
     text_add(out, text_slice(&p->bad));
     if (p->others != 0)
         text_addf(out, "%zu requests skipped that are not GETs\n", p->others);
-    for (size_t i = 0; i < p->nservers; ++i)
-        print_server(p, i, out);
+    for (size_t i = 0; i < p->nservers; ++i) {
+        const struct playback_server *s = &p->servers[i];
+        size_t without[ERR_COUNT] = {0};
+        struct playback_figures f;
+
+        playback_figures(p, s, UINT32_MAX, &f);
+        text_addf(out, "%s%s: %zu requests in %.1f s, %.1f/s, %zu errors\n",
+                  p->nservers == 2 ? (i == 0 ? "1 " : "2 ") : "", s->url, f.n, s->wall_s,
+                  s->wall_s > 0 ? (double)f.n / s->wall_s : 0, f.errors);
+        for (size_t k = 0; k < p->n; ++k)
+            without[s->records[k].error] += s->records[k].played;
+        for (int e = ERR_OK + 1; e < ERR_COUNT; ++e) {
+            if (without[e] != 0)
+                text_addf(out, "  %zu without an answer: %s\n", without[e], err_text((enum err)e));
+        }
+    }
     if (p->interrupted)
         text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
 #define COLUMNS "|>requests|>errors|>p50 ms|>p90 ms|>p99 ms|>loads"
@@ -473,8 +426,6 @@ static void print_text(const struct playback *p, const struct class_counts *show
         add_row(p, &t, shown->classes[i].name, shown->classes[i].number);
     table_end(&t, out);
 }
-
-/* ---- JSON ---- */
 
 static void put_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                         struct json_writer *w)
@@ -488,28 +439,7 @@ static void put_figures(const struct playback *p, const struct playback_server *
     json_put_real(w, "p90_ms", f.p90_ms);
     json_put_real(w, "p99_ms", f.p99_ms);
     json_put_real(w, "max_ms", f.max_ms);
-    if (f.loads >= 0)
-        json_put_real(w, "loads_per_request", f.loads);
-    else
-        json_put_null(w, "loads_per_request");
-}
-
-static void put_server(const struct playback *p, const struct playback_server *s,
-                       const struct class_counts *shown, struct json_writer *w)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "url", slice_of(s->url));
-    json_put_real(w, "seconds", s->wall_s);
-    put_figures(p, s, UINT32_MAX, w);
-    json_open_array(w, "classes");
-    for (size_t i = 0; i < shown->n; ++i) {
-        json_open_object(w, NULL);
-        json_put_text(w, "class", shown->classes[i].name);
-        put_figures(p, s, shown->classes[i].number, w);
-        json_close_object(w);
-    }
-    json_close_array(w);
-    json_close_object(w);
+    json_put_real(w, "loads_per_request", f.loads >= 0 ? f.loads : (double)NAN);
 }
 
 static void print_json(const struct playback *p, const struct class_counts *shown, struct text *out)
@@ -520,25 +450,24 @@ static void print_json(const struct playback *p, const struct class_counts *show
     json_put_int(&w, "left_out", (int64_t)p->others);
     json_put_bool(&w, "interrupted", p->interrupted);
     json_open_array(&w, "servers");
-    for (size_t i = 0; i < p->nservers; ++i)
-        put_server(p, &p->servers[i], shown, &w);
+    for (const struct playback_server *s = p->servers; s < p->servers + p->nservers; ++s) {
+        json_open_object(&w, NULL);
+        json_put_text(&w, "url", slice_of(s->url));
+        json_put_real(&w, "seconds", s->wall_s);
+        put_figures(p, s, UINT32_MAX, &w);
+        json_open_array(&w, "classes");
+        for (size_t i = 0; i < shown->n; ++i) {
+            json_open_object(&w, NULL);
+            json_put_text(&w, "class", shown->classes[i].name);
+            put_figures(p, s, shown->classes[i].number, &w);
+            json_close_object(&w);
+        }
+        json_close_array(&w);
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-}
-
-static void playback_report(const struct playback *p, struct text *out)
-{
-    struct class_counts shown; /* the largest classes */
-
-    classify_collect(&p->classifiers.all[0], &shown);
-    if (p->o.top != 0 && p->o.top < shown.n)
-        shown.n = (size_t)p->o.top;
-    if (p->o.json)
-        print_json(p, &shown, out);
-    else
-        print_text(p, &shown, out);
-    free(shown.classes);
 }
 
 /* ---- the command ---- */
@@ -549,18 +478,6 @@ enum {
     TIMEOUT_S = 30,
     TOP_DEFAULT = 10,
 };
-
-static void fini(struct playback *p)
-{
-    for (size_t i = 0; i < p->nservers; ++i) {
-        text_fini(&p->servers[i].host);
-        free(p->servers[i].records);
-    }
-    simulate_classifiers_fini(&p->classifiers);
-    free(p->requests);
-    text_fini(&p->texts);
-    text_fini(&p->bad);
-}
 
 static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
@@ -573,34 +490,6 @@ static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const cha
                            value);
 }
 
-/* http://HOST:PORT to an address. CTL_OK, or the exit code. */
-static int take_url(struct playback *p, const char *url)
-{
-    struct playback_server *s = &p->servers[p->nservers];
-    struct url_line u;
-    size_t n = 1;
-
-    if (url_line_parse(slice_of(url), &u) != NULL || u.host.len == 0 || u.tls || u.query.len != 0 ||
-        !slice_is(u.path, "/"))
-        return ctl_usage_error(p->o.command, "expected a server as http://HOST:PORT, not", url);
-    *s = (struct playback_server){.url = url};
-    text_add(&s->host, u.host);
-    ++p->nservers;
-    struct text address = {0};
-    text_add(&address, u.host);
-    bool has_port = u.host.p[u.host.len - 1] != ']' && slice_find(u.host, ':') != SIZE_MAX;
-    if (!has_port)
-        text_add(&address, SLICE_LIT(":80"));
-    enum err e = addr_parse(text_slice(&address), &s->addr);
-    if (e == ERR_UNSUPPORTED)
-        e = addr_resolve(text_slice(&address), &s->addr, &n);
-    text_fini(&address);
-    if (e == ERR_OK)
-        return CTL_OK;
-    fprintf(stderr, "resumelbctl: %s: %s\n", url, err_text(e));
-    return CTL_FAILED;
-}
-
 /* Returns -1 to continue; else the exit code. */
 static int parse(struct playback *p, const struct ctl_command *c, int argc, char **argv)
 {
@@ -610,10 +499,31 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
         return code;
     if (p->o.words[0] == NULL || p->o.words[1] == NULL)
         return ctl_usage_error(c, "expected a log and a server: LOG http://HOST:PORT", NULL);
+    for (char **url = p->o.words + 1; *url != NULL; ++url) {
+        struct playback_server *s = &p->servers[p->nservers];
+        struct text address = {0};
+        struct url_line u;
+        size_t n = 1;
+
+        if (url_line_parse(slice_of(*url), &u) != NULL || u.host.len == 0 || u.tls ||
+            u.query.len != 0 || !slice_is(u.path, "/"))
+            return ctl_usage_error(c, "expected a server as http://HOST:PORT, not", *url);
+        *s = (struct playback_server){.url = *url, .host = u.host};
+        ++p->nservers;
+        text_add(&address, u.host);
+        if (u.host.p[u.host.len - 1] == ']' || slice_find(u.host, ':') == SIZE_MAX)
+            text_add(&address, SLICE_LIT(":80"));
+        enum err e = addr_parse(text_slice(&address), &s->addr);
+        if (e == ERR_UNSUPPORTED)
+            e = addr_resolve(text_slice(&address), &s->addr, &n);
+        text_fini(&address);
+        if (e != ERR_OK) {
+            fprintf(stderr, "resumelbctl: %s: %s\n", *url, err_text(e));
+            return CTL_FAILED;
+        }
+    }
     code = CTL_OK;
-    for (char **url = p->o.words + 1; *url != NULL && code == CTL_OK; ++url)
-        code = take_url(p, *url);
-    if (code == CTL_OK && p->classifiers.n == 0)
+    if (p->classifiers.n == 0)
         code = simulate_add_classifier(&p->o, &p->classifiers, "host");
     if (p->clients == 0)
         p->clients = p->speed > 0 ? CLIENTS_PACED : CLIENTS_CLOSED;
@@ -636,12 +546,27 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         for (size_t i = 0; e == ERR_OK && i < p.nservers && !p.interrupted; ++i)
             playback_run(&p, &p.servers[i]);
         while (p.nservers != 0 && p.servers[p.nservers - 1].records == NULL)
-            text_fini(&p.servers[--p.nservers].host);
-        if (e == ERR_OK)
-            playback_report(&p, &out);
+            --p.nservers;
+        if (e == ERR_OK) {
+            struct class_counts shown; /* the largest classes */
+
+            classify_collect(&p.classifiers.all[0], &shown);
+            if (p.o.top != 0 && p.o.top < shown.n)
+                shown.n = (size_t)p.o.top;
+            if (p.o.json)
+                print_json(&p, &shown, &out);
+            else
+                print_text(&p, &shown, &out);
+            free(shown.classes);
+        }
         code = ctl_finish(e, &out, &d);
     }
-    fini(&p);
+    for (size_t i = 0; i < p.nservers; ++i)
+        free(p.servers[i].records);
+    simulate_classifiers_fini(&p.classifiers);
+    free(p.requests);
+    text_fini(&p.texts);
+    text_fini(&p.bad);
     return code;
 }
 
@@ -673,7 +598,6 @@ const struct ctl_command ctl_word_playback = {
             "With two, both\nare asked the same, one after the other, and compared. Closed loop "
             "unless --speed is given; paced,\na latency counts from when the request was due.\n",
     .completes = CTL_FILES,
-    .flags = flags,
-    .nflags = ARRAY_LEN(flags),
+    CTL_FLAGS(flags),
     .run = run,
 };

@@ -4,6 +4,7 @@
  */
 #include "ctl/simulate/simulate.h"
 #include "common/base/file.h"
+#include "routing/pool.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,7 +79,8 @@ static void set_number(struct simulate *s, const struct number *n, double v)
 static void describe_choices(struct text *out)
 {
     text_add(out, SLICE_LIT("\npolicies: there are "));
-    simulate_policy_names(out);
+    for (int p = 0; p < POOL_POLICIES; ++p)
+        text_addf(out, "%s%s", p != 0 ? ", " : "", pool_policy_text((enum pool_policy)p));
     text_add(out, SLICE_LIT("\n\nscenarios:\n"));
     for (unsigned i = 0; i < SCENARIO_replay; ++i)
         text_addf(out, "  %-11s %s\n", scenario_name((enum scenario)i),
@@ -132,32 +134,15 @@ static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const 
     return CTL_OK;
 }
 
-static int add_policies(struct simulate *s, const char *list)
+static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
 {
+    struct simulate *s = container_of(o, struct simulate, o);
     struct diag d = {0};
 
+    (void)f;
     if (!simulate_read_policies(list, s->policies, &s->npolicies, &d))
         return ctl_usage_problems(&ctl_word_simulate, &d);
     return CTL_OK;
-}
-
-static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const char *list)
-{
-    (void)f;
-    return add_policies(container_of(o, struct simulate, o), list);
-}
-
-/* Adds the usual configuration as the reference for comparison, unless it is present. */
-static int add_today(struct simulate *s)
-{
-    for (size_t i = 0; i < s->npolicies; ++i) {
-        for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
-            if (strcmp(s->policies[i].label, simulate_common[k]) == 0)
-                return CTL_OK;
-        }
-    }
-    s->adds_today = true;
-    return add_policies(s, simulate_common[0]);
 }
 
 /* Checks for numbers that would change nothing. */
@@ -197,9 +182,13 @@ static int check_idle(const struct simulate *s)
     return CTL_OK;
 }
 
+/* The usual policies of other load balancers, which do not use classes; the best first. */
+static const char *const common[] = {"least_backlog", "classless", "round_robin"};
+
 /* Checks for options that exclude each other, and for missing ones. */
 static int complete(struct simulate *s)
 {
+    bool has_today = false;
     size_t nscenarios = 0;
     int code = CTL_OK;
 
@@ -225,9 +214,16 @@ static int complete(struct simulate *s)
     if (nscenarios == 0)
         s->scenarios[s->log_file != NULL ? SCENARIO_replay : SCENARIO_steady] = true;
     if (s->npolicies == 0)
-        code = add_policies(s, "all");
-    if (code == CTL_OK && s->tune)
-        code = add_today(s);
+        code = take_policies(&s->o, NULL, "all");
+    for (size_t i = 0; i < s->npolicies; ++i) {
+        for (size_t k = 0; k < ARRAY_LEN(common); ++k)
+            has_today = has_today || strcmp(s->policies[i].label, common[k]) == 0;
+    }
+    /* The usual configuration as the reference for comparison. */
+    if (code == CTL_OK && s->tune && !has_today) {
+        s->adds_today = true;
+        code = take_policies(&s->o, NULL, common[0]);
+    }
     if (code == CTL_OK && s->classifiers.n == 0)
         code = simulate_add_classifier(&s->o, &s->classifiers, "host");
     if (code == CTL_OK && s->tune && s->classifiers.n + 2 <= SIMULATE_CLASSIFIERS_MAX) {
@@ -275,15 +271,13 @@ void simulate_add_label(struct table *table, const struct simulate *s,
     text_fini(&label);
 }
 
-const char *const simulate_common[SIMULATE_COMMON] = {"least_backlog", "classless", "round_robin"};
-
 const struct simulate_variant *simulate_baseline(const struct simulate_runs *t)
 {
-    for (size_t k = 0; k < SIMULATE_COMMON; ++k) {
+    for (size_t k = 0; k < ARRAY_LEN(common); ++k) {
         for (size_t i = 0; i < t->nvariants; ++i) {
             const char *label = t->simulate->policies[t->variants[i].policy].label;
 
-            if (strcmp(label, simulate_common[k]) == 0)
+            if (strcmp(label, common[k]) == 0)
                 return &t->variants[i];
         }
     }
@@ -320,49 +314,32 @@ const struct simulate_variant *simulate_best(const struct simulate_runs *t, size
     return best;
 }
 
-static enum err write_plot(const struct simulate_runs *t, struct diag *d)
-{
-    const char *file = t->simulate->plot_file;
-    struct text svg = {0};
-
-    simulate_plot(t, &svg);
-    enum err e = file_write(file, text_slice(&svg));
-    if (e != ERR_OK)
-        diag_add(d, file, 0, 0, "%s", strerror(errno));
-    text_fini(&svg);
-    return e;
-}
-
-/* The plan of a scenario with the requested number of requests, and its classes. */
-static enum err make_plan(struct simulate *s, enum scenario which, struct plan **out,
-                          struct diag *d)
-{
-    struct plan_options scaled = s->plan;
-
-    if (which == SCENARIO_replay)
-        return simulate_read_log(s, out, d);
-    if (s->requests != 0)
-        scaled.scale = (double)s->requests / (double)scenario_requests(which);
-    enum err e = plan_create(which, &scaled, out);
-    if (e == ERR_OK)
-        e = simulate_classify_plan(&s->classifiers, *out);
-    if (e != ERR_OK)
-        diag_add(d, NULL, 0, 0, "%s: %s", scenario_name(which), err_text(e));
-    return e;
-}
-
-/* Runs each scenario, and prints it unless all are for JSON. */
+/* Runs each scenario, with the requested number of requests, and prints it unless all are for JSON.
+ */
 static enum err run_scenarios(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plans[SCENARIOS] = {NULL};
     struct simulate_runs all[SCENARIOS] = {0};
+    struct text svg = {0};
     size_t n = 0;
     enum err e = ERR_OK;
 
-    for (unsigned i = 0; i < SCENARIOS && e == ERR_OK; ++i) {
-        if (!s->scenarios[i])
+    for (enum scenario which = 0; which < SCENARIOS && e == ERR_OK; ++which) {
+        struct plan_options scaled = s->plan;
+
+        if (!s->scenarios[which])
             continue;
-        e = make_plan(s, (enum scenario)i, &plans[n], d);
+        if (which == SCENARIO_replay) {
+            e = simulate_read_log(s, &plans[n], d);
+        } else {
+            if (s->requests != 0)
+                scaled.scale = (double)s->requests / (double)scenario_requests(which);
+            e = plan_create(which, &scaled, &plans[n]);
+            if (e == ERR_OK)
+                e = simulate_classify_plan(&s->classifiers, plans[n]);
+            if (e != ERR_OK)
+                diag_add(d, NULL, 0, 0, "%s: %s", scenario_name(which), err_text(e));
+        }
         if (e == ERR_OK && s->log_file != NULL && !s->o.json)
             simulate_print_log(s, out);
         if (e == ERR_OK && s->tune) {
@@ -371,8 +348,13 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
             simulate_run(s, plans[n], &all[n]);
             if (!s->o.json)
                 simulate_print(&all[n], out);
-            if (s->plot_file != NULL)
-                e = write_plot(&all[n], d);
+            if (s->plot_file != NULL) {
+                simulate_plot(&all[n], &svg);
+                e = file_write(s->plot_file, text_slice(&svg));
+                if (e != ERR_OK)
+                    diag_add(d, s->plot_file, 0, 0, "%s", strerror(errno));
+                text_fini(&svg);
+            }
         }
         ++n;
     }
@@ -403,7 +385,7 @@ static int run_simulate(const struct ctl_command *c, int argc, char **argv)
         code = ctl_finish(e, &out, &d);
     }
     for (size_t i = 0; i < s.npolicies; ++i)
-        simulate_policy_fini(&s.policies[i]);
+        free(s.policies[i].label);
     simulate_classifiers_fini(&s.classifiers);
     return code;
 }
@@ -442,7 +424,6 @@ const struct ctl_command ctl_word_simulate = {
             "in virtual time, with the code that selects workers in the server.\n",
     .describe = describe_choices,
     .completes = CTL_FILES,
-    .flags = simulate_flags,
-    .nflags = ARRAY_LEN(simulate_flags),
+    CTL_FLAGS(simulate_flags),
     .run = run_simulate,
 };

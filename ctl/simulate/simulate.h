@@ -19,14 +19,12 @@ enum {
     SIMULATE_POLICIES_MAX = 24,
     SIMULATE_CLASSIFIERS_MAX = 8,
     SIMULATE_RANDOM_MAX = 1000,
-    /* Policies that do not use classes. */
-    SIMULATE_COMMON = 3,
 };
 
 /* ---- policies ---- */
 
 struct simulate_policy {
-    char *label; /* of the command line: NAME or NAME:SETTING=VALUE:... */
+    char *label; /* of the command line: NAME or NAME:SETTING=VALUE:...; free() */
     struct pool_settings settings;
 };
 
@@ -37,9 +35,6 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
 /* Copies FROM with another value of a setting. False if it has no such setting. */
 bool simulate_vary_policy(const struct simulate_policy *from, const char *setting,
                           const char *value, struct simulate_policy *out) must_check;
-void simulate_policy_fini(struct simulate_policy *p);
-/* "resume, classless, ..." */
-void simulate_policy_names(struct text *out);
 
 /* ---- classifiers ---- */
 
@@ -115,8 +110,6 @@ struct simulate_runs {
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out);
-/* The usual policies of other load balancers, the best first. */
-extern const char *const simulate_common[SIMULATE_COMMON];
 /* Returns the variant to compare the others with: the usual policy without classes, or else the
  * last one. */
 const struct simulate_variant *simulate_baseline(const struct simulate_runs *t);
@@ -177,6 +170,8 @@ struct class_facts {
     double largest;     /* share of the largest class that has a name */
     double nameless;    /* share of requests without a class */
     double as_if_equal; /* so many classes of the same size would be as uneven (exp of entropy) */
+    /* A line for each problem; none if there are too few requests to judge. text_fini(). */
+    struct text warnings;
 };
 
 /* All that C has classified; free() the classes. */
@@ -184,12 +179,6 @@ void classify_collect(const struct simulate_classifier *c, struct class_counts *
 /* Sort them: the largest first, ties by name. */
 void classify_sort(struct class_counts *c);
 void classify_facts(const struct class_counts *c, struct class_facts *out);
-/*
- * A line of text for each problem, without its end; the caller frees it. None if there are too few
- * requests to judge.
- */
-enum { CLASSIFY_WARNINGS_MAX = 8 };
-size_t classify_warnings(const struct class_counts *c, struct text out[CLASSIFY_WARNINGS_MAX]);
 
 /* ---- playback ---- */
 
@@ -222,7 +211,7 @@ struct playback_record {
 
 struct playback_server {
     const char *url;
-    struct text host; /* with its port, as the URL has it */
+    struct slice host; /* of the URL, with its port */
     struct addr addr;
     struct playback_record *records; /* of each request */
     double wall_s;
@@ -243,8 +232,6 @@ struct playback {
     const char *loads_header;
     bool interrupted;
 };
-
-/* ---- figures ---- */
 
 struct playback_figures {
     size_t n, errors;                      /* an error: no answer, or a status of 500 or above */

@@ -51,23 +51,6 @@ static const struct owned {
     {POLICY, POOL_POLICIES},
 };
 
-/* The choices of the setting `policy`, with '|' between. */
-static struct slice choices(void)
-{
-    return slice_of(settings_find(&table, slice_of(POLICY))->min);
-}
-
-void simulate_policy_names(struct text *out)
-{
-    struct slice rest = choices();
-
-    while (rest.len != 0) {
-        text_add(out, slice_cut(&rest, '|'));
-        if (rest.len != 0)
-            text_add(out, SLICE_LIT(", "));
-    }
-}
-
 /* Whether the policy of S, or the shadow beside it, could go by SETTING. */
 static bool has_effect(const struct pool_settings *s, struct slice setting)
 {
@@ -78,19 +61,6 @@ static bool has_effect(const struct pool_settings *s, struct slice setting)
             return s->policy == by || (s->shadowed && s->shadow == by);
     }
     return true;
-}
-
-static void complain_of_setting(const struct pool_settings *s, struct slice setting, struct diag *d)
-{
-    struct text names = {0};
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        if (has_effect(s, slice_of(rows[i].name)))
-            text_addf(&names, "%s%s", names.len != 0 ? ", " : "", rows[i].name);
-    }
-    diag_add(d, NULL, 0, 0, "--policy: %s has no setting '%.*s' here: it has %s",
-             pool_policy_text(s->policy), SLICE_FMT(setting), text_cstr(&names));
-    text_fini(&names);
 }
 
 static bool set(struct pool_values *v, struct slice name, struct slice value, struct diag *d)
@@ -116,6 +86,7 @@ static struct slice cut_setting(struct slice *rest, struct slice *value)
 static bool check_names(const struct pool_settings *s, struct slice settings, struct diag *d)
 {
     bool given[ARRAY_LEN(rows)] = {false};
+    struct text names = {0};
     struct slice value;
 
     while (settings.len != 0) {
@@ -123,7 +94,13 @@ static bool check_names(const struct pool_settings *s, struct slice settings, st
         const struct setting_row *row = settings_find(&table, name);
 
         if (row == NULL || !has_effect(s, name)) {
-            complain_of_setting(s, name, d);
+            for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
+                if (has_effect(s, slice_of(rows[i].name)))
+                    text_addf(&names, "%s%s", names.len != 0 ? ", " : "", rows[i].name);
+            }
+            diag_add(d, NULL, 0, 0, "--policy: %s has no setting '%.*s' here: it has %s",
+                     pool_policy_text(s->policy), SLICE_FMT(name), text_cstr(&names));
+            text_fini(&names);
             return false;
         }
         if (given[row - rows]) {
@@ -173,7 +150,8 @@ bool simulate_read_policies(const char *list, struct simulate_policy *out, size_
                             struct diag *d)
 {
     bool all = strcmp(list, "all") == 0;
-    struct slice rest = all ? choices() : slice_of(list);
+    /* The choices of the setting `policy`, with '|' between. */
+    struct slice rest = slice_of(all ? settings_find(&table, slice_of(POLICY))->min : list);
 
     if (rest.len == 0 || rest.p[rest.len - 1] == ',') {
         diag_add(d, NULL, 0, 0, "--policy: '%s' does not name a policy%s", list,
@@ -221,17 +199,7 @@ bool simulate_vary_policy(const struct simulate_policy *from, const char *settin
     return good;
 }
 
-void simulate_policy_fini(struct simulate_policy *p)
-{
-    free(p->label);
-    p->label = NULL;
-}
-
 /* ---- classifiers ---- */
-
-/*
- * Requests of a log as the environment that classifiers see, and classes as numbers.
- */
 
 /* Short names of common classifiers; others are a regex. */
 static const struct {
@@ -247,11 +215,8 @@ static const struct {
 static void add_quoted(struct text *out, struct slice s)
 {
     text_add_char(out, '\'');
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] == '\'')
-            text_add_char(out, '\'');
-        text_add_char(out, s.p[i]);
-    }
+    for (size_t i = 0; i < s.len; ++i)
+        text_addf(out, s.p[i] == '\'' ? "'%c" : "%c", s.p[i]);
     text_add_char(out, '\'');
 }
 
@@ -282,33 +247,25 @@ static bool spell_out(const char *spec, struct text *yaml, struct diag *d)
     return true;
 }
 
-static bool read_classifier(const char *spec, struct simulate_classifier *out, struct diag *d)
-{
-    struct text yaml = {0};
-
-    *out = (struct simulate_classifier){0};
-    bool good = spell_out(spec, &yaml, d) &&
-                config_parse("--classifier", text_slice(&yaml), &out->config, d);
-    if (good) {
-        out->classifier =
-            classifier_create(&out->config, config_get(out->config.root, "classifier"), d);
-        good = out->classifier != NULL;
-        if (!good)
-            config_fini(&out->config);
-    }
-    if (good)
-        out->label = xstrdup(spec);
-    text_fini(&yaml);
-    return good;
-}
-
 int simulate_add_classifier(const struct ctl_options *o, struct simulate_classifiers *c,
                             const char *spec)
 {
+    struct simulate_classifier *out = &c->all[c->n];
     struct diag d = {0};
+    struct text yaml = {0};
 
-    if (!read_classifier(spec, &c->all[c->n], &d))
+    *out = (struct simulate_classifier){0};
+    if (spell_out(spec, &yaml, &d) &&
+        config_parse("--classifier", text_slice(&yaml), &out->config, &d)) {
+        out->classifier =
+            classifier_create(&out->config, config_get(out->config.root, "classifier"), &d);
+        if (out->classifier == NULL)
+            config_fini(&out->config);
+    }
+    text_fini(&yaml);
+    if (out->classifier == NULL)
         return ctl_usage_problems(o->command, &d);
+    out->label = xstrdup(spec);
     ++c->n;
     return CTL_OK;
 }
@@ -342,8 +299,6 @@ void simulate_classifiers_fini(struct simulate_classifiers *all)
     }
     all->n = 0;
 }
-
-/* ---- the environment ---- */
 
 struct environment {
     struct rlb_environment base;
@@ -458,19 +413,11 @@ static size_t page_objects(struct slice host, struct slice path, uint32_t reques
     return n;
 }
 
-static enum err add_page(struct reader *r, const struct access_line *l)
-{
-    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
-    uint32_t page;
-    size_t n = page_objects(l->host, l->path, r->s->plan.workload.request_objects, objects);
-
-    return trace_add_page(&r->trace, l->host, l->path, objects, n, &page);
-}
-
 /* The log is CUT before L if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
 static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
 {
     struct simulate_classifiers *c = &r->s->classifiers;
+    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
     size_t n = r->trace.n;
     struct text key = {0};
     uint32_t page;
@@ -492,23 +439,15 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
         return ERR_OK;
     if (n == 0)
         r->first_ms = l->time_ms;
-    if (page == r->trace.npages)
-        e = add_page(r, l);
+    if (page == r->trace.npages) {
+        uint32_t requested = r->s->plan.workload.request_objects;
+        size_t nobjects = page_objects(l->host, l->path, requested, objects);
+
+        e = trace_add_page(&r->trace, l->host, l->path, objects, nobjects, &page);
+    }
     struct trace_request q = {
         .due_ns = (l->time_ms - r->first_ms) * 1000000, .page = page, .factor = 1};
     return e == ERR_OK ? trace_add_request(&r->trace, &q) : e;
-}
-
-/* Due times of a rate, in place of the log's. */
-static void rate_times(struct trace *t, const struct plan_options *o)
-{
-    struct draw d = draw_of(o->workload.seed);
-    double due_s = 0;
-
-    for (size_t i = 0; i < t->n; ++i) {
-        due_s += draw_exponential(&d) / o->rate;
-        t->requests[i].due_ns = (uint64_t)(due_s * 1e9);
-    }
 }
 
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d)
@@ -535,13 +474,18 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
         diag_add(d, s->log_file, 0, 0, "fewer than two requests");
         e = ERR_SYNTAX;
     } else if (closed == ERR_OK) {
-        struct trace_request *first = r.trace.requests;
+        struct trace_request *all = r.trace.requests;
+        struct draw draw = draw_of(s->plan.workload.seed);
+        double due_s = 0;
 
-        log->span_s = (double)first[r.trace.n - 1].due_ns / 1e9;
-        if (s->plan.rate > 0)
-            rate_times(&r.trace, &s->plan);
-        else
-            requests_spread(&log->in, &first->due_ns, sizeof(*first), r.trace.n);
+        log->span_s = (double)all[r.trace.n - 1].due_ns / 1e9;
+        if (s->plan.rate <= 0)
+            requests_spread(&log->in, &all->due_ns, sizeof(*all), r.trace.n);
+        /* Due times of a rate, in place of the log's. */
+        for (size_t i = 0; i < r.trace.n && s->plan.rate > 0; ++i) {
+            due_s += draw_exponential(&draw) / s->plan.rate;
+            all[i].due_ns = (uint64_t)(due_s * 1e9);
+        }
         *out = plan_replay(&s->plan, &r.trace);
     }
     trace_fini(&r.trace);

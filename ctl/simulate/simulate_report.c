@@ -30,103 +30,11 @@ void simulate_print_log(const struct simulate *s, struct text *out)
               log->in.lines, log->in.first_bad);
     for (unsigned f = 0; f < ACCESS_FAULTS; ++f) {
         if (log->in.faults[f] != 0)
-            text_addf(out, "  %8zu  %s\n", log->in.faults[f],
-                      access_fault_text((enum access_fault)f));
+            text_addf(out, "  %8zu  %s\n", log->in.faults[f], access_fault_texts[f]);
     }
 }
 
 /* ---- tables ---- */
-
-static void print_model(const struct simulate_runs *t, struct text *out)
-{
-    const struct plan_options *o = &t->plan->options;
-    const struct plan_phase *phase = &t->plan->phases[t->plan->main];
-
-    text_addf(out, "%s: %s\n", scenario_name(t->plan->scenario), scenario_doc(t->plan->scenario));
-    text_addf(out,
-              "  %u workers with caches of %" PRIu32 " objects; %g ms a request, %g us a hit, "
-              "%g ms a load",
-              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
-              (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
-    if (o->world.db_slots != 0)
-        text_addf(out, ", %u loads at a time", o->world.db_slots);
-    if (o->world.balancers > 1)
-        text_addf(out, "; %u balancers", o->world.balancers);
-    if (phase->clients != 0)
-        text_addf(out, "; %u clients", phase->clients);
-    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n", t->plan->trace.n,
-              phase->n, phase->name);
-}
-
-static void print_figures(const struct simulate_runs *t, struct text *out)
-{
-    struct table table;
-
-    table_begin(&table, "policy|>loads/req|>req/s|>p50 ms|>p90 ms|>p99 ms|>busiest: requests|>work|"
-                        ">in >1 cache %|>copies|>workers/class|>failed");
-    for (size_t i = 0; i < t->nvariants; ++i) {
-        const struct plan_result *r = &t->variants[i].result;
-        const struct figures *f = &r->main;
-
-        simulate_add_label(&table, t->simulate, &t->variants[i]);
-        table_numbers(&table, "%.2f %.0f %.0f %.0f %.0f %.2f %.2f %.1f %.2f %.1f %zu", f->loads,
-                      f->rate, f->p50_ms, f->p90_ms, f->p99_ms, f->share_max, f->busy_max,
-                      100 * share_of(r->overlap.shared, r->overlap.distinct),
-                      share_of(r->overlap.cached, r->overlap.distinct), f->class_workers,
-                      f->failed);
-    }
-    table_end(&table, out);
-}
-
-/* Results of shadows, of policies with shadow_policy. */
-static void print_shadows(const struct simulate_runs *t, struct text *out)
-{
-    struct table table;
-
-    table_begin(&table, "policy, with a shadow|>differed %|>policy: skilled %|>shadow|"
-                        ">policy: wait ms/req|>shadow|>overdue");
-    for (size_t i = 0; i < t->nvariants; ++i) {
-        const struct pool_shadow_counts *c = &t->variants[i].result.shadow;
-
-        if (c->requests == 0)
-            continue;
-        simulate_add_label(&table, t->simulate, &t->variants[i]);
-        table_numbers(&table, "%.1f %.1f %.1f %.1f %.1f %" PRIu64,
-                      100 * share_of(c->differed, c->requests),
-                      100 * share_of(c->live_skilled, c->requests),
-                      100 * share_of(c->shadow_skilled, c->requests),
-                      share_of(c->live_wait_us, c->requests) / 1e3,
-                      share_of(c->shadow_wait_us, c->requests) / 1e3, c->overdue);
-    }
-    if (table.ncells != 0)
-        text_add_char(out, '\n');
-    table_end(&table, out);
-}
-
-/* Results specific to this scenario. */
-static void print_extras(const struct simulate_runs *t, struct text *out)
-{
-    const struct plan_result *first = &t->variants[0].result;
-    struct text titles = {0};
-    struct table table;
-
-    if (first->nextras == 0)
-        return;
-    text_add(&titles, SLICE_LIT("policy"));
-    for (size_t k = 0; k < first->nextras; ++k)
-        text_addf(&titles, "|>%s", first->extras[k].title);
-    text_add_char(out, '\n');
-    table_begin(&table, text_cstr(&titles));
-    text_fini(&titles);
-    for (size_t i = 0; i < t->nvariants; ++i) {
-        const struct plan_result *r = &t->variants[i].result;
-
-        simulate_add_label(&table, t->simulate, &t->variants[i]);
-        for (size_t k = 0; k < r->nextras; ++k)
-            table_addf(&table, "%.*f", r->extras[k].decimals, r->extras[k].value);
-    }
-    table_end(&table, out);
-}
 
 /* "12 % fewer", "3.4 times as many", "the same". */
 static void add_change(struct text *out, double from, double to, const char *less, const char *more)
@@ -170,14 +78,77 @@ void simulate_print_gain(const struct simulate_runs *t, struct text *out)
     text_add(out, SLICE_LIT(")."));
 }
 
+/* Each variant's figures, what is specific to the scenario, and the result of its shadow_policy. */
+static void print_tables(const struct simulate_runs *t, struct text *out)
+{
+    const struct plan_result *first = &t->variants[0].result;
+    struct text titles = {0};
+    struct table figures, extras, shadows;
+
+    table_begin(&figures,
+                "policy|>loads/req|>req/s|>p50 ms|>p90 ms|>p99 ms|>busiest: requests|>work|"
+                ">in >1 cache %|>copies|>workers/class|>failed");
+    text_add(&titles, SLICE_LIT("policy"));
+    for (size_t k = 0; k < first->nextras; ++k)
+        text_addf(&titles, "|>%s", first->extras[k].title);
+    table_begin(&extras, text_cstr(&titles));
+    text_fini(&titles);
+    table_begin(&shadows, "policy, with a shadow|>differed %|>policy: skilled %|>shadow|"
+                          ">policy: wait ms/req|>shadow|>overdue");
+    for (size_t i = 0; i < t->nvariants; ++i) {
+        const struct plan_result *r = &t->variants[i].result;
+        const struct figures *f = &r->main;
+        const struct pool_shadow_counts *c = &r->shadow;
+
+        simulate_add_label(&figures, t->simulate, &t->variants[i]);
+        table_numbers(&figures, "%.2f %.0f %.0f %.0f %.0f %.2f %.2f %.1f %.2f %.1f %zu", f->loads,
+                      f->rate, f->p50_ms, f->p90_ms, f->p99_ms, f->share_max, f->busy_max,
+                      100 * share_of(r->overlap.shared, r->overlap.distinct),
+                      share_of(r->overlap.cached, r->overlap.distinct), f->class_workers,
+                      f->failed);
+        if (first->nextras != 0)
+            simulate_add_label(&extras, t->simulate, &t->variants[i]);
+        for (size_t k = 0; k < r->nextras; ++k)
+            table_addf(&extras, "%.*f", r->extras[k].decimals, r->extras[k].value);
+        if (c->requests == 0)
+            continue;
+        simulate_add_label(&shadows, t->simulate, &t->variants[i]);
+        table_numbers(&shadows, "%.1f %.1f %.1f %.1f %.1f %" PRIu64,
+                      100 * share_of(c->differed, c->requests),
+                      100 * share_of(c->live_skilled, c->requests),
+                      100 * share_of(c->shadow_skilled, c->requests),
+                      share_of(c->live_wait_us, c->requests) / 1e3,
+                      share_of(c->shadow_wait_us, c->requests) / 1e3, c->overdue);
+    }
+    table_end(&figures, out);
+    text_add(out, table_has_rows(&extras) ? SLICE_LIT("\n") : SLICE_NULL);
+    table_end(&extras, out);
+    text_add(out, table_has_rows(&shadows) ? SLICE_LIT("\n") : SLICE_NULL);
+    table_end(&shadows, out);
+}
+
 void simulate_print(const struct simulate_runs *t, struct text *out)
 {
+    const struct plan_options *o = &t->plan->options;
+    const struct plan_phase *phase = &t->plan->phases[t->plan->main];
+
     if (out->len != 0)
         text_add_char(out, '\n');
-    print_model(t, out);
-    print_figures(t, out);
-    print_extras(t, out);
-    print_shadows(t, out);
+    text_addf(out, "%s: %s\n", scenario_name(t->plan->scenario), scenario_doc(t->plan->scenario));
+    text_addf(out,
+              "  %u workers with caches of %" PRIu32 " objects; %g ms a request, %g us a hit, "
+              "%g ms a load",
+              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
+              (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
+    if (o->world.db_slots != 0)
+        text_addf(out, ", %u loads at a time", o->world.db_slots);
+    if (o->world.balancers > 1)
+        text_addf(out, "; %u balancers", o->world.balancers);
+    if (phase->clients != 0)
+        text_addf(out, "; %u clients", phase->clients);
+    text_addf(out, "; %zu requests, of which the %zu of '%s' are measured\n\n", t->plan->trace.n,
+              phase->n, phase->name);
+    print_tables(t, out);
     text_add(out, SLICE_LIT("\n  "));
     simulate_print_gain(t, out);
     text_add_char(out, '\n');
@@ -185,8 +156,17 @@ void simulate_print(const struct simulate_runs *t, struct text *out)
 
 /* ---- JSON ---- */
 
-static void put_figures(struct json_writer *w, const struct figures *f)
+static void put_variant(struct json_writer *w, const struct simulate *s,
+                        const struct simulate_variant *v)
 {
+    const struct simulate_classifier *c = &s->classifiers.all[v->classifier];
+    const struct plan_result *r = &v->result;
+    const struct figures *f = &r->main;
+
+    json_open_object(w, NULL);
+    json_put_text(w, "policy", slice_of(s->policies[v->policy].label));
+    json_put_text(w, "classifier", slice_of(c->label));
+    json_put_int(w, "classes", c->classes.names.n);
     json_put_int(w, "requests", (int64_t)f->n);
     json_put_int(w, "failed", (int64_t)f->failed);
     json_put_real(w, "seconds", f->wall_s);
@@ -202,19 +182,6 @@ static void put_figures(struct json_writer *w, const struct figures *f)
     json_put_real(w, "busy_max", f->busy_max);
     json_put_real(w, "busy", f->busy);
     json_put_real(w, "class_workers", f->class_workers);
-}
-
-static void put_variant(struct json_writer *w, const struct simulate_runs *t,
-                        const struct simulate_variant *v)
-{
-    const struct plan_result *r = &v->result;
-    const struct simulate *s = t->simulate;
-
-    json_open_object(w, NULL);
-    json_put_text(w, "policy", slice_of(s->policies[v->policy].label));
-    json_put_text(w, "classifier", slice_of(s->classifiers.all[v->classifier].label));
-    json_put_int(w, "classes", s->classifiers.all[v->classifier].classes.names.n);
-    put_figures(w, &r->main);
     json_put_int(w, "cached", (int64_t)r->overlap.cached);
     json_put_int(w, "distinct", (int64_t)r->overlap.distinct);
     json_put_int(w, "in_several_caches", (int64_t)r->overlap.shared);
@@ -234,53 +201,45 @@ static void put_variant(struct json_writer *w, const struct simulate_runs *t,
     json_close_object(w);
 }
 
-static void put_model(struct json_writer *w, const struct plan *p)
-{
-    const struct plan_options *o = &p->options;
-
-    json_open_object(w, "model");
-    json_put_int(w, "workers", o->world.workers);
-    json_put_int(w, "cache", o->world.cache);
-    json_put_real(w, "base_ms", (double)o->world.base_ns / 1e6);
-    json_put_real(w, "hit_us", (double)o->world.hit_ns / 1e3);
-    json_put_real(w, "load_ms", (double)o->world.load_ns / 1e6);
-    json_put_int(w, "db_slots", o->world.db_slots);
-    json_put_int(w, "balancers", o->world.balancers);
-    json_put_int(w, "clients", p->phases[p->main].clients);
-    json_put_int(w, "seed", (int64_t)o->workload.seed);
-    json_put_int(w, "requests", (int64_t)p->trace.n);
-    json_close_object(w);
-}
-
-static void put_log(struct json_writer *w, const struct simulate *s)
-{
-    json_open_object(w, "log");
-    json_put_int(w, "lines", (int64_t)s->log.in.lines);
-    json_put_int(w, "requests", (int64_t)s->log.requests);
-    json_put_int(w, "bad_lines", (int64_t)requests_bad(&s->log.in));
-    json_put_int(w, "first_bad_line", (int64_t)s->log.in.first_bad);
-    json_put_bool(w, "cut", s->log.cut);
-    json_put_real(w, "span_s", s->log.span_s);
-    json_close_object(w);
-}
-
 void simulate_print_json(const struct simulate_runs *all, size_t n, struct text *out)
 {
     struct json_writer w = {.out = out};
 
     json_open_object(&w, NULL);
-    if (n != 0 && all[0].simulate->log_file != NULL)
-        put_log(&w, all[0].simulate);
+    if (n != 0 && all[0].simulate->log_file != NULL) {
+        const struct simulate_log *log = &all[0].simulate->log;
+
+        json_open_object(&w, "log");
+        json_put_int(&w, "lines", (int64_t)log->in.lines);
+        json_put_int(&w, "requests", (int64_t)log->requests);
+        json_put_int(&w, "bad_lines", (int64_t)requests_bad(&log->in));
+        json_put_int(&w, "first_bad_line", (int64_t)log->in.first_bad);
+        json_put_bool(&w, "cut", log->cut);
+        json_put_real(&w, "span_s", log->span_s);
+        json_close_object(&w);
+    }
     json_open_array(&w, "scenarios");
     for (size_t i = 0; i < n; ++i) {
-        const struct simulate_runs *t = &all[i];
+        const struct plan *p = all[i].plan;
+        const struct plan_options *o = &p->options;
 
         json_open_object(&w, NULL);
-        json_put_text(&w, "scenario", slice_of(scenario_name(t->plan->scenario)));
-        put_model(&w, t->plan);
+        json_put_text(&w, "scenario", slice_of(scenario_name(p->scenario)));
+        json_open_object(&w, "model");
+        json_put_int(&w, "workers", o->world.workers);
+        json_put_int(&w, "cache", o->world.cache);
+        json_put_real(&w, "base_ms", (double)o->world.base_ns / 1e6);
+        json_put_real(&w, "hit_us", (double)o->world.hit_ns / 1e3);
+        json_put_real(&w, "load_ms", (double)o->world.load_ns / 1e6);
+        json_put_int(&w, "db_slots", o->world.db_slots);
+        json_put_int(&w, "balancers", o->world.balancers);
+        json_put_int(&w, "clients", p->phases[p->main].clients);
+        json_put_int(&w, "seed", (int64_t)o->workload.seed);
+        json_put_int(&w, "requests", (int64_t)p->trace.n);
+        json_close_object(&w);
         json_open_array(&w, "variants");
-        for (size_t k = 0; k < t->nvariants; ++k)
-            put_variant(&w, t, &t->variants[k]);
+        for (size_t k = 0; k < all[i].nvariants; ++k)
+            put_variant(&w, all[i].simulate, &all[i].variants[k]);
         json_close_array(&w);
         json_close_object(&w);
     }
@@ -332,8 +291,6 @@ static const struct bars {
     {"Busiest worker", "its work; 1 is even", offsetof(struct figures, busy_max), 2},
 };
 
-/* ---- pieces ---- */
-
 struct plot {
     const struct simulate_runs *runs;
     struct text *out;
@@ -357,33 +314,14 @@ printf_like(5, 6) static void add_text(struct text *out, double x, double y, con
     free(words);
 }
 
-/* Words in lines. */
-static void add_words(struct text *out, double y, const char *style, struct slice s)
-{
-    enum { LINE = 19 };
-
-    while (s.len != 0) {
-        size_t n = s.len;
-
-        if (n > WORDS_PER_LINE) {
-            n = WORDS_PER_LINE;
-            while (n != 0 && s.p[n] != ' ')
-                --n;
-            if (n == 0)
-                n = WORDS_PER_LINE;
-        }
-        add_text(out, MARGIN, y, style, "%.*s", (int)n, s.p);
-        y += LINE;
-        s = slice_trim((struct slice){s.p + n, s.len - n});
-    }
-}
-
 static void add_head(const struct plot *p)
 {
+    enum { LINE = 19 };
     const struct plan_options *o = &p->runs->plan->options;
     const struct plan *plan = p->runs->plan;
     const struct simulate *s = p->runs->simulate;
-    struct text t = {0};
+    struct text gain = {0};
+    double y = 116;
 
     add_text(p->out, MARGIN, 44, "title", "What would resumelb do?");
     if (s->log_file != NULL)
@@ -397,12 +335,19 @@ static void add_head(const struct plot *p)
              " objects; a request takes %g ms, and %g ms more for each load",
              o->world.workers, o->world.cache, (double)o->world.base_ns / 1e6,
              (double)o->world.load_ns / 1e6);
-    simulate_print_gain(p->runs, &t);
-    add_words(p->out, 116, "gain", text_slice(&t));
-    text_fini(&t);
-}
+    simulate_print_gain(p->runs, &gain);
+    for (struct slice words = text_slice(&gain); words.len != 0; y += LINE) {
+        size_t n = words.len < WORDS_PER_LINE ? words.len : WORDS_PER_LINE;
 
-/* ---- bars ---- */
+        while (n != words.len && n != 0 && words.p[n] != ' ')
+            --n;
+        if (n == 0)
+            n = WORDS_PER_LINE;
+        add_text(p->out, MARGIN, y, "gain", "%.*s", (int)n, words.p);
+        words = slice_trim((struct slice){words.p + n, words.len - n});
+    }
+    text_fini(&gain);
+}
 
 static double value_of(const struct plot *p, const struct bars *b, size_t variant)
 {
@@ -411,36 +356,10 @@ static double value_of(const struct plot *p, const struct bars *b, size_t varian
     return *(const double *)((const char *)f + b->figure);
 }
 
-static void add_panel(const struct plot *p, const struct bars *b, double x, double width)
-{
-    enum { VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
-    double max = 0;
-    double room = width - VALUE;
-
-    for (size_t i = 0; i < p->n; ++i)
-        max = fmax(max, value_of(p, b, i));
-    max = max > 0 ? max : 1;
-    add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
-    add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
-    for (size_t i = 0; i < p->n; ++i) {
-        double v = value_of(p, b, i);
-        double y = HEAD + FIRST + (double)(i * BAR);
-        bool is_best = &p->runs->variants[i] == p->best;
-
-        text_addf(p->out,
-                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" fill=\"%s\" "
-                  "opacity=\"%s\"/>\n",
-                  x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
-        add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v", "%.*f",
-                 b->decimals, v);
-    }
-}
-
 static double add_bars(const struct plot *p)
 {
-    enum { FIRST = 48, LABEL_BYTES = 30 };
-    size_t npanels = ARRAY_LEN(panels);
-    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)npanels;
+    enum { LABEL_BYTES = 30, VALUE = 52, TITLE = 20, HINT = 37, FIRST = 48 };
+    double width = (WIDTH - 2.0 * MARGIN - LABEL) / (double)ARRAY_LEN(panels);
     struct text label = {0};
 
     for (size_t i = 0; i < p->n; ++i) {
@@ -458,12 +377,32 @@ static double add_bars(const struct plot *p)
         text_add(p->out, SLICE_LIT("</g>\n"));
     }
     text_fini(&label);
-    for (size_t k = 0; k < ARRAY_LEN(panels); ++k)
-        add_panel(p, &panels[k], MARGIN + LABEL + (double)k * width, width - GAP);
+    for (size_t k = 0; k < ARRAY_LEN(panels); ++k) {
+        const struct bars *b = &panels[k];
+        double x = MARGIN + LABEL + (double)k * width;
+        double room = width - GAP - VALUE;
+        double max = 0;
+
+        for (size_t i = 0; i < p->n; ++i)
+            max = fmax(max, value_of(p, b, i));
+        max = max > 0 ? max : 1;
+        add_text(p->out, x, HEAD + TITLE, "h", "%s", b->title);
+        add_text(p->out, x, HEAD + HINT, "hint", "%s", b->hint);
+        for (size_t i = 0; i < p->n; ++i) {
+            double v = value_of(p, b, i);
+            double y = HEAD + FIRST + (double)(i * BAR);
+            bool is_best = &p->runs->variants[i] == p->best;
+
+            text_addf(p->out,
+                      "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
+                      "fill=\"%s\" opacity=\"%s\"/>\n",
+                      x, y, fmax(1, room * v / max), BAR - 8, colours[i], is_best ? "1" : "0.72");
+            add_text(p->out, x + fmax(1, room * v / max) + 5, y + 13.5, is_best ? "v b" : "v",
+                     "%.*f", b->decimals, v);
+        }
+    }
     return HEAD + FIRST + (double)(p->n * BAR) + GAP;
 }
-
-/* ---- lines ---- */
 
 struct chart {
     const char *title, *hint;
@@ -482,24 +421,26 @@ static double point(const struct plot *p, const struct chart *c, size_t variant,
     return *(const double *)(result + c->first + i * c->stride) * c->factor;
 }
 
-/* A round number that is not below V / 4: about four lines across. */
-static double step_of(double v)
-{
-    double size = pow(10, floor(log10(v / 4)));
-    double digits = v / 4 / size;
-
-    return size * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
-}
-
 static double chart_y(const struct chart *c, double v)
 {
     return c->y + CHART - CHART * fmin(v, c->max) / c->max;
 }
 
-static void add_frame(const struct plot *p, const struct chart *c)
+static void add_chart(const struct plot *p, struct chart *c)
 {
-    double step = step_of(c->max);
+    enum { BELOW = 16 };
+    const struct plan_result *r = &p->runs->variants[0].result;
+    const struct plan *plan = p->runs->plan;
 
+    for (size_t i = 0; i < p->n; ++i) {
+        for (size_t k = 0; k < c->points; ++k)
+            c->max = fmax(c->max, point(p, c, i, k));
+    }
+    c->max = c->max > 0 ? c->max * 1.05 : 1;
+    /* A round number that is not below a quarter of the largest value: about four lines across. */
+    double size = pow(10, floor(log10(c->max / 4)));
+    double digits = c->max / 4 / size;
+    double step = size * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
     add_text(p->out, c->x, c->y - 30, "h", "%s", c->title);
     add_text(p->out, c->x, c->y - 13, "hint", "%s", c->hint);
     for (unsigned i = 0; i * step <= c->max * 1.0001; ++i) {
@@ -510,26 +451,22 @@ static void add_frame(const struct plot *p, const struct chart *c)
                   c->x, y, c->x + c->width, y);
         add_text(p->out, c->x - 6, y + 4, "tick", "%g", i * step);
     }
-}
+    /* The best on top of the others. */
+    for (size_t i = 0; i < 2 * p->n; ++i) {
+        size_t variant = i % p->n;
+        bool is_best = &p->runs->variants[variant] == p->best;
 
-static void add_line(const struct plot *p, const struct chart *c, size_t variant)
-{
-    text_add(p->out, SLICE_LIT("<polyline fill=\"none\" points=\""));
-    for (size_t i = 0; i < c->points; ++i)
-        text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)i + .5) / (double)c->points,
-                  chart_y(c, point(p, c, variant, i)));
-    text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
-              colours[variant], &p->runs->variants[variant] == p->best ? "3" : "1.6");
-}
-
-/* Where phases begin; the one that counts in bold. */
-static void mark_phases(const struct plot *p, const struct chart *c)
-{
-    enum { BELOW = 16 };
-    const struct plan_result *r = &p->runs->variants[0].result;
-    const struct plan *plan = p->runs->plan;
-
-    for (size_t i = 0; i < plan->nphases; ++i) {
+        if (is_best != (i >= p->n))
+            continue;
+        text_add(p->out, SLICE_LIT("<polyline fill=\"none\" points=\""));
+        for (size_t k = 0; k < c->points; ++k)
+            text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)k + .5) / (double)c->points,
+                      chart_y(c, point(p, c, variant, k)));
+        text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
+                  colours[variant], is_best ? "3" : "1.6");
+    }
+    /* Where phases begin; the one that counts in bold. */
+    for (size_t i = 0; i < plan->nphases && c->in_time; ++i) {
         double x = c->x + c->width * (double)r->begins[i] / (double)r->nwindows;
 
         text_addf(p->out,
@@ -539,23 +476,6 @@ static void mark_phases(const struct plot *p, const struct chart *c)
         add_text(p->out, x + 4, c->y + CHART + BELOW, i == plan->main ? "hint b" : "hint", "%s",
                  plan->phases[i].name);
     }
-}
-
-static void add_chart(const struct plot *p, struct chart *c)
-{
-    for (size_t i = 0; i < p->n; ++i) {
-        for (size_t k = 0; k < c->points; ++k)
-            c->max = fmax(c->max, point(p, c, i, k));
-    }
-    c->max = c->max > 0 ? c->max * 1.05 : 1;
-    add_frame(p, c);
-    /* The best on top of the others. */
-    for (size_t i = 0; i < 2 * p->n; ++i) {
-        if ((&p->runs->variants[i % p->n] == p->best) == (i >= p->n))
-            add_line(p, c, i % p->n);
-    }
-    if (c->in_time)
-        mark_phases(p, c);
 }
 
 /* Three charts beside one another; returns where they end. */

@@ -38,24 +38,6 @@ static double spread(struct draw *d, double low, double high)
     return low * pow(high / low, draw_unit(d));
 }
 
-static void draw_options(uint64_t seed, const struct plan_options *base, struct plan_options *out)
-{
-    struct draw d = draw_of(seed);
-
-    *out = *base;
-    out->workload.seed = seed;
-    out->workload.zipf = 0.5 + 0.8 * draw_unit(&d);
-    out->workload.sites = (uint32_t)spread(&d, 50, 2000);
-    out->workload.site_objects = (uint32_t)spread(&d, 20, 200);
-    out->workload.request_objects = (uint32_t)spread(&d, 5, 40);
-    out->world.workers = (unsigned)spread(&d, 4, 40);
-    out->world.cache = (uint32_t)spread(&d, 500, 8000);
-    out->world.base_ns = (uint64_t)spread(&d, 2e6, 50e6);
-    out->world.hit_ns = (uint64_t)spread(&d, 5e3, 100e3);
-    out->world.load_ns = (uint64_t)spread(&d, .5e6, 10e6);
-    out->clients = out->world.workers * (1 + draw_below(&d, 6));
-}
-
 /* The smaller the better. */
 static double measure_of(const struct simulate_variant *v, enum measure m)
 {
@@ -101,29 +83,6 @@ static void count(const struct simulate_runs *t, struct score *scores)
     }
 }
 
-static void add_workload(struct table *table, const struct simulate_runs *t)
-{
-    const struct plan_options *o = &t->plan->options;
-
-    table_numbers(table, "%" PRIu64 " %u %" PRIu32 " %u %" PRIu32 " %.2f", o->workload.seed,
-                  o->world.workers, o->world.cache, o->clients, o->workload.sites,
-                  o->workload.zipf);
-    table_numbers(table, "%" PRIu32 " %" PRIu32 " %.1f %.0f %.1f", o->workload.site_objects,
-                  o->workload.request_objects, (double)o->world.base_ns / 1e6,
-                  (double)o->world.hit_ns / 1e3, (double)o->world.load_ns / 1e6);
-}
-
-static void add_figures(struct table *table, const struct simulate_runs *t)
-{
-    for (size_t i = 0; i < t->nvariants; ++i) {
-        const struct figures *f = &t->variants[i].result.main;
-
-        table_addf(table, "%" PRIu64, t->plan->options.workload.seed);
-        simulate_add_label(table, t->simulate, &t->variants[i]);
-        table_numbers(table, "%.2f %.0f %.0f", f->loads, f->rate, f->p99_ms);
-    }
-}
-
 /* Scores of all, and of those that do not pay for it with throughput. */
 static void print_scores(const struct simulate *s, const struct score *scores, struct text *out)
 {
@@ -163,24 +122,47 @@ static void print_scores(const struct simulate *s, const struct score *scores, s
 static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2],
                         struct score *scores)
 {
-    struct plan_options o;
+    struct plan_options o = s->plan;
+    struct draw d = draw_of(seed);
     struct plan *plan = NULL;
     struct simulate_runs runs;
-    enum err e;
 
-    draw_options(seed, &s->plan, &o);
-    e = plan_create(SCENARIO_steady, &o, &plan);
+    o.workload.seed = seed;
+    o.workload.zipf = 0.5 + 0.8 * draw_unit(&d);
+    o.workload.sites = (uint32_t)spread(&d, 50, 2000);
+    o.workload.site_objects = (uint32_t)spread(&d, 20, 200);
+    o.workload.request_objects = (uint32_t)spread(&d, 5, 40);
+    o.world.workers = (unsigned)spread(&d, 4, 40);
+    o.world.cache = (uint32_t)spread(&d, 500, 8000);
+    o.world.base_ns = (uint64_t)spread(&d, 2e6, 50e6);
+    o.world.hit_ns = (uint64_t)spread(&d, 5e3, 100e3);
+    o.world.load_ns = (uint64_t)spread(&d, .5e6, 10e6);
+    o.clients = o.world.workers * (1 + draw_below(&d, 6));
+    enum err e = plan_create(SCENARIO_steady, &o, &plan);
     if (e == ERR_OK)
         e = simulate_classify_plan(&s->classifiers, plan);
-    if (e == ERR_OK) {
-        simulate_run(s, plan, &runs);
-        add_workload(&tables[0], &runs);
-        add_figures(&tables[1], &runs);
-        count(&runs, scores);
-        free(runs.variants);
+    if (e != ERR_OK) {
+        plan_destroy(plan);
+        return e;
     }
+    simulate_run(s, plan, &runs);
+    o = plan->options;
+    table_numbers(&tables[0], "%" PRIu64 " %u %" PRIu32 " %u %" PRIu32 " %.2f", seed,
+                  o.world.workers, o.world.cache, o.clients, o.workload.sites, o.workload.zipf);
+    table_numbers(&tables[0], "%" PRIu32 " %" PRIu32 " %.1f %.0f %.1f", o.workload.site_objects,
+                  o.workload.request_objects, (double)o.world.base_ns / 1e6,
+                  (double)o.world.hit_ns / 1e3, (double)o.world.load_ns / 1e6);
+    for (size_t i = 0; i < runs.nvariants; ++i) {
+        const struct figures *f = &runs.variants[i].result.main;
+
+        table_addf(&tables[1], "%" PRIu64, seed);
+        simulate_add_label(&tables[1], s, &runs.variants[i]);
+        table_numbers(&tables[1], "%.2f %.0f %.0f", f->loads, f->rate, f->p99_ms);
+    }
+    count(&runs, scores);
+    free(runs.variants);
     plan_destroy(plan);
-    return e;
+    return ERR_OK;
 }
 
 enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
@@ -263,11 +245,6 @@ static void add_row(struct table *table, const struct figures *f)
 
 static const char columns[] = "|>loads/req|>req/s|>p50 ms|>p99 ms|>busiest";
 
-static bool same(const struct figures *a, const struct figures *b)
-{
-    return a->loads == b->loads && a->rate == b->rate && a->p99_ms == b->p99_ms;
-}
-
 /* Every policy with every classifier. */
 static void choose_classifiers(struct tuning *t)
 {
@@ -319,7 +296,8 @@ static void try_setting(const struct tuning *t, const struct tried *r, struct ca
         if (!simulate_vary_policy(&c->policy, r->setting, r->values[i], &other.policy))
             continue;
         other.figures = run(t, other.classifier, &other.policy.settings);
-        if (!same(&other.figures, &c->figures)) {
+        if (other.figures.loads != c->figures.loads || other.figures.rate != c->figures.rate ||
+            other.figures.p99_ms != c->figures.p99_ms) {
             add_candidate(t, table, &other);
             if (simulate_is_better(t->plan, &other.figures, &c->figures)) {
                 struct candidate worse = *c;
@@ -328,7 +306,7 @@ static void try_setting(const struct tuning *t, const struct tried *r, struct ca
                 other = worse;
             }
         }
-        simulate_policy_fini(&other.policy);
+        free(other.policy.label);
     }
 }
 
@@ -357,18 +335,9 @@ static void choose_settings(struct tuning *t)
         t->best->policy.label);
 }
 
-/* Whether F is not worse than today, in what counts. */
-static bool suffices(const struct tuning *t, const struct figures *f)
-{
-    bool closed = t->plan->phases[t->plan->main].clients != 0;
-
-    if (f->failed > t->today.failed)
-        return false;
-    return closed ? f->rate >= t->today.rate : f->p99_ms <= t->today.p99_ms;
-}
-
 static void choose_workers(struct tuning *t)
 {
+    bool closed = t->plan->phases[t->plan->main].clients != 0;
     unsigned all = t->plan->options.world.workers;
     unsigned fewest = 0;
     unsigned last = 0;
@@ -385,7 +354,9 @@ static void choose_workers(struct tuning *t)
         struct figures f = run(t, t->best->classifier, &t->best->policy.settings);
         table_addf(&table, "%u workers", n);
         add_row(&table, &f);
-        if (fewest == 0 && suffices(t, &f))
+        /* Not worse than today, in what counts. */
+        if (fewest == 0 && f.failed <= t->today.failed &&
+            (closed ? f.rate >= t->today.rate : f.p99_ms <= t->today.p99_ms))
             fewest = n;
     }
     t->plan->options.world.workers = all;
@@ -397,9 +368,7 @@ static void choose_workers(struct tuning *t)
         text_addf(t->out, "\n   %u workers do what %u do today", fewest, all);
     else
         text_addf(t->out, "\n   Fewer than %u workers would be worse than today", all);
-    text_add(t->out, t->plan->phases[t->plan->main].clients != 0
-                         ? SLICE_LIT(", in requests a second.\n")
-                         : SLICE_LIT(", in p99.\n"));
+    text_add(t->out, closed ? SLICE_LIT(", in requests a second.\n") : SLICE_LIT(", in p99.\n"));
 }
 
 enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, struct diag *d)
@@ -417,6 +386,6 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
     text_addf(out, "\npolicy: %s\nclassifier: %s\n", t.best->policy.label,
               s->classifiers.all[t.best->classifier].label);
     for (size_t i = 0; i < t.ncandidates; ++i)
-        simulate_policy_fini(&t.candidates[i].policy);
+        free(t.candidates[i].policy.label);
     return ERR_OK;
 }

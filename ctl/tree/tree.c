@@ -23,8 +23,7 @@
 
 struct walk {
     struct tree_command *command;
-    bool providers;
-    bool remarks;
+    bool display; /* providers and remarks, too */
     size_t nodes;
     size_t unread;
 };
@@ -34,10 +33,10 @@ struct walk {
  * top of the text, which is not a node itself.
  */
 static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
-                     struct tree_text_node *above)
+                     json_t *above)
 {
     struct diag *d = &w->command->diag;
-    struct tree_text_node *n = above;
+    json_t *n = above;
     struct tree_record s = {0};
     enum err e;
 
@@ -46,8 +45,8 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
                  TREE_TEXT_NODES_MAX);
         return ERR_SYSTEM;
     }
-    if (depth == TREE_DEPTH_MAX) {
-        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+    if (depth == TREE_TEXT_DEPTH_MAX) {
+        diag_add(d, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     } else {
         e = tree_command_read(w->command, path, &s);
@@ -55,24 +54,27 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     bool unreadable = name != NULL && (e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE);
     if (e == ERR_NOT_FOUND && depth != 0)
         return ERR_OK; /* deleted meanwhile */
-    if ((e != ERR_OK && !unreadable) || (s.provider && !w->providers)) {
+    if ((e != ERR_OK && !unreadable) || (s.provider && !w->display && !w->command->ephemeral)) {
         tree_record_fini(&s);
         return e;
     }
-    if (name != NULL) {
-        n = tree_text_create(slice_of(name));
-        tree_text_append(above, n);
-    }
+    if (name != NULL)
+        n = tree_text_add(above, slice_of(name));
     if (unreadable) {
         ++w->unread;
-        n->remark = xstrdup("cannot be read");
+        json_object_set_new(n, "remark", json_string("cannot be read"));
         return ERR_OK;
     }
-    json_object_update(n->properties, s.properties);
-    if (w->remarks && name != NULL && s.problem != NULL)
-        n->remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
-    else if (w->remarks && s.provider)
-        n->remark = xstrdup("a provider");
+    if (json_object_size(s.properties) != 0)
+        json_object_set(n, "properties", s.properties);
+    if (w->display && name != NULL && s.problem != NULL) {
+        char *remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
+
+        json_object_set_new(n, "remark", json_string_nocheck(remark));
+        free(remark);
+    } else if (w->display && s.provider) {
+        json_object_set_new(n, "remark", json_string("a provider"));
+    }
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
         const char *child = s.children->items[i].name;
         char *below = xasprintf("%s/%s", path, child);
@@ -80,74 +82,65 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
         e = walk(w, below, child, depth + 1, n);
         free(below);
     }
-    tree_text_sort(n);
     tree_record_fini(&s);
     return e;
 }
 
-/* Returns N as {"properties": {...}, "nodes": {NAME: {...}}}, each only if not empty; owned by the
- * caller. *LEFT_OUT counts the nodes with a name that is not UTF-8. */
-static json_t *json_of(const struct tree_text_node *n, size_t *left_out)
+/* Removes the nodes with a name that is not UTF-8; *LEFT_OUT counts them. */
+static void omit_odd_names(json_t *n, size_t *left_out)
 {
-    json_t *o = json_object();
-    json_t *nodes = n->nchildren != 0 ? json_object() : NULL;
+    json_t *nodes = json_object_get(n, "nodes");
+    const char *name;
+    json_t *child;
+    void *next;
 
-    for (size_t i = 0; i < n->nchildren; ++i)
-        *left_out += json_object_set_new(nodes, n->children[i]->name,
-                                         json_of(n->children[i], left_out)) != 0;
-    if (json_object_size(n->properties) != 0)
-        json_object_set(o, "properties", n->properties);
-    if (nodes != NULL)
-        json_object_set_new(o, "nodes", nodes);
-    if (n->remark != NULL)
-        json_object_set_new(o, "remark", json_string(n->remark));
-    return o;
-}
-
-static size_t print_json(const struct tree_text_node *top, struct tree_command *c)
-{
-    size_t left_out = 0;
-    json_t *o = json_of(top, &left_out);
-
-    json_print(o, &c->out);
-    text_add_char(&c->out, '\n');
-    json_decref(o);
-    if (left_out != 0)
-        diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8", left_out);
-    return left_out;
+    json_object_foreach_safe(nodes, next, name, child)
+    {
+        omit_odd_names(child, left_out);
+        if (!utf8_valid(slice_of(name))) {
+            ++*left_out;
+            json_object_del(nodes, name);
+        }
+    }
 }
 
 /* Prints the node of the command line, or for the top what is below it. */
-static int show(struct tree_command *c, struct walk *w, struct diag *left_out)
+static int show(struct tree_command *c, bool display)
 {
+    struct walk w = {.command = c, .display = display};
     char path[TREE_PATH_MAX + 1];
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    enum err e = tree_command_node(c, c->words[0], path);
+    json_t *top = json_object();
+    size_t nleft_out = 0;
+    enum err e = tree_command_path(c, c->words[0], true, path);
 
     if (e == ERR_OK) {
         bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
 
-        e = walk(w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
+        e = walk(&w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
-    size_t nleft_out = e != ERR_OK ? 0
-                       : c->o.json ? print_json(top, c)
-                                   : tree_text_print(top, &c->out, left_out);
-    tree_text_destroy(top);
-    return e == ERR_OK && nleft_out == 0 && w->unread == 0 ? CTL_OK : CTL_FAILED;
+    if (e == ERR_OK && c->o.json) {
+        omit_odd_names(top, &nleft_out);
+        json_print(top, &c->out);
+        text_add_char(&c->out, '\n');
+        if (nleft_out != 0)
+            diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
+                     nleft_out);
+    } else if (e == ERR_OK) {
+        nleft_out = tree_text_print(top, &c->out, display ? NULL : &c->diag);
+    }
+    json_decref(top);
+    return e == ERR_OK && nleft_out == 0 && w.unread == 0 ? CTL_OK : CTL_FAILED;
 }
 
 /* Each returns the exit status. Errors are in the diag. */
 static int tree_print(struct tree_command *c)
 {
-    struct walk w = {.command = c, .providers = true, .remarks = true};
-
-    return show(c, &w, NULL);
+    return show(c, true);
 }
 
 static int tree_export(struct tree_command *c)
 {
-    struct walk w = {.command = c, .providers = c->ephemeral};
-    int code = show(c, &w, &c->diag);
+    int code = show(c, false);
 
     if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
         return code;
@@ -180,32 +173,27 @@ struct watched {
     struct text lines;
 };
 
-static void add_time(struct text *out)
-{
-    struct timespec now;
-    struct tm utc;
-    char text[32];
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    text_addf(out, "%s.%03ldZ", text, now.tv_nsec / 1000000);
-}
-
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
 static void add_line(struct watched *w, const char *what, const char *name, const json_t *v)
 {
-    add_time(&w->lines);
-    text_addf(&w->lines, " %s %s", w->path, what);
+    struct text *out = &w->lines;
+    struct timespec now;
+    struct tm utc;
+    char time[32];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
+    text_addf(out, "%s.%03ldZ %s %s", time, now.tv_nsec / 1000000, w->path, what);
     if (name != NULL) {
-        text_add_char(&w->lines, ' ');
-        text_add_escaped(&w->lines, slice_of(name));
+        text_add_char(out, ' ');
+        text_add_escaped(out, slice_of(name));
     }
     if (v != NULL && !json_is_null(v)) {
-        text_add(&w->lines, SLICE_LIT(" = "));
-        literal_print(v, &w->lines);
+        text_add(out, SLICE_LIT(" = "));
+        literal_print(v, out);
     }
-    text_add_char(&w->lines, '\n');
+    text_add_char(out, '\n');
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
@@ -245,47 +233,34 @@ static json_t *object_of(const struct tree_set *set)
     return all;
 }
 
-static void report_problem(struct watched *w, const char *problem)
-{
-    const char *before = w->problem != NULL ? w->problem : "";
-    const char *now = problem != NULL ? problem : "";
-
-    if (strcmp(before, now) == 0)
-        return;
-    if (now[0] != '\0')
-        add_line(w, "problem:", now, NULL);
-    else
-        add_line(w, "no problem", NULL, NULL);
-    free(w->problem);
-    w->problem = xstrdup(problem);
-}
-
-static void write_lines(struct watched *w)
-{
-    size_t written = fwrite(w->lines.p != NULL ? w->lines.p : "", 1, w->lines.len, stdout);
-
-    if (written != w->lines.len || fflush(stdout) != 0) {
-        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
-        loop_stop(w->command->loop);
-    }
-    text_clear(&w->lines);
-}
-
 static void on_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
+    const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->reply_timer);
     if (!w->reported || w->exists != node->exists)
         add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->reported = true;
     w->exists = node->exists;
-    report_problem(w, node->problem);
+    if (strcmp(problem, w->problem != NULL ? w->problem : "") != 0) {
+        if (problem[0] != '\0')
+            add_line(w, "problem:", problem, NULL);
+        else
+            add_line(w, "no problem", NULL, NULL);
+        free(w->problem);
+        w->problem = xstrdup(problem);
+    }
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
         report(w, &w->providers, object_of(node->providers), "provider", "no provider");
     report(w, &w->children, object_of(node->children), "node", "no node");
-    write_lines(w);
+    if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
+        fflush(stdout) != 0) {
+        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
+        loop_stop(w->command->loop);
+    }
+    text_clear(&w->lines);
 }
 
 static void on_no_answer(struct timer *timer)
@@ -293,16 +268,6 @@ static void on_no_answer(struct timer *timer)
     struct watched *w = container_of(timer, struct watched, reply_timer);
 
     fprintf(stderr, "resumelbctl: no reply from %s yet; waiting\n", w->command->url);
-}
-
-static void watched_fini(struct watched *w)
-{
-    timer_stop(&w->reply_timer);
-    json_decref(w->properties);
-    json_decref(w->providers);
-    json_decref(w->children);
-    free(w->problem);
-    text_fini(&w->lines);
 }
 
 /* Prints by itself, and runs until the process is ended. */
@@ -319,7 +284,12 @@ static int tree_watch_changes(struct tree_command *c)
     timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
     loop_run(c->loop);
     tree_unwatch(watch);
-    watched_fini(&w);
+    timer_stop(&w.reply_timer);
+    json_decref(w.properties);
+    json_decref(w.providers);
+    json_decref(w.children);
+    free(w.problem);
+    text_fini(&w.lines);
     /* A watch ends by a signal, or because its output cannot be written. */
     return CTL_FAILED;
 }
@@ -398,36 +368,6 @@ static int take_unset(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-/* -1: continue; otherwise the exit status. */
-static int parse_command_line(int argc, char **argv, struct tree_command *c,
-                              const struct verb **verb)
-{
-    int code = ctl_parse(&ctl_word_tree, argc, argv, &c->o);
-
-    if (code >= 0)
-        return code;
-    if (c->o.words[0] == NULL)
-        return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
-    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
-        if (strcmp(verbs[i].name, c->o.words[0]) == 0)
-            *verb = &verbs[i];
-    }
-    if (*verb == NULL)
-        return usage_error("unknown verb", c->o.words[0]);
-    c->words = c->o.words + 1;
-    while (c->words[c->nwords] != NULL)
-        ++c->nwords;
-    if (c->nwords < (*verb)->min || c->nwords > (*verb)->max)
-        return usage_error("expected", (*verb)->usage);
-    if (c->o.json && (*verb)->run != tree_print)
-        return usage_error("--json is for print; get always prints JSON", NULL);
-    if (c->url == NULL)
-        c->url = getenv("RESUMELB_TREE");
-    if (c->url == NULL || c->url[0] == '\0')
-        return usage_error("no tree: use --tree URL, or RESUMELB_TREE in the environment", NULL);
-    return -1;
-}
-
 /* ---- operations ---- */
 
 static void stop_loop(struct tree_op *op)
@@ -474,9 +414,8 @@ enum err tree_command_resolve(struct tree_command *c, const char *path, char out
     return e;
 }
 
-/* ---- paths ---- */
-
-enum err tree_command_path(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
+enum err tree_command_path(struct tree_command *c, const char *word, bool must_exist,
+                           char out[TREE_PATH_MAX + 1])
 {
     char path[TREE_PATH_MAX + 1];
     char full[2 * TREE_PATH_MAX + 1];
@@ -499,44 +438,47 @@ enum err tree_command_path(struct tree_command *c, const char *word, char out[TR
         e = tree_command_read(c, out, &r);
         tree_record_fini(&r);
     }
-    return e;
-}
-
-enum err tree_command_node(struct tree_command *c, const char *word, char out[TREE_PATH_MAX + 1])
-{
-    enum err e = tree_command_path(c, word, out);
-
-    if (e == ERR_NOT_FOUND)
+    if (e == ERR_NOT_FOUND && must_exist)
         diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/", c->url);
     return e;
 }
 
 static int run_tree(const struct ctl_command *command, int argc, char **argv)
 {
-    struct tree_command *c = xcalloc(1, sizeof(*c));
+    struct tree_command c = {.o = {.timeout_ms = TREE_OP_TIMEOUT_MS}};
     const struct verb *verb = NULL;
+    int code = ctl_parse(command, argc, argv, &c.o);
 
-    (void)command;
-    c->o.timeout_ms = TREE_OP_TIMEOUT_MS;
-    int code = parse_command_line(argc, argv, c, &verb);
-
-    if (code >= 0) {
-        free(c);
+    if (code >= 0)
         return code;
+    if (c.o.words[0] == NULL)
+        return usage_error("expected a verb: print, export, import, diff, set, get, watch", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); ++i) {
+        if (strcmp(verbs[i].name, c.o.words[0]) == 0)
+            verb = &verbs[i];
     }
-    ASSERT(verb != NULL);
+    if (verb == NULL)
+        return usage_error("unknown verb", c.o.words[0]);
+    c.words = c.o.words + 1;
+    while (c.words[c.nwords] != NULL)
+        ++c.nwords;
+    if (c.nwords < verb->min || c.nwords > verb->max)
+        return usage_error("expected", verb->usage);
+    if (c.o.json && verb->run != tree_print)
+        return usage_error("--json is for print; get always prints JSON", NULL);
+    if (c.url == NULL)
+        c.url = getenv("RESUMELB_TREE");
+    if (c.url == NULL || c.url[0] == '\0')
+        return usage_error("no tree: use --tree URL, or RESUMELB_TREE in the environment", NULL);
     /* A command reports a time-out itself; a watch continues, and logs what happens to the tree. */
     log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
-    const struct tree_options o = {.auth_file = c->auth_file};
-    c->loop = loop_create(0);
-    code = tree_open(c->loop, slice_of(c->url), &o, &c->tree, &c->diag) == ERR_OK ? verb->run(c)
-                                                                                  : verb->trouble;
-    tree_close(c->tree);
-    loop_destroy(c->loop);
-    if (ctl_finish(ERR_OK, &c->out, &c->diag) != CTL_OK)
-        code = verb->trouble;
-    free(c);
-    return code;
+    const struct tree_options o = {.auth_file = c.auth_file};
+    c.loop = loop_create(0);
+    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.diag) == ERR_OK ? verb->run(&c)
+                                                                              : verb->trouble;
+    tree_close(c.tree);
+    loop_destroy(c.loop);
+    return ctl_finish(ERR_OK, &c.out, &c.diag) == CTL_OK ? code : verb->trouble;
 }
 
 static const struct ctl_flag tree_flags[] = {
@@ -572,7 +514,6 @@ const struct ctl_command ctl_word_tree = {
     .summary = "read and edit the tree of settings and workers",
     .describe = describe_verbs,
     .completes = "print export import diff set get watch",
-    .flags = tree_flags,
-    .nflags = ARRAY_LEN(tree_flags),
+    CTL_FLAGS(tree_flags),
     .run = run_tree,
 };

@@ -14,12 +14,8 @@
 /* The treatment of nodes that are in the tree but not in the text. */
 enum tree_trim { TREE_TRIM_REPORT, TREE_TRIM_DELETE, TREE_TRIM_IGNORE };
 
-enum {
-    /* Properties changed by one `set`. */
-    TREE_CHANGES_MAX = 1000,
-    /* Nodes below one another, where a whole tree is walked. */
-    TREE_DEPTH_MAX = 64,
-};
+/* Properties changed by one `set`. */
+enum { TREE_CHANGES_MAX = 1000 };
 
 struct tree_command {
     struct ctl_options o; /* the timeout is of one operation, the connection included */
@@ -59,12 +55,9 @@ enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, con
 enum err tree_command_resolve(struct tree_command *c, const char *path,
                               char out[TREE_PATH_MAX + 1]) must_check;
 
-/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND is not an error in the diag: OUT is
- * where it would be. */
-enum err tree_command_path(struct tree_command *c, const char *word,
-                           char out[TREE_PATH_MAX + 1]) must_check;
-/* The same for a node that must exist. */
-enum err tree_command_node(struct tree_command *c, const char *word,
+/* The node that WORD (NULL: the root) means. ERR_NOT_FOUND: OUT is where it would be; that is an
+ * error in the diag only if it MUST_EXIST. */
+enum err tree_command_path(struct tree_command *c, const char *word, bool must_exist,
                            char out[TREE_PATH_MAX + 1]) must_check;
 
 #endif

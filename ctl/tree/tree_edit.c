@@ -14,18 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what is to change ---- */
-
-/* JSON if it parses, otherwise the text itself; NULL: it is not UTF-8. */
-static json_t *parse_value(struct slice s)
-{
-    json_t *v = NULL;
-
-    if (json_parse(s, NODE_BYTES_MAX, &v, NULL) == ERR_OK)
-        return v;
-    return literal_is_text(s) ? json_stringn(s.p, s.len) : NULL;
-}
-
 /* Whether the text format can express it, so that exports are complete. */
 static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
 {
@@ -63,7 +51,10 @@ static bool parse_change(const char *word, json_t *set, struct diag *d)
                  word);
         return false;
     }
-    json_t *v = link ? json_stringn(rest.p, rest.len) : parse_value(rest);
+    /* JSON if it parses, otherwise the text itself. */
+    json_t *v = NULL;
+    if (link || (json_parse(rest, NODE_BYTES_MAX, &v, NULL) != ERR_OK && literal_is_text(rest)))
+        v = json_stringn(rest.p, rest.len);
     if (v == NULL) {
         diag_add(d, NULL, 0, 0, "'%.*s': its value is not UTF-8 text", SLICE_FMT(name));
         return false;
@@ -72,24 +63,6 @@ static bool parse_change(const char *word, json_t *set, struct diag *d)
     json_object_set_new(set, key, v);
     free(key);
     return true;
-}
-
-/* The properties to set, an object; NULL: one of them is invalid, which is in the diag. */
-static json_t *parse_changes(struct tree_command *c)
-{
-    json_t *set = json_object();
-    bool valid = true;
-
-    for (size_t i = 1; valid && i < c->nwords; ++i)
-        valid = parse_change(c->words[i], set, &c->diag);
-    if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
-        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
-        valid = false;
-    }
-    if (valid)
-        return set;
-    json_decref(set);
-    return NULL;
 }
 
 /* ---- set ---- */
@@ -122,12 +95,21 @@ static enum err change_once(struct tree_command *c, const char *path, json_t *se
 int tree_set(struct tree_command *c)
 {
     char path[TREE_PATH_MAX + 1];
-    json_t *set = parse_changes(c);
+    json_t *set = json_object();
+    bool valid = true;
 
-    if (set == NULL)
+    for (size_t i = 1; valid && i < c->nwords; ++i)
+        valid = parse_change(c->words[i], set, &c->diag);
+    if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
+        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
+        valid = false;
+    }
+    if (!valid) {
+        json_decref(set);
         return CTL_USAGE;
+    }
     uint64_t deadline_us = clock_mono_us() + (uint64_t)c->o.timeout_ms * 1000;
-    enum err e = tree_command_path(c, c->words[0], path);
+    enum err e = tree_command_path(c, c->words[0], false, path);
     if (e == ERR_OK || (e == ERR_NOT_FOUND && c->create)) {
         do
             e = change_once(c, path, set);
@@ -145,16 +127,6 @@ int tree_set(struct tree_command *c)
 }
 
 /* ---- get ---- */
-
-/* "NAME =>" of PROPERTIES, when it is a string. */
-static struct slice link_of(const json_t *properties, struct slice name)
-{
-    char *key = xasprintf("%.*s =>", SLICE_FMT(name));
-    const char *target = json_string_value(json_object_get(properties, key));
-
-    free(key);
-    return slice_trim(slice_of(target));
-}
 
 /* Follows a property link: AT becomes the node that LINK of its names, NAME the property there. */
 static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
@@ -207,7 +179,10 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
         }
         e = tree_command_read(c, at, &r);
         *out = json_incref(json_object_get(r.properties, text_cstr(&property)));
-        struct slice link = link_of(r.properties, text_slice(&property));
+        /* "NAME =>", when it is a string. */
+        char *key = xasprintf("%s =>", text_cstr(&property));
+        struct slice link = slice_trim(json_text(r.properties, key));
+        free(key);
         if (e == ERR_OK && *out == NULL && link.p != NULL) {
             e = hop(c, link, at, &property);
         } else if (e == ERR_OK && *out == NULL) {
@@ -261,7 +236,7 @@ int tree_get(struct tree_command *c)
     char path[TREE_PATH_MAX + 1];
     const char *name = c->nwords > 1 ? c->words[1] : NULL;
     json_t *v = NULL;
-    enum err e = tree_command_node(c, c->words[0], path);
+    enum err e = tree_command_path(c, c->words[0], true, path);
 
     if (e != ERR_OK)
         return CTL_FAILED;
@@ -285,8 +260,6 @@ int tree_get(struct tree_command *c)
  * or ignored, but those beside the text's topmost nodes are never touched. Providers belong to
  * their processes and are not changed.
  */
-
-/* ---- lines ---- */
 
 static void print_line(struct tree_command *c, const char *before, const char *path,
                        const char *after)
@@ -344,8 +317,6 @@ static void print_changes(struct tree_command *c, const char *path, json_t *was,
     }
 }
 
-/* ---- nodes that the text does not have ---- */
-
 /*
  * Delete PATH and all below, but no provider and nothing above one: *RETAINED becomes true then.
  * Errors: ERR_NOT_FOUND, ERR_BUSY (a node was created below it meanwhile).
@@ -356,8 +327,8 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
     bool holds = false;
     enum err e = tree_command_read(c, path, &r);
 
-    if (e == ERR_OK && depth == TREE_DEPTH_MAX) {
-        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_DEPTH_MAX);
+    if (e == ERR_OK && depth == TREE_TEXT_DEPTH_MAX) {
+        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
     for (size_t i = 0; e == ERR_OK && !r.provider && i < tree_set_count(r.children); ++i) {
@@ -383,6 +354,7 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
     return e;
 }
 
+/* Deletes or reports PATH, NAME of the node above, which the text does not have. */
 static enum err extra_node(struct tree_command *c, const char *path, const char *name)
 {
     struct tree_record r;
@@ -408,53 +380,12 @@ static enum err extra_node(struct tree_command *c, const char *path, const char 
     return e == ERR_UNSUPPORTED || e == ERR_TOO_LARGE ? ERR_OK : e;
 }
 
-static enum err extra_nodes(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n, const struct tree_record *there)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there->children); ++i) {
-        const char *name = there->children->items[i].name;
-
-        if (tree_text_find(n, name) != NULL)
-            continue;
-        char *below = xasprintf("%s/%s", path, name);
-        e = extra_node(c, below, name);
-        free(below);
-    }
-    return e;
-}
-
-/* ---- nodes of the text ---- */
-
-/* PATH exists: it gets the properties of N. */
-static enum err change_node(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n, const struct tree_record *there)
-{
-    bool same = json_equal(there->properties, n->properties);
-    enum err e = ERR_OK;
-
-    if (there->provider) {
-        if (!same)
-            print_line(c, "not changed: ", path, ": a provider");
-        return ERR_OK;
-    }
-    if (c->dry_run)
-        print_changes(c, path, there->properties, n->properties);
-    else if (!same)
-        e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
-    if (e == ERR_OK && c->reset_acl && !c->dry_run)
-        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
-    return e;
-}
-
-static enum err import_children(struct tree_command *c, const char *path,
-                                const struct tree_text_node *n);
+static enum err import_children(struct tree_command *c, const char *path, json_t *n);
 
 /* Applies N, with all below, to PATH. */
-static enum err import_node(struct tree_command *c, const char *path,
-                            const struct tree_text_node *n)
+static enum err import_node(struct tree_command *c, const char *path, json_t *n)
 {
+    json_t *properties = tree_text_member(n, "properties");
     struct tree_record there;
     enum err e = tree_command_read(c, path, &there);
 
@@ -463,29 +394,46 @@ static enum err import_node(struct tree_command *c, const char *path,
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {
-        e = tree_command_change(c, TREE_CREATE, path, n->properties, NULL);
+        e = tree_command_change(c, TREE_CREATE, path, properties, NULL);
         if (e == ERR_EXISTS)
-            e = tree_command_change(c, TREE_WRITE, path, n->properties, NULL);
+            e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
         return e == ERR_OK ? import_children(c, path, n) : e;
     }
     if (e != ERR_OK)
         return e;
-    e = change_node(c, path, n, &there);
-    if (e == ERR_OK && c->trim != TREE_TRIM_IGNORE)
-        e = extra_nodes(c, path, n, &there);
+    bool same = json_equal(there.properties, properties);
+    if (there.provider && !same)
+        print_line(c, "not changed: ", path, ": a provider");
+    else if (c->dry_run)
+        print_changes(c, path, there.properties, properties);
+    else if (!same)
+        e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
+    if (e == ERR_OK && c->reset_acl && !c->dry_run && !there.provider)
+        e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
+    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there.children); ++i) {
+        const char *name = there.children->items[i].name;
+
+        if (c->trim == TREE_TRIM_IGNORE ||
+            json_object_get(json_object_get(n, "nodes"), name) != NULL)
+            continue;
+        char *below = xasprintf("%s/%s", path, name);
+        e = extra_node(c, below, name);
+        free(below);
+    }
     tree_record_fini(&there);
     return e == ERR_OK ? import_children(c, path, n) : e;
 }
 
-static enum err import_children(struct tree_command *c, const char *path,
-                                const struct tree_text_node *n)
+static enum err import_children(struct tree_command *c, const char *path, json_t *n)
 {
+    json_t *nodes = json_object_get(n, "nodes");
+    const char **names = json_sorted_names(nodes);
     enum err e = ERR_OK;
 
-    for (size_t i = 0; e == ERR_OK && i < n->nchildren; ++i) {
-        char *below = xasprintf("%s/%s", path, n->children[i]->name);
+    for (size_t i = 0; e == ERR_OK && i < json_object_size(nodes); ++i) {
+        char *below = xasprintf("%s/%s", path, names[i]);
 
-        e = import_node(c, below, n->children[i]);
+        e = import_node(c, below, json_object_get(nodes, names[i]));
         /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
             diag_add(&c->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
@@ -493,10 +441,9 @@ static enum err import_children(struct tree_command *c, const char *path,
         }
         free(below);
     }
+    free(names);
     return e;
 }
-
-/* ---- the text ---- */
 
 static enum err read_stdin(struct text *out, struct diag *d)
 {
@@ -516,32 +463,27 @@ static enum err read_stdin(struct text *out, struct diag *d)
     return ERR_SYSTEM;
 }
 
-static enum err read_tree(const char *file, struct tree_text_node **top, struct diag *d)
-{
-    bool from_stdin = strcmp(file, "-") == 0;
-    struct text bytes = {0};
-    enum err e = from_stdin ? read_stdin(&bytes, d) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
-
-    if (e != ERR_OK && !from_stdin)
-        diag_add(d, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-    if (e == ERR_OK)
-        e = tree_text_parse(text_slice(&bytes), from_stdin ? "stdin" : file, top, d);
-    text_fini(&bytes);
-    return e;
-}
-
 static enum err import_text(struct tree_command *c)
 {
+    const char *file = c->words[0];
+    bool from_stdin = strcmp(file, "-") == 0;
     char path[TREE_PATH_MAX + 1];
-    struct tree_text_node *top = NULL;
-    enum err e = read_tree(c->words[0], &top, &c->diag);
+    struct text bytes = {0};
+    json_t *top = NULL;
+    enum err e =
+        from_stdin ? read_stdin(&bytes, &c->diag) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
 
+    if (e != ERR_OK && !from_stdin)
+        diag_add(&c->diag, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    if (e == ERR_OK)
+        e = tree_text_parse(text_slice(&bytes), from_stdin ? "stdin" : file, &top, &c->diag);
+    text_fini(&bytes);
     if (e != ERR_OK)
         return e;
-    e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, path);
+    e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, false, path);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
         e = import_children(c, path, top);
-    tree_text_destroy(top);
+    json_decref(top);
     return e;
 }
 

@@ -60,16 +60,6 @@ static size_t skip_blanks(struct slice s, size_t at)
     return at;
 }
 
-static struct line split_line(struct slice s)
-{
-    struct line l = {.s = s, .word = skip_word(s, 0)};
-
-    l.after = skip_blanks(s, l.word);
-    for (size_t at = l.after; at < s.len && l.words < 4; ++l.words)
-        at = skip_blanks(s, skip_word(s, at));
-    return l;
-}
-
 static bool operator_at(const struct line *l, size_t at, struct slice op)
 {
     return at <= l->s.len && slice_starts((struct slice){l->s.p + at, l->s.len - at}, op);
@@ -117,19 +107,11 @@ static bool match_node(const struct line *l, struct item *out)
     return true;
 }
 
-/* A property's name with "=>" in it: whether that makes it a link depends on the value's blanks. */
-static bool has_arrow(struct slice name)
-{
-    for (size_t i = 0; i + 1 < name.len; ++i) {
-        if (name.p[i] == '=' && name.p[i + 1] == '>')
-            return true;
-    }
-    return false;
-}
-
-static const char *check_name(const struct item *item)
+/* Returns NULL, or what is wrong with ITEM; *IN_REST: with its rest. */
+static const char *check_item(const struct item *item, bool *in_rest)
 {
     struct slice n = item->name;
+    struct slice rest = item->rest;
 
     if (n.len > TREE_TEXT_NAME_MAX)
         return "name too long";
@@ -143,17 +125,10 @@ static const char *check_name(const struct item *item)
     } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
         return "a quote in a name: put blanks around the operator";
     }
-    if (item->kind == TREE_TEXT_PROPERTY && has_arrow(n))
-        return "'=>' in a property's name";
-    return NULL;
-}
-
-static const char *check_rest(const struct item *item)
-{
-    struct slice rest = item->rest;
-
-    if (item->kind == TREE_TEXT_PROPERTY)
-        return NULL;
+    *in_rest = item->kind != TREE_TEXT_PROPERTY;
+    /* Whether "=>" would make it a link depends on the value's blanks. */
+    if (!*in_rest)
+        return memmem(n.p, n.len, "=>", 2) != NULL ? "'=>' in a property's name" : NULL;
     /* A tab may be in a type, and between a link's path and property. */
     while (rest.len != 0) {
         if (!literal_is_visible(slice_cut(&rest, '\t')))
@@ -181,8 +156,12 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
  */
 static const char *parse_item(struct slice text, struct item *out, size_t *at)
 {
-    struct line l = split_line(text);
+    struct line l = {.s = text, .word = skip_word(text, 0)};
+    bool in_rest = false;
 
+    l.after = skip_blanks(text, l.word);
+    for (size_t next = l.after; next < text.len && l.words < 4; ++l.words)
+        next = skip_blanks(text, skip_word(text, next));
     *at = 0;
     if (match(&l, SLICE_LIT("=>"), 2, out)) {
         out->kind = TREE_TEXT_PROPERTY_LINK;
@@ -198,12 +177,9 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
     } else {
         return explain_mismatch(&l, at);
     }
-    const char *why = check_name(out);
-    if (why == NULL) {
-        why = check_rest(out);
-        if (why != NULL)
-            *at = (size_t)(out->rest.p - text.p);
-    }
+    const char *why = check_item(out, &in_rest);
+    if (in_rest)
+        *at = (size_t)(out->rest.p - text.p);
     return why;
 }
 
@@ -239,74 +215,33 @@ enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name)
 
 /* ---- trees ---- */
 
-struct tree_text_node *tree_text_create(struct slice name)
+json_t *tree_text_member(json_t *n, const char *name)
 {
-    struct tree_text_node *n = xcalloc(1, sizeof(*n));
+    json_t *member = json_object_get(n, name);
 
-    n->name = xslicedup(name);
-    n->properties = json_object();
+    if (member == NULL) {
+        member = json_object();
+        json_object_set_new(n, name, member);
+    }
+    return member;
+}
+
+json_t *tree_text_add(json_t *above, struct slice name)
+{
+    json_t *n = json_object();
+
+    json_object_setn_new_nocheck(tree_text_member(above, "nodes"), name.p, name.len, n);
     return n;
-}
-
-void tree_text_destroy(struct tree_text_node *n)
-{
-    if (n == NULL)
-        return;
-    for (size_t i = 0; i < n->nchildren; ++i)
-        tree_text_destroy(n->children[i]);
-    free(n->children);
-    free(n->name);
-    free(n->remark);
-    json_decref(n->properties);
-    free(n);
-}
-
-void tree_text_append(struct tree_text_node *n, struct tree_text_node *child)
-{
-    /* Room in powers of two. */
-    if ((n->nchildren & (n->nchildren - 1)) == 0)
-        n->children =
-            xrealloc(n->children, (n->nchildren == 0 ? 1 : n->nchildren * 2) * sizeof(void *));
-    n->children[n->nchildren++] = child;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct tree_text_node *x = *(struct tree_text_node *const *)a;
-    const struct tree_text_node *y = *(struct tree_text_node *const *)b;
-    int order = strcmp(x->name, y->name);
-
-    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-void tree_text_sort(struct tree_text_node *n)
-{
-    if (n->nchildren != 0)
-        qsort(n->children, n->nchildren, sizeof(void *), by_name);
-}
-
-static int by_its_name(const void *name, const void *node)
-{
-    return strcmp(name, (*(struct tree_text_node *const *)node)->name);
-}
-
-struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name)
-{
-    struct tree_text_node **found = NULL;
-
-    if (n->nchildren != 0)
-        found = bsearch(name, n->children, n->nchildren, sizeof(void *), by_its_name);
-    return found != NULL ? *found : NULL;
 }
 
 /* ---- reading ---- */
 
 struct level {
     size_t indent;
-    struct tree_text_node *parent;
-    struct tree_text_node *last; /* the last node of this level; NULL */
-    size_t entries;              /* values that PARENT may still get */
-    bool bytes;                  /* PARENT has bytes that are no text, and so nothing else */
+    json_t *parent;
+    json_t *last;   /* the last node of this level; NULL */
+    size_t entries; /* values that PARENT may still get */
+    bool bytes;     /* PARENT has bytes that are no text, and so nothing else */
 };
 
 struct reader {
@@ -318,7 +253,7 @@ struct reader {
     size_t nlevels;
     bool after_property; /* the last item was one */
     size_t nodes;
-    struct tree_text_node *top;
+    json_t *top;
 };
 
 static struct slice string_of(const json_t *v)
@@ -362,31 +297,11 @@ static bool enter_level(struct reader *r, size_t indent)
     return false;
 }
 
-/* Adds KEY = V to the parent node of level L; takes ownership of V. */
-static void add_property(struct reader *r, struct level *l, struct slice key, json_t *v,
-                         size_t column)
-{
-    json_t *properties = l->parent->properties;
-    bool text = !json_is_string(v) || literal_is_text(string_of(v));
-
-    if (json_object_getn(properties, key.p, key.len) != NULL) {
-        complain(r, ERR_SYNTAX, column, "duplicate property");
-    } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
-                                      !slice_is(key, NODE_STRING_VALUE)))) {
-        complain(r, ERR_SYNTAX, column,
-                 "bytes that are not text can only be string_value, the node's only property");
-    } else {
-        json_object_setn_new(properties, key.p, key.len, v);
-        l->bytes = !text;
-        return;
-    }
-    json_decref(v);
-}
-
-/* A property or link; REST_COLUMN: of its value or target. */
+/* Adds a property or link to the node of L; REST_COLUMN: of its value or target. */
 static void add_item(struct reader *r, struct level *l, const struct item *item, size_t column,
                      size_t rest_column)
 {
+    json_t *properties = tree_text_member(l->parent, "properties");
     struct literal_problem p = {0};
     struct text key = {0};
     json_t *v = NULL;
@@ -399,24 +314,21 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
         text_add(&key, slice_of(operators[item->kind]));
         v = json_stringn(item->rest.p, item->rest.len);
     }
-    if (e != ERR_OK)
+    bool text = !json_is_string(v) || literal_is_text(string_of(v));
+    if (e != ERR_OK) {
         complain(r, e, rest_column + p.at, p.why);
-    else
-        add_property(r, l, text_slice(&key), v, column);
+    } else if (json_object_getn(properties, key.p, key.len) != NULL) {
+        complain(r, ERR_SYNTAX, column, "duplicate property");
+    } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
+                                      !slice_is(text_slice(&key), NODE_STRING_VALUE)))) {
+        complain(r, ERR_SYNTAX, column,
+                 "bytes that are not text can only be string_value, the node's only property");
+    } else {
+        json_object_setn(properties, key.p, key.len, v);
+        l->bytes = !text;
+    }
+    json_decref(v);
     text_fini(&key);
-}
-
-static void add_node(struct reader *r, struct level *l, const struct item *item, size_t column)
-{
-    struct tree_text_node *n = tree_text_create(item->name);
-
-    n->line = r->line;
-    n->column = column;
-    tree_text_append(l->parent, n);
-    l->last = n;
-    ++r->nodes;
-    if (item->rest.len != 0)
-        json_object_set_new(n->properties, "type", json_stringn(item->rest.p, item->rest.len));
 }
 
 /* One line that is neither empty nor a comment. Returns false if reading cannot continue. */
@@ -435,43 +347,24 @@ static bool read_item(struct reader *r, struct slice line, size_t indent)
     struct level *l = &r->levels[r->nlevels - 1];
     size_t column = indent + 1;
     r->after_property = item.kind != TREE_TEXT_NODE;
-    if (r->after_property && l->parent == r->top) {
-        complain(r, ERR_SYNTAX, column, "a property above the first node");
-        return false;
+    if (r->after_property) {
+        if (l->parent == r->top) {
+            complain(r, ERR_SYNTAX, column, "a property above the first node");
+            return false;
+        }
+        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
+        return true;
     }
-    if (item.kind == TREE_TEXT_NODE && r->nodes == TREE_TEXT_NODES_MAX) {
+    if (r->nodes++ == TREE_TEXT_NODES_MAX) {
         complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
-    if (item.kind == TREE_TEXT_NODE)
-        add_node(r, l, &item, column);
-    else
-        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
-    return true;
-}
-
-/* Whether all bytes of LINE are valid in a line. */
-static bool check_bytes(struct reader *r, struct slice line)
-{
-    struct slice rest = line;
-
-    if (line.len > TREE_TEXT_LINE_MAX) {
-        complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
-        return false;
-    }
-    while (rest.len != 0) {
-        size_t len = utf8_length(rest);
-        unsigned char c = (unsigned char)rest.p[0];
-        const char *why = len == 0 ? "not UTF-8" : NULL;
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            why = "a control byte";
-        if (why != NULL) {
-            complain(r, ERR_SYNTAX, (size_t)(rest.p - line.p) + 1, why);
-            return false;
-        }
-        rest = (struct slice){rest.p + len, rest.len - len};
-    }
+    if (json_object_getn(json_object_get(l->parent, "nodes"), item.name.p, item.name.len) != NULL)
+        complain(r, ERR_SYNTAX, column, "duplicate node");
+    l->last = tree_text_add(l->parent, item.name);
+    if (item.rest.len != 0)
+        json_object_set_new(tree_text_member(l->last, "properties"), "type",
+                            json_stringn(item.rest.p, item.rest.len));
     return true;
 }
 
@@ -481,9 +374,20 @@ static bool read_line(struct reader *r, struct slice line)
 
     if (slice_ends(line, SLICE_LIT("\r")))
         --line.len;
-    if (!check_bytes(r, line))
+    if (line.len > TREE_TEXT_LINE_MAX) {
+        complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
         return false;
-    while (indent < line.len && (line.p[indent] == ' ' || line.p[indent] == '\t'))
+    }
+    for (size_t at = 0, len = 0; at < line.len; at += len) {
+        unsigned char c = (unsigned char)line.p[at];
+
+        len = utf8_length((struct slice){line.p + at, line.len - at});
+        if (len == 0 || (c < 0x20 && c != '\t') || c == 0x7f) {
+            complain(r, ERR_SYNTAX, at + 1, len == 0 ? "not UTF-8" : "a control byte");
+            return false;
+        }
+    }
+    while (indent < line.len && is_blank(line.p[indent]))
         ++indent;
     line = slice_trim(line);
     if (line.len == 0 || line.p[0] == '#')
@@ -491,47 +395,20 @@ static bool read_line(struct reader *r, struct slice line)
     return read_item(r, line, indent);
 }
 
-/* Sorts the nodes, and reports duplicate ones. */
-static void finish(struct reader *r, struct tree_text_node *n)
+enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, struct diag *d)
 {
-    tree_text_sort(n);
-    for (size_t i = 0; i < n->nchildren; ++i) {
-        struct tree_text_node *child = n->children[i];
+    struct reader r = {.file = file, .diag = d, .top = json_object(), .line = 1};
+    bool valid = bytes.len <= TREE_TEXT_BYTES_MAX;
 
-        if (i != 0 && strcmp(n->children[i - 1]->name, child->name) == 0) {
-            r->line = child->line;
-            complain(r, ERR_SYNTAX, child->column, "duplicate node");
-        }
-        finish(r, child);
-    }
-}
-
-enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_node **top,
-                         struct diag *d)
-{
-    struct reader *r = xcalloc(1, sizeof(*r));
-    bool valid = true;
-
-    r->file = file;
-    r->diag = d;
-    r->top = tree_text_create(SLICE_NULL);
-    if (bytes.len > TREE_TEXT_BYTES_MAX) {
-        r->line = 1;
-        complain(r, ERR_TOO_LARGE, 1, "file too long");
-        valid = false;
-    }
-    while (valid && bytes.len != 0) {
-        ++r->line;
-        valid = read_line(r, slice_cut(&bytes, '\n'));
-    }
-    finish(r, r->top);
-    enum err e = r->result;
-    if (e == ERR_OK)
-        *top = r->top;
+    if (!valid)
+        complain(&r, ERR_TOO_LARGE, 1, "file too long");
+    for (; valid && bytes.len != 0; ++r.line)
+        valid = read_line(&r, slice_cut(&bytes, '\n'));
+    if (r.result == ERR_OK)
+        *top = r.top;
     else
-        tree_text_destroy(r->top);
-    free(r);
-    return e;
+        json_decref(r.top);
+    return r.result;
 }
 
 /* ---- printing ---- */
@@ -549,15 +426,9 @@ struct printer {
     struct text line, rest; /* scratch */
 };
 
-static void add_indent(struct printer *p, size_t depth)
-{
-    for (size_t i = 0; i < depth; ++i)
-        text_add(p->out, SLICE_LIT("  "));
-}
-
 static void add_line(struct printer *p, size_t depth)
 {
-    add_indent(p, depth);
+    text_addf(p->out, "%*s", 2 * (int)depth, "");
     text_add(p->out, text_slice(&p->line));
     text_add_char(p->out, '\n');
 }
@@ -575,8 +446,9 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
     if (p->left_out->errors < TREE_TEXT_PROBLEMS_MAX)
         diag_add(p->left_out, NULL, 0, 0, "%s: not representable in this format: %s",
                  text_cstr(&where), what);
-    add_indent(p, depth);
-    text_addf(p->out, "# omitted: %s: %s\n", text_cstr(&where), what);
+    text_clear(&p->line);
+    text_addf(&p->line, "# omitted: %s: %s", text_cstr(&where), what);
+    add_line(p, depth);
     text_fini(&where);
 }
 
@@ -621,13 +493,18 @@ static void print_properties(struct printer *p, size_t depth, json_t *properties
     free(keys);
 }
 
-static void print_node(struct printer *p, const struct tree_text_node *n, size_t depth)
+/* NAME NULL: the top, which has no line. */
+static void print_node(struct printer *p, const char *name, const json_t *n, size_t depth)
 {
-    struct slice name = slice_of(n->name);
-    struct slice type = json_text(n->properties, "type");
+    json_t *properties = json_object_get(n, "properties");
+    const json_t *remark = json_object_get(n, "remark");
+    const json_t *nodes = json_object_get(n, "nodes");
+    struct slice type = json_text(properties, "type");
     /* A type that the format cannot express is printed as a property. */
-    bool typed = type.len != 0 && tree_text_make_line(TREE_TEXT_NODE, name, type, &p->line);
-    bool fits = typed || tree_text_make_line(TREE_TEXT_NODE, name, SLICE_NULL, &p->line);
+    bool typed = name != NULL && type.len != 0 &&
+                 tree_text_make_line(TREE_TEXT_NODE, slice_of(name), type, &p->line);
+    bool fits = typed || name == NULL ||
+                tree_text_make_line(TREE_TEXT_NODE, slice_of(name), SLICE_NULL, &p->line);
 
     if (!fits && p->left_out != NULL) {
         leave_out(p, depth, "a node with an odd name", NULL);
@@ -636,40 +513,39 @@ static void print_node(struct printer *p, const struct tree_text_node *n, size_t
     if (!fits) {
         text_clear(&p->line);
         text_add_char(&p->line, '/');
-        literal_print_string(name, &p->line);
+        literal_print_string(slice_of(name), &p->line);
     }
-    add_line(p, depth);
-    if (n->remark != NULL) {
-        add_indent(p, depth + 1);
-        text_add(p->out, SLICE_LIT("# "));
-        text_add_escaped(p->out, slice_of(n->remark));
-        text_add_char(p->out, '\n');
+    if (name != NULL)
+        add_line(p, depth++);
+    if (remark != NULL) {
+        text_clear(&p->line);
+        text_add(&p->line, SLICE_LIT("# "));
+        text_add_escaped(&p->line, string_of(remark));
+        add_line(p, depth);
     }
-    print_properties(p, depth + 1, n->properties, typed);
-    for (size_t i = 0; i < n->nchildren; ++i) {
+    if (name == NULL && p->left_out != NULL && json_object_size(properties) != 0) {
+        text_add_char(&p->path, '/');
+        leave_out(p, 0, "properties of the top: take the node above it as the tree", NULL);
+        text_clear(&p->path);
+    } else {
+        print_properties(p, depth, properties, typed);
+    }
+    const char **names = json_sorted_names(nodes);
+    for (size_t i = 0; i < json_object_size(nodes); ++i) {
         size_t above = p->path.len;
 
-        text_addf(&p->path, "/%s", n->children[i]->name);
-        print_node(p, n->children[i], depth + 1);
+        text_addf(&p->path, "/%s", names[i]);
+        print_node(p, names[i], json_object_get(nodes, names[i]), depth);
         p->path.len = above;
     }
+    free(names);
 }
 
-size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out)
+size_t tree_text_print(const json_t *top, struct text *out, struct diag *left_out)
 {
     struct printer p = {.out = out, .left_out = left_out};
 
-    if (json_object_size(top->properties) != 0 && left_out != NULL) {
-        text_add_char(&p.path, '/');
-        leave_out(&p, 0, "properties of the top: take the node above it as the tree", NULL);
-    } else {
-        print_properties(&p, 0, top->properties, false);
-    }
-    for (size_t i = 0; i < top->nchildren; ++i) {
-        text_clear(&p.path);
-        text_addf(&p.path, "/%s", top->children[i]->name);
-        print_node(&p, top->children[i], 0);
-    }
+    print_node(&p, NULL, top, 0);
     text_fini(&p.path);
     text_fini(&p.line);
     text_fini(&p.rest);

@@ -27,45 +27,37 @@ enum {
     /* A node's, property's or link's name; a path in a tree has 512 bytes. */
     TREE_TEXT_NAME_MAX = 512,
     TREE_TEXT_NODES_MAX = 100000,
-    /* Maximum depth of nodes; functions on trees recurse. */
+    /* Maximum depth of nodes, also where a whole tree is walked; functions on trees recurse. */
     TREE_TEXT_DEPTH_MAX = 64,
     /* Maximum number of problems reported at once. */
     TREE_TEXT_PROBLEMS_MAX = 100,
 };
 
-struct tree_text_node {
-    char *name;         /* "" at the top, which is not a node itself */
-    json_t *properties; /* an object; links are properties that end in " ->" and " =>" */
-    struct tree_text_node **children; /* sorted by name, once tree_text_sort() ran */
-    size_t nchildren;
-    size_t line, column; /* position in the source text; or 0 */
-    char *remark;        /* printed as a comment below it; or NULL */
-};
+/*
+ * A tree is {"properties": {...}, "nodes": {NAME: TREE, ...}, "remark": TEXT}, each only if there
+ * is something. Links are properties that end in " ->" and " =>"; a remark is printed as a comment.
+ * The top is not a node itself.
+ */
 
-struct tree_text_node *tree_text_create(struct slice name);
-/* With all below; NULL is fine. */
-void tree_text_destroy(struct tree_text_node *n);
-/* CHILD becomes the last one of N. */
-void tree_text_append(struct tree_text_node *n, struct tree_text_node *child);
-/* The children of N, not of those below, by name. */
-void tree_text_sort(struct tree_text_node *n);
-/* The child NAME of N, which is sorted; or NULL. */
-struct tree_text_node *tree_text_find(const struct tree_text_node *n, const char *name);
+/* The member "properties" or "nodes" of N, which is made if it is missing. Borrowed. */
+json_t *tree_text_member(json_t *n, const char *name);
+/* A new node NAME of ABOVE, in place of one of that name. Borrowed. */
+json_t *tree_text_add(json_t *above, struct slice name);
 
 /*
  * Read a text; FILE is what D calls it. On ERR_OK *TOP has the nodes at the margin below it, all
  * sorted.
  * Errors: ERR_SYNTAX, ERR_TOO_LARGE, ERR_RANGE; each problem is in D with line and column.
  */
-enum err tree_text_parse(struct slice bytes, const char *file, struct tree_text_node **top,
+enum err tree_text_parse(struct slice bytes, const char *file, json_t **top,
                          struct diag *d) must_check;
 /*
- * Append the children of TOP, which are sorted: reads back as the same tree. Items that the format
+ * Append the nodes of TOP, by name: reads back as the same tree. Items that the format
  * cannot express (a name with blanks, properties of TOP itself) are omitted, with everything below;
  * a comment in their place and a line in LEFT_OUT report it. Returns the number of such items.
  *   left_out  NULL: for display only, nothing is omitted; odd names are in quotes
  */
-size_t tree_text_print(const struct tree_text_node *top, struct text *out, struct diag *left_out);
+size_t tree_text_print(const json_t *top, struct text *out, struct diag *left_out);
 
 /* ---- one line ---- */
 

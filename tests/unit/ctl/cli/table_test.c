@@ -7,15 +7,13 @@
 
 #include <cmocka.h>
 
-static const struct table_column columns[] = {{"name", false}, {"n", true}, {"last", false}};
-
 static void columns_are_as_wide_as_their_widest_cell(void **state)
 {
     struct table t;
     struct text out = {0};
 
     (void)state;
-    table_init(&t, columns, ARRAY_LEN(columns));
+    table_begin(&t, "name|>n|last");
     table_add(&t, SLICE_LIT("a"));
     table_addf(&t, "%d", 7);
     table_add(&t, SLICE_LIT("x"));
@@ -36,7 +34,7 @@ static void without_rows_nothing_is_printed(void **state)
     struct text out = {0};
 
     (void)state;
-    table_init(&t, columns, ARRAY_LEN(columns));
+    table_begin(&t, "name|>n|last");
     table_print(&t, 0, &out);
     assert_int_equal(out.len, 0);
     table_fini(&t);
@@ -48,10 +46,10 @@ static void cells_cannot_command_the_terminal(void **state)
     struct text out = {0};
 
     (void)state;
-    table_init(&t, columns, 1);
+    table_begin(&t, "a = 1");
     table_add(&t, SLICE_LIT("\x1b[2Jx\n"));
     table_print(&t, 0, &out);
-    assert_string_equal(text_cstr(&out), "name\n\\x1b[2Jx\\x0a\n");
+    assert_string_equal(text_cstr(&out), "a = 1\n\\x1b[2Jx\\x0a\n");
     text_fini(&out);
     table_fini(&t);
 }
@@ -62,7 +60,7 @@ static void many_rows_are_kept(void **state)
     struct text out = {0};
 
     (void)state;
-    table_init(&t, columns, 2);
+    table_begin(&t, "name|>n");
     for (int i = 0; i < 2000; ++i)
         table_addf(&t, "%04d", i);
     table_print(&t, 0, &out);
@@ -100,7 +98,8 @@ static void formats_show_members_and_leave_out_parts(void **state)
         {"{s}, {n}, {none}, {o.s}", "a\\x22, -, -, b"},
         {"{s:w}", "a\""},
         {"{n:i} {n:d} {none:i} {none:d} {r:i}", "7 7 - 0 2"},
-        {"{r:%.1f s} {s:%.1f s} {n:t} {n:T}", "2.5 s - 7s 1970-01-01 00:00:07"},
+        {"{r:%.1f s} {s:%.1f s} {n:t} {n:T} {n:m}",
+         "2.5 s - 7s 1970-01-01 00:00:07 1970-01-01 00:00"},
         {"x[, {none}][, {empty}][, {zero:d}][, {n:d}]y", "x, 7y"},
         {"[{yes:?}1][{no:?}2][{yes:!}3][{no:!}4 {s:w}][{none:!}5]", "14 a\"5"},
     };

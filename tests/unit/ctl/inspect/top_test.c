@@ -25,7 +25,7 @@ static void draw(const struct top_view *v, const char *then, const char *page, s
     json_t *new = json_loads(page, 0, NULL);
 
     assert_non_null(new);
-    top_draw(v, old, new, 2, NULL, out);
+    top_draw(v, old, new, 2, SLICE_NULL, out);
     json_decref(old);
     json_decref(new);
 }

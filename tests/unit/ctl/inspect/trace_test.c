@@ -86,13 +86,13 @@ static void what_is_in_progress_at_a_restart_never_ends(void **state)
     assert_int_equal(r.restarts, 1);
     assert_int_equal(r.finished, 0);
     assert_int_equal(r.unfinished_all, 2);
-    assert_string_equal(r.unfinished[0].id, "1");
-    assert_string_equal(r.unfinished[0].method, "POST");
-    assert_int_equal(r.unfinished[0].state, TRACE_APP);
-    assert_int_equal(r.unfinished[0].age_us, 4000000);
-    assert_string_equal(r.unfinished[0].why, "the server was restarted");
-    assert_int_equal(r.unfinished[1].state, TRACE_INPUT);
-    assert_string_equal(r.unfinished[1].why, "in progress at the end of the log");
+    assert_string_equal(r.unfinished[0]->id, "1");
+    assert_string_equal(r.unfinished[0]->method, "POST");
+    assert_int_equal(r.unfinished[0]->state, TRACE_APP);
+    assert_int_equal(r.unfinished[0]->age_us, 4000000);
+    assert_string_equal(r.unfinished[0]->why, "the server was restarted");
+    assert_int_equal(r.unfinished[1]->state, TRACE_INPUT);
+    assert_string_equal(r.unfinished[1]->why, "in progress at the end of the log");
     trace_report_fini(&r);
 }
 
@@ -118,7 +118,7 @@ static void our_own_ends_are_distinguished(void **state)
     assert_int_equal(r.unfinished_all, 1);
     assert_int_equal(r.by_impact[0]->refused, 1);
     assert_int_equal(r.by_impact[0]->unfinished, 1);
-    assert_string_equal(r.unfinished[0].why, "failed: 502 the application failed");
+    assert_string_equal(r.unfinished[0]->why, "failed: 502 the application failed");
     trace_report_fini(&r);
 }
 
@@ -176,19 +176,18 @@ static void json_is_valid_whatever_the_log_states(void **state)
 {
     (void)state;
     static const char *const lines[] = {"B 1 " AT "01 GET /\xff\"\\", "C 1 " AT "01"};
-    const struct trace_print p = {.top = 0};
     struct trace_report r = {0};
     struct text out = {0};
     json_t *v;
 
     add_all(&r, lines, ARRAY_LEN(lines));
-    trace_report_json(&r, &p, &out);
+    trace_report_json(&r, 0, &out);
     assert_int_equal(json_parse(text_slice(&out), 1 << 20, &v, NULL), ERR_OK);
     assert_int_equal(json_array_size(json_object_get(v, "unfinished")), 1);
     assert_int_equal(json_integer_value(json_object_get(v, "requests")), 1);
     json_decref(v);
     text_clear(&out);
-    trace_report_print(&r, &p, &out);
+    trace_report_print(&r, 0, false, &out);
     assert_non_null(strstr(text_cstr(&out), "1 unfinished"));
     assert_null(memchr(out.p, 0xff, out.len));
     text_fini(&out);

@@ -12,9 +12,9 @@
 #include "common/base/limits.h"
 #include "ctl/tree/tree_text.h"
 
-static struct tree_text_node *parse(struct slice text)
+static json_t *parse(struct slice text)
 {
-    struct tree_text_node *tree = NULL;
+    json_t *tree = NULL;
     struct diag d = {0};
 
     if (tree_text_parse(text, "f", &tree, &d) != ERR_OK)
@@ -22,21 +22,24 @@ static struct tree_text_node *parse(struct slice text)
     return tree;
 }
 
-/* The tree as JSON: {name: [properties, {children}]}. */
-static json_t *as_json(const struct tree_text_node *n)
+/* The tree as {name: [properties, {children}]}. */
+static json_t *as_json(const json_t *n)
 {
     json_t *all = json_object();
+    const char *name;
+    json_t *child;
 
-    for (size_t i = 0; i < n->nchildren; ++i)
+    json_object_foreach(json_object_get(n, "nodes"), name, child)
+    {
         json_object_set_new(
-            all, n->children[i]->name,
-            json_pack("[O, o]", n->children[i]->properties, as_json(n->children[i])));
+            all, name, json_pack("[O, o]", tree_text_member(child, "properties"), as_json(child)));
+    }
     return all;
 }
 
 static void expect_tree(const char *text, const char *json)
 {
-    struct tree_text_node *tree = parse(slice_of(text));
+    json_t *tree = parse(slice_of(text));
     json_t *got = as_json(tree);
     json_t *want = json_loads(json, 0, NULL);
     struct text shown = {0};
@@ -48,7 +51,7 @@ static void expect_tree(const char *text, const char *json)
     text_fini(&shown);
     json_decref(got);
     json_decref(want);
-    tree_text_destroy(tree);
+    json_decref(tree);
 }
 
 static void lines_become_nodes_properties_and_links(void **state)
@@ -142,7 +145,7 @@ static void what_is_wrong_is_reported_with_line_and_column(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        struct tree_text_node *tree = NULL;
+        json_t *tree = NULL;
         struct diag d = {0};
 
         if (tree_text_parse(slice_of(rows[i].text), "f", &tree, &d) == ERR_OK)
@@ -156,7 +159,7 @@ static void what_is_wrong_is_reported_with_line_and_column(void **state)
 
 static void expect_too_large(struct text *text, const char *why)
 {
-    struct tree_text_node *tree = NULL;
+    json_t *tree = NULL;
     struct diag d = {0};
 
     assert_int_equal(tree_text_parse(text_slice(text), "f", &tree, &d), ERR_TOO_LARGE);
@@ -170,7 +173,7 @@ static void size_of_a_text_is_bounded(void **state)
 {
     struct text t = {0};
     struct diag d = {0};
-    struct tree_text_node *tree = NULL;
+    json_t *tree = NULL;
 
     (void)state;
     for (size_t i = 0; i <= TREE_TEXT_NODES_MAX; ++i)
@@ -179,12 +182,12 @@ static void size_of_a_text_is_bounded(void **state)
 
     for (int i = 0; i <= TREE_TEXT_DEPTH_MAX; ++i)
         text_addf(&t, "%*s/a\n", i, "");
-    tree_text_destroy(parse(text_slice(&t)));
+    json_decref(parse(text_slice(&t)));
     text_addf(&t, "%*s/a\n", TREE_TEXT_DEPTH_MAX + 1, "");
     expect_too_large(&t, "f:66:66: nodes nested too deep");
 
     text_addf(&t, "/a\n  b = '%0*d'\n", TREE_TEXT_LINE_MAX - 8, 1);
-    tree_text_destroy(parse(text_slice(&t)));
+    json_decref(parse(text_slice(&t)));
     text_clear(&t);
     text_addf(&t, "/a\n  b = '%0*d'\n", TREE_TEXT_LINE_MAX - 7, 1);
     expect_too_large(&t, "f:2:");
@@ -194,7 +197,7 @@ static void size_of_a_text_is_bounded(void **state)
     expect_too_large(&t, "f:1:1: file too long");
 
     text_addf(&t, "/%0*d\n", TREE_TEXT_NAME_MAX, 1);
-    tree_text_destroy(parse(text_slice(&t)));
+    json_decref(parse(text_slice(&t)));
     text_clear(&t);
     text_addf(&t, "/%0*d\n", TREE_TEXT_NAME_MAX + 1, 1);
     assert_int_equal(tree_text_parse(text_slice(&t), "f", &tree, &d), ERR_SYNTAX);
@@ -217,7 +220,7 @@ static void only_so_many_problems_are_reported(void **state)
 {
     struct text t = {0};
     struct diag d = {0};
-    struct tree_text_node *tree = NULL;
+    json_t *tree = NULL;
 
     (void)state;
     text_add(&t, SLICE_LIT("/a\n"));
@@ -233,7 +236,7 @@ static void line_of_operators_takes_no_longer_than_another(void **state)
 {
     struct text t = {0};
     struct diag d = {0};
-    struct tree_text_node *tree = NULL;
+    json_t *tree = NULL;
 
     (void)state;
     /* Would take hours if each operator were tried against all of the rest. */
@@ -248,19 +251,19 @@ static void line_of_operators_takes_no_longer_than_another(void **state)
 
 static void expect_printed(const char *text, const char *printed)
 {
-    struct tree_text_node *tree = parse(slice_of(text));
+    json_t *tree = parse(slice_of(text));
     struct text out = {0};
     struct diag d = {0};
 
     assert_int_equal(tree_text_print(tree, &out, &d), 0);
     assert_null(d.text);
     assert_string_equal(text_cstr(&out), printed);
-    tree_text_destroy(tree);
+    json_decref(tree);
     tree = parse(text_slice(&out));
     text_clear(&out);
     assert_int_equal(tree_text_print(tree, &out, &d), 0);
     assert_string_equal(text_cstr(&out), printed);
-    tree_text_destroy(tree);
+    json_decref(tree);
     text_fini(&out);
 }
 
@@ -296,60 +299,60 @@ static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
 {
     static const char *const nodes[] = {"a b", "a=b", "a->b", "#a=b", "a\n", "\xff", ""};
     static const char *const keys[] = {"a b", "", "a'b", "#", "x -> ", "a\xe2\x80\xae", "b -> =>"};
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_text_node *good = tree_text_create(SLICE_LIT("good"));
+    json_t *top = json_object();
+    json_t *good = tree_text_add(top, SLICE_LIT("good"));
     struct text out = {0};
     struct diag d = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(nodes); ++i) {
-        struct tree_text_node *n = tree_text_create(slice_of(nodes[i]));
+        json_t *n = tree_text_add(top, slice_of(nodes[i]));
 
-        tree_text_append(n, tree_text_create(SLICE_LIT("below")));
-        tree_text_append(top, n);
+        tree_text_add(n, SLICE_LIT("below"));
     }
     for (size_t i = 0; i < ARRAY_LEN(keys); ++i)
-        json_object_set_new_nocheck(good->properties, keys[i], json_string("/x"));
-    json_object_set_new(good->properties, "l ->", json_integer(1));
-    json_object_set_new(good->properties, "m ->", json_string("/x /y"));
-    json_object_set_new(good->properties, "n =>", json_string("/x y z"));
-    json_object_set_new(good->properties, "o =>", json_string(" /x"));
-    json_object_set_new(good->properties, "p", json_integer(1));
-    tree_text_append(top, good);
-    tree_text_sort(top);
-    json_object_set_new(top->properties, "p", json_integer(1));
+        json_object_set_new_nocheck(tree_text_member(good, "properties"), keys[i],
+                                    json_string("/x"));
+    json_object_set_new(tree_text_member(good, "properties"), "l ->", json_integer(1));
+    json_object_set_new(tree_text_member(good, "properties"), "m ->", json_string("/x /y"));
+    json_object_set_new(tree_text_member(good, "properties"), "n =>", json_string("/x y z"));
+    json_object_set_new(tree_text_member(good, "properties"), "o =>", json_string(" /x"));
+    json_object_set_new(tree_text_member(good, "properties"), "p", json_integer(1));
+    json_object_set_new(tree_text_member(top, "properties"), "p", json_integer(1));
     size_t n = tree_text_print(top, &out, &d);
     assert_int_equal(n, ARRAY_LEN(nodes) + ARRAY_LEN(keys) + 5);
     assert_int_equal(d.errors, n);
+    assert_non_null(strstr(d.text, "/: not representable in this format: properties of the top"));
     assert_non_null(
         strstr(d.text, "/a b: not representable in this format: a node with an odd name"));
     assert_non_null(
         strstr(d.text, "/good, l ->: not representable in this format: a property or link"));
     assert_null(strstr(text_cstr(&out), "below"));
     /* Only comments in their place. */
-    struct tree_text_node *again = parse(text_slice(&out));
-    assert_int_equal(again->nchildren, 1);
-    assert_int_equal(json_object_size(again->children[0]->properties), 1);
-    tree_text_destroy(again);
-    tree_text_destroy(top);
+    json_t *again = parse(text_slice(&out));
+    json_t *kept = tree_text_member(again, "nodes");
+    assert_int_equal(json_object_size(kept), 1);
+    json_t *properties = tree_text_member(json_object_get(kept, "good"), "properties");
+    assert_int_equal(json_object_size(properties), 1);
+    json_decref(again);
+    json_decref(top);
     diag_fini(&d);
     text_fini(&out);
 }
 
 static void people_are_shown_odd_names_in_quotes_and_remarks(void **state)
 {
-    struct tree_text_node *top = tree_text_create(SLICE_NULL);
-    struct tree_text_node *odd = tree_text_create(SLICE_LIT("a b\n"));
+    json_t *top = json_object();
+    json_t *odd = tree_text_add(top, SLICE_LIT("a b\n"));
     struct text out = {0};
 
     (void)state;
-    odd->remark = xstrdup("a \x1b provider");
-    json_object_set_new(odd->properties, "c d", json_integer(1));
-    json_object_set_new(odd->properties, "e f ->", json_string("/x y"));
-    json_object_set_new(odd->properties, "g =>", json_null());
-    tree_text_append(odd, tree_text_create(SLICE_LIT("below")));
-    tree_text_append(top, odd);
-    json_object_set_new(top->properties, "p", json_integer(1));
+    json_object_set_new(odd, "remark", json_string("a \x1b provider"));
+    json_object_set_new(tree_text_member(odd, "properties"), "c d", json_integer(1));
+    json_object_set_new(tree_text_member(odd, "properties"), "e f ->", json_string("/x y"));
+    json_object_set_new(tree_text_member(odd, "properties"), "g =>", json_null());
+    tree_text_add(odd, SLICE_LIT("below"));
+    json_object_set_new(tree_text_member(top, "properties"), "p", json_integer(1));
     assert_int_equal(tree_text_print(top, &out, NULL), 0);
     assert_string_equal(text_cstr(&out), "p = 1\n"
                                          "/'a b\\n'\n"
@@ -358,21 +361,8 @@ static void people_are_shown_odd_names_in_quotes_and_remarks(void **state)
                                          "  'g =>' None\n"
                                          "  'e f ->' '/x y'\n"
                                          "  /below\n");
-    tree_text_destroy(top);
+    json_decref(top);
     text_fini(&out);
-}
-
-static void children_are_found_by_name(void **state)
-{
-    struct tree_text_node *tree = parse(SLICE_LIT("/c\n/a\n/b\n/ab\n"));
-
-    (void)state;
-    assert_string_equal(tree_text_find(tree, "ab")->name, "ab");
-    assert_int_equal(tree_text_find(tree, "c")->line, 1);
-    assert_null(tree_text_find(tree, "bb"));
-    assert_null(tree_text_find(tree->children[0], "a"));
-    tree_text_destroy(tree);
-    tree_text_destroy(NULL);
 }
 
 int main(void)
@@ -386,7 +376,6 @@ int main(void)
         cmocka_unit_test(tree_is_printed_sorted_and_reads_back_the_same),
         cmocka_unit_test(what_the_format_cannot_state_is_left_out_and_reported),
         cmocka_unit_test(people_are_shown_odd_names_in_quotes_and_remarks),
-        cmocka_unit_test(children_are_found_by_name),
     };
 
     return cmocka_run_group_tests_name("tree_text", tests, NULL, NULL);
