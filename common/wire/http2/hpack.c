@@ -479,18 +479,18 @@ void hpack_encoder_fini(struct hpack_encoder *e)
 static void evict(struct hpack_encoder *e)
 {
     if (e->total - e->floor > e->capacity)
-        e->floor = e->total - e->capacity;
+        e->floor = e->total - (uint32_t)e->capacity;
 }
 
 /* How many of BYTES at the position AT are before the end of the ring. */
-static size_t until_wrap(const struct hpack_encoder *e, uint64_t at, size_t bytes)
+static size_t until_wrap(const struct hpack_encoder *e, uint32_t at, size_t bytes)
 {
     size_t left = e->ring_bytes - (at & (e->ring_bytes - 1));
 
     return bytes < left ? bytes : left;
 }
 
-static bool has_bytes(const struct hpack_encoder *e, uint64_t at, struct slice field)
+static bool has_bytes(const struct hpack_encoder *e, uint32_t at, struct slice field)
 {
     size_t n = until_wrap(e, at, field.len);
 
@@ -519,6 +519,12 @@ static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, stru
     struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
     struct hpack_indexed *oldest = set;
 
+    /* Before positions overflow they begin again; entries that exist are not referred to any more.
+     */
+    if (e->total > UINT32_MAX - 2 * HPACK_TABLE_BYTES) {
+        memset(e->entries, 0, sizeof(e->entries));
+        e->total = e->floor = 1;
+    }
     for (size_t i = 1; i < HPACK_WAYS; ++i) {
         if (set[i].at < oldest->at)
             oldest = &set[i];
@@ -539,7 +545,7 @@ static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, stru
     memcpy(e->ring + (e->total & (e->ring_bytes - 1)), field.p, n);
     memcpy(e->ring, field.p + n, field.len - n);
     ++e->inserted;
-    e->total += field.len + HPACK_FIELD_OVERHEAD;
+    e->total += (uint32_t)field.len + HPACK_FIELD_OVERHEAD;
     evict(e);
 }
 

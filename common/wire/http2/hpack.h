@@ -66,7 +66,7 @@ enum {
 
 /* An entry of the dynamic table. Its name and value are adjacent in the encoder's ring. */
 struct hpack_indexed {
-    uint64_t at;     /* size of all entries that were inserted before it [bytes] */
+    uint32_t at;     /* its position: the size of the entries that were inserted before [bytes] */
     uint32_t number; /* insertions before it */
     uint32_t hash;
     uint16_t name_len, value_len;
@@ -79,7 +79,7 @@ struct hpack_indexed {
 struct hpack_encoder {
     size_t capacity;       /* of the peer's table, as last signaled [bytes] */
     size_t limit, lowest;  /* announced by the peer: the last value, the lowest since a block */
-    uint64_t total, floor; /* size of all entries ever inserted; entries before FLOOR are evicted */
+    uint32_t total, floor; /* the next entry's position; entries before FLOOR are evicted */
     uint32_t inserted;     /* entries ever inserted */
     char *ring;            /* an entry's bytes begin at .at modulo RING_BYTES, a power of two */
     size_t ring_bytes;

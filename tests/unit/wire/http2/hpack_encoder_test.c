@@ -251,6 +251,27 @@ static void table_of_no_bytes_is_not_used(void **state)
     assert_null(p->encoder.ring);
 }
 
+static void positions_begin_again_before_they_overflow(void **state)
+{
+    struct pair *p = *state;
+
+    /* As after nearly 4 GiB of insertions. */
+    p->encoder.total = p->encoder.floor = UINT32_MAX - 2 * HPACK_TABLE_BYTES - 1000;
+    for (int i = 0; i < 600; ++i) {
+        char value[16];
+        char expected[24];
+
+        snprintf(value, sizeof(value), "%d", i / 3);
+        snprintf(expected, sizeof(expected), "x-a=%s ", value);
+        begin(p);
+        add(p, "x-a", value);
+        assert_decodes(p, expected);
+        if (i % 3 == 2 && p->encoder.total > 1 + HPACK_TABLE_BYTES)
+            assert_int_equal(p->block.len, 1);
+    }
+    assert_true(p->encoder.total < 200 * 40);
+}
+
 /* ---- random blocks ---- */
 
 /* A decoder of python3-hpack, which reads lines. Its exit status reports whether all agreed. */
@@ -403,6 +424,7 @@ int main(void)
         TEST(name_and_value_are_compared_apart),
         TEST(field_of_more_than_half_the_table_is_not_inserted),
         TEST(table_of_no_bytes_is_not_used),
+        TEST(positions_begin_again_before_they_overflow),
         TEST(random_blocks_stay_in_step_with_two_decoders),
         TEST(every_byte_is_coded_as_decoders_know_it),
     };
