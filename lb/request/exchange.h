@@ -168,7 +168,7 @@ struct exchange {
     uint64_t paused_us;        /* time of the last attempt in which reading was paused */
     struct pool_served served; /* how the pick ended */
 
-    /* ---- initialized once, and restored before the exchange is reused (make_memory) ---- */
+    /* ---- initialized once, and restored before the exchange is reused (take_memory) ---- */
     struct timer total_timer;
 
     /* ---- not zeroed ---- */
@@ -223,11 +223,6 @@ void exchange_take_back(struct exchange *x);
  * worker's side must have been released. May end the client's side of X.
  */
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
-/*
- * Ends X with a small response of our own. Additional header fields must have been added before. X
- * must not hold a worker.
- */
-void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* Ends the retries of X in the retry budget. No effect if there were none. */

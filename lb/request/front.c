@@ -175,19 +175,6 @@ void front_read_counts(const struct front *f, struct http_server_counts *out)
 
 enum { HTTPS_PORT = 443 };
 
-/* Appends TARGET. Bytes beyond ASCII, which are invalid in a URI, are percent-encoded. */
-static void put_target(struct text *out, struct slice target)
-{
-    for (size_t i = 0; i < target.len; ++i) {
-        unsigned char c = (unsigned char)target.p[i];
-
-        if (c < 0x80)
-            text_add_char(out, (char)c);
-        else
-            text_addf(out, "%%%02X", c);
-    }
-}
-
 bool redirect_location(unsigned port, struct slice authority, struct slice target, struct text *out)
 {
     struct slice host = host_without_port(authority);
@@ -197,6 +184,16 @@ bool redirect_location(unsigned port, struct slice authority, struct slice targe
     text_addf(out, "https://%.*s", SLICE_FMT(host));
     if (port != HTTPS_PORT)
         text_addf(out, ":%u", port);
-    put_target(out, target.p[0] == '*' ? SLICE_LIT("/") : target);
+    if (target.p[0] == '*')
+        target = SLICE_LIT("/");
+    for (size_t i = 0; i < target.len; ++i) {
+        unsigned char c = (unsigned char)target.p[i];
+
+        /* Bytes beyond ASCII are invalid in a URI. */
+        if (c < 0x80)
+            text_add_char(out, (char)c);
+        else
+            text_addf(out, "%%%02X", c);
+    }
     return true;
 }

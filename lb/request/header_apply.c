@@ -10,42 +10,6 @@
 #include "lb/request/headers.h"
 #include "lb/rules/header_rules.h"
 
-struct change {
-    const struct header_rule *rules;
-    size_t n;
-    struct slice values[HEADER_RULES_MAX]; /* taken from the request */
-};
-
-static noinline_ void make_values(struct exchange *x, struct change *c)
-{
-    struct classify_request r;
-    struct classify_environment e;
-    char room[HEADER_VALUE_MAX];
-
-    exchange_describe(x, &r);
-    classify_environment_init(&e, &r);
-    for (size_t i = 0; i < c->n; ++i) {
-        size_t len = header_rule_value(&c->rules[i], x->cls, &e, room);
-
-        c->values[i] = http_request_keep(x->req, (struct slice){room, len});
-    }
-    classify_environment_fini(&e);
-}
-
-static void take_off(struct message_fields *fields, struct slice name)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < fields->n; ++i) {
-        if (header_names_same(fields->at[i].name, name))
-            continue;
-        if (kept != i)
-            fields->at[kept] = fields->at[i];
-        ++kept;
-    }
-    fields->n = kept;
-}
-
 /* Fields that a response of the load balancer sets itself, or that describe a body it does not
  * have. */
 static bool describes_a_body(struct slice name)
@@ -74,23 +38,6 @@ static bool describes_a_body(struct slice name)
             return true;
     }
     return false;
-}
-
-static noinline_ void apply(struct exchange *x, const struct change *c, struct message_fields *to,
-                            bool ours)
-{
-    for (size_t i = 0; i < c->n; ++i) {
-        const struct header_rule *rule = &c->rules[i];
-        struct slice name = slice_of(rule->name);
-
-        if (ours && describes_a_body(name))
-            continue;
-        if (rule->op != HEADER_ADD)
-            take_off(to, name);
-        /* If all variables are empty, no field is added instead of an empty one. */
-        if (rule->op != HEADER_REMOVE && c->values[i].len != 0)
-            headers_add_to(x->req, to, name, c->values[i]);
-    }
 }
 
 /* ---- Resumelb-Route ---- */
@@ -147,15 +94,35 @@ static inline const struct header_rules *rules_of(const struct exchange *x, enum
     return rules != NULL && rules->n[side] != 0 ? rules : NULL;
 }
 
-static void change(struct exchange *x, const struct header_rules *rules, enum header_side side,
-                   bool ours)
+static noinline_ void change(struct exchange *x, const struct header_rules *rules,
+                             enum header_side side, bool ours)
 {
-    struct change c;
+    struct message_fields *to = side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields;
+    struct classify_request r;
+    struct classify_environment e;
+    struct slice values[HEADER_RULES_MAX];
+    char room[HEADER_VALUE_MAX];
 
-    c.rules = rules->rules[side];
-    c.n = rules->n[side];
-    make_values(x, &c);
-    apply(x, &c, side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields, ours);
+    exchange_describe(x, &r);
+    classify_environment_init(&e, &r);
+    for (size_t i = 0; i < rules->n[side]; ++i) {
+        size_t len = header_rule_value(&rules->rules[side][i], x->cls, &e, room);
+
+        values[i] = http_request_keep(x->req, (struct slice){room, len});
+    }
+    classify_environment_fini(&e);
+    for (size_t i = 0; i < rules->n[side]; ++i) {
+        const struct header_rule *rule = &rules->rules[side][i];
+        struct slice name = slice_of(rule->name);
+
+        if (ours && describes_a_body(name))
+            continue;
+        if (rule->op != HEADER_ADD)
+            headers_remove(to, name);
+        /* If all variables are empty, no field is added instead of an empty one. */
+        if (rule->op != HEADER_REMOVE && values[i].len != 0)
+            headers_add_to(x->req, to, name, values[i]);
+    }
 }
 
 void exchange_change_request(struct exchange *x)

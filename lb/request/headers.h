@@ -88,6 +88,10 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
+/* Returns the first field NAME of a response, after AFTER unless that is NULL; NULL if there is
+ * none. */
+const struct message_field *headers_find(const struct http1_head *head, struct slice name,
+                                         const struct message_field *after);
 /* Returns true if field NAME of an agent's response is "1": Resumelb-Unprocessed, as no byte of the
  * request reached a process; Resumelb-Failed, as its process failed it without a response. */
 bool headers_say(const struct http1_head *head, struct slice name) noinline_;
@@ -100,5 +104,7 @@ enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_chec
 /* Adds a field to FIELDS, those of REQ or of its response. NAME and VALUE are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);
+/* Removes all fields NAME, as header_names_same() compares names. */
+void headers_remove(struct message_fields *fields, struct slice name);
 
 #endif

@@ -151,20 +151,15 @@ void limit_copy_drop(struct exchange *x)
     x->copy_maker = NULL;
 }
 
-/* One that changed something makes copies of its target old (RFC 9111 4.4). */
-static void invalidate_target(struct exchange *x, int status)
+/* A request that changed something makes copies of its target old (RFC 9111 4.4). */
+static void invalidate(struct exchange *x, int status)
 {
+    /* Mostly there are no copies, or it changes nothing. */
+    if (x->limits == NULL || !x->limits->any_copies || x->safe ||
+        !cache_invalidates(x->req->method, status))
+        return;
     struct copies_url url = url_of(x);
-
-    if (cache_invalidates(x->req->method, status))
-        copies_invalidate(x->app->copies, &url, clock_mono_us());
-}
-
-/* Mostly there are no copies, or it changes nothing. */
-static inline void invalidate(struct exchange *x, int status)
-{
-    if (x->limits != NULL && x->limits->any_copies && !x->safe)
-        invalidate_target(x, status);
+    copies_invalidate(x->app->copies, &url, clock_mono_us());
 }
 
 void limit_copy_head(struct exchange *x, const struct http1_head *head)
@@ -202,13 +197,11 @@ void limit_copy_body(struct exchange *x, const struct http1_body *body)
 
 void limit_copy_end(struct exchange *x)
 {
-    struct copy *copy = NULL;
-
     /* Some servers change things after the head. */
     invalidate(x, x->status);
     if (x->copy_maker == NULL)
         return;
-    copy = copy_maker_end(&x->copy_maker);
+    struct copy *copy = copy_maker_end(&x->copy_maker);
     if (copy != NULL)
         copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
 }
@@ -268,30 +261,6 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
-static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r);
-
-/* Another request has done the work; without a copy of its response, X does it itself. */
-static bool on_done(struct exchange *x, struct limit_claim *c)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    /* Made while X waited. */
-    if (answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL)) {
-        exchange_count(&f->coalesced);
-        return false;
-    }
-    return take(x, c, limit_claim_again(c));
-}
-
-/* The counter is full at present: answers with a copy at once if there is one, or else waits. */
-static bool on_busy(struct exchange *x, struct limit_claim *c)
-{
-    c->immediate = false;
-    if (stale(x, c->rule, "busy"))
-        return false;
-    return take(x, c, limit_claim_ask(c, true));
-}
-
 /* True: on to the next rule. */
 static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
@@ -307,7 +276,12 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        return on_done(x, c);
+        /* Another request has done the work while X waited; without a copy of its response, X does
+         * it itself. */
+        if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
+            return take(x, c, limit_claim_again(c));
+        exchange_count(&f->coalesced);
+        return false;
     case COUNTER_QUEUE_FULL:
         over(x, c->rule, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
         return false;
@@ -316,10 +290,13 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
-        if (c->immediate)
-            return on_busy(x, c);
-        over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
-        return false;
+        if (!c->immediate) {
+            over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
+            return false;
+        }
+        /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
+        c->immediate = false;
+        return !stale(x, c->rule, "busy") && take(x, c, limit_claim_ask(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
@@ -336,17 +313,21 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
         walk(x);
 }
 
-/* NULL: it would be one too many. */
-static struct limit_claim *begin(struct exchange *x, const struct limit_rule *rule,
-                                 const struct classify_request *r)
+/* True: on to the next rule. */
+static bool claim(struct exchange *x, const struct limit_rule *rule,
+                  const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
     bool shares = rule->copies && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nclaims == LIMIT_CLAIMS_MAX ||
-        (at_daemon && x->ndaemon_claims == LIMIT_DAEMON_CLAIMS_MAX))
-        return NULL;
+        (at_daemon && x->ndaemon_claims == LIMIT_DAEMON_CLAIMS_MAX)) {
+        log_warn(NULL, "pool-counter-skipped",
+                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
+                 x->app->name, rule->name);
+        return on_unreachable(x, rule);
+    }
     ++x->nclaims;
     x->ndaemon_claims += at_daemon;
     if (shares)
@@ -358,21 +339,6 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
     c->owner = x;
     c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
-    return c;
-}
-
-/* True: on to the next rule. */
-static bool claim(struct exchange *x, const struct limit_rule *rule,
-                  const struct classify_request *r)
-{
-    struct limit_claim *c = begin(x, rule, r);
-
-    if (c == NULL) {
-        log_warn(NULL, "pool-counter-skipped",
-                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
-                 x->app->name, rule->name);
-        return on_unreachable(x, rule);
-    }
     c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
     return take(x, c, limit_claim_ask(c, !c->immediate));
 }

@@ -44,19 +44,6 @@ struct slow_client {
     uint64_t held_since_us; /* start of the part of the current pause that is not in HELD_US */
 };
 
-static void on_more(struct timer *t);
-static void on_hold(struct timer *t);
-
-static struct slow_client *begin(struct exchange *x)
-{
-    struct slow_client *s = xcalloc(1, sizeof(*s));
-
-    s->x = x;
-    timer_init(&s->more, on_more);
-    timer_init(&s->hold, on_hold);
-    return s;
-}
-
 static bool has_spilled(const struct slow_client *s)
 {
     return s->spill != NULL && !response_spill_is_empty(s->spill);
@@ -95,25 +82,16 @@ void exchange_slow_end(struct exchange *x)
 
 /* ---- paused ---- */
 
-static bool others_wait(const struct exchange *x)
-{
-    struct conn_backend_view v;
-
-    if (x->member->has_feed && worker_is_over(x->member->worker))
-        return true;
-    if (atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0)
-        return true;
-    conn_backend_view(x->member->backend, &v);
-    return v.waiting != 0;
-}
-
 /* Adds the uncounted part of the current pause to HELD_US. */
 static void count_hold(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     uint64_t now_us = loop_now_us(x->home->loop);
+    struct conn_backend_view v;
 
-    if (others_wait(x))
+    conn_backend_view(x->member->backend, &v);
+    if ((x->member->has_feed && worker_is_over(x->member->worker)) ||
+        atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0)
         s->held_us += now_us - s->held_since_us;
     s->held_since_us = now_us;
 }
@@ -147,20 +125,6 @@ void exchange_end_pause(struct exchange *x)
         count_hold(x);
 }
 
-/* Aborts the response. S must not be used afterwards. */
-static cold_ void cut(struct exchange *x)
-{
-    char cls[LOG_CUT_ROOM];
-
-    stat_add(x->al->stats, APP_STAT_holds_cut, 1);
-    log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
-                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
-                    (int)x->client.len, x->client.p);
-    exchange_release(x);
-    drop_spill(x);
-    exchange_fail(x, OUTCOME_SLOW_CLIENT);
-}
-
 static void on_hold(struct timer *t)
 {
     struct slow_client *s = container_of(t, struct slow_client, hold);
@@ -170,10 +134,18 @@ static void on_hold(struct timer *t)
     if (!x->paused)
         return;
     count_hold(x);
-    if (timeout_ms != 0 && s->held_us >= timeout_ms * 1000)
-        cut(x);
-    else
+    if (timeout_ms == 0 || s->held_us < timeout_ms * 1000) {
         watch_hold(x);
+        return;
+    }
+    char cls[LOG_CUT_ROOM];
+    stat_add(x->al->stats, APP_STAT_holds_cut, 1);
+    log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
+                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
+                    (int)x->client.len, x->client.p);
+    exchange_release(x);
+    drop_spill(x);
+    exchange_fail(x, OUTCOME_SLOW_CLIENT);
 }
 
 /* ---- into the file ---- */
@@ -220,21 +192,22 @@ static void spill_or_pause(struct exchange *x)
         pause_reading(x);
 }
 
-void exchange_slow(struct exchange *x)
-{
-    if (x->slow == NULL)
-        x->slow = begin(x);
-    spill_or_pause(x);
-}
-
 bool exchange_slow_spills(const struct exchange *x)
 {
     return x->slow->spilling;
 }
 
-static void add(struct exchange *x, struct http1_body *body)
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 {
     struct slow_client *s = x->slow;
+
+    if (!s->spilling || (body->bytes == 0 && !has_spilled(s)))
+        return false;
+    s->final = last;
+    if (body->bytes == 0) {
+        http1_body_release(body);
+        return true;
+    }
     bool written = response_spill_add(s->spill, body);
 
     if (written && !s->was_spilled) {
@@ -244,45 +217,14 @@ static void add(struct exchange *x, struct http1_body *body)
     count(x);
     if (!written)
         note_failure(x);
-    if (s->final)
-        return;
-    if (written)
+    if (!last && written)
         spill_or_pause(x);
-    else
+    else if (!last)
         pause_reading(x);
-}
-
-bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
-{
-    struct slow_client *s = x->slow;
-
-    if (!s->spilling)
-        return false;
-    if (body->bytes == 0 && !has_spilled(s))
-        return false;
-    s->final = last;
-    if (body->bytes != 0)
-        add(x, body);
-    else
-        http1_body_release(body);
     return true;
 }
 
 /* ---- out of the file ---- */
-
-/* Handles a failure to read the response from the file. */
-static cold_ void fail_reading(struct exchange *x)
-{
-    note_failure(x);
-    drop_spill(x);
-    if (x->step == STEP_FORWARD) {
-        exchange_release(x);
-        exchange_fail(x, OUTCOME_CUT_SHORT);
-    } else {
-        x->outcome = OUTCOME_CUT_SHORT;
-        http_reply_abort(&x->reply);
-    }
-}
 
 /* Resumes at half of LIMIT, so that reading does not stop and resume for each packet of a slow
  * client. */
@@ -308,7 +250,15 @@ static bool feed(struct exchange *x)
         struct http1_body *body =
             response_spill_take(s->spill, room < PIECE_BYTES ? room : PIECE_BYTES);
         if (body == NULL) {
-            fail_reading(x);
+            note_failure(x);
+            drop_spill(x);
+            if (x->step == STEP_FORWARD) {
+                exchange_release(x);
+                exchange_fail(x, OUTCOME_CUT_SHORT);
+            } else {
+                x->outcome = OUTCOME_CUT_SHORT;
+                http_reply_abort(&x->reply);
+            }
             return false;
         }
         fed += body->bytes;
@@ -367,6 +317,17 @@ static void on_more(struct timer *t)
     struct slow_client *s = container_of(t, struct slow_client, more);
 
     exchange_slow_drained(s->x);
+}
+
+void exchange_slow(struct exchange *x)
+{
+    if (x->slow == NULL) {
+        x->slow = xcalloc(1, sizeof(*x->slow));
+        x->slow->x = x;
+        timer_init(&x->slow->more, on_more);
+        timer_init(&x->slow->hold, on_hold);
+    }
+    spill_or_pause(x);
 }
 
 void exchange_slow_abort(struct exchange *x)
