@@ -22,7 +22,6 @@ struct application;
 struct application_index;
 struct address_counts;
 struct data_loops;
-struct exchange_loop;
 struct front;
 struct http_balance;
 struct lb_parts;
@@ -42,7 +41,6 @@ struct lb_loop {
     int cpu; /* that its thread stays on; -1: any */
     struct loop *loop;
     struct front *front;
-    struct exchange_loop *exchanges;   /* exchange.c's; made and destroyed with the front */
     struct traffic *traffic;           /* notes for the status page */
     char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };

@@ -44,28 +44,21 @@ void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
                     body_files_max(descriptors_left(lb->nloops)));
 }
 
-static size_t client_connections(const struct program_settings *s, unsigned nloops)
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
 {
     ASSERT(nloops != 0);
-    size_t wanted = (size_t)s->max_client_connections;
-    size_t limit = daemon_descriptor_limit();
+    size_t connections = (size_t)s->max_client_connections;
     size_t room = descriptors_left(nloops);
 
     room -= body_files_max(room);
-    if (wanted <= room)
-        return wanted;
-    room = room < nloops ? nloops : room / nloops * nloops;
-    log_warn(NULL, "descriptor-limit-low",
-             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
-             "hint=\"raise RLIMIT_NOFILE\"",
-             limit, wanted, room);
-    return room;
-}
-
-struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
-{
-    size_t connections = client_connections(s, nloops);
-
+    if (connections > room) {
+        room = room < nloops ? nloops : room / nloops * nloops;
+        log_warn(NULL, "descriptor-limit-low",
+                 "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer "
+                 "connections\" hint=\"raise RLIMIT_NOFILE\"",
+                 daemon_descriptor_limit(), connections, room);
+        connections = room;
+    }
     return (struct http_server_options){
         .max_body_bytes = s->max_body_bytes,
         .max_header_bytes = s->max_header_size_bytes,
@@ -116,21 +109,6 @@ static void report_program_changes(const struct lb *lb, const struct configurati
         log_restart_required("-", "admin");
 }
 
-static void report_application_changes(const struct application *a,
-                                       const struct application_config *fresh)
-{
-    for (size_t i = 0; i < app_rows(); ++i) {
-        const struct setting_row *row = app_row(i);
-
-        if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
-            !settings_same(row, &a->settings->s, &fresh->s))
-            log_restart_required(a->name, row->name);
-    }
-    if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
-        0)
-        log_restart_required(a->name, "classifier");
-}
-
 /* ---- what can ---- */
 
 /* On the loop. */
@@ -166,6 +144,21 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     data_loops_call(lb, set_front, free, limits);
 }
 
+static void take_application(struct application *a, struct application_config *fresh)
+{
+    for (size_t i = 0; i < app_rows(); ++i) {
+        const struct setting_row *row = app_row(i);
+
+        if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
+            !settings_same(row, &a->settings->s, &fresh->s))
+            log_restart_required(a->name, row->name);
+    }
+    if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
+        0)
+        log_restart_required(a->name, "classifier");
+    membership_reload(a->membership, fresh);
+}
+
 static void take_applications(struct lb *lb, struct configuration *fresh)
 {
     size_t found = 0;
@@ -183,18 +176,10 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
             continue;
         }
         ++found;
-        report_application_changes(a, c);
-        membership_reload(a->membership, c);
+        take_application(a, c);
     }
     if (found != fresh->napplications)
         log_restart_required("-", "applications");
-}
-
-static void refuse(const struct lb *lb, const struct diag *d)
-{
-    fputs(d->text != NULL ? d->text : "", stderr);
-    log_error(NULL, "config-reload-failed",
-              "file=%s errors=%u action=\"keep current configuration\"", lb->file, d->errors);
 }
 
 bool lb_reload(struct lb *lb, struct text *why)
@@ -205,7 +190,9 @@ bool lb_reload(struct lb *lb, struct text *why)
 
     daemon_notify("RELOADING=1");
     if (!configuration_read(lb->file, &fresh, &d)) {
-        refuse(lb, &d);
+        fputs(d.text != NULL ? d.text : "", stderr);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", lb->file, d.errors);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
             access_log_reopen(lb->access_log);

@@ -19,17 +19,22 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-/* Finds the first field of each name; empty if there is none. */
-static void find_fields(const struct http_request *req, struct slice *referer, struct slice *agent)
+/* The texts of the request, which is still there. Of each field the first; empty if there is none.
+ */
+static void find_texts(const struct exchange *x, struct exchange_text *out)
 {
-    const struct message_field *f = req->fields.at;
+    const struct message_field *f = x->req->fields.at;
 
-    *referer = *agent = SLICE_NULL;
-    for (size_t n = req->fields.n; n != 0; --n, ++f) {
-        if (f->kind == FIELD_REFERER && referer->p == NULL)
-            *referer = f->value;
-        else if (f->kind == FIELD_USER_AGENT && agent->p == NULL)
-            *agent = f->value;
+    out->method = x->req->method;
+    out->target = x->req->target;
+    out->host = x->authority;
+    out->request_id = x->request_id;
+    out->referer = out->agent = SLICE_NULL;
+    for (size_t n = x->req->fields.n; n != 0; --n, ++f) {
+        if (f->kind == FIELD_REFERER && out->referer.p == NULL)
+            out->referer = f->value;
+        else if (f->kind == FIELD_USER_AGENT && out->agent.p == NULL)
+            out->agent = f->value;
     }
 }
 
@@ -40,13 +45,7 @@ void account_keep_text(struct exchange *x)
                                  &t->agent,  &t->host,   &t->request_id};
     size_t bytes = 0;
 
-    *t = (struct exchange_text){
-        .method = x->req->method,
-        .target = x->req->target,
-        .host = x->authority,
-        .request_id = x->request_id,
-    };
-    find_fields(x->req, &t->referer, &t->agent);
+    find_texts(x, t);
     for (size_t i = 0; i < ARRAY_LEN(all); ++i)
         bytes += all[i]->len;
     char *at = t->bytes = xmalloc(bytes);
@@ -101,20 +100,21 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
 static void put_texts(const struct exchange *x, struct access_pen *p)
 {
     const struct exchange_text *t = x->text;
-    struct slice referer = t != NULL ? t->referer : SLICE_NULL;
-    struct slice agent = t != NULL ? t->agent : SLICE_NULL;
+    struct exchange_text texts;
 
-    if (t == NULL)
-        find_fields(x->req, &referer, &agent);
+    if (t == NULL) {
+        find_texts(x, &texts);
+        t = &texts;
+    }
     access_record_put(p, ACCESS_TEXT_client, x->client);
-    access_record_put(p, ACCESS_TEXT_method, t != NULL ? t->method : x->req->method);
-    access_record_put(p, ACCESS_TEXT_target, t != NULL ? t->target : x->req->target);
-    access_record_put(p, ACCESS_TEXT_referer, referer);
-    access_record_put(p, ACCESS_TEXT_agent, agent);
-    access_record_put(p, ACCESS_TEXT_host, t != NULL ? t->host : x->authority);
+    access_record_put(p, ACCESS_TEXT_method, t->method);
+    access_record_put(p, ACCESS_TEXT_target, t->target);
+    access_record_put(p, ACCESS_TEXT_referer, t->referer);
+    access_record_put(p, ACCESS_TEXT_agent, t->agent);
+    access_record_put(p, ACCESS_TEXT_host, t->host);
     access_record_put(p, ACCESS_TEXT_cls, x->cls);
     access_record_put(p, ACCESS_TEXT_worker, worker_of(x));
-    access_record_put(p, ACCESS_TEXT_request_id, t != NULL ? t->request_id : x->request_id);
+    access_record_put(p, ACCESS_TEXT_request_id, t->request_id);
     access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
     access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
 }

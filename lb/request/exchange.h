@@ -267,9 +267,9 @@ static inline void exchange_stop_waiting(struct exchange *x)
     if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
-/* forward.c: returns the head for the worker, except for fields that depend on the worker.
- * Borrowed until the next call. */
-struct slice exchange_head(struct exchange *x);
+/* forward.c: returns the head for the worker. HOME is the report to its agent, or NULL. Borrowed
+ * until the next call. */
+struct slice exchange_head(struct exchange *x, const struct home_report *home);
 /* forward.c: sends X on its connection. */
 void exchange_forward(struct exchange *x);
 /* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
@@ -331,30 +331,17 @@ static inline void limit_give_back(struct exchange *x, bool done)
         limit_give_all_back_(x, done);
 }
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
-void limit_give_upgraded_back_(struct exchange *x);
-static inline void limit_upgraded(struct exchange *x)
-{
-    if (x->limits != NULL)
-        limit_give_upgraded_back_(x);
-}
+void limit_upgraded(struct exchange *x);
 /* Between turns: X goes. */
 void limit_fini(struct exchange *x);
 /* Status and page of a rejection by a rule, instead of the application's. */
 void limit_refusal(const struct exchange *x, struct answer *a);
 
-/* Whether X has what identifies its user (cache_check_user), as its fields are now. */
-bool limit_has_user(struct exchange *x);
 /*
  * X has its application, and its fields are those of the client: header rules, which may remove or
- * rename what identifies the user, come after it.
+ * rename what identifies the user (cache_check_user), come after it.
  */
-static inline void limit_note_user(struct exchange *x)
-{
-    const struct limit_rules *rules = x->al->settings->limits;
-
-    if (rules != NULL && rules->any_copies)
-        x->has_user = limit_has_user(x);
-}
+void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
 void limit_copy_body(struct exchange *x, const struct http1_body *body);

@@ -485,8 +485,7 @@ static const struct http1_events events = {
     .on_upgrade = on_upgrade,
 };
 
-/* Builds the head. HOME is the report to the worker's agent, or NULL. */
-static struct slice build_head(struct exchange *x, const struct home_report *home)
+struct slice exchange_head(struct exchange *x, const struct home_report *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
     struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
@@ -515,11 +514,6 @@ static struct slice build_head(struct exchange *x, const struct home_report *hom
     return text_slice(&x->shared->head);
 }
 
-struct slice exchange_head(struct exchange *x)
-{
-    return build_head(x, NULL);
-}
-
 void exchange_forward(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
@@ -540,7 +534,7 @@ void exchange_forward(struct exchange *x)
     };
     bool reports = x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed;
     struct slice body = x->req->body;
-    struct slice head = build_head(x, reports ? &home : NULL);
+    struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
         text_add(&x->shared->head, body);
         head = text_slice(&x->shared->head);

@@ -74,7 +74,7 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
     struct front *f = xcalloc(1, sizeof(*f));
 
     f->home = &lb->loops[loop_index(l)];
-    f->exchanges = f->home->exchanges = exchange_loop_create(f->home);
+    f->exchanges = exchange_loop_create(f->home);
     f->exchanges->own_server = limits->server_name.len != 0;
     struct http_server_options o = options_of(f, limits);
 
@@ -162,7 +162,6 @@ void front_destroy(struct front *f)
     close_listeners(f);
     http_server_destroy(f->server);
     exchange_loop_destroy(f->exchanges);
-    f->home->exchanges = NULL;
     free(f);
 }
 

@@ -230,19 +230,12 @@ static char *put_forwarded(const struct put_state *s, char *at)
     return at;
 }
 
-static struct slice version_text(int version)
-{
-    if (version >= 0x200)
-        return SLICE_LIT("2");
-    return version == 0x100 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
-}
-
 static char *put_via(char *at, int version, struct slice name)
 {
     if (version == 0x101)
         at = PUT(at, "Via: 1.1 ");
     else
-        at = PUT(put_slice(PUT(at, "Via: "), version_text(version)), " ");
+        at = version == 0x100 ? PUT(at, "Via: 1.0 ") : PUT(at, "Via: 2 ");
     return PUT(put_slice(at, name), "\r\n");
 }
 
@@ -359,12 +352,11 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     if (r->websocket)
         http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
     if (r->via.len != 0) {
-        struct slice version = version_text(version_of(head));
-        char *via = http_request_take(req, version.len + 1 + r->via.len);
-        char *end = put_slice(PUT(put_slice(via, version), " "), r->via);
+        char *line = http_request_take(req, sizeof("Via: 1.1 \r\n") + r->via.len);
+        size_t len = (size_t)(put_via(line, version_of(head), r->via) - line);
 
         http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
-                         (struct slice){via, (size_t)(end - via)});
+                         (struct slice){line + 5, len - 7});
     }
     if (r->request_id.len != 0)
         http_request_answer(req, "X-Request-ID", r->request_id);

@@ -43,12 +43,15 @@ static struct cache_policy policy_of(const struct exchange *x)
                                  .private_fields = &x->al->settings->private_headers};
 }
 
-bool limit_has_user(struct exchange *x)
+void limit_note_user(struct exchange *x)
 {
+    const struct limit_rules *rules = x->al->settings->limits;
+
+    if (rules == NULL || !rules->any_copies)
+        return;
     struct cache_request r = headers_cache_request(x->req);
     struct cache_policy policy = policy_of(x);
-
-    return cache_check_user(r.fields, &policy) != CACHE_OK;
+    x->has_user = cache_check_user(r.fields, &policy) != CACHE_OK;
 }
 
 /*
@@ -57,7 +60,7 @@ bool limit_has_user(struct exchange *x)
  */
 static struct cache_fields sent_fields(struct exchange *x)
 {
-    struct slice rest = http_request_keep(x->req, exchange_head(x));
+    struct slice rest = http_request_keep(x->req, exchange_head(x, NULL));
     size_t room = 0;
 
     for (size_t i = 0; i < rest.len; ++i)
@@ -382,10 +385,12 @@ void limit_give_all_back_(struct exchange *x, bool done)
     x->nclaims = x->ndaemon_claims = 0;
 }
 
-void limit_give_upgraded_back_(struct exchange *x)
+void limit_upgraded(struct exchange *x)
 {
     struct limit_claim *c;
 
+    if (x->limits == NULL)
+        return;
     list_for_each_entry_safe (c, &x->claims, node) {
         if (c->rule->s.hold_tunnels)
             continue;

@@ -133,11 +133,6 @@ static size_t rank(struct class_metrics *m, struct class_rank *ranks, size_t n)
     return left;
 }
 
-static bool gives_way(const struct class_series *s, const struct class_rank *to)
-{
-    return to->requests >= CLASS_METRICS_WORTH && to->requests > CLASS_METRICS_LEAD * s->requests;
-}
-
 bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
                           bool move)
 {
@@ -155,8 +150,10 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
     for (bool moved = false; next < left; ++next) {
         struct class_series *s = least(m);
         bool quiet = s->requests < CLASS_METRICS_QUIET;
+        double requests = ranks[next].requests;
 
-        if (!gives_way(s, &ranks[next]) || (moved && !quiet))
+        if (requests < CLASS_METRICS_WORTH || requests <= CLASS_METRICS_LEAD * s->requests ||
+            (moved && !quiet))
             break;
         moved = moved || !quiet;
         drop(m, s);

@@ -51,32 +51,25 @@ static bool is_class(struct slice s)
     return s.len <= CLASS_BYTES_MAX;
 }
 
-static const char *take_class(struct explain_query *q, struct slice value)
-{
-    if (q->cls.p != NULL)
-        return "duplicate class";
-    if (!unescape(q, value, &q->cls) || !is_class(q->cls))
-        return "class: expected up to 255 visible ASCII characters, percent-encoded";
-    return NULL;
-}
-
-static const char *take_url(struct explain_query *q, struct slice value)
+static const char *take(struct explain_query *q, struct slice name, struct slice value)
 {
     struct url_line u;
 
-    if (q->url.p != NULL)
-        return "duplicate url";
-    if (!unescape(q, value, &q->url))
-        return "url is not percent-encoded";
-    return url_line_parse(q->url, &u) == NULL ? NULL : "url: expected http://HOST/PATH or /PATH";
-}
-
-static const char *take(struct explain_query *q, struct slice name, struct slice value)
-{
-    if (slice_is(name, "class"))
-        return take_class(q, value);
-    if (slice_is(name, "url"))
-        return take_url(q, value);
+    if (slice_is(name, "class")) {
+        if (q->cls.p != NULL)
+            return "duplicate class";
+        return unescape(q, value, &q->cls) && is_class(q->cls)
+                   ? NULL
+                   : "class: expected up to 255 visible ASCII characters, percent-encoded";
+    }
+    if (slice_is(name, "url")) {
+        if (q->url.p != NULL)
+            return "duplicate url";
+        if (!unescape(q, value, &q->url))
+            return "url is not percent-encoded";
+        return url_line_parse(q->url, &u) == NULL ? NULL
+                                                  : "url: expected http://HOST/PATH or /PATH";
+    }
     if (!slice_is(name, "application"))
         return "unknown parameter: class, url and application are known";
     if (q->application.p != NULL)
@@ -170,8 +163,16 @@ static struct application *find(struct lb *lb, const struct explain_query *a,
     return NULL;
 }
 
-static void put_candidates(struct json_writer *w, const struct pool_explain *e)
+static void put_choice(struct json_writer *w, const struct pool_explain *e)
 {
+    json_put_text(w, "policy", slice_of(e->policy));
+    json_put_int(w, "workers", (int64_t)e->workers);
+    json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
+    json_put_text(w, "reason",
+                  e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
+    json_put_text(w, "because",
+                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
+    json_put_int(w, "considered", (int64_t)e->considered);
     json_open_array(w, "candidates");
     for (size_t i = 0; i < e->ncandidates; ++i) {
         const struct explain_candidate *c = &e->candidates[i];
@@ -187,10 +188,6 @@ static void put_candidates(struct json_writer *w, const struct pool_explain *e)
         json_close_object(w);
     }
     json_close_array(w);
-}
-
-static void put_steps(struct json_writer *w, const struct pool_explain *e)
-{
     json_open_array(w, "steps");
     for (size_t i = 0; i < e->nsteps; ++i) {
         json_open_object(w, NULL);
@@ -203,36 +200,6 @@ static void put_steps(struct json_writer *w, const struct pool_explain *e)
     json_open_object(w, "values");
     for (size_t i = 0; i < e->nvalues; ++i)
         json_put_real(w, e->values[i].name, e->values[i].value);
-    json_close_object(w);
-}
-
-static void put_choice(struct json_writer *w, const struct pool_explain *e)
-{
-    json_put_text(w, "policy", slice_of(e->policy));
-    json_put_int(w, "workers", (int64_t)e->workers);
-    json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
-    json_put_text(w, "reason",
-                  e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
-    json_put_text(w, "because",
-                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
-    json_put_int(w, "considered", (int64_t)e->considered);
-    put_candidates(w, e);
-    put_steps(w, e);
-}
-
-/* Writes the explanation. SHADOW is that of shadow_policy, or NULL. */
-static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
-                            const struct pool_explain *e, const struct pool_explain *shadow)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "application", slice_of(app->name));
-    json_put_text(w, "class", cls);
-    put_choice(w, e);
-    if (shadow != NULL) {
-        json_open_object(w, "shadow");
-        put_choice(w, shadow);
-        json_close_object(w);
-    }
     json_close_object(w);
 }
 
@@ -259,7 +226,16 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
     struct pool_request r = {.cls = a.cls};
     pool_explain(app->pool, &r, clock_mono_us(), &e);
     bool shadowed = pool_explain_shadow(app->pool, &r, clock_mono_us(), &shadow);
-    put_explanation(&w, app, a.cls, &e, shadowed ? &shadow : NULL);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "application", slice_of(app->name));
+    json_put_text(&w, "class", a.cls);
+    put_choice(&w, &e);
+    if (shadowed) {
+        json_open_object(&w, "shadow");
+        put_choice(&w, &shadow);
+        json_close_object(&w);
+    }
+    json_close_object(&w);
     text_add_char(body, '\n');
     pool_explain_fini(&e);
     pool_explain_fini(&shadow);

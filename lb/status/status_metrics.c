@@ -208,25 +208,6 @@ static const struct limit_rules *limits_of(const struct application *a)
     return a->settings->limits != NULL ? a->settings->limits : &none;
 }
 
-/* Reads each counter once per page, so that its metrics are consistent. */
-static struct limit_view *view_limits(const struct lb *lb)
-{
-    uint64_t now_us = clock_mono_us();
-    size_t n = 0;
-
-    for (size_t i = 0; i < lb->napplications; ++i)
-        n += limits_of(lb->applications[i])->n;
-    struct limit_view *views = xcalloc(n + 1, sizeof(*views));
-    n = 0;
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct limit_rules *r = limits_of(lb->applications[i]);
-
-        for (size_t k = 0; k < r->n; ++k)
-            limit_view(&r->rules[k], now_us, &views[n++], NULL);
-    }
-    return views;
-}
-
 /* Writes metrics of objects of struct limit_view, or of struct limit_rule if RULES. */
 static void put_limits(struct metrics *m, const struct page *p, bool rules)
 {
@@ -452,44 +433,39 @@ static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
     }
 }
 
-static void put_stats(struct metrics *m, const struct page *p)
-{
-    struct stats_set *sets = xcalloc(p->lb->napplications + 1, sizeof(*sets));
-
-    for (size_t i = 0; i < p->lb->napplications; ++i)
-        sets[i] = (struct stats_set){p->lb->applications[i]->stats, labels_of(p, i)};
-    metrics_put_stats(m, sets, p->lb->napplications);
-    free(sets);
-}
-
 _Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
-
-/* Metrics of the tree, by application. */
-static void put_tree(struct metrics *m, const struct page *p)
-{
-    for (size_t i = 0; i < TREE_METRICS; ++i) {
-        metrics_begin(m, &tree_metrics[i]);
-        each_tree(m, p);
-    }
-}
 
 void status_metrics(struct lb *lb, struct metrics *m)
 {
     struct page p = {.lb = lb};
+    uint64_t now_us = clock_mono_us();
+    struct stats_set *sets = xcalloc(lb->napplications + 1, sizeof(*sets));
+    size_t nlimits = 0;
 
     m->prefix = PREFIX;
     p.views = xcalloc(lb->napplications + 1, sizeof(*p.views));
     p.labels = xcalloc(lb->napplications + 1, sizeof(*p.labels));
-    p.limits = view_limits(lb);
     for (size_t i = 0; i < lb->napplications; ++i) {
-        pool_look(lb->applications[i]->pool, false, &p.views[i]);
-        metrics_add_label(&p.labels[i], "application", slice_of(lb->applications[i]->name));
+        const struct application *a = lb->applications[i];
+        const struct limit_rules *r = limits_of(a);
+
+        pool_look(a->pool, false, &p.views[i]);
+        metrics_add_label(&p.labels[i], "application", slice_of(a->name));
+        sets[i] = (struct stats_set){a->stats, labels_of(&p, i)};
+        /* Each counter is read once per page, so that its metrics are consistent. */
+        p.limits = xrealloc(p.limits, (nlimits + r->n + 1) * sizeof(*p.limits));
+        for (size_t k = 0; k < r->n; ++k)
+            limit_view(&r->rules[k], now_us, &p.limits[nlimits++], NULL);
     }
     sum_counts(lb, &p.counts);
-    put_stats(m, &p);
+    metrics_put_stats(m, sets, lb->napplications);
     metrics_put_all(m, metrics, ARRAY_LEN(metrics), &p);
     metrics_put_all(m, of_classes, ARRAY_LEN(of_classes), &p);
-    put_tree(m, &p);
+    for (size_t i = 0; i < TREE_METRICS; ++i) {
+        metrics_begin(m, &tree_metrics[i]);
+        each_tree(m, &p);
+    }
+    free(sets);
     for (size_t i = 0; i < lb->napplications; ++i) {
         pool_view_fini(&p.views[i]);
         text_fini(&p.labels[i]);

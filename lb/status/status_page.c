@@ -147,13 +147,15 @@ static void page_metrics(void *context, struct metrics *m)
  * Secrets are not shown (settings_print).
  */
 
-static void put_program(const struct lb *lb, struct json_writer *w)
+static void put_settings(struct lb *lb, struct text *out)
 {
+    struct json_writer w = {.out = out};
     struct text value = {0};
 
-    json_open_object(w, "program");
-    json_put_text(w, "file", slice_of(lb->file));
-    json_open_object(w, "settings");
+    json_open_object(&w, NULL);
+    json_open_object(&w, "program");
+    json_put_text(&w, "file", slice_of(lb->file));
+    json_open_object(&w, "settings");
     for (size_t i = 0; i < program_table.n; ++i) {
         const struct setting_row *row = &program_table.rows[i];
 
@@ -161,23 +163,15 @@ static void put_program(const struct lb *lb, struct json_writer *w)
             continue;
         text_clear(&value);
         settings_print(row, &lb->settings, &value);
-        json_open_object(w, row->name);
-        json_put_text(w, "value", text_slice(&value));
-        json_put_text(w, "origin", slice_of(setting_origin_text(lb->origins[i])));
-        json_put_text(w, "when", slice_of(setting_when_text(row->when)));
-        json_close_object(w);
+        json_open_object(&w, row->name);
+        json_put_text(&w, "value", text_slice(&value));
+        json_put_text(&w, "origin", slice_of(setting_origin_text(lb->origins[i])));
+        json_put_text(&w, "when", slice_of(setting_when_text(row->when)));
+        json_close_object(&w);
     }
-    json_close_object(w);
-    json_close_object(w);
+    json_close_object(&w);
+    json_close_object(&w);
     text_fini(&value);
-}
-
-static void put_settings(struct lb *lb, struct text *out)
-{
-    struct json_writer w = {.out = out};
-
-    json_open_object(&w, NULL);
-    put_program(lb, &w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application *a = lb->applications[i];
@@ -272,14 +266,6 @@ static int page_explain(void *context, struct slice query, struct text *body)
     return status_explain(context, query, body);
 }
 
-static bool has_worker(struct application *a)
-{
-    pthread_mutex_lock(&a->members_lock);
-    bool any = a->navailable > 0;
-    pthread_mutex_unlock(&a->members_lock);
-    return any;
-}
-
 /* Reports whether new requests should be sent here. Each reason against it is a line. */
 static int page_ready(void *context, struct slice query, struct text *body)
 {
@@ -291,8 +277,13 @@ static int page_ready(void *context, struct slice query, struct text *body)
     if (lb->phase >= LB_DRAINING)
         text_add(body, SLICE_LIT("draining\n"));
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!has_worker(lb->applications[i]))
-            text_addf(body, "application %s has no worker\n", lb->applications[i]->name);
+        struct application *a = lb->applications[i];
+
+        pthread_mutex_lock(&a->members_lock);
+        bool any = a->navailable > 0;
+        pthread_mutex_unlock(&a->members_lock);
+        if (!any)
+            text_addf(body, "application %s has no worker\n", a->name);
     }
     if (body->len > 0)
         return 503;
