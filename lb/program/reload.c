@@ -86,30 +86,12 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
     };
 }
 
-/* ---- what cannot be changed ---- */
+/* ---- what can be changed, and what cannot ---- */
 
 static void log_restart_required(const char *application, const char *what)
 {
     log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
-
-static void report_program_changes(const struct lb *lb, const struct configuration *fresh)
-{
-    for (size_t i = 0; i < program_table.n; ++i) {
-        const struct setting_row *row = &program_table.rows[i];
-
-        if (row->type != SETTING_NODE &&
-            (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
-            !settings_same(row, &lb->settings, &fresh->program))
-            log_restart_required("-", row->name);
-    }
-    if (!listeners_match(lb->parts->listeners, fresh))
-        log_restart_required("-", "listen");
-    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
-        log_restart_required("-", "admin");
-}
-
-/* ---- what can ---- */
 
 /* On the loop. */
 static void set_front(struct lb_loop *ll, void *context)
@@ -125,7 +107,15 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
 
         if (row->when == SETTING_RELOAD)
             settings_take(row, &fresh->program, &lb->settings);
+        else if (row->type != SETTING_NODE &&
+                 (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+                 !settings_same(row, &lb->settings, &fresh->program))
+            log_restart_required("-", row->name);
     }
+    if (!listeners_match(lb->parts->listeners, fresh))
+        log_restart_required("-", "listen");
+    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
+        log_restart_required("-", "admin");
     log_set_level((enum log_level)lb->settings.log_level);
     atomic_store_explicit(&lb->response_buffers_total, lb->settings.response_buffers_total_bytes,
                           memory_order_relaxed);
@@ -198,7 +188,6 @@ bool lb_reload(struct lb *lb, struct text *why)
             access_log_reopen(lb->access_log);
         goto out;
     }
-    report_program_changes(lb, &fresh);
     take_program(lb, &fresh);
     listeners_take_certificates(lb->parts->listeners, &fresh);
     take_applications(lb, &fresh);

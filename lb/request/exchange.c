@@ -67,7 +67,9 @@ static void free_exchange(struct loop_deferred *d)
     struct exchange *x = container_of(d, struct exchange, deferred);
     struct exchange_loop *l = x->shared;
 
-    limit_fini(x);
+    ASSERT(x->limits == NULL || list_empty(&x->claims));
+    limit_copy_drop(x);
+    limit_rules_unref(x->limits);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
     if (x->last != NULL)
@@ -243,7 +245,12 @@ static void answer(struct exchange *x, int status)
         .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
     };
 
-    limit_refusal(x, &a);
+    if (x->refusal != NULL) {
+        a.status = (int)x->refusal->s.status;
+        a.retry_after_ms = x->refusal->s.retry_after_ms;
+        if (text_slice(&x->refusal->page).len != 0)
+            a.page = text_slice(&x->refusal->page);
+    }
     if (x->rate_status != 0) {
         a.status = x->rate_status;
         a.retry_after_ms = x->rate_retry_ms;
@@ -374,13 +381,13 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
 
 /* ---- creation ---- */
 
-static struct exchange *take_memory(struct exchange_loop *l)
+void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
 {
     struct list *node = list_pop_front(&l->spare);
-    struct exchange *x = NULL;
+    struct exchange *x = node != NULL ? list_entry(node, struct exchange, node) : NULL;
+    char *digit = l->home->exchange_id + EXCHANGE_ID_LEN;
 
-    if (node != NULL) {
-        x = list_entry(node, struct exchange, node);
+    if (x != NULL) {
         --l->nspare;
     } else {
         x = xcalloc_lines(1, sizeof(*x));
@@ -390,14 +397,6 @@ static struct exchange *take_memory(struct exchange_loop *l)
     }
     memset(x, 0, offsetof(struct exchange, sent_us));
     ++l->live;
-    return x;
-}
-
-void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
-{
-    struct exchange *x = take_memory(l);
-    char *digit = l->home->exchange_id + EXCHANGE_ID_LEN;
-
     /* The next of the ids that are unique among all load balancers: its last 16 digits count. */
     while (*--digit == 'f')
         *digit = '0';

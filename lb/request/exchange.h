@@ -74,7 +74,6 @@ enum {
     RESPONSE_ROOM_MIN = 4096,
 };
 
-struct answer;
 struct slow_client;
 
 /*
@@ -168,7 +167,7 @@ struct exchange {
     uint64_t paused_us;        /* time of the last attempt in which reading was paused */
     struct pool_served served; /* how the pick ended */
 
-    /* ---- initialized once, and restored before the exchange is reused (take_memory) ---- */
+    /* ---- initialized once, and restored before the exchange is reused ---- */
     struct timer total_timer;
 
     /* ---- not zeroed ---- */
@@ -296,11 +295,7 @@ void exchange_end_pause(struct exchange *x);
 void exchange_slow_end(struct exchange *x) noinline_;
 /* forward.c: returns true if requests of this class and path are rejected because workers died
  * with them. */
-bool guard_refuses_(const struct exchange *x) cold_;
-static inline bool guard_refuses(const struct exchange *x)
-{
-    return poison_any_held(x->app->poison) && guard_refuses_(x);
-}
+bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server has rejected. */
@@ -324,19 +319,9 @@ void exchange_limit(struct exchange *x);
  * left. Harmless when there is nothing.
  *   done  the work is: a whole response is there, and no failure of the server's
  */
-void limit_give_all_back_(struct exchange *x, bool done);
-static inline void limit_give_back(struct exchange *x, bool done)
-{
-    if (x->limits != NULL)
-        limit_give_all_back_(x, done);
-}
+void limit_give_back(struct exchange *x, bool done);
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
 void limit_upgraded(struct exchange *x);
-/* Between turns: X goes. */
-void limit_fini(struct exchange *x);
-/* Status and page of a rejection by a rule, instead of the application's. */
-void limit_refusal(const struct exchange *x, struct answer *a);
-
 /*
  * X has its application, and its fields are those of the client: header rules, which may remove or
  * rename what identifies the user (cache_check_user), come after it.
@@ -344,7 +329,6 @@ void limit_refusal(const struct exchange *x, struct answer *a);
 void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
-void limit_copy_body(struct exchange *x, const struct http1_body *body);
 void limit_copy_end(struct exchange *x);
 void limit_copy_drop(struct exchange *x);
 

@@ -19,6 +19,7 @@
 
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
+#include "lb/limits/copy.h"
 #include "lb/request/headers.h"
 #include "lb/rules/poison.h"
 
@@ -89,33 +90,12 @@ static struct poison_key key_of(const struct exchange *x)
     return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
-static void log_verdict(const struct exchange *x, enum poison_verdict v,
-                        const struct poison_key *key)
+bool guard_refuses(const struct exchange *x)
 {
-    char cls[LOG_CUT_ROOM];
-    char path[LOG_CUT_ROOM];
-
-    if (v == POISON_NOTHING)
-        return;
-    if (v == POISON_TOO_MANY) {
-        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
-                  x->app->name, POISON_HELD_MAX);
-        return;
-    }
-    stat_add(x->al->stats, APP_STAT_poison_holds, 1);
-    log_error(NULL, "poison-blocked",
-              "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
-              log_cut(key->cls, cls), log_cut(key->path, path),
-              (long long)exchange_settings(x)->poison_deaths,
-              (unsigned long long)exchange_settings(x)->poison_hold_ms);
-}
-
-bool guard_refuses_(const struct exchange *x)
-{
+    if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
+        return false;
     const struct poison_key key = key_of(x);
-
-    return exchange_settings(x)->poison_deaths != 0 &&
-           poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
+    return poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
 }
 
 /* ---- trying again ---- */
@@ -129,10 +109,21 @@ static enum outcome guarded(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
     const struct poison_key key = key_of(x);
+    char cls[LOG_CUT_ROOM];
+    char path[LOG_CUT_ROOM];
+    enum poison_verdict v =
+        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
 
-    log_verdict(
-        x, poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop)),
-        &key);
+    if (v == POISON_TOO_MANY) {
+        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
+                  x->app->name, POISON_HELD_MAX);
+    } else if (v != POISON_NOTHING) {
+        stat_add(x->al->stats, APP_STAT_poison_holds, 1);
+        log_error(NULL, "poison-blocked",
+                  "application=%s class=\"%s\" path=\"%s\" deaths=%u for_ms=%llu", x->app->name,
+                  log_cut(key.cls, cls), log_cut(key.path, path), rule.deaths,
+                  (unsigned long long)rule.hold_ms);
+    }
     return x->safe && guard_refuses(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
@@ -292,15 +283,12 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
 
-    switch ((int)headers_backlog(head, &total)) {
-    case ERR_OK:
+    enum err e = headers_backlog(head, &total);
+
+    if (e == ERR_OK)
         worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
-        return;
-    case ERR_NOT_FOUND:
-        return;
-    default:
+    else if (e != ERR_NOT_FOUND)
         stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
-    }
 }
 
 /* Discards a response that the agent sent for the load balancer. If a body is to follow, the
@@ -404,7 +392,8 @@ static void on_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
-    limit_copy_body(x, body);
+    if (x->copy_maker != NULL && body != NULL)
+        copy_maker_body(x->copy_maker, body);
     if (last)
         complete(x, x->status);
     if (x->slow != NULL && exchange_slow_body(x, body, last))

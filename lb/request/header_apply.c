@@ -40,8 +40,6 @@ static bool describes_a_body(struct slice name)
     return false;
 }
 
-/* ---- Resumelb-Route ---- */
-
 static void put_quoted(struct text *t, struct slice s)
 {
     text_add_char(t, '"');
@@ -56,32 +54,6 @@ static void put_quoted(struct text *t, struct slice s)
 static bool wants_receipt(const struct exchange *x)
 {
     return x->al != NULL && networks_have(&x->al->settings->receipts, &x->client_addr);
-}
-
-/*
- * Adds the routing trace for clients in the setting route_receipt: class="a.example";
- * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
- * connection_us=3. Without a pick, only the class and the waiting times are included.
- */
-static noinline_ void add_receipt(struct exchange *x)
-{
-    struct text t = {0};
-
-    if (!wants_receipt(x))
-        return;
-    /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
-    text_add(&t, SLICE_LIT("class="));
-    put_quoted(&t, x->cls);
-    if (x->last != NULL) {
-        text_add(&t, SLICE_LIT("; worker="));
-        put_quoted(&t, slice_of(worker_name(x->last)));
-        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->reason),
-                  x->pick.backlog, x->picks);
-    }
-    text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
-              x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
-    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
-    text_fini(&t);
 }
 
 /* ---- both ---- */
@@ -138,11 +110,31 @@ bool exchange_changes_response(const struct exchange *x)
     return rules_of(x, HEADER_RESPONSE) != NULL || wants_receipt(x);
 }
 
+/*
+ * Adds also the routing trace for clients in the setting route_receipt: class="a.example";
+ * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
+ * connection_us=3. Without a pick, only the class and the waiting times are included.
+ */
 void exchange_change_response(struct exchange *x, bool ours)
 {
     const struct header_rules *rules = rules_of(x, HEADER_RESPONSE);
+    struct text t = {0};
 
     if (rules != NULL)
         change(x, rules, HEADER_RESPONSE, ours);
-    add_receipt(x);
+    if (!wants_receipt(x))
+        return;
+    /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
+    text_add(&t, SLICE_LIT("class="));
+    put_quoted(&t, x->cls);
+    if (x->last != NULL) {
+        text_add(&t, SLICE_LIT("; worker="));
+        put_quoted(&t, slice_of(worker_name(x->last)));
+        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->reason),
+                  x->pick.backlog, x->picks);
+    }
+    text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
+              x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
+    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
+    text_fini(&t);
 }

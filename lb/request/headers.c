@@ -153,83 +153,6 @@ static noinline_ char *put_merged(char *at, const struct message_fields *fields,
     return PUT(at, "\r\n");
 }
 
-struct put_state {
-    const struct headers_request *r;
-    bool listing;             /* Connection names fields */
-    bool cookie, proto, host; /* done */
-};
-
-/* Writes field I as sent to the worker, or nothing. */
-static char *put_passed(struct put_state *s, size_t i, char *at)
-{
-    const struct headers_request *r = s->r;
-    const struct message_fields *fields = &r->req->fields;
-    const struct message_field *f = &fields->at[i];
-    bool set = r->forwarded == FORWARDED_SET;
-    bool passes = false;
-
-    switch (f->kind) {
-    case FIELD_HOP:
-    case FIELD_CONNECTION:
-    case FIELD_FRAMING:
-    case FIELD_OURS:
-        return at;
-    case FIELD_COOKIE:
-        if (!s->cookie && !(s->listing && http_request_lists(fields, f->name)))
-            at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
-        s->cookie = true;
-        return at;
-    case FIELD_FOR:
-        /* When appending, all of them are written at the end with the load balancer's value. */
-        passes = r->forwarded == FORWARDED_OFF;
-        break;
-    case FIELD_PROTO:
-    case FIELD_FORWARDED_HOST:
-        passes = !set;
-        if (passes)
-            *(f->kind == FIELD_PROTO ? &s->proto : &s->host) = true;
-        break;
-    case FIELD_FORWARDED:
-        passes = !set;
-        break;
-    case FIELD_REQUEST_ID:
-        passes = r->request_id.len == 0;
-        break;
-    case FIELD_CLAIM:
-        passes = true;
-        break;
-    case FIELD_OTHER:
-    case FIELD_DATE:
-    case FIELD_SERVER:
-    case FIELD_REFERER:
-    case FIELD_USER_AGENT:
-    case FIELD_CLIENT_CERTIFICATE:
-        passes = !s->listing || !http_request_lists(fields, f->name);
-        break;
-    }
-    return passes ? put_line(at, f->name, f->value) : at;
-}
-
-static char *put_forwarded(const struct put_state *s, char *at)
-{
-    const struct headers_request *r = s->r;
-
-    if (r->forwarded == FORWARDED_OFF)
-        return at;
-    if (r->forwarded == FORWARDED_SET)
-        at = PUT_LINE(at, "X-Forwarded-For", r->client);
-    else
-        at = put_merged(at, &r->req->fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
-                        SLICE_LIT(", "), r->peer);
-    if (!s->proto)
-        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
-                    : PUT(at, "X-Forwarded-Proto: http\r\n");
-    if (!s->host)
-        at = PUT_LINE(at, "X-Forwarded-Host",
-                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
-    return at;
-}
-
 static char *put_via(char *at, int version, struct slice name)
 {
     if (version == 0x101)
@@ -242,14 +165,50 @@ static char *put_via(char *at, int version, struct slice name)
 static char *put_head(const struct headers_request *r, char *at)
 {
     const struct http_request *req = r->req;
-    struct put_state state = {.r = r, .listing = connection_lists(&req->fields)};
+    const struct message_fields *fields = &req->fields;
+    uint32_t sent = 0;
+    uint32_t dropped = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) |
+                       FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_OURS);
+    /* The kinds that Connection may list. */
+    uint32_t listed =
+        connection_lists(fields) ? ~HEADERS_CLAIMS | FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
 
+    /* When appending, all of them are written at the end with the load balancer's value. */
+    if (r->forwarded != FORWARDED_OFF)
+        dropped |= FIELD_BIT(FIELD_FOR);
+    if (r->forwarded == FORWARDED_SET)
+        dropped |=
+            FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED);
+    if (r->request_id.len != 0)
+        dropped |= FIELD_BIT(FIELD_REQUEST_ID);
     at = PUT(put_slice(at, req->method), " ");
     at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
     at = PUT_LINE(at, "Host", r->authority);
-    for (size_t i = 0; i < req->fields.n; ++i)
-        at = put_passed(&state, i, at);
-    at = put_forwarded(&state, at);
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
+        uint32_t kind = FIELD_BIT(f->kind);
+
+        if ((kind & dropped) != 0 || ((kind & listed) != 0 && http_request_lists(fields, f->name)))
+            continue;
+        sent |= kind;
+        if (f->kind != FIELD_COOKIE) {
+            at = put_line(at, f->name, f->value);
+            continue;
+        }
+        at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
+        dropped |= kind;
+    }
+    if (r->forwarded == FORWARDED_SET)
+        at = PUT_LINE(at, "X-Forwarded-For", r->client);
+    else if (r->forwarded != FORWARDED_OFF)
+        at = put_merged(at, fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
+                        r->peer);
+    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_PROTO)) == 0)
+        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
+                    : PUT(at, "X-Forwarded-Proto: http\r\n");
+    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_FORWARDED_HOST)) == 0)
+        at = PUT_LINE(at, "X-Forwarded-Host",
+                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
     if (r->client_verdict.p != NULL)
         at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
     if (r->client_subject.p != NULL)

@@ -11,7 +11,6 @@
 #include "common/wire/http1_bytes.h"
 #include "lb/limits/copy.h"
 #include "lb/limits/limit_claim.h"
-#include "lb/request/answer.h"
 #include "lb/request/headers.h"
 
 /*
@@ -192,12 +191,6 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
         limit_copy_drop(x);
 }
 
-void limit_copy_body(struct exchange *x, const struct http1_body *body)
-{
-    if (x->copy_maker != NULL && body != NULL)
-        copy_maker_body(x->copy_maker, body);
-}
-
 void limit_copy_end(struct exchange *x)
 {
     /* Some servers change things after the head. */
@@ -375,10 +368,12 @@ void exchange_limit(struct exchange *x)
     walk(x);
 }
 
-void limit_give_all_back_(struct exchange *x, bool done)
+void limit_give_back(struct exchange *x, bool done)
 {
     struct list *node = NULL;
 
+    if (x->limits == NULL)
+        return;
     stop_counting_wait(x);
     while ((node = list_pop_front(&x->claims)) != NULL)
         limit_claim_give_back(list_entry(node, struct limit_claim, node), done);
@@ -397,23 +392,4 @@ void limit_upgraded(struct exchange *x)
         list_remove(&c->node);
         limit_claim_give_back(c, true);
     }
-}
-
-void limit_fini(struct exchange *x)
-{
-    ASSERT(x->limits == NULL || list_empty(&x->claims));
-    limit_copy_drop(x);
-    limit_rules_unref(x->limits);
-}
-
-void limit_refusal(const struct exchange *x, struct answer *a)
-{
-    const struct limit_rule *rule = x->refusal;
-
-    if (rule == NULL)
-        return;
-    a->status = (int)rule->s.status;
-    a->retry_after_ms = rule->s.retry_after_ms;
-    if (text_slice(&rule->page).len != 0)
-        a->page = text_slice(&rule->page);
 }

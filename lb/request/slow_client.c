@@ -277,39 +277,33 @@ static bool feed(struct exchange *x)
     return true;
 }
 
-/* The client has read some bytes: the worker's side may continue. */
-static void go_on(struct exchange *x)
+void exchange_slow_drained(struct exchange *x)
 {
+    if (!feed(x))
+        return;
+    count(x);
+    if (x->step != STEP_FORWARD)
+        return;
+    /* The worker's side may continue. */
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
     size_t room = 0;
-
     if (!has_spilled(s)) {
         if (!wants_more(x, limit))
             return;
         s->spilling = false;
         room = limit - x->reply.queued_bytes;
-    } else if (x->paused && response_spill_in_memory(s->spill) == 0) {
-        room = spill_room(x);
+    } else {
+        if (x->paused && response_spill_in_memory(s->spill) == 0)
+            room = spill_room(x);
         if (room < RESUME_BYTES)
             return;
-    } else {
-        return;
     }
     http1_room(x->http, room);
     if (!x->paused)
         return;
     exchange_end_pause(x);
     http1_resume(x->http);
-}
-
-void exchange_slow_drained(struct exchange *x)
-{
-    if (!feed(x))
-        return;
-    count(x);
-    if (x->step == STEP_FORWARD)
-        go_on(x);
 }
 
 static void on_more(struct timer *t)

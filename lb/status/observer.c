@@ -68,6 +68,7 @@ struct seen_class {
 };
 
 struct seen_app {
+    struct observer *observer;
     struct application *app;
     struct map workers, classes;
     struct list recent; /* seen_class.node */
@@ -254,26 +255,19 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-struct scan {
-    struct observer *o;
-    struct seen_app *app;
-    uint64_t now_ms;
-};
-
 static void copy(char *out, size_t room, const char *s)
 {
-    size_t n = s != NULL ? strnlen(s, room - 1) : 0;
+    size_t n = strnlen(s, room - 1);
 
-    if (n != 0)
-        memcpy(out, s, n);
+    memcpy(out, s, n);
     out[n] = '\0';
 }
 
-static void report(const struct scan *l, const struct seen_worker *w, const char *kind, bool bad,
-                   const char *text)
+static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
+                   bool bad, const char *text)
 {
-    if (l->app->settled)
-        events_add(&l->o->events, kind, bad, l->app->app->name, w->name, text);
+    if (a->settled)
+        events_add(&a->observer->events, kind, bad, a->app->name, w->name, text);
 }
 
 static uint64_t relaxed(_Atomic uint64_t *n)
@@ -292,23 +286,23 @@ static uint64_t since(uint64_t *last, uint64_t now)
 static void scan_worker(void *context, const struct backend *k)
 {
     static const char *const bad[] = {"absent", "silent", "unhealthy"};
-    const struct scan *l = context;
-    const struct fading_clock *now = &l->o->recent;
-    struct seen_worker *w = worker_named(l->o, l->app, slice_of(k->name));
+    struct seen_app *a = context;
+    const struct fading_clock *now = &a->observer->recent;
+    struct seen_worker *w = worker_named(a->observer, a, slice_of(k->name));
     const char *state = backend_state(k);
     char text[EVENT_TEXT_MAX];
     bool is_bad = false;
 
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
-        report(l, w, "joined", false, state);
+        report(a, w, "joined", false, state);
         copy(w->state, sizeof(w->state), state);
     }
     if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
         for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
             is_bad |= strcmp(state, bad[i]) == 0;
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
-        report(l, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
+        report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
     copy(w->state, sizeof(w->state), state);
     w->here = true;
@@ -318,29 +312,28 @@ static void scan_worker(void *context, const struct backend *k)
     const char *version = k->streams ? k->last.version : m->version;
     if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
-        report(l, w, "version", false, text);
+        report(a, w, "version", false, text);
     } else if (strcmp(w->incarnation, worker_incarnation(k->worker)) != 0 &&
                w->incarnation[0] != '\0') {
-        report(l, w, "restarted", false, "another process uses the address");
+        report(a, w, "restarted", false, "another process uses the address");
     }
     copy(w->version, sizeof(w->version), version);
     copy(w->incarnation, sizeof(w->incarnation), worker_incarnation(k->worker));
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
-    bool ejected = relaxed(&m->ejected_until_ms) > l->now_ms;
+    bool ejected = relaxed(&m->ejected_until_ms) > clock_mono_us() / 1000;
     unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
     if (ejected != w->ejected)
-        report(l, w, ejected ? "ejected" : "back", ejected,
+        report(a, w, ejected ? "ejected" : "back", ejected,
                ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
     w->ejected = ejected;
 }
 
-static void scan_settings(const struct scan *l)
+static void scan_settings(struct seen_app *s)
 {
-    struct seen_app *s = l->app;
     const struct application *a = s->app;
-    struct events *events = &l->o->events;
+    struct events *events = &s->observer->events;
 
     if (s->refused == NULL)
         s->refused = xcalloc(app_rows() + 1, sizeof(*s->refused));
@@ -389,22 +382,21 @@ static void scan(struct observer *o)
 {
     for (size_t i = 0; i < o->lb->napplications; ++i) {
         struct seen_app *s = &o->apps[i];
-        struct scan l = {.o = o, .app = s, .now_ms = clock_mono_us() / 1000};
         char active[sizeof(s->active_version)];
         char text[EVENT_TEXT_MAX];
 
         map_for_each (struct seen_worker, w, &s->workers, by_name)
             w->here = false;
         if (s->app->membership != NULL)
-            membership_each(s->app->membership, scan_worker, &l);
+            membership_each(s->app->membership, scan_worker, s);
         map_for_each_safe (struct seen_worker, w, &s->workers, by_name) {
             if (w->here)
                 continue;
             if (w->was_in_pool)
-                report(&l, w, "left", false, "neither listed nor registered");
+                report(s, w, "left", false, "neither listed nor registered");
             drop_worker(s, w);
         }
-        scan_settings(&l);
+        scan_settings(s);
         pool_active_version(s->app->pool, active, sizeof(active));
         if (s->settled && s->active_version[0] != '\0' && strcmp(active, s->active_version) != 0) {
             snprintf(text, sizeof(text), "%s -> %s", s->active_version, active);
@@ -462,6 +454,7 @@ struct observer *observer_create(struct lb *lb)
     fading_run(&o->recent, o->started_us);
     fading_run(&o->lasting, o->started_us);
     for (size_t i = 0; i < lb->napplications; ++i) {
+        o->apps[i].observer = o;
         o->apps[i].app = lb->applications[i];
         o->apps[i].figures = class_metrics_create();
         list_init(&o->apps[i].recent);
@@ -580,33 +573,13 @@ void observer_describe_worker(struct observer *o, size_t application, const char
 struct busy {
     struct seen_class *cls;
     double rate;
+    size_t home; /* column of the map with the largest share of its traffic */
 };
 
 struct choice {
     struct busy rows[OBSERVER_ROWS_MAX];
     size_t n;
 };
-
-/* Finds the classes that have Q in their name (empty: all), sorted by descending rate. */
-static void choose(struct observer *o, struct seen_app *a, struct slice q, struct choice *out)
-{
-    out->n = 0;
-    map_for_each (struct seen_class, c, &a->classes, by_name) {
-        struct slice name = map_key(&c->by_name);
-
-        if (q.len != 0 && memmem(name.p, name.len, q.p, q.len) == NULL)
-            continue;
-        refresh(o, c);
-        double rate = rate_per_s(o, c->recent.requests);
-        /* Most classes are smaller than the last one of the full list. */
-        if (out->n == OBSERVER_ROWS_MAX && rate <= out->rows[out->n - 1].rate)
-            continue;
-        size_t at = out->n < OBSERVER_ROWS_MAX ? out->n++ : out->n - 1;
-        for (; at != 0 && out->rows[at - 1].rate < rate; --at)
-            out->rows[at] = out->rows[at - 1];
-        out->rows[at] = (struct busy){c, rate};
-    }
-}
 
 /* Determines, for each worker, the classes with the most requests. */
 static void rank_tops(struct seen_app *a, const struct choice *c,
@@ -680,32 +653,6 @@ static int by_name(const void *a, const void *b)
                       ((const struct column *)b)->worker->name);
 }
 
-/* Selects the workers with the largest shares of these classes, sorted by name. */
-static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
-                             struct seen_worker *const *workers, struct column **out)
-{
-    size_t room = map_count(&a->workers);
-    struct column *all = xcalloc(room + 1, sizeof(*all));
-    size_t n = 0;
-
-    map_for_each (struct seen_worker, w, &a->workers, by_name) {
-        double sum = 0;
-
-        for (size_t i = 0; i < nrows; ++i) {
-            const struct seen_class *s = c->rows[i].cls;
-
-            for (unsigned k = 0; k < s->n; ++k)
-                sum += workers[s->workers[k].number] == w ? (double)s->workers[k].sum : 0;
-        }
-        all[n++] = (struct column){.worker = w, .sum = sum};
-    }
-    qsort(all, n, sizeof(*all), by_sum);
-    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
-    qsort(all, n, sizeof(*all), by_name);
-    *out = all;
-    return n;
-}
-
 static double traffic_to(const struct seen_class *s, uint32_t number)
 {
     for (unsigned k = 0; k < s->n; ++k) {
@@ -715,80 +662,91 @@ static double traffic_to(const struct seen_class *s, uint32_t number)
     return 0;
 }
 
-struct map_row {
-    struct seen_class *cls;
-    size_t home; /* column with the largest share of its traffic */
-    double rate;
-};
+/* Selects the workers with the largest shares of these classes, sorted by name. */
+static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
+                             struct column **out)
+{
+    struct column *all = xcalloc(map_count(&a->workers) + 1, sizeof(*all));
+    size_t n = 0;
+
+    map_for_each (struct seen_worker, w, &a->workers, by_name) {
+        all[n].worker = w;
+        for (size_t i = 0; i < nrows; ++i)
+            all[n].sum += traffic_to(c->rows[i].cls, w->number);
+        ++n;
+    }
+    qsort(all, n, sizeof(*all), by_sum);
+    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
+    qsort(all, n, sizeof(*all), by_name);
+    *out = all;
+    return n;
+}
+
+static double score_of(const struct pool_class_view *v, const char *name)
+{
+    for (size_t i = 0; i < v->n; ++i) {
+        if (strcmp(v->rows[i].name, name) == 0)
+            return v->rows[i].score;
+    }
+    return 0;
+}
 
 static int by_home(const void *a, const void *b)
 {
-    const struct map_row *x = a;
-    const struct map_row *y = b;
+    const struct busy *x = a;
+    const struct busy *y = b;
 
     if (x->home != y->home)
         return x->home < y->home ? -1 : 1;
     return (x->rate < y->rate) - (x->rate > y->rate);
 }
 
-static void put_map_row(const struct observer *o, const struct seen_app *a, const struct map_row *r,
-                        const struct column *columns, size_t ncolumns, struct json_writer *w)
-{
-    struct pool_class_view v;
-    double requests = r->cls->recent.requests > 0 ? r->cls->recent.requests : 1;
-
-    pool_class_view(a->app->pool, map_key(&r->cls->by_name), &v);
-    json_open_object(w, NULL);
-    json_put_text(w, "class", map_key(&r->cls->by_name));
-    put_rounded(w, "requests_per_s", rate_per_s(o, r->cls->recent.requests));
-    json_open_array(w, "share");
-    for (size_t i = 0; i < ncolumns; ++i)
-        put_rounded(w, NULL, traffic_to(r->cls, columns[i].worker->number) / requests);
-    json_close_array(w);
-    json_open_array(w, "score");
-    for (size_t i = 0; i < ncolumns; ++i) {
-        double score = 0;
-
-        for (size_t k = 0; k < v.n && score == 0; ++k)
-            score = strcmp(v.rows[k].name, columns[i].worker->name) == 0 ? v.rows[k].score : 0;
-        put_rounded(w, NULL, score);
-    }
-    json_close_array(w);
-    json_close_object(w);
-}
-
-static void put_map(struct observer *o, struct seen_app *a, const struct choice *c,
-                    struct seen_worker *const *workers, struct json_writer *w)
+/* Writes the map of the first rows of C, which it sorts by worker. */
+static void put_map(struct observer *o, struct seen_app *a, struct choice *c, struct json_writer *w)
 {
     size_t nrows = c->n < OBSERVER_MAP_CLASSES ? c->n : OBSERVER_MAP_CLASSES;
-    struct map_row rows[OBSERVER_MAP_CLASSES];
     struct column *columns;
-    size_t n = choose_columns(a, c, nrows, workers, &columns);
+    size_t n = choose_columns(a, c, nrows, &columns);
 
     for (size_t i = 0; i < nrows; ++i) {
         double most = -1;
 
-        rows[i] = (struct map_row){.cls = c->rows[i].cls, .rate = c->rows[i].rate};
         for (size_t k = 0; k < n; ++k) {
-            double sum = traffic_to(rows[i].cls, columns[k].worker->number);
+            double sum = traffic_to(c->rows[i].cls, columns[k].worker->number);
 
             if (sum > most) {
                 most = sum;
-                rows[i].home = k;
+                c->rows[i].home = k;
             }
         }
     }
-    /* Sorts classes of the same worker next to each other, so that settled classes form a
-     * diagonal. */
-    qsort(rows, nrows, sizeof(rows[0]), by_home);
+    /* Settled classes form a diagonal then. */
+    qsort(c->rows, nrows, sizeof(c->rows[0]), by_home);
     json_open_object(w, "map");
     json_open_array(w, "workers");
     for (size_t i = 0; i < n; ++i)
         json_put_text(w, NULL, slice_of(columns[i].worker->name));
     json_close_array(w);
     json_open_array(w, "classes");
-    for (size_t i = 0; i < nrows; ++i)
-        put_map_row(o, a, &rows[i], columns, n, w);
+    for (size_t i = 0; i < nrows; ++i) {
+        const struct seen_class *s = c->rows[i].cls;
+        double requests = s->recent.requests > 0 ? s->recent.requests : 1;
+        struct pool_class_view v;
+
+        pool_class_view(a->app->pool, map_key(&s->by_name), &v);
+        json_open_object(w, NULL);
+        json_put_text(w, "class", map_key(&s->by_name));
+        put_rounded(w, "requests_per_s", rate_per_s(o, s->recent.requests));
+        json_open_array(w, "share");
+        for (size_t k = 0; k < n; ++k)
+            put_rounded(w, NULL, traffic_to(s, columns[k].worker->number) / requests);
+        json_close_array(w);
+        json_open_array(w, "score");
+        for (size_t k = 0; k < n; ++k)
+            put_rounded(w, NULL, score_of(&v, columns[k].worker->name));
+        json_close_array(w);
+        json_close_object(w);
+    }
     json_close_array(w);
     json_close_object(w);
     free(columns);
@@ -803,12 +761,27 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
 
     map_for_each (struct seen_worker, x, &a->workers, by_name)
         workers[x->number] = x;
-    choose(o, a, q, &c);
+    c.n = 0;
+    map_for_each (struct seen_class, s, &a->classes, by_name) {
+        struct slice name = map_key(&s->by_name);
+
+        if (q.len != 0 && memmem(name.p, name.len, q.p, q.len) == NULL)
+            continue;
+        refresh(o, s);
+        double rate = rate_per_s(o, s->recent.requests);
+        /* Most classes are smaller than the last one of the full list. */
+        if (c.n == OBSERVER_ROWS_MAX && rate <= c.rows[c.n - 1].rate)
+            continue;
+        size_t at = c.n < OBSERVER_ROWS_MAX ? c.n++ : c.n - 1;
+        for (; at != 0 && c.rows[at - 1].rate < rate; --at)
+            c.rows[at] = c.rows[at - 1];
+        c.rows[at] = (struct busy){s, rate, 0};
+    }
     rank_tops(a, &c, workers);
     json_open_array(w, "classes_now");
     for (size_t i = 0; i < c.n; ++i)
         put_class(o, a, c.rows[i].cls, w);
     json_close_array(w);
-    put_map(o, a, &c, workers, w);
+    put_map(o, a, &c, w);
     free(workers);
 }

@@ -27,8 +27,7 @@
 /* Views of one pool, indexed by worker. */
 struct view_entry {
     struct map_node node;
-    const void *worker; /* key */
-    const struct worker_view *view;
+    const struct worker_view *view; /* key: its worker */
     bool shown;
 };
 
@@ -164,7 +163,7 @@ static void add_known(void *context, const struct backend *k)
 {
     struct workers_page *p = context;
     struct view_entry *e =
-        map_entry(map_find(&p->entries, &k->worker, sizeof(e->worker)), struct view_entry, node);
+        map_entry(map_find(&p->entries, &k->worker, sizeof(k->worker)), struct view_entry, node);
 
     if (e != NULL)
         e->shown = true;
@@ -182,11 +181,8 @@ static void find_workers(struct workers_page *p)
     struct view_entry *all = xcalloc(n + 1, sizeof(*all));
 
     for (size_t i = 0; i < n; ++i) {
-        struct view_entry *e = &all[i];
-
-        e->worker = pv->workers[i].worker;
-        e->view = &pv->workers[i];
-        map_add(&p->entries, &e->node, &e->worker, sizeof(e->worker));
+        all[i].view = &pv->workers[i];
+        map_add(&p->entries, &all[i].node, &pv->workers[i].worker, sizeof(pv->workers[i].worker));
     }
     if (p->app->membership != NULL)
         membership_each(p->app->membership, add_known, p);

@@ -24,20 +24,16 @@
 /* Sets OUT to a decoded value of the query; '+' is unchanged. Returns false if it is invalid. */
 static bool unescape(struct explain_query *q, struct slice s, struct slice *out)
 {
-    out->p = q->text + q->used;
-    for (size_t i = 0; i < s.len; ++i) {
-        int c = (unsigned char)s.p[i];
+    char *at = q->text + q->used;
 
-        if (c == '%') {
-            if (s.len - i < 3 || ascii_hex_digit(s.p[i + 1]) < 0 || ascii_hex_digit(s.p[i + 2]) < 0)
-                return false;
-            c = ascii_hex_digit(s.p[i + 1]) * 16 + ascii_hex_digit(s.p[i + 2]);
-            i += 2;
-        }
-        ASSERT(q->used < sizeof(q->text)); /* no longer than the query */
-        q->text[q->used++] = (char)c;
-        ++out->len;
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == '%' &&
+            (s.len - i < 3 || ascii_hex_digit(s.p[i + 1]) < 0 || ascii_hex_digit(s.p[i + 2]) < 0))
+            return false;
     }
+    ASSERT(s.len <= sizeof(q->text) - q->used); /* no longer than the query */
+    *out = (struct slice){at, percent_decode(s, at, s.len)};
+    q->used += out->len;
     return true;
 }
 
@@ -203,8 +199,9 @@ static void put_choice(struct json_writer *w, const struct pool_explain *e)
     json_close_object(w);
 }
 
-int status_explain(struct lb *lb, struct slice query, struct text *body)
+int status_explain(void *context, struct slice query, struct text *body)
 {
+    struct lb *lb = context;
     struct explain_query a;
     struct json_writer w = {.out = body};
     struct pool_explain e, shadow;

@@ -279,49 +279,44 @@ struct classes_page {
     struct metrics *m;
     struct application *app;
     struct slice labels;
+    bool workers; /* numbers of workers instead of figures */
 };
-
-/* Writes metrics of classes, for applications that have any. */
-static void put_classes(struct metrics *m, const struct page *p,
-                        void (*put)(void *context, const char *cls, const struct class_figures *f))
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        struct classes_page c = {m, p->lb->applications[i], labels_of(p, i)};
-
-        if (c.app->settings->s.metrics_classes != 0)
-            class_metrics_each(observer_class_metrics(p->lb->observer, i), put, &c);
-    }
-}
 
 static void put_class(void *context, const char *cls, const struct class_figures *f)
 {
     const struct classes_page *c = context;
-    const char *name = cls == NULL ? OTHERS : *cls == '\0' ? NO_CLASS : cls;
+    const char *name = cls == NULL ? OTHERS : cls;
+    struct pool_class_view v;
 
-    metrics_put(c->m, f, c->labels, slice_of(name));
+    if (cls != NULL && *cls == '\0')
+        name = NO_CLASS;
+    if (!c->workers) {
+        metrics_put(c->m, f, c->labels, slice_of(name));
+    } else if (cls != NULL) {
+        pool_class_view(c->app->pool, slice_of(cls), &v);
+        metrics_put_number(c->m, v.lives ? v.homes : v.total, c->labels, slice_of(name));
+    }
+}
+
+/* Writes metrics of classes, for applications that have any. */
+static void put_classes(struct metrics *m, const struct page *p, bool workers)
+{
+    for (size_t i = 0; i < p->lb->napplications; ++i) {
+        struct classes_page c = {m, p->lb->applications[i], labels_of(p, i), workers};
+
+        if (c.app->settings->s.metrics_classes != 0)
+            class_metrics_each(observer_class_metrics(p->lb->observer, i), put_class, &c);
+    }
 }
 
 static void each_class(struct metrics *m, const void *context)
 {
-    put_classes(m, context, put_class);
-}
-
-static void put_class_workers(void *context, const char *cls, const struct class_figures *f)
-{
-    const struct classes_page *c = context;
-    struct pool_class_view v;
-
-    (void)f;
-    if (cls == NULL)
-        return;
-    pool_class_view(c->app->pool, slice_of(cls), &v);
-    metrics_put_number(c->m, v.lives ? v.homes : v.total, c->labels,
-                       slice_of(*cls == '\0' ? NO_CLASS : cls));
+    put_classes(m, context, false);
 }
 
 static void each_class_workers(struct metrics *m, const void *context)
 {
-    put_classes(m, context, put_class_workers);
+    put_classes(m, context, true);
 }
 
 /* ---- the table ---- */
@@ -419,20 +414,6 @@ static const struct metric of_classes[] = {
 
 /* ---- the page ---- */
 
-/* All members of the struct are such numbers. */
-static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
-{
-    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
-        struct http_server_counts c;
-        const uint64_t *from = (const void *)&c;
-        uint64_t *to = (void *)sum;
-
-        front_read_counts(lb->loops[i].front, &c);
-        for (size_t k = 0; k < sizeof(c) / sizeof(*from); ++k)
-            to[k] += from[k];
-    }
-}
-
 _Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
 
 void status_metrics(struct lb *lb, struct metrics *m)
@@ -457,7 +438,16 @@ void status_metrics(struct lb *lb, struct metrics *m)
         for (size_t k = 0; k < r->n; ++k)
             limit_view(&r->rules[k], now_us, &p.limits[nlimits++], NULL);
     }
-    sum_counts(lb, &p.counts);
+    /* All members of the struct are such numbers. */
+    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
+        struct http_server_counts c;
+        const uint64_t *from = (const void *)&c;
+        uint64_t *to = (void *)&p.counts;
+
+        front_read_counts(lb->loops[i].front, &c);
+        for (size_t k = 0; k < sizeof(c) / sizeof(*from); ++k)
+            to[k] += from[k];
+    }
     metrics_put_stats(m, sets, lb->napplications);
     metrics_put_all(m, metrics, ARRAY_LEN(metrics), &p);
     metrics_put_all(m, of_classes, ARRAY_LEN(of_classes), &p);

@@ -92,52 +92,40 @@ static uint64_t thread_us(void)
 }
 
 /* Appends the stored response, or a new one. */
-static int answer(struct lb *lb, enum shared_page page,
-                  void (*make)(struct lb *lb, struct text *body), struct text *body)
+static int answer(struct lb *lb, enum shared_page page, struct text *body)
 {
+    static const struct status_choice all = {0};
+
     if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
-    make(lb, body);
+    if (page == SHARED_STATUS)
+        status_json(lb, &all, body);
+    else if (page == SHARED_RESUMES)
+        status_resumes(lb, body);
+    else
+        status_metrics(lb, &(struct metrics){.out = body, .open = page == SHARED_OPEN_METRICS});
     shared_answers_keep(lb->answers, page, clock_mono_us(), thread_us() - from_us,
                         text_slice(body));
     return 200;
 }
 
-static void make_status(struct lb *lb, struct text *body)
-{
-    static const struct status_choice all = {0};
-
-    status_json(lb, &all, body);
-}
-
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_STATUS, make_status, body);
+    return answer(context, SHARED_STATUS, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_RESUMES, status_resumes, body);
-}
-
-static void make_text_metrics(struct lb *lb, struct text *body)
-{
-    status_metrics(lb, &(struct metrics){.out = body});
-}
-
-static void make_open_metrics(struct lb *lb, struct text *body)
-{
-    status_metrics(lb, &(struct metrics){.out = body, .open = true});
+    return answer(context, SHARED_RESUMES, body);
 }
 
 static void page_metrics(void *context, struct metrics *m)
 {
-    (void)(m->open ? answer(context, SHARED_OPEN_METRICS, make_open_metrics, m->out)
-                   : answer(context, SHARED_METRICS, make_text_metrics, m->out));
+    (void)answer(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
 }
 
 /*
@@ -261,11 +249,6 @@ static int page_live(void *context, struct slice query, struct text *body)
     return 200;
 }
 
-static int page_explain(void *context, struct slice query, struct text *body)
-{
-    return status_explain(context, query, body);
-}
-
 /* Reports whether new requests should be sent here. Each reason against it is a line. */
 static int page_ready(void *context, struct slice query, struct text *body)
 {
@@ -301,7 +284,7 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/events", json, page_events, lb);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
-    admin_add(a, "/explain", json, page_explain, lb);
+    admin_add(a, "/explain", json, status_explain, lb);
     admin_add_metrics(a, page_metrics, lb);
     admin_add_health(a, page_ready, lb);
     actions_add(lb, a);
