@@ -85,11 +85,9 @@ static void *run(void *context)
     return NULL;
 }
 
-/* On the loop, once applications are attached to it. */
-static void start_upkeep(struct lb_loop *ll, void *context)
+void data_loops_upkeep(struct lb_loop *ll)
 {
-    struct data_loops *d = context;
-    struct data_thread *t = &d->threads[ll->index];
+    struct data_thread *t = &ll->lb->data_loops->threads[ll->index];
 
     t->each_turn.run = on_each_turn;
     loop_each_turn(ll->loop, &t->each_turn);
@@ -115,11 +113,6 @@ void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
         ASSERT(failed == 0);
     }
     pthread_barrier_wait(&d->together);
-}
-
-void data_loops_upkeep(struct lb *lb)
-{
-    data_loops_call(lb, start_upkeep, NULL, lb->data_loops);
 }
 
 void data_loops_stop(struct lb *lb)

@@ -57,15 +57,6 @@ static void set_own_addresses(struct lb *lb)
     }
 }
 
-/* Own addresses FROM to TO, between commas. */
-static void list_addresses(const struct lb *lb, size_t from, size_t to, struct text *out)
-{
-    char shown[ADDR_TEXT_MAX];
-
-    for (size_t i = from; i < to; ++i)
-        text_addf(out, "%s%s", i > from ? "," : "", addr_format(&lb->own[i], shown));
-}
-
 static void fail_start(struct lb *lb)
 {
     lb->parts->exit_code = EXIT_CONFIG;
@@ -97,6 +88,7 @@ static void serve(struct lb *lb)
     size_t n = p->config.nlistens;
     struct text addresses = {0};
     struct text admin = {0};
+    char address[ADDR_TEXT_MAX];
 
     if (!bind_addresses(lb) || !listeners_open(p->listeners, lb)) {
         fail_start(lb);
@@ -105,14 +97,14 @@ static void serve(struct lb *lb)
     admin_hold(p->admin, false);
     lb->phase = LB_SERVING;
     set_own_addresses(lb);
-    list_addresses(lb, 0, n, &addresses);
-    list_addresses(lb, n, lb->nown, &admin);
+    for (size_t i = 0; i < lb->nown; ++i)
+        text_addf(i < n ? &addresses : &admin, "%s%s", i == 0 || i == n ? "" : ",",
+                  addr_format(&lb->own[i], address));
     log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
              admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
     text_fini(&addresses);
     text_fini(&admin);
     struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
-    char address[ADDR_TEXT_MAX];
     for (size_t i = 0; i < lb->napplications; ++i) {
         membership_judge_providers(lb->applications[i]->membership);
         membership_register(lb->applications[i]->membership, names.items, names.n,
@@ -144,25 +136,24 @@ static void on_fronts_made(void *context)
 {
     struct lb *lb = context;
     struct lb_parts *p = lb->parts;
-    struct diag d = {0};
-    bool good = true;
 
     lb->fronts_up = true;
     if (lb->phase != LB_STARTING)
         return;
     set_own_addresses(lb);
-    for (size_t i = 0; i < lb->napplications && good; ++i) {
+    for (size_t i = 0; i < lb->napplications; ++i) {
         struct application *a = lb->applications[i];
+        struct diag d = {0};
+        enum err e = membership_start(a, &p->config.applications[i], &d);
 
-        good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
-        if (!good)
+        if (e != ERR_OK) {
             log_error(NULL, "tree-open-failed", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
-    }
-    diag_fini(&d);
-    if (!good) {
-        fail_start(lb);
-        return;
+            fail_start(lb);
+        }
+        diag_fini(&d);
+        if (e != ERR_OK)
+            return;
     }
     p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
     timer_start(lb->control, &p->timer, 0);
@@ -174,6 +165,7 @@ static void make_front(struct lb_loop *ll, void *context)
     struct lb *lb = context;
     struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
 
+    data_loops_upkeep(ll);
     ll->front = front_create(lb, ll->loop, &limits);
 }
 
@@ -433,7 +425,6 @@ static int run(void *context, void *config, const struct daemon_line *line)
         lb->resolver = worker_thread_create(lb->control);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
-        data_loops_upkeep(lb);
         data_loops_call(lb, make_front, on_fronts_made, lb);
         loop_run(lb->control);
     }

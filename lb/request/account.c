@@ -67,11 +67,6 @@ static const char *protocol_text(int version)
     return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
 }
 
-static struct slice worker_of(const struct exchange *x)
-{
-    return x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL;
-}
-
 /* Assigned one by one: an initializer would be built elsewhere and copied. */
 static void put_figures(const struct exchange *x, uint64_t total_us, struct access_fixed *out)
 {
@@ -113,7 +108,8 @@ static void put_texts(const struct exchange *x, struct access_pen *p)
     access_record_put(p, ACCESS_TEXT_agent, t->agent);
     access_record_put(p, ACCESS_TEXT_host, t->host);
     access_record_put(p, ACCESS_TEXT_cls, x->cls);
-    access_record_put(p, ACCESS_TEXT_worker, worker_of(x));
+    access_record_put(p, ACCESS_TEXT_worker,
+                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
     access_record_put(p, ACCESS_TEXT_request_id, t->request_id);
     access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
     access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
@@ -199,7 +195,7 @@ static void note(const struct exchange *x, uint64_t total_us)
         .application = x->app->number,
         .flags = flags,
         .cls = x->cls,
-        .worker = worker_of(x),
+        .worker = x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL,
         .total_us = total_us,
         .wait_us = x->step_us[STEP_ROUTE] + x->step_us[STEP_CONNECT],
     };

@@ -30,35 +30,26 @@ enum {
 
 /* ---- memory ---- */
 
-struct exchange_loop *exchange_loop_create(struct lb_loop *home)
+void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home)
 {
-    struct exchange_loop *l = xcalloc(1, sizeof(*l));
+    char id[64];
 
-    l->home = home;
-    /* The sequence of ids continues if the front of a loop is created again. */
-    if (home->exchange_id[0] == '\0') {
-        char id[64];
-
-        snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
-        memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
-    }
+    *l = (struct exchange_loop){.home = home};
+    snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
+    memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
     list_init(&l->spare);
     spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
-    return l;
 }
 
-void exchange_loop_destroy(struct exchange_loop *l)
+void exchange_loop_fini(struct exchange_loop *l)
 {
     struct exchange *x;
 
-    if (l == NULL)
-        return;
     ASSERT(l->live == 0);
     list_for_each_entry_safe (x, &l->spare, node)
         free(x);
     text_fini(&l->head);
     spill_loop_fini(&l->spills);
-    free(l);
 }
 
 /* Called between turns, when nothing refers to X any more. */
@@ -87,7 +78,7 @@ static void free_exchange(struct loop_deferred *d)
         free(x);
     }
     if (--l->live == 0 && l->idle != NULL)
-        l->idle(l->idle_context);
+        l->idle(l);
 }
 
 void exchange_account(struct exchange *x)
@@ -234,35 +225,6 @@ void exchange_add_allow(struct exchange *x)
     text_fini(&allow);
 }
 
-static void answer(struct exchange *x, int status)
-{
-    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
-    struct answer a = {
-        .status = status,
-        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
-        .request_id = x->request_id,
-        .pass_request_id = s != NULL && s->request_id,
-        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
-    };
-
-    if (x->refusal != NULL) {
-        a.status = (int)x->refusal->s.status;
-        a.retry_after_ms = x->refusal->s.retry_after_ms;
-        if (text_slice(&x->refusal->page).len != 0)
-            a.page = text_slice(&x->refusal->page);
-    }
-    if (x->rate_status != 0) {
-        a.status = x->rate_status;
-        a.retry_after_ms = x->rate_retry_ms;
-    }
-    exchange_change_response(x, true);
-    if (status == 405)
-        exchange_add_allow(x);
-    x->started = true;
-    x->status = a.status;
-    answer_send(&a, &x->reply);
-}
-
 void exchange_take_back(struct exchange *x)
 {
     if (!x->started || !http_reply_withdraw(&x->reply))
@@ -275,6 +237,15 @@ void exchange_take_back(struct exchange *x)
 
 void exchange_fail(struct exchange *x, enum outcome o)
 {
+    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
+    struct answer a = {
+        .status = outcome_status(o),
+        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
+        .request_id = x->request_id,
+        .pass_request_id = s != NULL && s->request_id,
+        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
+    };
+
     ASSERT(!x->client_over);
     ASSERT(x->http == NULL);
     timer_stop(&x->total_timer);
@@ -283,12 +254,31 @@ void exchange_fail(struct exchange *x, enum outcome o)
     exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
-    if (x->slow != NULL)
+    if (x->slow != NULL) {
         exchange_slow_abort(x);
-    else if (x->started)
+        return;
+    }
+    if (x->started) {
         http_reply_abort(&x->reply);
-    else
-        answer(x, outcome_status(o));
+        return;
+    }
+    bool allow = a.status == 405;
+    if (x->refusal != NULL) {
+        a.status = (int)x->refusal->s.status;
+        a.retry_after_ms = x->refusal->s.retry_after_ms;
+        if (text_slice(&x->refusal->page).len != 0)
+            a.page = text_slice(&x->refusal->page);
+    }
+    if (x->rate_status != 0) {
+        a.status = x->rate_status;
+        a.retry_after_ms = x->rate_retry_ms;
+    }
+    exchange_change_response(x, true);
+    if (allow)
+        exchange_add_allow(x);
+    x->started = true;
+    x->status = a.status;
+    answer_send(&a, &x->reply);
 }
 
 static void on_drained(void *context)

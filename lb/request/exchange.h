@@ -40,8 +40,7 @@ struct exchange_loop {
     int64_t uncounted_bytes;  /* buffered bytes not yet added to lb->buffered_bytes */
     struct spill_loop spills; /* responses in files */
     /* Called between turns after the last exchange was freed; or NULL. */
-    void (*idle)(void *context);
-    void *idle_context;
+    void (*idle)(struct exchange_loop *l);
 };
 
 /* A copy of the request's texts, which outlives the request: for the access line of a tunnel. */
@@ -129,6 +128,7 @@ struct exchange {
     bool limit_waiting; /* waits for a pool counter */
     bool copies_wanted; /* the response is to be copied */
     bool event_stream;  /* the response is an event stream, which is not put into a file */
+    bool spilling;      /* received bytes go to the end of the file of SLOW */
     bool has_user;      /* the request identifies its user, so responses are not copied */
     /* Flags of the worker's side. */
     bool active;     /* a request is in progress on http */
@@ -194,9 +194,9 @@ struct exchange {
     char trace_room[TRACE_PARENT_LEN];
 };
 
-struct exchange_loop *exchange_loop_create(struct lb_loop *home);
+void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home);
 /* No exchange may be left. */
-void exchange_loop_destroy(struct exchange_loop *l);
+void exchange_loop_fini(struct exchange_loop *l);
 
 /* Serves REQ, a complete request received on CONN. */
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
@@ -279,8 +279,6 @@ void exchange_slow(struct exchange *x) cold_;
  * was taken over, to follow the bytes in the file.
  */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
-/* slow_client.c: returns true if the response goes into a file. X must be slow. */
-bool exchange_slow_spills(const struct exchange *x);
 /* slow_client.c: the client of X, which is slow, has received bytes. May end the client's side
  * of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;

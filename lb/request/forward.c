@@ -378,7 +378,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
 
-    if (!may_move(x) || (x->slow != NULL && exchange_slow_spills(x))) {
+    if (!may_move(x) || x->spilling) {
         errno = ENOTSUP;
         return -1;
     }

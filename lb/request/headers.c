@@ -89,19 +89,6 @@ enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out
     return ERR_OK;
 }
 
-void headers_set_max_forwards(struct http_request *req, uint64_t n)
-{
-    char text[8];
-    int len = snprintf(text, sizeof(text), "%u", (unsigned)n);
-    struct slice value = http_request_keep(req, (struct slice){text, (size_t)len});
-
-    ASSERT(n <= MAX_FORWARDS_MAX);
-    for (size_t i = 0; i < req->fields.n; ++i) {
-        if (slice_eq_nocase(req->fields.at[i].name, max_forwards))
-            req->fields.at[i].value = value;
-    }
-}
-
 struct cache_request headers_cache_request(const struct http_request *req)
 {
     return (struct cache_request){
@@ -279,11 +266,6 @@ void headers_add_to(struct http_request *req, struct message_fields *fields, str
     http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
 }
 
-static int version_of(const struct http1_head *head)
-{
-    return head->minor_version == 0 ? 0x100 : 0x101;
-}
-
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
 {
     struct http_request *req = r->req;
@@ -312,7 +294,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
         http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
     if (r->via.len != 0) {
         char *line = http_request_take(req, sizeof("Via: 1.1 \r\n") + r->via.len);
-        size_t len = (size_t)(put_via(line, version_of(head), r->via) - line);
+        size_t len = (size_t)(put_via(line, 0x100 + head->minor_version, r->via) - line);
 
         http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
                          (struct slice){line + 5, len - 7});
@@ -342,7 +324,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
             at = put_line(at, h->name, h->value);
     }
     if (r->via.len != 0)
-        at = put_via(at, version_of(head), r->via);
+        at = put_via(at, 0x100 + head->minor_version, r->via);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     req->res.status = head->status;

@@ -48,8 +48,6 @@ struct slice headers_request_id(const struct http_request *req);
  */
 enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
-/* Replaces Max-Forwards of REQ, which must exist, by N, at most MAX_FORWARDS_MAX. */
-void headers_set_max_forwards(struct http_request *req, uint64_t n);
 /* Describes REQ for the rules of shared responses. Borrowed from REQ until its fields change. */
 struct cache_request headers_cache_request(const struct http_request *req);
 

@@ -207,11 +207,16 @@ static bool method_passes(struct exchange *x)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return false;
     }
+    struct text body = {0};
     if (forwards != 0) {
-        headers_set_max_forwards(x->req, forwards - 1);
+        text_add_u64(&body, forwards - 1);
+        for (size_t i = 0; i < x->req->fields.n; ++i) {
+            if (SLICE_IS_WORD(x->req->fields.at[i].name, "max-forwards"))
+                x->req->fields.at[i].value = http_request_keep(x->req, text_slice(&body));
+        }
+        text_fini(&body);
         return true;
     }
-    struct text body = {0};
     if (trace)
         put_trace(x, &body);
     else

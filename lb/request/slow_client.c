@@ -34,7 +34,6 @@ enum {
 struct slow_client {
     struct exchange *x;
     struct response_spill *spill; /* or NULL if no file was needed yet */
-    bool spilling;                /* received bytes go to the end of SPILL */
     bool was_spilled;             /* counted in the statistics */
     bool final, aborted;    /* the response is complete, or was aborted, after the bytes in SPILL */
     uint64_t counted_bytes; /* bytes in files that were counted */
@@ -185,23 +184,18 @@ static void spill_or_pause(struct exchange *x)
 {
     size_t room = spill_room(x);
 
-    x->slow->spilling = room != 0 || has_spilled(x->slow);
+    x->spilling = room != 0 || has_spilled(x->slow);
     if (room != 0)
         http1_room(x->http, room);
     else
         pause_reading(x);
 }
 
-bool exchange_slow_spills(const struct exchange *x)
-{
-    return x->slow->spilling;
-}
-
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 {
     struct slow_client *s = x->slow;
 
-    if (!s->spilling || (body->bytes == 0 && !has_spilled(s)))
+    if (!x->spilling || (body->bytes == 0 && !has_spilled(s)))
         return false;
     s->final = last;
     if (body->bytes == 0) {
@@ -226,13 +220,6 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 
 /* ---- out of the file ---- */
 
-/* Resumes at half of LIMIT, so that reading does not stop and resume for each packet of a slow
- * client. */
-static bool wants_more(const struct exchange *x, size_t limit)
-{
-    return x->reply.queued_bytes <= limit / 2;
-}
-
 /* Sends bytes from the file to the client. Returns false if the client's side has ended, or will
  * end. */
 static bool feed(struct exchange *x)
@@ -240,7 +227,9 @@ static bool feed(struct exchange *x)
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
 
-    for (size_t fed = 0; has_spilled(s) && wants_more(x, limit);) {
+    /* At half of LIMIT, so that reading does not stop and resume for each packet of a slow client.
+     */
+    for (size_t fed = 0; has_spilled(s) && x->reply.queued_bytes <= limit / 2;) {
         size_t room = limit - x->reply.queued_bytes;
 
         if (fed >= FEED_MAX) {
@@ -289,9 +278,9 @@ void exchange_slow_drained(struct exchange *x)
     size_t limit = exchange_buffer_limit(x);
     size_t room = 0;
     if (!has_spilled(s)) {
-        if (!wants_more(x, limit))
+        if (x->reply.queued_bytes > limit / 2)
             return;
-        s->spilling = false;
+        x->spilling = false;
         room = limit - x->reply.queued_bytes;
     } else {
         if (x->paused && response_spill_in_memory(s->spill) == 0)

@@ -55,30 +55,6 @@ static uint64_t relaxed(_Atomic uint64_t *n)
     return atomic_load_explicit(n, memory_order_relaxed);
 }
 
-static void put_view(struct json_writer *w, const struct pool_view *pv, const struct worker_view *v,
-                     uint64_t now_ms)
-{
-    uint64_t oldest_ms = v->oldest_us / 1000;
-
-    json_put_bool(w, "active", v->active);
-    json_put_bool(w, "available", v->available);
-    json_put_int(w, "backlog", (int64_t)v->backlog);
-    json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
-    json_put_real(w, "mean_backlog", v->mean_backlog);
-    /* The age of the oldest request in flight, and its arrival (Unix time). */
-    if (v->oldest_us == 0) {
-        json_put_null(w, "oldest_s");
-        json_put_null(w, "oldest_time");
-    } else {
-        double age = now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
-
-        double arrival = (double)(clock_wall_us() / 1000000) - age;
-        json_put_real(w, "oldest_s", age);
-        json_put_real(w, "oldest_time", (double)(int64_t)(arrival * 1000) / 1000);
-    }
-    json_put_int(w, "skills", (int64_t)v->nskills);
-}
-
 static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 {
     uint64_t ejected = relaxed(&m->ejected_until_ms);
@@ -117,7 +93,9 @@ static const char *state_of(const struct worker_row *r)
 
 static void put_worker(struct workers_page *p, const struct worker_row *r)
 {
-    static const struct worker_view no_view = {.name = NULL};
+    static const struct worker_view no_view = {.version = ""};
+    const struct worker_view *v = r->view != NULL ? r->view : &no_view;
+    uint64_t oldest_ms = v->oldest_us / 1000;
     const struct backend *k = r->known;
     struct json_writer *w = p->w;
     char text[ADDR_TEXT_MAX];
@@ -133,8 +111,24 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     }
     json_put_text(w, "incarnation",
                   slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
-    json_put_text(w, "version", slice_of(r->view != NULL ? r->view->version : ""));
-    put_view(w, p->pool, r->view != NULL ? r->view : &no_view, p->now_ms);
+    json_put_text(w, "version", slice_of(v->version));
+    json_put_bool(w, "active", v->active);
+    json_put_bool(w, "available", v->available);
+    json_put_int(w, "backlog", (int64_t)v->backlog);
+    json_put_int(w, "backlog_others", (int64_t)pool_view_others(p->pool, v, p->now_ms));
+    json_put_real(w, "mean_backlog", v->mean_backlog);
+    /* The age of the oldest request in flight, and its arrival (Unix time). */
+    if (v->oldest_us == 0) {
+        json_put_null(w, "oldest_s");
+        json_put_null(w, "oldest_time");
+    } else {
+        double age = p->now_ms > oldest_ms ? (double)(p->now_ms - oldest_ms) / 1000 : 0;
+        double arrival = (double)(clock_wall_us() / 1000000) - age;
+
+        json_put_real(w, "oldest_s", age);
+        json_put_real(w, "oldest_time", (double)(int64_t)(arrival * 1000) / 1000);
+    }
+    json_put_int(w, "skills", (int64_t)v->nskills);
     if (r->worker != NULL)
         put_member(w, member_of(r->worker), p->now_ms);
     if (k != NULL && k->check.active) {
@@ -257,19 +251,6 @@ static void put_workers(struct json_writer *w, const struct application *a,
 
 /* ---- figures ---- */
 
-static void put_outcomes(struct json_writer *w, const struct application *a)
-{
-    json_open_object(w, "outcomes");
-    for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = 0;
-
-        for (unsigned i = 0; i < a->lb->nloops; ++i)
-            n += relaxed(&a->loops[i].outcomes[o]);
-        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
-    }
-    json_close_object(w);
-}
-
 static void put_stats(struct json_writer *w, const struct application *a)
 {
     json_open_object(w, "stats");
@@ -360,7 +341,15 @@ static void put_application(struct json_writer *w, const struct application *a,
     observer_describe(a->lb->observer, a->number, w);
     observer_describe_classes(a->lb->observer, a->number, choice->q, w);
     put_workers(w, a, &pv, choice);
-    put_outcomes(w, a);
+    json_open_object(w, "outcomes");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < a->lb->nloops; ++i)
+            n += relaxed(&a->loops[i].outcomes[o]);
+        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
     poison_view(a->poison, clock_mono_us() / 1000, &poisons);
     json_open_array(w, "poison");
     for (size_t i = 0; i < poisons.nheld; ++i) {
