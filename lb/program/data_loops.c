@@ -27,13 +27,13 @@ struct data_thread {
 };
 
 struct data_loops {
-    struct data_thread *threads;
     /*
      * Passed by the loops and the control thread: first, when all loops have been created. When
      * they stop: second, no thread stops or runs a loop any more; third, everything that was posted
      * until then has run.
      */
     pthread_barrier_t together;
+    struct data_thread threads[]; /* one per loop */
 };
 
 static void on_each_turn(struct loop_deferred *d)
@@ -97,11 +97,10 @@ void data_loops_upkeep(struct lb_loop *ll)
 
 void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
 {
-    struct data_loops *d = xcalloc(1, sizeof(*d));
+    struct data_loops *d = xcalloc(1, sizeof(*d) + lb->nloops * sizeof(*d->threads));
 
     lb->data_loops = d;
     lb->loops = xcalloc_lines(lb->nloops, sizeof(*lb->loops));
-    d->threads = xcalloc(lb->nloops, sizeof(*d->threads));
     pthread_barrier_init(&d->together, NULL, lb->nloops + 1);
     for (unsigned i = 0; i < lb->nloops; ++i) {
         struct data_thread *t = &d->threads[i];
@@ -128,7 +127,6 @@ void data_loops_stop(struct lb *lb)
     for (unsigned i = 0; i < lb->nloops; ++i)
         pthread_join(d->threads[i].thread, NULL);
     pthread_barrier_destroy(&d->together);
-    free(d->threads);
     free(d);
     lb->data_loops = NULL;
 }

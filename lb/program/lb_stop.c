@@ -189,8 +189,6 @@ void lb_drain_again(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (lb->phase != LB_DRAINING)
-        return;
     /*
      * The request may have been sent to the new process as well, as by a service manager that ends
      * both.

@@ -34,8 +34,9 @@ struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
-    bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
-    struct loop *control;      /* NULL: not open yet */
+    /* NULL: not open yet. Then the descriptors belong to the loops: they remain numbered here, and
+     * open until a drain. */
+    struct loop *control;
     struct timer certificates; /* interval of the check of their files */
 };
 
@@ -184,7 +185,6 @@ bool listeners_open(struct listeners *ls, struct lb *lb)
             return false;
         }
     }
-    ls->given = true;
     data_loops_call(lb, open_on, NULL, ls);
     for (size_t i = 0; i < ls->n; ++i) {
         ls->items[i].others = false;
@@ -215,7 +215,7 @@ void listeners_pass(const struct listeners *ls, struct upgrade *u)
 {
     char name[ADDR_TEXT_MAX];
 
-    ASSERT(ls->given);
+    ASSERT(ls->control != NULL);
     for (size_t i = 0; i < ls->n; ++i) {
         addr_format(&ls->items[i].config->addr, name);
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
@@ -266,7 +266,7 @@ void listeners_destroy(struct listeners *ls)
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 
-        for (size_t k = 0; k < l->nfds && !ls->given; ++k) {
+        for (size_t k = 0; k < l->nfds && ls->control == NULL; ++k) {
             if (l->fds[k] >= 0)
                 close(l->fds[k]);
         }

@@ -64,24 +64,6 @@ static void fail_start(struct lb *lb)
     lb_cut(lb);
 }
 
-/* Binds what is not bound yet. Returns false if that fails, or if the old process of an upgrade
- * does not permit this one to serve. */
-static bool bind_addresses(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (p->listeners == NULL)
-        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
-    if (p->listeners == NULL ||
-        admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
-        return false;
-    if (p->admin != NULL)
-        status_add(lb, p->admin);
-    /* Until this process serves, the previous one answers requests to the admin socket. */
-    admin_hold(p->admin, true);
-    return inherited_take_over(p->inherited);
-}
-
 static void serve(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
@@ -90,7 +72,18 @@ static void serve(struct lb *lb)
     struct text admin = {0};
     char address[ADDR_TEXT_MAX];
 
-    if (!bind_addresses(lb) || !listeners_open(p->listeners, lb)) {
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
+    if (p->listeners == NULL ||
+        admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK) {
+        fail_start(lb);
+        return;
+    }
+    if (p->admin != NULL)
+        status_add(lb, p->admin);
+    /* Until this process serves, the previous one answers requests to the admin socket. */
+    admin_hold(p->admin, true);
+    if (!inherited_take_over(p->inherited) || !listeners_open(p->listeners, lb)) {
         fail_start(lb);
         return;
     }

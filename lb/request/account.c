@@ -8,7 +8,6 @@
 #include "lb/access/access_log.h"
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"
-#include "lb/request/headers.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,6 @@
 #include "lb/request/exchange.h"
 
 #include "lb/request/answer.h"
-#include "lb/request/headers.h"
 #include "lb/rules/methods.h"
 
 #include <stdio.h>

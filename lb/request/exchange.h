@@ -27,7 +27,6 @@
 #include "lb/core/step.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/rules/classify.h"
-#include "lb/rules/poison.h"
 
 /* Shared by the exchanges of one data loop. */
 struct exchange_loop {

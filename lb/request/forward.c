@@ -127,16 +127,6 @@ static enum outcome guarded(struct exchange *x)
     return x->safe && guard_refuses(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
-static enum outcome outcome_of(const struct exchange *x, enum err e)
-{
-    if (x->started)
-        return e == ERR_TIMEOUT ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_CUT_SHORT;
-    if (e == ERR_TIMEOUT)
-        return OUTCOME_FIRST_BYTE_TIMEOUT;
-    return e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE ? OUTCOME_BAD_RESPONSE
-                                                       : OUTCOME_WORKER_FAILED;
-}
-
 static const bool may_retry[] = {
 #define OUTCOME(name, text, status, retry, doc) retry,
 #include "lb/core/outcome.def"
@@ -200,11 +190,15 @@ static void on_error(void *context, enum err e)
     bool written = http1_any_written(x->http);
 
     exchange_take_back(x);
-    enum outcome o = outcome_of(x, e);
+    enum outcome o = x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
     bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
     /* The connection was closed while idle, which does not indicate a failure of the worker. */
     bool dead = x->reused && closed && !http1_any_received(x->http);
 
+    if (e == ERR_TIMEOUT)
+        o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
+    else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
+        o = OUTCOME_BAD_RESPONSE;
     x->active = false;
     if (dead)
         member_idle_closed(x->member, loop_now_ms(x->home->loop));
@@ -230,19 +224,6 @@ static void on_error(void *context, enum err e)
 
 /* ---- the response ---- */
 
-/* Returns true for an event stream, which has no end whatever length it announces. Small
- * responses are not checked. */
-static bool is_event_stream(const struct http1_head *head)
-{
-    const struct slice type = SLICE_LIT("text/event-stream");
-
-    if (head->content_length <= RESPONSE_ROOM_MIN)
-        return false;
-    const struct message_field *f = headers_find(head, SLICE_LIT("Content-Type"), NULL);
-    return f != NULL && f->value.len >= type.len &&
-           slice_eq_nocase((struct slice){f->value.p, type.len}, type);
-}
-
 static void take_head(struct exchange *x, const struct http1_head *head)
 {
     const struct app_settings *s = exchange_settings(x);
@@ -264,7 +245,13 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     }
     x->started = true;
     x->status = head->status;
-    x->event_stream = is_event_stream(head);
+    /* An event stream has no end whatever length it announces. Small responses are not checked. */
+    const struct slice stream = SLICE_LIT("text/event-stream");
+    const struct message_field *type = NULL;
+    if (head->content_length > RESPONSE_ROOM_MIN)
+        type = headers_find(head, SLICE_LIT("Content-Type"), NULL);
+    x->event_stream = type != NULL && type->value.len >= stream.len &&
+                      slice_eq_nocase((struct slice){type->value.p, stream.len}, stream);
     if (poison_any_suspects(x->app->poison)) {
         const struct poison_rule rule = rule_of(x);
         const struct poison_key key = key_of(x);
@@ -291,32 +278,6 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
         stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
 }
 
-/* Discards a response that the agent sent for the load balancer. If a body is to follow, the
- * connection is closed instead of reading it. */
-static void drop_answer(struct exchange *x, bool final)
-{
-    x->active = !final;
-    x->keep = final && http1_reusable(x->http);
-}
-
-static cold_ void on_process_failure(struct exchange *x, bool final)
-{
-    drop_answer(x, final);
-    log_failure(x, ERR_PEER_CLOSED);
-    served(x, true);
-    try_another(x, guarded(x), true);
-}
-
-static cold_ void on_unprocessed(struct exchange *x, bool final)
-{
-    stat_add(x->al->stats, APP_STAT_unprocessed, 1);
-    /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
-    if (!x->websocket)
-        worker_refused(x->member->worker, loop_now_ms(x->home->loop));
-    drop_answer(x, final);
-    exchange_refused(x, OUTCOME_WORKERS_BUSY);
-}
-
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
     struct exchange *x = context;
@@ -329,19 +290,32 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     member_answered(x->member);
     if (x->reused)
         member_idle_reused(x->member);
-    /* According to its agent, no byte reached a process, so any other worker may get the request.
-     */
-    if (head->status == 503 && x->member->has_feed &&
-        headers_say(head, SLICE_LIT("Resumelb-Unprocessed"))) {
-        on_unprocessed(x, final);
+    /* According to the agent no byte reached a process, so any other worker may get the request. */
+    bool unprocessed = head->status == 503 && x->member->has_feed &&
+                       headers_say(head, SLICE_LIT("Resumelb-Unprocessed"));
+    /* The process behind the agent died with the request, which is like a broken connection. */
+    bool failed = head->status == 502 && x->member->has_feed &&
+                  headers_say(head, SLICE_LIT("Resumelb-Failed"));
+    if (unprocessed || failed) {
+        /* This response is discarded. If a body is to follow, the connection is closed instead of
+         * reading it. */
+        x->active = !final;
+        x->keep = final && http1_reusable(x->http);
+    }
+    if (unprocessed) {
+        stat_add(x->al->stats, APP_STAT_unprocessed, 1);
+        /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
+        if (!x->websocket)
+            worker_refused(x->member->worker, loop_now_ms(x->home->loop));
+        exchange_refused(x, OUTCOME_WORKERS_BUSY);
         return;
     }
     worker_answered(x->member->worker);
     refused_line_served(&x->al->refused);
-    /* The process behind an agent died with the request, which is like a broken connection. */
-    if (head->status == 502 && x->member->has_feed &&
-        headers_say(head, SLICE_LIT("Resumelb-Failed"))) {
-        on_process_failure(x, final);
+    if (failed) {
+        log_failure(x, ERR_PEER_CLOSED);
+        served(x, true);
+        try_another(x, guarded(x), true);
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);

@@ -6,8 +6,6 @@
  */
 #include "lb/request/headers.h"
 
-#include <stdio.h>
-
 #include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/rules/header_rules.h"

@@ -105,9 +105,13 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
 
 /* ---- being answered by a copy ---- */
 
-static void answer(struct exchange *x, struct copy *copy, enum copy_use use, struct slice detail)
+/* Responds with a copy, if X may have one and there is one that meets NEED. */
+static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
 {
     const struct app_settings *s = exchange_settings(x);
+    struct limit_copying *k = copying_of(x);
+    enum copy_use use = need->stale != NULL ? COPY_STALE : COPY_COALESCED;
+    struct copy *copy = NULL;
     struct copy_answer a;
     struct headers_response r = {
         .req = x->req,
@@ -116,6 +120,10 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
         .own_server = x->shared->own_server,
     };
 
+    if (k->may_share)
+        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
+    if (copy == NULL)
+        return false;
     copy_answer_make(copy, use, detail, clock_mono_us(), &a);
     headers_take_response(&r, &a.head);
     exchange_change_response(x, false);
@@ -130,19 +138,7 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
     if (!x->client_over)
         exchange_count_buffered(x);
     copy_put(copy);
-}
-
-/* Responds with a copy, if X may have one and there is one that meets NEED. */
-static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
-{
-    struct limit_copying *k = copying_of(x);
-    struct copy *copy = NULL;
-
-    if (k->may_share)
-        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
-    if (copy != NULL)
-        answer(x, copy, need->stale != NULL ? COPY_STALE : COPY_COALESCED, detail);
-    return copy != NULL;
+    return true;
 }
 
 /* ---- taking a copy ---- */

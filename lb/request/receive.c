@@ -28,16 +28,6 @@
 
 /* ---- its client ---- */
 
-/* Returns the last field of KIND, which the nearest proxy has added. */
-static struct slice last_of(const struct message_fields *fields, enum http_field kind)
-{
-    for (size_t i = fields->n; i-- != 0;) {
-        if (fields->at[i].kind == kind)
-            return fields->at[i].value;
-    }
-    return SLICE_NULL;
-}
-
 static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
@@ -52,6 +42,8 @@ static void trust(struct exchange *x)
         message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
     const struct message_fields *fields = &x->req->fields;
     struct client_search s = {.trusted = trusted, .client = x->client_addr};
+    struct slice proto = SLICE_NULL;
+    struct slice host = SLICE_NULL;
 
     for (size_t i = fields->n; i-- != 0;) {
         if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
@@ -61,8 +53,13 @@ static void trust(struct exchange *x)
         x->client_addr = s.client;
         x->client = addr_host_slice(&x->client_addr, x->client_room);
     }
-    struct slice proto = last_of(fields, FIELD_PROTO);
-    struct slice host = last_of(fields, FIELD_FORWARDED_HOST);
+    /* The last of each, which the nearest proxy has added. */
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (fields->at[i].kind == FIELD_PROTO)
+            proto = fields->at[i].value;
+        else if (fields->at[i].kind == FIELD_FORWARDED_HOST)
+            host = fields->at[i].value;
+    }
     if (slice_eq_nocase(proto, SLICE_LIT("https")))
         x->tls = true;
     else if (slice_eq_nocase(proto, SLICE_LIT("http")))

@@ -24,15 +24,9 @@
 
 /* ---- workers ---- */
 
-/* Views of one pool, indexed by worker. */
-struct view_entry {
-    struct map_node node;
-    const struct worker_view *view; /* key: its worker */
-    bool shown;
-};
-
 /* A row of the table of workers. */
 struct worker_row {
+    struct map_node by_worker;
     const char *name;
     const struct backend *known;    /* NULL: not known any more */
     struct worker *worker;          /* or NULL */
@@ -43,11 +37,10 @@ struct worker_row {
 struct workers_page {
     struct json_writer *w;
     const struct pool_view *pool;
-    struct map entries; /* of view_entry */
     const struct application *app;
     uint64_t now_ms;
     struct worker_row *rows;
-    size_t n, room;
+    size_t n;
 };
 
 static uint64_t relaxed(_Atomic uint64_t *n)
@@ -144,50 +137,13 @@ static void put_worker(struct workers_page *p, const struct worker_row *r)
     json_close_object(w);
 }
 
-static void add_row(struct workers_page *p, const struct worker_row *r)
-{
-    if (p->n == p->room) {
-        p->room = p->room != 0 ? 2 * p->room : p->pool->n + p->pool->ndetached + 1;
-        p->rows = xrealloc(p->rows, p->room * sizeof(*p->rows));
-    }
-    p->rows[p->n++] = *r;
-}
-
 static void add_known(void *context, const struct backend *k)
 {
     struct workers_page *p = context;
-    struct view_entry *e =
-        map_entry(map_find(&p->entries, &k->worker, sizeof(k->worker)), struct view_entry, node);
 
-    if (e != NULL)
-        e->shown = true;
-    add_row(p, &(struct worker_row){.name = k->name,
-                                    .known = k,
-                                    .worker = k->worker,
-                                    .view = e != NULL ? e->view : NULL});
-}
-
-/* Lists the known workers, then removed ones with requests in flight. */
-static void find_workers(struct workers_page *p)
-{
-    const struct pool_view *pv = p->pool;
-    size_t n = pv->n + pv->ndetached;
-    struct view_entry *all = xcalloc(n + 1, sizeof(*all));
-
-    for (size_t i = 0; i < n; ++i) {
-        all[i].view = &pv->workers[i];
-        map_add(&p->entries, &all[i].node, &pv->workers[i].worker, sizeof(pv->workers[i].worker));
-    }
-    if (p->app->membership != NULL)
-        membership_each(p->app->membership, add_known, p);
-    for (size_t i = 0; i < n; ++i) {
-        const struct worker_view *v = all[i].view;
-
-        if (!all[i].shown)
-            add_row(p, &(struct worker_row){.name = v->name, .worker = v->worker, .view = v});
-    }
-    map_clear(&p->entries);
-    free(all);
+    if ((p->n & (p->n + 1)) == 0)
+        p->rows = xrealloc(p->rows, 2 * (p->n + 1) * sizeof(*p->rows));
+    p->rows[p->n++] = (struct worker_row){.name = k->name, .known = k, .worker = k->worker};
 }
 
 static bool contains(const char *text, struct slice part)
@@ -238,8 +194,29 @@ static void put_workers(struct json_writer *w, const struct application *a,
                         const struct pool_view *pv, const struct status_choice *choice)
 {
     struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
+    size_t nviews = pv->n + pv->ndetached;
+    struct map rows = {0};
 
-    find_workers(&p);
+    if (a->membership != NULL)
+        membership_each(a->membership, add_known, &p);
+    p.rows = xrealloc(p.rows, (p.n + nviews + 1) * sizeof(*p.rows));
+    for (size_t i = 0; i < p.n; ++i) {
+        if (p.rows[i].worker != NULL)
+            map_add(&rows, &p.rows[i].by_worker, &p.rows[i].worker, sizeof(p.rows[i].worker));
+    }
+    /* Removed workers with requests in flight are not known any more, and are listed last. */
+    for (size_t i = 0; i < nviews; ++i) {
+        const struct worker_view *v = &pv->workers[i];
+        struct worker_row *r =
+            map_entry(map_find(&rows, &v->worker, sizeof(v->worker)), struct worker_row, by_worker);
+
+        if (r == NULL) {
+            r = &p.rows[p.n++];
+            *r = (struct worker_row){.name = v->name, .worker = v->worker};
+        }
+        r->view = v;
+    }
+    map_clear(&rows);
     if (choice->workers_max != 0)
         choose_workers(&p, choice->q, choice->workers_max);
     json_open_array(w, "workers");
@@ -373,32 +350,6 @@ static void put_application(struct json_writer *w, const struct application *a,
     pool_view_fini(&pv);
 }
 
-/* Writes the share of clients of each data loop. */
-static void put_loops(struct json_writer *w, struct lb *lb)
-{
-    json_open_array(w, "loops");
-    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
-        const struct lb_loop *ll = &lb->loops[i];
-        struct http_server_counts c;
-        struct http_balance_view v;
-
-        front_read_counts(ll->front, &c);
-        http_balance_view(lb->balance, i, &v);
-        json_open_object(w, NULL);
-        if (ll->cpu >= 0)
-            json_put_int(w, "cpu", ll->cpu);
-        else
-            json_put_null(w, "cpu");
-        json_put_int(w, "in_hand", (int64_t)v.in_flight);
-        json_put_int(w, "accepted", (int64_t)c.accepted);
-        json_put_int(w, "given", (int64_t)v.given);
-        json_put_int(w, "taken", (int64_t)v.taken);
-        json_put_int(w, "requests", (int64_t)c.requests);
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
 void status_json(struct lb *lb, const struct status_choice *choice, struct text *out)
 {
     static const char *const phases[] = {"starting", "serving", "draining", "closing"};
@@ -413,7 +364,26 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
     json_put_text(&w, "phase", slice_of(phases[lb->phase]));
     json_put_int(&w, "threads", lb->nloops);
-    put_loops(&w, lb);
+    json_open_array(&w, "loops");
+    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
+        struct http_server_counts c;
+        struct http_balance_view v;
+
+        front_read_counts(lb->loops[i].front, &c);
+        http_balance_view(lb->balance, i, &v);
+        json_open_object(&w, NULL);
+        if (lb->loops[i].cpu >= 0)
+            json_put_int(&w, "cpu", lb->loops[i].cpu);
+        else
+            json_put_null(&w, "cpu");
+        json_put_int(&w, "in_hand", (int64_t)v.in_flight);
+        json_put_int(&w, "accepted", (int64_t)c.accepted);
+        json_put_int(&w, "given", (int64_t)v.given);
+        json_put_int(&w, "taken", (int64_t)v.taken);
+        json_put_int(&w, "requests", (int64_t)c.requests);
+        json_close_object(&w);
+    }
+    json_close_array(&w);
     json_put_int(&w, "buffered_bytes",
                  (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
     struct access_counts lines = {0};

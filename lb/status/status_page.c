@@ -32,16 +32,12 @@ struct shared_answers *shared_answers_create(void)
     return xcalloc(1, sizeof(struct shared_answers));
 }
 
-static void forget(struct stored_answer *k)
-{
-    text_fini(&k->answer);
-    k->until_us = 0;
-}
-
 void shared_answers_forget(struct shared_answers *s)
 {
-    for (size_t i = 0; i < SHARED_PAGES; ++i)
-        forget(&s->pages[i]);
+    for (size_t i = 0; i < SHARED_PAGES; ++i) {
+        text_fini(&s->pages[i].answer);
+        s->pages[i].until_us = 0;
+    }
 }
 
 void shared_answers_destroy(struct shared_answers *s)
@@ -73,7 +69,7 @@ void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64
 
     if (cost_us < SHARED_ANSWER_FROM_US) {
         if (now_us >= k->until_us)
-            forget(k);
+            text_fini(&k->answer);
         return;
     }
     text_clear(&k->answer);
