@@ -174,30 +174,28 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
 
 bool lb_reload(struct lb *lb, struct text *why)
 {
-    bool taken = false;
     struct configuration fresh;
     struct diag d = {0};
 
     daemon_notify("RELOADING=1");
-    if (!configuration_read(lb->file, &fresh, &d)) {
+    bool taken = configuration_read(lb->file, &fresh, &d);
+    if (taken) {
+        take_program(lb, &fresh);
+        listeners_take_certificates(lb->parts->listeners, &fresh);
+        take_applications(lb, &fresh);
+        config_warn_exposed(&fresh.file);
+        log_info(NULL, "config-reloaded", "file=%s", lb->file);
+        configuration_fini(&fresh);
+    } else {
         fputs(d.text != NULL ? d.text : "", stderr);
         log_error(NULL, "config-reload-failed",
                   "file=%s errors=%u action=\"keep current configuration\"", lb->file, d.errors);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
             access_log_reopen(lb->access_log);
-        goto out;
+        if (why != NULL)
+            text_add(why, slice_of(d.text));
     }
-    take_program(lb, &fresh);
-    listeners_take_certificates(lb->parts->listeners, &fresh);
-    take_applications(lb, &fresh);
-    taken = true;
-    config_warn_exposed(&fresh.file);
-    log_info(NULL, "config-reloaded", "file=%s", lb->file);
-    configuration_fini(&fresh);
-out:
-    if (why != NULL && !taken && d.text != NULL)
-        text_add(why, slice_of(d.text));
     diag_fini(&d);
     daemon_notify("READY=1");
     return taken;
