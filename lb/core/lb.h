@@ -67,7 +67,6 @@ struct lb {
     struct body_totals body_totals;             /* of the bodies of all requests */
     struct http_balance *balance;               /* of client connections over the loops */
     char instance[33];                          /* random id of this process's life */
-    struct slice name;                          /* "resumelb", for Via */
     struct application_index *index;            /* for application_find */
     struct self_measure *self_measure;          /* has its own lock */
     struct data_loops *data_loops;              /* the threads of `loops` */

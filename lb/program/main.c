@@ -341,7 +341,6 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     timer_init(&lb->parts->timer, on_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
-    lb->name = SLICE_LIT("resumelb");
     lb->addresses = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     lb->balance = http_balance_create(lb->nloops);
     lb->started_ms = clock_mono_us() / 1000;

@@ -229,7 +229,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     const struct app_settings *s = exchange_settings(x);
     struct headers_response r = {
         .req = x->req,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .own_server = x->shared->own_server,
         .websocket = x->tunnel,
@@ -462,7 +462,7 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home)
         .forwarded_host = x->forwarded_host,
         .tls = x->tls,
         .forwarded = s->forwarded_for,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .cls = x->cls,
         .fingerprint = {classifier_fingerprint(x->app->classifier), FINGERPRINT_LEN},

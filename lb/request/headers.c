@@ -138,13 +138,11 @@ static noinline_ char *put_merged(char *at, const struct message_fields *fields,
     return PUT(at, "\r\n");
 }
 
-static char *put_via(char *at, int version, struct slice name)
+static char *put_via(char *at, int version)
 {
     if (version == 0x101)
-        at = PUT(at, "Via: 1.1 ");
-    else
-        at = version == 0x100 ? PUT(at, "Via: 1.0 ") : PUT(at, "Via: 2 ");
-    return PUT(put_slice(at, name), "\r\n");
+        return PUT(at, "Via: 1.1 resumelb\r\n");
+    return version == 0x100 ? PUT(at, "Via: 1.0 resumelb\r\n") : PUT(at, "Via: 2 resumelb\r\n");
 }
 
 static char *put_head(const struct headers_request *r, char *at)
@@ -198,8 +196,8 @@ static char *put_head(const struct headers_request *r, char *at)
         at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
     if (r->client_subject.p != NULL)
         at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
-    if (r->via.len != 0)
-        at = put_via(at, req->version, r->via);
+    if (r->via)
+        at = put_via(at, req->version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     at = PUT_LINE(at, "Resumelb-Class", r->cls);
@@ -213,10 +211,10 @@ void headers_put_request(const struct headers_request *r, struct text *out)
     size_t room =
         sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
                "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
-               "Via: 1.1 \r\nX-Request-ID: \r\nResumelb-Class: \r\n"
+               "Via: 1.1 resumelb\r\nX-Request-ID: \r\nResumelb-Class: \r\n"
                "Resumelb-Classifier: \r\n") +
         r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
-        r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len + r->via.len +
+        r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len +
         r->request_id.len + r->cls.len + r->fingerprint.len;
 
     for (size_t i = 0; i < fields->n; ++i)
@@ -290,13 +288,10 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     *put_slice(at, head->reason) = '\0';
     if (r->websocket)
         http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
-    if (r->via.len != 0) {
-        char *line = http_request_take(req, sizeof("Via: 1.1 \r\n") + r->via.len);
-        size_t len = (size_t)(put_via(line, 0x100 + head->minor_version, r->via) - line);
-
+    if (r->via)
         http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
-                         (struct slice){line + 5, len - 7});
-    }
+                         head->minor_version == 0 ? SLICE_LIT("1.0 resumelb")
+                                                  : SLICE_LIT("1.1 resumelb"));
     if (r->request_id.len != 0)
         http_request_answer(req, "X-Request-ID", r->request_id);
 }
@@ -304,8 +299,8 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
     /* A received line may lack the space that is written after the colon. */
-    return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
-           head->bytes + head->nheaders;
+    return sizeof("Via: 1.1 resumelb\r\nX-Request-ID: \r\n") + r->request_id.len + head->bytes +
+           head->nheaders;
 }
 
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
@@ -321,8 +316,8 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
         if (is_passed_on(head, h, dropped))
             at = put_line(at, h->name, h->value);
     }
-    if (r->via.len != 0)
-        at = put_via(at, 0x100 + head->minor_version, r->via);
+    if (r->via)
+        at = put_via(at, 0x100 + head->minor_version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     req->res.status = head->status;

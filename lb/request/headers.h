@@ -59,7 +59,7 @@ struct headers_request {
     struct slice forwarded_host; /* stated by a trusted proxy; empty: none */
     bool tls;                    /* the client uses TLS */
     int forwarded;               /* FORWARDED_* of lb/settings/settings.h */
-    struct slice via;            /* name of the load balancer; empty: no Via */
+    bool via;                    /* adds Via */
     struct slice request_id;     /* empty: the client's is forwarded unchanged */
     struct slice cls, fingerprint;
     const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
@@ -71,7 +71,7 @@ void headers_put_request(const struct headers_request *r, struct text *out);
 
 struct headers_response {
     struct http_request *req;
-    struct slice via;
+    bool via;
     struct slice request_id;
     bool own_server; /* the Server field is that of the load balancer */
     bool websocket;  /* the response is a 101 */

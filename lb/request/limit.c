@@ -115,7 +115,7 @@ static bool answer_copy(struct exchange *x, const struct copies_need *need, stru
     struct copy_answer a;
     struct headers_response r = {
         .req = x->req,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .own_server = x->shared->own_server,
     };
