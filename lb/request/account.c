@@ -116,12 +116,14 @@ static void put_texts(const struct exchange *x, struct access_pen *p)
 
 static void count(const struct exchange *x, uint64_t total_us)
 {
+    static const enum app_stat responses[] = {APP_STAT_responses_2xx, APP_STAT_responses_3xx,
+                                              APP_STAT_responses_4xx, APP_STAT_responses_5xx};
     struct stats_cell *c = x->al->stats;
 
     stat_add(c, APP_STAT_requests_active, -1);
     stat_add(c, APP_STAT_client_sent_bytes, (int64_t)x->sent_bytes);
     if (x->status >= 200)
-        stat_add(c, APP_STAT_responses_2xx + (x->status < 500 ? x->status / 100 - 2 : 3), 1);
+        stat_add(c, responses[x->status < 500 ? x->status / 100 - 2 : 3], 1);
     if (x->limits != NULL)
         stat_observe(c, APP_STAT_wait_limit_us, x->step_us[STEP_LIMIT]);
     stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
