@@ -134,21 +134,6 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     data_loops_call(lb, set_front, free, limits);
 }
 
-static void take_application(struct application *a, struct application_config *fresh)
-{
-    for (size_t i = 0; i < app_rows(); ++i) {
-        const struct setting_row *row = app_row(i);
-
-        if (row->type != SETTING_NODE && row->when == SETTING_LOCAL && !app_row_by_snapshot(row) &&
-            !settings_same(row, &a->settings->s, &fresh->s))
-            log_restart_required(a->name, row->name);
-    }
-    if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
-        0)
-        log_restart_required(a->name, "classifier");
-    membership_reload(a->membership, fresh);
-}
-
 static void take_applications(struct lb *lb, struct configuration *fresh)
 {
     size_t found = 0;
@@ -166,7 +151,17 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
             continue;
         }
         ++found;
-        take_application(a, c);
+        for (size_t k = 0; k < app_rows(); ++k) {
+            const struct setting_row *row = app_row(k);
+
+            if (row->type != SETTING_NODE && row->when == SETTING_LOCAL &&
+                !app_row_by_snapshot(row) && !settings_same(row, &a->settings->s, &c->s))
+                log_restart_required(a->name, row->name);
+        }
+        if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(c->classifier)) !=
+            0)
+            log_restart_required(a->name, "classifier");
+        membership_reload(a->membership, c);
     }
     if (found != fresh->napplications)
         log_restart_required("-", "applications");

@@ -39,22 +39,23 @@ static void find_texts(const struct exchange *x, struct exchange_text *out)
 
 void account_keep_text(struct exchange *x)
 {
-    struct exchange_text *t = xmalloc(sizeof(*t));
-    struct slice *const all[] = {&t->method, &t->target, &t->referer,
-                                 &t->agent,  &t->host,   &t->request_id};
+    struct exchange_text t;
+    struct slice *const all[] = {&t.method, &t.target, &t.referer,
+                                 &t.agent,  &t.host,   &t.request_id};
     size_t bytes = 0;
 
-    find_texts(x, t);
+    find_texts(x, &t);
     for (size_t i = 0; i < ARRAY_LEN(all); ++i)
         bytes += all[i]->len;
-    char *at = t->bytes = xmalloc(bytes);
+    x->text = xmalloc(sizeof(t) + bytes);
+    char *at = (char *)(x->text + 1);
     for (size_t i = 0; i < ARRAY_LEN(all); ++i) {
         char *end = put_slice(at, *all[i]);
 
         all[i]->p = at;
         at = end;
     }
-    x->text = t;
+    *x->text = t;
 }
 
 static const char *protocol_text(int version)

@@ -64,10 +64,7 @@ static void free_exchange(struct loop_deferred *d)
         worker_unref(x->tried[i]);
     if (x->last != NULL)
         worker_unref(x->last);
-    if (x->text != NULL) {
-        free(x->text->bytes);
-        free(x->text);
-    }
+    free(x->text);
     if (x->has_waited)
         exchange_make_waits(x);
     if (l->nspare < SPARE_MAX) {

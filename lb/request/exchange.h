@@ -42,10 +42,10 @@ struct exchange_loop {
     void (*idle)(struct exchange_loop *l);
 };
 
-/* A copy of the request's texts, which outlives the request: for the access line of a tunnel. */
+/* Texts of the request for its access line. Those of a tunnel are copied, to outlive the request.
+ */
 struct exchange_text {
     struct slice method, target, referer, agent, host, request_id;
-    char *bytes;
 };
 
 /* What an exchange is queued for, in one queue at a time. */
@@ -148,7 +148,7 @@ struct exchange {
     struct slice client;         /* in CLIENT_ROOM, or PEER: the client, without port (receive.c) */
     struct slice forwarded_host; /* a trusted proxy's X-Forwarded-Host; or empty */
     const struct body_file *body_file; /* body of the request if it is in a file, else NULL */
-    struct exchange_text *text;        /* owned; set for tunnels */
+    struct exchange_text *text;        /* owned, with its bytes behind it; set for tunnels */
     struct slow_client *slow;          /* owned; NULL unless the client has been slow */
 
     /* ---- zeroed as well; used by few requests ---- */

@@ -582,11 +582,14 @@ struct choice {
 };
 
 /* Determines, for each worker, the classes with the most requests. */
-static void rank_tops(struct seen_app *a, const struct choice *c,
-                      struct seen_worker *const *workers)
+static void rank_tops(struct seen_app *a, const struct choice *c)
 {
-    map_for_each (struct seen_worker, w, &a->workers, by_name)
+    struct seen_worker **workers = xcalloc((size_t)a->observer->numbers + 1, sizeof(*workers));
+
+    map_for_each (struct seen_worker, w, &a->workers, by_name) {
+        workers[w->number] = w;
         memset(w->top, 0, sizeof(w->top));
+    }
     for (size_t i = 0; i < c->n; ++i) {
         const struct seen_class *s = c->rows[i].cls;
 
@@ -605,30 +608,7 @@ static void rank_tops(struct seen_app *a, const struct choice *c,
             w->top[at].rate = rate;
         }
     }
-}
-
-static void put_class(const struct observer *o, const struct seen_app *a,
-                      const struct seen_class *c, struct json_writer *w)
-{
-    double requests = rate_per_s(o, c->recent.requests);
-    struct pool_class_view v;
-
-    pool_class_view(a->app->pool, map_key(&c->by_name), &v);
-    json_open_object(w, NULL);
-    json_put_text(w, "name", map_key(&c->by_name));
-    put_rounded(w, "requests_per_s", requests);
-    put_rounded(w, "spilled_per_s", rate_per_s(o, c->recent.spilled));
-    put_rounded(w, "failed_per_s", rate_per_s(o, c->recent.failed));
-    put_rounded(w, "limited_per_s", rate_per_s(o, c->recent.limited));
-    put_rounded(w, "waited_per_s", rate_per_s(o, c->recent.waited));
-    put_known_seconds(w, "wait_mean_s", c->recent.requests / o->recent.weight > 0.001,
-                      c->recent.wait_seconds / c->recent.requests);
-    json_put_int(w, "skilled_workers", (int64_t)v.total);
-    if (v.lives)
-        json_put_int(w, "homes", (int64_t)v.homes);
-    else
-        json_put_null(w, "homes");
-    json_close_object(w);
+    free(workers);
 }
 
 /* ---- the map ---- */
@@ -756,11 +736,8 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
                                struct json_writer *w)
 {
     struct seen_app *a = &o->apps[application];
-    struct seen_worker **workers = xcalloc((size_t)o->numbers + 1, sizeof(*workers));
     struct choice c;
 
-    map_for_each (struct seen_worker, x, &a->workers, by_name)
-        workers[x->number] = x;
     c.n = 0;
     map_for_each (struct seen_class, s, &a->classes, by_name) {
         struct slice name = map_key(&s->by_name);
@@ -777,11 +754,29 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
             c.rows[at] = c.rows[at - 1];
         c.rows[at] = (struct busy){s, rate, 0};
     }
-    rank_tops(a, &c, workers);
+    rank_tops(a, &c);
     json_open_array(w, "classes_now");
-    for (size_t i = 0; i < c.n; ++i)
-        put_class(o, a, c.rows[i].cls, w);
+    for (size_t i = 0; i < c.n; ++i) {
+        const struct seen_class *s = c.rows[i].cls;
+        struct pool_class_view v;
+
+        pool_class_view(a->app->pool, map_key(&s->by_name), &v);
+        json_open_object(w, NULL);
+        json_put_text(w, "name", map_key(&s->by_name));
+        put_rounded(w, "requests_per_s", c.rows[i].rate);
+        put_rounded(w, "spilled_per_s", rate_per_s(o, s->recent.spilled));
+        put_rounded(w, "failed_per_s", rate_per_s(o, s->recent.failed));
+        put_rounded(w, "limited_per_s", rate_per_s(o, s->recent.limited));
+        put_rounded(w, "waited_per_s", rate_per_s(o, s->recent.waited));
+        put_known_seconds(w, "wait_mean_s", s->recent.requests / o->recent.weight > 0.001,
+                          s->recent.wait_seconds / s->recent.requests);
+        json_put_int(w, "skilled_workers", (int64_t)v.total);
+        if (v.lives)
+            json_put_int(w, "homes", (int64_t)v.homes);
+        else
+            json_put_null(w, "homes");
+        json_close_object(w);
+    }
     json_close_array(w);
     put_map(o, a, &c, w);
-    free(workers);
 }

@@ -47,36 +47,10 @@ static bool is_class(struct slice s)
     return s.len <= CLASS_BYTES_MAX;
 }
 
-static const char *take(struct explain_query *q, struct slice name, struct slice value)
+const char *explain_query_parse(struct slice query, struct explain_query *out)
 {
     struct url_line u;
 
-    if (slice_is(name, "class")) {
-        if (q->cls.p != NULL)
-            return "duplicate class";
-        return unescape(q, value, &q->cls) && is_class(q->cls)
-                   ? NULL
-                   : "class: expected up to 255 visible ASCII characters, percent-encoded";
-    }
-    if (slice_is(name, "url")) {
-        if (q->url.p != NULL)
-            return "duplicate url";
-        if (!unescape(q, value, &q->url))
-            return "url is not percent-encoded";
-        return url_line_parse(q->url, &u) == NULL ? NULL
-                                                  : "url: expected http://HOST/PATH or /PATH";
-    }
-    if (!slice_is(name, "application"))
-        return "unknown parameter: class, url and application are known";
-    if (q->application.p != NULL)
-        return "duplicate application";
-    if (!unescape(q, value, &q->application) || q->application.len > EXPLAIN_APPLICATION_MAX)
-        return "application is not a name";
-    return NULL;
-}
-
-const char *explain_query_parse(struct slice query, struct explain_query *out)
-{
     out->application = out->cls = out->url = SLICE_NULL;
     out->used = 0;
     if (query.len > EXPLAIN_QUERY_MAX)
@@ -84,10 +58,28 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
     while (query.len != 0) {
         struct slice value = slice_cut(&query, '&');
         struct slice name = slice_cut(&value, '=');
-        const char *why = take(out, name, value);
 
-        if (why != NULL)
-            return why;
+        if (slice_is(name, "class")) {
+            if (out->cls.p != NULL)
+                return "duplicate class";
+            if (!unescape(out, value, &out->cls) || !is_class(out->cls))
+                return "class: expected up to 255 visible ASCII characters, percent-encoded";
+        } else if (slice_is(name, "url")) {
+            if (out->url.p != NULL)
+                return "duplicate url";
+            if (!unescape(out, value, &out->url))
+                return "url is not percent-encoded";
+            if (url_line_parse(out->url, &u) != NULL)
+                return "url: expected http://HOST/PATH or /PATH";
+        } else if (slice_is(name, "application")) {
+            if (out->application.p != NULL)
+                return "duplicate application";
+            if (!unescape(out, value, &out->application) ||
+                out->application.len > EXPLAIN_APPLICATION_MAX)
+                return "application is not a name";
+        } else {
+            return "unknown parameter: class, url and application are known";
+        }
     }
     if (out->cls.p != NULL && out->url.p != NULL)
         return "class or url, not both";
