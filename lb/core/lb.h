@@ -22,7 +22,6 @@ struct application;
 struct application_index;
 struct address_counts;
 struct data_loops;
-struct exchange_loop;
 struct front;
 struct http_balance;
 struct lb_parts;
@@ -42,7 +41,6 @@ struct lb_loop {
     int cpu; /* that its thread stays on; -1: any */
     struct loop *loop;
     struct front *front;
-    struct exchange_loop *exchanges;   /* exchange.c's; made and destroyed with the front */
     struct traffic *traffic;           /* notes for the status page */
     char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };
@@ -69,7 +67,6 @@ struct lb {
     struct body_totals body_totals;             /* of the bodies of all requests */
     struct http_balance *balance;               /* of client connections over the loops */
     char instance[33];                          /* random id of this process's life */
-    struct slice name;                          /* "resumelb", for Via */
     struct application_index *index;            /* for application_find */
     struct self_measure *self_measure;          /* has its own lock */
     struct data_loops *data_loops;              /* the threads of `loops` */

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 
 /* Interval at which a loop closes connections to workers that were idle for too long. */
@@ -28,13 +27,13 @@ struct data_thread {
 };
 
 struct data_loops {
-    struct data_thread *threads;
-    sem_t ready;
     /*
-     * Passed twice by the loops and the thread that stops them: first, no thread stops or runs a
-     * loop any more; second, everything that was posted until then has run.
+     * Passed by the loops and the control thread: first, when all loops have been created. When
+     * they stop: second, no thread stops or runs a loop any more; third, everything that was posted
+     * until then has run.
      */
-    pthread_barrier_t ended;
+    pthread_barrier_t together;
+    struct data_thread threads[]; /* one per loop */
 };
 
 static void on_each_turn(struct loop_deferred *d)
@@ -60,7 +59,7 @@ static void *run(void *context)
 {
     struct data_thread *t = context;
     struct lb_loop *ll = t->ll;
-    pthread_barrier_t *ended = &ll->lb->data_loops->ended;
+    pthread_barrier_t *together = &ll->lb->data_loops->together;
 
     /* Before the loop is made, so that its memory is near. */
     if (!cpu_affinity_enter(ll->cpu)) {
@@ -71,7 +70,7 @@ static void *run(void *context)
     struct loop *l = loop_create(ll->index);
 
     ll->loop = l;
-    sem_post(&ll->lb->data_loops->ready);
+    pthread_barrier_wait(together);
     loop_run(l);
     list_remove(&t->each_turn.node);
     timer_stop(&t->recycle);
@@ -79,18 +78,16 @@ static void *run(void *context)
         application_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* Frees objects that were deferred in the last turn. */
     loop_turn(l, 0);
-    pthread_barrier_wait(ended);
+    pthread_barrier_wait(together);
     loop_turn(l, 0);
-    pthread_barrier_wait(ended);
+    pthread_barrier_wait(together);
     loop_destroy(l);
     return NULL;
 }
 
-/* On the loop, once applications are attached to it. */
-static void start_upkeep(struct lb_loop *ll, void *context)
+void data_loops_upkeep(struct lb_loop *ll)
 {
-    struct data_loops *d = context;
-    struct data_thread *t = &d->threads[ll->index];
+    struct data_thread *t = &ll->lb->data_loops->threads[ll->index];
 
     t->each_turn.run = on_each_turn;
     loop_each_turn(ll->loop, &t->each_turn);
@@ -100,13 +97,11 @@ static void start_upkeep(struct lb_loop *ll, void *context)
 
 void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
 {
-    struct data_loops *d = xcalloc(1, sizeof(*d));
+    struct data_loops *d = xcalloc(1, sizeof(*d) + lb->nloops * sizeof(*d->threads));
 
     lb->data_loops = d;
     lb->loops = xcalloc_lines(lb->nloops, sizeof(*lb->loops));
-    d->threads = xcalloc(lb->nloops, sizeof(*d->threads));
-    sem_init(&d->ready, 0, 0);
-    pthread_barrier_init(&d->ended, NULL, lb->nloops + 1);
+    pthread_barrier_init(&d->together, NULL, lb->nloops + 1);
     for (unsigned i = 0; i < lb->nloops; ++i) {
         struct data_thread *t = &d->threads[i];
 
@@ -116,16 +111,7 @@ void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
         int failed = pthread_create(&t->thread, NULL, run, t);
         ASSERT(failed == 0);
     }
-    for (unsigned i = 0; i < lb->nloops; ++i) {
-        while (sem_wait(&d->ready) != 0)
-            ; /* EINTR */
-    }
-    sem_destroy(&d->ready);
-}
-
-void data_loops_upkeep(struct lb *lb)
-{
-    data_loops_call(lb, start_upkeep, NULL, lb->data_loops);
+    pthread_barrier_wait(&d->together);
 }
 
 void data_loops_stop(struct lb *lb)
@@ -136,12 +122,11 @@ void data_loops_stop(struct lb *lb)
         return;
     for (unsigned i = 0; i < lb->nloops; ++i)
         loop_stop(lb->loops[i].loop);
-    pthread_barrier_wait(&d->ended);
-    pthread_barrier_wait(&d->ended);
+    pthread_barrier_wait(&d->together);
+    pthread_barrier_wait(&d->together);
     for (unsigned i = 0; i < lb->nloops; ++i)
         pthread_join(d->threads[i].thread, NULL);
-    pthread_barrier_destroy(&d->ended);
-    free(d->threads);
+    pthread_barrier_destroy(&d->together);
     free(d);
     lb->data_loops = NULL;
 }

@@ -73,9 +73,9 @@ void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity);
  */
 void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *context),
                      void (*done)(void *context), void *context);
-/* On each loop from now on: new settings at the end of turns, idle connections to workers recycled.
- */
-void data_loops_upkeep(struct lb *lb);
+/* On the loop, once applications are attached to it. From now on new settings take effect at the
+ * end of turns, and idle connections to workers are recycled. */
+void data_loops_upkeep(struct lb_loop *ll);
 /* End them: nothing is left on any loop. Returns when all threads have ended. */
 void data_loops_stop(struct lb *lb);
 

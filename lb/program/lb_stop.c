@@ -81,22 +81,17 @@ static void close_front(struct lb_loop *ll, void *context)
     ll->front = NULL;
 }
 
-static void close_all(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    lb->phase = LB_CLOSING;
-    lb->fronts_up = false;
-    admin_stop(p->admin, on_admin_stopped, lb);
-    data_loops_call(lb, close_front, on_fronts_gone, lb);
-}
-
 /* ---- drain ---- */
 
 /* On the control loop. */
 static void on_drained(struct loop_message *m)
 {
-    close_all(container_of(m, struct lb_parts, drained)->lb);
+    struct lb_parts *p = container_of(m, struct lb_parts, drained);
+
+    p->lb->phase = LB_CLOSING;
+    p->lb->fronts_up = false;
+    admin_stop(p->admin, on_admin_stopped, p->lb);
+    data_loops_call(p->lb, close_front, on_fronts_gone, p->lb);
 }
 
 /* On the loop. The last one reports it. */
@@ -194,8 +189,6 @@ void lb_drain_again(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    if (lb->phase != LB_DRAINING)
-        return;
     /*
      * The request may have been sent to the new process as well, as by a service manager that ends
      * both.
@@ -208,20 +201,14 @@ void lb_drain_again(struct lb *lb)
         lb_cut(lb);
 }
 
-/* The last resort: what was learnt is saved, the kernel cleans up the rest. */
-static void give_up(struct lb *lb)
-{
-    log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
-              atomic_load_explicit(&lb->parts->draining, memory_order_relaxed));
-    self_measure_destroy(lb->self_measure);
-    _exit(lb->parts->exit_code);
-}
-
 void lb_on_drain_timer(struct lb *lb)
 {
+    /* The last resort: what was learnt is saved, the kernel cleans up the rest. */
     if (lb->parts->cut) {
-        give_up(lb);
-        return;
+        log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
+                  atomic_load_explicit(&lb->parts->draining, memory_order_relaxed));
+        self_measure_destroy(lb->self_measure);
+        _exit(lb->parts->exit_code);
     }
     if (lb->parts->idle_grace) {
         end_idle_grace(lb);

@@ -34,8 +34,9 @@ struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
-    bool given; /* the descriptors, to the loops: they stay numbered here, and open till a drain */
-    struct loop *control;      /* NULL: not open yet */
+    /* NULL: not open yet. Then the descriptors belong to the loops: they remain numbered here, and
+     * open until a drain. */
+    struct loop *control;
     struct timer certificates; /* interval of the check of their files */
 };
 
@@ -66,24 +67,6 @@ static void complain(const char *address, enum err e)
 }
 
 /*
- * Checks that no process listens on A yet. Binding is sufficient, as it fails if any process
- * listens there. Listening would accept connections meanwhile, and reset them when the socket is
- * closed.
- */
-static enum err probe(const struct addr *a)
-{
-    struct addr_listen_options o = {.reuse_port = false, .bound_only = true};
-    int fd = -1;
-
-    if (is_unix(a) || addr_port(a) == 0)
-        return ERR_OK;
-    enum err e = addr_listen(a, &o, &fd);
-    if (e == ERR_OK)
-        close(fd);
-    return e;
-}
-
-/*
  * Opens L's sockets: the N inherited ones, LEFT, or new ones. Loops without one of their own share
  * one if it was inherited or is a unix socket.
  */
@@ -99,9 +82,20 @@ static enum err open_sockets(struct listener *l, const int *left, size_t n, unsi
     l->fds = xcalloc(l->nfds, sizeof(int));
     for (size_t i = 0; i < l->nfds; ++i)
         l->fds[i] = i < n ? left[i] : -1;
+    if (n == 0 && !is_unix(a) && addr_port(a) != 0) {
+        /*
+         * Binding alone, without SO_REUSEPORT, fails if any process listens there. Listening would
+         * accept connections meanwhile, and reset them when the socket is closed.
+         */
+        struct addr_listen_options probe = {.reuse_port = false, .bound_only = true};
+        int fd = -1;
+
+        e = addr_listen(a, &probe, &fd);
+        if (e == ERR_OK)
+            close(fd);
+    }
     if (n == 0) {
         n = 1;
-        e = probe(a);
         if (e == ERR_OK)
             e = addr_listen(a, &o, &l->fds[0]);
     }
@@ -118,20 +112,6 @@ static enum err open_sockets(struct listener *l, const int *left, size_t n, unsi
     return e;
 }
 
-static bool open_one(struct listener *l, struct inherited *inherited, unsigned nloops)
-{
-    const struct addr *a = &l->config->addr;
-    char name[ADDR_TEXT_MAX];
-    int *left;
-    size_t n = inherited_take_listener(inherited, a, addr_format(a, name), &left);
-    enum err e = open_sockets(l, left, n, nloops);
-
-    if (e != ERR_OK)
-        complain(l->config->text, e);
-    free(left);
-    return e == ERR_OK;
-}
-
 struct listeners *listeners_create(struct configuration *config, unsigned nloops,
                                    struct inherited *inherited)
 {
@@ -142,9 +122,18 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
     timer_init(&ls->certificates, on_certificates_timer);
     ls->items = xcalloc(config->nlistens, sizeof(*ls->items));
     ls->n = config->nlistens;
-    for (size_t i = 0; i < ls->n; ++i) {
-        ls->items[i].config = &config->listens[i];
-        good = good && open_one(&ls->items[i], inherited, nloops);
+    for (size_t i = 0; i < ls->n && good; ++i) {
+        struct listen_config *c = &config->listens[i];
+        char name[ADDR_TEXT_MAX];
+        int *left;
+        size_t n = inherited_take_listener(inherited, &c->addr, addr_format(&c->addr, name), &left);
+
+        ls->items[i].config = c;
+        enum err e = open_sockets(&ls->items[i], left, n, nloops);
+        good = e == ERR_OK;
+        if (!good)
+            complain(c->text, e);
+        free(left);
     }
     if (good)
         return ls;
@@ -182,26 +171,20 @@ static void open_on(struct lb_loop *ll, void *context)
     }
 }
 
-/* Inherited sockets already listen. */
-static bool start_listening(const struct listener *l)
-{
-    enum err e = ERR_OK;
-    char address[ADDR_TEXT_MAX];
-
-    for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
-        e = addr_start_listening(l->fds[k], 0);
-    if (e != ERR_OK)
-        complain(addr_format(&l->bound, address), e);
-    return e == ERR_OK;
-}
-
 bool listeners_open(struct listeners *ls, struct lb *lb)
 {
     for (size_t i = 0; i < ls->n; ++i) {
-        if (!start_listening(&ls->items[i]))
+        const struct listener *l = &ls->items[i];
+        char address[ADDR_TEXT_MAX];
+        enum err e = ERR_OK;
+
+        for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
+            e = addr_start_listening(l->fds[k], 0); /* no effect on an inherited socket */
+        if (e != ERR_OK) {
+            complain(addr_format(&l->bound, address), e);
             return false;
+        }
     }
-    ls->given = true;
     data_loops_call(lb, open_on, NULL, ls);
     for (size_t i = 0; i < ls->n; ++i) {
         ls->items[i].others = false;
@@ -232,7 +215,7 @@ void listeners_pass(const struct listeners *ls, struct upgrade *u)
 {
     char name[ADDR_TEXT_MAX];
 
-    ASSERT(ls->given);
+    ASSERT(ls->control != NULL);
     for (size_t i = 0; i < ls->n; ++i) {
         addr_format(&ls->items[i].config->addr, name);
         for (size_t k = 0; k < ls->items[i].nfds; ++k)
@@ -283,7 +266,7 @@ void listeners_destroy(struct listeners *ls)
     for (size_t i = 0; i < ls->n; ++i) {
         struct listener *l = &ls->items[i];
 
-        for (size_t k = 0; k < l->nfds && !ls->given; ++k) {
+        for (size_t k = 0; k < l->nfds && ls->control == NULL; ++k) {
             if (l->fds[k] >= 0)
                 close(l->fds[k]);
         }

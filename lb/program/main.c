@@ -38,19 +38,6 @@ enum {
 
 /* ---- start ---- */
 
-static bool start_admin(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK)
-        return false;
-    if (p->admin != NULL)
-        status_add(lb, p->admin);
-    /* Until this process serves, the previous one answers requests to the admin socket. */
-    admin_hold(p->admin, true);
-    return true;
-}
-
 /* Where this process listens: as configured, and once that is bound, with the ports. */
 static void set_own_addresses(struct lb *lb)
 {
@@ -70,41 +57,6 @@ static void set_own_addresses(struct lb *lb)
     }
 }
 
-/* Own addresses FROM to TO, between commas. */
-static void list_addresses(const struct lb *lb, size_t from, size_t to, struct text *out)
-{
-    char shown[ADDR_TEXT_MAX];
-
-    for (size_t i = from; i < to; ++i)
-        text_addf(out, "%s%s", i > from ? "," : "", addr_format(&lb->own[i], shown));
-}
-
-static void log_addresses(const struct lb *lb)
-{
-    size_t nlistens = lb->parts->config.nlistens;
-    struct text addresses = {0};
-    struct text admin = {0};
-
-    list_addresses(lb, 0, nlistens, &addresses);
-    list_addresses(lb, nlistens, lb->nown, &admin);
-    log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
-             admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
-    text_fini(&addresses);
-    text_fini(&admin);
-}
-
-static void register_all(const struct lb *lb)
-{
-    size_t n = lb->parts->config.nlistens;
-    struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
-    char admin[ADDR_TEXT_MAX];
-
-    for (size_t i = 0; i < lb->napplications; ++i)
-        membership_register(lb->applications[i]->membership, names.items, names.n,
-                            lb->nown > n ? addr_format(&lb->own[n], admin) : NULL);
-    text_list_fini(&names);
-}
-
 static void fail_start(struct lb *lb)
 {
     lb->parts->exit_code = EXIT_CONFIG;
@@ -115,50 +67,44 @@ static void fail_start(struct lb *lb)
 static void serve(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
+    size_t n = p->config.nlistens;
+    struct text addresses = {0};
+    struct text admin = {0};
+    char address[ADDR_TEXT_MAX];
 
-    if (!listeners_open(p->listeners, lb)) {
+    if (p->listeners == NULL)
+        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
+    if (p->listeners == NULL ||
+        admin_create(lb->control, &p->config.admin, p->inherited, &p->admin) != ERR_OK) {
+        fail_start(lb);
+        return;
+    }
+    if (p->admin != NULL)
+        status_add(lb, p->admin);
+    /* Until this process serves, the previous one answers requests to the admin socket. */
+    admin_hold(p->admin, true);
+    if (!inherited_take_over(p->inherited) || !listeners_open(p->listeners, lb)) {
         fail_start(lb);
         return;
     }
     admin_hold(p->admin, false);
     lb->phase = LB_SERVING;
     set_own_addresses(lb);
-    log_addresses(lb);
-    for (size_t i = 0; i < lb->napplications; ++i)
-        membership_judge_providers(lb->applications[i]->membership);
-    register_all(lb);
-    inherited_ready(&p->inherited, lb->control, NULL, NULL);
-}
-
-static void open_listeners(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (p->listeners == NULL)
-        p->listeners = listeners_create(&p->config, lb->nloops, p->inherited);
-    if (p->listeners == NULL || !start_admin(lb) || !inherited_take_over(p->inherited))
-        fail_start(lb);
-    else
-        serve(lb);
-}
-
-static bool all_settled(const struct lb *lb)
-{
+    for (size_t i = 0; i < lb->nown; ++i)
+        text_addf(i < n ? &addresses : &admin, "%s%s", i == 0 || i == n ? "" : ",",
+                  addr_format(&lb->own[i], address));
+    log_info(NULL, "listening", "addresses=%s admin=%s threads=%u", text_cstr(&addresses),
+             admin.len != 0 ? text_cstr(&admin) : "none", lb->nloops);
+    text_fini(&addresses);
+    text_fini(&admin);
+    struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!membership_settled(lb->applications[i]->membership))
-            return false;
+        membership_judge_providers(lb->applications[i]->membership);
+        membership_register(lb->applications[i]->membership, names.items, names.n,
+                            lb->nown > n ? addr_format(&lb->own[n], address) : NULL);
     }
-    return true;
-}
-
-static void on_start_timer(struct lb *lb)
-{
-    struct lb_parts *p = lb->parts;
-
-    if (all_settled(lb) || loop_now_ms(lb->control) >= p->listen_by_ms)
-        open_listeners(lb);
-    else
-        timer_start(lb->control, &p->timer, START_CHECK_MS);
+    text_list_fini(&names);
+    inherited_ready(&p->inherited, lb->control, NULL, NULL);
 }
 
 static void on_timer(struct timer *t)
@@ -166,35 +112,41 @@ static void on_timer(struct timer *t)
     struct lb_parts *p = container_of(t, struct lb_parts, timer);
     struct lb *lb = p->lb;
 
-    if (lb->phase == LB_STARTING)
-        on_start_timer(lb);
-    else if (lb->phase == LB_DRAINING)
+    if (lb->phase == LB_DRAINING)
         lb_on_drain_timer(lb);
+    if (lb->phase != LB_STARTING)
+        return;
+    bool settled = true;
+    for (size_t i = 0; i < lb->napplications && settled; ++i)
+        settled = membership_settled(lb->applications[i]->membership);
+    if (settled || loop_now_ms(lb->control) >= p->listen_by_ms)
+        serve(lb);
+    else
+        timer_start(lb->control, &p->timer, START_CHECK_MS);
 }
 
 static void on_fronts_made(void *context)
 {
     struct lb *lb = context;
     struct lb_parts *p = lb->parts;
-    struct diag d = {0};
-    bool good = true;
 
     lb->fronts_up = true;
     if (lb->phase != LB_STARTING)
         return;
     set_own_addresses(lb);
-    for (size_t i = 0; i < lb->napplications && good; ++i) {
+    for (size_t i = 0; i < lb->napplications; ++i) {
         struct application *a = lb->applications[i];
+        struct diag d = {0};
+        enum err e = membership_start(a, &p->config.applications[i], &d);
 
-        good = membership_start(a, &p->config.applications[i], &d) == ERR_OK;
-        if (!good)
+        if (e != ERR_OK) {
             log_error(NULL, "tree-open-failed", "application=%s reason=\"%s\"", a->name,
                       d.text != NULL ? d.text : "cannot be opened");
-    }
-    diag_fini(&d);
-    if (!good) {
-        fail_start(lb);
-        return;
+            fail_start(lb);
+        }
+        diag_fini(&d);
+        if (e != ERR_OK)
+            return;
     }
     p->listen_by_ms = loop_now_ms(lb->control) + lb->settings.start_wait_ms;
     timer_start(lb->control, &p->timer, 0);
@@ -206,6 +158,7 @@ static void make_front(struct lb_loop *ll, void *context)
     struct lb *lb = context;
     struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
 
+    data_loops_upkeep(ll);
     ll->front = front_create(lb, ll->loop, &limits);
 }
 
@@ -297,34 +250,31 @@ static void on_hup(void *context)
 
 /* ---- rights and files, before any thread is there ---- */
 
-/* Operations that require root come first (bind addresses, read keys, create state_dir). */
-static bool bind_first(struct lb *lb, const struct privileges *p)
-{
-    struct lb_parts *parts = lb->parts;
-
-    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
-    if (parts->listeners == NULL)
-        return false;
-    for (size_t i = 0; i < parts->config.nlistens; ++i) {
-        if (!user_rights_own_socket(listeners_address(parts->listeners, i), p))
-            return false;
-    }
-    for (size_t i = 0; i < parts->config.admin.n; ++i) {
-        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, p))
-            return false;
-    }
-    return user_rights_make_directory(lb->settings.state_dir, STATE_DIR_MODE, p);
-}
-
 static bool settle_rights(struct lb *lb)
 {
     const struct program_settings *s = &lb->settings;
+    struct lb_parts *parts = lb->parts;
     struct privileges p;
     bool change;
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    return !change || (bind_first(lb, &p) && user_rights_drop(s->user, &p));
+    if (!change)
+        return true;
+    /* Operations that require root come first (bind addresses, read keys, create state_dir). */
+    parts->listeners = listeners_create(&parts->config, lb->nloops, parts->inherited);
+    if (parts->listeners == NULL)
+        return false;
+    for (size_t i = 0; i < parts->config.nlistens; ++i) {
+        if (!user_rights_own_socket(listeners_address(parts->listeners, i), &p))
+            return false;
+    }
+    for (size_t i = 0; i < parts->config.admin.n; ++i) {
+        if (!inherited_listen(parts->inherited, &parts->config.admin.addresses[i], ADMIN_MODE, &p))
+            return false;
+    }
+    return user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
+           user_rights_drop(s->user, &p);
 }
 
 static bool open_state_dir(struct lb *lb)
@@ -391,7 +341,6 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     timer_init(&lb->parts->timer, on_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
-    lb->name = SLICE_LIT("resumelb");
     lb->addresses = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     lb->balance = http_balance_create(lb->nloops);
     lb->started_ms = clock_mono_us() / 1000;
@@ -468,7 +417,6 @@ static int run(void *context, void *config, const struct daemon_line *line)
         lb->resolver = worker_thread_create(lb->control);
         make_applications(lb);
         p->signals = daemon_signals_start(lb->control, &signals);
-        data_loops_upkeep(lb);
         data_loops_call(lb, make_front, on_fronts_made, lb);
         loop_run(lb->control);
     }

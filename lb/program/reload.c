@@ -44,28 +44,21 @@ void lb_set_body_totals(struct lb *lb, const struct program_settings *s)
                     body_files_max(descriptors_left(lb->nloops)));
 }
 
-static size_t client_connections(const struct program_settings *s, unsigned nloops)
+struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
 {
     ASSERT(nloops != 0);
-    size_t wanted = (size_t)s->max_client_connections;
-    size_t limit = daemon_descriptor_limit();
+    size_t connections = (size_t)s->max_client_connections;
     size_t room = descriptors_left(nloops);
 
     room -= body_files_max(room);
-    if (wanted <= room)
-        return wanted;
-    room = room < nloops ? nloops : room / nloops * nloops;
-    log_warn(NULL, "descriptor-limit-low",
-             "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer connections\" "
-             "hint=\"raise RLIMIT_NOFILE\"",
-             limit, wanted, room);
-    return room;
-}
-
-struct http_server_options lb_limits(const struct program_settings *s, unsigned nloops)
-{
-    size_t connections = client_connections(s, nloops);
-
+    if (connections > room) {
+        room = room < nloops ? nloops : room / nloops * nloops;
+        log_warn(NULL, "descriptor-limit-low",
+                 "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer "
+                 "connections\" hint=\"raise RLIMIT_NOFILE\"",
+                 daemon_descriptor_limit(), connections, room);
+        connections = room;
+    }
     return (struct http_server_options){
         .max_body_bytes = s->max_body_bytes,
         .max_header_bytes = s->max_header_size_bytes,
@@ -93,45 +86,12 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
     };
 }
 
-/* ---- what cannot be changed ---- */
+/* ---- what can be changed, and what cannot ---- */
 
 static void log_restart_required(const char *application, const char *what)
 {
     log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
-
-static void report_program_changes(const struct lb *lb, const struct configuration *fresh)
-{
-    for (size_t i = 0; i < program_table.n; ++i) {
-        const struct setting_row *row = &program_table.rows[i];
-
-        if (row->type != SETTING_NODE &&
-            (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
-            !settings_same(row, &lb->settings, &fresh->program))
-            log_restart_required("-", row->name);
-    }
-    if (!listeners_match(lb->parts->listeners, fresh))
-        log_restart_required("-", "listen");
-    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
-        log_restart_required("-", "admin");
-}
-
-static void report_application_changes(const struct application *a,
-                                       const struct application_config *fresh)
-{
-    for (size_t i = 0; i < app_rows(); ++i) {
-        const struct setting_row *row = app_row(i);
-
-        if (row->type != SETTING_NODE && app_row_frozen(row) &&
-            !settings_same(row, &a->settings->s, &fresh->s))
-            log_restart_required(a->name, row->name);
-    }
-    if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(fresh->classifier)) !=
-        0)
-        log_restart_required(a->name, "classifier");
-}
-
-/* ---- what can ---- */
 
 /* On the loop. */
 static void set_front(struct lb_loop *ll, void *context)
@@ -147,7 +107,15 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
 
         if (row->when == SETTING_RELOAD)
             settings_take(row, &fresh->program, &lb->settings);
+        else if (row->type != SETTING_NODE &&
+                 (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+                 !settings_same(row, &lb->settings, &fresh->program))
+            log_restart_required("-", row->name);
     }
+    if (!listeners_match(lb->parts->listeners, fresh))
+        log_restart_required("-", "listen");
+    if (!admin_config_same_addresses(&lb->parts->config.admin, &fresh->admin))
+        log_restart_required("-", "admin");
     log_set_level((enum log_level)lb->settings.log_level);
     atomic_store_explicit(&lb->response_buffers_total, lb->settings.response_buffers_total_bytes,
                           memory_order_relaxed);
@@ -183,45 +151,46 @@ static void take_applications(struct lb *lb, struct configuration *fresh)
             continue;
         }
         ++found;
-        report_application_changes(a, c);
+        for (size_t k = 0; k < app_rows(); ++k) {
+            const struct setting_row *row = app_row(k);
+
+            if (row->type != SETTING_NODE && app_row_frozen(row) &&
+                !settings_same(row, &a->settings->s, &c->s))
+                log_restart_required(a->name, row->name);
+        }
+        if (strcmp(classifier_fingerprint(a->classifier), classifier_fingerprint(c->classifier)) !=
+            0)
+            log_restart_required(a->name, "classifier");
         membership_reload(a->membership, c);
     }
     if (found != fresh->napplications)
         log_restart_required("-", "applications");
 }
 
-static void refuse(const struct lb *lb, const struct diag *d)
-{
-    fputs(d->text != NULL ? d->text : "", stderr);
-    log_error(NULL, "config-reload-failed",
-              "file=%s errors=%u action=\"keep current configuration\"", lb->file, d->errors);
-}
-
 bool lb_reload(struct lb *lb, struct text *why)
 {
-    bool taken = false;
     struct configuration fresh;
     struct diag d = {0};
 
     daemon_notify("RELOADING=1");
-    if (!configuration_read(lb->file, &fresh, &d)) {
-        refuse(lb, &d);
+    bool taken = configuration_read(lb->file, &fresh, &d);
+    if (taken) {
+        take_program(lb, &fresh);
+        listeners_take_certificates(lb->parts->listeners, &fresh);
+        take_applications(lb, &fresh);
+        config_warn_exposed(&fresh.file);
+        log_info(NULL, "config-reloaded", "file=%s", lb->file);
+        configuration_fini(&fresh);
+    } else {
+        fputs(d.text != NULL ? d.text : "", stderr);
+        log_error(NULL, "config-reload-failed",
+                  "file=%s errors=%u action=\"keep current configuration\"", lb->file, d.errors);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
             access_log_reopen(lb->access_log);
-        goto out;
+        if (why != NULL)
+            text_add(why, slice_of(d.text));
     }
-    report_program_changes(lb, &fresh);
-    take_program(lb, &fresh);
-    listeners_take_certificates(lb->parts->listeners, &fresh);
-    take_applications(lb, &fresh);
-    taken = true;
-    config_warn_exposed(&fresh.file);
-    log_info(NULL, "config-reloaded", "file=%s", lb->file);
-    configuration_fini(&fresh);
-out:
-    if (why != NULL && !taken && d.text != NULL)
-        text_add(why, slice_of(d.text));
     diag_fini(&d);
     daemon_notify("READY=1");
     return taken;

@@ -3,13 +3,13 @@
  * ACCOUNT: each exchange comes here once, with one outcome. The request is still there, but
  * for tunnels, which keep the text of it that the access line needs.
  */
+#include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "lb/access/access_log.h"
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"
-#include "lb/request/headers.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     /* Status in the log if the client closed before there was one, as in nginx. */
@@ -18,50 +18,44 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-/* Finds the first field of each name; empty if there is none. */
-static void find_fields(const struct http_request *req, struct slice *referer, struct slice *agent)
+/* The texts of the request, which is still there. Of each field the first; empty if there is none.
+ */
+static void find_texts(const struct exchange *x, struct exchange_text *out)
 {
-    const struct message_field *f = req->fields.at;
+    const struct message_field *f = x->req->fields.at;
 
-    *referer = *agent = SLICE_NULL;
-    for (size_t n = req->fields.n; n != 0; --n, ++f) {
-        if (f->kind == FIELD_REFERER && referer->p == NULL)
-            *referer = f->value;
-        else if (f->kind == FIELD_USER_AGENT && agent->p == NULL)
-            *agent = f->value;
+    out->method = x->req->method;
+    out->target = x->req->target;
+    out->host = x->authority;
+    out->request_id = x->request_id;
+    out->referer = out->agent = SLICE_NULL;
+    for (size_t n = x->req->fields.n; n != 0; --n, ++f) {
+        if (f->kind == FIELD_REFERER && out->referer.p == NULL)
+            out->referer = f->value;
+        else if (f->kind == FIELD_USER_AGENT && out->agent.p == NULL)
+            out->agent = f->value;
     }
-}
-
-static void move(struct slice *s, char **at)
-{
-    if (s->len != 0)
-        memcpy(*at, s->p, s->len);
-    s->p = *at;
-    *at += s->len;
 }
 
 void account_keep_text(struct exchange *x)
 {
-    struct exchange_text *t = xmalloc(sizeof(*t));
+    struct exchange_text t;
+    struct slice *const all[] = {&t.method, &t.target, &t.referer,
+                                 &t.agent,  &t.host,   &t.request_id};
+    size_t bytes = 0;
 
-    *t = (struct exchange_text){
-        .method = x->req->method,
-        .target = x->req->target,
-        .host = x->authority,
-        .request_id = x->request_id,
-    };
-    find_fields(x->req, &t->referer, &t->agent);
-    t->bytes = xmalloc(t->method.len + t->target.len + t->referer.len + t->agent.len + t->host.len +
-                       t->request_id.len);
-    char *at = t->bytes;
+    find_texts(x, &t);
+    for (size_t i = 0; i < ARRAY_LEN(all); ++i)
+        bytes += all[i]->len;
+    x->text = xmalloc(sizeof(t) + bytes);
+    char *at = (char *)(x->text + 1);
+    for (size_t i = 0; i < ARRAY_LEN(all); ++i) {
+        char *end = put_slice(at, *all[i]);
 
-    move(&t->method, &at);
-    move(&t->target, &at);
-    move(&t->referer, &at);
-    move(&t->agent, &at);
-    move(&t->host, &at);
-    move(&t->request_id, &at);
-    x->text = t;
+        all[i]->p = at;
+        at = end;
+    }
+    *x->text = t;
 }
 
 static const char *protocol_text(int version)
@@ -71,26 +65,6 @@ static const char *protocol_text(int version)
     if (version >= 0x200)
         return "HTTP/2.0";
     return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
-}
-
-static uint64_t between(uint64_t from_us, uint64_t to_us)
-{
-    return from_us != 0 && to_us > from_us ? to_us - from_us : 0;
-}
-
-/*
- * Whether access_log_keep_errors applies: the load balancer or a worker caused the error, or the
- * cause is unknown.
- */
-static bool is_error(const struct exchange *x)
-{
-    return x->status >= 500 || x->status == 0 || x->outcome == OUTCOME_CLIENT_GONE ||
-           x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
-}
-
-static struct slice worker_of(const struct exchange *x)
-{
-    return x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL;
 }
 
 /* Assigned one by one: an initializer would be built elsewhere and copied. */
@@ -105,7 +79,9 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
     out->limit_wait_us = x->step_us[STEP_LIMIT];
     out->worker_wait_us = x->step_us[STEP_ROUTE];
     out->connection_wait_us = x->step_us[STEP_CONNECT];
-    out->first_byte_us = between(x->times.written_us, x->times.first_byte_us);
+    out->first_byte_us = x->times.written_us != 0 && x->times.first_byte_us > x->times.written_us
+                             ? x->times.first_byte_us - x->times.written_us
+                             : 0;
     out->service_us = x->service_us;
     out->deliver_us = x->step_us[STEP_DELIVER];
     out->total_us = total_us;
@@ -119,75 +95,47 @@ static void put_figures(const struct exchange *x, uint64_t total_us, struct acce
 static void put_texts(const struct exchange *x, struct access_pen *p)
 {
     const struct exchange_text *t = x->text;
-    struct slice referer = t != NULL ? t->referer : SLICE_NULL;
-    struct slice agent = t != NULL ? t->agent : SLICE_NULL;
+    struct exchange_text texts;
 
-    if (t == NULL)
-        find_fields(x->req, &referer, &agent);
+    if (t == NULL) {
+        find_texts(x, &texts);
+        t = &texts;
+    }
     access_record_put(p, ACCESS_TEXT_client, x->client);
-    access_record_put(p, ACCESS_TEXT_method, t != NULL ? t->method : x->req->method);
-    access_record_put(p, ACCESS_TEXT_target, t != NULL ? t->target : x->req->target);
-    access_record_put(p, ACCESS_TEXT_referer, referer);
-    access_record_put(p, ACCESS_TEXT_agent, agent);
-    access_record_put(p, ACCESS_TEXT_host, t != NULL ? t->host : x->authority);
+    access_record_put(p, ACCESS_TEXT_method, t->method);
+    access_record_put(p, ACCESS_TEXT_target, t->target);
+    access_record_put(p, ACCESS_TEXT_referer, t->referer);
+    access_record_put(p, ACCESS_TEXT_agent, t->agent);
+    access_record_put(p, ACCESS_TEXT_host, t->host);
     access_record_put(p, ACCESS_TEXT_cls, x->cls);
-    access_record_put(p, ACCESS_TEXT_worker, worker_of(x));
-    access_record_put(p, ACCESS_TEXT_request_id, t != NULL ? t->request_id : x->request_id);
+    access_record_put(p, ACCESS_TEXT_worker,
+                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
+    access_record_put(p, ACCESS_TEXT_request_id, t->request_id);
     access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
     access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
 }
 
-static void write_line(const struct exchange *x, uint64_t total_us)
-{
-    struct access_log *log = x->home->lb->access_log;
-
-    if (!access_log_wants(log, x->home->index, is_error(x)))
-        return;
-    struct text *records = access_log_begin(log, x->home->index);
-    if (records == NULL)
-        return;
-    struct access_pen p = access_record_begin(records);
-    put_figures(x, total_us, &p.record->fixed);
-    put_texts(x, &p);
-    access_record_end(&p, records);
-    access_log_end(log, x->home->index);
-}
-
-static void count_status(struct stats_cell *c, int status)
-{
-    if (status >= 500)
-        stat_add(c, APP_STAT_responses_5xx, 1);
-    else if (status >= 400)
-        stat_add(c, APP_STAT_responses_4xx, 1);
-    else if (status >= 300)
-        stat_add(c, APP_STAT_responses_3xx, 1);
-    else if (status >= 200)
-        stat_add(c, APP_STAT_responses_2xx, 1);
-}
-
-/* Returns the time until the head of the response, or the total time of a response of the load
- * balancer. */
-static uint64_t response_us(const struct exchange *x, uint64_t total_us)
-{
-    uint64_t first_us = x->times.first_byte_us;
-
-    return first_us > x->start_us ? first_us - x->start_us : total_us;
-}
-
 static void count(const struct exchange *x, uint64_t total_us)
 {
+    static const enum app_stat responses[] = {APP_STAT_responses_2xx, APP_STAT_responses_3xx,
+                                              APP_STAT_responses_4xx, APP_STAT_responses_5xx};
     struct stats_cell *c = x->al->stats;
 
     stat_add(c, APP_STAT_requests_active, -1);
     stat_add(c, APP_STAT_client_sent_bytes, (int64_t)x->sent_bytes);
-    count_status(c, x->status);
+    if (x->status >= 200)
+        stat_add(c, responses[x->status < 500 ? x->status / 100 - 2 : 3], 1);
     if (x->limits != NULL)
         stat_observe(c, APP_STAT_wait_limit_us, x->step_us[STEP_LIMIT]);
     stat_observe(c, APP_STAT_wait_worker_us, x->step_us[STEP_ROUTE]);
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
     stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
-    stat_observe(c, APP_STAT_response_us, response_us(x, total_us));
+    /* The time until the head of the response, or the total time of a response of the load
+     * balancer. */
+    uint64_t first_us = x->times.first_byte_us;
+    stat_observe(c, APP_STAT_response_us,
+                 first_us > x->start_us ? first_us - x->start_us : total_us);
     if (!x->tunnel)
         stat_observe(c, APP_STAT_total_us, total_us);
     exchange_count(&x->al->outcomes[x->outcome]);
@@ -201,10 +149,8 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
     if (home->lb->access_log == NULL ||
         !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
         return;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     struct access_entry e = {
-        .wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+        .wall_ms = clock_wall_us() / 1000,
         .client = addr_host_slice(http_conn_peer(r->conn), client),
         .method = r->method,
         .target = r->target,
@@ -236,30 +182,22 @@ static bool is_limited(const struct exchange *x)
     }
 }
 
-static bool is_skilled(enum pick_reason r)
-{
-    return r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
-}
-
-static bool is_spill(enum pick_reason r)
-{
-    return r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
-}
-
 /* Records the request for the status page. */
 static void note(const struct exchange *x, uint64_t total_us)
 {
+    enum pick_reason r = x->reason;
+    bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
+    bool spilled = r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
     bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
-    bool placed = x->last != NULL;
-    unsigned flags = (placed && is_skilled(x->reason) ? TRAFFIC_SKILLED : 0) |
-                     (placed && is_spill(x->reason) ? TRAFFIC_SPILLED : 0) |
+    unsigned flags = (x->last != NULL && skilled ? TRAFFIC_SKILLED : 0) |
+                     (x->last != NULL && spilled ? TRAFFIC_SPILLED : 0) |
                      (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
                      (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
     struct traffic_note n = {
         .application = x->app->number,
         .flags = flags,
         .cls = x->cls,
-        .worker = worker_of(x),
+        .worker = x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL,
         .total_us = total_us,
         .wait_us = x->step_us[STEP_ROUTE] + x->step_us[STEP_CONNECT],
     };
@@ -270,6 +208,10 @@ static void note(const struct exchange *x, uint64_t total_us)
 void account(const struct exchange *x)
 {
     uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
+    struct access_log *log = x->home->lb->access_log;
+    /* For access_log_keep_errors: the load balancer or a worker caused it, or that is unknown. */
+    bool error = x->status >= 500 || x->status == 0 || x->outcome == OUTCOME_CLIENT_GONE ||
+                 x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
 
     if (x->al != NULL) {
         count(x, total_us);
@@ -277,6 +219,14 @@ void account(const struct exchange *x)
     } else {
         exchange_count(&x->home->lb->unrouted[x->outcome]);
     }
-    if (x->home->lb->access_log != NULL)
-        write_line(x, total_us);
+    if (log == NULL || !access_log_wants(log, x->home->index, error))
+        return;
+    struct text *records = access_log_begin(log, x->home->index);
+    if (records == NULL)
+        return;
+    struct access_pen p = access_record_begin(records);
+    put_figures(x, total_us, &p.record->fixed);
+    put_texts(x, &p);
+    access_record_end(&p, records);
+    access_log_end(log, x->home->index);
 }

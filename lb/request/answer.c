@@ -5,55 +5,36 @@
  */
 #include "lb/request/answer.h"
 
-#include "lb/request/headers.h"
+#include "common/wire/http1_bytes.h"
 
 static const char built_in[] = "<!DOCTYPE html>\n"
                                "<html><head><title>${status} ${reason}</title></head>\n"
                                "<body><h1>${status} ${reason}</h1>\n"
                                "<p>Request ${request_id}</p></body></html>\n";
 
-/* Returns the value of variable NAME; p is NULL if it is unknown, and is then not replaced. */
-static struct slice value_of(const struct answer *a, struct slice name, char status[12])
-{
-    if (slice_is(name, "status")) {
-        snprintf(status, 12, "%d", a->status);
-        return slice_of(status);
-    }
-    if (slice_is(name, "reason"))
-        return slice_of(http_status_reason(a->status));
-    if (slice_is(name, "request_id"))
-        return a->request_id.p != NULL ? a->request_id : SLICE_LIT("");
-    return SLICE_NULL;
-}
-
 void answer_page(const struct answer *a, struct text *out)
 {
     struct slice rest = a->page.len != 0 ? a->page : slice_of(built_in);
     char status[12];
+    int digits = snprintf(status, sizeof(status), "%d", a->status);
+    const struct {
+        struct slice name, value;
+    } variables[] = {{SLICE_LIT("${status}"), {status, (size_t)digits}},
+                     {SLICE_LIT("${reason}"), slice_of(http_status_reason(a->status))},
+                     {SLICE_LIT("${request_id}"), a->request_id}};
 
     while (rest.len != 0) {
-        size_t at = slice_find(rest, '$');
+        size_t i = 0;
 
-        if (at == SIZE_MAX)
-            at = rest.len;
-        text_add(out, (struct slice){rest.p, at});
-        rest.p += at;
-        rest.len -= at;
-        if (rest.len == 0)
-            break;
-        size_t end = rest.len > 1 && rest.p[1] == '{' ? slice_find(rest, '}') : SIZE_MAX;
-        struct slice value = SLICE_NULL;
-
-        if (end != SIZE_MAX)
-            value = value_of(a, (struct slice){rest.p + 2, end - 2}, status);
-        size_t used = value.p != NULL ? end + 1 : 1;
-
-        if (value.p != NULL)
-            text_add_html(out, value);
-        else
-            text_add_char(out, '$');
-        rest.p += used;
-        rest.len -= used;
+        text_add(out, slice_take(&rest, slice_find(rest, '$')));
+        while (i < ARRAY_LEN(variables) && !slice_starts(rest, variables[i].name))
+            ++i;
+        if (i < ARRAY_LEN(variables)) {
+            text_add_html(out, variables[i].value);
+            (void)slice_take(&rest, variables[i].name.len);
+        } else {
+            text_add(out, slice_take(&rest, 1)); /* the '$' of an unknown variable */
+        }
     }
 }
 

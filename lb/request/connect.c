@@ -69,34 +69,27 @@ static cold_ void without_it(struct exchange *x, enum outcome why)
 
 /* ---- ROUTE: requests that all workers reject ---- */
 
-/* Returns the remaining waiting time [ms], counted from the first wait. */
-static uint64_t refused_left_ms(struct exchange *x)
+/* All workers have been tried: waits, or fails the request. */
+static cold_ void wait_refused(struct exchange *x)
 {
+    bool again = x->waits.refused_since_ms != 0;
     uint64_t now_ms = loop_now_ms(x->home->loop);
     uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
 
     if (x->ntried == x->nbarred && most_ms > FAILED_WAIT_MS)
         most_ms = x->may_return ? FAILED_WAIT_MS : 0;
     x->has_waited = true;
-    if (x->waits.refused_since_ms == 0)
+    if (!again)
         x->waits.refused_since_ms = now_ms;
+    /* The time counts from the first wait. */
     uint64_t waited_ms = now_ms - x->waits.refused_since_ms;
-    return waited_ms < most_ms ? most_ms - waited_ms : 0;
-}
-
-/* All workers have been tried: waits, or fails the request. */
-static cold_ void wait_refused(struct exchange *x)
-{
-    bool again = x->waits.refused_since_ms != 0;
-    uint64_t left_ms = refused_left_ms(x);
-
-    if (left_ms == 0)
+    if (waited_ms >= most_ms)
         exchange_fail(x, x->failure);
     else if (!refused_line_join(&x->al->refused, &x->waits.refused,
                                 (size_t)exchange_settings(x)->worker_wait_max, again))
         exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
     else
-        begin_wait(x, WAIT_REFUSED, left_ms);
+        begin_wait(x, WAIT_REFUSED, most_ms - waited_ms);
 }
 
 static void on_refused_go(struct refused_wait *w)
@@ -123,20 +116,6 @@ void exchange_refused(struct exchange *x, enum outcome why)
 
 /* ---- ROUTE ---- */
 
-static void on_picked(struct exchange *x)
-{
-    end_wait(x);
-    x->member = member_of(x->pick.worker);
-    x->reason = x->pick.reason;
-    x->served = (struct pool_served){.failed = true};
-    ++x->picks;
-    x->fresh = false;
-    if (x->last != NULL)
-        worker_unref(x->last);
-    x->last = x->pick.worker;
-    exchange_connect(x);
-}
-
 /* For pool_get() with an upgrade request: returns true if W has its maximum number of tunnels. */
 static bool is_full_of_tunnels(void *context, const struct worker *w)
 {
@@ -147,23 +126,18 @@ static bool is_full_of_tunnels(void *context, const struct worker *w)
     return full;
 }
 
-/* Returns the outcome for error E of pool_get(). */
-static cold_ enum outcome why_none(struct exchange *x, enum err e)
+/* pool_get() has failed with E: waits, or fails the request with the outcome of the last attempt,
+ * or with that of E if there was none. */
+static cold_ void no_worker(struct exchange *x, enum err e)
 {
-    if (e == ERR_QUEUE_FULL)
-        return OUTCOME_WAIT_QUEUE_FULL;
-    if (!x->tunnels_full)
-        return OUTCOME_NO_WORKER;
-    x->failure = OUTCOME_TUNNELS_FULL;
-    return OUTCOME_TUNNELS_FULL;
-}
+    enum outcome o = e == ERR_QUEUE_FULL ? OUTCOME_WAIT_QUEUE_FULL : OUTCOME_NO_WORKER;
 
-/*
- * No worker is available: fails with the outcome of the last attempt, or with O if there was none.
- */
-static cold_ void no_worker(struct exchange *x, enum outcome o)
-{
-    exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
+    if (x->tunnels_full && e == ERR_NO_WORKER)
+        o = x->failure = OUTCOME_TUNNELS_FULL;
+    if (e == ERR_NO_WORKER && x->ntried != 0)
+        wait_refused(x);
+    else
+        exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
 }
 
 static void pick(struct exchange *x)
@@ -194,21 +168,26 @@ static void pick(struct exchange *x)
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
     route_wait_wake(&released);
-    if (e == ERR_OK) {
-        on_picked(x);
-    } else if (e == ERR_BUSY) {
+    if (e == ERR_BUSY) {
         /* If it was released in vain, the time-out of the wait continues. */
         if (x->wait != WAIT_WORKER)
             begin_wait(x, WAIT_WORKER, exchange_settings(x)->worker_wait_timeout_ms);
-    } else {
-        enum outcome o = why_none(x, e);
-
-        end_wait(x);
-        if (e == ERR_NO_WORKER && x->ntried != 0)
-            wait_refused(x);
-        else
-            no_worker(x, o);
+        return;
     }
+    end_wait(x);
+    if (e != ERR_OK) {
+        no_worker(x, e);
+        return;
+    }
+    x->member = member_of(x->pick.worker);
+    x->reason = x->pick.reason;
+    x->served = (struct pool_served){.failed = true};
+    ++x->picks;
+    x->fresh = false;
+    if (x->last != NULL)
+        worker_unref(x->last);
+    x->last = x->pick.worker;
+    exchange_connect(x);
 }
 
 static void on_woken(struct route_wait *w)
@@ -229,22 +208,6 @@ void exchange_route(struct exchange *x)
 
 static void on_connected(void *context, struct http1_conn *c, enum err e);
 
-static void use_idle(struct exchange *x, struct pooled_conn *c)
-{
-    x->http = http1_of_pooled(c);
-    x->reused = true;
-    stat_add(x->al->stats, APP_STAT_connections_reused, 1);
-    exchange_forward(x);
-}
-
-static void open_connection(struct exchange *x)
-{
-    x->permit = true;
-    x->attempt_us = loop_now_us(x->home->loop);
-    x->waits.attempt = http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
-                                         exchange_settings(x)->connect_timeout_ms, on_connected, x);
-}
-
 /* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
  * close while the request is sent. */
 static inline bool must_be_fresh(const struct exchange *x)
@@ -258,10 +221,17 @@ static void on_checkout(struct exchange *x, enum conn_result result)
 {
     switch (result) {
     case CONN_REUSED:
-        use_idle(x, x->waits.conn.conn);
+        x->http = http1_of_pooled(x->waits.conn.conn);
+        x->reused = true;
+        stat_add(x->al->stats, APP_STAT_connections_reused, 1);
+        exchange_forward(x);
         return;
     case CONN_OPEN:
-        open_connection(x);
+        x->permit = true;
+        x->attempt_us = loop_now_us(x->home->loop);
+        x->waits.attempt =
+            http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
+                              exchange_settings(x)->connect_timeout_ms, on_connected, x);
         return;
     case CONN_WAIT:
         begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
@@ -288,19 +258,15 @@ static void checkout(struct exchange *x)
     on_checkout(x, conn_checkout(x->member->backend, x->home->loop, &o, &x->waits.conn));
 }
 
-/* The pool validates connections that it takes from a stack, not those that were moved to this
- * loop. */
-static bool may_use(const struct exchange *x, struct pooled_conn *c)
-{
-    return !must_be_fresh(x) && http1_conn_pool_ops.alive(c, !x->safe);
-}
-
 static void on_conn_ready(struct conn_waiter *w)
 {
     struct exchange *x = container_of(w, struct exchange, waits.conn);
 
     end_wait(x);
-    if (w->result != CONN_REUSED || may_use(x, w->conn)) {
+    /* The pool validates connections that it takes from a stack, not those that were moved to this
+     * loop. */
+    if (w->result != CONN_REUSED ||
+        (!must_be_fresh(x) && http1_conn_pool_ops.alive(w->conn, !x->safe))) {
         on_checkout(x, w->result);
         return;
     }
@@ -310,39 +276,6 @@ static void on_conn_ready(struct conn_waiter *w)
     checkout(x);
 }
 
-static void count_tls(const struct exchange *x, const struct http1_conn *c)
-{
-    bool resumed;
-
-    if (!http1_is_tls(c, &resumed))
-        return;
-    stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
-    stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
-}
-
-static enum worker_fault fault_of(enum err e)
-{
-    if (e == ERR_CONNECT_TIMEOUT)
-        return FAULT_CONNECT_TIMEOUT;
-    return e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
-}
-
-/*
- * Out of descriptors: this is local, and another worker would not help. An idle connection is
- * closed for this request. If another loop has to close it, the request is queued like requests
- * that all workers reject.
- */
-static void without_descriptors(struct exchange *x)
-{
-    if (conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
-        checkout(x);
-        return;
-    }
-    exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
-    exchange_enter(x, STEP_ROUTE);
-    wait_refused(x);
-}
-
 static void on_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
@@ -350,9 +283,14 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     x->waits.attempt = NULL;
     x->permit = false;
     if (c != NULL) {
+        bool resumed;
+
         stat_add(x->al->stats, APP_STAT_connects, 1);
         stat_observe(x->al->stats, APP_STAT_connect_us, loop_now_us(x->home->loop) - x->attempt_us);
-        count_tls(x, c);
+        if (http1_is_tls(c, &resumed)) {
+            stat_add(x->al->stats, APP_STAT_worker_tls_connects, 1);
+            stat_add(x->al->stats, APP_STAT_worker_tls_resumed, resumed);
+        }
         conn_opened(x->member->backend, http1_pooled(c), x->home->loop);
         x->http = c;
         x->reused = false;
@@ -364,28 +302,36 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
-    if (e == ERR_SYSTEM) {
-        without_descriptors(x);
+    /*
+     * Out of descriptors: this is local, and another worker would not help. An idle connection is
+     * closed for this request. If another loop has to close it, the request is queued like requests
+     * that all workers reject.
+     */
+    if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
+        checkout(x);
         return;
     }
-    member_failed(x->member, fault_of(e), loop_now_ms(x->home->loop));
+    if (e == ERR_SYSTEM) {
+        exchange_exclude(x, OUTCOME_CONNECT_FAILED, false);
+        exchange_enter(x, STEP_ROUTE);
+        wait_refused(x);
+        return;
+    }
+    enum worker_fault fault = e == ERR_TLS_FAILED ? FAULT_TLS : FAULT_REFUSED;
+    if (e == ERR_CONNECT_TIMEOUT)
+        fault = FAULT_CONNECT_TIMEOUT;
+    member_failed(x->member, fault, loop_now_ms(x->home->loop));
     x->may_return = x->may_return || member_may_return(x->member);
     without_it(x, OUTCOME_CONNECT_FAILED);
-}
-
-/* Acquires a tunnel of the worker, once even if several connections are tried. Returns false if
- * none is left. */
-static noinline_ bool take_tunnel_place(struct exchange *x)
-{
-    if (!x->tunnel_place)
-        x->tunnel_place = tunnel_limit_take(&x->member->tunnels);
-    return x->tunnel_place;
 }
 
 void exchange_connect(struct exchange *x)
 {
     exchange_enter(x, STEP_CONNECT);
-    if (x->websocket && !take_tunnel_place(x))
+    /* One tunnel of the worker, even if several connections to it are tried. */
+    if (x->websocket && !x->tunnel_place)
+        x->tunnel_place = tunnel_limit_take(&x->member->tunnels);
+    if (x->websocket && !x->tunnel_place)
         without_it(x, OUTCOME_TUNNELS_FULL);
     else
         checkout(x);
@@ -401,7 +347,7 @@ static void on_wait_timeout(struct timer *t)
         without_it(x, OUTCOME_WORKERS_BUSY);
     } else if (x->wait != WAIT_NONE) {
         exchange_stop_waiting(x);
-        no_worker(x, OUTCOME_NO_WORKER);
+        no_worker(x, ERR_BUSY);
     }
 }
 

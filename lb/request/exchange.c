@@ -12,9 +12,9 @@
 #include "lb/request/exchange.h"
 
 #include "lb/request/answer.h"
-#include "lb/request/headers.h"
 #include "lb/rules/methods.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -29,70 +29,26 @@ enum {
 
 /* ---- memory ---- */
 
-static void put_hex(char *to, uint64_t v, unsigned digits)
+void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home)
 {
-    while (digits-- != 0) {
-        to[digits] = "0123456789abcdef"[v & 15];
-        v >>= 4;
-    }
-}
+    char id[64];
 
-struct exchange_loop *exchange_loop_create(struct lb_loop *home)
-{
-    struct exchange_loop *l = xcalloc(1, sizeof(*l));
-
-    l->home = home;
-    /* The sequence of ids continues if the front of a loop is created again. */
-    if (home->exchange_id[0] == '\0') {
-        memcpy(home->exchange_id, home->lb->instance, 12);
-        put_hex(home->exchange_id + 12, home->index, 4);
-        put_hex(home->exchange_id + 16, 0, 16);
-    }
+    *l = (struct exchange_loop){.home = home};
+    snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
+    memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
     list_init(&l->spare);
     spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
-    return l;
 }
 
-void exchange_loop_destroy(struct exchange_loop *l)
+void exchange_loop_fini(struct exchange_loop *l)
 {
     struct exchange *x;
 
-    if (l == NULL)
-        return;
     ASSERT(l->live == 0);
     list_for_each_entry_safe (x, &l->spare, node)
         free(x);
     text_fini(&l->head);
     spill_loop_fini(&l->spills);
-    free(l);
-}
-
-static void on_total_timeout(struct timer *t);
-
-static struct exchange *make_memory(struct exchange_loop *l)
-{
-    struct exchange *x = xcalloc_lines(1, sizeof(*x));
-
-    x->home = l->home;
-    timer_init(&x->total_timer, on_total_timeout);
-    exchange_make_waits(x);
-    return x;
-}
-
-static struct exchange *take_memory(struct exchange_loop *l)
-{
-    struct list *node = list_pop_front(&l->spare);
-    struct exchange *x = NULL;
-
-    if (node != NULL) {
-        x = list_entry(node, struct exchange, node);
-        --l->nspare;
-    } else {
-        x = make_memory(l);
-    }
-    memset(x, 0, offsetof(struct exchange, sent_us));
-    ++l->live;
-    return x;
 }
 
 /* Called between turns, when nothing refers to X any more. */
@@ -101,15 +57,14 @@ static void free_exchange(struct loop_deferred *d)
     struct exchange *x = container_of(d, struct exchange, deferred);
     struct exchange_loop *l = x->shared;
 
-    limit_fini(x);
+    ASSERT(x->limits == NULL || list_empty(&x->claims));
+    limit_copy_drop(x);
+    limit_rules_unref(x->limits);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
     if (x->last != NULL)
         worker_unref(x->last);
-    if (x->text != NULL) {
-        free(x->text->bytes);
-        free(x->text);
-    }
+    free(x->text);
     if (x->has_waited)
         exchange_make_waits(x);
     if (l->nspare < SPARE_MAX) {
@@ -119,7 +74,7 @@ static void free_exchange(struct loop_deferred *d)
         free(x);
     }
     if (--l->live == 0 && l->idle != NULL)
-        l->idle(l->idle_context);
+        l->idle(l);
 }
 
 void exchange_account(struct exchange *x)
@@ -142,36 +97,25 @@ void exchange_account(struct exchange *x)
 
 /* ---- buffered bytes ---- */
 
-static void flush_count(struct exchange_loop *l)
-{
-    struct lb *lb = l->home->lb;
-
-    /* Unsigned arithmetic wraps, which is correct for negative differences. */
-    atomic_fetch_add_explicit(&lb->buffered_bytes, (size_t)l->uncounted_bytes,
-                              memory_order_relaxed);
-    l->uncounted_bytes = 0;
-}
-
-static void count_buffered(struct exchange *x, size_t now)
+void exchange_count_buffered(struct exchange *x)
 {
     struct exchange_loop *l = x->shared;
-    int64_t change = (int64_t)now - (int64_t)x->buffered;
+    size_t now = x->slow != NULL ? exchange_slow_bytes(x) : 0;
 
+    now = x->client_over ? 0 : now + x->reply.queued_bytes;
+    int64_t change = (int64_t)now - (int64_t)x->buffered;
     if (change == 0)
         return;
     x->buffered = now;
     if (x->al != NULL)
         stat_add(x->al->stats, APP_STAT_buffered_bytes, change);
     l->uncounted_bytes += change;
-    if (l->uncounted_bytes > BUFFER_SLACK || l->uncounted_bytes < -BUFFER_SLACK)
-        flush_count(l);
-}
-
-void exchange_count_buffered(struct exchange *x)
-{
-    size_t beside = x->slow != NULL ? exchange_slow_bytes(x) : 0;
-
-    count_buffered(x, x->client_over ? 0 : x->reply.queued_bytes + beside);
+    if (l->uncounted_bytes <= BUFFER_SLACK && l->uncounted_bytes >= -BUFFER_SLACK)
+        return;
+    /* Unsigned arithmetic wraps, which is correct for negative differences. */
+    atomic_fetch_add_explicit(&l->home->lb->buffered_bytes, (size_t)l->uncounted_bytes,
+                              memory_order_relaxed);
+    l->uncounted_bytes = 0;
 }
 
 size_t exchange_buffer_limit(const struct exchange *x)
@@ -198,24 +142,6 @@ void exchange_end_retry(struct exchange *x)
     retry_budget_give(&x->app->retry_budget);
 }
 
-static void give_back_connection(struct exchange *x)
-{
-    if (x->http == NULL)
-        return;
-    struct pooled_conn *c = http1_pooled(x->http);
-
-    if (x->active)
-        http1_cancel(x->http);
-    if (x->keep && !x->active) {
-        conn_checkin(&c, x->home->loop);
-    } else {
-        conn_forget(c);
-        http1_close(x->http);
-    }
-    x->http = NULL;
-    x->active = x->keep = x->reused = x->paused = false;
-}
-
 void exchange_release_place(struct exchange *x)
 {
     struct list released;
@@ -237,7 +163,20 @@ void exchange_release_connection(struct exchange *x)
 {
     exchange_enter(x, STEP_RELEASE);
     exchange_stop_waiting(x);
-    give_back_connection(x);
+    if (x->http == NULL)
+        return;
+    struct pooled_conn *c = http1_pooled(x->http);
+
+    if (x->active)
+        http1_cancel(x->http);
+    if (x->keep && !x->active) {
+        conn_checkin(&c, x->home->loop);
+    } else {
+        conn_forget(c);
+        http1_close(x->http);
+    }
+    x->http = NULL;
+    x->active = x->keep = x->reused = x->paused = false;
 }
 
 void exchange_release(struct exchange *x)
@@ -282,30 +221,6 @@ void exchange_add_allow(struct exchange *x)
     text_fini(&allow);
 }
 
-static void answer(struct exchange *x, int status)
-{
-    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
-    struct answer a = {
-        .status = status,
-        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
-        .request_id = x->request_id,
-        .pass_request_id = s != NULL && s->request_id,
-        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
-    };
-
-    limit_refusal(x, &a);
-    if (x->rate_status != 0) {
-        a.status = x->rate_status;
-        a.retry_after_ms = x->rate_retry_ms;
-    }
-    exchange_change_response(x, true);
-    if (status == 405)
-        exchange_add_allow(x);
-    x->started = true;
-    x->status = a.status;
-    answer_send(&a, &x->reply);
-}
-
 void exchange_take_back(struct exchange *x)
 {
     if (!x->started || !http_reply_withdraw(&x->reply))
@@ -318,6 +233,15 @@ void exchange_take_back(struct exchange *x)
 
 void exchange_fail(struct exchange *x, enum outcome o)
 {
+    const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
+    struct answer a = {
+        .status = outcome_status(o),
+        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
+        .request_id = x->request_id,
+        .pass_request_id = s != NULL && s->request_id,
+        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
+    };
+
     ASSERT(!x->client_over);
     ASSERT(x->http == NULL);
     timer_stop(&x->total_timer);
@@ -326,23 +250,31 @@ void exchange_fail(struct exchange *x, enum outcome o)
     exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
-    if (x->slow != NULL)
+    if (x->slow != NULL) {
         exchange_slow_abort(x);
-    else if (x->started)
+        return;
+    }
+    if (x->started) {
         http_reply_abort(&x->reply);
-    else
-        answer(x, outcome_status(o));
-}
-
-void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body)
-{
-    timer_stop(&x->total_timer);
-    x->outcome = OUTCOME_ANSWERED_HERE;
-    exchange_enter(x, STEP_DELIVER);
+        return;
+    }
+    bool allow = a.status == 405;
+    if (x->refusal != NULL) {
+        a.status = (int)x->refusal->s.status;
+        a.retry_after_ms = x->refusal->s.retry_after_ms;
+        if (text_slice(&x->refusal->page).len != 0)
+            a.page = text_slice(&x->refusal->page);
+    }
+    if (x->rate_status != 0) {
+        a.status = x->rate_status;
+        a.retry_after_ms = x->rate_retry_ms;
+    }
     exchange_change_response(x, true);
+    if (allow)
+        exchange_add_allow(x);
     x->started = true;
-    x->status = status;
-    http_reply_simple(&x->reply, status, type, body);
+    x->status = a.status;
+    answer_send(&a, &x->reply);
 }
 
 static void on_drained(void *context)
@@ -411,25 +343,19 @@ static bool request_header(const void *context, size_t i, struct slice *name, st
     return true;
 }
 
-static struct slice protocol_text(int version)
-{
-    if (version >= 0x200)
-        return SLICE_LIT("HTTP/2");
-    return version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
-}
-
 void exchange_describe(const struct exchange *x, struct classify_request *out)
 {
     bool stripped = x->app->path.len != 0 && exchange_settings(x)->strip_prefix;
     struct slice query = x->target;
     struct slice path = slice_cut(&query, '?');
+    struct slice http1 = x->version == 0x100 ? SLICE_LIT("HTTP/1.0") : SLICE_LIT("HTTP/1.1");
     *out = (struct classify_request){
         .method = x->req->method,
         .script_name = stripped ? x->app->path : SLICE_NULL,
         .path = path,
         .query = query,
         .host = x->authority,
-        .protocol = protocol_text(x->version),
+        .protocol = x->version >= 0x200 ? SLICE_LIT("HTTP/2") : http1,
         .tls = x->tls,
         .peer = &x->client_addr,
         .local = http_conn_local(x->conn),
@@ -441,31 +367,28 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
 
 /* ---- creation ---- */
 
-/* Increments a number of N hexadecimal digits. */
-static void count_up(char *digits, unsigned n)
-{
-    while (n-- != 0) {
-        if (digits[n] == 'f') {
-            digits[n] = '0';
-            continue;
-        }
-        digits[n] = (char)(digits[n] == '9' ? 'a' : digits[n] + 1);
-        return;
-    }
-}
-
-/* Creates an id that is unique among all load balancers. */
-static void make_id(struct exchange *x)
-{
-    count_up(x->home->exchange_id + 16, 16);
-    memcpy(x->id, x->home->exchange_id, EXCHANGE_ID_LEN);
-    x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
-}
-
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
 {
-    struct exchange *x = take_memory(l);
+    struct list *node = list_pop_front(&l->spare);
+    struct exchange *x = node != NULL ? list_entry(node, struct exchange, node) : NULL;
+    char *digit = l->home->exchange_id + EXCHANGE_ID_LEN;
 
+    if (x != NULL) {
+        --l->nspare;
+    } else {
+        x = xcalloc_lines(1, sizeof(*x));
+        x->home = l->home;
+        timer_init(&x->total_timer, on_total_timeout);
+        exchange_make_waits(x);
+    }
+    memset(x, 0, offsetof(struct exchange, sent_us));
+    ++l->live;
+    /* The next of the ids that are unique among all load balancers: its last 16 digits count. */
+    while (*--digit == 'f')
+        *digit = '0';
+    *digit = (char)(*digit == '9' ? 'a' : *digit + 1);
+    memcpy(x->id, l->home->exchange_id, EXCHANGE_ID_LEN);
+    x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
     x->shared = l;
     x->home = l->home;
     x->req = req;
@@ -478,7 +401,6 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     x->safe = slice_is(req->method, "GET") || slice_is(req->method, "HEAD");
     x->websocket = http_request_wants_websocket(req);
     x->outcome = OUTCOME_CLIENT_GONE;
-    make_id(x);
     http_conn_copy_peer(conn, &x->client_addr);
     x->client = x->peer = addr_host_slice(&x->client_addr, x->texts);
     x->tls = http_conn_client_has_tls(conn);

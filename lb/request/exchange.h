@@ -27,7 +27,6 @@
 #include "lb/core/step.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/rules/classify.h"
-#include "lb/rules/poison.h"
 
 /* Shared by the exchanges of one data loop. */
 struct exchange_loop {
@@ -40,14 +39,13 @@ struct exchange_loop {
     int64_t uncounted_bytes;  /* buffered bytes not yet added to lb->buffered_bytes */
     struct spill_loop spills; /* responses in files */
     /* Called between turns after the last exchange was freed; or NULL. */
-    void (*idle)(void *context);
-    void *idle_context;
+    void (*idle)(struct exchange_loop *l);
 };
 
-/* A copy of the request's texts, which outlives the request: for the access line of a tunnel. */
+/* Texts of the request for its access line. Those of a tunnel are copied, to outlive the request.
+ */
 struct exchange_text {
     struct slice method, target, referer, agent, host, request_id;
-    char *bytes;
 };
 
 /* What an exchange is queued for, in one queue at a time. */
@@ -74,7 +72,6 @@ enum {
     RESPONSE_ROOM_MIN = 4096,
 };
 
-struct answer;
 struct slow_client;
 
 /*
@@ -130,6 +127,7 @@ struct exchange {
     bool limit_waiting; /* waits for a pool counter */
     bool copies_wanted; /* the response is to be copied */
     bool event_stream;  /* the response is an event stream, which is not put into a file */
+    bool spilling;      /* received bytes go to the end of the file of SLOW */
     bool has_user;      /* the request identifies its user, so responses are not copied */
     /* Flags of the worker's side. */
     bool active;     /* a request is in progress on http */
@@ -150,7 +148,7 @@ struct exchange {
     struct slice client;         /* in CLIENT_ROOM, or PEER: the client, without port (receive.c) */
     struct slice forwarded_host; /* a trusted proxy's X-Forwarded-Host; or empty */
     const struct body_file *body_file; /* body of the request if it is in a file, else NULL */
-    struct exchange_text *text;        /* owned; set for tunnels */
+    struct exchange_text *text;        /* owned, with its bytes behind it; set for tunnels */
     struct slow_client *slow;          /* owned; NULL unless the client has been slow */
 
     /* ---- zeroed as well; used by few requests ---- */
@@ -168,7 +166,7 @@ struct exchange {
     uint64_t paused_us;        /* time of the last attempt in which reading was paused */
     struct pool_served served; /* how the pick ended */
 
-    /* ---- initialized once, and restored before the exchange is reused (make_memory) ---- */
+    /* ---- initialized once, and restored before the exchange is reused ---- */
     struct timer total_timer;
 
     /* ---- not zeroed ---- */
@@ -195,9 +193,9 @@ struct exchange {
     char trace_room[TRACE_PARENT_LEN];
 };
 
-struct exchange_loop *exchange_loop_create(struct lb_loop *home);
+void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home);
 /* No exchange may be left. */
-void exchange_loop_destroy(struct exchange_loop *l);
+void exchange_loop_fini(struct exchange_loop *l);
 
 /* Serves REQ, a complete request received on CONN. */
 void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
@@ -223,11 +221,6 @@ void exchange_take_back(struct exchange *x);
  * worker's side must have been released. May end the client's side of X.
  */
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
-/*
- * Ends X with a small response of our own. Additional header fields must have been added before. X
- * must not hold a worker.
- */
-void exchange_answer_here(struct exchange *x, int status, const char *type, struct slice body);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* Ends the retries of X in the retry budget. No effect if there were none. */
@@ -272,9 +265,9 @@ static inline void exchange_stop_waiting(struct exchange *x)
     if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
-/* forward.c: returns the head for the worker, except for fields that depend on the worker.
- * Borrowed until the next call. */
-struct slice exchange_head(struct exchange *x);
+/* forward.c: returns the head for the worker. HOME is the report to its agent, or NULL. Borrowed
+ * until the next call. */
+struct slice exchange_head(struct exchange *x, const struct home_report *home);
 /* forward.c: sends X on its connection. */
 void exchange_forward(struct exchange *x);
 /* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
@@ -285,8 +278,6 @@ void exchange_slow(struct exchange *x) cold_;
  * was taken over, to follow the bytes in the file.
  */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
-/* slow_client.c: returns true if the response goes into a file. X must be slow. */
-bool exchange_slow_spills(const struct exchange *x);
 /* slow_client.c: the client of X, which is slow, has received bytes. May end the client's side
  * of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;
@@ -301,11 +292,7 @@ void exchange_end_pause(struct exchange *x);
 void exchange_slow_end(struct exchange *x) noinline_;
 /* forward.c: returns true if requests of this class and path are rejected because workers died
  * with them. */
-bool guard_refuses_(const struct exchange *x) cold_;
-static inline bool guard_refuses(const struct exchange *x)
-{
-    return poison_any_held(x->app->poison) && guard_refuses_(x);
-}
+bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server has rejected. */
@@ -329,40 +316,16 @@ void exchange_limit(struct exchange *x);
  * left. Harmless when there is nothing.
  *   done  the work is: a whole response is there, and no failure of the server's
  */
-void limit_give_all_back_(struct exchange *x, bool done);
-static inline void limit_give_back(struct exchange *x, bool done)
-{
-    if (x->limits != NULL)
-        limit_give_all_back_(x, done);
-}
+void limit_give_back(struct exchange *x, bool done);
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
-void limit_give_upgraded_back_(struct exchange *x);
-static inline void limit_upgraded(struct exchange *x)
-{
-    if (x->limits != NULL)
-        limit_give_upgraded_back_(x);
-}
-/* Between turns: X goes. */
-void limit_fini(struct exchange *x);
-/* Status and page of a rejection by a rule, instead of the application's. */
-void limit_refusal(const struct exchange *x, struct answer *a);
-
-/* Whether X has what identifies its user (cache_check_user), as its fields are now. */
-bool limit_has_user(struct exchange *x);
+void limit_upgraded(struct exchange *x);
 /*
  * X has its application, and its fields are those of the client: header rules, which may remove or
- * rename what identifies the user, come after it.
+ * rename what identifies the user (cache_check_user), come after it.
  */
-static inline void limit_note_user(struct exchange *x)
-{
-    const struct limit_rules *rules = x->al->settings->limits;
-
-    if (rules != NULL && rules->any_copies)
-        x->has_user = limit_has_user(x);
-}
+void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
-void limit_copy_body(struct exchange *x, const struct http1_body *body);
 void limit_copy_end(struct exchange *x);
 void limit_copy_drop(struct exchange *x);
 

@@ -19,6 +19,7 @@
 
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
+#include "lb/limits/copy.h"
 #include "lb/request/headers.h"
 #include "lb/rules/poison.h"
 
@@ -89,78 +90,41 @@ static struct poison_key key_of(const struct exchange *x)
     return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
-static void log_verdict(const struct exchange *x, enum poison_verdict v,
-                        const struct poison_key *key)
+bool guard_refuses(const struct exchange *x)
 {
-    char cls[LOG_CUT_ROOM];
-    char path[LOG_CUT_ROOM];
-
-    if (v == POISON_NOTHING)
-        return;
-    if (v == POISON_TOO_MANY) {
-        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
-                  x->app->name, POISON_HELD_MAX);
-        return;
-    }
-    stat_add(x->al->stats, APP_STAT_poison_holds, 1);
-    log_error(NULL, "poison-blocked",
-              "application=%s class=\"%s\" path=\"%s\" deaths=%lld for_ms=%llu", x->app->name,
-              log_cut(key->cls, cls), log_cut(key->path, path),
-              (long long)exchange_settings(x)->poison_deaths,
-              (unsigned long long)exchange_settings(x)->poison_hold_ms);
-}
-
-/* Records that the worker of X, or its process, died with it. Returns true if its class and path
- * are rejected now. */
-static bool worker_died(struct exchange *x)
-{
-    const struct poison_rule rule = rule_of(x);
+    if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
+        return false;
     const struct poison_key key = key_of(x);
-    enum poison_verdict v =
-        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
-
-    log_verdict(x, v, &key);
-    return guard_refuses(x);
-}
-
-/* X has a response: its class and path are not suspected any more. */
-static cold_ void clear_suspect(const struct exchange *x)
-{
-    const struct poison_rule rule = rule_of(x);
-    const struct poison_key key = key_of(x);
-
-    poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
-}
-
-bool guard_refuses_(const struct exchange *x)
-{
-    const struct poison_key key = key_of(x);
-
-    return exchange_settings(x)->poison_deaths != 0 &&
-           poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
+    return poison_holds(x->app->poison, &key, loop_now_ms(x->home->loop));
 }
 
 /* ---- trying again ---- */
 
-static enum outcome outcome_of(const struct exchange *x, enum err e)
+/*
+ * Records that the worker of X, or its process, died with it, and returns the outcome. If class and
+ * path of X are rejected now, a safe request is reported as rejected; for any other request it is
+ * unknown how far it got.
+ */
+static enum outcome guarded(struct exchange *x)
 {
-    switch ((int)e) {
-    case ERR_TIMEOUT:
-        return x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
-    case ERR_BAD_RESPONSE:
-    case ERR_TOO_LARGE:
-        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_BAD_RESPONSE;
-    default:
-        return x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
+    const struct poison_rule rule = rule_of(x);
+    const struct poison_key key = key_of(x);
+    char cls[LOG_CUT_ROOM];
+    char path[LOG_CUT_ROOM];
+    enum poison_verdict v =
+        poison_death(x->app->poison, &rule, &key, x->member->worker, loop_now_ms(x->home->loop));
+
+    if (v == POISON_TOO_MANY) {
+        log_error(NULL, "poison-table-full", "application=%s limit=%d action=\"not blocking\"",
+                  x->app->name, POISON_HELD_MAX);
+    } else if (v != POISON_NOTHING) {
+        stat_add(x->al->stats, APP_STAT_poison_holds, 1);
+        log_error(NULL, "poison-blocked",
+                  "application=%s class=\"%s\" path=\"%s\" deaths=%u for_ms=%llu", x->app->name,
+                  log_cut(key.cls, cls), log_cut(key.path, path), rule.deaths,
+                  (unsigned long long)rule.hold_ms);
     }
-}
-
-/* Returns true if the connection had been closed while idle, and that was detected only now. */
-static bool was_dead_already(const struct exchange *x, enum err e)
-{
-    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
-
-    return x->reused && closed && !http1_any_received(x->http);
+    return x->safe && guard_refuses(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
 static const bool may_retry[] = {
@@ -169,24 +133,6 @@ static const bool may_retry[] = {
 #undef OUTCOME
 };
 
-/* Counts X in the retry budget, once however often it is retried. Returns false if the budget is
- * exhausted. */
-static bool take_retry(struct exchange *x)
-{
-    const struct app_settings *s = exchange_settings(x);
-    /* Idle tunnels do not increase the retry budget. */
-    int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
-                     stats_sum(x->app->stats, APP_STAT_tunnels);
-
-    if (x->retrying)
-        return true;
-    x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
-                                    s->retry_budget, (size_t)s->retry_budget_min);
-    if (!x->retrying)
-        stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
-    return x->retrying;
-}
-
 /* Returns true if the request may be sent to another worker. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
@@ -194,10 +140,22 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
         return false;
     if (!written)
         return true;
-    if (!x->safe || x->retries >= (unsigned)exchange_settings(x)->retries)
+    const struct app_settings *s = exchange_settings(x);
+    if (!x->safe || x->retries >= (unsigned)s->retries)
         return false;
-    if (!take_retry(x))
+    /* X counts in the retry budget once, however often it is retried. */
+    if (!x->retrying) {
+        /* Idle tunnels do not increase the retry budget. */
+        int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
+                         stats_sum(x->app->stats, APP_STAT_tunnels);
+
+        x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
+                                        s->retry_budget, (size_t)s->retry_budget_min);
+    }
+    if (!x->retrying) {
+        stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
         return false;
+    }
     ++x->retries;
     return true;
 }
@@ -216,16 +174,6 @@ static cold_ void try_another(struct exchange *x, enum outcome o, bool written)
     exchange_route(x);
 }
 
-/*
- * The outcome of a request that the worker died with. If its class and path is held now, a safe
- * request is reported as rejected; for any other request it is unknown how far it got, so O
- * remains.
- */
-static enum outcome guarded(struct exchange *x, enum outcome o)
-{
-    return worker_died(x) && x->safe ? OUTCOME_POISONED : o;
-}
-
 static void log_failure(const struct exchange *x, enum err e)
 {
     char cls[LOG_CUT_ROOM];
@@ -236,29 +184,21 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
-/* A connection that was closed while idle does not indicate a failure of the worker. */
-static void count_fault(struct exchange *x, enum err e, bool dead_already)
-{
-    if (x->started || dead_already)
-        return;
-    if (e == ERR_TIMEOUT)
-        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
-    else if (e == ERR_TLS_FAILED)
-        member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
-    else if (e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED)
-        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
-}
-
 static void on_error(void *context, enum err e)
 {
     struct exchange *x = context;
     bool written = http1_any_written(x->http);
 
     exchange_take_back(x);
-    enum outcome o = outcome_of(x, e);
+    enum outcome o = x->started ? OUTCOME_CUT_SHORT : OUTCOME_WORKER_FAILED;
+    bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
+    /* The connection was closed while idle, which does not indicate a failure of the worker. */
+    bool dead = x->reused && closed && !http1_any_received(x->http);
 
-    bool dead = was_dead_already(x, e);
-
+    if (e == ERR_TIMEOUT)
+        o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
+    else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
+        o = OUTCOME_BAD_RESPONSE;
     x->active = false;
     if (dead)
         member_idle_closed(x->member, loop_now_ms(x->home->loop));
@@ -273,38 +213,23 @@ static void on_error(void *context, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_times(x->http);
     served(x, true);
-    count_fault(x, e, dead);
-    if (o == OUTCOME_WORKER_FAILED && written && !dead)
-        o = guarded(x, o);
-    try_another(x, o, written);
+    if (!x->started && e == ERR_TIMEOUT)
+        member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
+    else if (!x->started && e == ERR_TLS_FAILED)
+        member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
+    else if (!x->started && closed && !dead)
+        member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
+    try_another(x, o == OUTCOME_WORKER_FAILED && written && !dead ? guarded(x) : o, written);
 }
 
 /* ---- the response ---- */
-
-/* Returns true for an event stream, which has no end whatever length it announces. Small
- * responses are not checked. */
-static bool is_event_stream(const struct http1_head *head)
-{
-    const struct slice type = SLICE_LIT("text/event-stream");
-
-    if (head->content_length <= RESPONSE_ROOM_MIN)
-        return false;
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-
-        if (slice_eq_nocase(h->name, SLICE_LIT("Content-Type")))
-            return h->value.len >= type.len &&
-                   slice_eq_nocase((struct slice){h->value.p, type.len}, type);
-    }
-    return false;
-}
 
 static void take_head(struct exchange *x, const struct http1_head *head)
 {
     const struct app_settings *s = exchange_settings(x);
     struct headers_response r = {
         .req = x->req,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .own_server = x->shared->own_server,
         .websocket = x->tunnel,
@@ -320,9 +245,19 @@ static void take_head(struct exchange *x, const struct http1_head *head)
     }
     x->started = true;
     x->status = head->status;
-    x->event_stream = is_event_stream(head);
-    if (poison_any_suspects(x->app->poison))
-        clear_suspect(x);
+    /* An event stream has no end whatever length it announces. Small responses are not checked. */
+    const struct slice stream = SLICE_LIT("text/event-stream");
+    const struct message_field *type = NULL;
+    if (head->content_length > RESPONSE_ROOM_MIN)
+        type = headers_find(head, SLICE_LIT("Content-Type"), NULL);
+    x->event_stream = type != NULL && type->value.len >= stream.len &&
+                      slice_eq_nocase((struct slice){type->value.p, stream.len}, stream);
+    if (poison_any_suspects(x->app->poison)) {
+        const struct poison_rule rule = rule_of(x);
+        const struct poison_key key = key_of(x);
+
+        poison_answered(x->app->poison, &rule, &key, loop_now_ms(x->home->loop));
+    }
     limit_copy_head(x, head);
     if (x->times.first_byte_us > x->times.written_us && x->times.written_us != 0)
         stat_observe(x->al->stats, APP_STAT_first_byte_us,
@@ -335,69 +270,19 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
 
-    switch ((int)headers_backlog(head, &total)) {
-    case ERR_OK:
+    enum err e = headers_backlog(head, &total);
+
+    if (e == ERR_OK)
         worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
-        return;
-    case ERR_NOT_FOUND:
-        return;
-    default:
+    else if (e != ERR_NOT_FOUND)
         stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
-    }
-}
-
-/* Returns true if the agent states that no byte reached a process, so that any other worker may
- * get the request. */
-static bool is_unprocessed(const struct exchange *x, const struct http1_head *head)
-{
-    return head->status == 503 && x->member->has_feed &&
-           headers_say(head, SLICE_LIT("Resumelb-Unprocessed"));
-}
-
-/* Returns true if the process behind an agent died with the request, which is treated like a
- * broken connection. */
-static bool is_process_failure(const struct exchange *x, const struct http1_head *head)
-{
-    return head->status == 502 && x->member->has_feed &&
-           headers_say(head, SLICE_LIT("Resumelb-Failed"));
-}
-
-/* Discards a response that the agent sent for the load balancer. If a body is to follow, the
- * connection is closed instead of reading it. */
-static void drop_answer(struct exchange *x, bool final)
-{
-    x->active = !final;
-    x->keep = final && http1_reusable(x->http);
-}
-
-static cold_ void on_process_failure(struct exchange *x, bool final)
-{
-    drop_answer(x, final);
-    log_failure(x, ERR_PEER_CLOSED);
-    served(x, true);
-    try_another(x, guarded(x, OUTCOME_WORKER_FAILED), true);
-}
-
-static cold_ void on_unprocessed(struct exchange *x, bool final)
-{
-    stat_add(x->al->stats, APP_STAT_unprocessed, 1);
-    /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
-    if (!x->websocket)
-        worker_refused(x->member->worker, loop_now_ms(x->home->loop));
-    drop_answer(x, final);
-    exchange_refused(x, OUTCOME_WORKERS_BUSY);
-}
-
-/* Returns the length announced to the client: none with 204, whatever the worker sent. */
-static uint64_t announced_length(const struct http1_head *head)
-{
-    return head->status == 204 ? UINT64_MAX : head->content_length;
 }
 
 static void on_head(void *context, const struct http1_head *head, bool final)
 {
     struct exchange *x = context;
-    uint64_t length = announced_length(head);
+    /* No length is announced to the client with 204, whatever the worker sent. */
+    uint64_t length = head->status == 204 ? UINT64_MAX : head->content_length;
 
     x->times = http1_times(x->http);
     if (x->member->has_feed && exchange_settings(x)->backlog_shared)
@@ -405,14 +290,32 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     member_answered(x->member);
     if (x->reused)
         member_idle_reused(x->member);
-    if (is_unprocessed(x, head)) {
-        on_unprocessed(x, final);
+    /* According to the agent no byte reached a process, so any other worker may get the request. */
+    bool unprocessed = head->status == 503 && x->member->has_feed &&
+                       headers_say(head, SLICE_LIT("Resumelb-Unprocessed"));
+    /* The process behind the agent died with the request, which is like a broken connection. */
+    bool failed = head->status == 502 && x->member->has_feed &&
+                  headers_say(head, SLICE_LIT("Resumelb-Failed"));
+    if (unprocessed || failed) {
+        /* This response is discarded. If a body is to follow, the connection is closed instead of
+         * reading it. */
+        x->active = !final;
+        x->keep = final && http1_reusable(x->http);
+    }
+    if (unprocessed) {
+        stat_add(x->al->stats, APP_STAT_unprocessed, 1);
+        /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
+        if (!x->websocket)
+            worker_refused(x->member->worker, loop_now_ms(x->home->loop));
+        exchange_refused(x, OUTCOME_WORKERS_BUSY);
         return;
     }
     worker_answered(x->member->worker);
     refused_line_served(&x->al->refused);
-    if (is_process_failure(x, head)) {
-        on_process_failure(x, final);
+    if (failed) {
+        log_failure(x, ERR_PEER_CLOSED);
+        served(x, true);
+        try_another(x, guarded(x), true);
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
@@ -449,7 +352,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
 {
     struct exchange *x = context;
 
-    if (!may_move(x) || (x->slow != NULL && exchange_slow_spills(x))) {
+    if (!may_move(x) || x->spilling) {
         errno = ENOTSUP;
         return -1;
     }
@@ -463,7 +366,8 @@ static void on_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
-    limit_copy_body(x, body);
+    if (x->copy_maker != NULL && body != NULL)
+        copy_maker_body(x->copy_maker, body);
     if (last)
         complete(x, x->status);
     if (x->slow != NULL && exchange_slow_body(x, body, last))
@@ -497,20 +401,6 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
     exchange_account(x);
 }
 
-/*
- * Takes the connection out of the pool. If the tunnel excludes all other requests from the worker,
- * it counts against max_connections to its end; otherwise it does not count any more.
- */
-static void leave_pool(struct exchange *x)
-{
-    if (!member_serves_one(x->member)) {
-        conn_forget(http1_pooled(x->http));
-        return;
-    }
-    x->tunnel_backend = conn_backend_ref(x->member->backend);
-    conn_retain_place(http1_pooled(x->http));
-}
-
 static void on_upgrade(void *context, const struct http1_head *head)
 {
     struct exchange *x = context;
@@ -528,7 +418,16 @@ static void on_upgrade(void *context, const struct http1_head *head)
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     tunnel_limit_opened(&x->member->tunnels);
-    leave_pool(x);
+    /*
+     * The connection leaves the pool. If the tunnel excludes all other requests from the worker, it
+     * counts against max_connections to its end.
+     */
+    if (member_serves_one(x->member)) {
+        x->tunnel_backend = conn_backend_ref(x->member->backend);
+        conn_retain_place(http1_pooled(x->http));
+    } else {
+        conn_forget(http1_pooled(x->http));
+    }
     limit_upgraded(x);
     /*
      * The response is complete with the 101: the tunnel is in no backlog, and neither its duration
@@ -549,8 +448,7 @@ static const struct http1_events events = {
     .on_upgrade = on_upgrade,
 };
 
-/* Builds the head. HOME is the report to the worker's agent, or NULL. */
-static struct slice build_head(struct exchange *x, const struct home_report *home)
+struct slice exchange_head(struct exchange *x, const struct home_report *home)
 {
     char subject[CLIENT_SUBJECT_MAX];
     struct client_certificate client = client_certificate_of(http_conn_ssl(x->conn), subject);
@@ -564,7 +462,7 @@ static struct slice build_head(struct exchange *x, const struct home_report *hom
         .forwarded_host = x->forwarded_host,
         .tls = x->tls,
         .forwarded = s->forwarded_for,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .cls = x->cls,
         .fingerprint = {classifier_fingerprint(x->app->classifier), FINGERPRINT_LEN},
@@ -577,22 +475,6 @@ static struct slice build_head(struct exchange *x, const struct home_report *hom
     text_clear(&x->shared->head);
     headers_put_request(&r, &x->shared->head);
     return text_slice(&x->shared->head);
-}
-
-struct slice exchange_head(struct exchange *x)
-{
-    return build_head(x, NULL);
-}
-
-static struct slice head_for_worker(struct exchange *x)
-{
-    struct home_report home = {.passing = x->pick.reported == POOL_REPORTED_PASSING,
-                               .kind = x->pick.home};
-
-    if (x->pick.home_from != NULL)
-        home.from = slice_of(worker_name(x->pick.home_from));
-    return build_head(x, x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed ? &home
-                                                                                          : NULL);
 }
 
 void exchange_forward(struct exchange *x)
@@ -608,8 +490,14 @@ void exchange_forward(struct exchange *x)
         exchange_fail(x, OUTCOME_POISONED);
         return;
     }
+    struct home_report home = {
+        .passing = x->pick.reported == POOL_REPORTED_PASSING,
+        .kind = x->pick.home,
+        .from = slice_of(x->pick.home_from != NULL ? worker_name(x->pick.home_from) : NULL),
+    };
+    bool reports = x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed;
     struct slice body = x->req->body;
-    struct slice head = head_for_worker(x);
+    struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
         text_add(&x->shared->head, body);
         head = text_slice(&x->shared->head);

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 
 struct front {
-    struct lb_loop *home;
+    struct exchange_loop exchanges;
     struct http_server *server;
-    struct exchange_loop *exchanges;
     struct http_listener **listeners;
     size_t nlisteners;
     /*
@@ -28,24 +27,25 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 {
     struct front *f = context;
 
-    exchange_create(f->exchanges, req, conn);
+    exchange_create(&f->exchanges, req, conn);
 }
 
 static void on_refused(void *context, const struct http_refusal *r)
 {
     const struct front *f = context;
 
-    account_refused(f->home, r);
+    account_refused(f->exchanges.home, r);
 }
 
 /* Limits per address do not apply to trusted proxies, which many clients share. */
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
     const struct front *f = context;
-    const struct lb *lb = f->home->lb;
+    const struct lb_loop *home = f->exchanges.home;
+    const struct lb *lb = home->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct application_loop *al = application_on(lb->applications[i], f->home->index);
+        const struct application_loop *al = application_on(lb->applications[i], home->index);
 
         if (networks_have(&al->settings->trusted, peer))
             return true;
@@ -57,13 +57,14 @@ static struct http_server_options options_of(struct front *f,
                                              const struct http_server_options *limits)
 {
     struct http_server_options o = *limits;
+    struct lb *lb = f->exchanges.home->lb;
 
     o.on_request = on_request;
     o.on_refused = on_refused;
-    o.addresses = f->home->lb->addresses;
-    o.balance = f->home->lb->balance;
-    o.connections = &f->home->lb->client_connections;
-    o.body_totals = &f->home->lb->body_totals;
+    o.addresses = lb->addresses;
+    o.balance = lb->balance;
+    o.connections = &lb->client_connections;
+    o.body_totals = &lb->body_totals;
     o.exempt = is_trusted_proxy;
     o.context = f;
     return o;
@@ -73,9 +74,8 @@ struct front *front_create(struct lb *lb, struct loop *l, const struct http_serv
 {
     struct front *f = xcalloc(1, sizeof(*f));
 
-    f->home = &lb->loops[loop_index(l)];
-    f->exchanges = f->home->exchanges = exchange_loop_create(f->home);
-    f->exchanges->own_server = limits->server_name.len != 0;
+    exchange_loop_init(&f->exchanges, &lb->loops[loop_index(l)]);
+    f->exchanges.own_server = limits->server_name.len != 0;
     struct http_server_options o = options_of(f, limits);
 
     f->server = http_server_create(l, &o);
@@ -104,12 +104,12 @@ static void close_listeners(struct front *f)
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-static void notify_when_done(void *context)
+static void notify_when_done(struct exchange_loop *exchanges)
 {
-    struct front *f = context;
+    struct front *f = container_of(exchanges, struct front, exchanges);
     void (*done)(void *) = f->done;
 
-    if (!f->server_done || f->exchanges->live != 0 || done == NULL)
+    if (!f->server_done || exchanges->live != 0 || done == NULL)
         return;
     f->done = NULL;
     done(f->done_context);
@@ -120,7 +120,7 @@ static void on_server_done(void *context)
     struct front *f = context;
 
     f->server_done = true;
-    notify_when_done(f);
+    notify_when_done(&f->exchanges);
 }
 
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
@@ -128,8 +128,7 @@ void front_drain(struct front *f, bool patient, void (*done)(void *context), voi
     close_listeners(f);
     f->done = done;
     f->done_context = context;
-    f->exchanges->idle = notify_when_done;
-    f->exchanges->idle_context = f;
+    f->exchanges.idle = notify_when_done;
     if (patient)
         http_server_retire(f->server, on_server_done, f);
     else
@@ -143,10 +142,10 @@ void front_shut_idle(struct front *f)
 
 void front_cut(struct front *f)
 {
-    struct lb *lb = f->home->lb;
+    const struct lb_loop *home = f->exchanges.home;
 
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        struct application_loop *al = application_on(lb->applications[i], f->home->index);
+    for (size_t i = 0; i < home->lb->napplications; ++i) {
+        struct application_loop *al = application_on(home->lb->applications[i], home->index);
         struct exchange *x;
 
         list_for_each_entry_safe (x, &al->exchanges, node)
@@ -161,8 +160,7 @@ void front_destroy(struct front *f)
         return;
     close_listeners(f);
     http_server_destroy(f->server);
-    exchange_loop_destroy(f->exchanges);
-    f->home->exchanges = NULL;
+    exchange_loop_fini(&f->exchanges);
     free(f);
 }
 
@@ -175,19 +173,6 @@ void front_read_counts(const struct front *f, struct http_server_counts *out)
 
 enum { HTTPS_PORT = 443 };
 
-/* Appends TARGET. Bytes beyond ASCII, which are invalid in a URI, are percent-encoded. */
-static void put_target(struct text *out, struct slice target)
-{
-    for (size_t i = 0; i < target.len; ++i) {
-        unsigned char c = (unsigned char)target.p[i];
-
-        if (c < 0x80)
-            text_add_char(out, (char)c);
-        else
-            text_addf(out, "%%%02X", c);
-    }
-}
-
 bool redirect_location(unsigned port, struct slice authority, struct slice target, struct text *out)
 {
     struct slice host = host_without_port(authority);
@@ -197,6 +182,16 @@ bool redirect_location(unsigned port, struct slice authority, struct slice targe
     text_addf(out, "https://%.*s", SLICE_FMT(host));
     if (port != HTTPS_PORT)
         text_addf(out, ":%u", port);
-    put_target(out, target.p[0] == '*' ? SLICE_LIT("/") : target);
+    if (target.p[0] == '*')
+        target = SLICE_LIT("/");
+    for (size_t i = 0; i < target.len; ++i) {
+        unsigned char c = (unsigned char)target.p[i];
+
+        /* Bytes beyond ASCII are invalid in a URI. */
+        if (c < 0x80)
+            text_add_char(out, (char)c);
+        else
+            text_addf(out, "%%%02X", c);
+    }
     return true;
 }

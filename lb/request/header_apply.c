@@ -10,42 +10,6 @@
 #include "lb/request/headers.h"
 #include "lb/rules/header_rules.h"
 
-struct change {
-    const struct header_rule *rules;
-    size_t n;
-    struct slice values[HEADER_RULES_MAX]; /* taken from the request */
-};
-
-static noinline_ void make_values(struct exchange *x, struct change *c)
-{
-    struct classify_request r;
-    struct classify_environment e;
-    char room[HEADER_VALUE_MAX];
-
-    exchange_describe(x, &r);
-    classify_environment_init(&e, &r);
-    for (size_t i = 0; i < c->n; ++i) {
-        size_t len = header_rule_value(&c->rules[i], x->cls, &e, room);
-
-        c->values[i] = http_request_keep(x->req, (struct slice){room, len});
-    }
-    classify_environment_fini(&e);
-}
-
-static void take_off(struct message_fields *fields, struct slice name)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < fields->n; ++i) {
-        if (header_names_same(fields->at[i].name, name))
-            continue;
-        if (kept != i)
-            fields->at[kept] = fields->at[i];
-        ++kept;
-    }
-    fields->n = kept;
-}
-
 /* Fields that a response of the load balancer sets itself, or that describe a body it does not
  * have. */
 static bool describes_a_body(struct slice name)
@@ -76,25 +40,6 @@ static bool describes_a_body(struct slice name)
     return false;
 }
 
-static noinline_ void apply(struct exchange *x, const struct change *c, struct message_fields *to,
-                            bool ours)
-{
-    for (size_t i = 0; i < c->n; ++i) {
-        const struct header_rule *rule = &c->rules[i];
-        struct slice name = slice_of(rule->name);
-
-        if (ours && describes_a_body(name))
-            continue;
-        if (rule->op != HEADER_ADD)
-            take_off(to, name);
-        /* If all variables are empty, no field is added instead of an empty one. */
-        if (rule->op != HEADER_REMOVE && c->values[i].len != 0)
-            headers_add_to(x->req, to, name, c->values[i]);
-    }
-}
-
-/* ---- Resumelb-Route ---- */
-
 static void put_quoted(struct text *t, struct slice s)
 {
     text_add_char(t, '"');
@@ -111,32 +56,6 @@ static bool wants_receipt(const struct exchange *x)
     return x->al != NULL && networks_have(&x->al->settings->receipts, &x->client_addr);
 }
 
-/*
- * Adds the routing trace for clients in the setting route_receipt: class="a.example";
- * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
- * connection_us=3. Without a pick, only the class and the waiting times are included.
- */
-static noinline_ void add_receipt(struct exchange *x)
-{
-    struct text t = {0};
-
-    if (!wants_receipt(x))
-        return;
-    /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
-    text_add(&t, SLICE_LIT("class="));
-    put_quoted(&t, x->cls);
-    if (x->last != NULL) {
-        text_add(&t, SLICE_LIT("; worker="));
-        put_quoted(&t, slice_of(worker_name(x->last)));
-        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->reason),
-                  x->pick.backlog, x->picks);
-    }
-    text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
-              x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
-    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
-    text_fini(&t);
-}
-
 /* ---- both ---- */
 
 /* Returns the rules for that side of X, or NULL. */
@@ -147,15 +66,35 @@ static inline const struct header_rules *rules_of(const struct exchange *x, enum
     return rules != NULL && rules->n[side] != 0 ? rules : NULL;
 }
 
-static void change(struct exchange *x, const struct header_rules *rules, enum header_side side,
-                   bool ours)
+static noinline_ void change(struct exchange *x, const struct header_rules *rules,
+                             enum header_side side, bool ours)
 {
-    struct change c;
+    struct message_fields *to = side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields;
+    struct classify_request r;
+    struct classify_environment e;
+    struct slice values[HEADER_RULES_MAX];
+    char room[HEADER_VALUE_MAX];
 
-    c.rules = rules->rules[side];
-    c.n = rules->n[side];
-    make_values(x, &c);
-    apply(x, &c, side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields, ours);
+    exchange_describe(x, &r);
+    classify_environment_init(&e, &r);
+    for (size_t i = 0; i < rules->n[side]; ++i) {
+        size_t len = header_rule_value(&rules->rules[side][i], x->cls, &e, room);
+
+        values[i] = http_request_keep(x->req, (struct slice){room, len});
+    }
+    classify_environment_fini(&e);
+    for (size_t i = 0; i < rules->n[side]; ++i) {
+        const struct header_rule *rule = &rules->rules[side][i];
+        struct slice name = slice_of(rule->name);
+
+        if (ours && describes_a_body(name))
+            continue;
+        if (rule->op != HEADER_ADD)
+            headers_remove(to, name);
+        /* If all variables are empty, no field is added instead of an empty one. */
+        if (rule->op != HEADER_REMOVE && values[i].len != 0)
+            headers_add_to(x->req, to, name, values[i]);
+    }
 }
 
 void exchange_change_request(struct exchange *x)
@@ -171,11 +110,31 @@ bool exchange_changes_response(const struct exchange *x)
     return rules_of(x, HEADER_RESPONSE) != NULL || wants_receipt(x);
 }
 
+/*
+ * Adds also the routing trace for clients in the setting route_receipt: class="a.example";
+ * worker="10.0.0.1:9000"; why=skilled; backlog=0; tries=1; limit_us=0; worker_us=12;
+ * connection_us=3. Without a pick, only the class and the waiting times are included.
+ */
 void exchange_change_response(struct exchange *x, bool ours)
 {
     const struct header_rules *rules = rules_of(x, HEADER_RESPONSE);
+    struct text t = {0};
 
     if (rules != NULL)
         change(x, rules, HEADER_RESPONSE, ours);
-    add_receipt(x);
+    if (!wants_receipt(x))
+        return;
+    /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */
+    text_add(&t, SLICE_LIT("class="));
+    put_quoted(&t, x->cls);
+    if (x->last != NULL) {
+        text_add(&t, SLICE_LIT("; worker="));
+        put_quoted(&t, slice_of(worker_name(x->last)));
+        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->reason),
+                  x->pick.backlog, x->picks);
+    }
+    text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,
+              x->step_us[STEP_LIMIT], x->step_us[STEP_ROUTE], x->step_us[STEP_CONNECT]);
+    http_request_answer(x->req, "Resumelb-Route", text_slice(&t));
+    text_fini(&t);
 }

@@ -6,45 +6,46 @@
  */
 #include "lb/request/headers.h"
 
-#include <stdio.h>
-
 #include "common/base/bytes.h"
 #include "common/wire/http1_bytes.h"
+#include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
 #include "lb/settings/settings.h"
 #include "routing/worker.h"
 
 /* ---- requests: what may pass at all ---- */
 
-/* Returns true if no field has control bytes. For HTTP/1 the server has checked every byte when
- * it was read. */
-static noinline_ bool is_text(const struct message_fields *fields)
+bool headers_check_request(const struct http_request *req)
 {
-    for (size_t i = 0; i < fields->n; ++i) {
+    const struct message_fields *fields = &req->fields;
+    size_t listed_bytes = 0;
+
+    if (req->method.len > METHOD_MAX || slice_is(req->method, "CONNECT"))
+        return false;
+    /* For HTTP/1 the server has checked every byte when it was read. */
+    for (size_t i = 0; req->version >= 0x200 && i < fields->n; ++i) {
         if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
             return false;
     }
-    return true;
-}
-
-static size_t listed_bytes(const struct message_fields *fields)
-{
-    size_t bytes = 0;
-
     if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
-        return 0;
+        return true;
     for (size_t i = 0; i < fields->n; ++i)
-        bytes += fields->at[i].kind == FIELD_CONNECTION ? fields->at[i].value.len : 0;
-    return bytes;
+        listed_bytes += fields->at[i].kind == FIELD_CONNECTION ? fields->at[i].value.len : 0;
+    return listed_bytes <= CONNECTION_LIST_MAX;
 }
 
-bool headers_check_request(const struct http_request *req)
+void headers_remove(struct message_fields *fields, struct slice name)
 {
-    if (req->method.len > METHOD_MAX || slice_is(req->method, "CONNECT"))
-        return false;
-    if (req->version >= 0x200 && !is_text(&req->fields))
-        return false;
-    return listed_bytes(&req->fields) <= CONNECTION_LIST_MAX;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (header_names_same(fields->at[i].name, name))
+            continue;
+        if (kept != i)
+            fields->at[kept] = fields->at[i];
+        ++kept;
+    }
+    fields->n = kept;
 }
 
 struct slice headers_request_id(const struct http_request *req)
@@ -84,19 +85,6 @@ enum err headers_max_forwards(const struct message_fields *fields, uint64_t *out
     }
     *out = n;
     return ERR_OK;
-}
-
-void headers_set_max_forwards(struct http_request *req, uint64_t n)
-{
-    char text[8];
-    int len = snprintf(text, sizeof(text), "%u", (unsigned)n);
-    struct slice value = http_request_keep(req, (struct slice){text, (size_t)len});
-
-    ASSERT(n <= MAX_FORWARDS_MAX);
-    for (size_t i = 0; i < req->fields.n; ++i) {
-        if (slice_eq_nocase(req->fields.at[i].name, max_forwards))
-            req->fields.at[i].value = value;
-    }
 }
 
 struct cache_request headers_cache_request(const struct http_request *req)
@@ -150,134 +138,66 @@ static noinline_ char *put_merged(char *at, const struct message_fields *fields,
     return PUT(at, "\r\n");
 }
 
-struct put_state {
-    const struct headers_request *r;
-    bool listing;             /* Connection names fields */
-    bool cookie, proto, host; /* done */
-};
-
-/* Writes field I as sent to the worker, or nothing. */
-static char *put_passed(struct put_state *s, size_t i, char *at)
-{
-    const struct headers_request *r = s->r;
-    const struct message_fields *fields = &r->req->fields;
-    const struct message_field *f = &fields->at[i];
-    bool set = r->forwarded == FORWARDED_SET;
-    bool passes = false;
-
-    switch (f->kind) {
-    case FIELD_HOP:
-    case FIELD_CONNECTION:
-    case FIELD_FRAMING:
-    case FIELD_OURS:
-        return at;
-    case FIELD_COOKIE:
-        if (!s->cookie && !(s->listing && http_request_lists(fields, f->name)))
-            at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
-        s->cookie = true;
-        return at;
-    case FIELD_FOR:
-        /* When appending, all of them are written at the end with the load balancer's value. */
-        passes = r->forwarded == FORWARDED_OFF;
-        break;
-    case FIELD_PROTO:
-    case FIELD_FORWARDED_HOST:
-        passes = !set;
-        if (passes)
-            *(f->kind == FIELD_PROTO ? &s->proto : &s->host) = true;
-        break;
-    case FIELD_FORWARDED:
-        passes = !set;
-        break;
-    case FIELD_REQUEST_ID:
-        passes = r->request_id.len == 0;
-        break;
-    case FIELD_CLAIM:
-        passes = true;
-        break;
-    case FIELD_OTHER:
-    case FIELD_DATE:
-    case FIELD_SERVER:
-    case FIELD_REFERER:
-    case FIELD_USER_AGENT:
-    case FIELD_CLIENT_CERTIFICATE:
-        passes = !s->listing || !http_request_lists(fields, f->name);
-        break;
-    }
-    return passes ? put_line(at, f->name, f->value) : at;
-}
-
-static char *put_forwarded(const struct put_state *s, char *at)
-{
-    const struct headers_request *r = s->r;
-
-    if (r->forwarded == FORWARDED_OFF)
-        return at;
-    if (r->forwarded == FORWARDED_SET)
-        at = PUT_LINE(at, "X-Forwarded-For", r->client);
-    else
-        at = put_merged(at, &r->req->fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"),
-                        SLICE_LIT(", "), r->peer);
-    if (!s->proto)
-        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
-                    : PUT(at, "X-Forwarded-Proto: http\r\n");
-    if (!s->host)
-        at = PUT_LINE(at, "X-Forwarded-Host",
-                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
-    return at;
-}
-
-static struct slice version_text(int version)
-{
-    if (version >= 0x200)
-        return SLICE_LIT("2");
-    return version == 0x100 ? SLICE_LIT("1.0") : SLICE_LIT("1.1");
-}
-
-static char *put_via(char *at, int version, struct slice name)
+static char *put_via(char *at, int version)
 {
     if (version == 0x101)
-        at = PUT(at, "Via: 1.1 ");
-    else
-        at = PUT(put_slice(PUT(at, "Via: "), version_text(version)), " ");
-    return PUT(put_slice(at, name), "\r\n");
-}
-
-/* Returns the room for everything that put_head() writes. Merged fields need less than separate
- * ones. */
-static size_t room_for_head(const struct headers_request *r)
-{
-    const struct message_fields *fields = &r->req->fields;
-    size_t n = sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
-                      "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
-                      "Via: 1.1 \r\nX-Request-ID: \r\nResumelb-Class: \r\n"
-                      "Resumelb-Classifier: \r\n");
-
-    n += r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
-         r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len + r->via.len +
-         r->request_id.len + r->cls.len + r->fingerprint.len;
-    for (size_t i = 0; i < fields->n; ++i)
-        n += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
-    return n;
+        return PUT(at, "Via: 1.1 resumelb\r\n");
+    return version == 0x100 ? PUT(at, "Via: 1.0 resumelb\r\n") : PUT(at, "Via: 2 resumelb\r\n");
 }
 
 static char *put_head(const struct headers_request *r, char *at)
 {
     const struct http_request *req = r->req;
-    struct put_state state = {.r = r, .listing = connection_lists(&req->fields)};
+    const struct message_fields *fields = &req->fields;
+    uint32_t sent = 0;
+    uint32_t dropped = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) |
+                       FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_OURS);
+    /* The kinds that Connection may list. */
+    uint32_t listed =
+        connection_lists(fields) ? ~HEADERS_CLAIMS | FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
 
+    /* When appending, all of them are written at the end with the load balancer's value. */
+    if (r->forwarded != FORWARDED_OFF)
+        dropped |= FIELD_BIT(FIELD_FOR);
+    if (r->forwarded == FORWARDED_SET)
+        dropped |=
+            FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED);
+    if (r->request_id.len != 0)
+        dropped |= FIELD_BIT(FIELD_REQUEST_ID);
     at = PUT(put_slice(at, req->method), " ");
     at = PUT(put_slice(at, r->target), " HTTP/1.1\r\n");
     at = PUT_LINE(at, "Host", r->authority);
-    for (size_t i = 0; i < req->fields.n; ++i)
-        at = put_passed(&state, i, at);
-    at = put_forwarded(&state, at);
+    for (size_t i = 0; i < fields->n; ++i) {
+        const struct message_field *f = &fields->at[i];
+        uint32_t kind = FIELD_BIT(f->kind);
+
+        if ((kind & dropped) != 0 || ((kind & listed) != 0 && http_request_lists(fields, f->name)))
+            continue;
+        sent |= kind;
+        if (f->kind != FIELD_COOKIE) {
+            at = put_line(at, f->name, f->value);
+            continue;
+        }
+        at = put_merged(at, fields, FIELD_COOKIE, f->name, SLICE_LIT("; "), SLICE_NULL);
+        dropped |= kind;
+    }
+    if (r->forwarded == FORWARDED_SET)
+        at = PUT_LINE(at, "X-Forwarded-For", r->client);
+    else if (r->forwarded != FORWARDED_OFF)
+        at = put_merged(at, fields, FIELD_FOR, SLICE_LIT("X-Forwarded-For"), SLICE_LIT(", "),
+                        r->peer);
+    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_PROTO)) == 0)
+        at = r->tls ? PUT(at, "X-Forwarded-Proto: https\r\n")
+                    : PUT(at, "X-Forwarded-Proto: http\r\n");
+    if (r->forwarded != FORWARDED_OFF && (sent & FIELD_BIT(FIELD_FORWARDED_HOST)) == 0)
+        at = PUT_LINE(at, "X-Forwarded-Host",
+                      r->forwarded_host.len != 0 ? r->forwarded_host : r->authority);
     if (r->client_verdict.p != NULL)
         at = PUT_LINE(at, "X-SSL-Client-Verify", r->client_verdict);
     if (r->client_subject.p != NULL)
         at = PUT_LINE(at, "X-SSL-Client-S-DN", r->client_subject);
-    if (r->via.len != 0)
-        at = put_via(at, req->version, r->via);
+    if (r->via)
+        at = put_via(at, req->version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     at = PUT_LINE(at, "Resumelb-Class", r->cls);
@@ -286,7 +206,19 @@ static char *put_head(const struct headers_request *r, char *at)
 
 void headers_put_request(const struct headers_request *r, struct text *out)
 {
-    size_t room = room_for_head(r);
+    const struct message_fields *fields = &r->req->fields;
+    /* For everything that put_head() writes. Merged fields need less than separate ones. */
+    size_t room =
+        sizeof("  HTTP/1.1\r\nHost: \r\nX-Forwarded-For: , \r\nX-Forwarded-Proto: https\r\n"
+               "X-Forwarded-Host: \r\nX-SSL-Client-Verify: \r\nX-SSL-Client-S-DN: \r\n"
+               "Via: 1.1 resumelb\r\nX-Request-ID: \r\nResumelb-Class: \r\n"
+               "Resumelb-Classifier: \r\n") +
+        r->req->method.len + r->target.len + 2 * r->authority.len + r->forwarded_host.len +
+        r->client.len + r->peer.len + r->client_verdict.len + r->client_subject.len +
+        r->request_id.len + r->cls.len + r->fingerprint.len;
+
+    for (size_t i = 0; i < fields->n; ++i)
+        room += fields->at[i].name.len + fields->at[i].value.len + PUT_LINE_EXTRA;
     char *start = text_reserve(out, room);
     size_t bytes = (size_t)(put_head(r, start) - start);
 
@@ -324,34 +256,10 @@ static inline bool is_passed_on(const struct http1_head *head, const struct mess
            !(head->connection_lists && http_response_lists(head, f->name));
 }
 
-/* Copies FROM to AT, in the memory of the response's strings. Returns the end. */
-static char *take_field(struct http_request *req, char *at, const struct message_field *from)
-{
-    char *value = put_slice(at, from->name);
-
-    http_request_add(req, &req->res.fields, (struct slice){at, from->name.len},
-                     (struct slice){value, from->value.len});
-    return put_slice(value, from->value);
-}
-
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value)
 {
     http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
-}
-
-static int version_of(const struct http1_head *head)
-{
-    return head->minor_version == 0 ? 0x100 : 0x101;
-}
-
-static void add_via(struct http_request *req, struct slice version, struct slice name)
-{
-    char *via = http_request_take(req, version.len + 1 + name.len);
-    char *end = put_slice(PUT(put_slice(via, version), " "), name);
-
-    http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
-                     (struct slice){via, (size_t)(end - via)});
 }
 
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
@@ -367,16 +275,23 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if (is_passed_on(head, h, dropped))
-            at = take_field(req, at, h);
+        if (!is_passed_on(head, h, dropped))
+            continue;
+        char *value = put_slice(at, h->name);
+
+        http_request_add(req, &req->res.fields, (struct slice){at, h->name.len},
+                         (struct slice){value, h->value.len});
+        at = put_slice(value, h->value);
     }
     req->res.status = head->status;
     req->res.reason = at;
     *put_slice(at, head->reason) = '\0';
     if (r->websocket)
         http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
-    if (r->via.len != 0)
-        add_via(req, version_text(version_of(head)), r->via);
+    if (r->via)
+        http_request_add(req, &req->res.fields, SLICE_LIT("Via"),
+                         head->minor_version == 0 ? SLICE_LIT("1.0 resumelb")
+                                                  : SLICE_LIT("1.1 resumelb"));
     if (r->request_id.len != 0)
         http_request_answer(req, "X-Request-ID", r->request_id);
 }
@@ -384,17 +299,8 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head)
 {
     /* A received line may lack the space that is written after the colon. */
-    return sizeof("Via: 1.1 \r\nX-Request-ID: \r\n") + r->via.len + r->request_id.len +
-           head->bytes + head->nheaders;
-}
-
-static const char *keep_reason(struct http_request *req, struct slice reason)
-{
-    if (slice_is(reason, "OK"))
-        return "OK";
-    char *kept = http_request_take(req, reason.len + 1);
-    *put_slice(kept, reason) = '\0';
-    return kept;
+    return sizeof("Via: 1.1 resumelb\r\nX-Request-ID: \r\n") + r->request_id.len + head->bytes +
+           head->nheaders;
 }
 
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
@@ -410,38 +316,41 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
         if (is_passed_on(head, h, dropped))
             at = put_line(at, h->name, h->value);
     }
-    if (r->via.len != 0)
-        at = put_via(at, version_of(head), r->via);
+    if (r->via)
+        at = put_via(at, 0x100 + head->minor_version);
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     req->res.status = head->status;
-    req->res.reason = keep_reason(req, head->reason);
+    req->res.reason = slice_is(head->reason, "OK") ? "OK" : http_request_keep(req, head->reason).p;
     return (size_t)(at - lines);
 }
 
-/* Returns the index of the first field NAME from I on; head->nheaders if there is none. */
-static size_t find_field(const struct http1_head *head, struct slice name, size_t i)
+const struct message_field *headers_find(const struct http1_head *head, struct slice name,
+                                         const struct message_field *after)
 {
-    while (i < head->nheaders && !slice_eq_nocase(head->headers[i].name, name))
-        ++i;
-    return i;
+    const struct message_field *end = head->headers + head->nheaders;
+    const struct message_field *f = after != NULL ? after + 1 : head->headers;
+
+    while (f != end && !slice_eq_nocase(f->name, name))
+        ++f;
+    return f != end ? f : NULL;
 }
 
 bool headers_say(const struct http1_head *head, struct slice name)
 {
-    size_t i = find_field(head, name, 0);
+    const struct message_field *f = headers_find(head, name, NULL);
 
-    return i != head->nheaders && slice_is(head->headers[i].value, "1");
+    return f != NULL && slice_is(f->value, "1");
 }
 
 enum err headers_backlog(const struct http1_head *head, uint64_t *out)
 {
     const struct slice name = SLICE_LIT("Resumelb-Backlog");
-    size_t i = find_field(head, name, 0);
+    const struct message_field *f = headers_find(head, name, NULL);
 
-    if (i == head->nheaders)
+    if (f == NULL)
         return ERR_NOT_FOUND;
-    if (find_field(head, name, i + 1) != head->nheaders)
+    if (headers_find(head, name, f) != NULL)
         return ERR_SYNTAX;
-    return parse_u64(head->headers[i].value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
+    return parse_u64(f->value, WORKER_REPORT_MAX, out) ? ERR_OK : ERR_SYNTAX;
 }

@@ -48,8 +48,6 @@ struct slice headers_request_id(const struct http_request *req);
  */
 enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
-/* Replaces Max-Forwards of REQ, which must exist, by N, at most MAX_FORWARDS_MAX. */
-void headers_set_max_forwards(struct http_request *req, uint64_t n);
 /* Describes REQ for the rules of shared responses. Borrowed from REQ until its fields change. */
 struct cache_request headers_cache_request(const struct http_request *req);
 
@@ -61,7 +59,7 @@ struct headers_request {
     struct slice forwarded_host; /* stated by a trusted proxy; empty: none */
     bool tls;                    /* the client uses TLS */
     int forwarded;               /* FORWARDED_* of lb/settings/settings.h */
-    struct slice via;            /* name of the load balancer; empty: no Via */
+    bool via;                    /* adds Via */
     struct slice request_id;     /* empty: the client's is forwarded unchanged */
     struct slice cls, fingerprint;
     const struct home_report *home; /* sent to the worker's agent; NULL: nothing */
@@ -73,7 +71,7 @@ void headers_put_request(const struct headers_request *r, struct text *out);
 
 struct headers_response {
     struct http_request *req;
-    struct slice via;
+    bool via;
     struct slice request_id;
     bool own_server; /* the Server field is that of the load balancer */
     bool websocket;  /* the response is a 101 */
@@ -88,6 +86,10 @@ void headers_take_response(const struct headers_response *r, const struct http1_
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
+/* Returns the first field NAME of a response, after AFTER unless that is NULL; NULL if there is
+ * none. */
+const struct message_field *headers_find(const struct http1_head *head, struct slice name,
+                                         const struct message_field *after);
 /* Returns true if field NAME of an agent's response is "1": Resumelb-Unprocessed, as no byte of the
  * request reached a process; Resumelb-Failed, as its process failed it without a response. */
 bool headers_say(const struct http1_head *head, struct slice name) noinline_;
@@ -100,5 +102,7 @@ enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_chec
 /* Adds a field to FIELDS, those of REQ or of its response. NAME and VALUE are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value);
+/* Removes all fields NAME, as header_names_same() compares names. */
+void headers_remove(struct message_fields *fields, struct slice name);
 
 #endif

@@ -11,7 +11,6 @@
 #include "common/wire/http1_bytes.h"
 #include "lb/limits/copy.h"
 #include "lb/limits/limit_claim.h"
-#include "lb/request/answer.h"
 #include "lb/request/headers.h"
 
 /*
@@ -43,12 +42,15 @@ static struct cache_policy policy_of(const struct exchange *x)
                                  .private_fields = &x->al->settings->private_headers};
 }
 
-bool limit_has_user(struct exchange *x)
+void limit_note_user(struct exchange *x)
 {
+    const struct limit_rules *rules = x->al->settings->limits;
+
+    if (rules == NULL || !rules->any_copies)
+        return;
     struct cache_request r = headers_cache_request(x->req);
     struct cache_policy policy = policy_of(x);
-
-    return cache_check_user(r.fields, &policy) != CACHE_OK;
+    x->has_user = cache_check_user(r.fields, &policy) != CACHE_OK;
 }
 
 /*
@@ -57,7 +59,7 @@ bool limit_has_user(struct exchange *x)
  */
 static struct cache_fields sent_fields(struct exchange *x)
 {
-    struct slice rest = http_request_keep(x->req, exchange_head(x));
+    struct slice rest = http_request_keep(x->req, exchange_head(x, NULL));
     size_t room = 0;
 
     for (size_t i = 0; i < rest.len; ++i)
@@ -103,17 +105,25 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
 
 /* ---- being answered by a copy ---- */
 
-static void answer(struct exchange *x, struct copy *copy, enum copy_use use, struct slice detail)
+/* Responds with a copy, if X may have one and there is one that meets NEED. */
+static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
 {
     const struct app_settings *s = exchange_settings(x);
+    struct limit_copying *k = copying_of(x);
+    enum copy_use use = need->stale != NULL ? COPY_STALE : COPY_COALESCED;
+    struct copy *copy = NULL;
     struct copy_answer a;
     struct headers_response r = {
         .req = x->req,
-        .via = s->via ? x->home->lb->name : SLICE_NULL,
+        .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
         .own_server = x->shared->own_server,
     };
 
+    if (k->may_share)
+        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
+    if (copy == NULL)
+        return false;
     copy_answer_make(copy, use, detail, clock_mono_us(), &a);
     headers_take_response(&r, &a.head);
     exchange_change_response(x, false);
@@ -128,19 +138,7 @@ static void answer(struct exchange *x, struct copy *copy, enum copy_use use, str
     if (!x->client_over)
         exchange_count_buffered(x);
     copy_put(copy);
-}
-
-/* Responds with a copy, if X may have one and there is one that meets NEED. */
-static bool answer_copy(struct exchange *x, const struct copies_need *need, struct slice detail)
-{
-    struct limit_copying *k = copying_of(x);
-    struct copy *copy = NULL;
-
-    if (k->may_share)
-        copy = copies_find(x->app->copies, &k->url, &k->request, need, clock_mono_us());
-    if (copy != NULL)
-        answer(x, copy, need->stale != NULL ? COPY_STALE : COPY_COALESCED, detail);
-    return copy != NULL;
+    return true;
 }
 
 /* ---- taking a copy ---- */
@@ -151,20 +149,15 @@ void limit_copy_drop(struct exchange *x)
     x->copy_maker = NULL;
 }
 
-/* One that changed something makes copies of its target old (RFC 9111 4.4). */
-static void invalidate_target(struct exchange *x, int status)
+/* A request that changed something makes copies of its target old (RFC 9111 4.4). */
+static void invalidate(struct exchange *x, int status)
 {
+    /* Mostly there are no copies, or it changes nothing. */
+    if (x->limits == NULL || !x->limits->any_copies || x->safe ||
+        !cache_invalidates(x->req->method, status))
+        return;
     struct copies_url url = url_of(x);
-
-    if (cache_invalidates(x->req->method, status))
-        copies_invalidate(x->app->copies, &url, clock_mono_us());
-}
-
-/* Mostly there are no copies, or it changes nothing. */
-static inline void invalidate(struct exchange *x, int status)
-{
-    if (x->limits != NULL && x->limits->any_copies && !x->safe)
-        invalidate_target(x, status);
+    copies_invalidate(x->app->copies, &url, clock_mono_us());
 }
 
 void limit_copy_head(struct exchange *x, const struct http1_head *head)
@@ -194,21 +187,13 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
         limit_copy_drop(x);
 }
 
-void limit_copy_body(struct exchange *x, const struct http1_body *body)
-{
-    if (x->copy_maker != NULL && body != NULL)
-        copy_maker_body(x->copy_maker, body);
-}
-
 void limit_copy_end(struct exchange *x)
 {
-    struct copy *copy = NULL;
-
     /* Some servers change things after the head. */
     invalidate(x, x->status);
     if (x->copy_maker == NULL)
         return;
-    copy = copy_maker_end(&x->copy_maker);
+    struct copy *copy = copy_maker_end(&x->copy_maker);
     if (copy != NULL)
         copies_put(x->app->copies, &x->copying->url, &copy, clock_mono_us());
 }
@@ -268,30 +253,6 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
-static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r);
-
-/* Another request has done the work; without a copy of its response, X does it itself. */
-static bool on_done(struct exchange *x, struct limit_claim *c)
-{
-    struct limit_figures *f = &c->counter->figures;
-
-    /* Made while X waited. */
-    if (answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL)) {
-        exchange_count(&f->coalesced);
-        return false;
-    }
-    return take(x, c, limit_claim_again(c));
-}
-
-/* The counter is full at present: answers with a copy at once if there is one, or else waits. */
-static bool on_busy(struct exchange *x, struct limit_claim *c)
-{
-    c->immediate = false;
-    if (stale(x, c->rule, "busy"))
-        return false;
-    return take(x, c, limit_claim_ask(c, true));
-}
-
 /* True: on to the next rule. */
 static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
@@ -307,7 +268,12 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        return on_done(x, c);
+        /* Another request has done the work while X waited; without a copy of its response, X does
+         * it itself. */
+        if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
+            return take(x, c, limit_claim_again(c));
+        exchange_count(&f->coalesced);
+        return false;
     case COUNTER_QUEUE_FULL:
         over(x, c->rule, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
         return false;
@@ -316,10 +282,13 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
-        if (c->immediate)
-            return on_busy(x, c);
-        over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
-        return false;
+        if (!c->immediate) {
+            over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
+            return false;
+        }
+        /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
+        c->immediate = false;
+        return !stale(x, c->rule, "busy") && take(x, c, limit_claim_ask(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
@@ -336,17 +305,21 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
         walk(x);
 }
 
-/* NULL: it would be one too many. */
-static struct limit_claim *begin(struct exchange *x, const struct limit_rule *rule,
-                                 const struct classify_request *r)
+/* True: on to the next rule. */
+static bool claim(struct exchange *x, const struct limit_rule *rule,
+                  const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
     bool shares = rule->copies && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
     if (x->nclaims == LIMIT_CLAIMS_MAX ||
-        (at_daemon && x->ndaemon_claims == LIMIT_DAEMON_CLAIMS_MAX))
-        return NULL;
+        (at_daemon && x->ndaemon_claims == LIMIT_DAEMON_CLAIMS_MAX)) {
+        log_warn(NULL, "pool-counter-skipped",
+                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
+                 x->app->name, rule->name);
+        return on_unreachable(x, rule);
+    }
     ++x->nclaims;
     x->ndaemon_claims += at_daemon;
     if (shares)
@@ -358,21 +331,6 @@ static struct limit_claim *begin(struct exchange *x, const struct limit_rule *ru
     c->owner = x;
     c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
-    return c;
-}
-
-/* True: on to the next rule. */
-static bool claim(struct exchange *x, const struct limit_rule *rule,
-                  const struct classify_request *r)
-{
-    struct limit_claim *c = begin(x, rule, r);
-
-    if (c == NULL) {
-        log_warn(NULL, "pool-counter-skipped",
-                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
-                 x->app->name, rule->name);
-        return on_unreachable(x, rule);
-    }
     c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
     return take(x, c, limit_claim_ask(c, !c->immediate));
 }
@@ -406,43 +364,28 @@ void exchange_limit(struct exchange *x)
     walk(x);
 }
 
-void limit_give_all_back_(struct exchange *x, bool done)
+void limit_give_back(struct exchange *x, bool done)
 {
     struct list *node = NULL;
 
+    if (x->limits == NULL)
+        return;
     stop_counting_wait(x);
     while ((node = list_pop_front(&x->claims)) != NULL)
         limit_claim_give_back(list_entry(node, struct limit_claim, node), done);
     x->nclaims = x->ndaemon_claims = 0;
 }
 
-void limit_give_upgraded_back_(struct exchange *x)
+void limit_upgraded(struct exchange *x)
 {
     struct limit_claim *c;
 
+    if (x->limits == NULL)
+        return;
     list_for_each_entry_safe (c, &x->claims, node) {
         if (c->rule->s.hold_tunnels)
             continue;
         list_remove(&c->node);
         limit_claim_give_back(c, true);
     }
-}
-
-void limit_fini(struct exchange *x)
-{
-    ASSERT(x->limits == NULL || list_empty(&x->claims));
-    limit_copy_drop(x);
-    limit_rules_unref(x->limits);
-}
-
-void limit_refusal(const struct exchange *x, struct answer *a)
-{
-    const struct limit_rule *rule = x->refusal;
-
-    if (rule == NULL)
-        return;
-    a->status = (int)rule->s.status;
-    a->retry_after_ms = rule->s.retry_after_ms;
-    if (text_slice(&rule->page).len != 0)
-        a->page = text_slice(&rule->page);
 }

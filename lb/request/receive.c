@@ -28,44 +28,6 @@
 
 /* ---- its client ---- */
 
-/* Returns the last field of KIND, which the nearest proxy has added. */
-static struct slice last_of(const struct message_fields *fields, enum http_field kind)
-{
-    for (size_t i = fields->n; i-- != 0;) {
-        if (fields->at[i].kind == kind)
-            return fields->at[i].value;
-    }
-    return SLICE_NULL;
-}
-
-static void find_client(struct exchange *x, const struct networks *trusted)
-{
-    const struct message_fields *fields = &x->req->fields;
-    struct client_search s = {.trusted = trusted, .client = x->client_addr};
-
-    for (size_t i = fields->n; i-- != 0;) {
-        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
-            break;
-    }
-    if (s.hops == 0)
-        return;
-    x->client_addr = s.client;
-    x->client = addr_host_slice(&x->client_addr, x->client_room);
-}
-
-static void believe(struct exchange *x)
-{
-    struct slice proto = last_of(&x->req->fields, FIELD_PROTO);
-    struct slice host = last_of(&x->req->fields, FIELD_FORWARDED_HOST);
-
-    if (slice_eq_nocase(proto, SLICE_LIT("https")))
-        x->tls = true;
-    else if (slice_eq_nocase(proto, SLICE_LIT("http")))
-        x->tls = false;
-    if (host.len != 0 && http_authority_valid(host))
-        x->forwarded_host = host;
-}
-
 static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
@@ -78,8 +40,32 @@ static void trust(struct exchange *x)
     /* The certificate of this connection has been verified here. */
     if (client_certificate_is_asked(http_conn_ssl(x->conn)))
         message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
-    find_client(x, trusted);
-    believe(x);
+    const struct message_fields *fields = &x->req->fields;
+    struct client_search s = {.trusted = trusted, .client = x->client_addr};
+    struct slice proto = SLICE_NULL;
+    struct slice host = SLICE_NULL;
+
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
+            break;
+    }
+    if (s.hops != 0) {
+        x->client_addr = s.client;
+        x->client = addr_host_slice(&x->client_addr, x->client_room);
+    }
+    /* The last of each, which the nearest proxy has added. */
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (fields->at[i].kind == FIELD_PROTO)
+            proto = fields->at[i].value;
+        else if (fields->at[i].kind == FIELD_FORWARDED_HOST)
+            host = fields->at[i].value;
+    }
+    if (slice_eq_nocase(proto, SLICE_LIT("https")))
+        x->tls = true;
+    else if (slice_eq_nocase(proto, SLICE_LIT("http")))
+        x->tls = false;
+    if (host.len != 0 && http_authority_valid(host))
+        x->forwarded_host = host;
 }
 
 /* ---- its trace (W3C Trace Context) ---- */
@@ -106,29 +92,6 @@ static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPA
     return v;
 }
 
-static noinline_ void begin_trace(const struct exchange *x, struct trace_parent *p)
-{
-    make_digits(x, 't', p->trace_id);
-    uint64_t low = make_digits(x, 'u', p->trace_id + SPAN_ID_LEN) & UINT32_MAX;
-    double share = exchange_settings(x)->trace_sample;
-
-    p->flags = (double)low < share * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
-}
-
-/* Parses the traceparent of the request, if it is unique and permitted. */
-static noinline_ bool find_parent(const struct exchange *x, struct trace_parent *out)
-{
-    const struct message_fields *fields = &x->req->fields;
-
-    if (exchange_settings(x)->trace_context == TRACE_CONTEXT_TRUSTED &&
-        !networks_have(&x->al->settings->trusted, http_conn_peer(x->conn)))
-        return false;
-    const struct message_field *found = message_fields_find(fields, parent_name, NULL);
-
-    return found != NULL && message_fields_find(fields, parent_name, found) == NULL &&
-           trace_parent_parse(found->value, out);
-}
-
 /* Returns true if the tracestate fields, which form one list, are forwarded. */
 static bool state_passes(const struct message_fields *fields)
 {
@@ -144,34 +107,32 @@ static bool state_passes(const struct message_fields *fields)
     return true;
 }
 
-static void take_off(struct message_fields *fields, bool with_state)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < fields->n; ++i) {
-        struct slice name = fields->at[i].name;
-
-        if (slice_eq_nocase(name, parent_name) || (with_state && slice_eq_nocase(name, state_name)))
-            continue;
-        fields->at[kept++] = fields->at[i];
-    }
-    fields->n = kept;
-}
-
 static void join_trace(struct exchange *x)
 {
+    const struct app_settings *s = exchange_settings(x);
     struct message_fields *fields = &x->req->fields;
+    const struct message_field *found = NULL;
     struct trace_parent p;
 
-    if (exchange_settings(x)->trace_context == TRACE_CONTEXT_OFF)
+    if (s->trace_context == TRACE_CONTEXT_OFF)
         return;
-    bool joined = find_parent(x, &p);
+    if (s->trace_context != TRACE_CONTEXT_TRUSTED ||
+        networks_have(&x->al->settings->trusted, http_conn_peer(x->conn)))
+        found = message_fields_find(fields, parent_name, NULL);
+    /* A traceparent is valid only if it is unique. */
+    bool joined = found != NULL && message_fields_find(fields, parent_name, found) == NULL &&
+                  trace_parent_parse(found->value, &p);
+    if (!joined) {
+        make_digits(x, 't', p.trace_id);
+        uint64_t low = make_digits(x, 'u', p.trace_id + SPAN_ID_LEN) & UINT32_MAX;
 
-    if (!joined)
-        begin_trace(x, &p);
+        p.flags = (double)low < s->trace_sample * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
+    }
     make_digits(x, 's', p.span_id);
     /* A tracestate belongs to its own trace only. */
-    take_off(fields, !joined || !state_passes(fields));
+    if (!joined || !state_passes(fields))
+        headers_remove(fields, state_name);
+    headers_remove(fields, parent_name);
     trace_parent_print(&p, x->trace_room);
     headers_add_to(x->req, fields, parent_name, (struct slice){x->trace_room, TRACE_PARENT_LEN});
     x->trace_id = (struct slice){x->trace_room + 3, TRACE_ID_LEN};
@@ -179,14 +140,6 @@ static void join_trace(struct exchange *x)
 }
 
 /* ---- its method ---- */
-
-static struct slice lower_name(const struct exchange *x, struct slice name)
-{
-    char *lower = http_request_take(x->req, name.len + 1);
-
-    ascii_lower_copy(lower, name);
-    return (struct slice){lower, name.len};
-}
 
 /* RFC 9110 9.3.8: writes the request as it was received, without fields that contain secrets. */
 static void put_trace(const struct exchange *x, struct text *out)
@@ -201,27 +154,30 @@ static void put_trace(const struct exchange *x, struct text *out)
     for (size_t i = 0; i < fields->n; ++i) {
         const struct message_field *f = &fields->at[i];
 
-        if (!http_field_is_hop(f->kind) && f->kind != FIELD_COOKIE && f->kind != FIELD_OURS &&
-            !SLICE_IS_WORD(f->name, "authorization"))
-            http_put_field(out, lower_name(x, f->name), f->value);
+        if (http_field_is_hop(f->kind) || f->kind == FIELD_COOKIE || f->kind == FIELD_OURS ||
+            SLICE_IS_WORD(f->name, "authorization"))
+            continue;
+        char *lower = http_request_take(x->req, f->name.len + 1);
+        ascii_lower_copy(lower, f->name);
+        http_put_field(out, (struct slice){lower, f->name.len}, f->value);
     }
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* Responds to TRACE or OPTIONS with Max-Forwards 0. */
-static noinline_ void answer_here(struct exchange *x, bool trace)
+/*
+ * Ends X, which holds no worker, with a small response of the load balancer. Additional header
+ * fields must have been added before.
+ */
+static noinline_ void answer_here(struct exchange *x, enum outcome o, int status, const char *type,
+                                  struct slice body)
 {
-    struct text body = {0};
-
-    if (trace)
-        put_trace(x, &body);
-    else
-        exchange_add_allow(x);
-    if (exchange_settings(x)->request_id)
-        http_request_answer(x->req, "X-Request-ID", x->request_id);
-    exchange_answer_here(x, outcome_status(OUTCOME_ANSWERED_HERE),
-                         trace ? "message/http" : "text/plain", text_slice(&body));
-    text_fini(&body);
+    timer_stop(&x->total_timer);
+    x->outcome = o;
+    exchange_enter(x, STEP_DELIVER);
+    exchange_change_response(x, true);
+    x->started = true;
+    x->status = status;
+    http_reply_simple(&x->reply, status, type, body);
 }
 
 static bool method_passes(struct exchange *x)
@@ -248,12 +204,26 @@ static bool method_passes(struct exchange *x)
         exchange_fail(x, OUTCOME_BAD_REQUEST);
         return false;
     }
-    if (forwards == 0) {
-        answer_here(x, trace);
-        return false;
+    struct text body = {0};
+    if (forwards != 0) {
+        text_add_u64(&body, forwards - 1);
+        for (size_t i = 0; i < x->req->fields.n; ++i) {
+            if (SLICE_IS_WORD(x->req->fields.at[i].name, "max-forwards"))
+                x->req->fields.at[i].value = http_request_keep(x->req, text_slice(&body));
+        }
+        text_fini(&body);
+        return true;
     }
-    headers_set_max_forwards(x->req, forwards - 1);
-    return true;
+    if (trace)
+        put_trace(x, &body);
+    else
+        exchange_add_allow(x);
+    if (exchange_settings(x)->request_id)
+        http_request_answer(x->req, "X-Request-ID", x->request_id);
+    answer_here(x, OUTCOME_ANSWERED_HERE, outcome_status(OUTCOME_ANSWERED_HERE),
+                trace ? "message/http" : "text/plain", text_slice(&body));
+    text_fini(&body);
+    return false;
 }
 
 /* ---- its class ---- */
@@ -277,50 +247,23 @@ static void strip_prefix(struct exchange *x)
     *t = (struct slice){rooted, 1 + t->len};
 }
 
-static void find_class(struct exchange *x)
+static bool rates_pass(struct exchange *x)
 {
+    const struct rate_rules *rules = x->al->settings->rates;
     struct classify_request r;
-    char *room = x->texts + x->peer.len;
-
-    x->cls.p = room;
-    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
-        exchange_describe(x, &r);
-        x->cls.len = classify(x->app->classifier, &r, room);
-    }
-    x->cls_hash = class_hash(x->cls);
-}
-
-/* ---- rates ---- */
-
-static uint64_t take_rate(const struct exchange *x, const struct rate_rule *rule,
-                          const struct classify_request *r)
-{
     char room[LIMIT_KEY_MAX];
-    struct slice key = request_match_key(rule->match, rule->name, x->cls, r, room);
 
-    return rate_counter_take(rule->counter, map_hash(key.p, key.len),
-                             loop_now_us(x->home->loop) * 1000, &rule->rate);
-}
-
-static void refuse_rate(struct exchange *x, const struct rate_rule *rule, uint64_t wait_ns)
-{
-    x->rate_status = rule->status;
-    /* Rounded up: a request that is repeated after this time must pass. */
-    x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;
-    exchange_fail(x, OUTCOME_RATE_LIMITED);
-}
-
-static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
-{
-    struct classify_request r;
-
+    if (rules == NULL || rules->n == 0)
+        return true;
     exchange_describe(x, &r);
     for (size_t i = 0; i < rules->n; ++i) {
         const struct rate_rule *rule = &rules->rules[i];
 
         if (!request_match_fits(rule->match, x->cls, &r))
             continue;
-        uint64_t wait_ns = take_rate(x, rule, &r);
+        struct slice key = request_match_key(rule->match, rule->name, x->cls, &r, room);
+        uint64_t wait_ns = rate_counter_take(rule->counter, map_hash(key.p, key.len),
+                                             loop_now_us(x->home->loop) * 1000, &rule->rate);
 
         if (wait_ns == 0) {
             exchange_count(&rule->counter->passed);
@@ -328,18 +271,14 @@ static bool all_rates_pass(struct exchange *x, const struct rate_rules *rules)
             exchange_count(&rule->counter->shadow_refused);
         } else {
             exchange_count(&rule->counter->refused);
-            refuse_rate(x, rule, wait_ns);
+            x->rate_status = rule->status;
+            /* Rounded up: a request that is repeated after this time must pass. */
+            x->rate_retry_ms = rule->retry_after ? (wait_ns + 999999) / 1000000 : 0;
+            exchange_fail(x, OUTCOME_RATE_LIMITED);
             return false;
         }
     }
     return true;
-}
-
-static bool rates_pass(struct exchange *x)
-{
-    const struct rate_rules *rules = x->al->settings->rates;
-
-    return rules == NULL || rules->n == 0 || all_rates_pass(x, rules);
 }
 
 /* ---- a listener that sends every client to https ---- */
@@ -360,12 +299,8 @@ static noinline_ void redirect(struct exchange *x, unsigned port)
     }
     http_request_answer(x->req, "Location", text_slice(&location));
     text_fini(&location);
-    x->outcome = OUTCOME_REDIRECTED;
-    exchange_enter(x, STEP_DELIVER);
-    x->started = true;
-    x->status = status;
-    http_reply_simple(&x->reply, status, "text/plain; charset=utf-8",
-                      slice_of(http_status_reason(status)));
+    answer_here(x, OUTCOME_REDIRECTED, status, "text/plain; charset=utf-8",
+                slice_of(http_status_reason(status)));
 }
 
 /* ---- its application ---- */
@@ -455,7 +390,14 @@ void exchange_receive(struct exchange *x)
     if (!method_passes(x))
         return;
     strip_prefix(x);
-    find_class(x);
+    struct classify_request r;
+    char *room = x->texts + x->peer.len;
+    x->cls.p = room;
+    if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
+        exchange_describe(x, &r);
+        x->cls.len = classify(x->app->classifier, &r, room);
+    }
+    x->cls_hash = class_hash(x->cls);
     limit_note_user(x);
     exchange_change_request(x);
     if (guard_refuses(x))

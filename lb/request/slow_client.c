@@ -34,7 +34,6 @@ enum {
 struct slow_client {
     struct exchange *x;
     struct response_spill *spill; /* or NULL if no file was needed yet */
-    bool spilling;                /* received bytes go to the end of SPILL */
     bool was_spilled;             /* counted in the statistics */
     bool final, aborted;    /* the response is complete, or was aborted, after the bytes in SPILL */
     uint64_t counted_bytes; /* bytes in files that were counted */
@@ -43,19 +42,6 @@ struct slow_client {
     uint64_t held_us;       /* paused while other requests waited for the worker */
     uint64_t held_since_us; /* start of the part of the current pause that is not in HELD_US */
 };
-
-static void on_more(struct timer *t);
-static void on_hold(struct timer *t);
-
-static struct slow_client *begin(struct exchange *x)
-{
-    struct slow_client *s = xcalloc(1, sizeof(*s));
-
-    s->x = x;
-    timer_init(&s->more, on_more);
-    timer_init(&s->hold, on_hold);
-    return s;
-}
 
 static bool has_spilled(const struct slow_client *s)
 {
@@ -95,25 +81,16 @@ void exchange_slow_end(struct exchange *x)
 
 /* ---- paused ---- */
 
-static bool others_wait(const struct exchange *x)
-{
-    struct conn_backend_view v;
-
-    if (x->member->has_feed && worker_is_over(x->member->worker))
-        return true;
-    if (atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0)
-        return true;
-    conn_backend_view(x->member->backend, &v);
-    return v.waiting != 0;
-}
-
 /* Adds the uncounted part of the current pause to HELD_US. */
 static void count_hold(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     uint64_t now_us = loop_now_us(x->home->loop);
+    struct conn_backend_view v;
 
-    if (others_wait(x))
+    conn_backend_view(x->member->backend, &v);
+    if ((x->member->has_feed && worker_is_over(x->member->worker)) ||
+        atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0)
         s->held_us += now_us - s->held_since_us;
     s->held_since_us = now_us;
 }
@@ -147,20 +124,6 @@ void exchange_end_pause(struct exchange *x)
         count_hold(x);
 }
 
-/* Aborts the response. S must not be used afterwards. */
-static cold_ void cut(struct exchange *x)
-{
-    char cls[LOG_CUT_ROOM];
-
-    stat_add(x->al->stats, APP_STAT_holds_cut, 1);
-    log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
-                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
-                    (int)x->client.len, x->client.p);
-    exchange_release(x);
-    drop_spill(x);
-    exchange_fail(x, OUTCOME_SLOW_CLIENT);
-}
-
 static void on_hold(struct timer *t)
 {
     struct slow_client *s = container_of(t, struct slow_client, hold);
@@ -170,10 +133,18 @@ static void on_hold(struct timer *t)
     if (!x->paused)
         return;
     count_hold(x);
-    if (timeout_ms != 0 && s->held_us >= timeout_ms * 1000)
-        cut(x);
-    else
+    if (timeout_ms == 0 || s->held_us < timeout_ms * 1000) {
         watch_hold(x);
+        return;
+    }
+    char cls[LOG_CUT_ROOM];
+    stat_add(x->al->stats, APP_STAT_holds_cut, 1);
+    log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
+                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
+                    (int)x->client.len, x->client.p);
+    exchange_release(x);
+    drop_spill(x);
+    exchange_fail(x, OUTCOME_SLOW_CLIENT);
 }
 
 /* ---- into the file ---- */
@@ -213,28 +184,24 @@ static void spill_or_pause(struct exchange *x)
 {
     size_t room = spill_room(x);
 
-    x->slow->spilling = room != 0 || has_spilled(x->slow);
+    x->spilling = room != 0 || has_spilled(x->slow);
     if (room != 0)
         http1_room(x->http, room);
     else
         pause_reading(x);
 }
 
-void exchange_slow(struct exchange *x)
-{
-    if (x->slow == NULL)
-        x->slow = begin(x);
-    spill_or_pause(x);
-}
-
-bool exchange_slow_spills(const struct exchange *x)
-{
-    return x->slow->spilling;
-}
-
-static void add(struct exchange *x, struct http1_body *body)
+bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 {
     struct slow_client *s = x->slow;
+
+    if (!x->spilling || (body->bytes == 0 && !has_spilled(s)))
+        return false;
+    s->final = last;
+    if (body->bytes == 0) {
+        http1_body_release(body);
+        return true;
+    }
     bool written = response_spill_add(s->spill, body);
 
     if (written && !s->was_spilled) {
@@ -244,52 +211,14 @@ static void add(struct exchange *x, struct http1_body *body)
     count(x);
     if (!written)
         note_failure(x);
-    if (s->final)
-        return;
-    if (written)
+    if (!last && written)
         spill_or_pause(x);
-    else
+    else if (!last)
         pause_reading(x);
-}
-
-bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
-{
-    struct slow_client *s = x->slow;
-
-    if (!s->spilling)
-        return false;
-    if (body->bytes == 0 && !has_spilled(s))
-        return false;
-    s->final = last;
-    if (body->bytes != 0)
-        add(x, body);
-    else
-        http1_body_release(body);
     return true;
 }
 
 /* ---- out of the file ---- */
-
-/* Handles a failure to read the response from the file. */
-static cold_ void fail_reading(struct exchange *x)
-{
-    note_failure(x);
-    drop_spill(x);
-    if (x->step == STEP_FORWARD) {
-        exchange_release(x);
-        exchange_fail(x, OUTCOME_CUT_SHORT);
-    } else {
-        x->outcome = OUTCOME_CUT_SHORT;
-        http_reply_abort(&x->reply);
-    }
-}
-
-/* Resumes at half of LIMIT, so that reading does not stop and resume for each packet of a slow
- * client. */
-static bool wants_more(const struct exchange *x, size_t limit)
-{
-    return x->reply.queued_bytes <= limit / 2;
-}
 
 /* Sends bytes from the file to the client. Returns false if the client's side has ended, or will
  * end. */
@@ -298,7 +227,9 @@ static bool feed(struct exchange *x)
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
 
-    for (size_t fed = 0; has_spilled(s) && wants_more(x, limit);) {
+    /* At half of LIMIT, so that reading does not stop and resume for each packet of a slow client.
+     */
+    for (size_t fed = 0; has_spilled(s) && x->reply.queued_bytes <= limit / 2;) {
         size_t room = limit - x->reply.queued_bytes;
 
         if (fed >= FEED_MAX) {
@@ -308,7 +239,15 @@ static bool feed(struct exchange *x)
         struct http1_body *body =
             response_spill_take(s->spill, room < PIECE_BYTES ? room : PIECE_BYTES);
         if (body == NULL) {
-            fail_reading(x);
+            note_failure(x);
+            drop_spill(x);
+            if (x->step == STEP_FORWARD) {
+                exchange_release(x);
+                exchange_fail(x, OUTCOME_CUT_SHORT);
+            } else {
+                x->outcome = OUTCOME_CUT_SHORT;
+                http_reply_abort(&x->reply);
+            }
             return false;
         }
         fed += body->bytes;
@@ -327,24 +266,27 @@ static bool feed(struct exchange *x)
     return true;
 }
 
-/* The client has read some bytes: the worker's side may continue. */
-static void go_on(struct exchange *x)
+void exchange_slow_drained(struct exchange *x)
 {
+    if (!feed(x))
+        return;
+    count(x);
+    if (x->step != STEP_FORWARD)
+        return;
+    /* The worker's side may continue. */
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
     size_t room = 0;
-
     if (!has_spilled(s)) {
-        if (!wants_more(x, limit))
+        if (x->reply.queued_bytes > limit / 2)
             return;
-        s->spilling = false;
+        x->spilling = false;
         room = limit - x->reply.queued_bytes;
-    } else if (x->paused && response_spill_in_memory(s->spill) == 0) {
-        room = spill_room(x);
+    } else {
+        if (x->paused && response_spill_in_memory(s->spill) == 0)
+            room = spill_room(x);
         if (room < RESUME_BYTES)
             return;
-    } else {
-        return;
     }
     http1_room(x->http, room);
     if (!x->paused)
@@ -353,20 +295,22 @@ static void go_on(struct exchange *x)
     http1_resume(x->http);
 }
 
-void exchange_slow_drained(struct exchange *x)
-{
-    if (!feed(x))
-        return;
-    count(x);
-    if (x->step == STEP_FORWARD)
-        go_on(x);
-}
-
 static void on_more(struct timer *t)
 {
     struct slow_client *s = container_of(t, struct slow_client, more);
 
     exchange_slow_drained(s->x);
+}
+
+void exchange_slow(struct exchange *x)
+{
+    if (x->slow == NULL) {
+        x->slow = xcalloc(1, sizeof(*x->slow));
+        x->slow->x = x;
+        timer_init(&x->slow->more, on_more);
+        timer_init(&x->slow->hold, on_hold);
+    }
+    spill_or_pause(x);
 }
 
 void exchange_slow_abort(struct exchange *x)

@@ -40,14 +40,6 @@ struct search {
         scores; /* forget: workers searched, scores deleted; confirm-removal: workers held */
 };
 
-static void look_for(void *context, const struct backend *k)
-{
-    struct search *s = context;
-
-    if (slice_is(s->order.worker, k->name))
-        s->found = membership_find(k->app->membership, k->name);
-}
-
 static const char *problem(struct search *s, int status, const char *why)
 {
     s->status = status;
@@ -76,18 +68,6 @@ static const char *find_application(const struct lb *lb, struct search *s)
     if (s->napps == 0)
         return problem(s, STATUS_UNKNOWN, "no such application");
     return s->napps > 1 ? problem(s, STATUS_BAD, "\"application\" is missing") : NULL;
-}
-
-static const char *find_worker(const struct lb *lb, struct search *s)
-{
-    if (s->order.worker.len == 0)
-        return problem(s, STATUS_BAD, "\"worker\" is missing");
-    const char *why = find_application(lb, s);
-    if (why != NULL)
-        return why;
-    if (s->app->membership != NULL)
-        membership_each(s->app->membership, look_for, s);
-    return s->found != NULL ? NULL : problem(s, STATUS_UNKNOWN, "no such worker");
 }
 
 static int refuse(struct search *s, struct text *body, const char *why)
@@ -120,8 +100,14 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     struct json_writer w = {.out = body};
     const char *why = read_order(&s, entity, "a class cannot be drained");
 
+    if (why == NULL && s.order.worker.len == 0)
+        why = problem(&s, STATUS_BAD, "\"worker\" is missing");
     if (why == NULL)
-        why = find_worker(lb, &s);
+        why = find_application(lb, &s);
+    if (why == NULL)
+        s.found = membership_find(s.app->membership, s.order.worker.p);
+    if (why == NULL && s.found == NULL)
+        why = problem(&s, STATUS_UNKNOWN, "no such worker");
     if (why != NULL)
         return refuse(&s, body, why);
     bool changed = s.found->drained != on;

@@ -113,12 +113,15 @@ static int by_requests(const void *a, const void *b)
     return (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-/* Removes classes with series from RANKS after storing their rank, and sorts the others by
- * descending requests. Returns their number. */
-static size_t rank(struct class_metrics *m, struct class_rank *ranks, size_t n)
+bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
+                          bool move)
 {
+    ASSERT(limit <= CLASS_METRICS_MAX);
     size_t left = 0;
+    size_t next = 0;
+    bool changed = false;
 
+    /* Classes without series remain in RANKS, by descending requests. */
     map_for_each (struct class_series, s, &m->series, by_name)
         s->requests = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -130,22 +133,6 @@ static size_t rank(struct class_metrics *m, struct class_rank *ranks, size_t n)
             ranks[left++] = ranks[i];
     }
     qsort(ranks, left, sizeof(*ranks), by_requests);
-    return left;
-}
-
-static bool gives_way(const struct class_series *s, const struct class_rank *to)
-{
-    return to->requests >= CLASS_METRICS_WORTH && to->requests > CLASS_METRICS_LEAD * s->requests;
-}
-
-bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
-                          bool move)
-{
-    ASSERT(limit <= CLASS_METRICS_MAX);
-    size_t left = rank(m, ranks, n);
-    size_t next = 0;
-    bool changed = false;
-
     for (; class_metrics_count(m) > limit; changed = true)
         drop(m, least(m));
     for (; class_metrics_count(m) < limit && next < left; changed = true)
@@ -155,8 +142,10 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
     for (bool moved = false; next < left; ++next) {
         struct class_series *s = least(m);
         bool quiet = s->requests < CLASS_METRICS_QUIET;
+        double requests = ranks[next].requests;
 
-        if (!gives_way(s, &ranks[next]) || (moved && !quiet))
+        if (requests < CLASS_METRICS_WORTH || requests <= CLASS_METRICS_LEAD * s->requests ||
+            (moved && !quiet))
             break;
         moved = moved || !quiet;
         drop(m, s);

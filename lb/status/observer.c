@@ -5,17 +5,23 @@
  *
  * Sums are weighted by time (common/stats/decay.h), so a class without requests costs nothing.
  */
-#include "lb/status/observer_internal.h"
+#include "lb/status/observer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/base/list.h"
+#include "common/base/map.h"
+#include "common/stats/decay.h"
+#include "common/stats/histogram.h"
 #include "common/tree/live_settings.h"
 #include "lb/backends/member.h"
 #include "lb/backends/membership.h"
+#include "lb/core/application.h"
 #include "lb/core/traffic.h"
+#include "lb/status/class_metrics.h"
 
 enum {
     DRAIN_MS = 250,
@@ -28,9 +34,70 @@ enum {
 /* Decay of the histograms of times per second. */
 static const double TIMES_KEEP = 0.935; /* exp(-1/15) */
 
+struct seen_worker {
+    struct map_node by_name;
+    uint32_t number; /* unique; not reused */
+    bool here;       /* at the last scan */
+    bool ejected;
+    bool was_in_pool;
+    char state[16], version[64], incarnation[72];
+    uint64_t requests, failures, service_us; /* counts of its member at the last scan */
+    struct fading request_rate, failure_rate, service_s;
+    struct {
+        struct slice cls; /* borrowed from its class; valid during one description */
+        double rate;
+    } top[OBSERVER_TOP_CLASSES];
+    char name[];
+};
+
+struct class_worker {
+    uint32_t number; /* number of a seen_worker */
+    float sum;       /* weighted as its class */
+};
+
+struct seen_class {
+    struct map_node by_name;
+    struct list node;  /* least recently seen first */
+    uint64_t epoch_us; /* the epoch of observer.recent by which these and WORKERS are weighted */
+    struct class_figures recent;
+    struct fading lasting;       /* number of requests, by observer.lasting */
+    struct class_series *series; /* NULL: counted with the others */
+    struct class_worker *workers;
+    unsigned n;
+    char name[];
+};
+
+struct seen_app {
+    struct observer *observer;
+    struct application *app;
+    struct map workers, classes;
+    struct list recent; /* seen_class.node */
+    struct class_metrics *figures;
+    unsigned scans; /* number of scans, for the selection of classes */
+    struct fading requests, failed, placed, skilled;
+    struct histogram times;
+    char active_version[64];
+    struct app_settings settings; /* at the last check */
+    bool has_settings;
+    char **refused; /* reason of the rejection per row of app_row, or NULL */
+    bool settled;   /* workers that were present at the start do not cause events */
+};
+
+struct observer {
+    struct lb *lb;
+    struct timer timer;
+    struct events events;
+    struct seen_app *apps;
+    uint32_t numbers;
+    uint64_t started_us;
+    struct fading_clock recent, lasting; /* OBSERVER_FADE_S, CLASS_METRICS_FADE_S */
+    unsigned drains;                     /* quarters of a second since the last scan */
+    unsigned step;                       /* number of quarters that the next drain covers */
+};
+
 /* A steady rate of r per second yields a sum of r * OBSERVER_FADE_S, and less shortly after the
  * start. */
-double observer_rate(const struct observer *o, double sum)
+static double rate_per_s(const struct observer *o, double sum)
 {
     double age = (double)(o->recent.now_us - o->started_us) / 1e6;
     double full = OBSERVER_FADE_S * (1 - exp(-(age > 1 ? age : 1) / OBSERVER_FADE_S));
@@ -40,7 +107,7 @@ double observer_rate(const struct observer *o, double sum)
 
 /* ---- classes ---- */
 
-void observer_refresh(const struct observer *o, struct seen_class *c)
+static void refresh(const struct observer *o, struct seen_class *c)
 {
     if (c->epoch_us == o->recent.epoch_us)
         return;
@@ -67,7 +134,7 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
     if (c != NULL) {
         list_remove(&c->node);
         list_push_back(&a->recent, &c->node);
-        observer_refresh(o, c);
+        refresh(o, c);
         return c;
     }
     if (map_count(&a->classes) >= OBSERVER_CLASSES_MAX)
@@ -79,6 +146,20 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
     list_push_back(&a->recent, &c->node);
     map_add(&a->classes, &c->by_name, c->name, name.len);
     return c;
+}
+
+static struct seen_worker *worker_named(struct observer *o, struct seen_app *a, struct slice name)
+{
+    struct seen_worker *w =
+        map_entry(map_find(&a->workers, name.p, name.len), struct seen_worker, by_name);
+
+    if (w != NULL)
+        return w;
+    w = xcalloc(1, sizeof(*w) + name.len + 1);
+    memcpy(w->name, name.p, name.len);
+    w->number = ++o->numbers;
+    map_add(&a->workers, &w->by_name, w->name, name.len);
+    return w;
 }
 
 /* Adds WEIGHT to the worker's share of the class. If there are too many workers, it replaces the
@@ -101,30 +182,6 @@ static void count_worker(struct seen_class *c, uint32_t number, double weight)
         least = &c->workers[c->n++];
     }
     *least = (struct class_worker){.number = number, .sum = (float)weight};
-}
-
-/* ---- the figures of classes on /metrics (class_metrics.h) ---- */
-
-static double if_set(const struct traffic_note *n, unsigned flag, double weight)
-{
-    return (n->flags & flag) != 0 ? weight : 0;
-}
-
-static struct class_figures figures_of(const struct traffic_note *n, double weight)
-{
-    bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
-
-    return (struct class_figures){
-        .requests = weight,
-        .failed = if_set(n, TRAFFIC_FAILED, weight),
-        .limited = if_set(n, TRAFFIC_LIMITED, weight),
-        .waited = if_set(n, TRAFFIC_WAITED, weight),
-        .seconds = weight * (double)n->total_us / 1e6,
-        .wait_seconds = weight * (double)n->wait_us / 1e6,
-        .skilled = if_set(n, TRAFFIC_SKILLED, weight),
-        .spilled = if_set(n, TRAFFIC_SPILLED, weight),
-        .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
-    };
 }
 
 const struct class_metrics *observer_class_metrics(const struct observer *o, size_t application)
@@ -156,27 +213,23 @@ static void choose_classes(const struct observer *o, struct seen_app *a)
 
 /* ---- notes ---- */
 
-static struct seen_worker *worker_named(struct observer *o, struct seen_app *a, struct slice name)
-{
-    struct seen_worker *w =
-        map_entry(map_find(&a->workers, name.p, name.len), struct seen_worker, by_name);
-
-    if (w != NULL)
-        return w;
-    w = xcalloc(1, sizeof(*w) + name.len + 1);
-    memcpy(w->name, name.p, name.len);
-    w->number = ++o->numbers;
-    map_add(&a->workers, &w->by_name, w->name, name.len);
-    return w;
-}
-
 static void take_note(void *context, const struct traffic_note *n, double weight)
 {
     struct observer *o = context;
     struct seen_app *a = &o->apps[n->application];
     struct seen_class *c = class_of(o, a, n->cls);
-
-    struct class_figures f = figures_of(n, weight);
+    bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
+    struct class_figures f = {
+        .requests = weight,
+        .failed = (n->flags & TRAFFIC_FAILED) != 0 ? weight : 0,
+        .limited = (n->flags & TRAFFIC_LIMITED) != 0 ? weight : 0,
+        .waited = (n->flags & TRAFFIC_WAITED) != 0 ? weight : 0,
+        .seconds = weight * (double)n->total_us / 1e6,
+        .wait_seconds = weight * (double)n->wait_us / 1e6,
+        .skilled = (n->flags & TRAFFIC_SKILLED) != 0 ? weight : 0,
+        .spilled = (n->flags & TRAFFIC_SPILLED) != 0 ? weight : 0,
+        .unskilled = n->worker.len != 0 && !by_skill ? weight : 0,
+    };
 
     class_metrics_add(a->figures, c->series, &f);
     class_figures_scale(&f, o->recent.weight);
@@ -202,26 +255,19 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-struct scan {
-    struct observer *o;
-    struct seen_app *app;
-    uint64_t now_ms;
-};
-
 static void copy(char *out, size_t room, const char *s)
 {
-    size_t n = s != NULL ? strnlen(s, room - 1) : 0;
+    size_t n = strnlen(s, room - 1);
 
-    if (n != 0)
-        memcpy(out, s, n);
+    memcpy(out, s, n);
     out[n] = '\0';
 }
 
-static void report(const struct scan *l, const struct seen_worker *w, const char *kind, bool bad,
-                   const char *text)
+static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
+                   bool bad, const char *text)
 {
-    if (l->app->settled)
-        events_add(&l->o->events, kind, bad, l->app->app->name, w->name, text);
+    if (a->settled)
+        events_add(&a->observer->events, kind, bad, a->app->name, w->name, text);
 }
 
 static uint64_t relaxed(_Atomic uint64_t *n)
@@ -237,130 +283,57 @@ static uint64_t since(uint64_t *last, uint64_t now)
     return n;
 }
 
-static void scan_member(const struct scan *l, struct seen_worker *w, struct member *m)
+static void scan_worker(void *context, const struct backend *k)
 {
-    bool ejected = relaxed(&m->ejected_until_ms) > l->now_ms;
-    unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
-    const struct fading_clock *now = &l->o->recent;
+    static const char *const bad[] = {"absent", "silent", "unhealthy"};
+    struct seen_app *a = context;
+    const struct fading_clock *now = &a->observer->recent;
+    struct seen_worker *w = worker_named(a->observer, a, slice_of(k->name));
+    const char *state = backend_state(k);
+    char text[EVENT_TEXT_MAX];
+    bool is_bad = false;
 
+    if (!w->was_in_pool && strcmp(state, "absent") != 0) {
+        w->was_in_pool = true;
+        report(a, w, "joined", false, state);
+        copy(w->state, sizeof(w->state), state);
+    }
+    if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
+        for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+            is_bad |= strcmp(state, bad[i]) == 0;
+        snprintf(text, sizeof(text), "%s -> %s", w->state, state);
+        report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
+    }
+    copy(w->state, sizeof(w->state), state);
+    w->here = true;
+    if (k->worker == NULL)
+        return;
+    struct member *m = member_of(k->worker);
+    const char *version = k->streams ? k->last.version : m->version;
+    if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
+        snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
+        report(a, w, "version", false, text);
+    } else if (strcmp(w->incarnation, worker_incarnation(k->worker)) != 0 &&
+               w->incarnation[0] != '\0') {
+        report(a, w, "restarted", false, "another process uses the address");
+    }
+    copy(w->version, sizeof(w->version), version);
+    copy(w->incarnation, sizeof(w->incarnation), worker_incarnation(k->worker));
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
+    bool ejected = relaxed(&m->ejected_until_ms) > clock_mono_us() / 1000;
+    unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
     if (ejected != w->ejected)
-        report(l, w, ejected ? "ejected" : "back", ejected,
+        report(a, w, ejected ? "ejected" : "back", ejected,
                ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
     w->ejected = ejected;
 }
 
-static void scan_version(const struct scan *l, struct seen_worker *w, const char *incarnation,
-                         const char *version)
+static void scan_settings(struct seen_app *s)
 {
-    char text[EVENT_TEXT_MAX];
-
-    if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
-        snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
-        report(l, w, "version", false, text);
-    } else if (strcmp(w->incarnation, incarnation) != 0 && w->incarnation[0] != '\0') {
-        report(l, w, "restarted", false, "another process uses the address");
-    }
-    copy(w->version, sizeof(w->version), version);
-    copy(w->incarnation, sizeof(w->incarnation), incarnation);
-}
-
-static void scan_state(const struct scan *l, struct seen_worker *w, const char *state)
-{
-    static const char *const bad[] = {"absent", "silent", "unhealthy"};
-    char text[EVENT_TEXT_MAX];
-    bool is_bad = false;
-
-    if (strcmp(w->state, state) == 0)
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
-        is_bad |= strcmp(state, bad[i]) == 0;
-    if (w->state[0] != '\0') {
-        snprintf(text, sizeof(text), "%s -> %s", w->state, state);
-        report(l, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
-    }
-    copy(w->state, sizeof(w->state), state);
-}
-
-static void scan_worker(void *context, const struct backend *k)
-{
-    const struct scan *l = context;
-    struct seen_worker *w = worker_named(l->o, l->app, slice_of(k->name));
-    const char *state = backend_state(k);
-
-    if (!w->was_in_pool && strcmp(state, "absent") != 0) {
-        w->was_in_pool = true;
-        report(l, w, "joined", false, state);
-        copy(w->state, sizeof(w->state), state);
-    }
-    scan_state(l, w, state);
-    w->here = true;
-    if (k->worker == NULL)
-        return;
-    scan_version(l, w, worker_incarnation(k->worker),
-                 k->streams ? k->last.version : member_of(k->worker)->version);
-    scan_member(l, w, member_of(k->worker));
-}
-
-/* Workers present at the previous scan that are no longer registered. */
-static void find_absent(const struct scan *l)
-{
-    map_for_each_safe (struct seen_worker, w, &l->app->workers, by_name) {
-        if (w->here)
-            continue;
-        if (w->was_in_pool)
-            report(l, w, "left", false, "neither listed nor registered");
-        map_remove(&l->app->workers, &w->by_name);
-        free(w);
-    }
-}
-
-static void forget_settings(struct seen_app *a)
-{
-    for (size_t i = 0; a->refused != NULL && i < app_rows(); ++i)
-        free(a->refused[i]);
-    free(a->refused);
-    a->refused = NULL;
-    if (a->has_settings)
-        app_settings_fini(&a->settings);
-    a->has_settings = false;
-}
-
-static void report_setting(const struct scan *l, const struct setting_row *row)
-{
-    const struct application *a = l->app->app;
-    struct text line = {0};
-
-    settings_print(row, &l->app->settings, &line);
-    text_add(&line, SLICE_LIT(" -> "));
-    settings_print(row, &a->settings->s, &line);
-    if (a->live != NULL)
-        text_addf(&line, " (%s)", setting_origin_text(live_settings_origin(a->live, row)));
-    events_add(&l->o->events, "setting", false, a->name, row->name, text_cstr(&line));
-    text_fini(&line);
-}
-
-static void scan_refusal(const struct scan *l, size_t i, const char *why)
-{
-    char **was = &l->app->refused[i];
-
-    if (why != NULL && (*was == NULL || strcmp(*was, why) != 0))
-        events_add(&l->o->events, "refused", true, l->app->app->name, app_row(i)->name, why);
-    if (why == NULL && *was != NULL)
-        events_add(&l->o->events, "setting", false, l->app->app->name, app_row(i)->name,
-                   "no longer rejected");
-    if (why != NULL && *was != NULL && strcmp(*was, why) == 0)
-        return;
-    free(*was);
-    *was = xstrdup(why);
-}
-
-static void scan_settings(const struct scan *l)
-{
-    struct seen_app *s = l->app;
     const struct application *a = s->app;
+    struct events *events = &s->observer->events;
 
     if (s->refused == NULL)
         s->refused = xcalloc(app_rows() + 1, sizeof(*s->refused));
@@ -370,11 +343,28 @@ static void scan_settings(const struct scan *l)
         if (row->type == SETTING_NODE)
             continue;
         if (s->has_settings && !settings_same(row, &s->settings, &a->settings->s)) {
-            report_setting(l, row);
+            struct text line = {0};
+
+            settings_print(row, &s->settings, &line);
+            text_add(&line, SLICE_LIT(" -> "));
+            settings_print(row, &a->settings->s, &line);
+            if (a->live != NULL)
+                text_addf(&line, " (%s)", setting_origin_text(live_settings_origin(a->live, row)));
+            events_add(events, "setting", false, a->name, row->name, text_cstr(&line));
+            text_fini(&line);
             settings_take(row, &a->settings->s, &s->settings);
         }
-        if (a->live != NULL)
-            scan_refusal(l, i, live_settings_refused(a->live, row));
+        if (a->live == NULL)
+            continue;
+        const char *why = live_settings_refused(a->live, row);
+        char *was = s->refused[i];
+        bool same = why != NULL && was != NULL ? strcmp(was, why) == 0 : why == was;
+        if (same)
+            continue;
+        events_add(events, why != NULL ? "refused" : "setting", why != NULL, a->name, row->name,
+                   why != NULL ? why : "no longer rejected");
+        s->refused[i] = xstrdup(why);
+        free(was);
     }
     if (s->has_settings)
         return;
@@ -382,34 +372,37 @@ static void scan_settings(const struct scan *l)
     s->has_settings = true;
 }
 
-static void scan_pool(const struct scan *l)
+static void drop_worker(struct seen_app *a, struct seen_worker *w)
 {
-    char text[EVENT_TEXT_MAX];
-    char active[sizeof(l->app->active_version)];
-
-    pool_active_version(l->app->app->pool, active, sizeof(active));
-    if (strcmp(active, l->app->active_version) == 0)
-        return;
-    if (l->app->settled && l->app->active_version[0] != '\0') {
-        snprintf(text, sizeof(text), "%s -> %s", l->app->active_version, active);
-        events_add(&l->o->events, "switched", false, l->app->app->name, "active version", text);
-    }
-    copy(l->app->active_version, sizeof(l->app->active_version), active);
+    map_remove(&a->workers, &w->by_name);
+    free(w);
 }
 
 static void scan(struct observer *o)
 {
     for (size_t i = 0; i < o->lb->napplications; ++i) {
         struct seen_app *s = &o->apps[i];
-        struct scan l = {.o = o, .app = s, .now_ms = clock_mono_us() / 1000};
+        char active[sizeof(s->active_version)];
+        char text[EVENT_TEXT_MAX];
 
         map_for_each (struct seen_worker, w, &s->workers, by_name)
             w->here = false;
         if (s->app->membership != NULL)
-            membership_each(s->app->membership, scan_worker, &l);
-        find_absent(&l);
-        scan_settings(&l);
-        scan_pool(&l);
+            membership_each(s->app->membership, scan_worker, s);
+        map_for_each_safe (struct seen_worker, w, &s->workers, by_name) {
+            if (w->here)
+                continue;
+            if (w->was_in_pool)
+                report(s, w, "left", false, "neither listed nor registered");
+            drop_worker(s, w);
+        }
+        scan_settings(s);
+        pool_active_version(s->app->pool, active, sizeof(active));
+        if (s->settled && s->active_version[0] != '\0' && strcmp(active, s->active_version) != 0) {
+            snprintf(text, sizeof(text), "%s -> %s", s->active_version, active);
+            events_add(&o->events, "switched", false, s->app->name, "active version", text);
+        }
+        copy(s->active_version, sizeof(s->active_version), active);
         s->settled = o->lb->phase != LB_STARTING;
     }
 }
@@ -461,6 +454,7 @@ struct observer *observer_create(struct lb *lb)
     fading_run(&o->recent, o->started_us);
     fading_run(&o->lasting, o->started_us);
     for (size_t i = 0; i < lb->napplications; ++i) {
+        o->apps[i].observer = o;
         o->apps[i].app = lb->applications[i];
         o->apps[i].figures = class_metrics_create();
         list_init(&o->apps[i].recent);
@@ -471,25 +465,25 @@ struct observer *observer_create(struct lb *lb)
     return o;
 }
 
-static void fini_app(struct seen_app *a)
-{
-    while (!list_empty(&a->recent))
-        drop_class(a, list_first(&a->recent, struct seen_class, node));
-    map_for_each_safe (struct seen_worker, w, &a->workers, by_name) {
-        map_remove(&a->workers, &w->by_name);
-        free(w);
-    }
-    class_metrics_destroy(a->figures);
-    forget_settings(a);
-}
-
 void observer_destroy(struct observer *o)
 {
     if (o == NULL)
         return;
     timer_stop(&o->timer);
-    for (size_t i = 0; i < o->lb->napplications; ++i)
-        fini_app(&o->apps[i]);
+    for (size_t i = 0; i < o->lb->napplications; ++i) {
+        struct seen_app *a = &o->apps[i];
+
+        while (!list_empty(&a->recent))
+            drop_class(a, list_first(&a->recent, struct seen_class, node));
+        map_for_each_safe (struct seen_worker, w, &a->workers, by_name)
+            drop_worker(a, w);
+        class_metrics_destroy(a->figures);
+        for (size_t k = 0; a->refused != NULL && k < app_rows(); ++k)
+            free(a->refused[k]);
+        free(a->refused);
+        if (a->has_settings)
+            app_settings_fini(&a->settings);
+    }
     events_fini(&o->events);
     free(o->apps);
     free(o);
@@ -498,4 +492,291 @@ void observer_destroy(struct observer *o)
 const struct events *observer_events(const struct observer *o)
 {
     return &o->events;
+}
+
+/* ---- JSON: the lock of the pool is taken briefly, once per class of the map ---- */
+
+static void put_rounded(struct json_writer *w, const char *name, double v)
+{
+    /* Three decimals are sufficient, and halve the size. */
+    json_put_real(w, name, (double)(int64_t)(v * 1000 + (v < 0 ? -0.5 : 0.5)) / 1000);
+}
+
+/* Writes V with microseconds, or null if it is not KNOWN. */
+static void put_known_seconds(struct json_writer *w, const char *name, bool known, double v)
+{
+    if (known)
+        json_put_real(w, name, v < 1e9 ? (double)(int64_t)(v * 1e6 + 0.5) / 1e6 : v);
+    else
+        json_put_null(w, name);
+}
+
+static double rate_of(const struct observer *o, const struct fading *f)
+{
+    return rate_per_s(o, fading_sum(f, &o->recent));
+}
+
+void observer_describe(struct observer *o, size_t application, struct json_writer *w)
+{
+    const struct seen_app *a = &o->apps[application];
+    double placed = rate_of(o, &a->placed);
+
+    json_open_object(w, "now");
+    put_rounded(w, "requests_per_s", rate_of(o, &a->requests));
+    put_rounded(w, "failed_per_s", rate_of(o, &a->failed));
+    if (placed > 0.001)
+        put_rounded(w, "skilled_share", rate_of(o, &a->skilled) / placed);
+    else
+        json_put_null(w, "skilled_share");
+    bool timed = histogram_count(&a->times) > 0.5;
+    put_known_seconds(w, "p50_s", timed, histogram_quantile(&a->times, 0.5) / 1e6);
+    put_known_seconds(w, "p99_s", timed, histogram_quantile(&a->times, 0.99) / 1e6);
+    json_put_int(w, "classes", (int64_t)map_count(&a->classes));
+    json_close_object(w);
+}
+
+static const struct seen_worker *find_worker(const struct observer *o, size_t application,
+                                             const char *name)
+{
+    return map_entry(map_find(&o->apps[application].workers, name, strlen(name)),
+                     struct seen_worker, by_name);
+}
+
+double observer_worker_rate(const struct observer *o, size_t application, const char *name)
+{
+    const struct seen_worker *s = find_worker(o, application, name);
+
+    return s != NULL ? rate_of(o, &s->request_rate) : 0;
+}
+
+void observer_describe_worker(struct observer *o, size_t application, const char *name,
+                              struct json_writer *w)
+{
+    const struct seen_worker *s = find_worker(o, application, name);
+
+    if (s == NULL)
+        return;
+    double requests = rate_of(o, &s->request_rate);
+    double service = rate_of(o, &s->service_s);
+    put_rounded(w, "requests_per_s", requests);
+    put_rounded(w, "failures_per_s", rate_of(o, &s->failure_rate));
+    /* Current duration of a request. */
+    put_known_seconds(w, "service_mean_s", requests > 0.001, service / requests);
+    json_open_array(w, "top_classes");
+    for (size_t i = 0; i < OBSERVER_TOP_CLASSES && s->top[i].rate > 0; ++i)
+        json_put_text(w, NULL, s->top[i].cls);
+    json_close_array(w);
+}
+
+/* ---- the busiest classes ---- */
+
+struct busy {
+    struct seen_class *cls;
+    double rate;
+    size_t home; /* column of the map with the largest share of its traffic */
+};
+
+struct choice {
+    struct busy rows[OBSERVER_ROWS_MAX];
+    size_t n;
+};
+
+/* Determines, for each worker, the classes with the most requests. */
+static void rank_tops(struct seen_app *a, const struct choice *c)
+{
+    struct seen_worker **workers = xcalloc((size_t)a->observer->numbers + 1, sizeof(*workers));
+
+    map_for_each (struct seen_worker, w, &a->workers, by_name) {
+        workers[w->number] = w;
+        memset(w->top, 0, sizeof(w->top));
+    }
+    for (size_t i = 0; i < c->n; ++i) {
+        const struct seen_class *s = c->rows[i].cls;
+
+        for (unsigned k = 0; k < s->n; ++k) {
+            struct seen_worker *w = workers[s->workers[k].number];
+            double rate = (double)s->workers[k].sum;
+            size_t at = OBSERVER_TOP_CLASSES;
+
+            while (w != NULL && at != 0 && w->top[at - 1].rate < rate)
+                --at;
+            if (w == NULL || at == OBSERVER_TOP_CLASSES)
+                continue;
+            memmove(&w->top[at + 1], &w->top[at],
+                    (OBSERVER_TOP_CLASSES - at - 1) * sizeof(w->top[0]));
+            w->top[at].cls = map_key(&s->by_name);
+            w->top[at].rate = rate;
+        }
+    }
+    free(workers);
+}
+
+/* ---- the map ---- */
+
+struct column {
+    struct seen_worker *worker;
+    double sum;
+    int64_t home; /* number of rows in which it has the largest share */
+};
+
+static int by_sum(const void *a, const void *b)
+{
+    double x = ((const struct column *)a)->sum;
+    double y = ((const struct column *)b)->sum;
+
+    return (x < y) - (x > y);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(((const struct column *)a)->worker->name,
+                      ((const struct column *)b)->worker->name);
+}
+
+static double traffic_to(const struct seen_class *s, uint32_t number)
+{
+    for (unsigned k = 0; k < s->n; ++k) {
+        if (s->workers[k].number == number)
+            return (double)s->workers[k].sum;
+    }
+    return 0;
+}
+
+/* Selects the workers with the largest shares of these classes, sorted by name. */
+static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
+                             struct column **out)
+{
+    struct column *all = xcalloc(map_count(&a->workers) + 1, sizeof(*all));
+    size_t n = 0;
+
+    map_for_each (struct seen_worker, w, &a->workers, by_name) {
+        all[n].worker = w;
+        for (size_t i = 0; i < nrows; ++i)
+            all[n].sum += traffic_to(c->rows[i].cls, w->number);
+        ++n;
+    }
+    qsort(all, n, sizeof(*all), by_sum);
+    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
+    qsort(all, n, sizeof(*all), by_name);
+    *out = all;
+    return n;
+}
+
+static double score_of(const struct pool_class_view *v, const char *name)
+{
+    for (size_t i = 0; i < v->n; ++i) {
+        if (strcmp(v->rows[i].name, name) == 0)
+            return v->rows[i].score;
+    }
+    return 0;
+}
+
+static int by_home(const void *a, const void *b)
+{
+    const struct busy *x = a;
+    const struct busy *y = b;
+
+    if (x->home != y->home)
+        return x->home < y->home ? -1 : 1;
+    return (x->rate < y->rate) - (x->rate > y->rate);
+}
+
+/* Writes the map of the first rows of C, which it sorts by worker. */
+static void put_map(struct observer *o, struct seen_app *a, struct choice *c, struct json_writer *w)
+{
+    size_t nrows = c->n < OBSERVER_MAP_CLASSES ? c->n : OBSERVER_MAP_CLASSES;
+    struct column *columns;
+    size_t n = choose_columns(a, c, nrows, &columns);
+
+    for (size_t i = 0; i < nrows; ++i) {
+        double most = -1;
+
+        for (size_t k = 0; k < n; ++k) {
+            double sum = traffic_to(c->rows[i].cls, columns[k].worker->number);
+
+            if (sum > most) {
+                most = sum;
+                c->rows[i].home = k;
+            }
+        }
+    }
+    /* Settled classes form a diagonal then. */
+    qsort(c->rows, nrows, sizeof(c->rows[0]), by_home);
+    json_open_object(w, "map");
+    json_open_array(w, "workers");
+    for (size_t i = 0; i < n; ++i)
+        json_put_text(w, NULL, slice_of(columns[i].worker->name));
+    json_close_array(w);
+    json_open_array(w, "classes");
+    for (size_t i = 0; i < nrows; ++i) {
+        const struct seen_class *s = c->rows[i].cls;
+        double requests = s->recent.requests > 0 ? s->recent.requests : 1;
+        struct pool_class_view v;
+
+        pool_class_view(a->app->pool, map_key(&s->by_name), &v);
+        json_open_object(w, NULL);
+        json_put_text(w, "class", map_key(&s->by_name));
+        put_rounded(w, "requests_per_s", rate_per_s(o, s->recent.requests));
+        json_open_array(w, "share");
+        for (size_t k = 0; k < n; ++k)
+            put_rounded(w, NULL, traffic_to(s, columns[k].worker->number) / requests);
+        json_close_array(w);
+        json_open_array(w, "score");
+        for (size_t k = 0; k < n; ++k)
+            put_rounded(w, NULL, score_of(&v, columns[k].worker->name));
+        json_close_array(w);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    json_close_object(w);
+    free(columns);
+}
+
+void observer_describe_classes(struct observer *o, size_t application, struct slice q,
+                               struct json_writer *w)
+{
+    struct seen_app *a = &o->apps[application];
+    struct choice c;
+
+    c.n = 0;
+    map_for_each (struct seen_class, s, &a->classes, by_name) {
+        struct slice name = map_key(&s->by_name);
+
+        if (q.len != 0 && memmem(name.p, name.len, q.p, q.len) == NULL)
+            continue;
+        refresh(o, s);
+        double rate = rate_per_s(o, s->recent.requests);
+        /* Most classes are smaller than the last one of the full list. */
+        if (c.n == OBSERVER_ROWS_MAX && rate <= c.rows[c.n - 1].rate)
+            continue;
+        size_t at = c.n < OBSERVER_ROWS_MAX ? c.n++ : c.n - 1;
+        for (; at != 0 && c.rows[at - 1].rate < rate; --at)
+            c.rows[at] = c.rows[at - 1];
+        c.rows[at] = (struct busy){s, rate, 0};
+    }
+    rank_tops(a, &c);
+    json_open_array(w, "classes_now");
+    for (size_t i = 0; i < c.n; ++i) {
+        const struct seen_class *s = c.rows[i].cls;
+        struct pool_class_view v;
+
+        pool_class_view(a->app->pool, map_key(&s->by_name), &v);
+        json_open_object(w, NULL);
+        json_put_text(w, "name", map_key(&s->by_name));
+        put_rounded(w, "requests_per_s", c.rows[i].rate);
+        put_rounded(w, "spilled_per_s", rate_per_s(o, s->recent.spilled));
+        put_rounded(w, "failed_per_s", rate_per_s(o, s->recent.failed));
+        put_rounded(w, "limited_per_s", rate_per_s(o, s->recent.limited));
+        put_rounded(w, "waited_per_s", rate_per_s(o, s->recent.waited));
+        put_known_seconds(w, "wait_mean_s", s->recent.requests / o->recent.weight > 0.001,
+                          s->recent.wait_seconds / s->recent.requests);
+        json_put_int(w, "skilled_workers", (int64_t)v.total);
+        if (v.lives)
+            json_put_int(w, "homes", (int64_t)v.homes);
+        else
+            json_put_null(w, "homes");
+        json_close_object(w);
+    }
+    json_close_array(w);
+    put_map(o, a, &c, w);
 }

@@ -6,7 +6,6 @@
 #include "lb/status/status.h"
 
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -25,16 +24,9 @@
 
 /* ---- workers ---- */
 
-/* Views of one pool, indexed by worker. */
-struct view_entry {
-    struct map_node node;
-    const void *worker; /* key */
-    const struct worker_view *view;
-    bool shown;
-};
-
 /* A row of the table of workers. */
 struct worker_row {
+    struct map_node by_worker;
     const char *name;
     const struct backend *known;    /* NULL: not known any more */
     struct worker *worker;          /* or NULL */
@@ -45,11 +37,10 @@ struct worker_row {
 struct workers_page {
     struct json_writer *w;
     const struct pool_view *pool;
-    struct map entries; /* of view_entry */
     const struct application *app;
     uint64_t now_ms;
     struct worker_row *rows;
-    size_t n, room;
+    size_t n;
 };
 
 static uint64_t relaxed(_Atomic uint64_t *n)
@@ -57,55 +48,10 @@ static uint64_t relaxed(_Atomic uint64_t *n)
     return atomic_load_explicit(n, memory_order_relaxed);
 }
 
-static void put_connections(struct json_writer *w, struct member *m)
-{
-    struct conn_backend_view v;
-
-    conn_backend_view(m->backend, &v);
-    json_open_object(w, "connections");
-    json_put_int(w, "in_use", v.in_use);
-    json_put_int(w, "idle", v.idle);
-    json_put_int(w, "opening", v.opening);
-    json_put_int(w, "waiting", v.waiting);
-    json_put_int(w, "max", v.max_connections);
-    json_put_int(w, "opened", (int64_t)v.opened);
-    json_put_int(w, "reused", (int64_t)v.reused);
-    json_put_int(w, "handed_over", (int64_t)v.handed_over);
-    json_close_object(w);
-}
-
-/* The age of the oldest request in flight, and its arrival (Unix time). */
-static void put_oldest(struct json_writer *w, uint64_t oldest_us, uint64_t now_ms)
-{
-    struct timespec wall;
-
-    if (oldest_us == 0) {
-        json_put_null(w, "oldest_s");
-        json_put_null(w, "oldest_time");
-        return;
-    }
-    uint64_t oldest_ms = oldest_us / 1000;
-    double age = now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    json_put_real(w, "oldest_s", age);
-    json_put_real(w, "oldest_time", (double)((int64_t)(((double)wall.tv_sec - age) * 1000)) / 1000);
-}
-
-static void put_view(struct json_writer *w, const struct pool_view *pv, const struct worker_view *v,
-                     uint64_t now_ms)
-{
-    json_put_bool(w, "active", v->active);
-    json_put_bool(w, "available", v->available);
-    json_put_int(w, "backlog", (int64_t)v->backlog);
-    json_put_int(w, "backlog_others", (int64_t)pool_view_others(pv, v, now_ms));
-    json_put_real(w, "mean_backlog", v->mean_backlog);
-    put_oldest(w, v->oldest_us, now_ms);
-    json_put_int(w, "skills", (int64_t)v->nskills);
-}
-
 static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 {
     uint64_t ejected = relaxed(&m->ejected_until_ms);
+    struct conn_backend_view v;
 
     json_put_int(w, "requests", (int64_t)relaxed(&m->requests));
     json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
@@ -118,34 +64,19 @@ static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
         json_put_real(w, "ejected_for_s",
                       ejected > now_ms ? (double)(ejected - now_ms) / 1000 : 0.0);
     }
-    put_connections(w, m);
+    conn_backend_view(m->backend, &v);
+    json_open_object(w, "connections");
+    json_put_int(w, "in_use", v.in_use);
+    json_put_int(w, "idle", v.idle);
+    json_put_int(w, "opening", v.opening);
+    json_put_int(w, "waiting", v.waiting);
+    json_put_int(w, "max", v.max_connections);
+    json_put_int(w, "opened", (int64_t)v.opened);
+    json_put_int(w, "reused", (int64_t)v.reused);
+    json_put_int(w, "handed_over", (int64_t)v.handed_over);
+    json_close_object(w);
     json_put_int(w, "tunnels", tunnel_limit_open(&m->tunnels));
     json_put_int(w, "max_tunnels", tunnel_limit_max(&m->tunnels));
-}
-
-/* Writes its TLS peer name and its standby address, if it has them. */
-static void put_place(struct json_writer *w, const struct backend *k)
-{
-    char text[ADDR_TEXT_MAX];
-
-    if (k->peer != NULL)
-        json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
-    if (k->standby.addr.len == 0)
-        return;
-    json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
-    json_put_bool(w, "on_standby", k->standby.in_use);
-}
-
-static void put_check(struct json_writer *w, const struct active_check *c)
-{
-    if (!c->active)
-        return;
-    json_open_object(w, "check");
-    json_put_bool(w, "failing", c->record.failing);
-    json_put_int(w, "checks", (int64_t)c->checks);
-    json_put_int(w, "failures", (int64_t)c->failures);
-    json_put_text(w, "why", slice_of(c->why));
-    json_close_object(w);
 }
 
 static const char *state_of(const struct worker_row *r)
@@ -155,74 +86,64 @@ static const char *state_of(const struct worker_row *r)
 
 static void put_worker(struct workers_page *p, const struct worker_row *r)
 {
-    static const struct worker_view no_view = {.name = NULL};
+    static const struct worker_view no_view = {.version = ""};
+    const struct worker_view *v = r->view != NULL ? r->view : &no_view;
+    uint64_t oldest_ms = v->oldest_us / 1000;
+    const struct backend *k = r->known;
     struct json_writer *w = p->w;
+    char text[ADDR_TEXT_MAX];
 
     json_open_object(w, NULL);
     json_put_text(w, "name", slice_of(r->name));
     json_put_text(w, "state", slice_of(state_of(r)));
-    if (r->known != NULL)
-        put_place(w, r->known);
+    if (k != NULL && k->peer != NULL)
+        json_put_text(w, "tls", slice_of(tls_peer_name(k->peer)));
+    if (k != NULL && k->standby.addr.len != 0) {
+        json_put_text(w, "standby", slice_of(addr_format(&k->standby.addr, text)));
+        json_put_bool(w, "on_standby", k->standby.in_use);
+    }
     json_put_text(w, "incarnation",
                   slice_of(r->worker != NULL ? worker_incarnation(r->worker) : ""));
-    json_put_text(w, "version", slice_of(r->view != NULL ? r->view->version : ""));
-    put_view(w, p->pool, r->view != NULL ? r->view : &no_view, p->now_ms);
+    json_put_text(w, "version", slice_of(v->version));
+    json_put_bool(w, "active", v->active);
+    json_put_bool(w, "available", v->available);
+    json_put_int(w, "backlog", (int64_t)v->backlog);
+    json_put_int(w, "backlog_others", (int64_t)pool_view_others(p->pool, v, p->now_ms));
+    json_put_real(w, "mean_backlog", v->mean_backlog);
+    /* The age of the oldest request in flight, and its arrival (Unix time). */
+    if (v->oldest_us == 0) {
+        json_put_null(w, "oldest_s");
+        json_put_null(w, "oldest_time");
+    } else {
+        double age = p->now_ms > oldest_ms ? (double)(p->now_ms - oldest_ms) / 1000 : 0;
+        double arrival = (double)(clock_wall_us() / 1000000) - age;
+
+        json_put_real(w, "oldest_s", age);
+        json_put_real(w, "oldest_time", (double)(int64_t)(arrival * 1000) / 1000);
+    }
+    json_put_int(w, "skills", (int64_t)v->nskills);
     if (r->worker != NULL)
         put_member(w, member_of(r->worker), p->now_ms);
-    if (r->known != NULL) {
-        put_check(w, &r->known->check);
+    if (k != NULL && k->check.active) {
+        json_open_object(w, "check");
+        json_put_bool(w, "failing", k->check.record.failing);
+        json_put_int(w, "checks", (int64_t)k->check.checks);
+        json_put_int(w, "failures", (int64_t)k->check.failures);
+        json_put_text(w, "why", slice_of(k->check.why));
+        json_close_object(w);
+    }
+    if (k != NULL)
         observer_describe_worker(p->app->lb->observer, p->app->number, r->name, w);
-    }
     json_close_object(w);
-}
-
-static void add_row(struct workers_page *p, const struct worker_row *r)
-{
-    if (p->n == p->room) {
-        p->room = p->room != 0 ? 2 * p->room : p->pool->n + p->pool->ndetached + 1;
-        p->rows = xrealloc(p->rows, p->room * sizeof(*p->rows));
-    }
-    p->rows[p->n++] = *r;
 }
 
 static void add_known(void *context, const struct backend *k)
 {
     struct workers_page *p = context;
-    struct view_entry *e =
-        map_entry(map_find(&p->entries, &k->worker, sizeof(e->worker)), struct view_entry, node);
 
-    if (e != NULL)
-        e->shown = true;
-    add_row(p, &(struct worker_row){.name = k->name,
-                                    .known = k,
-                                    .worker = k->worker,
-                                    .view = e != NULL ? e->view : NULL});
-}
-
-/* Lists the known workers, then removed ones with requests in flight. */
-static void find_workers(struct workers_page *p)
-{
-    const struct pool_view *pv = p->pool;
-    size_t n = pv->n + pv->ndetached;
-    struct view_entry *all = xcalloc(n + 1, sizeof(*all));
-
-    for (size_t i = 0; i < n; ++i) {
-        struct view_entry *e = &all[i];
-
-        e->worker = pv->workers[i].worker;
-        e->view = &pv->workers[i];
-        map_add(&p->entries, &e->node, &e->worker, sizeof(e->worker));
-    }
-    if (p->app->membership != NULL)
-        membership_each(p->app->membership, add_known, p);
-    for (size_t i = 0; i < n; ++i) {
-        const struct worker_view *v = all[i].view;
-
-        if (!all[i].shown)
-            add_row(p, &(struct worker_row){.name = v->name, .worker = v->worker, .view = v});
-    }
-    map_clear(&p->entries);
-    free(all);
+    if ((p->n & (p->n + 1)) == 0)
+        p->rows = xrealloc(p->rows, 2 * (p->n + 1) * sizeof(*p->rows));
+    p->rows[p->n++] = (struct worker_row){.name = k->name, .known = k, .worker = k->worker};
 }
 
 static bool contains(const char *text, struct slice part)
@@ -273,8 +194,29 @@ static void put_workers(struct json_writer *w, const struct application *a,
                         const struct pool_view *pv, const struct status_choice *choice)
 {
     struct workers_page p = {.w = w, .pool = pv, .app = a, .now_ms = clock_mono_us() / 1000};
+    size_t nviews = pv->n + pv->ndetached;
+    struct map rows = {0};
 
-    find_workers(&p);
+    if (a->membership != NULL)
+        membership_each(a->membership, add_known, &p);
+    p.rows = xrealloc(p.rows, (p.n + nviews + 1) * sizeof(*p.rows));
+    for (size_t i = 0; i < p.n; ++i) {
+        if (p.rows[i].worker != NULL)
+            map_add(&rows, &p.rows[i].by_worker, &p.rows[i].worker, sizeof(p.rows[i].worker));
+    }
+    /* Removed workers with requests in flight are not known any more, and are listed last. */
+    for (size_t i = 0; i < nviews; ++i) {
+        const struct worker_view *v = &pv->workers[i];
+        struct worker_row *r =
+            map_entry(map_find(&rows, &v->worker, sizeof(v->worker)), struct worker_row, by_worker);
+
+        if (r == NULL) {
+            r = &p.rows[p.n++];
+            *r = (struct worker_row){.name = v->name, .worker = v->worker};
+        }
+        r->view = v;
+    }
+    map_clear(&rows);
     if (choice->workers_max != 0)
         choose_workers(&p, choice->q, choice->workers_max);
     json_open_array(w, "workers");
@@ -286,30 +228,6 @@ static void put_workers(struct json_writer *w, const struct application *a,
 
 /* ---- figures ---- */
 
-static void put_outcomes(struct json_writer *w, const struct application *a)
-{
-    json_open_object(w, "outcomes");
-    for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = 0;
-
-        for (unsigned i = 0; i < a->lb->nloops; ++i)
-            n += relaxed(&a->loops[i].outcomes[o]);
-        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
-    }
-    json_close_object(w);
-}
-
-static void put_histogram(struct json_writer *w, const char *name, const struct stat_histogram *h)
-{
-    json_open_object(w, name);
-    json_put_int(w, "count", (int64_t)h->count);
-    json_put_int(w, "mean", h->count != 0 ? (int64_t)(h->sum_us / h->count) : 0);
-    json_put_int(w, "p50", (int64_t)stats_quantile(h, 0.5));
-    json_put_int(w, "p90", (int64_t)stats_quantile(h, 0.9));
-    json_put_int(w, "p99", (int64_t)stats_quantile(h, 0.99));
-    json_close_object(w);
-}
-
 static void put_stats(struct json_writer *w, const struct application *a)
 {
     json_open_object(w, "stats");
@@ -317,12 +235,18 @@ static void put_stats(struct json_writer *w, const struct application *a)
         const struct stat_row *row = &application_stats.rows[i];
         struct stat_histogram h;
 
-        if (row->kind == STAT_HISTOGRAM) {
-            stats_histogram(a->stats, i, &h);
-            put_histogram(w, row->name, &h);
-        } else {
+        if (row->kind != STAT_HISTOGRAM) {
             json_put_int(w, row->name, stats_sum(a->stats, i));
+            continue;
         }
+        stats_histogram(a->stats, i, &h);
+        json_open_object(w, row->name);
+        json_put_int(w, "count", (int64_t)h.count);
+        json_put_int(w, "mean", h.count != 0 ? (int64_t)(h.sum_us / h.count) : 0);
+        json_put_int(w, "p50", (int64_t)stats_quantile(&h, 0.5));
+        json_put_int(w, "p90", (int64_t)stats_quantile(&h, 0.9));
+        json_put_int(w, "p99", (int64_t)stats_quantile(&h, 0.99));
+        json_close_object(w);
     }
     json_close_object(w);
 }
@@ -352,16 +276,6 @@ static void put_rates(struct json_writer *w, const struct application *a)
     json_close_array(w);
 }
 
-static void put_shadow(struct json_writer *w, const struct pool_view *pv)
-{
-    json_open_object(w, "shadow");
-    json_put_text(w, "policy",
-                  pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
-                                        : SLICE_LIT("off"));
-    pool_shadow_put_json(&pv->shadow, w);
-    json_close_object(w);
-}
-
 static void put_pool(struct json_writer *w, const struct pool_view *pv)
 {
     json_put_text(w, "policy", slice_of(pool_policy_text(pv->settings.policy)));
@@ -373,33 +287,23 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_put_real(w, "max_backlog", pv->max_backlog);
     json_put_int(w, "waiting", (int64_t)pv->waiting);
     json_put_int(w, "classes", (int64_t)pv->classes);
-    put_shadow(w, pv);
+    json_open_object(w, "shadow");
+    json_put_text(w, "policy",
+                  pv->settings.shadowed ? slice_of(pool_policy_text(pv->settings.shadow))
+                                        : SLICE_LIT("off"));
+    pool_shadow_put_json(&pv->shadow, w);
+    json_close_object(w);
     json_open_object(w, "picks");
     for (int r = 0; r < PICK_REASONS; ++r)
         json_put_int(w, pick_reason_text((enum pick_reason)r), (int64_t)pv->picks[r]);
     json_close_object(w);
 }
 
-static void put_poison(struct json_writer *w, const struct application *a)
-{
-    struct poison_view v;
-
-    poison_view(a->poison, clock_mono_us() / 1000, &v);
-    json_open_array(w, "poison");
-    for (size_t i = 0; i < v.nheld; ++i) {
-        json_open_object(w, NULL);
-        json_put_text(w, "class", slice_of(v.held[i].cls));
-        json_put_text(w, "path", slice_of(v.held[i].path));
-        json_put_real(w, "for_s", (double)v.held[i].for_ms / 1000);
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
 static void put_application(struct json_writer *w, const struct application *a,
                             const struct status_choice *choice)
 {
     struct pool_view pv;
+    struct poison_view poisons;
 
     pool_look(a->pool, false, &pv);
     json_open_object(w, a->name);
@@ -414,8 +318,25 @@ static void put_application(struct json_writer *w, const struct application *a,
     observer_describe(a->lb->observer, a->number, w);
     observer_describe_classes(a->lb->observer, a->number, choice->q, w);
     put_workers(w, a, &pv, choice);
-    put_outcomes(w, a);
-    put_poison(w, a);
+    json_open_object(w, "outcomes");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < a->lb->nloops; ++i)
+            n += relaxed(&a->loops[i].outcomes[o]);
+        json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(w);
+    poison_view(a->poison, clock_mono_us() / 1000, &poisons);
+    json_open_array(w, "poison");
+    for (size_t i = 0; i < poisons.nheld; ++i) {
+        json_open_object(w, NULL);
+        json_put_text(w, "class", slice_of(poisons.held[i].cls));
+        json_put_text(w, "path", slice_of(poisons.held[i].path));
+        json_put_real(w, "for_s", (double)poisons.held[i].for_ms / 1000);
+        json_close_object(w);
+    }
+    json_close_array(w);
     put_stats(w, a);
     limit_status_describe(a, w);
     put_rates(w, a);
@@ -429,53 +350,9 @@ static void put_application(struct json_writer *w, const struct application *a,
     pool_view_fini(&pv);
 }
 
-static void put_unrouted(struct json_writer *w, struct lb *lb)
-{
-    json_open_object(w, "unrouted");
-    for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = relaxed(&lb->unrouted[o]);
-
-        if (n != 0)
-            json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
-    }
-    json_close_object(w);
-}
-
-/* Writes the share of clients of each data loop. */
-static void put_loops(struct json_writer *w, struct lb *lb)
-{
-    json_open_array(w, "loops");
-    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
-        const struct lb_loop *ll = &lb->loops[i];
-        struct http_server_counts c;
-        struct http_balance_view v;
-
-        front_read_counts(ll->front, &c);
-        http_balance_view(lb->balance, i, &v);
-        json_open_object(w, NULL);
-        if (ll->cpu >= 0)
-            json_put_int(w, "cpu", ll->cpu);
-        else
-            json_put_null(w, "cpu");
-        json_put_int(w, "in_hand", (int64_t)v.in_flight);
-        json_put_int(w, "accepted", (int64_t)c.accepted);
-        json_put_int(w, "given", (int64_t)v.given);
-        json_put_int(w, "taken", (int64_t)v.taken);
-        json_put_int(w, "requests", (int64_t)c.requests);
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
-
-static const char *phase_text(enum lb_phase phase)
-{
-    static const char *const texts[] = {"starting", "serving", "draining", "closing"};
-
-    return texts[phase];
-}
-
 void status_json(struct lb *lb, const struct status_choice *choice, struct text *out)
 {
+    static const char *const phases[] = {"starting", "serving", "draining", "closing"};
     struct json_writer w = {.out = out};
     uint64_t now_ms = clock_mono_us() / 1000;
 
@@ -485,9 +362,28 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     json_put_int(&w, "pid", getpid());
     json_put_text(&w, "instance", slice_of(lb->instance));
     json_put_real(&w, "uptime_s", (double)(now_ms - lb->started_ms) / 1000);
-    json_put_text(&w, "phase", slice_of(phase_text(lb->phase)));
+    json_put_text(&w, "phase", slice_of(phases[lb->phase]));
     json_put_int(&w, "threads", lb->nloops);
-    put_loops(&w, lb);
+    json_open_array(&w, "loops");
+    for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
+        struct http_server_counts c;
+        struct http_balance_view v;
+
+        front_read_counts(lb->loops[i].front, &c);
+        http_balance_view(lb->balance, i, &v);
+        json_open_object(&w, NULL);
+        if (lb->loops[i].cpu >= 0)
+            json_put_int(&w, "cpu", lb->loops[i].cpu);
+        else
+            json_put_null(&w, "cpu");
+        json_put_int(&w, "in_hand", (int64_t)v.in_flight);
+        json_put_int(&w, "accepted", (int64_t)c.accepted);
+        json_put_int(&w, "given", (int64_t)v.given);
+        json_put_int(&w, "taken", (int64_t)v.taken);
+        json_put_int(&w, "requests", (int64_t)c.requests);
+        json_close_object(&w);
+    }
+    json_close_array(&w);
     json_put_int(&w, "buffered_bytes",
                  (int64_t)atomic_load_explicit(&lb->buffered_bytes, memory_order_relaxed));
     struct access_counts lines = {0};
@@ -495,7 +391,14 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     if (lb->access_log != NULL)
         access_log_count(lb->access_log, &lines);
     json_put_int(&w, "access_log_dropped", (int64_t)lines.dropped);
-    put_unrouted(&w, lb);
+    json_open_object(&w, "unrouted");
+    for (int o = 0; o < OUTCOMES; ++o) {
+        uint64_t n = relaxed(&lb->unrouted[o]);
+
+        if (n != 0)
+            json_put_int(&w, outcome_text((enum outcome)o), (int64_t)n);
+    }
+    json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i)
         put_application(&w, lb->applications[i], choice);

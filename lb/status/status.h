@@ -29,10 +29,10 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
 void status_resumes(struct lb *lb, struct text *out);
 /*
  * status_explain.c: which worker a request of a class would be routed to, and why. QUERY:
- * class=CLASS, and application=NAME if there are several. Returns the HTTP status: 200; or 400 or
- * 404 with {"error"}.
+ * class=CLASS, and application=NAME if there are several. LB: a struct lb. Returns the HTTP status:
+ * 200; or 400 or 404 with {"error"}.
  */
-int status_explain(struct lb *lb, struct slice query, struct text *body);
+int status_explain(void *lb, struct slice query, struct text *body);
 /*
  * The query of /explain: class=CLASS or url=URL, and application=NAME. The class is written as in
  * the access log and on the status page; all are percent-encoded as in any query ('+' is itself).

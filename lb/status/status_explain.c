@@ -24,20 +24,16 @@
 /* Sets OUT to a decoded value of the query; '+' is unchanged. Returns false if it is invalid. */
 static bool unescape(struct explain_query *q, struct slice s, struct slice *out)
 {
-    out->p = q->text + q->used;
-    for (size_t i = 0; i < s.len; ++i) {
-        int c = (unsigned char)s.p[i];
+    char *at = q->text + q->used;
 
-        if (c == '%') {
-            if (s.len - i < 3 || ascii_hex_digit(s.p[i + 1]) < 0 || ascii_hex_digit(s.p[i + 2]) < 0)
-                return false;
-            c = ascii_hex_digit(s.p[i + 1]) * 16 + ascii_hex_digit(s.p[i + 2]);
-            i += 2;
-        }
-        ASSERT(q->used < sizeof(q->text)); /* no longer than the query */
-        q->text[q->used++] = (char)c;
-        ++out->len;
+    for (size_t i = 0; i < s.len; ++i) {
+        if (s.p[i] == '%' &&
+            (s.len - i < 3 || ascii_hex_digit(s.p[i + 1]) < 0 || ascii_hex_digit(s.p[i + 2]) < 0))
+            return false;
     }
+    ASSERT(s.len <= sizeof(q->text) - q->used); /* no longer than the query */
+    *out = (struct slice){at, percent_decode(s, at, s.len)};
+    q->used += out->len;
     return true;
 }
 
@@ -51,43 +47,10 @@ static bool is_class(struct slice s)
     return s.len <= CLASS_BYTES_MAX;
 }
 
-static const char *take_class(struct explain_query *q, struct slice value)
-{
-    if (q->cls.p != NULL)
-        return "duplicate class";
-    if (!unescape(q, value, &q->cls) || !is_class(q->cls))
-        return "class: expected up to 255 visible ASCII characters, percent-encoded";
-    return NULL;
-}
-
-static const char *take_url(struct explain_query *q, struct slice value)
+const char *explain_query_parse(struct slice query, struct explain_query *out)
 {
     struct url_line u;
 
-    if (q->url.p != NULL)
-        return "duplicate url";
-    if (!unescape(q, value, &q->url))
-        return "url is not percent-encoded";
-    return url_line_parse(q->url, &u) == NULL ? NULL : "url: expected http://HOST/PATH or /PATH";
-}
-
-static const char *take(struct explain_query *q, struct slice name, struct slice value)
-{
-    if (slice_is(name, "class"))
-        return take_class(q, value);
-    if (slice_is(name, "url"))
-        return take_url(q, value);
-    if (!slice_is(name, "application"))
-        return "unknown parameter: class, url and application are known";
-    if (q->application.p != NULL)
-        return "duplicate application";
-    if (!unescape(q, value, &q->application) || q->application.len > EXPLAIN_APPLICATION_MAX)
-        return "application is not a name";
-    return NULL;
-}
-
-const char *explain_query_parse(struct slice query, struct explain_query *out)
-{
     out->application = out->cls = out->url = SLICE_NULL;
     out->used = 0;
     if (query.len > EXPLAIN_QUERY_MAX)
@@ -95,10 +58,28 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
     while (query.len != 0) {
         struct slice value = slice_cut(&query, '&');
         struct slice name = slice_cut(&value, '=');
-        const char *why = take(out, name, value);
 
-        if (why != NULL)
-            return why;
+        if (slice_is(name, "class")) {
+            if (out->cls.p != NULL)
+                return "duplicate class";
+            if (!unescape(out, value, &out->cls) || !is_class(out->cls))
+                return "class: expected up to 255 visible ASCII characters, percent-encoded";
+        } else if (slice_is(name, "url")) {
+            if (out->url.p != NULL)
+                return "duplicate url";
+            if (!unescape(out, value, &out->url))
+                return "url is not percent-encoded";
+            if (url_line_parse(out->url, &u) != NULL)
+                return "url: expected http://HOST/PATH or /PATH";
+        } else if (slice_is(name, "application")) {
+            if (out->application.p != NULL)
+                return "duplicate application";
+            if (!unescape(out, value, &out->application) ||
+                out->application.len > EXPLAIN_APPLICATION_MAX)
+                return "application is not a name";
+        } else {
+            return "unknown parameter: class, url and application are known";
+        }
     }
     if (out->cls.p != NULL && out->url.p != NULL)
         return "class or url, not both";
@@ -170,8 +151,16 @@ static struct application *find(struct lb *lb, const struct explain_query *a,
     return NULL;
 }
 
-static void put_candidates(struct json_writer *w, const struct pool_explain *e)
+static void put_choice(struct json_writer *w, const struct pool_explain *e)
 {
+    json_put_text(w, "policy", slice_of(e->policy));
+    json_put_int(w, "workers", (int64_t)e->workers);
+    json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
+    json_put_text(w, "reason",
+                  e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
+    json_put_text(w, "because",
+                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
+    json_put_int(w, "considered", (int64_t)e->considered);
     json_open_array(w, "candidates");
     for (size_t i = 0; i < e->ncandidates; ++i) {
         const struct explain_candidate *c = &e->candidates[i];
@@ -187,10 +176,6 @@ static void put_candidates(struct json_writer *w, const struct pool_explain *e)
         json_close_object(w);
     }
     json_close_array(w);
-}
-
-static void put_steps(struct json_writer *w, const struct pool_explain *e)
-{
     json_open_array(w, "steps");
     for (size_t i = 0; i < e->nsteps; ++i) {
         json_open_object(w, NULL);
@@ -206,38 +191,9 @@ static void put_steps(struct json_writer *w, const struct pool_explain *e)
     json_close_object(w);
 }
 
-static void put_choice(struct json_writer *w, const struct pool_explain *e)
+int status_explain(void *context, struct slice query, struct text *body)
 {
-    json_put_text(w, "policy", slice_of(e->policy));
-    json_put_int(w, "workers", (int64_t)e->workers);
-    json_put_text(w, "worker", e->worker != NULL ? slice_of(worker_name(e->worker)) : SLICE_NULL);
-    json_put_text(w, "reason",
-                  e->worker != NULL ? slice_of(pick_reason_text(e->reason)) : SLICE_NULL);
-    json_put_text(w, "because",
-                  e->worker != NULL ? slice_of(pick_reason_doc(e->reason)) : SLICE_NULL);
-    json_put_int(w, "considered", (int64_t)e->considered);
-    put_candidates(w, e);
-    put_steps(w, e);
-}
-
-/* Writes the explanation. SHADOW is that of shadow_policy, or NULL. */
-static void put_explanation(struct json_writer *w, const struct application *app, struct slice cls,
-                            const struct pool_explain *e, const struct pool_explain *shadow)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "application", slice_of(app->name));
-    json_put_text(w, "class", cls);
-    put_choice(w, e);
-    if (shadow != NULL) {
-        json_open_object(w, "shadow");
-        put_choice(w, shadow);
-        json_close_object(w);
-    }
-    json_close_object(w);
-}
-
-int status_explain(struct lb *lb, struct slice query, struct text *body)
-{
+    struct lb *lb = context;
     struct explain_query a;
     struct json_writer w = {.out = body};
     struct pool_explain e, shadow;
@@ -259,7 +215,16 @@ int status_explain(struct lb *lb, struct slice query, struct text *body)
     struct pool_request r = {.cls = a.cls};
     pool_explain(app->pool, &r, clock_mono_us(), &e);
     bool shadowed = pool_explain_shadow(app->pool, &r, clock_mono_us(), &shadow);
-    put_explanation(&w, app, a.cls, &e, shadowed ? &shadow : NULL);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "application", slice_of(app->name));
+    json_put_text(&w, "class", a.cls);
+    put_choice(&w, &e);
+    if (shadowed) {
+        json_open_object(&w, "shadow");
+        put_choice(&w, &shadow);
+        json_close_object(&w);
+    }
+    json_close_object(&w);
     text_add_char(body, '\n');
     pool_explain_fini(&e);
     pool_explain_fini(&shadow);

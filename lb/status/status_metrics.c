@@ -28,19 +28,29 @@ enum { WORKER_SERIES_MAX = 1000 };
 static const char NO_CLASS[] = "no class";
 static const char OTHERS[] = "other classes";
 
-/* Data of one page. */
-struct page {
-    struct lb *lb;
-    struct pool_view *views;          /* per application */
-    struct text *labels;              /* per application */
-    struct limit_view *limits;        /* of all pool counters of all applications */
-    struct http_server_counts counts; /* of all fronts */
+struct limit_page {
+    struct limit_view view;
+    const struct limit_rule *rule;
+    struct counter_settings s; /* those of RULE, which owns their texts */
 };
 
-static struct slice labels_of(const struct page *p, size_t application)
-{
-    return text_slice(&p->labels[application]);
-}
+struct app_page {
+    struct application *app;
+    struct text label_text;
+    struct slice labels;
+    struct pool_view pool;
+    struct copies_stats copies;
+    struct limit_page *limits; /* NLIMITS, of its pool counters */
+    size_t nlimits;
+};
+
+/* Data of one page, read once, so that its metrics are consistent. */
+struct page {
+    struct lb *lb;
+    size_t n; /* applications */
+    struct app_page *apps;
+    struct http_server_counts counts; /* of all fronts */
+};
 
 /* ---- the program ---- */
 
@@ -113,15 +123,40 @@ static void each_outcome(struct metrics *m, const void *context)
 {
     const struct page *p = context;
 
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        struct application *a = p->lb->applications[i];
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct application *a = p->apps[i].app;
 
         for (int o = 0; o < OUTCOMES; ++o) {
             uint64_t n = 0;
 
             for (unsigned k = 0; k < p->lb->nloops; ++k)
                 n += atomic_load_explicit(&a->loops[k].outcomes[o], memory_order_relaxed);
-            metrics_put_number(m, n, labels_of(p, i), slice_of(outcome_text((enum outcome)o)));
+            metrics_put_number(m, n, p->apps[i].labels, slice_of(outcome_text((enum outcome)o)));
+        }
+    }
+}
+
+static void each_application(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->n; ++i)
+        metrics_put(m, &p->apps[i], p->apps[i].labels, SLICE_NULL);
+}
+
+/* The object of a counter is a struct member, that of a gauge a struct worker_view. */
+static void each_worker(struct metrics *m, const void *context)
+{
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct pool_view *v = &p->apps[i].pool;
+
+        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
+            const struct worker_view *w = &v->workers[k];
+
+            metrics_put(m, m->row->kind == STAT_COUNTER ? (const void *)member_of(w->worker) : w,
+                        p->apps[i].labels, slice_of(w->name));
         }
     }
 }
@@ -130,44 +165,11 @@ static void each_pick(struct metrics *m, const void *context)
 {
     const struct page *p = context;
 
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
+    for (size_t i = 0; i < p->n; ++i) {
         for (int r = 0; r < PICK_REASONS; ++r)
-            metrics_put_number(m, p->views[i].picks[r], labels_of(p, i),
+            metrics_put_number(m, p->apps[i].pool.picks[r], p->apps[i].labels,
                                slice_of(pick_reason_text((enum pick_reason)r)));
     }
-}
-
-static void each_pool(struct metrics *m, const void *context)
-{
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->lb->napplications; ++i)
-        metrics_put(m, &p->views[i], labels_of(p, i), SLICE_NULL);
-}
-
-/* Writes metrics of objects of struct worker_view, or of struct member if MEMBERS. */
-static void put_workers(struct metrics *m, const struct page *p, bool members)
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct pool_view *v = &p->views[i];
-
-        for (size_t k = 0; k < v->n && k < WORKER_SERIES_MAX; ++k) {
-            const struct worker_view *w = &v->workers[k];
-
-            metrics_put(m, members ? (const void *)member_of(w->worker) : w, labels_of(p, i),
-                        slice_of(w->name));
-        }
-    }
-}
-
-static void each_worker(struct metrics *m, const void *context)
-{
-    put_workers(m, context, false);
-}
-
-static void each_member(struct metrics *m, const void *context)
-{
-    put_workers(m, context, true);
 }
 
 static double oldest_s(const void *object)
@@ -181,7 +183,7 @@ static double oldest_s(const void *object)
 
 static double tunnels(const void *object)
 {
-    return tunnel_limit_open(&((const struct member *)object)->tunnels);
+    return tunnel_limit_open(&member_of(((const struct worker_view *)object)->worker)->tunnels);
 }
 
 /* Visits each application with a tree. The object is a struct membership_figures, of which the
@@ -190,65 +192,26 @@ static void each_tree(struct metrics *m, const void *context)
 {
     const struct page *p = context;
 
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct membership *ms = p->lb->applications[i]->membership;
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct membership *ms = p->apps[i].app->membership;
         struct membership_figures f;
 
         if (ms != NULL && membership_figures(ms, &f))
-            metrics_put(m, &f, labels_of(p, i), SLICE_NULL);
+            metrics_put(m, &f, p->apps[i].labels, SLICE_NULL);
     }
 }
 
 /* ---- pool counters and rates ---- */
 
-static const struct limit_rules *limits_of(const struct application *a)
-{
-    static const struct limit_rules none = {.n = 0};
-
-    return a->settings->limits != NULL ? a->settings->limits : &none;
-}
-
-/* Reads each counter once per page, so that its metrics are consistent. */
-static struct limit_view *view_limits(const struct lb *lb)
-{
-    uint64_t now_us = clock_mono_us();
-    size_t n = 0;
-
-    for (size_t i = 0; i < lb->napplications; ++i)
-        n += limits_of(lb->applications[i])->n;
-    struct limit_view *views = xcalloc(n + 1, sizeof(*views));
-    n = 0;
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct limit_rules *r = limits_of(lb->applications[i]);
-
-        for (size_t k = 0; k < r->n; ++k)
-            limit_view(&r->rules[k], now_us, &views[n++], NULL);
-    }
-    return views;
-}
-
-/* Writes metrics of objects of struct limit_view, or of struct limit_rule if RULES. */
-static void put_limits(struct metrics *m, const struct page *p, bool rules)
-{
-    const struct limit_view *view = p->limits;
-
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct limit_rules *r = limits_of(p->lb->applications[i]);
-
-        for (size_t k = 0; k < r->n; ++k, ++view)
-            metrics_put(m, rules ? (const void *)&r->rules[k] : view, labels_of(p, i),
-                        slice_of(r->rules[k].name));
-    }
-}
-
 static void each_limit(struct metrics *m, const void *context)
 {
-    put_limits(m, context, false);
-}
+    const struct page *p = context;
 
-static void each_limit_rule(struct metrics *m, const void *context)
-{
-    put_limits(m, context, true);
+    for (size_t i = 0; i < p->n; ++i) {
+        for (size_t k = 0; k < p->apps[i].nlimits; ++k)
+            metrics_put(m, &p->apps[i].limits[k], p->apps[i].labels,
+                        slice_of(p->apps[i].limits[k].rule->name));
+    }
 }
 
 static void each_limit_daemon(struct metrics *m, const void *context)
@@ -256,23 +219,11 @@ static void each_limit_daemon(struct metrics *m, const void *context)
     const struct page *p = context;
     struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
 
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        size_t n = limit_daemons(p->lb->applications[i], daemons);
+    for (size_t i = 0; i < p->n; ++i) {
+        size_t n = limit_daemons(p->apps[i].app, daemons);
 
         for (size_t k = 0; k < n; ++k)
-            metrics_put(m, &daemons[k], labels_of(p, i), daemons[k].name);
-    }
-}
-
-static void each_copies(struct metrics *m, const void *context)
-{
-    const struct page *p = context;
-
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        struct copies_stats s;
-
-        copies_read_stats(p->lb->applications[i]->copies, &s);
-        metrics_put(m, &s, labels_of(p, i), SLICE_NULL);
+            metrics_put(m, &daemons[k], p->apps[i].labels, daemons[k].name);
     }
 }
 
@@ -280,14 +231,14 @@ static void each_rate(struct metrics *m, const void *context)
 {
     const struct page *p = context;
 
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        const struct rate_rules *r = p->lb->applications[i]->settings->rates;
+    for (size_t i = 0; i < p->n; ++i) {
+        const struct rate_rules *r = p->apps[i].app->settings->rates;
 
         for (size_t k = 0; r != NULL && k < r->n; ++k) {
             struct rate_view v;
 
             rate_counter_view(r->rules[k].counter, &v);
-            metrics_put(m, &v, labels_of(p, i), slice_of(r->rules[k].name));
+            metrics_put(m, &v, p->apps[i].labels, slice_of(r->rules[k].name));
         }
     }
 }
@@ -296,51 +247,37 @@ static void each_rate(struct metrics *m, const void *context)
 
 struct classes_page {
     struct metrics *m;
-    struct application *app;
-    struct slice labels;
+    const struct app_page *app;
 };
-
-/* Writes metrics of classes, for applications that have any. */
-static void put_classes(struct metrics *m, const struct page *p,
-                        void (*put)(void *context, const char *cls, const struct class_figures *f))
-{
-    for (size_t i = 0; i < p->lb->napplications; ++i) {
-        struct classes_page c = {m, p->lb->applications[i], labels_of(p, i)};
-
-        if (c.app->settings->s.metrics_classes != 0)
-            class_metrics_each(observer_class_metrics(p->lb->observer, i), put, &c);
-    }
-}
 
 static void put_class(void *context, const char *cls, const struct class_figures *f)
 {
     const struct classes_page *c = context;
-    const char *name = cls == NULL ? OTHERS : *cls == '\0' ? NO_CLASS : cls;
-
-    metrics_put(c->m, f, c->labels, slice_of(name));
-}
-
-static void each_class(struct metrics *m, const void *context)
-{
-    put_classes(m, context, put_class);
-}
-
-static void put_class_workers(void *context, const char *cls, const struct class_figures *f)
-{
-    const struct classes_page *c = context;
+    const char *name = cls == NULL ? OTHERS : cls;
     struct pool_class_view v;
 
-    (void)f;
-    if (cls == NULL)
-        return;
-    pool_class_view(c->app->pool, slice_of(cls), &v);
-    metrics_put_number(c->m, v.lives ? v.homes : v.total, c->labels,
-                       slice_of(*cls == '\0' ? NO_CLASS : cls));
+    if (cls != NULL && *cls == '\0')
+        name = NO_CLASS;
+    /* All but the number of its workers are members of F. */
+    if (c->m->row->type != METRIC_GET) {
+        metrics_put(c->m, f, c->app->labels, slice_of(name));
+    } else if (cls != NULL) {
+        pool_class_view(c->app->app->pool, slice_of(cls), &v);
+        metrics_put_number(c->m, v.lives ? v.homes : v.total, c->app->labels, slice_of(name));
+    }
 }
 
-static void each_class_workers(struct metrics *m, const void *context)
+/* Applications without metrics of classes have none to show. */
+static void each_class(struct metrics *m, const void *context)
 {
-    put_classes(m, context, put_class_workers);
+    const struct page *p = context;
+
+    for (size_t i = 0; i < p->n; ++i) {
+        struct classes_page c = {m, &p->apps[i]};
+
+        if (c.app->app->settings->s.metrics_classes != 0)
+            class_metrics_each(observer_class_metrics(p->lb->observer, i), put_class, &c);
+    }
 }
 
 /* ---- the table ---- */
@@ -349,11 +286,11 @@ static void each_class_workers(struct metrics *m, const void *context)
 #define LABELLED(name, unit, label, each, doc) {name, STAT_COUNTER, unit, label, doc, each, METRIC_GET, 0, 0, NULL}
 #define FRONTS(name, unit, member, doc) {name, STAT_COUNTER, unit, NULL, doc, each_front, METRIC_MEMBER(COUNT, struct http_server_counts, member)}
 #define LB(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_lb, METRIC_MEMBER(ATOMIC, struct lb, member)}
-#define POOL(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_pool, METRIC_MEMBER(type, struct pool_view, member)}
+#define POOL(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(type, struct app_page, pool.member)}
 #define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
-#define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_member, METRIC_MEMBER(type, struct member, field)}
+#define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct member, field)}
 #define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
-#define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit_rule, METRIC_MEMBER(COUNT, struct limit_rule, s.member)}
+#define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit, METRIC_MEMBER(COUNT, struct limit_page, s.member)}
 #define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, member)}
 #define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
 #define CLASS(name, unit, type, member, doc) {name, STAT_COUNTER, unit, "class", doc, each_class, METRIC_MEMBER(type, struct class_figures, member)}
@@ -399,13 +336,13 @@ static const struct metric metrics[] = {
     MEMBER("worker_requests_total", "requests", ATOMIC, requests, "Requests served."),
     MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Responses 5xx, and requests without a complete response."),
     MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
-    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_member, .get = tunnels},
+    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = tunnels},
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
     TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or with a name that has no permitted address."),
     TREE("tree_held_workers", "workers", held, "Workers that are held although their registration ended, because many ended at once."),
     TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
-#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_view, member)},
+#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_page, view.member)},
 #include "lb/core/limit_figure.def"
     LIMIT_RULE("pool_limit_workers", workers, "The setting workers: how many may hold one key."),
     LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
@@ -413,7 +350,7 @@ static const struct metric metrics[] = {
     LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon."),
     LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, idle."),
     LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
-#define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_copies, METRIC_MEMBER(COUNT, struct copies_stats, member)},
+#define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, copies.member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
     RATE("rate_refused_total", COUNTER, "requests", refused, "Requests that a rate rejected."),
@@ -432,71 +369,63 @@ static const struct metric of_classes[] = {
     CLASS("class_unskilled_total", "requests", WHOLE, unskilled, "Of these: sent to a worker for any other reason, for example the first of a class."),
     CLASS("class_seconds_total", "seconds", MICROS, seconds, "Time from a request's arrival to the last byte read by the client; divided by class_requests_total, the mean."),
     CLASS("class_wait_seconds_total", "seconds", MICROS, wait_seconds, "Of it: waiting for a worker and a connection to it."),
-    {"class_workers", STAT_GAUGE, "workers", "class", "Workers of the class: its homes with policy adaptive, else the eligible ones with a score for it.", each_class_workers, METRIC_GET, 0, 0, NULL},
+    {"class_workers", STAT_GAUGE, "workers", "class", "Workers of the class: its homes with policy adaptive, else the eligible ones with a score for it.", each_class, METRIC_GET, 0, 0, NULL},
 };
 /* clang-format on */
 
 /* ---- the page ---- */
 
-/* All members of the struct are such numbers. */
-static void sum_counts(const struct lb *lb, struct http_server_counts *sum)
+_Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
+
+void status_metrics(struct lb *lb, struct metrics *m)
 {
+    struct page p = {.lb = lb, .n = lb->napplications};
+    struct stats_set *sets = xcalloc(p.n + 1, sizeof(*sets));
+
+    m->prefix = PREFIX;
+    p.apps = xcalloc(p.n + 1, sizeof(*p.apps));
+    for (size_t i = 0; i < p.n; ++i) {
+        struct app_page *a = &p.apps[i];
+        const struct limit_rules *r = lb->applications[i]->settings->limits;
+
+        a->app = lb->applications[i];
+        metrics_add_label(&a->label_text, "application", slice_of(a->app->name));
+        a->labels = text_slice(&a->label_text);
+        sets[i] = (struct stats_set){a->app->stats, a->labels};
+        pool_look(a->app->pool, false, &a->pool);
+        copies_read_stats(a->app->copies, &a->copies);
+        a->nlimits = r != NULL ? r->n : 0;
+        a->limits = xcalloc(a->nlimits + 1, sizeof(*a->limits));
+        for (size_t k = 0; k < a->nlimits; ++k) {
+            a->limits[k].rule = &r->rules[k];
+            a->limits[k].s = r->rules[k].s;
+            limit_view(&r->rules[k], clock_mono_us(), &a->limits[k].view, NULL);
+        }
+    }
+    /* All members of the struct are such numbers. */
     for (unsigned i = 0; lb->fronts_up && i < lb->nloops; ++i) {
         struct http_server_counts c;
         const uint64_t *from = (const void *)&c;
-        uint64_t *to = (void *)sum;
+        uint64_t *to = (void *)&p.counts;
 
         front_read_counts(lb->loops[i].front, &c);
         for (size_t k = 0; k < sizeof(c) / sizeof(*from); ++k)
             to[k] += from[k];
     }
-}
-
-static void put_stats(struct metrics *m, const struct page *p)
-{
-    struct stats_set *sets = xcalloc(p->lb->napplications + 1, sizeof(*sets));
-
-    for (size_t i = 0; i < p->lb->napplications; ++i)
-        sets[i] = (struct stats_set){p->lb->applications[i]->stats, labels_of(p, i)};
-    metrics_put_stats(m, sets, p->lb->napplications);
-    free(sets);
-}
-
-_Static_assert(offsetof(struct membership_figures, tree) == 0, "objects of each_tree");
-
-/* Metrics of the tree, by application. */
-static void put_tree(struct metrics *m, const struct page *p)
-{
-    for (size_t i = 0; i < TREE_METRICS; ++i) {
-        metrics_begin(m, &tree_metrics[i]);
-        each_tree(m, p);
-    }
-}
-
-void status_metrics(struct lb *lb, struct metrics *m)
-{
-    struct page p = {.lb = lb};
-
-    m->prefix = PREFIX;
-    p.views = xcalloc(lb->napplications + 1, sizeof(*p.views));
-    p.labels = xcalloc(lb->napplications + 1, sizeof(*p.labels));
-    p.limits = view_limits(lb);
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        pool_look(lb->applications[i]->pool, false, &p.views[i]);
-        metrics_add_label(&p.labels[i], "application", slice_of(lb->applications[i]->name));
-    }
-    sum_counts(lb, &p.counts);
-    put_stats(m, &p);
+    metrics_put_stats(m, sets, p.n);
     metrics_put_all(m, metrics, ARRAY_LEN(metrics), &p);
     metrics_put_all(m, of_classes, ARRAY_LEN(of_classes), &p);
-    put_tree(m, &p);
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        pool_view_fini(&p.views[i]);
-        text_fini(&p.labels[i]);
+    for (size_t i = 0; i < TREE_METRICS; ++i) {
+        metrics_begin(m, &tree_metrics[i]);
+        each_tree(m, &p);
     }
-    free(p.limits);
-    free(p.labels);
-    free(p.views);
+    free(sets);
+    for (size_t i = 0; i < p.n; ++i) {
+        pool_view_fini(&p.apps[i].pool);
+        text_fini(&p.apps[i].label_text);
+        free(p.apps[i].limits);
+    }
+    free(p.apps);
 }
 
 void status_metrics_describe(FILE *out)

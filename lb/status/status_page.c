@@ -32,16 +32,12 @@ struct shared_answers *shared_answers_create(void)
     return xcalloc(1, sizeof(struct shared_answers));
 }
 
-static void forget(struct stored_answer *k)
-{
-    text_fini(&k->answer);
-    k->until_us = 0;
-}
-
 void shared_answers_forget(struct shared_answers *s)
 {
-    for (size_t i = 0; i < SHARED_PAGES; ++i)
-        forget(&s->pages[i]);
+    for (size_t i = 0; i < SHARED_PAGES; ++i) {
+        text_fini(&s->pages[i].answer);
+        s->pages[i].until_us = 0;
+    }
 }
 
 void shared_answers_destroy(struct shared_answers *s)
@@ -73,7 +69,7 @@ void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64
 
     if (cost_us < SHARED_ANSWER_FROM_US) {
         if (now_us >= k->until_us)
-            forget(k);
+            text_fini(&k->answer);
         return;
     }
     text_clear(&k->answer);
@@ -92,52 +88,40 @@ static uint64_t thread_us(void)
 }
 
 /* Appends the stored response, or a new one. */
-static int answer(struct lb *lb, enum shared_page page,
-                  void (*make)(struct lb *lb, struct text *body), struct text *body)
+static int answer(struct lb *lb, enum shared_page page, struct text *body)
 {
+    static const struct status_choice all = {0};
+
     if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
-    make(lb, body);
+    if (page == SHARED_STATUS)
+        status_json(lb, &all, body);
+    else if (page == SHARED_RESUMES)
+        status_resumes(lb, body);
+    else
+        status_metrics(lb, &(struct metrics){.out = body, .open = page == SHARED_OPEN_METRICS});
     shared_answers_keep(lb->answers, page, clock_mono_us(), thread_us() - from_us,
                         text_slice(body));
     return 200;
 }
 
-static void make_status(struct lb *lb, struct text *body)
-{
-    static const struct status_choice all = {0};
-
-    status_json(lb, &all, body);
-}
-
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_STATUS, make_status, body);
+    return answer(context, SHARED_STATUS, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_RESUMES, status_resumes, body);
-}
-
-static void make_text_metrics(struct lb *lb, struct text *body)
-{
-    status_metrics(lb, &(struct metrics){.out = body});
-}
-
-static void make_open_metrics(struct lb *lb, struct text *body)
-{
-    status_metrics(lb, &(struct metrics){.out = body, .open = true});
+    return answer(context, SHARED_RESUMES, body);
 }
 
 static void page_metrics(void *context, struct metrics *m)
 {
-    (void)(m->open ? answer(context, SHARED_OPEN_METRICS, make_open_metrics, m->out)
-                   : answer(context, SHARED_METRICS, make_text_metrics, m->out));
+    (void)answer(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
 }
 
 /*
@@ -147,13 +131,15 @@ static void page_metrics(void *context, struct metrics *m)
  * Secrets are not shown (settings_print).
  */
 
-static void put_program(const struct lb *lb, struct json_writer *w)
+static void put_settings(struct lb *lb, struct text *out)
 {
+    struct json_writer w = {.out = out};
     struct text value = {0};
 
-    json_open_object(w, "program");
-    json_put_text(w, "file", slice_of(lb->file));
-    json_open_object(w, "settings");
+    json_open_object(&w, NULL);
+    json_open_object(&w, "program");
+    json_put_text(&w, "file", slice_of(lb->file));
+    json_open_object(&w, "settings");
     for (size_t i = 0; i < program_table.n; ++i) {
         const struct setting_row *row = &program_table.rows[i];
 
@@ -161,23 +147,15 @@ static void put_program(const struct lb *lb, struct json_writer *w)
             continue;
         text_clear(&value);
         settings_print(row, &lb->settings, &value);
-        json_open_object(w, row->name);
-        json_put_text(w, "value", text_slice(&value));
-        json_put_text(w, "origin", slice_of(setting_origin_text(lb->origins[i])));
-        json_put_text(w, "when", slice_of(setting_when_text(row->when)));
-        json_close_object(w);
+        json_open_object(&w, row->name);
+        json_put_text(&w, "value", text_slice(&value));
+        json_put_text(&w, "origin", slice_of(setting_origin_text(lb->origins[i])));
+        json_put_text(&w, "when", slice_of(setting_when_text(row->when)));
+        json_close_object(&w);
     }
-    json_close_object(w);
-    json_close_object(w);
+    json_close_object(&w);
+    json_close_object(&w);
     text_fini(&value);
-}
-
-static void put_settings(struct lb *lb, struct text *out)
-{
-    struct json_writer w = {.out = out};
-
-    json_open_object(&w, NULL);
-    put_program(lb, &w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < lb->napplications; ++i) {
         const struct application *a = lb->applications[i];
@@ -267,19 +245,6 @@ static int page_live(void *context, struct slice query, struct text *body)
     return 200;
 }
 
-static int page_explain(void *context, struct slice query, struct text *body)
-{
-    return status_explain(context, query, body);
-}
-
-static bool has_worker(struct application *a)
-{
-    pthread_mutex_lock(&a->members_lock);
-    bool any = a->navailable > 0;
-    pthread_mutex_unlock(&a->members_lock);
-    return any;
-}
-
 /* Reports whether new requests should be sent here. Each reason against it is a line. */
 static int page_ready(void *context, struct slice query, struct text *body)
 {
@@ -291,8 +256,13 @@ static int page_ready(void *context, struct slice query, struct text *body)
     if (lb->phase >= LB_DRAINING)
         text_add(body, SLICE_LIT("draining\n"));
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!has_worker(lb->applications[i]))
-            text_addf(body, "application %s has no worker\n", lb->applications[i]->name);
+        struct application *a = lb->applications[i];
+
+        pthread_mutex_lock(&a->members_lock);
+        bool any = a->navailable > 0;
+        pthread_mutex_unlock(&a->members_lock);
+        if (!any)
+            text_addf(body, "application %s has no worker\n", a->name);
     }
     if (body->len > 0)
         return 503;
@@ -310,7 +280,7 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/events", json, page_events, lb);
     admin_add(a, "/status.json", json, page_status, lb);
     admin_add(a, "/resumes.json", json, page_resumes, lb);
-    admin_add(a, "/explain", json, page_explain, lb);
+    admin_add(a, "/explain", json, status_explain, lb);
     admin_add_metrics(a, page_metrics, lb);
     admin_add_health(a, page_ready, lb);
     actions_add(lb, a);

@@ -125,7 +125,7 @@ static void send_copy(struct call *call, struct copy *c)
 
     copy_answer_make(c, COPY_STALE, SLICE_LIT("queue-full"), NOW_US + 7 * SECOND_US, &a);
     headers_take_response(&(struct headers_response){.req = call->reply.req,
-                                                     .via = SLICE_LIT("lb"),
+                                                     .via = true,
                                                      .request_id = SLICE_LIT("id-2")},
                           &a.head);
     http_reply_start(&call->reply, a.head.content_length);
@@ -152,7 +152,7 @@ static void client_gets_a_copy_whole_and_none_of_the_first_ones_request(void **s
     assert_true(raw_has(&f->client, "Content-Type: text/plain\r\n"));
     assert_true(raw_has(&f->client, "\r\nAge: 10\r\n"));
     assert_true(raw_has(&f->client, "Cache-Status: resumelb; hit; ttl=-10; detail=queue-full\r\n"));
-    assert_true(raw_has(&f->client, "Via: 1.1 lb\r\n"));
+    assert_true(raw_has(&f->client, "Via: 1.1 resumelb\r\n"));
     assert_true(raw_has(&f->client, "X-Request-ID: id-2\r\n"));
     assert_false(raw_has(&f->client, "id-1"));
     assert_false(raw_has(&f->client, "Age: 3"));
