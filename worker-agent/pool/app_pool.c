@@ -37,20 +37,6 @@ static void describe(const struct log_subject *self, struct log_text *out)
     log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
 
-static void count_live(struct app_group *g)
-{
-    struct live_settings_counts now;
-    struct live_settings_counts *reported = &g->reported;
-
-    live_settings_counts(g->live, &now);
-    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - reported->changes));
-    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - reported->refusals));
-    stat_add(g->cell, AGENT_STAT_refused_settings,
-             (int64_t)now.refused - (int64_t)reported->refused);
-    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)reported->held);
-    *reported = now;
-}
-
 static void add_slot(struct app_group *g)
 {
     unsigned n = g->nslots;
@@ -61,24 +47,6 @@ static void add_slot(struct app_group *g)
     g->core.slots = xrealloc(g->core.slots, g->nslots * sizeof(struct core_slot *));
     g->slots[n] = s;
     g->core.slots[n] = &s->core;
-}
-
-/* Creates further slots while running. */
-static void grow(struct app_group *g, unsigned required)
-{
-    while (g->nslots < required) {
-        add_slot(g);
-        struct slot *s = g->slots[g->nslots - 1];
-
-        if (!slot_listen(s)) {
-            log_error(g, "slot-create-failed",
-                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, required, s->n);
-            g->core.nslots = --g->nslots;
-            slot_destroy(s);
-            return;
-        }
-        slot_publish(s);
-    }
 }
 
 /* Copies the effective settings to the core. The caller must then call core_tick. */
@@ -93,16 +61,26 @@ static void apply_settings(struct app_group *g)
     if (g->max_memory_bytes != s->max_memory_bytes)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
-    if (g->attach == NULL) {
-        unsigned slots =
-            app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
+    if (g->attach != NULL)
+        return;
+    c->min_processes = (unsigned)s->min_processes;
+    c->max_processes = app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
+    c->max_requests = (uint64_t)s->max_requests;
+    c->max_idle_ms = s->max_idle_time_ms;
+    /* Creates further slots while running. */
+    while (g->started && g->nslots < c->max_processes) {
+        add_slot(g);
+        struct slot *last = g->slots[g->nslots - 1];
 
-        c->min_processes = (unsigned)s->min_processes;
-        c->max_processes = slots;
-        c->max_requests = (uint64_t)s->max_requests;
-        c->max_idle_ms = s->max_idle_time_ms;
-        if (g->started)
-            grow(g, slots);
+        if (!slot_listen(last)) {
+            log_error(g, "slot-create-failed",
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", last->n,
+                      c->max_processes, last->n);
+            g->core.nslots = --g->nslots;
+            slot_destroy(last);
+            return;
+        }
+        slot_publish(last);
     }
 }
 
@@ -198,8 +176,14 @@ static void watch_node(const struct app_pool *pool, const char *path, struct liv
 static void on_live_changed(void *context, bool values)
 {
     struct app_group *g = context;
+    const struct live_settings_counts old = g->reported;
 
-    count_live(g);
+    live_settings_counts(g->live, &g->reported);
+    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(g->reported.changes - old.changes));
+    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(g->reported.refusals - old.refusals));
+    stat_add(g->cell, AGENT_STAT_refused_settings,
+             (int64_t)g->reported.refused - (int64_t)old.refused);
+    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)g->reported.held - (int64_t)old.held);
     if (!values)
         return;
     apply(g);
@@ -298,23 +282,6 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     return g;
 }
 
-/* Starts listening at the slots and the application's own addresses. Returns false if one failed
- * (logged). */
-static bool listen_group(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (!slot_listen(g->slots[n]))
-            return false;
-    }
-    for (size_t i = 0; i < g->nlisten_addrs; ++i) {
-        g->listeners[i] =
-            g->pool->listen(g->pool->front, &g->listen_addrs[i], &g->front_listener, g);
-        if (g->listeners[i] == NULL)
-            return false;
-    }
-    return true;
-}
-
 static void stop_listening(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n)
@@ -323,56 +290,26 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-/* Registers, watches the tree, and starts min_processes. Call after adoption. */
-static void start_group(struct app_group *g)
-{
-    const struct app_pool *pool = g->pool;
-
-    /* Settings first: what a process is started with and how long it may take. */
-    if (pool->tree != NULL)
-        watch_node(pool, g->path, g->live, xasprintf("%s/%s/tree.json", pool->state_dir, g->name),
-                   &g->snapshot);
-    g->started = true;
-    apply(g);
-    publish_slots(g);
-    watch_restarts(g, g->oldest_ns);
-}
-
-/* Whether the settings that require a restart are unchanged. */
-static bool same_shape(const struct app_group *g, const struct app_config *c)
-{
-    static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        const struct setting_row *row = settings_find(&app_table, slice_of(names[i]));
-
-        if (!settings_same(row, &g->config->s, &c->s))
-            return false;
-    }
-    return true;
-}
-
-static void warn_of_old_processes(const struct app_group *g)
-{
-    const struct app_settings *s = &g->config->s;
-    bool absolute = s->restart_dir[0] == '/';
-
-    log_warn(g, "config-change-deferred",
-             "reason=\"command, environment, root, user, group, socket or version has changed\" "
-             "old_processes=%u action=\"running processes are unchanged\" "
-             "hint=\"touch %s%s%s/restart.txt to replace them\"",
-             g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
-}
-
 static void configure_group(struct app_group *g, const struct app_config *c)
 {
-    if (!same_shape(g, c))
+    static const char *const at_start[] = {"address", "listen", "advertise", "path", "attach"};
+    bool same = true;
+    bool absolute = c->s.restart_dir[0] == '/';
+
+    for (size_t i = 0; i < ARRAY_LEN(at_start); ++i)
+        same &=
+            settings_same(settings_find(&app_table, slice_of(at_start[i])), &g->config->s, &c->s);
+    if (!same)
         log_warn(g, "config-restart-required",
                  "setting=\"address, listen, advertise, path or attach\"");
-    bool other_processes = strcmp(c->spec, g->config->spec) != 0;
+    if (strcmp(c->spec, g->config->spec) != 0)
+        log_warn(g, "config-change-deferred",
+                 "reason=\"command, environment, root, user, group, socket or version has "
+                 "changed\" old_processes=%u action=\"running processes are unchanged\" "
+                 "hint=\"touch %s%s%s/restart.txt to replace them\"",
+                 g->core.nprocesses, absolute ? "" : c->s.root, absolute ? "" : "/",
+                 c->s.restart_dir);
     g->config = c;
-    if (other_processes)
-        warn_of_old_processes(g);
     watch_restarts(g, restart_now_ns());
     live_settings_set_yaml(g->live, &c->s, c->origins);
     budget_changed(g);
@@ -406,17 +343,6 @@ static void destroy_group(struct app_group *g)
     free(g);
 }
 
-/* ---- the pool ---- */
-
-static struct app_group *find_group(const struct app_pool *pool, const char *name)
-{
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (strcmp(pool->groups[i]->name, name) == 0)
-            return pool->groups[i];
-    }
-    return NULL;
-}
-
 /* ---- the host's settings ---- */
 
 static void apply_budget(struct app_pool *pool)
@@ -425,33 +351,26 @@ static void apply_budget(struct app_pool *pool)
     pool->core.overlap = pool->s->replace_overlap;
 }
 
-/* The file's values are checked together. Those of the tree come from separate nodes in any order,
- * so the maximum takes precedence, and a conflict is logged. */
-static void warn_of_minima(const struct app_pool *pool)
-{
-    unsigned always = 0;
-
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (pool->groups[i]->attach == NULL)
-            always += pool->groups[i]->core.min_processes;
-    }
-    if (pool->core.max != 0 && always > pool->core.max)
-        log_warn(NULL, "max-processes-too-low",
-                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
-                 always);
-}
-
 static void on_host_changed(void *context, bool values)
 {
     struct app_pool *pool = context;
+    unsigned always = 0;
 
     /* After a handover the new agent decides; on_thaw() calls this again. */
     if (!values || pool->configuring || pool->handed_over)
         return;
     apply_budget(pool);
-    for (size_t i = 0; i < pool->ngroups; ++i)
+    for (size_t i = 0; i < pool->ngroups; ++i) {
         budget_changed(pool->groups[i]);
-    warn_of_minima(pool);
+        if (pool->groups[i]->attach == NULL)
+            always += pool->groups[i]->core.min_processes;
+    }
+    /* The file's values are checked together. Those of the tree come from separate nodes in any
+     * order, so the maximum takes precedence, and a conflict is logged. */
+    if (pool->core.max != 0 && always > pool->core.max)
+        log_warn(NULL, "max-processes-too-low",
+                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
+                 always);
     tick(pool, &pool->core);
 }
 
@@ -497,12 +416,18 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 
 /* ---- start and reload ---- */
 
-static void adopt(struct app_pool *pool, struct adoptable_process *k)
+static void adopt(void *context, struct adoptable_process *k)
 {
-    struct app_group *g = find_group(pool, k->application);
+    struct app_pool *pool = context;
+    struct app_group *g = NULL;
+
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (strcmp(pool->groups[i]->name, k->application) == 0)
+            g = pool->groups[i];
+    }
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
     bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
-                strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
+                strcmp(k->spec, g->config->spec) == 0 && strcmp(k->note, PROCESS_NOTE_LEAVING) != 0;
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
 
     if (app_process_adopt(pool, fits ? s : NULL, k) && began_ns < g->oldest_ns)
@@ -522,18 +447,37 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
         ++pool->ngroups;
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (!listen_group(pool->groups[i]))
-            return false;
+        struct app_group *g = pool->groups[i];
+
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            if (!slot_listen(g->slots[n]))
+                return false;
+        }
+        for (size_t n = 0; n < g->nlisten_addrs; ++n) {
+            g->listeners[n] = pool->listen(pool->front, &g->listen_addrs[n], &g->front_listener, g);
+            if (g->listeners[n] == NULL)
+                return false;
+        }
     }
     /* Adopts ready processes first: another process of the same slot was its replacement. */
     for (int ready = 1; ready >= 0; --ready) {
         for (size_t i = 0; i < adopted->n; ++i) {
-            if (app_process_was_ready(&adopted->items[i]) == (ready == 1))
+            if ((strcmp(adopted->items[i].note, PROCESS_NOTE_READY) == 0) == (ready == 1))
                 adopt(pool, &adopted->items[i]);
         }
     }
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        start_group(pool->groups[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        /* Settings first: what a process is started with and how long it may take. */
+        if (pool->tree != NULL)
+            watch_node(pool, g->path, g->live,
+                       xasprintf("%s/%s/tree.json", pool->state_dir, g->name), &g->snapshot);
+        g->started = true;
+        apply(g);
+        publish_slots(g);
+        watch_restarts(g, g->oldest_ns);
+    }
     timer_start(pool->loop, &pool->tick, TICK_MS);
     return true;
 }
@@ -689,11 +633,6 @@ static void on_busy(void *context, const char *id, unsigned n)
     app_pool_settle(p->pool);
 }
 
-static void on_left(void *context, struct adoptable_process *k)
-{
-    adopt(context, k);
-}
-
 static void on_lost(void *context)
 {
     struct app_pool *pool = context;
@@ -706,7 +645,7 @@ const struct supervisor_link_events app_pool_supervisor_events = {
     .refused = on_refused,
     .died = on_died,
     .busy = on_busy,
-    .left = on_left,
+    .left = adopt,
     .lost = on_lost,
 };
 

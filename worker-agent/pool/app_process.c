@@ -40,10 +40,6 @@ enum {
     PROBE_DELAY_MAX_MS = 250,
 };
 
-/* Notes stored with the supervisor for the next agent. */
-#define NOTE_READY "ready"
-#define NOTE_LEAVING "leaving"
-
 /* P is to replace its slot's process. */
 static bool is_replacement(const struct app_process *p)
 {
@@ -187,7 +183,7 @@ void app_process_kill(struct app_process *p)
         app_process_release(p);
         return;
     }
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
     enter(p, PROCESS_KILLING);
 }
@@ -204,7 +200,7 @@ void app_process_stop(struct app_process *p)
     stop_getting_ready(p);
     stop_timers(p);
     /* Another agent must not regard it as one that serves. */
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
     timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
     enter(p, PROCESS_STOPPING);
@@ -236,7 +232,7 @@ void app_process_leaves(struct app_process *p)
         return;
     stop_getting_ready(p);
     timer_stop(&p->deadline);
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
     enter(p, PROCESS_LEAVING);
@@ -303,7 +299,7 @@ static void become_ready(struct app_process *p)
     if (p->pool->handed_over && is_replacement(p))
         return;
     timer_stop(&p->deadline);
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_READY);
     log_info(p, "process-ready", "instance=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
     slot_process_ready(p);
@@ -375,18 +371,6 @@ static bool owns_its_port(struct app_process *p)
     return false;
 }
 
-/* P answers. */
-static void on_ready(struct app_process *p)
-{
-    readiness_stop(p);
-    if (!owns_its_port(p))
-        return;
-    if (p->group->config->s.ready_probe == NULL)
-        accept_first(p);
-    else if (!warm_up(p))
-        become_ready(p);
-}
-
 static void on_probed(struct http_fetch *f, enum err e)
 {
     struct app_process *p = container_of(f, struct app_process, readiness.fetch);
@@ -394,12 +378,18 @@ static void on_probed(struct http_fetch *f, enum err e)
 
     if (f->status != 0)
         r->last_status = f->status;
-    if (e == ERR_OK && f->status < 500) {
-        on_ready(p);
+    if (e != ERR_OK || f->status >= 500) {
+        timer_start(p->pool->loop, &r->retry, r->delay_ms);
+        r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
         return;
     }
-    timer_start(p->pool->loop, &r->retry, r->delay_ms);
-    r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
+    readiness_stop(p);
+    if (!owns_its_port(p))
+        return;
+    if (p->group->config->s.ready_probe == NULL)
+        accept_first(p);
+    else if (!warm_up(p))
+        become_ready(p);
 }
 
 static void probe(struct app_process *p)
@@ -437,11 +427,6 @@ static void begin_starting(struct app_process *p)
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
     p->readiness.delay_ms = PROBE_DELAY_FIRST_MS;
     probe(p);
-}
-
-void app_process_first_sent(struct app_process *p)
-{
-    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
 }
 
 void app_process_first_done(struct app_process *p, bool answered)
@@ -516,42 +501,27 @@ static bool make_backend(struct app_process *p, const char *address)
 
 void app_process_settings_changed(struct app_process *p)
 {
-    struct conn_pool_settings cs;
+    const struct conn_pool_settings cs = conn_settings(p->group);
 
     p->usage.limit_bytes = p->group->s->max_memory_bytes;
-    if (p->backend == NULL)
-        return;
-    cs = conn_settings(p->group);
-    conn_backend_set(p->backend, 0, &cs);
+    if (p->backend != NULL)
+        conn_backend_set(p->backend, 0, &cs);
 }
 
 /* ---- what it uses ---- */
-
-static void warn_of_low_limit(const struct app_process *p)
-{
-    const struct usage_target *t = &p->usage;
-
-    if (!over_memory_warns(&p->group->over_memory))
-        return;
-    log_warn(p->group, "max-memory-too-low",
-             "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
-             "they are ready\" action=\"replace one at a time, doubling the interval\" "
-             "hint=\"raise max_memory\"",
-             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
-}
 
 static void on_over_memory(struct usage_target *t)
 {
     struct app_process *p = container_of(t, struct app_process, usage);
     uint64_t now_ms = loop_now_ms(p->pool->loop);
-    uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
+    uint64_t lasted_ms = 0;
 
     /* Ignores a process that is being replaced already, and one that has served no request, because
      * its replacement would be no better. */
     if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->requests == 0)
         return;
-    if (t->over_since_ms < p->ready_since_ms)
-        lasted_ms = 0;
+    if (t->over_since_ms > p->ready_since_ms)
+        lasted_ms = t->over_since_ms - p->ready_since_ms;
     if (!over_memory_may_replace(&p->group->over_memory, lasted_ms, now_ms))
         return;
     log_warn(p, "process-over-max-memory",
@@ -561,7 +531,13 @@ static void on_over_memory(struct usage_target *t)
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
-    warn_of_low_limit(p);
+    if (over_memory_warns(&p->group->over_memory))
+        log_warn(
+            p->group, "max-memory-too-low",
+            "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
+            "they are ready\" action=\"replace one at a time, doubling the interval\" "
+            "hint=\"raise max_memory\"",
+            (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
     group_count(p->group, AGENT_STAT_over_max_memory);
     log_info(p, "process-replacement-scheduled",
              "reason=\"over max_memory\" action=\"replace it, then stop it\"");
@@ -621,22 +597,12 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
     enter(p, PROCESS_STARTING);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
-    p->has_served = app_process_was_ready(k);
+    p->has_served = strcmp(k->note, PROCESS_NOTE_READY) == 0;
     if (p->has_served)
         become_ready(p);
     else
         begin_starting(p);
     return true;
-}
-
-bool app_process_was_ready(const struct adoptable_process *k)
-{
-    return strcmp(k->note, NOTE_READY) == 0;
-}
-
-bool app_process_was_leaving(const struct adoptable_process *k)
-{
-    return strcmp(k->note, NOTE_LEAVING) == 0;
 }
 
 void app_process_on_refused(struct app_process *p, const char *why)

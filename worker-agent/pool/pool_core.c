@@ -395,14 +395,6 @@ void core_gone(struct core_process *p)
 
 /* ---- sessions ---- */
 
-static void count_traffic(struct core_group *g, uint64_t now_ms)
-{
-    double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
-
-    g->traffic = g->traffic * exp2(-halves) + 1;
-    g->traffic_ms = now_ms;
-}
-
 /* Its replacement is to be ready before P is spent. */
 bool core_nearly_spent(const struct core_process *p)
 {
@@ -416,6 +408,7 @@ bool core_nearly_spent(const struct core_process *p)
 static void begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = p->slot->group;
+    double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
 
     r->state = CORE_REQUEST_RUNNING;
     r->process = p;
@@ -428,22 +421,9 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
     p->last_used_ms = now_ms;
     if (core_nearly_spent(p))
         core_mark(p, CORE_SPENT);
-    count_traffic(g, now_ms);
+    g->traffic = g->traffic * exp2(-halves) + 1;
+    g->traffic_ms = now_ms;
     core_place(p);
-}
-
-static void leave_running(struct core_request *r, uint64_t now_ms)
-{
-    struct core_process *p = r->process;
-    struct core_slot *s = p->slot;
-
-    session_over(r);
-    p->last_used_ms = now_ms;
-    core_place(p);
-    if (p->state == CORE_LEAVING)
-        end_when_done(p);
-    core_run_soon(s);
-    s->group->core->changed = true;
 }
 
 static void leave_line(struct core_request *r)
@@ -458,10 +438,19 @@ static void leave_line(struct core_request *r)
 
 void core_leave(struct core_request *r, uint64_t now_ms)
 {
-    if (r->state == CORE_REQUEST_RUNNING)
-        leave_running(r, now_ms);
-    else if (r->state == CORE_REQUEST_WAITING)
+    struct core_process *p = r->process;
+
+    if (r->state == CORE_REQUEST_WAITING)
         leave_line(r);
+    if (p == NULL)
+        return;
+    session_over(r);
+    p->last_used_ms = now_ms;
+    core_place(p);
+    if (p->state == CORE_LEAVING)
+        end_when_done(p);
+    core_run_soon(p->slot);
+    p->slot->group->core->changed = true;
 }
 
 void core_upgraded(struct core_request *r, uint64_t now_ms)
@@ -592,23 +581,6 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
 
 /* ---- giving places ---- */
 
-/* Returns the next request for S: the older of the first ones in its own queue and in the group's.
- */
-static struct core_request *next_request(const struct core_slot *s)
-{
-    const struct core_group *g = s->group;
-    struct core_request *own = NULL;
-    struct core_request *any = NULL;
-
-    if (s->nwaiting > 0)
-        own = list_first(&s->waiting, struct core_request, node);
-    if (g->nwaiting > 0)
-        any = list_first(&g->waiting, struct core_request, node);
-    if (own == NULL || any == NULL)
-        return own != NULL ? own : any;
-    return own->turn < any->turn ? own : any;
-}
-
 /* With one_shot: P has nothing to do, and will not get R (NULL: none waits). */
 static bool is_of_no_use(const struct core_process *p, const struct core_request *r)
 {
@@ -622,10 +594,19 @@ static bool is_of_no_use(const struct core_process *p, const struct core_request
 struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
-    struct core_request *r = next_request(s);
+    struct core_group *g = s->group;
+    struct core_request *r = NULL;
 
     if (p == NULL)
         return NULL;
+    /* The older of the first ones in its own queue and in the group's. */
+    if (s->nwaiting > 0)
+        r = list_first(&s->waiting, struct core_request, node);
+    if (g->nwaiting > 0) {
+        struct core_request *any = list_first(&g->waiting, struct core_request, node);
+
+        r = r != NULL && r->turn < any->turn ? r : any;
+    }
     if (is_of_no_use(p, r)) {
         core_leave_slot(p, CORE_SPENT);
         return NULL;
@@ -643,7 +624,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     leave_line(r);
     begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
-    if (s->group->nwaiting > 0)
-        core_need_more(s->group);
+    if (g->nwaiting > 0)
+        core_need_more(g);
     return r;
 }

@@ -244,22 +244,10 @@ static void on_settled(struct timer *t)
     scan(f);
 }
 
-static bool restart_changed(struct restart_directory *f, const struct restart_found *found)
-{
-    const struct restart_file *file = &found->file;
-    bool same =
-        f->seen.mtime_ns == file->mtime_ns && f->seen.ino == file->ino && f->seen.dev == file->dev;
-
-    /* A file that disappears briefly and reappears unchanged is the same file. */
-    if (found->restart != RESTART_THERE || same)
-        return false;
-    f->seen = *file;
-    return f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
-}
-
 static void absorb(struct restart_directory *f, const struct restart_found *found)
 {
     struct restart_found old = f->last;
+    const struct restart_file *file = &found->file;
 
     f->last = *found;
     if (old.wd != found->wd)
@@ -272,7 +260,14 @@ static void absorb(struct restart_directory *f, const struct restart_found *foun
                  "hint=\"chmod o-w\"",
                  f->path);
     }
-    bool changed = restart_changed(f, found);
+    /* A file that disappears briefly and reappears unchanged is the same file. */
+    bool changed =
+        found->restart == RESTART_THERE && (f->seen.mtime_ns != file->mtime_ns ||
+                                            f->seen.ino != file->ino || f->seen.dev != file->dev);
+    if (changed)
+        f->seen = *file;
+    /* The first file found may have been handled already. */
+    changed &= f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
     /* A scan that settles and is still to come covers this change too. */
@@ -286,12 +281,6 @@ static void absorb(struct restart_directory *f, const struct restart_found *foun
         f->events.restart(f->context);
 }
 
-static void directory_free(struct restart_directory *f)
-{
-    free(f->path);
-    free(f);
-}
-
 static void on_scanned(struct worker_job *j, bool dropped)
 {
     struct restart_directory *f = container_of(j, struct restart_directory, job);
@@ -300,7 +289,8 @@ static void on_scanned(struct worker_job *j, bool dropped)
     if (f->removed) {
         if (!dropped)
             drop_watch(f->watch, f->found.wd);
-        directory_free(f);
+        free(f->path);
+        free(f);
         return;
     }
     absorb(f, &f->found);
@@ -322,19 +312,6 @@ static bool concerns(const struct restart_directory *f, const struct inotify_eve
     return strcmp(ev->name, RESTART_FILE) == 0 || strcmp(ev->name, ALWAYS_RESTART_FILE) == 0;
 }
 
-static void on_event(struct restart_watch *w, const struct inotify_event *ev)
-{
-    struct restart_directory *f;
-
-    list_for_each_entry (f, &w->directories, node) {
-        if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
-            continue;
-        if ((ev->mask & IN_IGNORED) != 0)
-            f->last.wd = -1;
-        touched(f);
-    }
-}
-
 static void on_readable(void *context)
 {
     struct restart_watch *w = context;
@@ -344,15 +321,17 @@ static void on_readable(void *context)
 
     for (ssize_t at = 0; at < n;) {
         const struct inotify_event *ev = (const void *)(buf + at);
+        struct restart_directory *f;
 
-        on_event(w, ev);
+        list_for_each_entry (f, &w->directories, node) {
+            if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
+                continue;
+            if ((ev->mask & IN_IGNORED) != 0)
+                f->last.wd = -1;
+            touched(f);
+        }
         at += (ssize_t)(sizeof(*ev) + ev->len);
     }
-}
-
-static void poll_later(struct restart_watch *w)
-{
-    timer_start(w->loop, &w->poll, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
 }
 
 static void on_poll(struct timer *t)
@@ -360,12 +339,12 @@ static void on_poll(struct timer *t)
     struct restart_watch *w = container_of(t, struct restart_watch, poll);
     struct restart_directory *f;
 
+    timer_start(w->loop, t, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
     list_for_each_entry (f, &w->directories, node) {
         /* Scans of a directory that hangs must not accumulate and run when it recovers. */
         if (!f->scanning)
             scan(f);
     }
-    poll_later(w);
 }
 
 /* ---- life ---- */
@@ -387,7 +366,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
     else
         w->readable = watch_start(l, w->inotify, on_readable, w);
     timer_init(&w->poll, on_poll);
-    poll_later(w);
+    on_poll(&w->poll);
     return w;
 }
 
@@ -450,8 +429,10 @@ void restart_directory_remove(struct restart_directory *f)
     list_remove(&f->node);
     drop_watch(f->watch, f->last.wd);
     f->removed = true;
-    if (!f->scanning)
-        directory_free(f);
+    if (f->scanning)
+        return;
+    free(f->path);
+    free(f);
 }
 
 bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir)

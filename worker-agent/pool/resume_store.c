@@ -32,31 +32,24 @@ static void change_free(struct change *c)
     free(c);
 }
 
-static void apply(const struct change *c)
-{
-    if (c->remove) {
-        if (unlink(c->path) != 0 && errno != ENOENT)
-            log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path, strerror(errno));
-    } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
-        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
-    }
-}
-
-static struct change *take_first(struct resume_store *s)
-{
-    pthread_mutex_lock(&s->mutex);
-    struct list *node = list_pop_front(&s->changes);
-    pthread_mutex_unlock(&s->mutex);
-    return node != NULL ? list_entry(node, struct change, node) : NULL;
-}
-
 static void apply_all(struct worker_job *j)
 {
     struct resume_store *s = container_of(j, struct resume_store, job);
-    struct change *c;
 
-    while ((c = take_first(s)) != NULL) {
-        apply(c);
+    for (;;) {
+        pthread_mutex_lock(&s->mutex);
+        struct list *node = list_pop_front(&s->changes);
+        pthread_mutex_unlock(&s->mutex);
+        if (node == NULL)
+            return;
+        struct change *c = list_entry(node, struct change, node);
+        if (c->remove) {
+            if (unlink(c->path) != 0 && errno != ENOENT)
+                log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path,
+                         strerror(errno));
+        } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
+            log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
+        }
         change_free(c);
     }
 }

@@ -143,46 +143,24 @@ static void print_homes(struct resume_stream *st, const struct slot_meter *one, 
     free(rows);
 }
 
-static void send_homes(struct resume_stream *st)
+static void on_homes(struct timer *t)
 {
+    struct resume_stream *st = container_of(t, struct resume_stream, homes);
     const struct slot_meter *one = homes_of(st);
     struct text lines = {0};
 
-    if (one == NULL)
+    if (st->ended)
         return;
-    print_homes(st, one, &lines);
+    if (st->reply->queued_bytes > 0) {
+        plan_homes(st, HOMES_MS);
+        return;
+    }
+    if (one != NULL)
+        print_homes(st, one, &lines);
     /* May be the end of the stream. */
     if (lines.len != 0)
         send_bytes(st, text_slice(&lines), false);
     text_fini(&lines);
-}
-
-/* The state that a restarted load balancer needs before its first request, in one piece. */
-static void send_first(struct resume_stream *st)
-{
-    const struct slot_meter *one = st->wants_homes ? homes_of(st) : NULL;
-    struct text lines = {0};
-
-    slot_meters_renew(&st->slot->meters);
-    print_line(st, &st->sent);
-    text_add(&lines, text_slice(&st->sent));
-    group_count(st->slot->group, AGENT_STAT_stream_lines);
-    if (one != NULL)
-        print_homes(st, one, &lines);
-    send_bytes(st, text_slice(&lines), false);
-    text_fini(&lines);
-}
-
-static void on_homes(struct timer *t)
-{
-    struct resume_stream *st = container_of(t, struct resume_stream, homes);
-
-    if (st->ended)
-        return;
-    if (st->reply->queued_bytes > 0)
-        plan_homes(st, HOMES_MS);
-    else
-        send_homes(st);
 }
 
 /* Schedules sending them after a short delay. */
@@ -307,6 +285,9 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     struct resume_stream *st = xcalloc(1, sizeof(*st));
     char peer[ADDR_TEXT_MAX];
 
+    const struct slot_meter *homes_now;
+    struct text lines = {0};
+
     st->slot = s;
     st->reply = reply;
     st->wants_homes = homes;
@@ -329,7 +310,16 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
     http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
-    send_first(st);
+    /* The state that a restarted load balancer needs before its first request, in one piece. */
+    slot_meters_renew(&s->meters);
+    print_line(st, &st->sent);
+    text_add(&lines, text_slice(&st->sent));
+    group_count(s->group, AGENT_STAT_stream_lines);
+    homes_now = homes ? homes_of(st) : NULL;
+    if (homes_now != NULL)
+        print_homes(st, homes_now, &lines);
+    send_bytes(st, text_slice(&lines), false);
+    text_fini(&lines);
     if (s->group->pool->handed_over)
         end_stream(st, RESUME_END_UPGRADE);
 }

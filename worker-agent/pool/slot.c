@@ -32,28 +32,23 @@ static struct meter_settings meter_settings_of(const struct slot *s)
 
 /* ---- state ---- */
 
-/*
- * Load balancers send nothing to a starting process while a warm one exists. A process that is
- * probed by its first request is therefore reported as ready, or it would never receive that
- * request. Exception: a slot in which the previous process failed before it was ready.
- */
-static bool process_serves(const struct slot *s)
+enum resume_state slot_state(const struct slot *s)
 {
     const struct app_process *p = slot_process(s);
 
-    return p->core.state == CORE_READY ||
-           (p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0);
-}
-
-enum resume_state slot_state(const struct slot *s)
-{
     if (s->group->pool->draining || !core_slot_enabled(&s->core))
         return RESUME_DRAINING;
     if (s->attached != NULL)
         return RESUME_READY;
-    if (slot_process(s) != NULL)
-        return process_serves(s) ? RESUME_READY : RESUME_STARTING;
-    return core_slot_needs_process(&s->core) ? RESUME_STARTING : RESUME_COLD;
+    if (p == NULL)
+        return core_slot_needs_process(&s->core) ? RESUME_STARTING : RESUME_COLD;
+    /*
+     * Load balancers send nothing to a starting process while a warm one exists. A process that is
+     * probed by its first request is therefore reported as ready, or it would never receive that
+     * request. Exception: a slot in which the previous process failed before it was ready.
+     */
+    bool takes_probe = p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0;
+    return p->core.state == CORE_READY || takes_probe ? RESUME_READY : RESUME_STARTING;
 }
 
 bool slot_is_out(const struct slot *s)
@@ -66,42 +61,14 @@ static const char *version_of(const struct slot *s)
     return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
 }
 
-static void forget_resume(struct slot *s);
-
-/* The incarnation is that of the process there is. */
-static void follow_process(struct slot *s)
-{
-    const struct app_process *p = slot_process(s);
-    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
-
-    if (!same && s->incarnated) {
-        ++s->life;
-        if (!s->group->s->persistent)
-            forget_resume(s);
-    }
-    if (!same && p == NULL)
-        daemon_random_id(s->incarnation);
-    if (!same && p != NULL)
-        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
-    s->incarnated = p != NULL;
-    if (p != NULL)
-        s->core.process->warmth = s->warmth;
-}
-
 /* ---- registration ---- */
-
-static const char *fingerprint_of(const struct slot *s)
-{
-    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
-
-    return latest != NULL ? latest->fingerprint : NULL;
-}
 
 /* The properties of its registration: a new object. */
 static json_t *properties_of(const struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
     const struct app_process *p = slot_process(s);
+    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "application", s->group->name,
                           "version", version_of(s), "description", s->group->config->s.description,
                           "agent", pool->agent_name, "state", resume_state_text(slot_state(s)),
@@ -111,8 +78,8 @@ static json_t *properties_of(const struct slot *s)
     if (pool->admin != NULL)
         json_object_set_new(o, "admin", json_string(pool->admin));
     /* Of the classifier that its latest skills are of. */
-    if (fingerprint_of(s) != NULL)
-        json_object_set_new(o, "classifier_fingerprint", json_string(fingerprint_of(s)));
+    if (latest != NULL)
+        json_object_set_new(o, "classifier_fingerprint", json_string(latest->fingerprint));
     if (p != NULL && p->pid != 0)
         json_object_set_new(o, "pid", json_integer(p->pid));
     return o;
@@ -157,23 +124,6 @@ void slot_unregister(struct slot *s)
     s->properties = NULL;
 }
 
-void slot_publish(struct slot *s)
-{
-    const struct app_pool *pool = s->group->pool;
-
-    if (s->attached == NULL)
-        follow_process(s);
-    if (s->listener == NULL || pool->leaving || pool->handed_over)
-        return;
-    if (slot_is_out(s)) {
-        resume_streams_end(s, RESUME_END_STOP);
-        slot_unregister(s);
-        return;
-    }
-    register_slot(s);
-    resume_streams_changed(s);
-}
-
 struct resume_line slot_line(const struct slot *s)
 {
     struct resume_line line = {.state = slot_state(s), .concurrency = s->group->core.concurrency};
@@ -202,25 +152,20 @@ static char *resume_path(const struct slot *s)
     return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
 }
 
-/* Measurements from the old agent are newer than the file, and available for every application.
- */
-static enum err read_resume(const struct slot *s, const char *path, struct text *out)
-{
-    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, out))
-        return ERR_OK;
-    if (!s->group->s->persistent)
-        return ERR_NOT_FOUND;
-    return file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
-}
-
 static void load_resume(struct slot *s)
 {
     char *path = resume_path(s);
     struct text text = {0};
     struct meter_settings ms = meter_settings_of(s);
     char why[160] = "";
-    enum err e = read_resume(s, path, &text);
+    enum err e = ERR_NOT_FOUND;
 
+    /* Measurements from the old agent are newer than the file, and available for every
+     * application. */
+    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, &text))
+        e = ERR_OK;
+    else if (s->group->s->persistent)
+        e = file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, &text);
     if (e == ERR_OK && !slot_meters_load(&s->meters, &ms, text_slice(&text), why))
         e = ERR_SYNTAX;
     if (e != ERR_OK && e != ERR_NOT_FOUND) {
@@ -258,11 +203,44 @@ void slot_print_resume(struct slot *s, struct text *out)
     slot_meters_print(&s->meters, &sender, out);
 }
 
-static void forget_resume(struct slot *s)
+/* The incarnation is that of the process there is. */
+static void follow_process(struct slot *s)
 {
-    slot_meters_fini(&s->meters);
-    weigh(s);
-    save_resume(s);
+    const struct app_process *p = slot_process(s);
+    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
+
+    if (!same && s->incarnated) {
+        ++s->life;
+        if (!s->group->s->persistent) {
+            slot_meters_fini(&s->meters);
+            weigh(s);
+            save_resume(s);
+        }
+    }
+    if (!same && p == NULL)
+        daemon_random_id(s->incarnation);
+    if (!same && p != NULL)
+        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
+    s->incarnated = p != NULL;
+    if (p != NULL)
+        s->core.process->warmth = s->warmth;
+}
+
+void slot_publish(struct slot *s)
+{
+    const struct app_pool *pool = s->group->pool;
+
+    if (s->attached == NULL)
+        follow_process(s);
+    if (s->listener == NULL || pool->leaving || pool->handed_over)
+        return;
+    if (slot_is_out(s)) {
+        resume_streams_end(s, RESUME_END_STOP);
+        slot_unregister(s);
+        return;
+    }
+    register_slot(s);
+    resume_streams_changed(s);
 }
 
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -412,35 +390,30 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     return s;
 }
 
-/* An externally managed process is regarded as always present and unchanged. */
-static void attach(struct slot *s)
-{
-    uint64_t now_ms = loop_now_ms(s->group->pool->loop);
-
-    const struct conn_pool_settings cs = {
-        .idle_timeout_ms = s->group->s->idle_connection_timeout_ms, .max_waiting = 1};
-    char text[ADDR_TEXT_MAX];
-
-    addr_format(s->attached, text);
-    s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
-                                            slice_of(s->incarnation), 0, &cs);
-    core_enter(&s->core, &s->attached_process, now_ms);
-    core_ready(&s->attached_process, now_ms);
-}
-
 bool slot_listen(struct slot *s)
 {
     struct app_group *g = s->group;
+    struct app_pool *pool = g->pool;
+    uint64_t now_ms = loop_now_ms(pool->loop);
+    const struct conn_pool_settings cs = {.idle_timeout_ms = g->s->idle_connection_timeout_ms,
+                                          .max_waiting = 1};
+    char text[ADDR_TEXT_MAX];
 
     if (g->has_address) {
-        s->listener = g->pool->listen(g->pool->front, &s->addr, &s->front_listener, s);
+        s->listener = pool->listen(pool->front, &s->addr, &s->front_listener, s);
         if (s->listener == NULL)
             return false;
         addr_format(&s->addr, s->name);
     }
     load_resume(s);
-    if (s->attached != NULL)
-        attach(s);
+    if (s->attached == NULL)
+        return true;
+    /* An externally managed process is regarded as always present and unchanged. */
+    s->attached_backend =
+        conn_pool_backend(pool->conn_pool, slice_of(addr_format(s->attached, text)),
+                          slice_of(s->incarnation), 0, &cs);
+    core_enter(&s->core, &s->attached_process, now_ms);
+    core_ready(&s->attached_process, now_ms);
     return true;
 }
 
@@ -477,9 +450,8 @@ void slot_stop_listening(struct slot *s)
 
 void slot_end_attached(struct slot *s)
 {
-    if (s->attached == NULL || s->core.process == NULL)
-        return;
-    core_gone(&s->attached_process);
+    if (s->attached != NULL && s->core.process != NULL)
+        core_gone(&s->attached_process);
 }
 
 void slot_destroy(struct slot *s)

@@ -86,9 +86,9 @@ void app_process_spawn(struct slot *s, const char *id);
  * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
  */
 bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k);
-/* State before the take-over. */
-bool app_process_was_ready(const struct adoptable_process *k);
-bool app_process_was_leaving(const struct adoptable_process *k);
+/* Notes stored with the supervisor for the next agent: the state before the take-over. */
+#define PROCESS_NOTE_READY "ready"
+#define PROCESS_NOTE_LEAVING "leaving"
 
 /* ---- ending; any state, harmless if it is ending already ---- */
 /* P receives no further requests and is ended when its requests are finished. WHY: a text without
@@ -108,8 +108,7 @@ void app_process_leaves(struct app_process *p);
 /* A request to P was lost. P may have exited, in which case a notification follows; no other
  * request is sent to it until then. */
 void app_process_hold(struct app_process *p);
-/* P's first request was sent / has finished; if it was ANSWERED, P is ready. */
-void app_process_first_sent(struct app_process *p);
+/* P's first request has finished; if it was ANSWERED, P is ready. */
 void app_process_first_done(struct app_process *p, bool answered);
 /* Applies changed timeouts to idle connections. */
 void app_process_settings_changed(struct app_process *p);
