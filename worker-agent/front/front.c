@@ -25,16 +25,17 @@ void front_read_class(const struct http_request *req, struct request_class *out)
     struct slice cls = header_of(req, "resumelb-class");
     struct slice fingerprint = header_of(req, "resumelb-classifier");
 
-    *out = (struct request_class){.cls_len = 0};
+    out->cls = (struct slice){out->cls_bytes, 0};
+    out->fingerprint = (struct slice){out->fingerprint_bytes, 0};
     if (cls.len > 0 && resume_is_class(cls)) {
-        memcpy(out->cls, cls.p, cls.len);
-        out->cls_len = cls.len;
+        memcpy(out->cls_bytes, cls.p, cls.len);
+        out->cls.len = cls.len;
     }
     out->has_reported =
         home_report_parse(header_of(req, "resumelb-home"), &out->reported) == ERR_OK;
     if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
-        memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
-        out->fingerprint_len = fingerprint.len;
+        memcpy(out->fingerprint_bytes, fingerprint.p, fingerprint.len);
+        out->fingerprint.len = fingerprint.len;
     }
 }
 
@@ -216,7 +217,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     }
     struct request_class rc;
     front_read_class(req, &rc);
-    resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len},
+    resume_stream_start(s, req, conn, rc.fingerprint,
                         slice_is(header_of(req, "resumelb-homes"), "1"));
 }
 
@@ -247,28 +248,6 @@ static void take_config(struct front *f, const struct agent_config *c)
     f->response_buffers_total = c->s.response_buffers_total_bytes;
     body_totals_set(&f->body_totals, c->s.request_buffers_total_bytes, c->s.body_spill_total_bytes,
                     body_files_max(daemon_descriptor_limit()));
-}
-
-void front_check_files(struct front *f)
-{
-    if (f->tls != NULL)
-        tls_listener_look(f->tls, "all", loop_now_ms(f->loop));
-}
-
-void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed)
-{
-    struct http_server_counts counts;
-
-    http_server_read_counts(f->server, &counts);
-    *finished = counts.tls12 + counts.tls13;
-    *failed = 0;
-    for (size_t i = 0; i < ARRAY_LEN(counts.tls_failed); ++i)
-        *failed += counts.tls_failed[i];
-}
-
-const struct body_totals *front_body_totals(const struct front *f)
-{
-    return &f->body_totals;
 }
 
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)
@@ -327,11 +306,6 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     if (addr_of_socket(fd, &bound) == ERR_OK && a->sa.sa_family != AF_UNIX)
         *a = bound;
     return http_server_listen(f->server, fd, &ho);
-}
-
-struct http_server *front_server(const struct front *f)
-{
-    return f->server;
 }
 
 void front_turn_away(struct front *f, bool on, const struct agent_config *c)

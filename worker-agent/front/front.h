@@ -10,7 +10,6 @@
 #include "common/http/http_server.h"
 #include "worker-agent/pool/model.h"
 
-struct front;
 struct trace_log;
 
 enum {
@@ -19,25 +18,30 @@ enum {
     FRONT_QUIET_MS = 600,
 };
 
+struct front {
+    struct loop *loop;
+    struct http_server *server;     /* of its connections; a socket's tag is its front_listener */
+    const struct networks *allow;   /* the configuration's */
+    struct tls_listener *tls;       /* NULL: plain */
+    struct trace_log *trace;        /* NULL: none */
+    bool turns_away;                /* each answer is the last of its connection */
+    struct body_totals body_totals; /* of the bodies of all requests */
+    uint64_t response_buffers_total;
+    size_t buffered_bytes; /* taken from processes and not yet by load balancers */
+    struct list exchanges; /* all, from request to both ends done */
+};
+
 /* Ownership of C's TLS configuration passes to the front, here and below. The stages of requests
  * are recorded in T, which must outlive the front; NULL: not recorded. */
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
-/* Must be called every second: checks the TLS files for changes. */
-void front_check_files(struct front *f);
-/* Numbers of TLS handshakes that succeeded and failed. */
-void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
-/* Memory and files of the bodies of all requests in progress. */
-const struct body_totals *front_body_totals(const struct front *f);
 /* The number of its slot; -1: the application's own address. */
 int front_listener_number(const struct front_listener *listener);
 /* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
  * Returns NULL on failure (logged). */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject);
-/* The server of its connections and listening sockets; a socket's tag is its front_listener. */
-struct http_server *front_server(const struct front *f);
 /*
  * ON true: moves clients to the new agent. Each response is the last of its connection, and idle
  * connections are closed as soon as no load balancer would send a POST on them. ON false: restores

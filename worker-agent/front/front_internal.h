@@ -8,25 +8,11 @@
 #include "worker-agent/front/front.h"
 #include "worker-agent/pool/slot.h"
 
-struct front {
-    struct loop *loop;
-    struct http_server *server;
-    const struct networks *allow;   /* the configuration's */
-    struct tls_listener *tls;       /* NULL: plain */
-    struct trace_log *trace;        /* NULL: none */
-    bool turns_away;                /* each answer is the last of its connection */
-    struct body_totals body_totals; /* of the bodies of all requests */
-    uint64_t response_buffers_total;
-    size_t buffered_bytes; /* taken from processes and not yet by load balancers */
-    struct list exchanges; /* all, from request to both ends done */
-};
-
 /* The information of load balancers about a request. */
 struct request_class {
-    char cls[CLASS_BYTES_MAX];
-    size_t cls_len;
-    char fingerprint[FINGERPRINT_LEN];
-    size_t fingerprint_len;
+    struct slice cls, fingerprint; /* empty, or within the next two */
+    char cls_bytes[CLASS_BYTES_MAX];
+    char fingerprint_bytes[FINGERPRINT_LEN];
     bool has_reported; /* the next field is set; its `from` points into the request's header */
     struct home_report reported;
 };

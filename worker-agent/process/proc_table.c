@@ -147,10 +147,7 @@ bool proc_table_read(struct proc_table *t, const char *proc)
     while (t->n < PROC_TABLE_MAX && (name = readdir(d)) != NULL) {
         uint64_t pid;
 
-        if (t->n == t->room) {
-            t->room = t->room == 0 ? 256 : t->room * 2;
-            t->items = xrealloc(t->items, t->room * sizeof(*t->items));
-        }
+        t->items = xgrow(t->items, t->n + 1, &t->room, sizeof(*t->items));
         /* One that ended since is not there. */
         t->n += parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
                 proc_entry_read(proc, (pid_t)pid, &t->items[t->n]);
@@ -183,32 +180,6 @@ static int root_of(const struct proc_root *roots, size_t nroots, pid_t pid)
     return r != NULL && r->there ? (int)(r - roots) : PROC_NO_ROOT;
 }
 
-static int own_root(const struct proc_entry *e, const struct proc_root *roots, size_t nroots)
-{
-    int r = root_of(roots, nroots, e->pid);
-
-    if (r == PROC_NO_ROOT)
-        r = root_of(roots, nroots, e->pgrp);
-    if (r == PROC_NO_ROOT)
-        r = root_of(roots, nroots, e->session);
-    return r;
-}
-
-/* Sets the root to that of the nearest ancestor that has one, also for those in between. */
-static void inherit(const struct proc_table *t, struct proc_entry *e)
-{
-    struct proc_entry *path[DEPTH_MAX];
-    size_t n = 0;
-
-    while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
-        path[n++] = e;
-        e = find(t, e->ppid);
-    }
-    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
-    while (n > 0)
-        path[--n]->root = root;
-}
-
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
 {
     for (size_t i = 0; i < nroots; ++i) {
@@ -218,12 +189,29 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
     }
     for (size_t i = 0; i < t->n; ++i) {
         struct proc_entry *e = &t->items[i];
-        int r = own_root(e, roots, nroots);
+        const pid_t ids[] = {e->pid, e->pgrp, e->session};
 
-        e->root = r != PROC_NO_ROOT ? r : NOT_YET;
+        e->root = PROC_NO_ROOT;
+        for (size_t k = 0; k < ARRAY_LEN(ids) && e->root == PROC_NO_ROOT; ++k)
+            e->root = root_of(roots, nroots, ids[k]);
+        if (e->root == PROC_NO_ROOT)
+            e->root = NOT_YET;
     }
-    for (size_t i = 0; i < t->n; ++i)
-        inherit(t, &t->items[i]);
+    /* The others get the root of their nearest ancestor that has one, and with them those in
+     * between. */
+    for (size_t i = 0; i < t->n; ++i) {
+        struct proc_entry *path[DEPTH_MAX];
+        struct proc_entry *e = &t->items[i];
+        size_t n = 0;
+
+        while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
+            path[n++] = e;
+            e = find(t, e->ppid);
+        }
+        int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
+        while (n > 0)
+            path[--n]->root = root;
+    }
 }
 
 /* ---- listeners ---- */
@@ -248,36 +236,29 @@ struct listeners {
 
 /* ---- net/tcp and net/tcp6 ---- */
 
-/* Whether a connection to 127.0.0.1 may reach ADDRESS, in the kernel's notation (words of the
- * host's byte order). */
-static bool is_reachable(const char *address)
-{
-    static const char *const texts[] = {"0100007F", "00000000", "00000000000000000000000000000000",
-                                        "0000000000000000FFFF00000100007F",
-                                        "0000000000000000FFFF000000000000"};
-
-    for (size_t i = 0; i < ARRAY_LEN(texts); ++i) {
-        if (strcmp(address, texts[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Returns false if LINE is the first that is not of a listening socket, or if there are too many.
  */
 static bool read_line(const char *line, unsigned port, struct listeners *out)
 {
+    /* The addresses that a connection to 127.0.0.1 may reach, in the kernel's notation (words of
+     * the host's byte order). */
+    static const char *const reachable[] = {
+        "0100007F", "00000000", "00000000000000000000000000000000",
+        "0000000000000000FFFF00000100007F", "0000000000000000FFFF000000000000"};
     struct listener found = {0};
     char address[33];
     unsigned at;
     unsigned state;
+    bool is_reachable = false;
 
     /* sl local_address:port rem_address st queues timer retrnsmt uid timeout inode */
     if (sscanf(line, "%*s %32[0-9A-F]:%X %*s %X %*s %*s %*s %u %*s %" SCNu64, address, &at, &state,
                &found.uid, &found.inode) != 5 ||
         state != TCP_LISTEN)
         return false;
-    if (at != port || !is_reachable(address))
+    for (size_t i = 0; i < ARRAY_LEN(reachable); ++i)
+        is_reachable |= strcmp(address, reachable[i]) == 0;
+    if (at != port || !is_reachable)
         return true;
     out->too_many = out->n == PORT_LISTENERS_MAX;
     if (!out->too_many)

@@ -40,18 +40,6 @@ void last_lines_show(const struct last_lines *l, size_t i, struct text *out)
         text_add(out, SLICE_LIT(" ..."));
 }
 
-void last_lines_copy(struct last_lines *to, const struct last_lines *from)
-{
-    ASSERT(to->n == 0);
-    for (size_t i = 0; i < from->n; ++i) {
-        const struct last_line *line = &from->at[i];
-
-        last_lines_add(to, (struct slice){line->bytes, line->len});
-        if (line->cut)
-            last_lines_cut(to);
-    }
-}
-
 void last_lines_fini(struct last_lines *l)
 {
     for (size_t i = 0; i < l->n; ++i)
@@ -79,56 +67,33 @@ static void report_dropped(struct process_output *o)
     o->dropped = 0;
 }
 
-static void pass_line(struct process_output *o)
-{
-    uint64_t second = loop_now_ms(o->loop) / 1000;
-
-    if (second != o->second) {
-        report_dropped(o);
-        o->second = second;
-        o->lines = 0;
-    }
-    if (++o->lines > OUTPUT_LINES_PER_S) {
-        ++o->dropped;
-        return;
-    }
-    log_info(o->subject, "process-output", "line=\"%.*s\"", (int)o->len, o->line);
-    count(o, AGENT_STAT_output_lines, 1);
-}
-
-/* A long line comes in pieces; its beginning is stored. */
-static void store(struct process_output *o)
-{
-    if (o->within)
-        last_lines_cut(&o->last);
-    else
-        last_lines_add(&o->last, (struct slice){o->line, o->len});
-}
-
 /* WHOLE: the line ends here, not only the room for it. */
 static void end_line(struct process_output *o, bool whole)
 {
+    uint64_t second = loop_now_ms(o->loop) / 1000;
+
     if (whole && o->len > 0 && o->line[o->len - 1] == '\r')
         --o->len;
     if (o->len > 0) {
-        store(o);
-        pass_line(o);
+        /* A long line comes in pieces; its beginning is stored. */
+        if (o->within)
+            last_lines_cut(&o->last);
+        else
+            last_lines_add(&o->last, (struct slice){o->line, o->len});
+        if (second != o->second) {
+            report_dropped(o);
+            o->second = second;
+            o->lines = 0;
+        }
+        if (++o->lines > OUTPUT_LINES_PER_S) {
+            ++o->dropped;
+        } else {
+            log_info(o->subject, "process-output", "line=\"%.*s\"", (int)o->len, o->line);
+            count(o, AGENT_STAT_output_lines, 1);
+        }
     }
     o->len = 0;
     o->within = !whole;
-}
-
-static void split(struct process_output *o, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (p[i] == '\n') {
-            end_line(o, true);
-            continue;
-        }
-        o->line[o->len++] = p[i];
-        if (o->len == OUTPUT_LINE_MAX)
-            end_line(o, false);
-    }
 }
 
 /* False: nothing more will come. */
@@ -145,7 +110,15 @@ static bool read_some(struct process_output *o)
             return errno == EAGAIN;
         if (n == 0)
             return false;
-        split(o, bytes, (size_t)n);
+        for (ssize_t i = 0; i < n; ++i) {
+            if (bytes[i] == '\n') {
+                end_line(o, true);
+                continue;
+            }
+            o->line[o->len++] = bytes[i];
+            if (o->len == OUTPUT_LINE_MAX)
+                end_line(o, false);
+        }
         total += (size_t)n;
     }
     return true;
@@ -220,8 +193,13 @@ void failure_record(struct failure **to, const struct failure *what, const struc
     *to = xcalloc(1, sizeof(**to));
     **to = *what;
     (*to)->lines = (struct last_lines){0};
-    if (lines != NULL)
-        last_lines_copy(&(*to)->lines, lines);
+    for (size_t i = 0; lines != NULL && i < lines->n; ++i) {
+        const struct last_line *line = &lines->at[i];
+
+        last_lines_add(&(*to)->lines, (struct slice){line->bytes, line->len});
+        if (line->cut)
+            last_lines_cut(&(*to)->lines);
+    }
 }
 
 void failure_destroy(struct failure *f)

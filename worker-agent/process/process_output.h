@@ -39,8 +39,6 @@ void last_lines_add(struct last_lines *l, struct slice line);
 void last_lines_cut(struct last_lines *l);
 /* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out);
-/* TO, which is empty, gets a copy of FROM. */
-void last_lines_copy(struct last_lines *to, const struct last_lines *from);
 /* Empty again. */
 void last_lines_fini(struct last_lines *l);
 

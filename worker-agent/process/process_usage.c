@@ -46,12 +46,18 @@ struct process_usage {
 
 /* ---- on the thread ---- */
 
-static void sum_up(const struct proc_table *t, struct sample *s)
+static void do_sample(struct worker_job *j)
 {
+    struct sample *s = container_of(j, struct sample, job);
+    struct proc_table t = {0};
     uint64_t us_per_tick = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct proc_entry *e = &t->items[i];
+    s->at_us = clock_mono_us();
+    bool read = proc_table_read(&t, s->proc);
+    if (read)
+        proc_table_own(&t, s->roots, s->nrows);
+    for (size_t i = 0; i < t.n; ++i) {
+        const struct proc_entry *e = &t.items[i];
 
         if (e->root == PROC_NO_ROOT)
             continue;
@@ -60,54 +66,24 @@ static void sum_up(const struct proc_table *t, struct sample *s)
         u->cpu_us += e->cpu_ticks * us_per_tick;
         u->rss_bytes += e->rss_bytes;
     }
-}
-
-/* The sum over all processes of row N. Without its share, the resident memory of a process counts
- * in full. */
-static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct proc_entry *e = &t->items[i];
-        uint64_t bytes;
-
-        if (e->root == n && !e->zombie)
-            sum += proc_pss_read(proc, e->pid, &bytes) ? bytes : e->rss_bytes;
-    }
-    return sum;
-}
-
-static void check_limits(const struct proc_table *t, struct sample *s)
-{
     uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * UINT64_C(1000);
-
     for (size_t i = 0; i < s->nrows; ++i) {
         size_t n = (s->first + i) % s->nrows;
         struct usage_row *r = &s->rows[n];
         bool suspect = r->limit_bytes > 0 && r->found.rss_bytes > r->limit_bytes;
 
-        r->checked = !suspect || clock_mono_us() < until_us;
-        if (!suspect || !r->checked)
-            continue;
-        r->found.pss_bytes = pss_of(t, s->proc, (int)n);
-        r->over = r->found.pss_bytes > r->limit_bytes;
-    }
-}
+        r->found.known = s->roots[n].there;
+        r->checked = read && (!suspect || clock_mono_us() < until_us);
+        for (size_t k = 0; k < t.n && suspect && r->checked; ++k) {
+            const struct proc_entry *e = &t.items[k];
+            uint64_t bytes;
 
-static void do_sample(struct worker_job *j)
-{
-    struct sample *s = container_of(j, struct sample, job);
-    struct proc_table t = {0};
-
-    s->at_us = clock_mono_us();
-    if (proc_table_read(&t, s->proc)) {
-        proc_table_own(&t, s->roots, s->nrows);
-        sum_up(&t, s);
-        check_limits(&t, s);
+            /* Without its share, the resident memory of a process counts in full. */
+            if (e->root == (int)n && !e->zombie)
+                r->found.pss_bytes += proc_pss_read(s->proc, e->pid, &bytes) ? bytes : e->rss_bytes;
+        }
+        r->over = r->found.pss_bytes > r->limit_bytes && suspect;
     }
-    for (size_t i = 0; i < s->nrows; ++i)
-        s->rows[i].found.known = s->roots[i].there;
     proc_table_fini(&t);
 }
 
@@ -293,9 +269,4 @@ bool over_memory_warns(struct over_memory *o)
         return false;
     o->reported = true;
     return true;
-}
-
-uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms)
-{
-    return o->not_before_ms > now_ms ? o->not_before_ms - now_ms : 0;
 }

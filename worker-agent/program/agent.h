@@ -75,7 +75,7 @@ void agent_status_add(struct agent *a);
 void status_count(const struct app_group *g, struct process_counts *out);
 
 /* ---- status_metrics.c: appended to M; and their manual as Markdown ---- */
-void status_metrics(const struct agent *a, struct metrics *m);
+void status_metrics(void *agent, struct metrics *m);
 void status_metrics_describe(FILE *out);
 
 #endif

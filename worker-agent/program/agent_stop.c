@@ -57,7 +57,7 @@ static void enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
              phase_texts[a->phase], phase_texts[phase], app_pool_requests(&a->pool),
-             http_server_connections(front_server(a->front)));
+             http_server_connections(a->front->server));
     a->phase = phase;
     a->phase_since_ms = loop_now_ms(a->loop);
 }
@@ -72,9 +72,7 @@ static void on_admin_closed(void *context)
 
 static void on_closed(void *context)
 {
-    const struct agent *a = context;
-
-    admin_stop(a->admin, on_admin_closed, context);
+    admin_stop(((const struct agent *)context)->admin, on_admin_closed, context);
 }
 
 /* The supervisor has ended, and with it every process. */
@@ -84,7 +82,7 @@ static void close_down(struct agent *a)
         return;
     enter(a, AGENT_CLOSING);
     app_pool_stop_listening(&a->pool);
-    http_server_drain(front_server(a->front), on_closed, a);
+    http_server_drain(a->front->server, on_closed, a);
 }
 
 static void on_empty(void *context)
@@ -109,34 +107,31 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-/* Whether there has been no request for a while. */
-static bool is_quiet(struct agent *a)
-{
-    if (app_pool_requests(&a->pool) > 0)
-        a->quiet_since_ms = 0;
-    else if (a->quiet_since_ms == 0)
-        a->quiet_since_ms = loop_now_ms(a->loop);
-    return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= FRONT_QUIET_MS;
-}
-
 static void step(struct agent *a)
 {
-    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
+    uint64_t now_ms = loop_now_ms(a->loop);
+    bool late = now_ms >= a->drain_until_ms;
+    size_t requests = app_pool_requests(&a->pool);
 
     switch (a->phase) {
     case AGENT_RUNNING:
         break;
     case AGENT_DRAINING:
-        if (!is_quiet(a) && !over(a, GRACE_MS) && !late)
+        if (requests > 0)
+            a->quiet_since_ms = 0;
+        else if (a->quiet_since_ms == 0)
+            a->quiet_since_ms = now_ms;
+        if ((a->quiet_since_ms == 0 || now_ms - a->quiet_since_ms < FRONT_QUIET_MS) &&
+            !over(a, GRACE_MS) && !late)
             break;
         app_pool_leave(&a->pool);
         enter(a, AGENT_LEAVING);
         break;
     case AGENT_LEAVING:
-        if (app_pool_requests(&a->pool) > 0 && !late)
+        if (requests > 0 && !late)
             break;
-        if (app_pool_requests(&a->pool) > 0) {
-            log_warn(NULL, "drain-timeout", "requests_cut=%zu", app_pool_requests(&a->pool));
+        if (requests > 0) {
+            log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
             front_cut(a->front);
         }
         stop_processes(a, false);
@@ -263,12 +258,25 @@ static void pass(void *context, struct upgrade *u)
     const struct agent *a = context;
 
     upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
-    http_server_each_socket(front_server(a->front), pass_slot_socket, u);
+    http_server_each_socket(a->front->server, pass_slot_socket, u);
     admin_pass_sockets(a->admin, u);
 }
 
-static void pass_resumes(const struct agent *a, struct upgrade *u)
+/* ---- its stages ---- */
+
+static void hold(struct agent *a, bool on)
 {
+    http_server_hold(a->front->server, on);
+    admin_hold(a->admin, on);
+}
+
+static void release(void *context, struct upgrade *u)
+{
+    struct agent *a = context;
+
+    hold(a, true);
+    app_pool_hand_over(&a->pool);
+    app_pool_report_busy(&a->pool);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
 
@@ -281,24 +289,6 @@ static void pass_resumes(const struct agent *a, struct upgrade *u)
             text_fini(&text);
         }
     }
-}
-
-/* ---- its stages ---- */
-
-static void hold(struct agent *a, bool on)
-{
-    http_server_hold(front_server(a->front), on);
-    admin_hold(a->admin, on);
-}
-
-static void release(void *context, struct upgrade *u)
-{
-    struct agent *a = context;
-
-    hold(a, true);
-    app_pool_hand_over(&a->pool);
-    app_pool_report_busy(&a->pool);
-    pass_resumes(a, u);
 }
 
 static void drain(void *context)
@@ -323,23 +313,18 @@ static void resume(void *context, bool draining)
         daemon_notify("READY=1");
 }
 
-/* Clients may still be connected. Their requests are passed on to the new agent, which may have to
- * end a process for them. */
-static void quiesce_if_done(struct agent *a)
-{
-    if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
-        return;
-    a->pool.sealed = true;
-    upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
-}
-
 static void step_handed_over(struct agent *a)
 {
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
-    if ((requests == 0 && http_server_connections(front_server(a->front)) == 0) ||
-        (late && a->cut)) {
+    /* Clients may still be connected. Their requests are passed on to the new agent, which may
+     * have to end a process for them. */
+    if (!a->pool.sealed && requests == 0) {
+        a->pool.sealed = true;
+        upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
+    }
+    if ((requests == 0 && http_server_connections(a->front->server) == 0) || (late && a->cut)) {
         log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
                  requests);
         close_handed_over(a);
@@ -360,10 +345,8 @@ static void tick(void *context, struct upgrade *u)
     if (a->phase != AGENT_RUNNING)
         return;
     app_pool_report_busy(&a->pool);
-    if (u->stage != UPGRADE_HANDED_OVER)
-        return;
-    quiesce_if_done(a);
-    step_handed_over(a);
+    if (u->stage == UPGRADE_HANDED_OVER)
+        step_handed_over(a);
 }
 
 static const struct upgrade_ops ops = {.refuse = refuse,

@@ -67,26 +67,10 @@ static double seconds(uint64_t from_ms, uint64_t to_ms)
 /* ---- processes ---- */
 
 /* Why a process goes; NULL: it does not. */
-static const char *reason_text(enum core_reason r)
-{
-    switch (r) {
-    case CORE_KEEP:
-        return NULL;
-    case CORE_IDLE:
-        return "idle";
-    case CORE_GIVES_WAY:
-        return "gives way";
-    case CORE_OVER_MAX:
-        return "over max";
-    case CORE_OUTDATED:
-        return "outdated";
-    case CORE_SPENT:
-        return "max requests";
-    case CORE_REPLACED:
-        return "replaced";
-    }
-    UNREACHABLE();
-}
+static const char *const reason_texts[] = {
+    [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives way", [CORE_OVER_MAX] = "over max",
+    [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "max requests",  [CORE_REPLACED] = "replaced",
+};
 
 /* The kernel knows also when a process began that another agent started. */
 static double uptime_s(const struct app_process *p)
@@ -99,29 +83,14 @@ static double uptime_s(const struct app_process *p)
     return age_s > 0 ? age_s : 0;
 }
 
-static void put_usage(struct json_writer *w, const struct app_process *p)
-{
-    const struct usage *u = &p->usage.usage;
-
-    /* 0: not spawned yet; the largest: ended before it was checked. */
-    bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
-    json_put_real(w, "uptime_s", has_age ? uptime_s(p) : (double)NAN);
-    if (!u->known)
-        return;
-    json_put_real(w, "cpu_percent", u->cpu_share * 100);
-    json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
-    json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
-    json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
-    if (u->pss_bytes != 0)
-        json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
-    json_put_int(w, "host_processes", u->processes);
-}
-
 static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
                         bool replacement, uint64_t now_ms)
 {
     const struct core_process *c = &p->core;
-    const char *going = reason_text(c->marked);
+    const char *going = reason_texts[c->marked];
+    const struct usage *u = &p->usage.usage;
+    /* 0: not spawned yet; the largest: ended before it was checked. */
+    bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
     char address[ADDR_TEXT_MAX];
 
     json_open_object(w, name);
@@ -143,7 +112,16 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
     double last_used_s = c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms);
     json_put_real(w, "last_used_s", c->served > 0 ? last_used_s : (double)NAN);
-    put_usage(w, p);
+    json_put_real(w, "uptime_s", has_age ? uptime_s(p) : (double)NAN);
+    if (u->known) {
+        json_put_real(w, "cpu_percent", u->cpu_share * 100);
+        json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
+        json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
+        json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
+        if (u->pss_bytes != 0)
+            json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
+        json_put_int(w, "host_processes", u->processes);
+    }
     json_close_object(w);
 }
 
@@ -171,37 +149,17 @@ static void put_meters(struct json_writer *w, const struct slot *s)
     json_close_array(w);
 }
 
-/* The failure in one line; the output of the process is included only for the newest failure. */
-static void put_slot_failure(struct json_writer *w, const struct slot *s)
-{
-    const struct failure *f = s->failure;
-    struct text line = {0};
-
-    if (f == NULL) {
-        json_put_null(w, "last_failure");
-        return;
-    }
-    failure_add_summary(f, &line);
-    json_put_text(w, "last_failure", text_slice(&line));
-    text_fini(&line);
-}
-
-/* The state as reported to load balancers, except that "waiting" distinguishes a start that has not
- * begun. */
-static const char *state_text(const struct slot *s)
-{
-    enum resume_state state = slot_state(s);
-    bool nothing_yet = slot_process(s) == NULL && s->attached == NULL;
-
-    return state == RESUME_STARTING && nothing_yet ? "waiting" : resume_state_text(state);
-}
-
 static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
+    enum resume_state state = slot_state(s);
+    /* "waiting" distinguishes a start that has not begun from those reported to load balancers. */
+    bool waiting = state == RESUME_STARTING && slot_process(s) == NULL && s->attached == NULL;
+    struct text failure = {0};
+
     json_open_object(w, NULL);
     json_put_int(w, "slot", s->n);
     put_text(w, "address", s->name);
-    put_text(w, "state", state_text(s));
+    put_text(w, "state", waiting ? "waiting" : resume_state_text(state));
     put_text(w, "incarnation", s->incarnation);
     json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
     json_put_int(w, "running", (int64_t)s->nrunning);
@@ -211,7 +169,14 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     json_put_int(w, "streams", (int64_t)list_length(&s->streams));
     json_put_int(w, "start_failures", s->start_failures);
     json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
-    put_slot_failure(w, s);
+    /* In one line; the output of the process is included only for the newest failure. */
+    if (s->failure != NULL) {
+        failure_add_summary(s->failure, &failure);
+        json_put_text(w, "last_failure", text_slice(&failure));
+        text_fini(&failure);
+    } else {
+        json_put_null(w, "last_failure");
+    }
     if (slot_process(s) != NULL)
         put_process(w, "process", slot_process(s), false, now_ms);
     if (slot_replacement(s) != NULL)
@@ -244,66 +209,13 @@ static void put_figures(struct json_writer *w, const struct app_group *g)
     json_close_object(w);
 }
 
-static void put_counts(struct json_writer *w, const struct app_group *g)
+static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
+    const struct over_memory *o = &g->over_memory;
+    const struct app_process *p;
     struct process_counts n;
 
     status_count(g, &n);
-    json_open_object(w, "counts");
-    json_put_int(w, "processes", (int64_t)(n.starting + n.busy + n.idle + n.leaving));
-    json_put_int(w, "starting", (int64_t)n.starting);
-    json_put_int(w, "busy", (int64_t)n.busy);
-    json_put_int(w, "idle", (int64_t)n.idle);
-    json_put_int(w, "leaving", (int64_t)n.leaving);
-    json_close_object(w);
-}
-
-static size_t count_waiting(const struct app_group *g)
-{
-    size_t waiting = g->core.nwaiting;
-
-    for (unsigned n = 0; n < g->nslots; ++n)
-        waiting += g->slots[n]->core.nwaiting;
-    return waiting;
-}
-
-static void put_queue(struct json_writer *w, const struct app_group *g)
-{
-    json_open_object(w, "queue");
-    put_text(w, "policy", g->core.queue == CORE_QUEUE_GLOBAL ? "global" : "private");
-    json_put_int(w, "waiting", (int64_t)count_waiting(g));
-    json_put_int(w, "waiting_any", (int64_t)g->core.nwaiting);
-    json_put_int(w, "max", (int64_t)g->core.max_queue);
-    json_close_object(w);
-}
-
-/* How soon another process may be replaced for max_memory. */
-static void put_over_memory(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
-    const struct over_memory *o = &g->over_memory;
-
-    json_open_object(w, "over_memory");
-    json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
-    json_put_bool(w, "too_low", o->reported);
-    json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
-    json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
-    json_close_object(w);
-}
-
-static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
-    const struct app_process *p;
-
-    json_open_array(w, "leaving");
-    list_for_each_entry (p, &g->pool->processes, node) {
-        if (has_left(p, g))
-            put_process(w, NULL, p, false, now_ms);
-    }
-    json_close_array(w);
-}
-
-static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
     json_open_object(w, g->name);
     put_text(w, "path", g->path);
     put_text(w, "version", g->config->s.version);
@@ -312,44 +224,56 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
                  g->core.max_processes != 0 ? g->core.max_processes : g->nslots);
     json_put_bool(w, "attached", g->attach != NULL);
     json_put_int(w, "generation", (int64_t)g->core.generation);
-    put_counts(w, g);
-    put_queue(w, g);
-    put_over_memory(w, g, now_ms);
+    json_open_object(w, "counts");
+    json_put_int(w, "processes", (int64_t)(n.starting + n.busy + n.idle + n.leaving));
+    json_put_int(w, "starting", (int64_t)n.starting);
+    json_put_int(w, "busy", (int64_t)n.busy);
+    json_put_int(w, "idle", (int64_t)n.idle);
+    json_put_int(w, "leaving", (int64_t)n.leaving);
+    json_close_object(w);
+    json_open_object(w, "queue");
+    put_text(w, "policy", g->core.queue == CORE_QUEUE_GLOBAL ? "global" : "private");
+    json_put_int(w, "waiting", stats_sum(g->stats, AGENT_STAT_requests_waiting));
+    json_put_int(w, "waiting_any", (int64_t)g->core.nwaiting);
+    json_put_int(w, "max", (int64_t)g->core.max_queue);
+    json_close_object(w);
+    /* How soon another process may be replaced for max_memory. */
+    json_open_object(w, "over_memory");
+    json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
+    json_put_bool(w, "too_low", o->reported);
+    json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
+    json_put_real(w, "next_s", seconds(now_ms, o->not_before_ms));
+    json_close_object(w);
     failure_describe(g->last_failure, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);
     tree_describe_broken_links(g->pool->tree, g->path, w);
     json_open_array(w, "slots");
-    for (unsigned n = 0; n < g->nslots; ++n)
-        put_slot(w, g->slots[n], now_ms);
+    for (unsigned k = 0; k < g->nslots; ++k)
+        put_slot(w, g->slots[k], now_ms);
     json_close_array(w);
-    put_leaving(w, g, now_ms);
+    json_open_array(w, "leaving");
+    list_for_each_entry (p, &g->pool->processes, node) {
+        if (has_left(p, g))
+            put_process(w, NULL, p, false, now_ms);
+    }
+    json_close_array(w);
     json_close_object(w);
 }
 
 /* ---- the pages ---- */
-
-static void put_pool(struct json_writer *w, const struct agent *a)
-{
-    const struct core *c = &a->pool.core;
-    size_t waiting = 0;
-
-    for (size_t i = 0; i < a->pool.ngroups; ++i)
-        waiting += count_waiting(a->pool.groups[i]);
-    json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
-    json_put_int(w, "processes", c->count + c->strays);
-    json_put_int(w, "active_processes", c->active);
-    json_put_int(w, "max_processes", c->max);
-    json_put_int(w, "waiting", (int64_t)waiting);
-}
 
 static int page_status(void *context, struct slice query, struct text *out)
 {
     const struct agent *a = context;
     struct json_writer w = {.out = out};
     uint64_t now_ms = loop_now_ms(a->loop);
+    const struct core *c = &a->pool.core;
+    int64_t waiting = 0;
 
     (void)query;
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        waiting += stats_sum(a->pool.groups[i]->stats, AGENT_STAT_requests_waiting);
     json_open_object(&w, NULL);
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
@@ -357,7 +281,11 @@ static int page_status(void *context, struct slice query, struct text *out)
     json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
     put_text(&w, "phase", agent_phase_text(a->phase));
     json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
-    put_pool(&w, a);
+    json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));
+    json_put_int(&w, "processes", c->count + c->strays);
+    json_put_int(&w, "active_processes", c->active);
+    json_put_int(&w, "max_processes", c->max);
+    json_put_int(&w, "waiting", waiting);
     if (a->pool.tree != NULL) {
         struct tree_status tree;
 
@@ -428,21 +356,7 @@ static int page_resumes(void *context, struct slice query, struct text *out)
     return 200;
 }
 
-/* ---- the small pages ---- */
-
-static void page_metrics(void *context, struct metrics *m)
-{
-    status_metrics(context, m);
-}
-
 /* ---- what is ready ---- */
-
-/* A process without a ready_probe waits for its first request, which is only sent to a process
- * reported as ready. */
-static bool serves(const struct app_process *p)
-{
-    return p != NULL && (p->state == PROCESS_READY || p->core.probing);
-}
 
 /* Number of the permanently required processes that do not exist or do not serve. */
 static size_t count_unready(const struct agent *a)
@@ -453,8 +367,13 @@ static size_t count_unready(const struct agent *a)
         const struct app_group *g = a->pool.groups[i];
         size_t serving = 0;
 
-        for (unsigned n = 0; n < g->nslots; ++n)
-            serving += serves(slot_process(g->slots[n])) ? 1 : 0;
+        /* A process without a ready_probe waits for its first request, which is only sent to a
+         * process reported as ready. */
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            const struct app_process *p = slot_process(g->slots[n]);
+
+            serving += p != NULL && (p->state == PROCESS_READY || p->core.probing);
+        }
         /* With one_shot processes are started by requests only. */
         if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
             unready += g->core.min_processes - serving;
@@ -514,27 +433,23 @@ struct search {
     size_t groups, slots, scores;
 };
 
-/* A slot is known by its own address, and by the one under which it is registered. */
-static bool is_meant(const struct admin_order *o, const struct slot *s)
-{
-    char name[ADDR_TEXT_MAX];
-
-    if (o->worker.len == 0 || slice_is(o->worker, s->name))
-        return true;
-    slot_registered_name(s, name);
-    return slice_is(o->worker, name);
-}
-
 static void forget_in(struct search *x, const struct app_group *g)
 {
     if (!admin_order_means(&x->order, g->name))
         return;
     ++x->groups;
     for (unsigned n = 0; n < g->nslots; ++n) {
-        if (!is_meant(&x->order, g->slots[n]))
-            continue;
+        struct slot *s = g->slots[n];
+        char name[ADDR_TEXT_MAX];
+
+        /* A slot is known by its own address, and by the one under which it is registered. */
+        if (x->order.worker.len != 0 && !slice_is(x->order.worker, s->name)) {
+            slot_registered_name(s, name);
+            if (!slice_is(x->order.worker, name))
+                continue;
+        }
         ++x->slots;
-        x->scores += slot_forget(g->slots[n], x->order.has_class ? &x->order.cls : NULL);
+        x->scores += slot_forget(s, x->order.has_class ? &x->order.cls : NULL);
     }
 }
 
@@ -568,7 +483,7 @@ void agent_status_add(struct agent *a)
                           page_status, a);
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
-    admin_add_metrics(a->admin, page_metrics, a);
+    admin_add_metrics(a->admin, status_metrics, a);
     admin_add_health(a->admin, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
     admin_add_order(a->admin, "/actions/forget", forget, a);
