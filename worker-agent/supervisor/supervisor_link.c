@@ -36,25 +36,6 @@ struct supervisor_link {
 
 /* ---- opening: blocking ---- */
 
-static json_t *hello_message(const struct supervisor_options *o, uint64_t adopt_timeout_ms)
-{
-    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
-                          "adopt_timeout_ms", (json_int_t)adopt_timeout_ms);
-
-    if (o->rights != NULL)
-        json_object_set_new(m, "users", supervisor_rights_message(o->rights));
-    return m;
-}
-
-/* A supervisor without a list of users starts processes of any user, root's too: that would leave
- * the agent with root's rights after all. */
-static bool is_acceptable(const struct supervisor_options *o, const json_t *answer)
-{
-    return json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
-           (!supervisor_rights_has_others(o->rights) ||
-            json_is_true(json_object_get(answer, "limited")));
-}
-
 /* The text NAME of M; "" if there is none. */
 static const char *text_of(const json_t *m, const char *name)
 {
@@ -83,32 +64,26 @@ static void read_process(const json_t *m, int output_fd, struct adoptable_proces
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
 }
 
-static void drop_list(struct adoptable_list *list)
-{
-    for (size_t i = 0; i < list->n; ++i) {
-        if (list->items[i].output_fd >= 0)
-            close(list->items[i].output_fd);
-    }
-    free(list->items);
-    *list = (struct adoptable_list){0};
-}
-
 /* The whole list that follows a hello. */
 static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_list *out)
 {
-    out->items = xcalloc(n + 1, sizeof(*out->items));
-    for (size_t i = 0; i < n; ++i) {
-        int output_fd;
-        json_t *m;
+    json_t *m;
+    int output_fd;
 
-        if (packet_await(fd, until_us, &m, &output_fd) != ERR_OK) {
-            drop_list(out);
-            return false;
-        }
+    out->items = xcalloc(n + 1, sizeof(*out->items));
+    while (out->n < n && packet_await(fd, until_us, &m, &output_fd) == ERR_OK) {
         read_process(m, output_fd, &out->items[out->n++]);
         json_decref(m);
     }
-    return true;
+    if (out->n == n)
+        return true;
+    for (size_t i = 0; i < out->n; ++i) {
+        if (out->items[i].output_fd >= 0)
+            close(out->items[i].output_fd);
+    }
+    free(out->items);
+    *out = (struct adoptable_list){0};
+    return false;
 }
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
@@ -116,17 +91,25 @@ static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_ti
                    uint64_t wait_ms, struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
-    json_t *hello = hello_message(o, adopt_timeout_ms);
-    enum err e = packet_send(fd, hello, -1);
+    json_t *hello = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
+                              "adopt_timeout_ms", (json_int_t)adopt_timeout_ms);
     json_t *answer;
     int passed;
     pid_t pid = 0;
 
+    if (o->rights != NULL)
+        json_object_set_new(hello, "users", supervisor_rights_message(o->rights));
+    enum err e = packet_send(fd, hello, -1);
     json_decref(hello);
     if (e != ERR_OK || packet_await(fd, until_us, &answer, &passed) != ERR_OK)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
-    if (is_acceptable(o, answer) && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
+    /* A supervisor without a list of users starts processes of any user, root's too: that would
+     * leave the agent with root's rights after all. */
+    bool acceptable = json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
+                      (!supervisor_rights_has_others(o->rights) ||
+                       json_is_true(json_object_get(answer, "limited")));
+    if (acceptable && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
         receive_list(fd, (size_t)n, until_us, out))
         pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
     json_decref(answer);
@@ -148,17 +131,6 @@ static int connect_to_supervisor(const char *state_dir)
         fd = -1;
     }
     return fd;
-}
-
-static void dismiss(int fd)
-{
-    log_warn(NULL, "supervisor-replaced",
-             "reason=\"it is ending, of another version, or has other users; its processes are "
-             "ended and "
-             "started again\"");
-    if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
-    close(fd);
 }
 
 static int fork_supervisor(const struct supervisor_options *o)
@@ -196,8 +168,14 @@ static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_t
                   "applications' users: restart\"");
         return fd;
     }
-    if (fd >= 0)
-        dismiss(fd);
+    if (fd >= 0) {
+        log_warn(NULL, "supervisor-replaced",
+                 "reason=\"it is ending, of another version, or has other users; its processes are "
+                 "ended and started again\"");
+        if (packet_say(fd, "bye") != ERR_OK)
+            log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
+        close(fd);
+    }
     fd = fork_supervisor(o);
     if (fd < 0)
         return fd;
@@ -212,7 +190,6 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              uint64_t adopt_timeout_ms, struct adoptable_list *out)
 {
     int bytes = 4 * PACKET_BYTES_MAX;
-    struct supervisor_link *k;
     pid_t pid;
 
     *out = (struct adoptable_list){0};
@@ -224,7 +201,7 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
     }
     /* As large as the system permits; a message must fit at least. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    k = xcalloc(1, sizeof(*k));
+    struct supervisor_link *k = xcalloc(1, sizeof(*k));
     k->pid = pid;
     packet_queue_init(&k->out, fd);
     return k;
