@@ -284,14 +284,29 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
 
 /* ---- our own answers ---- */
 
-/* Sends the response of outcome O. May be the end of the reply, and of X with it (freed at the end
- * of the turn). */
-static void send_answer(struct exchange *x, enum outcome o)
+/* Sends the response of outcome O, unless the client has gone. May be the end of the reply, and of
+ * X with it (freed at the end of the turn). */
+static void answer(struct exchange *x, enum outcome o)
 {
-    struct http_request *req = x->reply->req;
-    struct text shown = {0};
-    const char *type = explain(x, o, &shown);
+    struct text text = {0};
 
+    if (x->trace.log != NULL) {
+        /* Without its line end. */
+        text_addf(&text, "%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
+                  outcomes[o].text.p);
+        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+                             text_slice(&text));
+        text_clear(&text);
+    }
+    if (outcomes[o].figure != AGENT_STATS)
+        count(x, outcomes[o].figure);
+    if (x->reply == NULL) {
+        text_fini(&text);
+        end_if_done(x);
+        return;
+    }
+    struct http_request *req = x->reply->req;
+    const char *type = explain(x, o, &text);
     if (!is_direct(x)) {
         front_put_backlog(req, slot_backlog(&x->place));
         if (outcomes[o].note == NOTE_UNPROCESSED)
@@ -308,27 +323,8 @@ static void send_answer(struct exchange *x, enum outcome o)
     }
     http_reply_simple(x->reply, outcomes[o].status,
                       type != NULL ? type : "text/plain; charset=utf-8",
-                      type != NULL ? text_slice(&shown) : outcomes[o].text);
-    text_fini(&shown);
-}
-
-static void answer(struct exchange *x, enum outcome o)
-{
-    if (x->trace.log != NULL) {
-        /* Without its line end. */
-        char *text = xasprintf("%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
-                               outcomes[o].text.p);
-
-        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
-                             slice_of(text));
-        free(text);
-    }
-    if (outcomes[o].figure != AGENT_STATS)
-        count(x, outcomes[o].figure);
-    if (x->reply == NULL)
-        end_if_done(x);
-    else
-        send_answer(x, o);
+                      type != NULL ? text_slice(&text) : outcomes[o].text);
+    text_fini(&text);
 }
 
 /* ---- passing on ---- */
@@ -367,9 +363,12 @@ static bool pass_on(struct exchange *x, enum outcome why)
         source.in6.sin6_addr = in6addr_loopback;
     if (!is_direct(x) && !networks_have(x->front->allow, &source))
         return false;
-    slot_pass_on(&x->place, &to,
-                 conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
-                                   SLICE_LIT("new-agent"), 0, &cs));
+    /* It holds no place. */
+    ASSERT(x->place.state == CORE_REQUEST_NONE);
+    ASSERT(x->place.backend == NULL);
+    x->place.addr = to;
+    x->place.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
+                                         SLICE_LIT("new-agent"), 0, &cs);
     if (!is_direct(x)) {
         text_clear(&x->head);
         front_write_head(x->reply->req, &(struct front_recipient){.agent = true}, &x->head);
@@ -685,10 +684,11 @@ static void connect_to_process(struct exchange *x)
 static void on_place(struct slot_request *r)
 {
     struct exchange *x = container_of(r, struct exchange, place);
-
+    const struct core_process *p = r->core.process;
     int64_t limit = settings(x)->upgrade_concurrency;
 
-    if (x->upgrade && limit != 0 && slot_upgrades(r) >= limit) {
+    /* Sessions without a place are upgraded connections. */
+    if (x->upgrade && limit != 0 && p->sessions - p->places >= limit) {
         leave_worker(x);
         answer(x, OUTCOME_UPGRADES);
         return;

@@ -217,30 +217,22 @@ static bool is_away(void *context)
     return tree_is_away(((const struct app_group *)context)->pool);
 }
 
-static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
+static struct app_group *create_group(struct app_pool *pool, const struct app_config *c)
 {
     static const struct settings_table *const tables[] = {&app_table};
-    const struct live_settings_options o = {.loop = g->pool->loop,
-                                            .tables = tables,
-                                            .ntables = ARRAY_LEN(tables),
-                                            .yaml = &c->s,
-                                            .origins = c->origins,
-                                            .path = g->path,
-                                            .subject = g,
-                                            .check = check_live,
-                                            .hold_ms = hold_ms,
-                                            .away = is_away,
-                                            .changed = on_live_changed,
-                                            .context = g};
-
-    return live_settings_create(&o);
-}
-
-/* Settings that stay as they were at the start, regardless of later configurations. */
-static void copy_addresses(struct app_group *g, const struct app_config *c)
-{
+    struct app_group *g = xcalloc(1, sizeof(*g));
     char why[SETTINGS_WHY_ROOM];
 
+    g->subject.describe = describe;
+    g->pool = pool;
+    g->config = c;
+    g->oldest_ns = restart_now_ns();
+    g->stats = stats_create(&agent_stats_table, 1);
+    g->cell = stats_cell(g->stats, 0);
+    /* These stay as they were at the start, regardless of later configurations. */
+    g->name = xstrdup(c->name);
+    g->path = xstrdup(c->path);
+    g->advertise = xstrdup(c->s.advertise);
     g->has_address = c->has_address;
     if (g->has_address) {
         enum err e = slot_address_parse(slice_of(c->s.address), 1, &g->address, why);
@@ -253,28 +245,23 @@ static void copy_addresses(struct app_group *g, const struct app_config *c)
     }
     g->front_listener.group = g;
     g->nlisten_addrs = c->nlisten_addrs;
-    g->listeners = xcalloc(c->nlisten_addrs + 1, sizeof(struct http_listener *));
-    g->listen_addrs = xcalloc(c->nlisten_addrs + 1, sizeof(*g->listen_addrs));
+    g->listeners = xcalloc(c->nlisten_addrs, sizeof(struct http_listener *));
+    g->listen_addrs = xcalloc(c->nlisten_addrs, sizeof(*g->listen_addrs));
     for (size_t i = 0; i < c->nlisten_addrs; ++i)
         g->listen_addrs[i] = c->listen_addrs[i];
-}
-
-static struct app_group *create_group(struct app_pool *pool, const struct app_config *c)
-{
-    struct app_group *g = xcalloc(1, sizeof(*g));
-
-    g->subject.describe = describe;
-    g->pool = pool;
-    g->config = c;
-    g->name = xstrdup(c->name);
-    g->path = xstrdup(c->path);
-    g->advertise = xstrdup(c->s.advertise);
-    g->oldest_ns = restart_now_ns();
-    g->stats = stats_create(&agent_stats_table, 1);
-    g->cell = stats_cell(g->stats, 0);
-    g->live = create_live(g, c);
+    g->live = live_settings_create(&(struct live_settings_options){.loop = pool->loop,
+                                                                   .tables = tables,
+                                                                   .ntables = ARRAY_LEN(tables),
+                                                                   .yaml = &c->s,
+                                                                   .origins = c->origins,
+                                                                   .path = g->path,
+                                                                   .subject = g,
+                                                                   .check = check_live,
+                                                                   .hold_ms = hold_ms,
+                                                                   .away = is_away,
+                                                                   .changed = on_live_changed,
+                                                                   .context = g});
     g->s = live_settings_now(g->live);
-    copy_addresses(g, c);
     core_group_init(g->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->nslots < c->nslots)
         add_slot(g);
@@ -285,7 +272,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
 static void stop_listening(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n)
-        slot_stop_listening(g->slots[n]);
+        slot_close_listener(g->pool, &g->slots[n]->listener, &g->slots[n]->addr);
     for (size_t i = 0; i < g->nlisten_addrs; ++i)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
@@ -324,8 +311,10 @@ static void destroy_group(struct app_group *g)
     snapshot_close(g->snapshot);
     restart_directory_remove(g->restart_directory);
     stop_listening(g);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_end_attached(g->slots[n]);
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (g->attach != NULL && g->slots[n]->core.process != NULL)
+            core_gone(&g->slots[n]->attached_process);
+    }
     core_group_fini(&g->core);
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_destroy(g->slots[n]);
@@ -532,7 +521,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
             slot_request_go(a.request);
             break;
         case CORE_SPAWN:
-            slot_spawn(slot_of(a.slot));
+            app_process_spawn(slot_of(a.slot));
             break;
         case CORE_END:
             /* After a handover, the new agent decides. And the old agent may send requests to its
@@ -659,7 +648,7 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
     }
 }
 
-static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
+void app_pool_each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
     struct app_process *p;
 
@@ -677,7 +666,7 @@ static void supervisor_lost(struct app_process *p)
 void app_pool_supervisor_lost(struct app_pool *pool)
 {
     app_pool_leave(pool);
-    each_process(pool, supervisor_lost);
+    app_pool_each_process(pool, supervisor_lost);
 }
 
 void app_pool_hand_over(struct app_pool *pool)
@@ -685,7 +674,7 @@ void app_pool_hand_over(struct app_pool *pool)
     timer_stop(&pool->thaw);
     pool->handed_over = true;
     pool->core.stopped = true;
-    each_process(pool, app_process_hand_over);
+    app_pool_each_process(pool, app_process_hand_over);
 }
 
 static void on_thaw(struct timer *t)
@@ -700,7 +689,7 @@ static void on_thaw(struct timer *t)
 void app_pool_take_back(struct app_pool *pool)
 {
     pool->handed_over = pool->sealed = false;
-    each_process(pool, app_process_take_back);
+    app_pool_each_process(pool, app_process_take_back);
     each_slot(pool, slot_publish);
     timer_start(pool->loop, &pool->thaw, THAW_MS);
 }
@@ -723,17 +712,7 @@ void app_pool_old_agent_gone(struct app_pool *pool)
     if (!pool->old_agent_sends)
         return;
     pool->old_agent_sends = false;
-    each_process(pool, app_process_old_agent_gone);
-}
-
-void app_pool_report_busy(struct app_pool *pool)
-{
-    each_process(pool, app_process_report_busy);
-}
-
-void app_pool_release(struct app_pool *pool)
-{
-    each_process(pool, app_process_release);
+    app_pool_each_process(pool, app_process_old_agent_gone);
 }
 
 /* ---- the end ---- */
@@ -782,7 +761,7 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
     app_pool_leave(pool);
     /* As the pool is leaving. */
     each_slot(pool, slot_refuse_hopeless);
-    each_process(pool, at_once ? app_process_kill : app_process_stop);
+    app_pool_each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))
         pool->empty(pool->context);
 }

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/program/daemon.h"
 #include "worker-agent/process/proc_table.h"
 
-static const char *const state_texts[] = {
+const char *const process_state_texts[] = {
 #define STATE(name, text, next, doc) text,
 #include "worker-agent/config/process_state.def"
 #undef STATE
@@ -21,11 +22,6 @@ static const unsigned legal_next[] = {
 #undef STATE
 };
 #undef TO
-
-const char *process_state_text(enum process_state s)
-{
-    return state_texts[s];
-}
 
 /* ---- life ---- */
 
@@ -158,11 +154,6 @@ void app_process_release(struct app_process *p)
 
 /* ---- ending it ---- */
 
-static uint64_t stop_timeout_ms(const struct app_process *p)
-{
-    return p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS;
-}
-
 /* Ends P in the core: no further request is sent to it. */
 static void leave_core(struct app_process *p)
 {
@@ -202,7 +193,8 @@ void app_process_stop(struct app_process *p)
     /* Another agent must not regard it as one that serves. */
     supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
-    timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
+    timer_start(p->pool->loop, &p->deadline,
+                p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS);
     enter(p, PROCESS_STOPPING);
 }
 
@@ -295,14 +287,21 @@ static void on_deadline(struct timer *t)
 
 static void become_ready(struct app_process *p)
 {
+    bool succeeds = is_replacement(p);
+
     /* The other agent ends it: it must not get the slot's requests here. */
-    if (p->pool->handed_over && is_replacement(p))
+    if (p->pool->handed_over && succeeds)
         return;
     timer_stop(&p->deadline);
     supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_READY);
     log_info(p, "process-ready", "instance=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
-    slot_process_ready(p);
+    p->slot->start_failures = 0;
+    core_ready(&p->core, loop_now_ms(p->pool->loop));
+    if (succeeds) {
+        p->group->replace_delay_ms = 0;
+        group_count(p->group, AGENT_STAT_replaced);
+    }
     enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
@@ -465,11 +464,14 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     return p;
 }
 
-void app_process_spawn(struct slot *s, const char *id)
+void app_process_spawn(struct slot *s)
 {
     struct app_pool *pool = s->group->pool;
-    struct app_process *p = create(pool, s, id);
+    char id[INCARNATION_MAX + 1];
 
+    daemon_random_id(id);
+    /* The instance of a dormant slot is already published. */
+    struct app_process *p = create(pool, s, s->incarnated ? id : s->incarnation);
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
@@ -626,7 +628,7 @@ void app_process_on_died(struct app_process *p, const char *how)
                  (unsigned long long)p->requests);
     } else {
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
-                 process_state_text(p->state), (unsigned long long)lived_ms,
+                 process_state_texts[p->state], (unsigned long long)lived_ms,
                  (unsigned long long)p->requests);
         /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);

@@ -177,37 +177,28 @@ static void occupy_slot(struct core_slot *s, struct core_process *p)
     g->core->changed = true;
 }
 
-/* It has no process any more, but maybe its replacement, ready or not. */
-static void vacate_slot(struct core_slot *s)
+/* The slot then has no process any more, but maybe its replacement, ready or not. */
+static void drop_from_slot(struct core_process *p)
 {
+    struct core_slot *s = p->slot;
     struct core_group *g = s->group;
-    struct core_process *p = s->process;
+    struct core_process *next = s->replacement;
 
+    if (next != NULL)
+        --g->core->replacements;
+    s->replacement = NULL;
+    if (s->process != p) {
+        ASSERT(next == p);
+        return;
+    }
     --g->nprocesses;
     g->nstarting -= p->state == CORE_STARTING;
     g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
     core_report(s);
-    p = s->replacement;
-    s->replacement = NULL;
-    if (p != NULL) {
-        --g->core->replacements;
-        occupy_slot(s, p);
-    }
+    if (next != NULL)
+        occupy_slot(s, next);
     g->core->changed = true;
-}
-
-static void drop_from_slot(struct core_process *p)
-{
-    struct core_slot *s = p->slot;
-
-    if (s->process == p) {
-        vacate_slot(s);
-        return;
-    }
-    ASSERT(s->replacement == p);
-    s->replacement = NULL;
-    --s->group->core->replacements;
 }
 
 /* Requests that wait for any process may get a place at every slot. */

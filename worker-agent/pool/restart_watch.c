@@ -140,13 +140,15 @@ static enum restart_presence file_at(const char *directory, const char *name, st
     return p;
 }
 
-/* Sets a watch for PATH, which must be absolute, in INOTIFY (-1: no watch), and then checks PATH
- * for the files, so that a change in between is reported by inotify. May block. */
-static void scan_directory(const char *path, int inotify, struct restart_found *out)
+/* Sets a watch for the directory in inotify, unless there is none, and then checks it for the
+ * files, so that a change in between is reported by inotify. May block. */
+static void scan_directory(struct worker_job *j)
 {
     /* A directory created while the watch on its ancestor is being set is not reported by inotify.
      */
     enum { TRIES = 3 };
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+    struct restart_found *out = &f->found;
     struct stat directory;
     struct stat st;
     int there = -1;
@@ -154,9 +156,9 @@ static void scan_directory(const char *path, int inotify, struct restart_found *
     *out = (struct restart_found){.wd = -1};
     out->now_ns = restart_now_ns();
     for (int i = 0; i < TRIES; ++i) {
-        bool whole = inotify < 0 || watch_nearest(path, inotify, out);
+        bool whole = f->watch->inotify < 0 || watch_nearest(f->path, f->watch->inotify, out);
 
-        there = stat(path, &directory);
+        there = stat(f->path, &directory);
         if (whole || there != 0)
             break;
     }
@@ -169,8 +171,8 @@ static void scan_directory(const char *path, int inotify, struct restart_found *
         out->restart = RESTART_UNKNOWN;
         return;
     }
-    out->always = file_at(path, ALWAYS_RESTART_FILE, &st);
-    out->restart = file_at(path, RESTART_FILE, &st);
+    out->always = file_at(f->path, ALWAYS_RESTART_FILE, &st);
+    out->restart = file_at(f->path, RESTART_FILE, &st);
     if (out->restart == RESTART_THERE) {
         out->file = (struct restart_file){
             .mtime_ns = to_ns(&st.st_mtim), .ino = st.st_ino, .dev = st.st_dev};
@@ -204,13 +206,6 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
 }
 
 /* ---- scans ---- */
-
-static void do_scan(struct worker_job *j)
-{
-    struct restart_directory *f = container_of(j, struct restart_directory, job);
-
-    scan_directory(f->path, f->watch->inotify, &f->found);
-}
 
 static void scan(struct restart_directory *f)
 {
@@ -411,7 +406,7 @@ struct restart_directory *restart_directory_add(struct restart_watch *w, const c
     f->events = *e;
     f->context = context;
     f->last.wd = -1;
-    f->job.work = do_scan;
+    f->job.work = scan_directory;
     f->job.done = on_scanned;
     timer_init(&f->soon, on_soon);
     timer_init(&f->settle, on_settled);

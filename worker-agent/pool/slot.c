@@ -278,28 +278,6 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
 
 /* ---- its processes ---- */
 
-void slot_spawn(struct slot *s)
-{
-    char id[33];
-
-    daemon_random_id(id);
-    /* The instance of a dormant slot is already published. */
-    app_process_spawn(s, s->incarnated ? id : s->incarnation);
-}
-
-void slot_process_ready(struct app_process *p)
-{
-    struct slot *s = p->slot;
-    bool succeeds = s->core.replacement == &p->core;
-
-    s->start_failures = 0;
-    core_ready(&p->core, loop_now_ms(s->group->pool->loop));
-    if (!succeeds)
-        return;
-    s->group->replace_delay_ms = 0;
-    group_count(s->group, AGENT_STAT_replaced);
-}
-
 void slot_changed(struct slot *s)
 {
     struct core_process *p;
@@ -443,24 +421,13 @@ void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
         unlink(a->un.sun_path);
 }
 
-void slot_stop_listening(struct slot *s)
-{
-    slot_close_listener(s->group->pool, &s->listener, &s->addr);
-}
-
-void slot_end_attached(struct slot *s)
-{
-    if (s->attached != NULL && s->core.process != NULL)
-        core_gone(&s->attached_process);
-}
-
 void slot_destroy(struct slot *s)
 {
     if (s == NULL)
         return;
     ASSERT(s->core.nwaiting == 0);
     ASSERT(s->nrunning == 0);
-    slot_stop_listening(s);
+    slot_close_listener(s->group->pool, &s->listener, &s->addr);
     slot_unregister(s);
     if (s->attached_backend != NULL) {
         conn_backend_retire(s->attached_backend);

@@ -72,15 +72,15 @@ struct app_process {
     struct loop_deferred freeing;
 };
 
-const char *process_state_text(enum process_state s);
+extern const char *const process_state_texts[]; /* by enum process_state */
 
 static inline struct app_process *app_process_of(struct core_process *p)
 {
     return container_of(p, struct app_process, core);
 }
 
-/* Requests the process ID for S from the supervisor. */
-void app_process_spawn(struct slot *s, const char *id);
+/* Requests a process for S from the supervisor, or the replacement of the present one. */
+void app_process_spawn(struct slot *s);
 /*
  * Takes over K, which the supervisor had, as the process of S, which is cold. Takes K's output
  * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
@@ -180,13 +180,10 @@ void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX]);
 /* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
  * balancers. Returns the number of deleted scores. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
-void slot_stop_listening(struct slot *s);
 /* Closes *L (may be NULL), which listens at A, and sets it to NULL. The file of a unix socket is
  * removed, unless another agent has taken over. */
 void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
                          const struct addr *a);
-/* Detaches the externally managed process. Call before core_group_fini of the group. */
-void slot_end_attached(struct slot *s);
 void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
@@ -222,17 +219,12 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum outcome *why);
-/* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
- * the BACKEND reference passes to R. */
-void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
 /* R's process if it has one that the agent manages, or NULL. */
 struct app_process *slot_request_process(const struct slot_request *r);
-/* Number of upgraded connections of R's process. */
-unsigned slot_upgrades(const struct slot_request *r);
 /* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.
  */
 void slot_upgraded(struct slot_request *r);
@@ -248,13 +240,9 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-/* P is ready: it takes over, if it is a replacement. */
-void slot_process_ready(struct app_process *p);
 /* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
  * detached from the slot. */
 void slot_process_failed(struct app_process *p);
-/* Requests a process from the supervisor, or the replacement of the present one. */
-void slot_spawn(struct slot *s);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
 /* The slot's processes, or whether it needs one, have changed. */

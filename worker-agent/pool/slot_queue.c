@@ -159,14 +159,6 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
     return SLOT_REFUSED;
 }
 
-void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend)
-{
-    ASSERT(r->state == CORE_REQUEST_NONE);
-    ASSERT(r->backend == NULL);
-    r->addr = *to;
-    r->backend = backend;
-}
-
 /* ---- going ---- */
 
 void slot_leave(struct slot_request *r)
@@ -210,13 +202,6 @@ void slot_upgraded(struct slot_request *r)
     stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));
     app_pool_settle(r->group->pool);
-}
-
-unsigned slot_upgrades(const struct slot_request *r)
-{
-    const struct core_process *p = r->core.process;
-
-    return p != NULL ? p->sessions - p->places : 0;
 }
 
 size_t slot_in_flight(const struct slot *s)

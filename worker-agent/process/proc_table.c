@@ -171,15 +171,6 @@ static struct proc_entry *find(const struct proc_table *t, pid_t pid)
     return t->n > 0 ? bsearch(&pid, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
 }
 
-/* A root that is there; PROC_NO_ROOT: none of that pid is. */
-static int root_of(const struct proc_root *roots, size_t nroots, pid_t pid)
-{
-    const struct proc_root *r =
-        nroots > 0 ? bsearch(&pid, roots, nroots, sizeof(*roots), by_pid) : NULL;
-
-    return r != NULL && r->there ? (int)(r - roots) : PROC_NO_ROOT;
-}
-
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
 {
     for (size_t i = 0; i < nroots; ++i) {
@@ -191,11 +182,13 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
         struct proc_entry *e = &t->items[i];
         const pid_t ids[] = {e->pid, e->pgrp, e->session};
 
-        e->root = PROC_NO_ROOT;
-        for (size_t k = 0; k < ARRAY_LEN(ids) && e->root == PROC_NO_ROOT; ++k)
-            e->root = root_of(roots, nroots, ids[k]);
-        if (e->root == PROC_NO_ROOT)
-            e->root = NOT_YET;
+        e->root = NOT_YET;
+        for (size_t k = 0; k < ARRAY_LEN(ids) && nroots > 0 && e->root == NOT_YET; ++k) {
+            const struct proc_root *r = bsearch(&ids[k], roots, nroots, sizeof(*roots), by_pid);
+
+            if (r != NULL && r->there)
+                e->root = (int)(r - roots);
+        }
     }
     /* The others get the root of their nearest ancestor that has one, and with them those in
      * between. */
@@ -321,25 +314,6 @@ static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
     return readable;
 }
 
-/* The same for all processes that belong to PID. */
-static bool mark_own_of_all(const char *proc, pid_t pid, struct listeners *l)
-{
-    struct proc_table t = {0};
-    struct proc_entry self;
-    bool readable = true;
-
-    if (!proc_entry_read(proc, pid, &self) || !proc_table_read(&t, proc))
-        return true;
-    struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
-    proc_table_own(&t, &root, 1);
-    for (size_t i = 0; i < t.n && !all_own(l); ++i) {
-        if (t.items[i].root == 0)
-            readable &= mark_own(proc, t.items[i].pid, l);
-    }
-    proc_table_fini(&t);
-    return readable;
-}
-
 enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_t uid,
                                 uid_t *foreign)
 {
@@ -352,8 +326,18 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
     if (l.n == 0)
         return PORT_NONE;
     bool readable = mark_own(proc, pid, &l);
-    if (!all_own(&l))
-        readable = mark_own_of_all(proc, pid, &l) && readable;
+    struct proc_table t = {0};
+    struct proc_entry self;
+    if (!all_own(&l) && proc_entry_read(proc, pid, &self) && proc_table_read(&t, proc)) {
+        struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
+
+        proc_table_own(&t, &root, 1);
+        for (size_t i = 0; i < t.n && !all_own(&l); ++i) {
+            if (t.items[i].root == 0)
+                readable &= mark_own(proc, t.items[i].pid, &l);
+        }
+    }
+    proc_table_fini(&t);
     for (size_t i = 0; i < l.n; ++i) {
         *foreign = l.items[i].uid;
         if (!l.items[i].own && (readable || l.items[i].uid != uid))

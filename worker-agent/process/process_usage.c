@@ -89,24 +89,6 @@ static void do_sample(struct worker_job *j)
 
 /* ---- on the loop ---- */
 
-static void update(struct usage_row *r, uint64_t passed_us)
-{
-    struct usage_target *t = r->target;
-    struct usage old;
-
-    if (t == NULL || !r->found.known)
-        return;
-    old = t->usage;
-    t->usage = r->found;
-    /* The time of children that were not waited for by a process of the target is lost. */
-    if (old.known && t->usage.cpu_us < old.cpu_us)
-        t->usage.cpu_us = old.cpu_us;
-    if (old.known && passed_us > 0)
-        t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
-    if (!r->checked)
-        t->usage.pss_bytes = old.pss_bytes;
-}
-
 static void on_sampled(struct worker_job *j, bool dropped)
 {
     struct sample *s = container_of(j, struct sample, job);
@@ -115,8 +97,22 @@ static void on_sampled(struct worker_job *j, bool dropped)
     if (!dropped) {
         uint64_t passed_us = u->last_at_us != 0 ? s->at_us - u->last_at_us : 0;
 
-        for (size_t i = 0; i < s->nrows; ++i)
-            update(&s->rows[i], passed_us);
+        for (size_t i = 0; i < s->nrows; ++i) {
+            const struct usage_row *r = &s->rows[i];
+            struct usage_target *t = r->target;
+
+            if (t == NULL || !r->found.known)
+                continue;
+            struct usage old = t->usage;
+            t->usage = r->found;
+            /* The time of children that were not waited for by a process of the target is lost. */
+            if (old.known && t->usage.cpu_us < old.cpu_us)
+                t->usage.cpu_us = old.cpu_us;
+            if (old.known && passed_us > 0)
+                t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
+            if (!r->checked)
+                t->usage.pss_bytes = old.pss_bytes;
+        }
         /* Called last, because it may stop targets, including targets of this sample. */
         for (size_t i = 0; i < s->nrows; ++i) {
             struct usage_target *t = s->rows[i].target;
@@ -150,42 +146,35 @@ static int row_order(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static struct sample *new_sample(struct process_usage *u)
+static void on_time(struct timer *t)
 {
-    struct sample *s = xcalloc(1, sizeof(*s));
-    struct usage_target *t;
+    struct process_usage *u = container_of(t, struct process_usage, next);
+    struct usage_target *target;
+    struct sample *s;
     size_t n = 0;
 
+    if (list_empty(&u->targets)) {
+        timer_start(u->loop, &u->next, u->interval_ms);
+        return;
+    }
+    s = u->sample = xcalloc(1, sizeof(*s));
     s->nrows = list_length(&u->targets);
-    ASSERT(s->nrows > 0);
     s->rows = xcalloc(s->nrows, sizeof(*s->rows));
     s->roots = xcalloc(s->nrows, sizeof(*s->roots));
-    list_for_each_entry (t, &u->targets, node)
-        s->rows[n++] = (struct usage_row){.target = t, .limit_bytes = t->limit_bytes};
+    list_for_each_entry (target, &u->targets, node)
+        s->rows[n++] = (struct usage_row){.target = target, .limit_bytes = target->limit_bytes};
     qsort(s->rows, n, sizeof(*s->rows), row_order);
     for (size_t i = 0; i < n; ++i) {
-        t = s->rows[i].target;
-        s->roots[i] = (struct proc_root){.pid = t->pid, .start_ticks = t->start_ticks};
-        t->row = &s->rows[i];
+        target = s->rows[i].target;
+        s->roots[i] = (struct proc_root){.pid = target->pid, .start_ticks = target->start_ticks};
+        target->row = &s->rows[i];
     }
     s->usage = u;
     s->proc = u->proc;
     s->first = u->turn++ % s->nrows;
     s->job.work = do_sample;
     s->job.done = on_sampled;
-    return s;
-}
-
-static void on_time(struct timer *t)
-{
-    struct process_usage *u = container_of(t, struct process_usage, next);
-
-    if (list_empty(&u->targets)) {
-        timer_start(u->loop, &u->next, u->interval_ms);
-        return;
-    }
-    u->sample = new_sample(u);
-    worker_thread_add(u->thread, &u->sample->job, 0);
+    worker_thread_add(u->thread, &s->job, 0);
 }
 
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms)

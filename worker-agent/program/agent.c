@@ -27,6 +27,7 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/supervisor_rights.h"
+#include "worker-agent/pool/slot.h"
 
 enum {
     /* Processes of other users have their sockets below it: they may pass, not look. */
@@ -397,7 +398,7 @@ static void drop(struct agent *a)
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
-        app_pool_release(&a->pool);
+        app_pool_each_process(&a->pool, app_process_release);
     else
         trace_log_mark(a->trace, 'X', NULL);
     upgrade_fini(&a->upgrade);

@@ -59,7 +59,7 @@ void agent_upgrade(void *context);
 void agent_supervisor_lost(void *context);
 /* SIGINT. */
 void agent_stop_at_once(struct agent *a, int exit_code);
-const char *agent_phase_text(enum agent_phase p);
+extern const char *const agent_phase_texts[]; /* by enum agent_phase */
 /* Call before the others, once there is a loop. */
 void agent_stop_init(struct agent *a);
 

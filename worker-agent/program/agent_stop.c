@@ -41,12 +41,7 @@ enum {
     CUT_MS = 1000,
 };
 
-static const char *const phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
-
-const char *agent_phase_text(enum agent_phase p)
-{
-    return phase_texts[p];
-}
+const char *const agent_phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
 
 static bool is_handed_over(const struct agent *a)
 {
@@ -56,7 +51,7 @@ static bool is_handed_over(const struct agent *a)
 static void enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
-             phase_texts[a->phase], phase_texts[phase], app_pool_requests(&a->pool),
+             agent_phase_texts[a->phase], agent_phase_texts[phase], app_pool_requests(&a->pool),
              http_server_connections(a->front->server));
     a->phase = phase;
     a->phase_since_ms = loop_now_ms(a->loop);
@@ -107,12 +102,14 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-static void step(struct agent *a)
+static void on_tick(struct timer *t)
 {
+    struct agent *a = container_of(t, struct agent, tick);
     uint64_t now_ms = loop_now_ms(a->loop);
     bool late = now_ms >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
+    timer_start(a->loop, t, TICK_MS);
     switch (a->phase) {
     case AGENT_RUNNING:
         break;
@@ -153,14 +150,6 @@ static void step(struct agent *a)
         }
         break;
     }
-}
-
-static void on_tick(struct timer *t)
-{
-    struct agent *a = container_of(t, struct agent, tick);
-
-    timer_start(a->loop, t, TICK_MS);
-    step(a);
 }
 
 static void begin(struct agent *a)
@@ -276,7 +265,7 @@ static void release(void *context, struct upgrade *u)
 
     hold(a, true);
     app_pool_hand_over(&a->pool);
-    app_pool_report_busy(&a->pool);
+    app_pool_each_process(&a->pool, app_process_report_busy);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
 
@@ -313,40 +302,32 @@ static void resume(void *context, bool draining)
         daemon_notify("READY=1");
 }
 
-static void step_handed_over(struct agent *a)
+static void tick(void *context, struct upgrade *u)
 {
+    struct agent *a = context;
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
+    if (a->phase != AGENT_RUNNING)
+        return;
+    app_pool_each_process(&a->pool, app_process_report_busy);
+    if (u->stage != UPGRADE_HANDED_OVER)
+        return;
     /* Clients may still be connected. Their requests are passed on to the new agent, which may
      * have to end a process for them. */
     if (!a->pool.sealed && requests == 0) {
         a->pool.sealed = true;
-        upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
+        upgrade_pass(u, "sealed", NULL, 0, -1);
     }
     if ((requests == 0 && http_server_connections(a->front->server) == 0) || (late && a->cut)) {
-        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
-                 requests);
+        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)u->program.pid, requests);
         close_handed_over(a);
-        return;
+    } else if (late) {
+        log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
+        a->cut = true;
+        a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
+        front_cut(a->front);
     }
-    if (!late)
-        return;
-    log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
-    a->cut = true;
-    a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
-    front_cut(a->front);
-}
-
-static void tick(void *context, struct upgrade *u)
-{
-    struct agent *a = context;
-
-    if (a->phase != AGENT_RUNNING)
-        return;
-    app_pool_report_busy(&a->pool);
-    if (u->stage == UPGRADE_HANDED_OVER)
-        step_handed_over(a);
 }
 
 static const struct upgrade_ops ops = {.refuse = refuse,

@@ -97,7 +97,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     put_text(w, "id", p->id);
     json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->n : -1);
     json_put_int(w, "pid", p->pid);
-    put_text(w, "state", process_state_text(p->state));
+    put_text(w, "state", process_state_texts[p->state]);
     json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
     json_put_bool(w, "successor", replacement);
     if (going != NULL)
@@ -126,28 +126,6 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
 }
 
 /* ---- slots ---- */
-
-static void put_meters(struct json_writer *w, const struct slot *s)
-{
-    json_open_array(w, "meters");
-    for (size_t i = 0; i < SLOT_METERS; ++i) {
-        const struct slot_meter *m = &s->meters.items[i];
-
-        if (m->meter == NULL)
-            continue;
-        size_t classes = meter_class_count(m->meter);
-        size_t max = s->meters.max_skills;
-        json_open_object(w, NULL);
-        put_text(w, "fingerprint", m->fingerprint);
-        json_put_int(w, "generation", (int64_t)m->generation);
-        json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
-        json_put_int(w, "classes", (int64_t)classes);
-        /* As many as a resume of the moment has. */
-        json_put_int(w, "skills", (int64_t)(classes < max ? classes : max));
-        json_close_object(w);
-    }
-    json_close_array(w);
-}
 
 static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
@@ -181,7 +159,24 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
         put_process(w, "process", slot_process(s), false, now_ms);
     if (slot_replacement(s) != NULL)
         put_process(w, "successor", slot_replacement(s), true, now_ms);
-    put_meters(w, s);
+    json_open_array(w, "meters");
+    for (size_t i = 0; i < SLOT_METERS; ++i) {
+        const struct slot_meter *m = &s->meters.items[i];
+
+        if (m->meter == NULL)
+            continue;
+        size_t classes = meter_class_count(m->meter);
+        size_t max = s->meters.max_skills;
+        json_open_object(w, NULL);
+        put_text(w, "fingerprint", m->fingerprint);
+        json_put_int(w, "generation", (int64_t)m->generation);
+        json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
+        json_put_int(w, "classes", (int64_t)classes);
+        /* As many as a resume of the moment has. */
+        json_put_int(w, "skills", (int64_t)(classes < max ? classes : max));
+        json_close_object(w);
+    }
+    json_close_array(w);
     json_close_object(w);
 }
 
@@ -279,7 +274,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
     json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
-    put_text(&w, "phase", agent_phase_text(a->phase));
+    put_text(&w, "phase", agent_phase_texts[a->phase]);
     json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
     json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));
     json_put_int(&w, "processes", c->count + c->strays);
@@ -313,27 +308,6 @@ static int page_status(void *context, struct slice query, struct text *out)
     return 200;
 }
 
-/* The present line, as a load balancer that connects now would get it. */
-static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
-{
-    struct resume now = {0};
-
-    meter_resume(m->meter, s->meters.max_skills, &now);
-    json_open_object(w, NULL);
-    put_text(w, "application", s->group->name);
-    json_put_int(w, "slot", s->n);
-    put_text(w, "address", s->name);
-    put_text(w, "incarnation", s->incarnation);
-    put_text(w, "fingerprint", m->fingerprint);
-    json_put_int(w, "generation", (int64_t)m->generation);
-    json_open_object(w, "skills");
-    for (size_t i = 0; i < now.n; ++i)
-        json_put_real_named(w, now.rows[i].cls, now.rows[i].score);
-    json_close_object(w);
-    json_close_object(w);
-    resume_fini(&now);
-}
-
 static int page_resumes(void *context, struct slice query, struct text *out)
 {
     const struct agent *a = context;
@@ -346,9 +320,26 @@ static int page_resumes(void *context, struct slice query, struct text *out)
 
         for (size_t k = 0; k < (size_t)g->nslots * SLOT_METERS; ++k) {
             const struct slot *s = g->slots[k / SLOT_METERS];
+            const struct slot_meter *m = &s->meters.items[k % SLOT_METERS];
+            struct resume now = {0};
 
-            if (s->meters.items[k % SLOT_METERS].meter != NULL)
-                put_resume(&w, s, &s->meters.items[k % SLOT_METERS]);
+            if (m->meter == NULL)
+                continue;
+            /* The present line, as a load balancer that connects now would get it. */
+            meter_resume(m->meter, s->meters.max_skills, &now);
+            json_open_object(&w, NULL);
+            put_text(&w, "application", g->name);
+            json_put_int(&w, "slot", s->n);
+            put_text(&w, "address", s->name);
+            put_text(&w, "incarnation", s->incarnation);
+            put_text(&w, "fingerprint", m->fingerprint);
+            json_put_int(&w, "generation", (int64_t)m->generation);
+            json_open_object(&w, "skills");
+            for (size_t n = 0; n < now.n; ++n)
+                json_put_real_named(&w, now.rows[n].cls, now.rows[n].score);
+            json_close_object(&w);
+            json_close_object(&w);
+            resume_fini(&now);
         }
     }
     json_close_array(&w);
@@ -358,11 +349,16 @@ static int page_resumes(void *context, struct slice query, struct text *out)
 
 /* ---- what is ready ---- */
 
-/* Number of the permanently required processes that do not exist or do not serve. */
-static size_t count_unready(const struct agent *a)
+static int page_ready(void *context, struct slice query, struct text *body)
 {
+    const struct agent *a = context;
     size_t unready = 0;
 
+    (void)query;
+    if (a->phase != AGENT_RUNNING) {
+        text_addf(body, "%s\n", agent_phase_texts[a->phase]);
+        return 503;
+    }
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
         size_t serving = 0;
@@ -377,19 +373,6 @@ static size_t count_unready(const struct agent *a)
         /* With one_shot processes are started by requests only. */
         if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
             unready += g->core.min_processes - serving;
-    }
-    return unready;
-}
-
-static int page_ready(void *context, struct slice query, struct text *body)
-{
-    const struct agent *a = context;
-    size_t unready = count_unready(a);
-
-    (void)query;
-    if (a->phase != AGENT_RUNNING) {
-        text_addf(body, "%s\n", agent_phase_text(a->phase));
-        return 503;
     }
     if (unready > 0) {
         text_addf(body, "%zu processes are not ready\n", unready);

@@ -156,30 +156,22 @@ static void agent_gone(struct supervisor *k, size_t i)
 
 /* ---- processes ---- */
 
-static struct child *spawn(struct supervisor *k, size_t from, const struct spawn_request *r,
-                           char why[SUPERVISOR_WHY_MAX])
-{
-    struct spawned spawned;
-
-    if (!is_obeyed(k, from))
-        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
-    else if (list_length(&k->children) >= SUPERVISOR_PROCESSES_MAX)
-        snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
-                 SUPERVISOR_PROCESSES_MAX);
-    else if (spawner_start(&k->spawner, r, &spawned, why) == ERR_OK)
-        return child_add(&k->children, r, &spawned, k->agents[from]->number, now_ms());
-    return NULL;
-}
-
 static void on_spawn(struct supervisor *k, size_t from, json_t *message)
 {
     struct spawn_request r = {0};
+    struct spawned spawned;
     char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
     const struct child *p = NULL;
+    bool valid = spawn_request_parse(message, &r, why) && !k->ending;
 
-    if (spawn_request_parse(message, &r, why) && !k->ending)
-        p = spawn(k, from, &r, why);
+    if (valid && !is_obeyed(k, from))
+        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
+    else if (valid && list_length(&k->children) >= SUPERVISOR_PROCESSES_MAX)
+        snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
+                 SUPERVISOR_PROCESSES_MAX);
+    else if (valid && spawner_start(&k->spawner, &r, &spawned, why) == ERR_OK)
+        p = child_add(&k->children, &r, &spawned, k->agents[from]->number, now_ms());
     if (p != NULL)
         send_to(k->agents[from],
                 json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
@@ -422,24 +414,6 @@ static int wait_ms(const struct supervisor *k)
     return at <= now ? 1 : (int)(at - now);
 }
 
-static void check_deadlines(struct supervisor *k)
-{
-    for (size_t i = 0; i < PENDING_MAX; ++i) {
-        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
-            close(k->pending[i].fd);
-            k->pending[i].fd = -1;
-        }
-    }
-    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
-        log_warn(NULL, "supervisor-exiting",
-                 "reason=\"no agent within adopt_timeout\" processes=%zu",
-                 list_length(&k->children));
-        end_all(k);
-    }
-    if (k->ending)
-        children_kill_overdue(&k->children, now_ms());
-}
-
 static void turn(struct supervisor *k)
 {
     enum { AT_ONCE = 64 };
@@ -475,7 +449,20 @@ static void turn(struct supervisor *k)
     }
     if (fds[1].revents != 0)
         accept_pending(k);
-    check_deadlines(k);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
+            close(k->pending[i].fd);
+            k->pending[i].fd = -1;
+        }
+    }
+    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
+        log_warn(NULL, "supervisor-exiting",
+                 "reason=\"no agent within adopt_timeout\" processes=%zu",
+                 list_length(&k->children));
+        end_all(k);
+    }
+    if (k->ending)
+        children_kill_overdue(&k->children, now_ms());
 }
 
 /* ---- files in state_dir ---- */
