@@ -365,10 +365,15 @@ static void read_processes(const struct reader *r)
     find_user(r);
 }
 
-unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+unsigned app_config_room(const struct app_config *c)
+{
+    return c->has_address ? slot_address_room(&c->address) : APP_SLOTS_MAX;
+}
+
+unsigned app_config_slots(const struct app_config *c, const struct app_settings *s,
                           unsigned host_max)
 {
-    unsigned room = a != NULL ? slot_address_room(a) : APP_SLOTS_MAX;
+    unsigned room = app_config_room(c);
     unsigned n = (unsigned)s->min_processes;
 
     if (s->max_processes != 0)
@@ -411,8 +416,7 @@ static void read_address(const struct reader *r)
     c->has_address = c->s.address != NULL;
     c->nslots = n;
     if (c->s.attach.n == 0)
-        c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL,
-                                     (unsigned)r->top->s.max_processes);
+        c->nslots = app_config_slots(c, &c->s, (unsigned)r->top->s.max_processes);
 }
 
 /* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the

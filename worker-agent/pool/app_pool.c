@@ -61,10 +61,10 @@ static void apply_settings(struct app_group *g)
     if (g->max_memory_bytes != s->max_memory_bytes)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
-    if (g->attach != NULL)
+    if (g->at_start->attach != NULL)
         return;
     c->min_processes = (unsigned)s->min_processes;
-    c->max_processes = app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
+    c->max_processes = app_config_slots(g->at_start, s, g->pool->core.max);
     c->max_requests = (uint64_t)s->max_requests;
     c->max_idle_ms = s->max_idle_time_ms;
     /* Creates further slots while running. */
@@ -125,7 +125,7 @@ static void set_one_shot(void *context, bool one_shot)
 {
     struct app_group *g = context;
 
-    if (g->core.one_shot == one_shot || g->attach != NULL)
+    if (g->core.one_shot == one_shot || g->at_start->attach != NULL)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
     g->core.one_shot = one_shot;
@@ -140,7 +140,8 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
     static const struct restart_events events = {on_restart_file, set_one_shot};
     const struct app_settings *s = &g->config->s;
 
-    if (g->attach != NULL || restart_directory_is(g->restart_directory, s->root, s->restart_dir))
+    if (g->at_start->attach != NULL ||
+        restart_directory_is(g->restart_directory, s->root, s->restart_dir))
         return;
     restart_directory_remove(g->restart_directory);
     set_one_shot(g, false);
@@ -164,7 +165,7 @@ static bool tree_is_away(const struct app_pool *pool)
 static void watch_node(const struct app_pool *pool, const char *path, struct live_settings *live,
                        char *file, struct snapshot **snapshot)
 {
-    char *place = xasprintf("%s %s", pool->tree_url, path);
+    char *place = xasprintf("%s %s", pool->at_start->s.tree, path);
 
     *snapshot = snapshot_open(pool->loop, file, place);
     free(place);
@@ -195,11 +196,11 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
 {
     const struct app_group *g = context;
     const struct app_settings *s = settings;
-    unsigned room = g->has_address ? slot_address_room(&g->address) : APP_SLOTS_MAX;
+    unsigned room = app_config_room(g->at_start);
 
     if (!app_settings_check(s, why))
         return false;
-    if (g->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
+    if (g->at_start->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
         return true;
     snprintf(why, SETTINGS_WHY_ROOM, "address has room for %u slots, and changes at a restart only",
              room);
@@ -221,30 +222,15 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
 {
     static const struct settings_table *const tables[] = {&app_table};
     struct app_group *g = xcalloc(1, sizeof(*g));
-    char why[SETTINGS_WHY_ROOM];
 
     g->subject.describe = describe;
     g->pool = pool;
-    g->config = c;
+    g->at_start = g->config = c;
+    g->name = c->name;
     g->oldest_ns = restart_now_ns();
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
-    /* These stay as they were at the start, regardless of later configurations. */
-    g->name = xstrdup(c->name);
-    g->path = xstrdup(c->path);
-    g->advertise = xstrdup(c->s.advertise);
-    g->has_address = c->has_address;
-    if (g->has_address) {
-        enum err e = slot_address_parse(slice_of(c->s.address), 1, &g->address, why);
-
-        ASSERT(e == ERR_OK);
-    }
-    if (c->attach != NULL) {
-        g->attach = xcalloc(c->nslots, sizeof(*g->attach));
-        memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
-    }
     g->front_listener.group = g;
-    g->nlisten_addrs = c->nlisten_addrs;
     g->listeners = xcalloc(c->nlisten_addrs, sizeof(struct http_listener *));
     g->listen_addrs = xcalloc(c->nlisten_addrs, sizeof(*g->listen_addrs));
     for (size_t i = 0; i < c->nlisten_addrs; ++i)
@@ -254,7 +240,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
                                                                    .ntables = ARRAY_LEN(tables),
                                                                    .yaml = &c->s,
                                                                    .origins = c->origins,
-                                                                   .path = g->path,
+                                                                   .path = c->path,
                                                                    .subject = g,
                                                                    .check = check_live,
                                                                    .hold_ms = hold_ms,
@@ -262,7 +248,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
                                                                    .changed = on_live_changed,
                                                                    .context = g});
     g->s = live_settings_now(g->live);
-    core_group_init(g->attach != NULL ? &pool->attached : &pool->core, &g->core);
+    core_group_init(g->at_start->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->nslots < c->nslots)
         add_slot(g);
     apply(g);
@@ -273,7 +259,7 @@ static void stop_listening(struct app_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n)
         slot_close_listener(g->pool, &g->slots[n]->listener, &g->slots[n]->addr);
-    for (size_t i = 0; i < g->nlisten_addrs; ++i)
+    for (size_t i = 0; i < g->at_start->nlisten_addrs; ++i)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
@@ -312,7 +298,7 @@ static void destroy_group(struct app_group *g)
     restart_directory_remove(g->restart_directory);
     stop_listening(g);
     for (unsigned n = 0; n < g->nslots; ++n) {
-        if (g->attach != NULL && g->slots[n]->core.process != NULL)
+        if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
             core_gone(&g->slots[n]->attached_process);
     }
     core_group_fini(&g->core);
@@ -322,13 +308,8 @@ static void destroy_group(struct app_group *g)
     free(g->core.slots);
     free(g->listeners);
     free(g->listen_addrs);
-    slot_address_fini(&g->address);
     live_settings_destroy(g->live);
     stats_destroy(g->stats);
-    free(g->attach);
-    free(g->advertise);
-    free(g->path);
-    free(g->name);
     free(g);
 }
 
@@ -351,7 +332,7 @@ static void on_host_changed(void *context, bool values)
     apply_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         budget_changed(pool->groups[i]);
-        if (pool->groups[i]->attach == NULL)
+        if (pool->groups[i]->at_start->attach == NULL)
             always += pool->groups[i]->core.min_processes;
     }
     /* The file's values are checked together. Those of the tree come from separate nodes in any
@@ -389,15 +370,15 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                                             .changed = on_host_changed,
                                             .context = pool};
 
-    pool->host_path = xstrdup(c->host_path);
+    pool->at_start = c;
     pool->live = live_settings_create(&o);
     pool->s = live_settings_now(pool->live);
-    if (pool->tree != NULL && pool->host_path == NULL) {
+    if (pool->tree != NULL && c->host_path == NULL) {
         log_warn(NULL, "host-name-invalid",
                  "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
     } else if (pool->tree != NULL) {
-        watch_node(pool, pool->host_path, pool->live,
-                   xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
+        watch_node(pool, c->host_path, pool->live,
+                   xasprintf("%s/" HOST_MEMORY_NAME, c->s.state_dir), &pool->snapshot);
         live_settings_recall(pool->live);
     }
     apply_budget(pool);
@@ -442,7 +423,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
             if (!slot_listen(g->slots[n]))
                 return false;
         }
-        for (size_t n = 0; n < g->nlisten_addrs; ++n) {
+        for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n) {
             g->listeners[n] = pool->listen(pool->front, &g->listen_addrs[n], &g->front_listener, g);
             if (g->listeners[n] == NULL)
                 return false;
@@ -460,8 +441,9 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
 
         /* Settings first: what a process is started with and how long it may take. */
         if (pool->tree != NULL)
-            watch_node(pool, g->path, g->live,
-                       xasprintf("%s/%s/tree.json", pool->state_dir, g->name), &g->snapshot);
+            watch_node(pool, g->at_start->path, g->live,
+                       xasprintf("%s/%s/tree.json", pool->at_start->s.state_dir, g->name),
+                       &g->snapshot);
         g->started = true;
         apply(g);
         publish_slots(g);
@@ -799,9 +781,6 @@ void app_pool_fini(struct app_pool *pool)
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);
     free(pool->groups);
-    free(pool->host_path);
     free(pool->agent_name);
-    free(pool->state_dir);
-    free(pool->tree_url);
     free(pool->admin);
 }

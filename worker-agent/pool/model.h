@@ -52,9 +52,7 @@ struct app_pool {
                                     struct front_listener *front_listener, const void *subject);
     /* As at the start; owned by the pool. */
     char *agent_name; /* for registrations */
-    char *state_dir;
-    char *tree_url; /* NULL: none */
-    char *admin;    /* administration address, for registrations; or NULL */
+    char *admin;      /* administration address, for registrations; or NULL */
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*supervisor_lost)(void *context);
@@ -63,7 +61,7 @@ struct app_pool {
     /* The rest is set by app_pool.c. */
     /* The settings of the whole host: the top of the file, LIVE ones overridden by the host's
      * node. */
-    char *host_path; /* the node, as at the start; NULL: none */
+    const struct agent_config *at_start; /* of it: state_dir, tree, host_path; outlives the pool */
     struct live_settings *live;
     const struct agent_settings *s; /* effective: live's; NODEs are NULL */
     struct snapshot *snapshot;      /* NULL: no tree, or no node */
@@ -103,29 +101,26 @@ struct app_group {
     struct log_subject subject;
     struct app_pool *pool;
     const struct app_config *config; /* of the newest configuration */
-    const struct app_settings *s;    /* effective: live's */
+    /* The one at the start: address, listen, advertise, path and attach stay as they are in it,
+     * regardless of later configurations. It outlives the group. */
+    const struct app_config *at_start;
+    const struct app_settings *s; /* effective: live's */
     struct live_settings *live;
     struct live_settings_counts reported; /* what the figures have of its counts */
-    char *name;
-    char *path;      /* in the tree, as at start */
-    char *advertise; /* host under which slots are registered, as at start; or NULL */
+    const char *name;
     struct stats *stats;
     struct stats_cell *cell;
     struct core_group core;
     struct slot **slots; /* as many as were ever needed; the core uses the first max_processes */
     unsigned nslots;
-    struct slot_address address; /* as at start */
-    bool has_address;
     bool started;              /* further slots are created as they are needed */
-    struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
     uint64_t max_memory_bytes; /* the limit that that is about */
-    /* The application's own addresses, as at start. */
+    /* The application's own addresses, at_start->nlisten_addrs of them, as bound. */
     struct front_listener front_listener;
     struct addr *listen_addrs;
     struct http_listener **listeners;
-    size_t nlisten_addrs;
     const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */

@@ -87,10 +87,10 @@ static json_t *properties_of(const struct slot *s)
 
 void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
 {
-    if (s->group->advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
+    if (s->group->at_start->s.advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
         addr_format(&s->addr, out);
     else
-        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->advertise, addr_port(&s->addr));
+        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->at_start->s.advertise, addr_port(&s->addr));
 }
 
 /* Registers S, or reports what has changed. */
@@ -104,7 +104,7 @@ static void register_slot(struct slot *s)
     json_t *properties = properties_of(s);
     if (s->registration == NULL) {
         slot_registered_name(s, name);
-        s->registration = tree_register(tree, s->group->path, name, properties);
+        s->registration = tree_register(tree, s->group->at_start->path, name, properties);
     } else if (json_equal(properties, s->properties)) {
         json_decref(properties);
         return;
@@ -149,7 +149,8 @@ static void weigh(struct slot *s)
 
 static char *resume_path(const struct slot *s)
 {
-    return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
+    return xasprintf("%s/%s/slot-%u.json", s->group->pool->at_start->s.state_dir, s->group->name,
+                     s->n);
 }
 
 static void load_resume(struct slot *s)
@@ -354,8 +355,8 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->group = g;
     s->n = n;
     s->front_listener = (struct front_listener){.group = g, .slot = s};
-    if (g->has_address) {
-        slot_address_of(&g->address, n, &s->addr);
+    if (g->at_start->has_address) {
+        slot_address_of(&g->at_start->address, n, &s->addr);
         addr_format(&s->addr, s->name);
     }
     core_slot_init(&g->core, &s->core, n);
@@ -363,8 +364,8 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->meters.max_skills = (size_t)g->s->max_skills;
     warm_targets_resize(&s->targets, (size_t)g->s->warm_up);
     daemon_random_id(s->incarnation);
-    if (g->attach != NULL)
-        s->attached = &g->attach[n];
+    if (g->at_start->attach != NULL)
+        s->attached = &g->at_start->attach[n];
     return s;
 }
 
@@ -377,7 +378,7 @@ bool slot_listen(struct slot *s)
                                           .max_waiting = 1};
     char text[ADDR_TEXT_MAX];
 
-    if (g->has_address) {
+    if (g->at_start->has_address) {
         s->listener = pool->listen(pool->front, &s->addr, &s->front_listener, s);
         if (s->listener == NULL)
             return false;

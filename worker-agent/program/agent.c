@@ -225,7 +225,7 @@ static void reload(struct agent *a)
                   "reason=\"applications were added or removed: restart\" action=\"keep current "
                   "configuration\"");
         agent_config_destroy(c);
-    } else if (!supervisor_rights_cover(a->config->users, c->users)) {
+    } else if (!supervisor_rights_cover(a->first->users, c->users)) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"user or group of the agent was changed, or an application has one that "
                   "none had at the start: restart\" action=\"keep current configuration\"");
@@ -233,16 +233,13 @@ static void reload(struct agent *a)
     } else {
         struct agent_config *old = a->config;
 
-        /* The users that were passed to the supervisor at the start. */
-        free(c->users);
-        c->users = old->users;
-        old->users = NULL;
         config_warn_of_restart(&agent_table, &old->s, &c->s, "allow");
         log_set_level((enum log_level)c->s.log_level);
         front_configure(a->front, c);
         app_pool_configure(&a->pool, c);
         a->config = c;
-        agent_config_destroy(old);
+        if (old != a->first)
+            agent_config_destroy(old);
         config_warn_exposed(&c->yaml);
         log_info(NULL, "config-reloaded", "file=%s", a->line->file);
     }
@@ -317,9 +314,9 @@ static char *agent_name(void)
 
 static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
 {
-    const struct supervisor_options o = {.state_dir = a->pool.state_dir,
+    const struct supervisor_options o = {.state_dir = a->first->s.state_dir,
                                          .nofile = a->nofile,
-                                         .rights = a->config->users,
+                                         .rights = a->first->users,
                                          .follow = inherited_from_old(a->pool.inherited)};
 
     a->pool.supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
@@ -363,7 +360,6 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
     pool->agent_name = agent_name();
-    pool->tree_url = xstrdup(c->s.tree);
     if (c->admin.n > 0)
         pool->admin = xstrdup(addr_format(&c->admin.addresses[0], admin));
     pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
@@ -415,7 +411,9 @@ static void drop(struct agent *a)
     supervisor_link_destroy(a->pool.supervisor);
     loop_destroy(a->loop);
     close(a->lock_fd);
-    agent_config_destroy(a->config);
+    if (a->config != a->first)
+        agent_config_destroy(a->config);
+    agent_config_destroy(a->first);
 }
 
 /* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
@@ -423,8 +421,11 @@ static int run(void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the limit of descriptors that the agent got, which it raises for
      * itself. */
-    struct agent a = {
-        .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
+    struct agent a = {.line = line,
+                      .first = config,
+                      .config = config,
+                      .nofile = daemon_descriptors(),
+                      .lock_fd = -1};
     struct adoptable_list adopted;
     const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
@@ -434,11 +435,10 @@ static int run(void *context, void *config, const struct daemon_line *line)
                                            .context = &a};
 
     (void)context;
-    a.pool.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a))
         return EXIT_CONFIG;
-    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.pool.state_dir, STATE_DIR_MODE,
+    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.first->s.state_dir, STATE_DIR_MODE,
                                          AGENT_LOCK_NAME);
     if (a.lock_fd < 0 ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||

@@ -27,7 +27,8 @@ enum agent_phase {
 
 struct agent {
     const struct daemon_line *line;
-    struct agent_config *config;
+    struct agent_config *first;  /* at the start; what does not change stays as it is in it */
+    struct agent_config *config; /* the newest */
     struct loop *loop;
     bool supervisor_gone;
     struct app_pool pool;

@@ -212,12 +212,12 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
 
     status_count(g, &n);
     json_open_object(w, g->name);
-    put_text(w, "path", g->path);
+    put_text(w, "path", g->at_start->path);
     put_text(w, "version", g->config->s.version);
     json_put_int(w, "min_processes", g->core.min_processes);
     json_put_int(w, "max_processes",
                  g->core.max_processes != 0 ? g->core.max_processes : g->nslots);
-    json_put_bool(w, "attached", g->attach != NULL);
+    json_put_bool(w, "attached", g->at_start->attach != NULL);
     json_put_int(w, "generation", (int64_t)g->core.generation);
     json_open_object(w, "counts");
     json_put_int(w, "processes", (int64_t)(n.starting + n.busy + n.idle + n.leaving));
@@ -242,7 +242,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     failure_describe(g->last_failure, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);
-    tree_describe_broken_links(g->pool->tree, g->path, w);
+    tree_describe_broken_links(g->pool->tree, g->at_start->path, w);
     json_open_array(w, "slots");
     for (unsigned k = 0; k < g->nslots; ++k)
         put_slot(w, g->slots[k], now_ms);
@@ -264,6 +264,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     struct json_writer w = {.out = out};
     uint64_t now_ms = loop_now_ms(a->loop);
     const struct core *c = &a->pool.core;
+    const char *host_path = a->first->host_path;
     int64_t waiting = 0;
 
     (void)query;
@@ -291,13 +292,12 @@ static int page_status(void *context, struct slice query, struct text *out)
         json_close_object(&w);
     }
     json_open_object(&w, "host");
-    if (a->pool.host_path != NULL)
-        put_text(&w, "path", a->pool.host_path);
+    if (host_path != NULL)
+        put_text(&w, "path", host_path);
     else
         json_put_null(&w, "path");
     live_settings_describe(a->pool.live, &w);
-    tree_describe_broken_links(a->pool.host_path != NULL ? a->pool.tree : NULL, a->pool.host_path,
-                               &w);
+    tree_describe_broken_links(host_path != NULL ? a->pool.tree : NULL, host_path, &w);
     json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < a->pool.ngroups; ++i)
@@ -371,7 +371,7 @@ static int page_ready(void *context, struct slice query, struct text *body)
             serving += p != NULL && (p->state == PROCESS_READY || p->core.probing);
         }
         /* With one_shot processes are started by requests only. */
-        if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
+        if (g->at_start->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
             unready += g->core.min_processes - serving;
     }
     if (unready > 0) {
