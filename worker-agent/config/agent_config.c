@@ -510,25 +510,6 @@ static const struct config_node *top_node(const struct agent_config *c, const ch
     return config_place(c->yaml.root, name, c->yaml.root);
 }
 
-static void read_allow(struct agent_config *c, struct diag *d)
-{
-    /* Access through a unix socket is controlled by the permissions of its file. */
-    c->allow.unix_peers = true;
-    for (size_t i = 0; i < c->s.allow.n; ++i) {
-        const struct config_node *at = top_node(c, "allow");
-        const char *text = c->s.allow.items[i];
-        enum err e = networks_add(&c->allow, slice_of(text));
-
-        if (e == ERR_RANGE)
-            config_complain(&c->yaml, at, d, "allow: %s has address bits beyond its prefix", text);
-        else if (e == ERR_TOO_LARGE)
-            config_complain(&c->yaml, at, d, "allow: more than %d networks", NETWORKS_MAX);
-        else if (e != ERR_OK)
-            config_complain(&c->yaml, at, d,
-                            "allow: \"%s\" is not a network, an address or \"loopback\"", text);
-    }
-}
-
 static void check_top(struct agent_config *c, struct diag *d)
 {
     const struct config_node *at = top_node(c, "state_dir");
@@ -559,7 +540,21 @@ static void check_top(struct agent_config *c, struct diag *d)
     } else if (gethostname(host, sizeof(host) - 1) == 0 && is_good_name(slice_of(host))) {
         c->host_path = xasprintf("/hosts/%s", host);
     }
-    read_allow(c, d);
+    /* Access through a unix socket is controlled by the permissions of its file. */
+    c->allow.unix_peers = true;
+    at = top_node(c, "allow");
+    for (size_t i = 0; i < c->s.allow.n; ++i) {
+        const char *text = c->s.allow.items[i];
+        enum err e = networks_add(&c->allow, slice_of(text));
+
+        if (e == ERR_RANGE)
+            config_complain(&c->yaml, at, d, "allow: %s has address bits beyond its prefix", text);
+        else if (e == ERR_TOO_LARGE)
+            config_complain(&c->yaml, at, d, "allow: more than %d networks", NETWORKS_MAX);
+        else if (e != ERR_OK)
+            config_complain(&c->yaml, at, d,
+                            "allow: \"%s\" is not a network, an address or \"loopback\"", text);
+    }
 }
 
 /* ---- applications ---- */

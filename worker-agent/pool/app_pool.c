@@ -263,32 +263,6 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-static void configure_group(struct app_group *g, const struct app_config *c)
-{
-    static const char *const at_start[] = {"address", "listen", "advertise", "path", "attach"};
-    bool same = true;
-    bool absolute = c->s.restart_dir[0] == '/';
-
-    for (size_t i = 0; i < ARRAY_LEN(at_start); ++i)
-        same &=
-            settings_same(settings_find(&app_table, slice_of(at_start[i])), &g->config->s, &c->s);
-    if (!same)
-        log_warn(g, "config-restart-required",
-                 "setting=\"address, listen, advertise, path or attach\"");
-    if (strcmp(c->spec, g->config->spec) != 0)
-        log_warn(g, "config-change-deferred",
-                 "reason=\"command, environment, root, user, group, socket or version has "
-                 "changed\" old_processes=%u action=\"running processes are unchanged\" "
-                 "hint=\"touch %s%s%s/restart.txt to replace them\"",
-                 g->core.nprocesses, absolute ? "" : c->s.root, absolute ? "" : "/",
-                 c->s.restart_dir);
-    g->config = c;
-    watch_restarts(g, restart_now_ns());
-    live_settings_set_yaml(g->live, &c->s, c->origins);
-    budget_changed(g);
-    tick(g->pool, g->core.core);
-}
-
 static void destroy_group(struct app_group *g)
 {
     if (g == NULL)
@@ -455,6 +429,8 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
 
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
+    static const char *const at_start[] = {"address", "listen", "advertise", "path", "attach"};
+
     /* The groups follow below, each with its own settings and the budget at once. */
     pool->configuring = true;
     live_settings_set_yaml(pool->live, &c->s, c->origins);
@@ -462,10 +438,30 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
     apply_budget(pool);
     process_usage_set_interval(pool->usage, pool->s->usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
+        struct app_group *g = pool->groups[i];
+        const struct app_config *a = agent_config_app(c, g->name);
+        bool same = true;
 
         ASSERT(a != NULL);
-        configure_group(pool->groups[i], a);
+        for (size_t n = 0; n < ARRAY_LEN(at_start); ++n)
+            same &= settings_same(settings_find(&app_table, slice_of(at_start[n])), &g->config->s,
+                                  &a->s);
+        if (!same)
+            log_warn(g, "config-restart-required",
+                     "setting=\"address, listen, advertise, path or attach\"");
+        bool absolute = a->s.restart_dir[0] == '/';
+        if (strcmp(a->spec, g->config->spec) != 0)
+            log_warn(g, "config-change-deferred",
+                     "reason=\"command, environment, root, user, group, socket or version has "
+                     "changed\" old_processes=%u action=\"running processes are unchanged\" "
+                     "hint=\"touch %s%s%s/restart.txt to replace them\"",
+                     g->core.nprocesses, absolute ? "" : a->s.root, absolute ? "" : "/",
+                     a->s.restart_dir);
+        g->config = a;
+        watch_restarts(g, restart_now_ns());
+        live_settings_set_yaml(g->live, &a->s, a->origins);
+        budget_changed(g);
+        tick(pool, g->core.core);
     }
     app_pool_settle(pool);
 }

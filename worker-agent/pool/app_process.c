@@ -198,11 +198,12 @@ void app_process_stop(struct app_process *p)
     enter(p, PROCESS_STOPPING);
 }
 
-void app_process_detach(struct app_process *p, const char *why)
+void app_process_detach(struct app_process *p)
 {
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
-    log_info(p, "process-detached", "reason=\"%s\" requests=%u", why, p->core.sessions);
+    log_info(p, "process-detached", "reason=\"requested by an operator\" requests=%u",
+             p->core.sessions);
     core_detach(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }

@@ -93,28 +93,6 @@ void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
         snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->at_start->s.advertise, addr_port(&s->addr));
 }
 
-/* Registers S, or reports what has changed. */
-static void register_slot(struct slot *s)
-{
-    struct tree *tree = s->group->pool->tree;
-    char name[ADDR_TEXT_MAX];
-
-    if (tree == NULL)
-        return;
-    json_t *properties = properties_of(s);
-    if (s->registration == NULL) {
-        slot_registered_name(s, name);
-        s->registration = tree_register(tree, s->group->at_start->path, name, properties);
-    } else if (json_equal(properties, s->properties)) {
-        json_decref(properties);
-        return;
-    } else {
-        tree_registration_set(s->registration, properties);
-    }
-    json_decref(s->properties);
-    s->properties = properties;
-}
-
 void slot_unregister(struct slot *s)
 {
     if (s->registration != NULL)
@@ -230,6 +208,7 @@ static void follow_process(struct slot *s)
 void slot_publish(struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
+    char name[ADDR_TEXT_MAX];
 
     if (s->attached == NULL)
         follow_process(s);
@@ -240,7 +219,19 @@ void slot_publish(struct slot *s)
         slot_unregister(s);
         return;
     }
-    register_slot(s);
+    if (pool->tree != NULL) {
+        json_t *properties = properties_of(s);
+        bool same = s->registration != NULL && json_equal(properties, s->properties);
+
+        if (s->registration == NULL) {
+            slot_registered_name(s, name);
+            s->registration = tree_register(pool->tree, s->group->at_start->path, name, properties);
+        } else if (!same) {
+            tree_registration_set(s->registration, properties);
+        }
+        json_decref(same ? properties : s->properties);
+        s->properties = same ? s->properties : properties;
+    }
     resume_streams_changed(s);
 }
 

@@ -91,9 +91,9 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
 #define PROCESS_NOTE_LEAVING "leaving"
 
 /* ---- ending; any state, harmless if it is ending already ---- */
-/* P receives no further requests and is ended when its requests are finished. WHY: a text without
- * quotes, for the log. */
-void app_process_detach(struct app_process *p, const char *why);
+/* As an operator requested, P receives no further requests and is ended when its requests are
+ * finished. */
+void app_process_detach(struct app_process *p);
 /* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
 void app_process_stop(struct app_process *p);
 /* Sends SIGKILL immediately. */

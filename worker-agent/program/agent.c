@@ -317,9 +317,10 @@ static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
     const struct supervisor_options o = {.state_dir = a->first->s.state_dir,
                                          .nofile = a->nofile,
                                          .rights = a->first->users,
-                                         .follow = inherited_from_old(a->pool.inherited)};
+                                         .follow = inherited_from_old(a->pool.inherited),
+                                         .adopt_timeout_ms = a->first->s.adopt_timeout_ms};
 
-    a->pool.supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    a->pool.supervisor = supervisor_link_open(&o, adopted);
     return a->pool.supervisor != NULL;
 }
 

@@ -397,7 +397,7 @@ static int act_detach(void *context, struct slice id, struct text *body)
     }
     text_addf(body, "process %s (%s, slot %u, pid %ld) is detached; it has %u requests\n", p->id,
               p->group->name, p->slot->n, (long)p->pid, p->core.sessions);
-    app_process_detach(p, "requested by an operator");
+    app_process_detach(p);
     return 200;
 }
 

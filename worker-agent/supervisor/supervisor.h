@@ -49,6 +49,7 @@ struct supervisor_options {
     /* For supervisor_link_open: a supervisor exists, and this agent takes over from its present
      * agent. No supervisor is forked, and a supervisor of another version is not dismissed. */
     bool follow;
+    uint64_t adopt_timeout_ms;
 };
 
 /* Called in the forked child. Runs until all processes have ended. AGENT_FD: the supervisor's end
@@ -87,7 +88,7 @@ struct adoptable_list {
  * caller frees the items. Returns NULL if no supervisor is available.
  */
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct adoptable_list *out);
+                                             struct adoptable_list *out);
 
 struct supervisor_link_events { /* on the loop */
     /* OUTPUT_FD is the receiver's. */

@@ -87,12 +87,12 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_l
 }
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
-static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                   uint64_t wait_ms, struct adoptable_list *out)
+static pid_t greet(int fd, const struct supervisor_options *o, uint64_t wait_ms,
+                   struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
-                              "adopt_timeout_ms", (json_int_t)adopt_timeout_ms);
+                              "adopt_timeout_ms", (json_int_t)o->adopt_timeout_ms);
     json_t *answer;
     int passed;
     pid_t pid = 0;
@@ -153,47 +153,34 @@ static int fork_supervisor(const struct supervisor_options *o)
     return -1;
 }
 
-/* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
-static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                            pid_t *pid, struct adoptable_list *out)
+struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
+                                             struct adoptable_list *out)
 {
-    int fd = connect_to_supervisor(o->state_dir);
+    int bytes = 4 * PACKET_BYTES_MAX;
 
-    *pid = fd >= 0 ? greet(fd, o, adopt_timeout_ms, HELLO_MS, out) : 0;
-    if (*pid != 0)
-        return fd;
-    if (o->follow) {
+    *out = (struct adoptable_list){0};
+    int fd = connect_to_supervisor(o->state_dir);
+    pid_t pid = fd >= 0 ? greet(fd, o, HELLO_MS, out) : 0;
+    if (pid == 0 && o->follow) {
         log_error(NULL, "supervisor-join-failed",
                   "reason=\"it is not there, is ending, of another version, or may not become the "
                   "applications' users: restart\"");
-        return fd;
+    } else if (pid == 0) {
+        if (fd >= 0) {
+            log_warn(NULL, "supervisor-replaced",
+                     "reason=\"it is ending, of another version, or has other users; its processes "
+                     "are ended and started again\"");
+            if (packet_say(fd, "bye") != ERR_OK)
+                log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
+            close(fd);
+        }
+        fd = fork_supervisor(o);
+        if (fd >= 0)
+            pid = greet(fd, o, FORKED_HELLO_MS, out);
+        if (fd >= 0 && pid == 0)
+            log_error(NULL, "supervisor-start-failed",
+                      "reason=\"not started\" hint=\"see its messages\"");
     }
-    if (fd >= 0) {
-        log_warn(NULL, "supervisor-replaced",
-                 "reason=\"it is ending, of another version, or has other users; its processes are "
-                 "ended and started again\"");
-        if (packet_say(fd, "bye") != ERR_OK)
-            log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
-        close(fd);
-    }
-    fd = fork_supervisor(o);
-    if (fd < 0)
-        return fd;
-    *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
-    if (*pid == 0)
-        log_error(NULL, "supervisor-start-failed",
-                  "reason=\"not started\" hint=\"see its messages\"");
-    return fd;
-}
-
-struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct adoptable_list *out)
-{
-    int bytes = 4 * PACKET_BYTES_MAX;
-    pid_t pid;
-
-    *out = (struct adoptable_list){0};
-    int fd = reach_supervisor(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
         if (fd >= 0)
             close(fd);
@@ -208,16 +195,6 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
 }
 
 /* ---- running ---- */
-
-static void lost(struct supervisor_link *k)
-{
-    watch_stop(k->watch);
-    k->watch = NULL;
-    timer_stop(&k->retry);
-    /* Reaps a supervisor that was forked here and has exited. */
-    waitpid(k->pid, NULL, WNOHANG);
-    k->events->lost(k->context);
-}
 
 static void on_message(struct supervisor_link *k, const json_t *m, int passed)
 {
@@ -259,7 +236,12 @@ static void on_readable(void *context)
         if (e == ERR_BUSY)
             return;
         if (e == ERR_PEER_CLOSED) {
-            lost(k);
+            watch_stop(k->watch);
+            k->watch = NULL;
+            timer_stop(&k->retry);
+            /* Reaps a supervisor that was forked here and has exited. */
+            waitpid(k->pid, NULL, WNOHANG);
+            k->events->lost(k->context);
             return;
         }
         if (e != ERR_OK) {
