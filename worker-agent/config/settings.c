@@ -42,12 +42,6 @@ static const struct stat_row stat_rows[] = {
 
 const struct stats_table agent_stats_table = {stat_rows, ARRAY_LEN(stat_rows)};
 
-bool agent_setting_wants_restart(const struct setting_row *row)
-{
-    return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
-           strcmp(row->name, "allow") != 0;
-}
-
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM])
 {
     const char *broken = NULL;

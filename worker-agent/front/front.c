@@ -120,22 +120,6 @@ void front_write_head(const struct http_request *req, const struct front_recipie
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* ---- to the load balancer ---- */
-
-void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours)
-{
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-        enum http_field f = h->kind;
-
-        /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if (!http_field_is_hop(f) && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
-            !http_response_lists(head, h->name))
-            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
-                             http_request_keep(req, h->value));
-    }
-}
-
 void front_put_backlog(struct http_request *req, size_t backlog)
 {
     /* As many digits as 64 bits need, and the NUL. */
@@ -278,11 +262,6 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-int front_listener_number(const struct front_listener *listener)
-{
-    return listener->slot != NULL ? (int)listener->slot->n : -1;
-}
-
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject)
 {
@@ -297,7 +276,7 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
 
     errno = 0;
     fd = inherited_take_socket(listener->group->pool->inherited, a, listener->group->name,
-                               front_listener_number(listener));
+                               listener->slot != NULL ? (int)listener->slot->n : -1);
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
                   strerror(errno));

@@ -36,8 +36,6 @@ struct front {
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
-/* The number of its slot; -1: the application's own address. */
-int front_listener_number(const struct front_listener *listener);
 /* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
  * Returns NULL on failure (logged). */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,

@@ -475,14 +475,24 @@ static void pause_if_full(struct exchange *x)
     http1_pause(x->conn);
 }
 
-/* Copies the response's headers into the reply, which must exist, and adds the headers for load
- * balancers. */
+/* Copies the response's headers into the reply, which must exist, except those between agent and
+ * process, and adds the headers for load balancers. */
 static void copy_headers(struct exchange *x, const struct http1_head *head)
 {
     struct http_request *req = x->reply->req;
     bool to_load_balancer = !is_direct(x);
 
-    front_copy_headers(req, head, x->passed_on && to_load_balancer);
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct message_field *h = &head->headers[i];
+
+        /* Those between agents and load balancers are another agent's if it wrote the response;
+         * "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
+        if (!http_field_is_hop(h->kind) && h->kind != FIELD_DATE &&
+            (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)) &&
+            !http_response_lists(head, h->name))
+            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
+                             http_request_keep(req, h->value));
+    }
     if (to_load_balancer && !x->passed_on)
         front_put_backlog(req, slot_backlog(&x->place));
 }

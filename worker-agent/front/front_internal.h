@@ -33,11 +33,6 @@ void front_read_class(const struct http_request *req, struct request_class *out)
 /* Appends the complete request head. */
 void front_write_head(const struct http_request *req, const struct front_recipient *to,
                       struct text *out);
-/*
- * Copies the response's headers into REQ->res, except those between agent and process.
- *   ours  also copy those between agents and load balancers, because another agent wrote them
- */
-void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours);
 /* Adds Resumelb-Backlog to REQ->res, which reports the slot's backlog to a load balancer. */
 void front_put_backlog(struct http_request *req, size_t backlog);
 

@@ -318,6 +318,12 @@ static void on_host_changed(void *context, bool values)
     tick(pool, &pool->core);
 }
 
+static bool wants_restart(const struct setting_row *row)
+{
+    return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+           strcmp(row->name, "allow") != 0;
+}
+
 static uint64_t host_hold_ms(void *context, const void *now)
 {
     (void)context;
@@ -340,7 +346,7 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                                             .path = c->host_path != NULL ? c->host_path : "(none)",
                                             .hold_ms = host_hold_ms,
                                             .away = host_is_away,
-                                            .frozen = agent_setting_wants_restart,
+                                            .frozen = wants_restart,
                                             .changed = on_host_changed,
                                             .context = pool};
 
@@ -358,7 +364,7 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
     apply_budget(pool);
 }
 
-/* ---- start and reload ---- */
+/* ---- from the supervisor ---- */
 
 static void adopt(void *context, struct adoptable_process *k)
 {
@@ -378,9 +384,81 @@ static void adopt(void *context, struct adoptable_process *k)
         g->oldest_ns = began_ns;
 }
 
+struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
+{
+    struct app_process *p;
+
+    list_for_each_entry (p, &pool->processes, node) {
+        if (slice_is(id, p->id))
+            return p;
+    }
+    return NULL;
+}
+
+static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
+{
+    struct app_pool *pool = context;
+    struct app_process *p = app_pool_process(pool, slice_of(id));
+
+    if (p != NULL && p->state == PROCESS_SPAWNING) {
+        app_process_on_spawned(p, pid, address, output_fd);
+        return;
+    }
+    /* It was abandoned meanwhile. */
+    supervisor_link_signal(pool->supervisor, id, SIGKILL);
+    if (output_fd >= 0)
+        close(output_fd);
+}
+
+static void on_refused(void *context, const char *id, const char *why)
+{
+    struct app_process *p = app_pool_process(context, slice_of(id));
+
+    if (p != NULL && p->state == PROCESS_SPAWNING)
+        app_process_on_refused(p, why);
+}
+
+static void on_died(void *context, const char *id, const char *how)
+{
+    struct app_process *p = app_pool_process(context, slice_of(id));
+
+    if (p != NULL)
+        app_process_on_died(p, how);
+}
+
+/* Requests of the old agent at this process still count in its concurrency. */
+static void on_busy(void *context, const char *id, unsigned n)
+{
+    struct app_process *p = app_pool_process(context, slice_of(id));
+
+    if (p == NULL || p->slot == NULL)
+        return;
+    core_elsewhere(&p->core, n);
+    app_pool_settle(p->pool);
+}
+
+static void on_lost(void *context)
+{
+    struct app_pool *pool = context;
+
+    pool->supervisor_lost(pool->context);
+}
+
+static const struct supervisor_link_events supervisor_events = {
+    .spawned = on_spawned,
+    .refused = on_refused,
+    .died = on_died,
+    .busy = on_busy,
+    .left = adopt,
+    .lost = on_lost,
+};
+
+/* ---- start and reload ---- */
+
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted)
 {
+    supervisor_link_start(pool->supervisor, pool->loop, &supervisor_events, pool);
     pool->store = resume_store_create();
     app_pool_start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", pool->s->usage_interval_ms);
@@ -544,77 +622,6 @@ static void on_tick(struct timer *t)
     timer_start(pool->loop, t, TICK_MS);
     tick(pool, &pool->core);
 }
-
-/* ---- from the supervisor ---- */
-
-struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
-{
-    struct app_process *p;
-
-    list_for_each_entry (p, &pool->processes, node) {
-        if (slice_is(id, p->id))
-            return p;
-    }
-    return NULL;
-}
-
-static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
-{
-    struct app_pool *pool = context;
-    struct app_process *p = app_pool_process(pool, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING) {
-        app_process_on_spawned(p, pid, address, output_fd);
-        return;
-    }
-    /* It was abandoned meanwhile. */
-    supervisor_link_signal(pool->supervisor, id, SIGKILL);
-    if (output_fd >= 0)
-        close(output_fd);
-}
-
-static void on_refused(void *context, const char *id, const char *why)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING)
-        app_process_on_refused(p, why);
-}
-
-static void on_died(void *context, const char *id, const char *how)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL)
-        app_process_on_died(p, how);
-}
-
-/* Requests of the old agent at this process still count in its concurrency. */
-static void on_busy(void *context, const char *id, unsigned n)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p == NULL || p->slot == NULL)
-        return;
-    core_elsewhere(&p->core, n);
-    app_pool_settle(p->pool);
-}
-
-static void on_lost(void *context)
-{
-    struct app_pool *pool = context;
-
-    pool->supervisor_lost(pool->context);
-}
-
-const struct supervisor_link_events app_pool_supervisor_events = {
-    .spawned = on_spawned,
-    .refused = on_refused,
-    .died = on_died,
-    .busy = on_busy,
-    .left = adopt,
-    .lost = on_lost,
-};
 
 /* ---- all slots, all processes; another agent takes over ---- */
 

@@ -31,8 +31,6 @@ struct app_process *app_pool_process(const struct app_pool *pool, struct slice i
 /* Calls EACH for all processes, which it may release. */
 void app_pool_each_process(struct app_pool *pool, void (*each)(struct app_process *p));
 
-/* ---- supervisor's messages ---- */
-extern const struct supervisor_link_events app_pool_supervisor_events; /* context: the pool */
 /* Handles the loss of the supervisor: all processes are treated as dead. */
 void app_pool_supervisor_lost(struct app_pool *pool);
 

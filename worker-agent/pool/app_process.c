@@ -54,7 +54,7 @@ static void free_now(struct loop_deferred *d)
 {
     struct app_process *p = container_of(d, struct app_process, freeing);
 
-    process_output_forget(&p->output);
+    last_lines_fini(&p->output.last);
     free(p);
 }
 

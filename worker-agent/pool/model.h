@@ -36,7 +36,7 @@ struct slot;
  * the slot or the group, as long as it listens. */
 struct front_listener {
     struct app_group *group;
-    struct slot *slot; /* NULL: the application's own address */
+    struct slot *slot; /* NULL: the application's own address; in an upgrade its number is -1 */
 };
 
 /* All applications of this host under one budget of processes, and their shared parts. Owned by the

@@ -51,11 +51,6 @@ void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
     list_init(&s->waiting);
 }
 
-bool core_slot_needs_process(const struct core_slot *s)
-{
-    return list_linked(&s->need);
-}
-
 bool core_slot_enabled(const struct core_slot *s)
 {
     const struct core_group *g = s->group;

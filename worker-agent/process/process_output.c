@@ -179,12 +179,6 @@ const struct last_lines *process_output_last(struct process_output *o)
     return &o->last;
 }
 
-void process_output_forget(struct process_output *o)
-{
-    ASSERT(o->loop == NULL);
-    last_lines_fini(&o->last);
-}
-
 /* ---- failures ---- */
 
 void failure_record(struct failure **to, const struct failure *what, const struct last_lines *lines)

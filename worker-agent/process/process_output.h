@@ -63,8 +63,8 @@ struct process_output {
     unsigned lines; /* in this second */
     unsigned dropped;
     bool muted;
-    bool within; /* within a line, of which the beginning was already passed on */
-    struct last_lines last;
+    bool within;            /* within a line, of which the beginning was already passed on */
+    struct last_lines last; /* to be released after stop */
 };
 
 /* Starts reading FD. Ownership of FD passes to O. */
@@ -81,8 +81,6 @@ void process_output_stop(struct process_output *o);
  * stop. Borrowed until the next use of O.
  */
 const struct last_lines *process_output_last(struct process_output *o);
-/* Releases the last lines. Call after stop. */
-void process_output_forget(struct process_output *o);
 
 /* ---- failures ---- */
 

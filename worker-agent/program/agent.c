@@ -381,7 +381,6 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     /* Of an upgrade: requests in progress continue in the old agent. */
     trace_log_mark(a->trace, from_old ? '-' : 'S', from_old ? "resumelb.upgraded" : NULL);
     pool->old_agent_sends = from_old;
-    supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
     if (!app_pool_start(pool, c, adopted) ||
         admin_create(a->loop, &c->admin, pool->inherited, &a->admin) != ERR_OK)
         return false;

@@ -239,7 +239,8 @@ static void pass_slot_socket(void *context, int fd, void *tag)
 {
     const struct front_listener *listener = tag;
 
-    upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
+    upgrade_pass(context, "socket", listener->group->name,
+                 listener->slot != NULL ? (int)listener->slot->n : -1, fd);
 }
 
 static void pass(void *context, struct upgrade *u)
