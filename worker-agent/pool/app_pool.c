@@ -366,9 +366,8 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 
 /* ---- from the supervisor ---- */
 
-static void adopt(void *context, struct adoptable_process *k)
+static void adopt(struct app_pool *pool, struct adoptable_process *k)
 {
-    struct app_pool *pool = context;
     struct app_group *g = NULL;
 
     for (size_t i = 0; i < pool->ngroups; ++i) {
@@ -395,48 +394,6 @@ struct app_process *app_pool_process(const struct app_pool *pool, struct slice i
     return NULL;
 }
 
-static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
-{
-    struct app_pool *pool = context;
-    struct app_process *p = app_pool_process(pool, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING) {
-        app_process_on_spawned(p, pid, address, output_fd);
-        return;
-    }
-    /* It was abandoned meanwhile. */
-    supervisor_link_signal(pool->supervisor, id, SIGKILL);
-    if (output_fd >= 0)
-        close(output_fd);
-}
-
-static void on_refused(void *context, const char *id, const char *why)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING)
-        app_process_on_refused(p, why);
-}
-
-static void on_died(void *context, const char *id, const char *how)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL)
-        app_process_on_died(p, how);
-}
-
-/* Requests of the old agent at this process still count in its concurrency. */
-static void on_busy(void *context, const char *id, unsigned n)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p == NULL || p->slot == NULL)
-        return;
-    core_elsewhere(&p->core, n);
-    app_pool_settle(p->pool);
-}
-
 static void on_lost(void *context)
 {
     struct app_pool *pool = context;
@@ -444,14 +401,36 @@ static void on_lost(void *context)
     pool->supervisor_lost(pool->context);
 }
 
-static const struct supervisor_link_events supervisor_events = {
-    .spawned = on_spawned,
-    .refused = on_refused,
-    .died = on_died,
-    .busy = on_busy,
-    .left = adopt,
-    .lost = on_lost,
-};
+static void on_message(void *context, const char *op, const char *id, const json_t *m, int *passed)
+{
+    struct app_pool *pool = context;
+    struct app_process *p = app_pool_process(pool, slice_of(id));
+    bool spawning = p != NULL && p->state == PROCESS_SPAWNING;
+    struct adoptable_process k;
+
+    if (strcmp(op, "spawned") == 0 && spawning) {
+        app_process_on_spawned(p, (pid_t)json_integer_value(json_object_get(m, "pid")),
+                               message_string(m, "address"), *passed);
+        *passed = -1;
+    } else if (strcmp(op, "spawned") == 0) {
+        /* It was abandoned meanwhile. */
+        supervisor_link_signal(pool->supervisor, id, SIGKILL);
+    } else if (strcmp(op, "refused") == 0 && spawning) {
+        app_process_on_refused(p, message_string(m, "why"));
+    } else if (strcmp(op, "died") == 0 && p != NULL) {
+        app_process_on_died(p, message_string(m, "how"));
+    } else if (strcmp(op, "busy") == 0 && p != NULL && p->slot != NULL) {
+        /* Requests of the old agent at this process still count in its concurrency. */
+        core_elsewhere(&p->core, message_count(m, "n"));
+        app_pool_settle(pool);
+    } else if (strcmp(op, "process") == 0) {
+        adoptable_process_read(m, *passed, &k);
+        adopt(pool, &k);
+        *passed = k.output_fd;
+    }
+}
+
+static const struct supervisor_link_events supervisor_events = {on_message, on_lost};
 
 /* ---- start and reload ---- */
 

@@ -36,24 +36,23 @@ struct supervisor_link {
 
 /* ---- opening: blocking ---- */
 
-/* The text NAME of M; "" if there is none. */
-static const char *text_of(const json_t *m, const char *name)
+const char *message_string(const json_t *m, const char *name)
 {
     const char *text = json_string_value(json_object_get(m, name));
 
     return text != NULL ? text : "";
 }
 
-static unsigned requests_of(const json_t *m, const char *name)
+unsigned message_count(const json_t *m, const char *name)
 {
     json_int_t n = json_integer_value(json_object_get(m, name));
 
     return n > 0 && n <= INT_MAX ? (unsigned)n : 0;
 }
 
-static void read_process(const json_t *m, int output_fd, struct adoptable_process *p)
+void adoptable_process_read(const json_t *m, int output_fd, struct adoptable_process *p)
 {
-    *p = (struct adoptable_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
+    *p = (struct adoptable_process){.output_fd = output_fd, .busy = message_count(m, "busy")};
     (void)message_text(m, "id", p->id, sizeof(p->id));
     (void)message_text(m, "application", p->application, sizeof(p->application));
     (void)message_text(m, "spec", p->spec, sizeof(p->spec));
@@ -72,7 +71,7 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_l
 
     out->items = xcalloc(n + 1, sizeof(*out->items));
     while (out->n < n && packet_await(fd, until_us, &m, &output_fd) == ERR_OK) {
-        read_process(m, output_fd, &out->items[out->n++]);
+        adoptable_process_read(m, output_fd, &out->items[out->n++]);
         json_decref(m);
     }
     if (out->n == n)
@@ -196,34 +195,6 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
 
 /* ---- running ---- */
 
-static void on_message(struct supervisor_link *k, const json_t *m, int passed)
-{
-    const char *op = json_string_value(json_object_get(m, "op"));
-    const char *id = json_string_value(json_object_get(m, "id"));
-
-    if (op == NULL || id == NULL) {
-        log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
-    } else if (strcmp(op, "spawned") == 0) {
-        k->events->spawned(k->context, id, (pid_t)json_integer_value(json_object_get(m, "pid")),
-                           text_of(m, "address"), passed);
-        return;
-    } else if (strcmp(op, "refused") == 0) {
-        k->events->refused(k->context, id, text_of(m, "why"));
-    } else if (strcmp(op, "died") == 0) {
-        k->events->died(k->context, id, text_of(m, "how"));
-    } else if (strcmp(op, "busy") == 0) {
-        k->events->busy(k->context, id, requests_of(m, "n"));
-    } else if (strcmp(op, "process") == 0) {
-        struct adoptable_process p;
-
-        read_process(m, passed, &p);
-        k->events->left(k->context, &p);
-        passed = p.output_fd;
-    }
-    if (passed >= 0)
-        close(passed);
-}
-
 static void on_readable(void *context)
 {
     struct supervisor_link *k = context;
@@ -248,7 +219,14 @@ static void on_readable(void *context)
             log_warn(NULL, "supervisor-message-invalid", "reason=\"%s\"", err_text(e));
             continue;
         }
-        on_message(k, message, passed);
+        const char *op = json_string_value(json_object_get(message, "op"));
+        const char *id = json_string_value(json_object_get(message, "id"));
+        if (op == NULL || id == NULL)
+            log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
+        else
+            k->events->message(k->context, op, id, message, &passed);
+        if (passed >= 0)
+            close(passed);
         json_decref(message);
     }
 }
