@@ -107,31 +107,26 @@ static void fail(struct app_process *p, enum failure_kind kind, const char *how,
     slot_process_failed(p);
 }
 
-static void stop_timers(struct app_process *p)
-{
-    timer_stop(&p->deadline);
-    timer_stop(&p->shutdown);
-    timer_stop(&p->held);
-}
-
 static void readiness_stop(struct app_process *p)
 {
     http_fetch_stop(&p->readiness.fetch);
     timer_stop(&p->readiness.retry);
 }
 
-static void stop_getting_ready(struct app_process *p)
+static void stop_waiting(struct app_process *p)
 {
     readiness_stop(p);
     warm_up_stop(&p->warm_up);
+    timer_stop(&p->deadline);
+    timer_stop(&p->shutdown);
+    timer_stop(&p->held);
 }
 
 void app_process_release(struct app_process *p)
 {
     struct slot *s = p->slot;
 
-    stop_getting_ready(p);
-    stop_timers(p);
+    stop_waiting(p);
     usage_stop(&p->usage);
     process_output_stop(&p->output);
     if (p->backend != NULL) {
@@ -154,48 +149,37 @@ void app_process_release(struct app_process *p)
 
 /* ---- ending it ---- */
 
-/* Ends P in the core: no further request is sent to it. */
-static void leave_core(struct app_process *p)
+static void end(struct app_process *p, int signal_number)
 {
+    /* No further request is sent to it. */
     if (p->slot != NULL)
         core_end(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
+    stop_waiting(p);
+    if (p->state == PROCESS_SPAWNING) {
+        /* It has no pid yet; when it has, its id is not found, and it is killed. */
+        app_process_release(p);
+        return;
+    }
+    /* Another agent must not regard it as one that serves. */
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
+    supervisor_link_signal(p->pool->supervisor, p->id, signal_number);
+    if (signal_number == SIGTERM)
+        timer_start(p->pool->loop, &p->deadline,
+                    p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS);
+    enter(p, signal_number == SIGTERM ? PROCESS_STOPPING : PROCESS_KILLING);
 }
 
 void app_process_kill(struct app_process *p)
 {
-    if (p->state == PROCESS_KILLING)
-        return;
-    leave_core(p);
-    stop_getting_ready(p);
-    stop_timers(p);
-    if (p->state == PROCESS_SPAWNING) {
-        /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        app_process_release(p);
-        return;
-    }
-    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
-    supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
-    enter(p, PROCESS_KILLING);
+    if (p->state != PROCESS_KILLING)
+        end(p, SIGKILL);
 }
 
 void app_process_stop(struct app_process *p)
 {
-    if (app_process_ends(p))
-        return;
-    if (p->state == PROCESS_SPAWNING) {
-        app_process_kill(p);
-        return;
-    }
-    leave_core(p);
-    stop_getting_ready(p);
-    stop_timers(p);
-    /* Another agent must not regard it as one that serves. */
-    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
-    supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
-    timer_start(p->pool->loop, &p->deadline,
-                p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS);
-    enter(p, PROCESS_STOPPING);
+    if (!app_process_ends(p))
+        end(p, SIGTERM);
 }
 
 void app_process_detach(struct app_process *p)
@@ -223,8 +207,7 @@ void app_process_leaves(struct app_process *p)
 
     if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
         return;
-    stop_getting_ready(p);
-    timer_stop(&p->deadline);
+    stop_waiting(p);
     supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);

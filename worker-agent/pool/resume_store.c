@@ -10,12 +10,11 @@
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 
-/* The pending contents of a file. */
+/* The pending contents of a file; none: it is to be removed. */
 struct change {
     struct list node;
     char *path;
     struct text bytes;
-    bool remove;
 };
 
 struct resume_store {
@@ -43,7 +42,7 @@ static void apply_all(struct worker_job *j)
         if (node == NULL)
             return;
         struct change *c = list_entry(node, struct change, node);
-        if (c->remove) {
+        if (c->bytes.len == 0) {
             if (unlink(c->path) != 0 && errno != ENOENT)
                 log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path,
                          strerror(errno));
@@ -82,7 +81,6 @@ void resume_store_put(struct resume_store *s, const char *path, struct slice byt
 
     c->path = xstrdup(path);
     text_add(&c->bytes, bytes);
-    c->remove = bytes.p == NULL;
     pthread_mutex_lock(&s->mutex);
     list_for_each_entry (older, &s->changes, node) {
         if (strcmp(older->path, path) == 0) {
