@@ -383,18 +383,6 @@ unsigned app_config_slots(const struct app_config *c, const struct app_settings 
     return n != 0 ? n : 1;
 }
 
-/* Whether slots can be registered under it: a name, or an address that is not all addresses. */
-static bool is_advertisable(const char *host)
-{
-    struct addr a;
-    char *text = xasprintf("%s:1", host);
-    enum err e = addr_parse(slice_of(text), &a);
-
-    free(text);
-    return e == ERR_UNSUPPORTED ||
-           (e == ERR_OK && a.sa.sa_family != AF_UNIX && !addr_is_wildcard(&a));
-}
-
 /* Reads `address`, which also limits the number of slots. */
 static void read_address(const struct reader *r)
 {
@@ -426,6 +414,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
     const struct reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
+    struct addr a;
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
 
@@ -443,8 +432,16 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
     if (c->path[0] != '/')
         complain(&r, "path", "must begin with '/'");
-    if (c->s.advertise != NULL && !is_advertisable(c->s.advertise))
-        complain(&r, "advertise", "must be a host name or an address, without a port");
+    if (c->s.advertise != NULL) {
+        char *text = xasprintf("%s:1", c->s.advertise);
+        enum err e = addr_parse(slice_of(text), &a);
+
+        /* A name, or an address that is not all addresses. */
+        if (e != ERR_UNSUPPORTED &&
+            (e != ERR_OK || a.sa.sa_family == AF_UNIX || addr_is_wildcard(&a)))
+            complain(&r, "advertise", "must be a host name or an address, without a port");
+        free(text);
+    }
     if (strlen(c->s.version) > VERSION_MAX)
         complain(&r, "version", "is too long");
     read_environment(&r);

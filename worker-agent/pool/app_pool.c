@@ -263,30 +263,6 @@ static void stop_listening(struct app_group *g)
         slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
 }
 
-static void destroy_group(struct app_group *g)
-{
-    if (g == NULL)
-        return;
-    live_settings_unfollow(g->live);
-    snapshot_close(g->snapshot);
-    restart_directory_remove(g->restart_directory);
-    stop_listening(g);
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
-            core_gone(&g->slots[n]->attached_process);
-    }
-    core_group_fini(&g->core);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_destroy(g->slots[n]);
-    free(g->slots);
-    free(g->core.slots);
-    free(g->listeners);
-    free(g->listen_addrs);
-    live_settings_destroy(g->live);
-    stats_destroy(g->stats);
-    free(g);
-}
-
 /* ---- the host's settings ---- */
 
 static void apply_budget(struct app_pool *pool)
@@ -754,8 +730,28 @@ void app_pool_fini(struct app_pool *pool)
     timer_stop(&pool->due);
     timer_stop(&pool->tick);
     timer_stop(&pool->thaw);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        destroy_group(pool->groups[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        live_settings_unfollow(g->live);
+        snapshot_close(g->snapshot);
+        restart_directory_remove(g->restart_directory);
+        stop_listening(g);
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
+                core_gone(&g->slots[n]->attached_process);
+        }
+        core_group_fini(&g->core);
+        for (unsigned n = 0; n < g->nslots; ++n)
+            slot_destroy(g->slots[n]);
+        free(g->slots);
+        free(g->core.slots);
+        free(g->listeners);
+        free(g->listen_addrs);
+        live_settings_destroy(g->live);
+        stats_destroy(g->stats);
+        free(g);
+    }
     list_remove(&pool->settling.node);
     live_settings_destroy(pool->live);
     snapshot_close(pool->snapshot);

@@ -567,16 +567,6 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
 
 /* ---- giving places ---- */
 
-/* With one_shot: P has nothing to do, and will not get R (NULL: none waits). */
-static bool is_of_no_use(const struct core_process *p, const struct core_request *r)
-{
-    bool open = p->state == CORE_READY || p->probing;
-
-    if (!p->slot->group->one_shot || !open || p->places + p->elsewhere > 0)
-        return false;
-    return is_spent(p) || r == NULL || !suits(p, r);
-}
-
 struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
@@ -593,7 +583,9 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 
         r = r != NULL && r->turn < any->turn ? r : any;
     }
-    if (is_of_no_use(p, r)) {
+    /* With one_shot, a process that has nothing to do, and will not get R, is of no use. */
+    if (g->one_shot && (p->state == CORE_READY || p->probing) && p->places + p->elsewhere == 0 &&
+        (is_spent(p) || r == NULL || !suits(p, r))) {
         core_leave_slot(p, CORE_SPENT);
         return NULL;
     }

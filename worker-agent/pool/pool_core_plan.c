@@ -338,37 +338,31 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
 
 /* ---- time ---- */
 
-static void tick_slot(struct core_slot *s)
-{
-    struct core_group *g = s->group;
-    struct core_process *p = s->process;
-
-    if (p == NULL) {
-        core_need_again(s);
-        return;
-    }
-    if (!core_slot_enabled(s)) {
-        /* And its replacement, if there is one. */
-        while (s->process != NULL)
-            core_leave_slot(s->process, CORE_OVER_MAX);
-        return;
-    }
-    if (p->generation < g->generation)
-        core_mark(p, CORE_OUTDATED);
-    else if (core_nearly_spent(p))
-        core_mark(p, CORE_SPENT);
-    core_place(p);
-    core_run_soon(s);
-}
-
 void core_tick(struct core *c, uint64_t now_ms)
 {
     struct core_group *g;
     struct core_process *p;
 
     list_for_each_entry (g, &c->groups, node) {
-        for (unsigned n = 0; n < g->nslots; ++n)
-            tick_slot(g->slots[n]);
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            struct core_slot *s = g->slots[n];
+
+            p = s->process;
+            if (p == NULL) {
+                core_need_again(s);
+            } else if (!core_slot_enabled(s)) {
+                /* And its replacement, if there is one. */
+                while (s->process != NULL)
+                    core_leave_slot(s->process, CORE_OVER_MAX);
+            } else {
+                if (p->generation < g->generation)
+                    core_mark(p, CORE_OUTDATED);
+                else if (core_nearly_spent(p))
+                    core_mark(p, CORE_SPENT);
+                core_place(p);
+                core_run_soon(s);
+            }
+        }
     }
     list_for_each_entry_safe (p, &c->idle, idle) {
         g = p->slot->group;

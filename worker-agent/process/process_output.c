@@ -153,9 +153,8 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
 
 void process_output_mute(struct process_output *o, bool muted)
 {
-    if (o->loop == NULL || o->fd < 0 || o->muted == muted)
+    if (o->loop == NULL || o->fd < 0 || (o->watch == NULL) == muted)
         return;
-    o->muted = muted;
     watch_stop(o->watch);
     o->watch = muted ? NULL : watch_start(o->loop, o->fd, on_readable, o);
 }
@@ -164,7 +163,7 @@ void process_output_stop(struct process_output *o)
 {
     if (o->loop == NULL)
         return;
-    if (o->fd >= 0 && !o->muted)
+    if (o->watch != NULL)
         (void)read_some(o);
     end_line(o, true);
     report_dropped(o);

@@ -55,14 +55,13 @@ struct process_output {
     struct loop *loop;
     struct stats_cell *stats; /* the application's, or NULL */
     const void *subject;      /* for log lines */
-    struct watch *watch;
-    int fd; /* -1: none */
+    struct watch *watch;      /* NULL: closed, or muted */
+    int fd;                   /* -1: none */
     char line[OUTPUT_LINE_MAX];
     size_t len;
     uint64_t second;
     unsigned lines; /* in this second */
     unsigned dropped;
-    bool muted;
     bool within;            /* within a line, of which the beginning was already passed on */
     struct last_lines last; /* to be released after stop */
 };

@@ -204,23 +204,17 @@ static bool settle_rights(struct agent *a)
 
 /* ---- signals ---- */
 
-static bool same_applications(const struct agent_config *a, const struct agent_config *b)
-{
-    for (size_t i = 0; i < a->napps; ++i) {
-        if (agent_config_app(b, a->apps[i]->name) == NULL)
-            return false;
-    }
-    return a->napps == b->napps;
-}
-
 static void reload(struct agent *a)
 {
     struct diag d = {0};
     struct agent_config *c = agent_config_read(a->line->file, &d);
+    bool same = c != NULL && c->napps == a->config->napps;
 
+    for (size_t i = 0; same && i < c->napps; ++i)
+        same = agent_config_app(c, a->config->apps[i]->name) != NULL;
     if (c == NULL) {
         daemon_reload_failed(a->line->file, &d);
-    } else if (!same_applications(a->config, c)) {
+    } else if (!same) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"applications were added or removed: restart\" action=\"keep current "
                   "configuration\"");

@@ -17,39 +17,23 @@
 
 /* ---- numbers of processes ---- */
 
-/* Counts process P of a slot; P may be NULL. */
-static void count_one(const struct app_process *p, struct process_counts *out)
-{
-    if (p == NULL)
-        return;
-    if (p->state < PROCESS_READY)
-        ++out->starting;
-    else if (p->state > PROCESS_READY)
-        ++out->leaving;
-    else if (p->core.sessions > 0)
-        ++out->busy;
-    else
-        ++out->idle;
-}
-
-/* Whether P, which is leaving or ending, belongs to G but no longer to one of its slots. */
-static bool has_left(const struct app_process *p, const struct app_group *g)
-{
-    return p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
-           p != slot_process(p->slot) && p != slot_replacement(p->slot);
-}
-
 void status_count(const struct app_group *g, struct process_counts *out)
 {
     const struct app_process *p;
 
     *out = (struct process_counts){0};
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        count_one(slot_process(g->slots[n]), out);
-        count_one(slot_replacement(g->slots[n]), out);
+    list_for_each_entry (p, &g->pool->processes, node) {
+        if (p->group != g || p->slot == NULL)
+            continue;
+        if (p->state < PROCESS_READY)
+            ++out->starting;
+        else if (p->state > PROCESS_READY)
+            ++out->leaving;
+        else if (p->core.sessions > 0)
+            ++out->busy;
+        else
+            ++out->idle;
     }
-    list_for_each_entry (p, &g->pool->processes, node)
-        out->leaving += has_left(p, g);
 }
 
 /* ---- /status.json and /resumes.json: docs/reference/protocols.md has the members ---- */
@@ -249,7 +233,9 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_close_array(w);
     json_open_array(w, "leaving");
     list_for_each_entry (p, &g->pool->processes, node) {
-        if (has_left(p, g))
+        /* Those that are no longer one of their slot's. */
+        if (p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
+            p != slot_process(p->slot) && p != slot_replacement(p->slot))
             put_process(w, NULL, p, false, now_ms);
     }
     json_close_array(w);
@@ -411,49 +397,44 @@ static int act_detach(void *context, struct slice id, struct text *body)
  * Control loop.
  */
 
-struct search {
-    struct admin_order order;
-    size_t groups, slots, scores;
-};
-
-static void forget_in(struct search *x, const struct app_group *g)
-{
-    if (!admin_order_means(&x->order, g->name))
-        return;
-    ++x->groups;
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        struct slot *s = g->slots[n];
-        char name[ADDR_TEXT_MAX];
-
-        /* A slot is known by its own address, and by the one under which it is registered. */
-        if (x->order.worker.len != 0 && !slice_is(x->order.worker, s->name)) {
-            slot_registered_name(s, name);
-            if (!slice_is(x->order.worker, name))
-                continue;
-        }
-        ++x->slots;
-        x->scores += slot_forget(s, x->order.has_class ? &x->order.cls : NULL);
-    }
-}
-
 static int forget(void *context, struct slice entity, struct text *body)
 {
     struct agent *a = context;
-    struct search x = {0};
-    const char *why = admin_order_read(&x.order, entity);
+    struct admin_order order = {0};
+    const char *why = admin_order_read(&order, entity);
+    size_t groups = 0;
+    size_t slots = 0;
+    size_t scores = 0;
     int status = 200;
 
-    for (size_t i = 0; why == NULL && i < a->pool.ngroups; ++i)
-        forget_in(&x, a->pool.groups[i]);
+    for (size_t i = 0; why == NULL && i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+        bool meant = admin_order_means(&order, g->name);
+
+        groups += meant;
+        for (unsigned n = 0; meant && n < g->nslots; ++n) {
+            struct slot *s = g->slots[n];
+            char name[ADDR_TEXT_MAX];
+
+            /* A slot is known by its own address, and by the one under which it is registered. */
+            if (order.worker.len != 0 && !slice_is(order.worker, s->name)) {
+                slot_registered_name(s, name);
+                if (!slice_is(order.worker, name))
+                    continue;
+            }
+            ++slots;
+            scores += slot_forget(s, order.has_class ? &order.cls : NULL);
+        }
+    }
     if (why != NULL)
         status = admin_order_refuse(body, 400, why);
-    else if (x.groups == 0)
+    else if (groups == 0)
         status = admin_order_refuse(body, 404, "no such application");
-    else if (x.order.worker.len != 0 && x.slots == 0)
+    else if (order.worker.len != 0 && slots == 0)
         status = admin_order_refuse(body, 404, "no such worker");
     else
-        admin_order_forgotten(body, x.slots, x.scores);
-    admin_order_fini(&x.order);
+        admin_order_forgotten(body, slots, scores);
+    admin_order_fini(&order);
     return status;
 }
 
