@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/front/front_internal.h"
+#include "worker-agent/front/front.h"
 
 #include <errno.h>
 #include <stdio.h>

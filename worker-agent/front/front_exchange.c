@@ -16,7 +16,7 @@
  * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
  * another process.
  */
-#include "worker-agent/front/front_internal.h"
+#include "worker-agent/front/front.h"
 
 #include <stdlib.h>
 

@@ -309,18 +309,6 @@ static void on_warm(struct warm_up *w)
     become_ready(p);
 }
 
-/* P serves. Starts the warm-up if P is a replacement, while the slot's requests still go to the old
- * process. */
-static bool warm_up(struct app_process *p)
-{
-    p->warm_up.done = on_warm;
-    if (!is_replacement(p) || !warm_up_start(&p->warm_up, p->pool->loop, &p->addr,
-                                             &p->slot->targets, p->group->s->warm_up_timeout_ms))
-        return false;
-    timer_stop(&p->deadline);
-    return true;
-}
-
 /*
  * A port that was free when it was chosen may be bound by any local user before the process does:
  * what answers at P's port must be P. False: it is not, and P is being ended.
@@ -371,7 +359,11 @@ static void on_probed(struct http_fetch *f, enum err e)
         return;
     if (p->group->config->s.ready_probe == NULL)
         accept_first(p);
-    else if (!warm_up(p))
+    /* A replacement is warmed up while the slot's requests still go to the old process. */
+    else if (is_replacement(p) && warm_up_start(&p->warm_up, p->pool->loop, &p->addr,
+                                                &p->slot->targets, p->group->s->warm_up_timeout_ms))
+        timer_stop(&p->deadline);
+    else
         become_ready(p);
 }
 
@@ -436,6 +428,7 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
     p->freeing.run = free_now;
     p->output.fd = -1;
+    p->warm_up.done = on_warm;
     timer_init(&p->deadline, on_deadline);
     timer_init(&p->readiness.retry, on_retry);
     timer_init(&p->shutdown, on_shutdown);
