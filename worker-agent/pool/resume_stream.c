@@ -179,23 +179,17 @@ static void homes_changed(struct slot *s)
 
 /* ---- homes: requests ---- */
 
-/* Whether R is served by the present process, or waits for it. */
-static bool is_at_process(const struct slot_request *r)
-{
-    const struct core_process *p = r->slot->core.process;
-
-    if (r->state == CORE_REQUEST_RUNNING)
-        return r->life == r->slot->life;
-    return r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
-}
-
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
                     const struct home_report *reported)
 {
     static const struct home_report nothing = {0};
     struct slot *s = r->slot;
+    const struct core_process *p = s != NULL ? s->core.process : NULL;
+    /* The present process, or one that it waits for. */
+    bool runs = s != NULL && r->state == CORE_REQUEST_RUNNING && r->life == s->life;
+    bool waits = r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 
-    if (s == NULL || !is_at_process(r) || (r->housed && r->housed_life == s->life))
+    if (!(runs || waits) || (r->housed && r->housed_life == s->life))
         return;
     if (reported == NULL)
         reported = &nothing;

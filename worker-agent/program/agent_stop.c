@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   SIGTERM                        quiet, or grace over           no request left, or drain_timeout
- *   RUNNING ----------> DRAINING ----------------------> LEAVING -----------------------+
- *      |                                                                                v
- *      +--- SIGINT, supervisor lost ----------------------------------------------> STOPPING:
- * processes end
- *                                                                                       |
- *                                                        loop stops <---- CLOSING <-----+
- * supervisor has ended
+ *           SIGTERM            quiet, or grace over           no request left, or drain_timeout
+ *   RUNNING -------> DRAINING ----------------------> LEAVING --------------------+
+ *      |                                                                          v
+ *      +--- SIGINT, supervisor lost ----------------------> STOPPING: processes end
+ *                                                                                 |
+ *                         loop stops <---- CLOSING <---- supervisor has ended ----+
  *
  * DRAINING: slots publish "draining" and continue to serve until load balancers have reacted: no
  * request for a while, or the grace period is over. Listening sockets close last: connections in

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   supervisor                                 child
- *   socket, pipes; fork           ->       own process group, signals as at birth
- *                                          0 /dev/null, 1 and 2 the output pipe, 3 the listening
- * socket all other descriptors closed; user; directory dies with the supervisor (PR_SET_PDEATHSIG)
- *                                          LISTEN_PID, exec; or why not, into the error pipe
+ *   supervisor                 child
+ *   socket, pipes; fork   ->   own process group, signals as at birth;
+ *                              0 /dev/null, 1 and 2 the output pipe, 3 the listening socket,
+ *                              all other descriptors closed; user; directory;
+ *                              dies with the supervisor (PR_SET_PDEATHSIG);
+ *                              LISTEN_PID, exec; or why not, into the error pipe
  *
  * The supervisor keeps the listening socket, so that it can empty the backlog when the process is
  * dead: a descendant that escaped from the process group may still hold the same socket.
@@ -151,41 +152,28 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
     return fail(why, "find a free port");
 }
 
-static enum err make_socket_directory(const struct spawner *s, const struct spawn_request *r,
-                                      struct spawned *p, char why[SUPERVISOR_WHY_MAX])
-{
-    char *directory = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
-
-    if (mkdir(directory, 0700) != 0) {
-        free(directory);
-        return fail(why, "mkdir for its socket");
-    }
-    p->directory = directory;
-    if (r->user.required && lchown(directory, r->user.uid, r->user.gid) != 0)
-        return fail(why, "chown of the directory for its socket");
-    p->path = xasprintf("%s/s", directory);
-    snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
-    return ERR_OK;
-}
-
 static enum err make_socket(struct spawner *s, const struct spawn_request *r, struct spawned *p,
                             char why[SUPERVISOR_WHY_MAX])
 {
-    enum err e;
-
-    switch (r->listen) {
-    case LISTEN_INHERITED_TCP:
+    if (r->listen == LISTEN_INHERITED_TCP)
         return bind_listening("127.0.0.1:0", p, why);
-    case LISTEN_BY_PORT:
+    if (r->listen == LISTEN_BY_PORT)
         return choose_port(s, p, why);
-    case LISTEN_BY_SOCKET:
-        return make_socket_directory(s, r, p, why);
-    case LISTEN_INHERITED_UNIX:
-        break;
-    }
     char *path = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
+    if (r->listen == LISTEN_BY_SOCKET) {
+        if (mkdir(path, 0700) != 0) {
+            free(path);
+            return fail(why, "mkdir for its socket");
+        }
+        p->directory = path;
+        if (r->user.required && lchown(path, r->user.uid, r->user.gid) != 0)
+            return fail(why, "chown of the directory for its socket");
+        p->path = xasprintf("%s/s", path);
+        snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
+        return ERR_OK;
+    }
     char *text = xasprintf("unix:%s", path);
-    e = bind_listening(text, p, why);
+    enum err e = bind_listening(text, p, why);
     free(text);
     if (e != ERR_OK) {
         free(path);
