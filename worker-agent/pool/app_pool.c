@@ -61,8 +61,10 @@ static void apply_settings(struct app_group *g)
     if (g->max_memory_bytes != s->max_memory_bytes)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
-    if (g->at_start->attach != NULL)
+    if (g->at_start->attach != NULL) {
+        c->max_processes = g->nslots;
         return;
+    }
     c->min_processes = (unsigned)s->min_processes;
     c->max_processes = app_config_slots(g->at_start, s, g->pool->core.max);
     c->max_requests = (uint64_t)s->max_requests;

@@ -25,12 +25,6 @@ void last_lines_add(struct last_lines *l, struct slice line)
     l->at[l->n++] = (struct last_line){.bytes = xslicedup(line), .len = line.len, .cut = cut};
 }
 
-void last_lines_cut(struct last_lines *l)
-{
-    if (l->n > 0)
-        l->at[l->n - 1].cut = true;
-}
-
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out)
 {
     const struct last_line *line = &l->at[i];
@@ -77,7 +71,7 @@ static void end_line(struct process_output *o, bool whole)
     if (o->len > 0) {
         /* A long line comes in pieces; its beginning is stored. */
         if (o->within)
-            last_lines_cut(&o->last);
+            o->last.at[o->last.n - 1].cut = true;
         else
             last_lines_add(&o->last, (struct slice){o->line, o->len});
         if (second != o->second) {
@@ -190,8 +184,7 @@ void failure_record(struct failure **to, const struct failure *what, const struc
         const struct last_line *line = &lines->at[i];
 
         last_lines_add(&(*to)->lines, (struct slice){line->bytes, line->len});
-        if (line->cut)
-            last_lines_cut(&(*to)->lines);
+        (*to)->lines.at[i].cut = line->cut;
     }
 }
 
@@ -203,26 +196,21 @@ void failure_destroy(struct failure *f)
     free(f);
 }
 
-const char *failure_text(enum failure_kind k)
-{
-    static const char *const texts[] = {
-        [FAILURE_NOT_SPAWNED] = "could not be started",
-        [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
-        [FAILURE_DIED_STARTING] = "died before it was ready",
-        [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
-        [FAILURE_DIED] = "died",
-        [FAILURE_STUCK] = "did not answer in first_byte_timeout",
-    };
-
-    return texts[k];
-}
+static const char *const failure_texts[] = {
+    [FAILURE_NOT_SPAWNED] = "could not be started",
+    [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
+    [FAILURE_DIED_STARTING] = "died before it was ready",
+    [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
+    [FAILURE_DIED] = "died",
+    [FAILURE_STUCK] = "did not answer in first_byte_timeout",
+};
 
 void failure_add_summary(const struct failure *f, struct text *out)
 {
     text_addf(out, "slot %u: process ", f->slot);
     if (f->pid != 0)
         text_addf(out, "%ld ", f->pid);
-    text_addf(out, "(%s) %s", f->id, failure_text(f->kind));
+    text_addf(out, "(%s) %s", f->id, failure_texts[f->kind]);
     if (f->how[0] == '\0')
         return;
     text_add(out, SLICE_LIT(": "));
@@ -245,7 +233,7 @@ void failure_describe(const struct failure *f, const char *name, uint64_t now_ms
     (void)strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&failed_at, &utc));
     json_put_text(w, "at", slice_of(at));
     json_put_real(w, "ago_s", (double)(now_ms - f->at_ms) / 1000);
-    json_put_text(w, "what", slice_of(failure_text(f->kind)));
+    json_put_text(w, "what", slice_of(failure_texts[f->kind]));
     text_add_visible(&shown, slice_of(f->how));
     json_put_text(w, "how", text_slice(&shown));
     json_put_int(w, "slot", f->slot);

@@ -35,8 +35,6 @@ struct last_lines {
 
 /* LINE, without its end, is the newest; the oldest is dropped. Copied. */
 void last_lines_add(struct last_lines *l, struct slice line);
-/* Marks the newest line as cut. No effect if there is none. */
-void last_lines_cut(struct last_lines *l);
 /* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out);
 /* Empty again. */
@@ -120,8 +118,6 @@ void failure_record(struct failure **to, const struct failure *what,
 /* NULL is fine. */
 void failure_destroy(struct failure *f);
 
-/* "died before it was ready" ... */
-const char *failure_text(enum failure_kind k);
 /* The members of a failure as an object NAME; null when F is NULL. */
 void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
                       struct json_writer *w);

@@ -199,8 +199,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     put_text(w, "path", g->at_start->path);
     put_text(w, "version", g->config->s.version);
     json_put_int(w, "min_processes", g->core.min_processes);
-    json_put_int(w, "max_processes",
-                 g->core.max_processes != 0 ? g->core.max_processes : g->nslots);
+    json_put_int(w, "max_processes", g->core.max_processes);
     json_put_bool(w, "attached", g->at_start->attach != NULL);
     json_put_int(w, "generation", (int64_t)g->core.generation);
     json_open_object(w, "counts");

@@ -85,13 +85,6 @@ static void each_state(struct metrics *m, const void *context)
     }
 }
 
-static double group_max(const void *object)
-{
-    const struct app_group *g = object;
-
-    return g->core.max_processes != 0 ? g->core.max_processes : g->nslots;
-}
-
 static double group_failed_at(const void *object)
 {
     const struct app_group *g = object;
@@ -170,7 +163,7 @@ static const struct metric metrics[] = {
     AGENT("host_settings_held", GAUGE, "nodes", host.held, "1 while the host's settings are held, because their node vanished or cannot be read."),
     {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
     GROUP("processes_min", "processes", min_processes, "The effective min_processes."),
-    GROUP_GET("processes_max", "processes", group_max, "The effective maximum of processes."),
+    GROUP("processes_max", "processes", max_processes, "The effective maximum of processes."),
     GROUP("waiting_any", "requests", nwaiting, "Requests that wait for whichever process."),
     GROUP("generation", "restarts", generation, "How many times a restart of all processes was requested."),
     GROUP_GET("last_failure_timestamp_seconds", "seconds", group_failed_at, "When a process failed last, since 1970; 0: never."),
