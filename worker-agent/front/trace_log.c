@@ -71,11 +71,6 @@ static void print(void *context, struct slice *records, struct text *lines)
 
 /* ---- records ---- */
 
-static unsigned short text_length(struct slice s, size_t max)
-{
-    return (unsigned short)(s.len < max ? s.len : max);
-}
-
 static void add(struct trace_log *log, struct record r, struct slice first, struct slice second)
 {
     struct text *records = log != NULL ? line_writer_begin(log->writer, 0) : NULL;
@@ -84,8 +79,9 @@ static void add(struct trace_log *log, struct record r, struct slice first, stru
         return;
     /* Under the buffer's lock, and one thread's: times never go back but with the clock. */
     r.time_us = clock_wall_us();
-    r.first = text_length(first, TRACE_LINE_TEXT_MAX);
-    r.second = text_length(second, TRACE_LINE_PATH_MAX);
+    r.first = (unsigned short)(first.len < TRACE_LINE_TEXT_MAX ? first.len : TRACE_LINE_TEXT_MAX);
+    r.second =
+        (unsigned short)(second.len < TRACE_LINE_PATH_MAX ? second.len : TRACE_LINE_PATH_MAX);
     text_add(records, (struct slice){(const char *)&r, sizeof(r)});
     text_add(records, (struct slice){first.p, r.first});
     text_add(records, (struct slice){second.p, r.second});

@@ -257,14 +257,6 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     return g;
 }
 
-static void stop_listening(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_close_listener(g->pool, &g->slots[n]->listener, &g->slots[n]->addr);
-    for (size_t i = 0; i < g->at_start->nlisten_addrs; ++i)
-        slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
-}
-
 /* ---- the host's settings ---- */
 
 static void apply_budget(struct app_pool *pool)
@@ -710,8 +702,14 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
 
 void app_pool_stop_listening(struct app_pool *pool)
 {
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        stop_listening(pool->groups[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        for (unsigned n = 0; n < g->nslots; ++n)
+            slot_close_listener(pool, &g->slots[n]->listener, &g->slots[n]->addr);
+        for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n)
+            slot_close_listener(pool, &g->listeners[n], &g->listen_addrs[n]);
+    }
 }
 
 /* ---- life ---- */
@@ -732,13 +730,13 @@ void app_pool_fini(struct app_pool *pool)
     timer_stop(&pool->due);
     timer_stop(&pool->tick);
     timer_stop(&pool->thaw);
+    app_pool_stop_listening(pool);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         struct app_group *g = pool->groups[i];
 
         live_settings_unfollow(g->live);
         snapshot_close(g->snapshot);
         restart_directory_remove(g->restart_directory);
-        stop_listening(g);
         for (unsigned n = 0; n < g->nslots; ++n) {
             if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
                 core_gone(&g->slots[n]->attached_process);

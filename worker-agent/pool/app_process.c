@@ -458,21 +458,13 @@ void app_process_spawn(struct slot *s)
 
 /* ---- connections ---- */
 
-static struct conn_pool_settings conn_settings(const struct app_group *g)
-{
-    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
-                                       .max_waiting = 1};
-}
-
 static bool make_backend(struct app_process *p, const char *address)
 {
-    struct conn_pool_settings cs;
-
     if (addr_parse(slice_of(address), &p->addr) != ERR_OK)
         return false;
     if (p->group == NULL)
         return true;
-    cs = conn_settings(p->group);
+    const struct conn_pool_settings cs = group_conn_settings(p->group);
     /* How many are in use at once is the slot's to decide. */
     p->backend = conn_pool_backend(p->pool->conn_pool, slice_of(address), slice_of(p->id), 0, &cs);
     return true;
@@ -480,7 +472,7 @@ static bool make_backend(struct app_process *p, const char *address)
 
 void app_process_settings_changed(struct app_process *p)
 {
-    const struct conn_pool_settings cs = conn_settings(p->group);
+    const struct conn_pool_settings cs = group_conn_settings(p->group);
 
     p->usage.limit_bytes = p->group->s->max_memory_bytes;
     if (p->backend != NULL)

@@ -153,7 +153,6 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
-    uint64_t homes_life;         /* the life that the homes in METERS belong to */
     struct warm_targets targets; /* requests replayed to a new process before it takes over */
     /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
     struct tree_registration *registration; /* NULL: not registered */

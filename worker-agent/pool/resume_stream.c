@@ -103,9 +103,7 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 /* The records that it is to have; NULL: none yet. */
 static const struct slot_meter *homes_of(const struct resume_stream *st)
 {
-    const struct slot *s = st->slot;
-
-    return s->homes_life == s->life ? slot_meters_find_homes(&s->meters, fingerprint_of(st)) : NULL;
+    return slot_meters_find_homes(&st->slot->meters, fingerprint_of(st));
 }
 
 /* How many of their changes have been sent. */
@@ -197,9 +195,6 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
         return;
     r->housed = true;
     r->housed_life = s->life;
-    if (s->homes_life != s->life)
-        slot_meters_drop_homes(&s->meters);
-    s->homes_life = s->life;
     home_records_use(slot_meters_homes(&s->meters, fingerprint, (size_t)s->group->s->max_skills),
                      cls, reported->kind, reported->from, loop_now_us(s->group->pool->loop));
     homes_changed(s);
@@ -210,7 +205,7 @@ void slot_homes_served(const struct slot_request *r, struct slice fingerprint, s
 {
     struct slot *s = r->slot;
 
-    if (s == NULL || r->life != s->homes_life)
+    if (s == NULL || r->life != s->life)
         return;
     const struct slot_meter *one = slot_meters_find_homes(&s->meters, fingerprint);
     if (one == NULL)

@@ -190,6 +190,7 @@ static void follow_process(struct slot *s)
 
     if (!same && s->incarnated) {
         ++s->life;
+        slot_meters_drop_homes(&s->meters);
         if (!s->group->s->persistent) {
             slot_meters_fini(&s->meters);
             weigh(s);
@@ -365,8 +366,7 @@ bool slot_listen(struct slot *s)
     struct app_group *g = s->group;
     struct app_pool *pool = g->pool;
     uint64_t now_ms = loop_now_ms(pool->loop);
-    const struct conn_pool_settings cs = {.idle_timeout_ms = g->s->idle_connection_timeout_ms,
-                                          .max_waiting = 1};
+    const struct conn_pool_settings cs = group_conn_settings(g);
     char text[ADDR_TEXT_MAX];
 
     if (g->at_start->has_address) {

@@ -79,6 +79,13 @@ static inline struct app_process *app_process_of(struct core_process *p)
     return container_of(p, struct app_process, core);
 }
 
+/* Of idle connections to a process of G. */
+static inline struct conn_pool_settings group_conn_settings(const struct app_group *g)
+{
+    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
+                                       .max_waiting = 1};
+}
+
 /* Requests a process for S from the supervisor, or the replacement of the present one. */
 void app_process_spawn(struct slot *s);
 /*

@@ -42,18 +42,13 @@ static size_t put(char *out, size_t at, struct slice s, char end)
     return at + s.len + 1;
 }
 
-static bool fits(struct slice s, size_t max)
-{
-    return s.len > 0 && s.len <= max;
-}
-
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target)
 {
     char buf[BYTES_MAX];
 
-    if (w->top == NULL || !fits(host, WARM_HOST_MAX) || cls.len > CLASS_BYTES_MAX ||
-        !fits(target, WARM_TARGET_MAX))
+    if (w->top == NULL || host.len == 0 || host.len > WARM_HOST_MAX || cls.len > CLASS_BYTES_MAX ||
+        target.len == 0 || target.len > WARM_TARGET_MAX)
         return;
     /* No part has a NUL: they come from a request's head. */
     size_t len = put(buf, put(buf, 0, host, '\0'), cls, '\0');

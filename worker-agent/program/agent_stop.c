@@ -41,11 +41,6 @@ enum {
 
 const char *const agent_phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
 
-static bool is_handed_over(const struct agent *a)
-{
-    return a->upgrade.stage == UPGRADE_HANDED_OVER;
-}
-
 static void enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
@@ -167,7 +162,7 @@ void agent_drain(void *context)
 {
     struct agent *a = context;
 
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         log_info(NULL, "stop-ignored", "requests=%zu", app_pool_requests(&a->pool));
         return;
     }
@@ -186,7 +181,7 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     if (a->phase >= AGENT_CLOSING)
         return;
     upgrade_abandon(&a->upgrade);
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         front_cut(a->front);
         close_handed_over(a);
         return;
@@ -203,7 +198,7 @@ void agent_supervisor_lost(void *context)
     struct agent *a = context;
 
     a->supervisor_gone = true;
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         /* It was ended by the agent that has it now. */
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;
