@@ -49,11 +49,19 @@ static void add_slot(struct app_group *g)
     g->core.slots[n] = &s->core;
 }
 
-/* Copies the effective settings to the core. The caller must then call core_tick. */
+static void publish_slots(struct app_group *g)
+{
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_publish(g->slots[n]);
+}
+
+/* Copies the effective settings, and the budget of the host, to the core. The caller must then call
+ * core_tick. */
 static void apply_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
     struct core_group *c = &g->core;
+    unsigned before = c->max_processes;
 
     c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
     c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
@@ -80,33 +88,19 @@ static void apply_settings(struct app_group *g)
                       c->max_processes, last->n);
             g->core.nslots = --g->nslots;
             slot_destroy(last);
-            return;
+            break;
         }
         slot_publish(last);
     }
+    /* Dormant slots are enabled or disabled by this. */
+    if (g->started && c->max_processes != before)
+        publish_slots(g);
 }
 
 static void apply(struct app_group *g)
 {
     apply_settings(g);
     tick(g->pool, g->core.core);
-}
-
-static void publish_slots(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_publish(g->slots[n]);
-}
-
-/* Applies a changed budget of the host. The caller must then call core_tick. */
-static void budget_changed(struct app_group *g)
-{
-    unsigned before = g->core.max_processes;
-
-    apply_settings(g);
-    /* Dormant slots are enabled or disabled by this. */
-    if (g->started && g->core.max_processes != before)
-        publish_slots(g);
 }
 
 /* ---- restart.txt ---- */
@@ -275,7 +269,7 @@ static void on_host_changed(void *context, bool values)
         return;
     apply_budget(pool);
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        budget_changed(pool->groups[i]);
+        apply_settings(pool->groups[i]);
         if (pool->groups[i]->at_start->attach == NULL)
             always += pool->groups[i]->core.min_processes;
     }
@@ -487,8 +481,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
         g->config = a;
         watch_restarts(g, restart_now_ns());
         live_settings_set_yaml(g->live, &a->s, a->origins);
-        budget_changed(g);
-        tick(pool, g->core.core);
+        apply(g);
     }
     app_pool_settle(pool);
 }
