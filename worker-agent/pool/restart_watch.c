@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► absorb ──► one_shot
- *                                                                     │ restart.txt changed
- *                                     restart ◄── scan ◄──(settle_ms)─┘
+ *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► on_scanned ──► one_shot
+ *                                                                         │ restart.txt changed
+ *                                         restart ◄── scan ◄──(settle_ms)─┘
  *
  * Events carry no state; they only state which directory is to be checked.
  */
@@ -239,11 +239,21 @@ static void on_settled(struct timer *t)
     scan(f);
 }
 
-static void absorb(struct restart_directory *f, const struct restart_found *found)
+static void on_scanned(struct worker_job *j, bool dropped)
 {
-    struct restart_found old = f->last;
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+    const struct restart_found *found = &f->found;
     const struct restart_file *file = &found->file;
+    struct restart_found old = f->last;
 
+    f->scanning = false;
+    if (f->removed) {
+        if (!dropped)
+            drop_watch(f->watch, found->wd);
+        free(f->path);
+        free(f);
+        return;
+    }
     f->last = *found;
     if (old.wd != found->wd)
         drop_watch(f->watch, old.wd);
@@ -274,21 +284,6 @@ static void absorb(struct restart_directory *f, const struct restart_found *foun
     }
     if (f->settles)
         f->events.restart(f->context);
-}
-
-static void on_scanned(struct worker_job *j, bool dropped)
-{
-    struct restart_directory *f = container_of(j, struct restart_directory, job);
-
-    f->scanning = false;
-    if (f->removed) {
-        if (!dropped)
-            drop_watch(f->watch, f->found.wd);
-        free(f->path);
-        free(f);
-        return;
-    }
-    absorb(f, &f->found);
     if (f->again)
         scan(f);
 }

@@ -56,17 +56,6 @@ static const char *const reason_texts[] = {
     [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "max requests",  [CORE_REPLACED] = "replaced",
 };
 
-/* The kernel knows also when a process began that another agent started. */
-static double uptime_s(const struct app_process *p)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
-                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
-    return age_s > 0 ? age_s : 0;
-}
-
 static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
                         bool replacement, uint64_t now_ms)
 {
@@ -75,6 +64,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     const struct usage *u = &p->usage.usage;
     /* 0: not spawned yet; the largest: ended before it was checked. */
     bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
+    struct timespec now;
     char address[ADDR_TEXT_MAX];
 
     json_open_object(w, name);
@@ -96,7 +86,11 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
     double last_used_s = c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms);
     json_put_real(w, "last_used_s", c->served > 0 ? last_used_s : (double)NAN);
-    json_put_real(w, "uptime_s", has_age ? uptime_s(p) : (double)NAN);
+    /* The kernel knows also when a process began that another agent started. */
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
+    json_put_real(w, "uptime_s", has_age ? fmax(age_s, 0) : (double)NAN);
     if (u->known) {
         json_put_real(w, "cpu_percent", u->cpu_share * 100);
         json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);

@@ -617,6 +617,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
                   strerror(errno));
         _exit(1);
     }
+    free(lock_path);
     if (!make_run_dir(k.spawner.run_dir) || !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);
     while (!k.ending || !list_empty(&k.children))
