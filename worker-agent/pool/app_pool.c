@@ -471,13 +471,14 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
             log_warn(g, "config-restart-required",
                      "setting=\"address, listen, advertise, path or attach\"");
         bool absolute = a->s.restart_dir[0] == '/';
-        if (strcmp(a->spec, g->config->spec) != 0)
+        if (strcmp(a->spec, g->config->spec) != 0) {
             log_warn(g, "config-change-deferred",
                      "reason=\"command, environment, root, user, group, socket or version has "
                      "changed\" old_processes=%u action=\"running processes are unchanged\" "
                      "hint=\"touch %s%s%s/restart.txt to replace them\"",
                      g->core.nprocesses, absolute ? "" : a->s.root, absolute ? "" : "/",
                      a->s.restart_dir);
+        }
         g->config = a;
         watch_restarts(g, restart_now_ns());
         live_settings_set_yaml(g->live, &a->s, a->origins);

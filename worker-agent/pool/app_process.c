@@ -502,13 +502,14 @@ static void on_over_memory(struct usage_target *t)
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
-    if (over_memory_warns(&p->group->over_memory))
+    if (over_memory_warns(&p->group->over_memory)) {
         log_warn(
             p->group, "max-memory-too-low",
             "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
             "they are ready\" action=\"replace one at a time, doubling the interval\" "
             "hint=\"raise max_memory\"",
             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
+    }
     group_count(p->group, AGENT_STAT_over_max_memory);
     log_info(p, "process-replacement-scheduled",
              "reason=\"over max_memory\" action=\"replace it, then stop it\"");
