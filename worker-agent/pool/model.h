@@ -154,10 +154,8 @@ struct slot {
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
     struct warm_targets targets; /* requests replayed to a new process before it takes over */
-    /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
-    struct tree_registration *registration; /* NULL: not registered */
-    json_t *properties;
-    struct list streams; /* resume_stream.c */
+    struct tree_registration *registration; /* PATH/providers/ADDRESS; NULL: not registered */
+    struct list streams;                    /* resume_stream.c */
     uint64_t served;
     struct failure *failure; /* the last one of its processes; NULL: none */
 };

@@ -40,10 +40,10 @@ static struct loop *loop_of(const struct resume_stream *st)
     return st->slot->group->pool->loop;
 }
 
-static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
+static void send_bytes(struct resume_stream *st, struct slice bytes)
 {
     timer_start(loop_of(st), &st->keep_alive, KEEP_ALIVE_MS);
-    http_reply_send(st->reply, http1_body_copy(bytes), final);
+    http_reply_send(st->reply, http1_body_copy(bytes), false);
 }
 
 static struct slice fingerprint_of(const struct resume_stream *st)
@@ -85,7 +85,7 @@ static void send_newest(struct resume_stream *st)
     text_fini(&st->sent);
     st->sent = line;
     group_count(st->slot->group, AGENT_STAT_stream_lines);
-    send_bytes(st, text_slice(&line), false);
+    send_bytes(st, text_slice(&line));
 }
 
 /* ---- homes: the lines ---- */
@@ -157,7 +157,7 @@ static void on_homes(struct timer *t)
         print_homes(st, one, &lines);
     /* May be the end of the stream. */
     if (lines.len != 0)
-        send_bytes(st, text_slice(&lines), false);
+        send_bytes(st, text_slice(&lines));
     text_fini(&lines);
 }
 
@@ -222,7 +222,7 @@ static void on_keep_alive(struct timer *t)
 
     /* A reader that does not accept even one line is handled by send_timeout. */
     if (st->reply->queued_bytes == 0)
-        send_bytes(st, SLICE_LIT("\n"), false);
+        send_bytes(st, SLICE_LIT("\n"));
     else
         timer_start(loop_of(st), t, KEEP_ALIVE_MS);
 }
@@ -307,7 +307,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     homes_now = homes ? homes_of(st) : NULL;
     if (homes_now != NULL)
         print_homes(st, homes_now, &lines);
-    send_bytes(st, text_slice(&lines), false);
+    send_bytes(st, text_slice(&lines));
     text_fini(&lines);
     if (s->group->pool->handed_over)
         end_stream(st, RESUME_END_UPGRADE);

@@ -97,9 +97,7 @@ void slot_unregister(struct slot *s)
 {
     if (s->registration != NULL)
         tree_unregister(s->registration);
-    json_decref(s->properties);
     s->registration = NULL;
-    s->properties = NULL;
 }
 
 struct resume_line slot_line(const struct slot *s)
@@ -222,16 +220,14 @@ void slot_publish(struct slot *s)
     }
     if (pool->tree != NULL) {
         json_t *properties = properties_of(s);
-        bool same = s->registration != NULL && json_equal(properties, s->properties);
 
-        if (s->registration == NULL) {
+        if (s->registration != NULL) {
+            tree_registration_set(s->registration, properties);
+        } else {
             slot_registered_name(s, name);
             s->registration = tree_register(pool->tree, s->group->at_start->path, name, properties);
-        } else if (!same) {
-            tree_registration_set(s->registration, properties);
         }
-        json_decref(same ? properties : s->properties);
-        s->properties = same ? s->properties : properties;
+        json_decref(properties);
     }
     resume_streams_changed(s);
 }
