@@ -95,8 +95,7 @@ void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
 
 void slot_unregister(struct slot *s)
 {
-    if (s->registration != NULL)
-        tree_unregister(s->registration);
+    tree_unregister(s->registration);
     s->registration = NULL;
 }
 

@@ -166,8 +166,7 @@ void slot_leave(struct slot_request *r)
     struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
-    if (r->backend != NULL)
-        conn_backend_release(r->backend);
+    conn_backend_release(r->backend);
     r->backend = NULL;
     if (r->state == CORE_REQUEST_NONE)
         return;
