@@ -2,7 +2,6 @@
 #include "worker-agent/process/process_output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,10 +138,8 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
                           struct stats_cell *stats)
 {
     *o = (struct process_output){.loop = l, .fd = fd, .subject = subject, .stats = stats};
-    if (fd < 0)
-        return;
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    o->watch = watch_start(l, fd, on_readable, o);
+    if (fd >= 0)
+        o->watch = watch_start(l, fd, on_readable, o);
 }
 
 void process_output_mute(struct process_output *o, bool muted)

@@ -159,6 +159,7 @@ static void on_time(struct timer *t)
     }
     s = u->sample = xcalloc(1, sizeof(*s));
     s->nrows = list_length(&u->targets);
+    ASSERT(s->nrows > 0);
     s->rows = xcalloc(s->nrows, sizeof(*s->rows));
     s->roots = xcalloc(s->nrows, sizeof(*s->roots));
     list_for_each_entry (target, &u->targets, node)
