@@ -76,23 +76,10 @@ static void check_name(const struct reader *r)
  */
 static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
 
-static bool any_word_has(const struct app_config *c, const char *place)
-{
-    for (size_t i = 0; i < c->s.command.n; ++i) {
-        if (strstr(c->s.command.items[i], place) != NULL)
-            return true;
-    }
-    for (size_t i = 0; i < c->nenv; ++i) {
-        if (strstr(c->env[i].value, place) != NULL)
-            return true;
-    }
-    return false;
-}
-
 bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
 {
-    bool port = any_word_has(c, "{port}");
-    bool socket = any_word_has(c, "{socket}");
+    bool port = false;
+    bool socket = false;
     json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
     struct text text = {0};
 
@@ -101,6 +88,13 @@ bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
     size_t bytes = text.len;
     text_fini(&text);
     json_decref(all);
+    for (size_t i = 0; i < c->s.command.n + c->nenv; ++i) {
+        const char *word =
+            i < c->s.command.n ? c->s.command.items[i] : c->env[i - c->s.command.n].value;
+
+        port |= strstr(word, "{port}") != NULL;
+        socket |= strstr(word, "{socket}") != NULL;
+    }
     if (port && socket) {
         snprintf(why, SETTINGS_WHY_ROOM, "has both {port} and {socket}");
         return false;
