@@ -754,5 +754,4 @@ void app_pool_fini(struct app_pool *pool)
     resume_store_destroy(pool->store);
     free(pool->groups);
     free(pool->agent_name);
-    free(pool->admin);
 }

@@ -52,7 +52,6 @@ struct app_pool {
                                     struct front_listener *front_listener, const void *subject);
     /* As at the start; owned by the pool. */
     char *agent_name; /* for registrations */
-    char *admin;      /* administration address, for registrations; or NULL */
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*supervisor_lost)(void *context);

@@ -26,7 +26,6 @@ struct resume_stream {
     struct timer keep_alive;
     bool wants_homes;
     struct timer homes;                    /* the next line of them */
-    uint64_t homes_due_ms;                 /* while it runs */
     uint64_t homes_number;                 /* of these records ... */
     uint64_t homes_reported;               /* ... so many changes have been sent */
     char fingerprint[FINGERPRINT_LEN + 1]; /* "": of the most recently used classifier */
@@ -94,10 +93,8 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 {
     uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
 
-    if (timer_running(&st->homes) && st->homes_due_ms <= due_ms)
-        return;
-    st->homes_due_ms = due_ms;
-    timer_start(loop_of(st), &st->homes, in_ms);
+    if (!timer_running(&st->homes) || st->homes.due_ms > due_ms)
+        timer_start(loop_of(st), &st->homes, in_ms);
 }
 
 /* The records that it is to have; NULL: none yet. */

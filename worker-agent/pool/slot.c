@@ -69,14 +69,16 @@ static json_t *properties_of(const struct slot *s)
     const struct app_pool *pool = s->group->pool;
     const struct app_process *p = slot_process(s);
     const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
+    char admin[ADDR_TEXT_MAX];
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "application", s->group->name,
                           "version", version_of(s), "description", s->group->config->s.description,
                           "agent", pool->agent_name, "state", resume_state_text(slot_state(s)),
                           "incarnation", s->incarnation);
 
     ASSERT(o != NULL);
-    if (pool->admin != NULL)
-        json_object_set_new(o, "admin", json_string(pool->admin));
+    if (pool->at_start->admin.n > 0)
+        json_object_set_new(o, "admin",
+                            json_string(addr_format(&pool->at_start->admin.addresses[0], admin)));
     /* Of the classifier that its latest skills are of. */
     if (latest != NULL)
         json_object_set_new(o, "classifier_fingerprint", json_string(latest->fingerprint));
@@ -303,10 +305,8 @@ void slot_process_failed(struct app_process *p)
     bool was_ready = p->ready_since_ms != 0;
     uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
-    if (p->failed || s == NULL)
-        return;
-    p->failed = true;
-    if (p->core.state == CORE_LEAVING)
+    /* It leaves below, so that one failure counts once. */
+    if (s == NULL || p->core.state == CORE_LEAVING)
         return;
     if (s->core.replacement == &p->core) {
         g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);

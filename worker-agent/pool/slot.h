@@ -56,7 +56,6 @@ struct app_process {
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* idle connections to it; from STARTING on */
-    bool failed;                  /* its failure was handled */
     bool adopted;                 /* taken over from an old agent */
     bool has_served;              /* it has answered a request, or an old agent found it ready */
     struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */

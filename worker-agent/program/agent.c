@@ -346,7 +346,6 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
-    char admin[ADDR_TEXT_MAX];
 
     a->loop = pool->loop = loop_create(0);
     app_pool_init(pool);
@@ -355,8 +354,6 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
     pool->agent_name = agent_name();
-    if (c->admin.n > 0)
-        pool->admin = xstrdup(addr_format(&c->admin.addresses[0], admin));
     pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     if (c->s.trace_log != NULL && trace_log_create(c->s.trace_log, &a->trace) != ERR_OK) {
         log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", c->s.trace_log,
