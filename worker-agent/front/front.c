@@ -180,18 +180,14 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     const struct front_listener *listener = http_conn_tag(conn);
     struct slot *s = listener->slot;
 
-    if (s == NULL) {
-        exchange_start(f, listener, req, conn);
-        return;
-    }
     /* The connection may be older than a change of `allow`. */
     if (!is_allowed(f, s, http_conn_peer(conn))) {
         refuse(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
-    if (f->turns_away)
+    if (f->turns_away && s != NULL)
         req->keep_alive = false;
-    if (!slice_is(req->target, RESUME_STREAM_PATH)) {
+    if (s == NULL || !slice_is(req->target, RESUME_STREAM_PATH)) {
         exchange_start(f, listener, req, conn);
         return;
     }
