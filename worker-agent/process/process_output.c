@@ -45,18 +45,13 @@ void last_lines_fini(struct last_lines *l)
 /* Maximum bytes per turn, so that a process with much output does not occupy the loop. */
 enum { READ_MAX = 64 * 1024 };
 
-static void count(struct process_output *o, size_t row, int64_t n)
-{
-    if (o->stats != NULL)
-        stat_add(o->stats, row, n);
-}
-
 static void report_dropped(struct process_output *o)
 {
     if (o->dropped == 0)
         return;
     log_warn(o->subject, "process-output-dropped", "lines=%u", o->dropped);
-    count(o, AGENT_STAT_output_dropped, o->dropped);
+    if (o->stats != NULL)
+        stat_add(o->stats, AGENT_STAT_output_dropped, o->dropped);
     o->dropped = 0;
 }
 
@@ -82,7 +77,8 @@ static void end_line(struct process_output *o, bool whole)
             ++o->dropped;
         } else {
             log_info(o->subject, "process-output", "line=\"%.*s\"", (int)o->len, o->line);
-            count(o, AGENT_STAT_output_lines, 1);
+            if (o->stats != NULL)
+                stat_add(o->stats, AGENT_STAT_output_lines, 1);
         }
     }
     o->len = 0;
