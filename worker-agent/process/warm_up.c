@@ -128,7 +128,7 @@ size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
     for (; n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN; ++n) {
         struct slice target = rows[n].key;
 
-        out[n] = (struct warm_target){.count = rows[n].sum, .error = rows[n].over};
+        out[n] = (struct warm_target){.count = rows[n].sum};
         out[n].host = slice_cut(&target, '\0');
         out[n].cls = slice_cut(&target, '\0');
         out[n].target = target;

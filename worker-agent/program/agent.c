@@ -40,9 +40,14 @@ enum {
 
 /* ---- --describe ---- */
 
-static void describe_outcomes(FILE *out)
+static bool describe(const char *what, FILE *out)
 {
-    fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
+    if (strcmp(what, "settings") == 0) {
+        settings_describe(agent_tables, AGENT_TABLES, out);
+    } else if (strcmp(what, "stats") == 0) {
+        status_metrics_describe(out);
+    } else if (strcmp(what, "outcomes") == 0) {
+        fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
 #define NOTE_NONE ""
 #define NOTE_UNPROCESSED "`Resumelb-Unprocessed: 1`"
 #define NOTE_FAILED "`Resumelb-Failed: 1`"
@@ -53,18 +58,9 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_NONE
 #undef NOTE_UNPROCESSED
 #undef NOTE_FAILED
-}
-
-static bool describe(const char *what, FILE *out)
-{
-    if (strcmp(what, "settings") == 0)
-        settings_describe(agent_tables, AGENT_TABLES, out);
-    else if (strcmp(what, "stats") == 0)
-        status_metrics_describe(out);
-    else if (strcmp(what, "outcomes") == 0)
-        describe_outcomes(out);
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
