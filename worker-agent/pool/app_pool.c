@@ -343,7 +343,7 @@ static void adopt(struct app_pool *pool, struct adoptable_process *k)
                 strcmp(k->spec, g->config->spec) == 0 && strcmp(k->note, PROCESS_NOTE_LEAVING) != 0;
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
 
-    if (app_process_adopt(pool, fits ? s : NULL, k) && began_ns < g->oldest_ns)
+    if (app_process_adopt(pool, fits ? s : NULL, k) && g != NULL && began_ns < g->oldest_ns)
         g->oldest_ns = began_ns;
 }
 
