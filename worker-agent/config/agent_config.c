@@ -39,14 +39,6 @@ static void complain(const struct reader *r, const char *name, const char *what)
     config_complain(&r->top->yaml, place(r, name), r->d, "%s: %s", name, what);
 }
 
-/* Of tree.json there are also tree.json.bad and tree.json.tmp.PID. */
-static bool is_own_file(struct slice name)
-{
-    return slice_is(name, AGENT_LOCK_NAME) || slice_is(name, SUPERVISOR_SOCKET_NAME) ||
-           slice_is(name, SUPERVISOR_LOCK_NAME) || slice_is(name, SUPERVISOR_RUN_NAME) ||
-           slice_is(name, HOST_MEMORY_NAME) || slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
-}
-
 /* Letters, digits, '-', '_' and '.', not first a '.': what names of applications, and of hosts, are
  * made of. */
 static bool is_good_name(struct slice name)
@@ -56,14 +48,21 @@ static bool is_good_name(struct slice name)
 
 static void check_name(const struct reader *r)
 {
+    static const char *const own_files[] = {AGENT_LOCK_NAME, SUPERVISOR_SOCKET_NAME,
+                                            SUPERVISOR_LOCK_NAME, SUPERVISOR_RUN_NAME,
+                                            HOST_MEMORY_NAME};
     struct slice name = r->key->text;
+    /* Of tree.json there are also tree.json.bad and tree.json.tmp.PID. */
+    bool own = slice_starts(name, SLICE_LIT(HOST_MEMORY_NAME "."));
 
+    for (size_t i = 0; i < ARRAY_LEN(own_files); ++i)
+        own |= slice_is(name, own_files[i]);
     if (name.len > APP_NAME_MAX || !is_good_name(name)) {
         config_complain(&r->top->yaml, r->key, r->d,
                         "an application's name consists of 1-%d letters, digits, '-', '_', '.', "
                         "and does not begin with '.'",
                         APP_NAME_MAX);
-    } else if (is_own_file(name)) {
+    } else if (own) {
         config_complain(&r->top->yaml, r->key, r->d,
                         "applications: %.*s is the name of a file of the agent's own in state_dir; "
                         "choose another name",
@@ -77,42 +76,30 @@ static void check_name(const struct reader *r)
  */
 static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
 
-static bool any_word_has(const struct app_config *c, const char *place)
+bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
 {
-    for (size_t i = 0; i < c->s.command.n; ++i) {
-        if (strstr(c->s.command.items[i], place) != NULL)
-            return true;
-    }
-    for (size_t i = 0; i < c->nenv; ++i) {
-        if (strstr(c->env[i].value, place) != NULL)
-            return true;
-    }
-    return false;
-}
-
-/* Size of command and environment in the message to the supervisor. */
-static size_t count_bytes(const struct app_config *c)
-{
+    bool port = false;
+    bool socket = false;
     json_t *all = json_pack("[o, o]", command_words(c), command_environment(c));
     struct text text = {0};
 
+    /* As in the message to the supervisor. */
     json_print(all, &text);
     size_t bytes = text.len;
     text_fini(&text);
     json_decref(all);
-    return bytes;
-}
+    for (size_t i = 0; i < c->s.command.n + c->nenv; ++i) {
+        const char *word =
+            i < c->s.command.n ? c->s.command.items[i] : c->env[i - c->s.command.n].value;
 
-bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
-{
-    bool port = any_word_has(c, "{port}");
-    bool socket = any_word_has(c, "{socket}");
-
+        port |= strstr(word, "{port}") != NULL;
+        socket |= strstr(word, "{socket}") != NULL;
+    }
     if (port && socket) {
         snprintf(why, SETTINGS_WHY_ROOM, "has both {port} and {socket}");
         return false;
     }
-    if (c->s.command.n > APP_WORDS_MAX || count_bytes(c) > APP_WORDS_BYTES_MAX) {
+    if (c->s.command.n > APP_WORDS_MAX || bytes > APP_WORDS_BYTES_MAX) {
         snprintf(why, SETTINGS_WHY_ROOM, "with its environment has over %d words or %d bytes",
                  APP_WORDS_MAX, APP_WORDS_BYTES_MAX);
         return false;
@@ -209,13 +196,6 @@ char *command_replace(const char *word, const char *place, const char *with)
     return copy;
 }
 
-/* ---- environment ---- */
-
-static bool good_variable(struct slice name)
-{
-    return name.len > 0 && !(name.p[0] >= '0' && name.p[0] <= '9') && slice_is_word(name, "_");
-}
-
 static void read_environment(const struct reader *r)
 {
     const struct config_node *map = r->c->s.environment;
@@ -229,154 +209,104 @@ static void read_environment(const struct reader *r)
     }
     r->c->env = xcalloc(map->n + 1, sizeof(*r->c->env));
     for (size_t i = 0; i < map->n; ++i) {
-        const struct config_node *name = map->keys[i];
+        struct slice name = map->keys[i]->text;
         const struct config_node *value = map->items[i];
 
-        if (!good_variable(name->text) || slice_starts(name->text, SLICE_LIT("LISTEN_")))
+        if (name.len == 0 || (name.p[0] >= '0' && name.p[0] <= '9') || !slice_is_word(name, "_") ||
+            slice_starts(name, SLICE_LIT("LISTEN_")))
             config_complain(
-                &r->top->yaml, name, r->d,
+                &r->top->yaml, map->keys[i], r->d,
                 "environment: not a valid name of a variable, or one that the agent sets");
         else if (value->kind != CONFIG_SCALAR)
             config_complain(&r->top->yaml, value, r->d, "environment: a value must be a text");
         else
-            r->c->env[r->c->nenv++] =
-                (struct env_var){xslicedup(name->text), xslicedup(value->text)};
+            r->c->env[r->c->nenv++] = (struct env_var){xslicedup(name), xslicedup(value->text)};
     }
 }
 
 /* ---- user and group ---- */
 
-static bool find_group(const struct reader *r, gid_t *gid)
-{
-    uint64_t number;
-    struct slice text = slice_of(r->c->s.group);
-
-    if (parse_u64(text, UINT32_MAX - 1, &number)) {
-        *gid = (gid_t)number;
-        return true;
-    }
-    const struct group *g = getgrnam(r->c->s.group);
-    if (g == NULL) {
-        complain(r, "group", "unknown group");
-        return false;
-    }
-    *gid = g->gr_gid;
-    return true;
-}
-
-/* Whether the agent runs as a user other than root. Only its supervisor can then start processes as
- * other users. */
-static bool has_own_user(const struct reader *r)
-{
-    return r->top->own.required && r->top->own.uid != 0;
-}
-
-static bool is_in_group(const struct privileges *user, gid_t gid)
-{
-    for (int i = 0; i < user->ngroups; ++i) {
-        if (user->groups[i] == gid)
-            return true;
-    }
-    return false;
-}
-
 /* Files that the agent writes and uses as its user must not be writable by other users, nor theirs
  * out of its reach. */
-static void check_other_user(const struct reader *r)
+static void check_other_user(const struct reader *r, const char *at)
 {
-    const char *at = r->c->s.user != NULL ? "user" : "group";
     const struct privileges *own = &r->top->own;
     const struct app_config *c = r->c;
+    bool other = c->user.uid != own->uid;
+    bool shares_group = false;
 
+    for (int i = 0; i < c->user.ngroups; ++i)
+        shares_group |= c->user.groups[i] == own->gid;
     if (c->user.uid == 0)
         complain(r, at, "root: an agent that has a user does not start processes of root");
-    else if (c->user.uid != own->uid && is_in_group(&c->user, own->gid))
+    else if (other && shares_group)
         complain(r, at,
                  "is in the group of the agent's own user: use a group for the agent that no "
                  "application has");
-    else if (c->user.uid != own->uid && c->listen == LISTEN_BY_SOCKET)
+    else if (other && c->listen == LISTEN_BY_SOCKET)
         complain(r, at,
                  "with {socket} in command or environment: an agent that has a user cannot connect "
                  "to a socket of another user; use {port} or an inherited socket");
-}
-
-static bool may_switch(const struct reader *r)
-{
-    if (has_own_user(r) || geteuid() == 0)
-        return true;
-    complain(r, r->c->s.user != NULL ? "user" : "group", "needs an agent that runs as root");
-    return false;
-}
-
-/* Returns false if the user does not exist. */
-static bool find_login(const struct reader *r)
-{
-    struct app_config *c = r->c;
-    const struct passwd *p = getpwnam(c->login);
-
-    if (p == NULL) {
-        if (c->s.user != NULL)
-            complain(r, "user", "unknown user");
-        return false;
-    }
-    if (c->s.user != NULL) {
-        c->user.uid = p->pw_uid;
-        c->user.gid = p->pw_gid;
-    }
-    c->home = xstrdup(p->pw_dir);
-    return true;
 }
 
 static void find_user(const struct reader *r)
 {
     const struct privileges *own = &r->top->own;
     struct app_config *c = r->c;
-    int n = PRIVILEGES_GROUPS_MAX;
+    const char *at = c->s.user != NULL ? "user" : "group";
+    /* Of an agent that runs as a user other than root, only the supervisor can start processes as
+     * other users. */
+    bool has_own_user = own->required && own->uid != 0;
+    uint64_t number;
 
     c->user.uid = own->required ? own->uid : geteuid();
     c->user.gid = own->required ? own->gid : getegid();
     c->login = c->s.user != NULL ? c->s.user : r->top->s.user;
-    if (c->login != NULL && !find_login(r))
-        return;
-    if (c->s.group != NULL && !find_group(r, &c->user.gid))
-        return;
-    if (has_own_user(r) && c->user.uid == own->uid && c->user.gid == own->gid) {
+    if (c->login != NULL) {
+        const struct passwd *p = getpwnam(c->login);
+
+        if (p == NULL && c->s.user != NULL)
+            complain(r, "user", "unknown user");
+        if (p == NULL)
+            return;
+        if (c->s.user != NULL) {
+            c->user.uid = p->pw_uid;
+            c->user.gid = p->pw_gid;
+        }
+        c->home = xstrdup(p->pw_dir);
+    }
+    if (c->s.group != NULL && parse_u64(slice_of(c->s.group), UINT32_MAX - 1, &number)) {
+        c->user.gid = (gid_t)number;
+    } else if (c->s.group != NULL) {
+        const struct group *g = getgrnam(c->s.group);
+
+        if (g == NULL) {
+            complain(r, "group", "unknown group");
+            return;
+        }
+        c->user.gid = g->gr_gid;
+    }
+    if (has_own_user && c->user.uid == own->uid && c->user.gid == own->gid) {
         c->user = *own;
         return;
     }
-    if ((c->s.user == NULL && c->s.group == NULL) || !may_switch(r))
+    if (c->s.user == NULL && c->s.group == NULL)
         return;
+    if (!has_own_user && geteuid() != 0) {
+        complain(r, at, "needs an agent that runs as root");
+        return;
+    }
     c->user.required = true;
     c->user.groups[0] = c->user.gid;
-    c->user.ngroups = 1;
-    if (c->s.user != NULL) {
-        if (getgrouplist(c->s.user, c->user.gid, c->user.groups, &n) < 0) {
-            complain(r, "user", "is in too many groups");
-            return;
-        }
-        c->user.ngroups = n;
-    }
-    if (has_own_user(r))
-        check_other_user(r);
+    c->user.ngroups = c->s.user != NULL ? PRIVILEGES_GROUPS_MAX : 1;
+    if (c->s.user != NULL &&
+        getgrouplist(c->s.user, c->user.gid, c->user.groups, &c->user.ngroups) < 0)
+        complain(r, "user", "is in too many groups");
+    else if (has_own_user)
+        check_other_user(r, at);
 }
 
 /* ---- processes ---- */
-
-static void check_probe(const struct reader *r)
-{
-    const char *p = r->c->s.ready_probe;
-
-    if (p == NULL)
-        return;
-    for (const char *at = p; *at != '\0'; ++at) {
-        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f) {
-            complain(r, "ready_probe", "must be a path of printable ASCII characters");
-            return;
-        }
-    }
-    if (p[0] != '/')
-        complain(r, "ready_probe", "must be a path that begins with '/'");
-}
 
 static void check_command(const struct reader *r)
 {
@@ -398,53 +328,46 @@ static void check_command(const struct reader *r)
         complain(r, "root", "must be an absolute path");
 }
 
-static void read_attach(const struct reader *r)
-{
-    struct app_config *c = r->c;
-
-    if (c->s.command.n != 0)
-        complain(r, "attach", "command and attach exclude one another");
-    c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
-    for (size_t i = 0; i < c->s.attach.n; ++i) {
-        if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
-            config_complain(&r->top->yaml, place(r, "attach"), r->d,
-                            "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
-                            c->s.attach.items[i]);
-    }
-}
-
 static void read_processes(const struct reader *r)
 {
     struct app_config *c = r->c;
+    const char *probe = c->s.ready_probe;
+    bool printable = true;
 
     if (c->s.attach.n != 0) {
-        read_attach(r);
+        if (c->s.command.n != 0)
+            complain(r, "attach", "command and attach exclude one another");
+        c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
+        for (size_t i = 0; i < c->s.attach.n; ++i) {
+            if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
+                config_complain(&r->top->yaml, place(r, "attach"), r->d,
+                                "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
+                                c->s.attach.items[i]);
+        }
         return;
     }
     if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->s.max_processes == 0)
         complain(r, "max_processes",
                  "with neither min_processes nor max_processes there are no slots");
     check_command(r);
-    check_probe(r);
+    for (const char *p = probe; p != NULL && *p != '\0'; ++p)
+        printable &= *p > 0x20 && *p < 0x7f;
+    if (!printable)
+        complain(r, "ready_probe", "must be a path of printable ASCII characters");
+    else if (probe != NULL && probe[0] != '/')
+        complain(r, "ready_probe", "must be a path that begins with '/'");
     find_user(r);
 }
 
-static void read_listen(const struct reader *r)
+unsigned app_config_room(const struct app_config *c)
 {
-    struct app_config *c = r->c;
-
-    c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
-    for (size_t i = 0; i < c->s.listen.n; ++i) {
-        if (config_read_addr(&r->top->yaml, place(r, "listen"), "listen", c->s.listen.items[i],
-                             &c->listen_addrs[c->nlisten_addrs], r->d))
-            ++c->nlisten_addrs;
-    }
+    return c->has_address ? slot_address_room(&c->address) : APP_SLOTS_MAX;
 }
 
-unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+unsigned app_config_slots(const struct app_config *c, const struct app_settings *s,
                           unsigned host_max)
 {
-    unsigned room = a != NULL ? slot_address_room(a) : APP_SLOTS_MAX;
+    unsigned room = app_config_room(c);
     unsigned n = (unsigned)s->min_processes;
 
     if (s->max_processes != 0)
@@ -452,18 +375,6 @@ unsigned app_config_slots(const struct app_settings *s, const struct slot_addres
     if (host_max > n)
         n = host_max < room ? host_max : room;
     return n != 0 ? n : 1;
-}
-
-/* Whether slots can be registered under it: a name, or an address that is not all addresses. */
-static bool is_advertisable(const char *host)
-{
-    struct addr a;
-    char *text = xasprintf("%s:1", host);
-    enum err e = addr_parse(slice_of(text), &a);
-
-    free(text);
-    return e == ERR_UNSUPPORTED ||
-           (e == ERR_OK && a.sa.sa_family != AF_UNIX && !addr_is_wildcard(&a));
 }
 
 /* Reads `address`, which also limits the number of slots. */
@@ -487,8 +398,7 @@ static void read_address(const struct reader *r)
     c->has_address = c->s.address != NULL;
     c->nslots = n;
     if (c->s.attach.n == 0)
-        c->nslots = app_config_slots(&c->s, c->has_address ? &c->address : NULL,
-                                     (unsigned)r->top->s.max_processes);
+        c->nslots = app_config_slots(c, &c->s, (unsigned)r->top->s.max_processes);
 }
 
 /* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the
@@ -498,6 +408,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
 {
     struct app_config *c = xcalloc(1, sizeof(*c));
     const struct reader r = {.top = top, .key = key, .map = map, .c = c, .d = d};
+    struct addr a;
     unsigned errors_before = d->errors;
     char why[SETTINGS_WHY_ROOM];
 
@@ -515,76 +426,37 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
     if (c->path[0] != '/')
         complain(&r, "path", "must begin with '/'");
-    if (c->s.advertise != NULL && !is_advertisable(c->s.advertise))
-        complain(&r, "advertise", "must be a host name or an address, without a port");
+    if (c->s.advertise != NULL) {
+        char *text = xasprintf("%s:1", c->s.advertise);
+        enum err e = addr_parse(slice_of(text), &a);
+
+        /* A name, or an address that is not all addresses. */
+        if (e != ERR_UNSUPPORTED &&
+            (e != ERR_OK || a.sa.sa_family == AF_UNIX || addr_is_wildcard(&a)))
+            complain(&r, "advertise", "must be a host name or an address, without a port");
+        free(text);
+    }
     if (strlen(c->s.version) > VERSION_MAX)
         complain(&r, "version", "is too long");
     read_environment(&r);
     read_processes(&r);
-    read_listen(&r);
+    c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
+    for (size_t i = 0; i < c->s.listen.n; ++i)
+        c->nlisten_addrs +=
+            config_read_addr(&top->yaml, place(&r, "listen"), "listen", c->s.listen.items[i],
+                             &c->listen_addrs[c->nlisten_addrs], d);
     read_address(&r);
     if (d->errors == errors_before)
         command_spec(c, c->spec);
     return c;
 }
 
-static void destroy_app(struct app_config *c)
-{
-    for (size_t i = 0; i < c->nenv; ++i) {
-        free(c->env[i].name);
-        free(c->env[i].value);
-    }
-    free(c->env);
-    free(c->attach);
-    free(c->listen_addrs);
-    free(c->path);
-    free(c->home);
-    slot_address_fini(&c->address);
-    settings_fini(&app_table, &c->s);
-    free(c->origins);
-    free(c->name);
-    free(c);
-}
-
 /* ---- tls ---- */
-
-/* Adds SUB's lines to D, each with the place of `tls`. */
-static void complain_all(struct agent_config *c, const struct diag *sub, struct diag *d)
-{
-    struct slice rest = slice_of(sub->text != NULL ? sub->text : "");
-
-    while (rest.len > 0) {
-        struct slice line = slice_cut(&rest, '\n');
-
-        if (line.len > 0)
-            config_complain(&c->yaml, c->s.tls, d, "tls: %.*s", SLICE_FMT(line));
-    }
-}
-
-static void create_tls(struct agent_config *c, const struct tls_settings *s, struct diag *d)
-{
-    struct diag sub = {0};
-    const struct tls_certificate_files files = {.certificate = s->certificate, .key = s->key};
-    const struct tls_listener_options o = {
-        .certificates = &files,
-        .ncertificates = 1,
-        .client_ca = s->client_ca,
-        .clients = (enum client_certificate_mode)s->client_verify,
-        .tls13_only = s->min_version == TLS_VERSION_13,
-        .ciphers = s->ciphers,
-        .ciphersuites = s->ciphersuites,
-        .ticket_rotation_ms = TICKET_ROTATION_MS,
-    };
-
-    c->tls = tls_listener_create(&o, &sub);
-    if (c->tls == NULL)
-        complain_all(c, &sub, d);
-    diag_fini(&sub);
-}
 
 static void read_tls(struct agent_config *c, struct diag *d)
 {
     struct tls_settings s;
+    struct diag sub = {0};
     unsigned before = d->errors;
 
     if (c->s.tls == NULL)
@@ -596,8 +468,28 @@ static void read_tls(struct agent_config *c, struct diag *d)
         config_complain(&c->yaml, c->s.tls, d, "tls: key is required");
     if ((s.client_ca != NULL) != (s.client_verify != CLIENT_CERTIFICATE_OFF) && d->errors == before)
         config_complain(&c->yaml, c->s.tls, d, "tls: client_ca and client_verify go together");
-    if (d->errors == before)
-        create_tls(c, &s, d);
+    if (d->errors == before) {
+        const struct tls_certificate_files files = {.certificate = s.certificate, .key = s.key};
+        const struct tls_listener_options o = {
+            .certificates = &files,
+            .ncertificates = 1,
+            .client_ca = s.client_ca,
+            .clients = (enum client_certificate_mode)s.client_verify,
+            .tls13_only = s.min_version == TLS_VERSION_13,
+            .ciphers = s.ciphers,
+            .ciphersuites = s.ciphersuites,
+            .ticket_rotation_ms = TICKET_ROTATION_MS,
+        };
+
+        c->tls = tls_listener_create(&o, &sub);
+    }
+    for (struct slice rest = slice_of(sub.text); c->tls == NULL && rest.len > 0;) {
+        struct slice line = slice_cut(&rest, '\n');
+
+        if (line.len > 0)
+            config_complain(&c->yaml, c->s.tls, d, "tls: %.*s", SLICE_FMT(line));
+    }
+    diag_fini(&sub);
     settings_fini(&tls_table, &s);
 }
 
@@ -609,43 +501,11 @@ static const struct config_node *top_node(const struct agent_config *c, const ch
     return config_place(c->yaml.root, name, c->yaml.root);
 }
 
-static void read_allow(struct agent_config *c, struct diag *d)
-{
-    /* Access through a unix socket is controlled by the permissions of its file. */
-    c->allow.unix_peers = true;
-    for (size_t i = 0; i < c->s.allow.n; ++i) {
-        const struct config_node *at = top_node(c, "allow");
-        const char *text = c->s.allow.items[i];
-        enum err e = networks_add(&c->allow, slice_of(text));
-
-        if (e == ERR_RANGE)
-            config_complain(&c->yaml, at, d, "allow: %s has address bits beyond its prefix", text);
-        else if (e == ERR_TOO_LARGE)
-            config_complain(&c->yaml, at, d, "allow: more than %d networks", NETWORKS_MAX);
-        else if (e != ERR_OK)
-            config_complain(&c->yaml, at, d,
-                            "allow: \"%s\" is not a network, an address or \"loopback\"", text);
-    }
-}
-
-static void find_host_path(struct agent_config *c, struct diag *d)
-{
-    char host[HOST_NAME_ROOM] = "";
-
-    if (c->s.host_path != NULL) {
-        c->host_path = xstrdup(c->s.host_path);
-        if (c->host_path[0] != '/' || c->host_path[1] == '\0')
-            config_complain(&c->yaml, top_node(c, "host_path"), d,
-                            "host_path: must begin with '/', and name a node");
-    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_good_name(slice_of(host))) {
-        c->host_path = xasprintf("/hosts/%s", host);
-    }
-}
-
 static void check_top(struct agent_config *c, struct diag *d)
 {
     const struct config_node *at = top_node(c, "state_dir");
     const char *dir = c->s.state_dir;
+    char host[HOST_NAME_ROOM] = "";
 
     if (dir == NULL)
         config_complain(&c->yaml, c->yaml.root, d, "state_dir: is required");
@@ -663,23 +523,32 @@ static void check_top(struct agent_config *c, struct diag *d)
         config_complain(&c->yaml, c->yaml.root, d, "applications: at least one is required");
     tree_check_config(&c->yaml, top_node(c, "tree"), c->s.tree, top_node(c, "zookeeper_auth"),
                       c->s.zookeeper_auth, d);
-    find_host_path(c, d);
-    read_allow(c, d);
+    if (c->s.host_path != NULL) {
+        c->host_path = xstrdup(c->s.host_path);
+        if (c->host_path[0] != '/' || c->host_path[1] == '\0')
+            config_complain(&c->yaml, top_node(c, "host_path"), d,
+                            "host_path: must begin with '/', and name a node");
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_good_name(slice_of(host))) {
+        c->host_path = xasprintf("/hosts/%s", host);
+    }
+    /* Access through a unix socket is controlled by the permissions of its file. */
+    c->allow.unix_peers = true;
+    at = top_node(c, "allow");
+    for (size_t i = 0; i < c->s.allow.n; ++i) {
+        const char *text = c->s.allow.items[i];
+        enum err e = networks_add(&c->allow, slice_of(text));
+
+        if (e == ERR_RANGE)
+            config_complain(&c->yaml, at, d, "allow: %s has address bits beyond its prefix", text);
+        else if (e == ERR_TOO_LARGE)
+            config_complain(&c->yaml, at, d, "allow: more than %d networks", NETWORKS_MAX);
+        else if (e != ERR_OK)
+            config_complain(&c->yaml, at, d,
+                            "allow: \"%s\" is not a network, an address or \"loopback\"", text);
+    }
 }
 
 /* ---- applications ---- */
-
-static void check_budget(const struct agent_config *c, struct diag *d)
-{
-    int64_t always = 0;
-
-    for (size_t i = 0; i < c->napps; ++i)
-        always += c->apps[i]->attach != NULL ? 0 : c->apps[i]->s.min_processes;
-    if (c->s.max_processes != 0 && always > c->s.max_processes)
-        config_complain(&c->yaml, top_node(c, "max_processes"), d,
-                        "max_processes: %lld is less than the %lld of all min_processes together",
-                        (long long)c->s.max_processes, (long long)always);
-}
 
 struct seen_address {
     struct addr addr;
@@ -695,31 +564,25 @@ static int compare_seen(const void *a, const void *b)
                   addr_format(&((const struct seen_address *)b)->addr, y));
 }
 
-/* Fills SEEN with all addresses of APP. Returns how many. */
-static size_t see_addresses(const struct app_config *app, struct seen_address *seen)
-{
-    size_t n = 0;
-
-    for (unsigned k = 0; app->has_address && k < app->nslots; ++k)
-        slot_address_of(&app->address, k, &seen[n++].addr);
-    for (size_t k = 0; k < app->nlisten_addrs; ++k)
-        seen[n++].addr = app->listen_addrs[k];
-    for (size_t k = 0; k < n; ++k)
-        seen[k].app = app;
-    return n;
-}
-
 /* Two that listen at one address would take each other's requests. */
 static void check_addresses(const struct agent_config *c, struct diag *d)
 {
     size_t total = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < c->napps; ++i)
         total += c->apps[i]->nslots + c->apps[i]->nlisten_addrs;
     struct seen_address *seen = xcalloc(total + 1, sizeof(*seen));
-    size_t n = 0;
-    for (size_t i = 0; i < c->napps; ++i)
-        n += see_addresses(c->apps[i], seen + n);
+    for (size_t i = 0; i < c->napps; ++i) {
+        const struct app_config *app = c->apps[i];
+
+        for (unsigned k = 0; app->has_address && k < app->nslots; ++k) {
+            seen[n].app = app;
+            slot_address_of(&app->address, k, &seen[n++].addr);
+        }
+        for (size_t k = 0; k < app->nlisten_addrs; ++k)
+            seen[n++] = (struct seen_address){app->listen_addrs[k], app};
+    }
     for (size_t i = 0; i < n; ++i)
         admin_config_check_free(&c->admin, &c->yaml, c->s.admin, seen[i].app->name, &seen[i].addr,
                                 1, d);
@@ -728,40 +591,44 @@ static void check_addresses(const struct agent_config *c, struct diag *d)
         char text[ADDR_TEXT_MAX];
         const struct addr *a = &seen[i].addr;
 
-        if (compare_seen(&seen[i - 1], &seen[i]) != 0 ||
-            (a->sa.sa_family != AF_UNIX && addr_port(a) == 0))
-            continue;
-        config_complain(&c->yaml, c->s.applications, d, "applications: %s and %s both listen at %s",
-                        seen[i - 1].app->name, seen[i].app->name, addr_format(a, text));
+        if (compare_seen(&seen[i - 1], &seen[i]) == 0 &&
+            (a->sa.sa_family == AF_UNIX || addr_port(a) != 0))
+            config_complain(&c->yaml, c->s.applications, d,
+                            "applications: %s and %s both listen at %s", seen[i - 1].app->name,
+                            seen[i].app->name, addr_format(a, text));
     }
     free(seen);
 }
 
-/* In one node the two would take each other's settings: both have a max_processes. */
-static void check_host_path(const struct agent_config *c, struct diag *d)
+/* Checks what concerns several applications. */
+static void check_apps(struct agent_config *c, struct diag *d)
 {
+    int64_t always = 0;
+
+    for (size_t i = 0; i < c->napps; ++i)
+        always += c->apps[i]->attach != NULL ? 0 : c->apps[i]->s.min_processes;
+    if (c->s.max_processes != 0 && always > c->s.max_processes)
+        config_complain(&c->yaml, top_node(c, "max_processes"), d,
+                        "max_processes: %lld is less than the %lld of all min_processes together",
+                        (long long)c->s.max_processes, (long long)always);
+    /* The users that processes may have, where the agent has one itself. */
+    if (c->own.required && c->own.uid != 0) {
+        c->users = xcalloc(1, sizeof(*c->users));
+        bool fits = supervisor_rights_add(c->users, &c->own);
+        for (size_t i = 0; i < c->napps && fits; ++i)
+            fits = !c->apps[i]->user.required || supervisor_rights_add(c->users, &c->apps[i]->user);
+        if (!fits)
+            config_complain(&c->yaml, c->s.applications, d,
+                            "applications: more than %d users, with an agent that has one itself",
+                            SUPERVISOR_USERS_MAX);
+    }
+    /* In one node the two would take each other's settings: both have a max_processes. */
     for (size_t i = 0; c->host_path != NULL && i < c->napps; ++i) {
         if (strcmp(c->apps[i]->path, c->host_path) == 0)
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: %s is the node of %s too", c->host_path, c->apps[i]->name);
     }
-}
-
-/* The users that processes may have, where the agent has one itself. */
-static void find_users(struct agent_config *c, struct diag *d)
-{
-    bool fits;
-
-    if (!c->own.required || c->own.uid == 0)
-        return;
-    c->users = xcalloc(1, sizeof(*c->users));
-    fits = supervisor_rights_add(c->users, &c->own);
-    for (size_t i = 0; i < c->napps && fits; ++i)
-        fits = !c->apps[i]->user.required || supervisor_rights_add(c->users, &c->apps[i]->user);
-    if (!fits)
-        config_complain(&c->yaml, c->s.applications, d,
-                        "applications: more than %d users, with an agent that has one itself",
-                        SUPERVISOR_USERS_MAX);
+    check_addresses(c, d);
 }
 
 static void read_apps(struct agent_config *c, struct diag *d)
@@ -785,12 +652,8 @@ static void read_apps(struct agent_config *c, struct diag *d)
                             app->name);
         c->apps[c->napps++] = app;
     }
-    if (d->errors != errors_before)
-        return;
-    check_budget(c, d);
-    find_users(c, d);
-    check_host_path(c, d);
-    check_addresses(c, d);
+    if (d->errors == errors_before)
+        check_apps(c, d);
 }
 
 struct agent_config *agent_config_read(const char *file, struct diag *d)
@@ -817,8 +680,24 @@ void agent_config_destroy(struct agent_config *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < c->napps; ++i)
-        destroy_app(c->apps[i]);
+    for (size_t i = 0; i < c->napps; ++i) {
+        struct app_config *app = c->apps[i];
+
+        for (size_t k = 0; k < app->nenv; ++k) {
+            free(app->env[k].name);
+            free(app->env[k].value);
+        }
+        free(app->env);
+        free(app->attach);
+        free(app->listen_addrs);
+        free(app->path);
+        free(app->home);
+        slot_address_fini(&app->address);
+        settings_fini(&app_table, &app->s);
+        free(app->origins);
+        free(app->name);
+        free(app);
+    }
     free(c->apps);
     free(c->users);
     networks_fini(&c->allow);

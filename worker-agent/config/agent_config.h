@@ -89,11 +89,10 @@ struct agent_config *agent_config_read(const char *file, struct diag *d);
 void agent_config_destroy(struct agent_config *c);
 const struct app_config *agent_config_app(const struct agent_config *c, const char *name);
 
-/*
- * Returns the number of slots of an application with settings S. Not applicable with attach.
- *   a  the addresses of its slots, which limit the number; NULL: slots without addresses, no limit
- */
-unsigned app_config_slots(const struct app_settings *s, const struct slot_address *a,
+/* The number of slots that C has addresses for; no limit without addresses. */
+unsigned app_config_room(const struct app_config *c);
+/* Returns the number of slots of C's application with settings S. Not applicable with attach. */
+unsigned app_config_slots(const struct app_config *c, const struct app_settings *s,
                           unsigned host_max);
 
 /* ---- the command ---- */

@@ -42,27 +42,19 @@ static const struct stat_row stat_rows[] = {
 
 const struct stats_table agent_stats_table = {stat_rows, ARRAY_LEN(stat_rows)};
 
-bool agent_setting_wants_restart(const struct setting_row *row)
-{
-    return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
-           strcmp(row->name, "allow") != 0;
-}
-
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM])
 {
-    if (s->respawn_delay_max_ms < s->respawn_delay_ms) {
-        snprintf(why, SETTINGS_WHY_ROOM, "respawn_delay_max is less than respawn_delay");
-        return false;
-    }
-    if (s->max_processes != 0 && s->max_processes < s->min_processes) {
-        snprintf(why, SETTINGS_WHY_ROOM, "max_processes is less than min_processes");
-        return false;
-    }
-    if (s->max_skills > s->max_classes) {
-        snprintf(why, SETTINGS_WHY_ROOM, "max_skills is more than max_classes");
-        return false;
-    }
-    return true;
+    const char *broken = NULL;
+
+    if (s->respawn_delay_max_ms < s->respawn_delay_ms)
+        broken = "respawn_delay_max is less than respawn_delay";
+    else if (s->max_processes != 0 && s->max_processes < s->min_processes)
+        broken = "max_processes is less than min_processes";
+    else if (s->max_skills > s->max_classes)
+        broken = "max_skills is more than max_classes";
+    if (broken != NULL)
+        snprintf(why, SETTINGS_WHY_ROOM, "%s", broken);
+    return broken == NULL;
 }
 
 /* ---- the setting `address` ---- */
@@ -73,13 +65,16 @@ static enum err refuse(enum err e, char why[SETTINGS_WHY_ROOM], const char *reas
     return e;
 }
 
-static char *unix_text(const char *pattern, unsigned n)
+/* The address of slot N by PATTERN. Errors: as of addr_parse. */
+static enum err unix_addr(const char *pattern, unsigned n, struct addr *out)
 {
-    const char *plus = strchr(pattern, '+');
+    const char *plus = strchrnul(pattern, '+');
+    char *text = *plus == '\0' ? xstrdup(pattern)
+                               : xasprintf("%.*s%u%s", (int)(plus - pattern), pattern, n, plus + 1);
+    enum err e = addr_parse(slice_of(text), out);
 
-    if (plus == NULL)
-        return xstrdup(pattern);
-    return xasprintf("%.*s%u%s", (int)(plus - pattern), pattern, n, plus + 1);
+    free(text);
+    return e;
 }
 
 static enum err parse_unix(struct slice text, unsigned nslots, struct slot_address *out,
@@ -94,10 +89,7 @@ static enum err parse_unix(struct slice text, unsigned nslots, struct slot_addre
         slice_find((struct slice){text.p + plus + 1, text.len - plus - 1}, '+') != SIZE_MAX)
         return refuse(ERR_SYNTAX, why, "has more than one '+'");
     char *pattern = xslicedup(text);
-    char *longest = unix_text(pattern, nslots > 0 ? nslots - 1 : 0);
-    enum err e = addr_parse(slice_of(longest), &last);
-
-    free(longest);
+    enum err e = unix_addr(pattern, nslots > 0 ? nslots - 1 : 0, &last);
     if (e == ERR_OK && last.un.sun_path[0] != '/')
         e = ERR_SYNTAX;
     if (e != ERR_OK) {
@@ -148,6 +140,7 @@ void slot_address_fini(struct slot_address *a)
 unsigned slot_address_room(const struct slot_address *a)
 {
     unsigned room = APP_SLOTS_MAX;
+    struct addr last;
 
     if (!a->numbered)
         return 1;
@@ -157,25 +150,16 @@ unsigned slot_address_room(const struct slot_address *a)
         return ports < room ? ports : room;
     }
     /* Fewer digits may fit where more do not. */
-    for (; room > 1; room /= 10) {
-        char *text = unix_text(a->unix_pattern, room - 1);
-        struct addr last;
-        enum err e = addr_parse(slice_of(text), &last);
-
-        free(text);
-        if (e == ERR_OK)
-            break;
-    }
+    while (room > 1 && unix_addr(a->unix_pattern, room - 1, &last) != ERR_OK)
+        room /= 10;
     return room;
 }
 
 void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out)
 {
     if (a->unix_pattern != NULL) {
-        char *text = unix_text(a->unix_pattern, n);
-        enum err e = addr_parse(slice_of(text), out);
+        enum err e = unix_addr(a->unix_pattern, n, out);
 
-        free(text);
         ASSERT(e == ERR_OK);
         return;
     }

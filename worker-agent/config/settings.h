@@ -40,9 +40,6 @@ enum {
     APP_CONCURRENCY_MAX = 10000,
 };
 
-/* Whether a change of this row of agent_table takes effect only after a restart, not after SIGHUP.
- */
-bool agent_setting_wants_restart(const struct setting_row *row);
 /*
  * Checks the rules that span several settings of one application, for YAML and tree. Returns false
  * and sets WHY to the reason if one is violated.

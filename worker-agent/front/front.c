@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-agent/front/front_internal.h"
+#include "worker-agent/front/front.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,16 +25,17 @@ void front_read_class(const struct http_request *req, struct request_class *out)
     struct slice cls = header_of(req, "resumelb-class");
     struct slice fingerprint = header_of(req, "resumelb-classifier");
 
-    *out = (struct request_class){.cls_len = 0};
+    out->cls = (struct slice){out->cls_bytes, 0};
+    out->fingerprint = (struct slice){out->fingerprint_bytes, 0};
     if (cls.len > 0 && resume_is_class(cls)) {
-        memcpy(out->cls, cls.p, cls.len);
-        out->cls_len = cls.len;
+        memcpy(out->cls_bytes, cls.p, cls.len);
+        out->cls.len = cls.len;
     }
     out->has_reported =
         home_report_parse(header_of(req, "resumelb-home"), &out->reported) == ERR_OK;
     if (fingerprint.len > 0 && resume_is_fingerprint(fingerprint)) {
-        memcpy(out->fingerprint, fingerprint.p, fingerprint.len);
-        out->fingerprint_len = fingerprint.len;
+        memcpy(out->fingerprint_bytes, fingerprint.p, fingerprint.len);
+        out->fingerprint.len = fingerprint.len;
     }
 }
 
@@ -119,22 +120,6 @@ void front_write_head(const struct http_request *req, const struct front_recipie
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* ---- to the load balancer ---- */
-
-void front_copy_headers(struct http_request *req, const struct http1_head *head, bool ours)
-{
-    for (size_t i = 0; i < head->nheaders; ++i) {
-        const struct message_field *h = &head->headers[i];
-        enum http_field f = h->kind;
-
-        /* Of ours: "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if (!http_field_is_hop(f) && (f != FIELD_OURS || ours) && f != FIELD_DATE &&
-            !http_response_lists(head, h->name))
-            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
-                             http_request_keep(req, h->value));
-    }
-}
-
 void front_put_backlog(struct http_request *req, size_t backlog)
 {
     /* As many digits as 64 bits need, and the NUL. */
@@ -195,18 +180,14 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     const struct front_listener *listener = http_conn_tag(conn);
     struct slot *s = listener->slot;
 
-    if (s == NULL) {
-        exchange_start(f, listener, req, conn);
-        return;
-    }
     /* The connection may be older than a change of `allow`. */
     if (!is_allowed(f, s, http_conn_peer(conn))) {
         refuse(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
-    if (f->turns_away)
+    if (f->turns_away && s != NULL)
         req->keep_alive = false;
-    if (!slice_is(req->target, RESUME_STREAM_PATH)) {
+    if (s == NULL || !slice_is(req->target, RESUME_STREAM_PATH)) {
         exchange_start(f, listener, req, conn);
         return;
     }
@@ -216,7 +197,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     }
     struct request_class rc;
     front_read_class(req, &rc);
-    resume_stream_start(s, req, conn, (struct slice){rc.fingerprint, rc.fingerprint_len},
+    resume_stream_start(s, req, conn, rc.fingerprint,
                         slice_is(header_of(req, "resumelb-homes"), "1"));
 }
 
@@ -249,28 +230,6 @@ static void take_config(struct front *f, const struct agent_config *c)
                     body_files_max(daemon_descriptor_limit()));
 }
 
-void front_check_files(struct front *f)
-{
-    if (f->tls != NULL)
-        tls_listener_look(f->tls, "all", loop_now_ms(f->loop));
-}
-
-void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed)
-{
-    struct http_server_counts counts;
-
-    http_server_read_counts(f->server, &counts);
-    *finished = counts.tls12 + counts.tls13;
-    *failed = 0;
-    for (size_t i = 0; i < ARRAY_LEN(counts.tls_failed); ++i)
-        *failed += counts.tls_failed[i];
-}
-
-const struct body_totals *front_body_totals(const struct front *f)
-{
-    return &f->body_totals;
-}
-
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)
 {
     struct front *f = xcalloc(1, sizeof(*f));
@@ -299,11 +258,6 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-int front_listener_number(const struct front_listener *listener)
-{
-    return listener->slot != NULL ? (int)listener->slot->n : -1;
-}
-
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject)
 {
@@ -318,7 +272,7 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
 
     errno = 0;
     fd = inherited_take_socket(listener->group->pool->inherited, a, listener->group->name,
-                               front_listener_number(listener));
+                               listener->slot != NULL ? (int)listener->slot->n : -1);
     if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
         log_error(subject, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
                   strerror(errno));
@@ -327,11 +281,6 @@ struct http_listener *front_listen(struct front *f, struct addr *a, struct front
     if (addr_of_socket(fd, &bound) == ERR_OK && a->sa.sa_family != AF_UNIX)
         *a = bound;
     return http_server_listen(f->server, fd, &ho);
-}
-
-struct http_server *front_server(const struct front *f)
-{
-    return f->server;
 }
 
 void front_turn_away(struct front *f, bool on, const struct agent_config *c)

@@ -8,9 +8,8 @@
 
 #include "common/http/body_sink.h"
 #include "common/http/http_server.h"
-#include "worker-agent/pool/model.h"
+#include "worker-agent/pool/slot.h"
 
-struct front;
 struct trace_log;
 
 enum {
@@ -19,25 +18,28 @@ enum {
     FRONT_QUIET_MS = 600,
 };
 
+struct front {
+    struct loop *loop;
+    struct http_server *server;     /* of its connections; a socket's tag is its front_listener */
+    const struct networks *allow;   /* the configuration's */
+    struct tls_listener *tls;       /* NULL: plain */
+    struct trace_log *trace;        /* NULL: none */
+    bool turns_away;                /* each answer is the last of its connection */
+    struct body_totals body_totals; /* of the bodies of all requests */
+    uint64_t response_buffers_total;
+    size_t buffered_bytes; /* taken from processes and not yet by load balancers */
+    struct list exchanges; /* all, from request to both ends done */
+};
+
 /* Ownership of C's TLS configuration passes to the front, here and below. The stages of requests
  * are recorded in T, which must outlive the front; NULL: not recorded. */
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
-/* Must be called every second: checks the TLS files for changes. */
-void front_check_files(struct front *f);
-/* Numbers of TLS handshakes that succeeded and failed. */
-void front_handshakes(const struct front *f, uint64_t *finished, uint64_t *failed);
-/* Memory and files of the bodies of all requests in progress. */
-const struct body_totals *front_body_totals(const struct front *f);
-/* The number of its slot; -1: the application's own address. */
-int front_listener_number(const struct front_listener *listener);
 /* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
  * Returns NULL on failure (logged). */
 struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
                                    const void *subject);
-/* The server of its connections and listening sockets; a socket's tag is its front_listener. */
-struct http_server *front_server(const struct front *f);
 /*
  * ON true: moves clients to the new agent. Each response is the last of its connection, and idle
  * connections are closed as soon as no load balancer would send a POST on them. ON false: restores
@@ -48,5 +50,53 @@ void front_turn_away(struct front *f, bool on, const struct agent_config *c);
 void front_cut(struct front *f);
 /* Drained or cut. */
 void front_destroy(struct front *f);
+
+/* ---- between the files of the front ---- */
+
+/* The information of load balancers about a request. */
+struct request_class {
+    struct slice cls, fingerprint; /* empty, or within the next two */
+    char cls_bytes[CLASS_BYTES_MAX];
+    char fingerprint_bytes[FINGERPRINT_LEN];
+    bool has_reported; /* the next field is set; its `from` points into the request's header */
+    struct home_report reported;
+};
+
+/* The recipient of a request head. */
+struct front_recipient {
+    bool agent; /* another agent, not a process: all headers of load balancers are included */
+    /* Sent the request to an application's own address: the head contains its address. NULL: a load
+     * balancer has set the headers about the client. */
+    const struct addr *peer;
+    bool believed; /* PEER is trusted to report previous clients (X-Forwarded-*) */
+};
+
+/* Resumelb-Class and Resumelb-Classifier; a malformed header is treated as absent. */
+void front_read_class(const struct http_request *req, struct request_class *out);
+/* Appends the complete request head. */
+void front_write_head(const struct http_request *req, const struct front_recipient *to,
+                      struct text *out);
+/* Adds Resumelb-Backlog to REQ->res, which reports the slot's backlog to a load balancer. */
+void front_put_backlog(struct http_request *req, size_t backlog);
+
+/* Description of a failure for clients, if show_errors is on. */
+struct error_facts {
+    struct slice reason;           /* the answer by itself: "no process" */
+    const struct failure *failure; /* the newest that may explain it; or NULL */
+    /* Last output of the process that had the request, or NULL. */
+    const struct last_lines *lines;
+    long pid; /* of that process */
+    uint64_t now_ms;
+};
+
+/* Appends the body: plain text, or HTML with every byte of others escaped. Pure function. */
+void error_body(const struct error_facts *e, bool html, struct text *out);
+
+/* Starts the exchange of a request for the process of LISTENER's slot, or for any process of its
+ * application. */
+void exchange_start(struct front *f, const struct front_listener *listener,
+                    struct http_request *req, struct http_conn *conn);
+/* Aborts all exchanges' requests at processes. */
+void exchanges_cut(struct front *f);
 
 #endif

@@ -16,7 +16,7 @@
  * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
  * another process.
  */
-#include "worker-agent/front/front_internal.h"
+#include "worker-agent/front/front.h"
 
 #include <stdlib.h>
 
@@ -176,21 +176,15 @@ static void leave_worker(struct exchange *x)
 /* Updates the meter. END_US: when the last byte arrived, or the request failed. */
 static void account(struct exchange *x, uint64_t end_us, bool failed)
 {
-    struct slice fingerprint = {x->cls.fingerprint, x->cls.fingerprint_len};
-    struct slice cls = {x->cls.cls, x->cls.cls_len};
-
-    if (x->unready)
-        return;
-    slot_served(&x->place, fingerprint, is_direct(x) ? SLICE_NULL : cls,
-                end_us > x->started_us ? end_us - x->started_us : 0, failed);
+    if (!x->unready)
+        slot_served(&x->place, x->cls.fingerprint, is_direct(x) ? SLICE_NULL : x->cls.cls,
+                    end_us > x->started_us ? end_us - x->started_us : 0, failed);
 }
 
 /* The last byte of the response was received. */
 static void worker_finished(struct exchange *x)
 {
-    uint64_t end_us = http1_times(x->conn).last_byte_us;
-
-    account(x, end_us, x->status >= 500);
+    account(x, http1_times(x->conn).last_byte_us, x->status >= 500);
     if (x->status == 200 && x->place.slot != NULL)
         warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
     leave_worker(x);
@@ -213,27 +207,20 @@ static void add_lines(const struct last_lines *lines, struct text *out)
     }
 }
 
-/* Whether the lines of the process have more information than the failure. */
-static bool has_own_lines(const struct error_facts *e)
-{
-    return e->lines != NULL && e->lines->n > 0 && (e->failure == NULL || e->failure->pid != e->pid);
-}
-
 static void add_plain(const struct error_facts *e, struct text *out)
 {
     const struct failure *f = e->failure;
 
-    if (has_own_lines(e)) {
+    /* The lines of the process have more information than the failure of another one. */
+    if (e->lines != NULL && e->lines->n > 0 && (f == NULL || f->pid != e->pid)) {
         text_addf(out, "\nprocess %ld\n", e->pid);
         add_lines(e->lines, out);
-        return;
+    } else if (f != NULL) {
+        text_add_char(out, '\n');
+        failure_add_summary(f, out);
+        text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
+        add_lines(&f->lines, out);
     }
-    if (f == NULL)
-        return;
-    text_add_char(out, '\n');
-    failure_add_summary(f, out);
-    text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
-    add_lines(&f->lines, out);
 }
 
 void error_body(const struct error_facts *e, bool html, struct text *out)
@@ -259,30 +246,6 @@ void error_body(const struct error_facts *e, bool html, struct text *out)
     text_fini(&plain);
 }
 
-/* Whether the output of a process may have the reason; a full queue needs none. */
-static bool is_explained(enum outcome o)
-{
-    return o == OUTCOME_NOT_STARTED || o == OUTCOME_NOT_REACHED || o == OUTCOME_FAILED ||
-           o == OUTCOME_LATE;
-}
-
-static bool wants_html(const struct http_request *req)
-{
-    const struct message_field *accept =
-        message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
-    struct slice html = SLICE_LIT("text/html");
-
-    if (accept == NULL)
-        return false;
-    for (struct slice rest = accept->value; rest.len != 0;) {
-        struct slice item = slice_cut(&rest, ',');
-
-        if (slice_eq_nocase(slice_trim(slice_cut(&item, ';')), html))
-            return true;
-    }
-    return false;
-}
-
 /* Appends the body of the response of outcome O to OUT: the reason and the output of its process,
  * as HTML if the client accepts that. Returns its Content-Type, or NULL if no body is to be sent
  * (show_errors is off, or O is self-explanatory). */
@@ -290,10 +253,15 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
 {
     const struct app_group *g = x->listener->group;
     const struct slot *s = x->place.slot;
+    const struct message_field *accept =
+        message_fields_find(&x->reply->req->fields, SLICE_LIT("accept"), NULL);
     struct app_process *p = NULL;
-    bool html;
+    bool html = false;
+    /* The output of a process may have the reason; a full queue needs none. */
+    bool explained = o == OUTCOME_NOT_STARTED || o == OUTCOME_NOT_REACHED || o == OUTCOME_FAILED ||
+                     o == OUTCOME_LATE;
 
-    if (!g->s->show_errors || !is_explained(o))
+    if (!g->s->show_errors || !explained)
         return NULL;
     struct error_facts e = {.reason = slice_trim(outcomes[o].text),
                             .failure = s != NULL ? s->failure : g->last_failure,
@@ -305,21 +273,40 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
         e.lines = process_output_last(&p->output);
         e.pid = p->pid;
     }
-    html = wants_html(x->reply->req);
+    for (struct slice rest = accept != NULL ? accept->value : SLICE_NULL; rest.len != 0;) {
+        struct slice item = slice_cut(&rest, ',');
+
+        html |= slice_eq_nocase(slice_trim(slice_cut(&item, ';')), SLICE_LIT("text/html"));
+    }
     error_body(&e, html, out);
     return html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8";
 }
 
 /* ---- our own answers ---- */
 
-/* Sends the response of outcome O. May be the end of the reply, and of X with it (freed at the end
- * of the turn). */
-static void send_answer(struct exchange *x, enum outcome o)
+/* Sends the response of outcome O, unless the client has gone. May be the end of the reply, and of
+ * X with it (freed at the end of the turn). */
+static void answer(struct exchange *x, enum outcome o)
 {
-    struct http_request *req = x->reply->req;
-    struct text shown = {0};
-    const char *type = explain(x, o, &shown);
+    struct text text = {0};
 
+    if (x->trace.log != NULL) {
+        /* Without its line end. */
+        text_addf(&text, "%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
+                  outcomes[o].text.p);
+        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
+                             text_slice(&text));
+        text_clear(&text);
+    }
+    if (outcomes[o].figure != AGENT_STATS)
+        count(x, outcomes[o].figure);
+    if (x->reply == NULL) {
+        text_fini(&text);
+        end_if_done(x);
+        return;
+    }
+    struct http_request *req = x->reply->req;
+    const char *type = explain(x, o, &text);
     if (!is_direct(x)) {
         front_put_backlog(req, slot_backlog(&x->place));
         if (outcomes[o].note == NOTE_UNPROCESSED)
@@ -336,27 +323,8 @@ static void send_answer(struct exchange *x, enum outcome o)
     }
     http_reply_simple(x->reply, outcomes[o].status,
                       type != NULL ? type : "text/plain; charset=utf-8",
-                      type != NULL ? text_slice(&shown) : outcomes[o].text);
-    text_fini(&shown);
-}
-
-static void answer(struct exchange *x, enum outcome o)
-{
-    if (x->trace.log != NULL) {
-        /* Without its line end. */
-        char *text = xasprintf("%d %.*s", outcomes[o].status, (int)outcomes[o].text.len - 1,
-                               outcomes[o].text.p);
-
-        trace_request_failed(&x->trace, x->touched ? "resumelb.failed" : "resumelb.refused",
-                             slice_of(text));
-        free(text);
-    }
-    if (outcomes[o].figure != AGENT_STATS)
-        count(x, outcomes[o].figure);
-    if (x->reply == NULL)
-        end_if_done(x);
-    else
-        send_answer(x, o);
+                      type != NULL ? text_slice(&text) : outcomes[o].text);
+    text_fini(&text);
 }
 
 /* ---- passing on ---- */
@@ -371,49 +339,36 @@ static void answer(struct exchange *x, enum outcome o)
  * a load balancer; the client receives an error that permits a retry.
  */
 
-/* The source address of a connection from this agent to its own address A. */
-static struct addr source_of(const struct addr *a)
-{
-    struct addr source = *a;
-
-    if (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr == htonl(INADDR_ANY))
-        source.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr))
-        source.in6.sin6_addr = in6addr_loopback;
-    return source;
-}
-
-/* The address at which the other agent accepts requests like X. False: none, or not permitted. */
-static bool find_listen_addr(const struct exchange *x, struct addr *out)
-{
-    const struct app_group *g = x->listener->group;
-
-    if (is_direct(x)) {
-        *out = g->listen_addrs[0];
-        return true;
-    }
-    *out = x->listener->slot->addr;
-    struct addr source = source_of(out);
-    return networks_have(x->front->allow, &source);
-}
-
 /*
  * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
 static bool pass_on(struct exchange *x, enum outcome why)
 {
-    const struct app_pool *pool = x->listener->group->pool;
+    const struct app_group *g = x->listener->group;
+    const struct app_pool *pool = g->pool;
     const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
     char address[ADDR_TEXT_MAX];
-    struct addr to;
+    /* The address at which the other agent accepts requests like X. */
+    struct addr to = is_direct(x) ? g->listen_addrs[0] : x->listener->slot->addr;
+    /* The source address of a connection to it. */
+    struct addr source = to;
 
     if (!pool->handed_over || (why != OUTCOME_STOPPING && why != OUTCOME_NOT_STARTED) ||
-        x->reply == NULL || x->front->tls != NULL || !find_listen_addr(x, &to))
+        x->reply == NULL || x->front->tls != NULL)
         return false;
-    slot_pass_on(&x->place, &to,
-                 conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
-                                   SLICE_LIT("new-agent"), 0, &cs));
+    if (to.sa.sa_family == AF_INET && to.in.sin_addr.s_addr == htonl(INADDR_ANY))
+        source.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (to.sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&to.in6.sin6_addr))
+        source.in6.sin6_addr = in6addr_loopback;
+    if (!is_direct(x) && !networks_have(x->front->allow, &source))
+        return false;
+    /* It holds no place. */
+    ASSERT(x->place.state == CORE_REQUEST_NONE);
+    ASSERT(x->place.backend == NULL);
+    x->place.addr = to;
+    x->place.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),
+                                         SLICE_LIT("new-agent"), 0, &cs);
     if (!is_direct(x)) {
         text_clear(&x->head);
         front_write_head(x->reply->req, &(struct front_recipient){.agent = true}, &x->head);
@@ -430,16 +385,6 @@ static bool pass_on(struct exchange *x, enum outcome why)
 
 static void connect_to_process(struct exchange *x);
 static void ask(struct exchange *x);
-
-static void refused(struct exchange *x, enum outcome why)
-{
-    if (pass_on(x, why)) {
-        connect_to_process(x);
-        return;
-    }
-    x->worker_done = true;
-    answer(x, why);
-}
 
 /* ---- failure ---- */
 
@@ -530,14 +475,24 @@ static void pause_if_full(struct exchange *x)
     http1_pause(x->conn);
 }
 
-/* Copies the response's headers into the reply, which must exist, and adds the headers for load
- * balancers. */
+/* Copies the response's headers into the reply, which must exist, except those between agent and
+ * process, and adds the headers for load balancers. */
 static void copy_headers(struct exchange *x, const struct http1_head *head)
 {
     struct http_request *req = x->reply->req;
     bool to_load_balancer = !is_direct(x);
 
-    front_copy_headers(req, head, x->passed_on && to_load_balancer);
+    for (size_t i = 0; i < head->nheaders; ++i) {
+        const struct message_field *h = &head->headers[i];
+
+        /* Those between agents and load balancers are another agent's if it wrote the response;
+         * "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
+        if (!http_field_is_hop(h->kind) && h->kind != FIELD_DATE &&
+            (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)) &&
+            !http_response_lists(head, h->name))
+            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
+                             http_request_keep(req, h->value));
+    }
     if (to_load_balancer && !x->passed_on)
         front_put_backlog(req, slot_backlog(&x->place));
 }
@@ -663,13 +618,11 @@ static const struct http1_events http1_exchange_events = {on_head, on_body, on_m
 /* Reports the homes of the request's class, as the load balancer sent them, to the slot. */
 static void use_home(struct exchange *x)
 {
-    struct slice cls = {x->cls.cls, x->cls.cls_len};
-
     /* The text of a move is the request's, which goes when its client does. */
     bool reported = x->cls.has_reported && x->reply != NULL;
 
-    if (cls.len != 0 && !is_direct(x))
-        slot_homes_use(&x->place, (struct slice){x->cls.fingerprint, x->cls.fingerprint_len}, cls,
+    if (x->cls.cls.len != 0 && !is_direct(x))
+        slot_homes_use(&x->place, x->cls.fingerprint, x->cls.cls,
                        reported ? &x->cls.reported : NULL);
 }
 
@@ -741,10 +694,11 @@ static void connect_to_process(struct exchange *x)
 static void on_place(struct slot_request *r)
 {
     struct exchange *x = container_of(r, struct exchange, place);
-
+    const struct core_process *p = r->core.process;
     int64_t limit = settings(x)->upgrade_concurrency;
 
-    if (x->upgrade && limit != 0 && slot_upgrades(r) >= limit) {
+    /* Sessions without a place are upgraded connections. */
+    if (x->upgrade && limit != 0 && p->sessions - p->places >= limit) {
         leave_worker(x);
         answer(x, OUTCOME_UPGRADES);
         return;
@@ -755,27 +709,17 @@ static void on_place(struct slot_request *r)
 
 static void on_place_refused(struct slot_request *r, enum outcome why)
 {
-    refused(container_of(r, struct exchange, place), why);
+    struct exchange *x = container_of(r, struct exchange, place);
+
+    if (pass_on(x, why)) {
+        connect_to_process(x);
+        return;
+    }
+    x->worker_done = true;
+    answer(x, why);
 }
 
 /* ---- the client ---- */
-
-/* The client has left while the process has, or may yet get, the request. */
-static void abandon(struct exchange *x)
-{
-    bool sent = x->conn != NULL && http1_times(x->conn).written_us != 0;
-
-    if (!sent) {
-        /* The rest of the request's bytes is gone with the client. */
-        leave_worker(x);
-        return;
-    }
-    if (x->paused)
-        http1_resume(x->conn);
-    x->paused = false;
-    if (x->has_head)
-        timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
-}
 
 static void on_abandoned(struct timer *t)
 {
@@ -799,8 +743,19 @@ static void on_gone(void *context, bool done)
         trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has disconnected"));
         count(x, AGENT_STAT_clients_gone);
     }
-    if (!x->worker_done && !x->tunnel)
-        abandon(x);
+    if (!x->worker_done && !x->tunnel) {
+        if (x->conn == NULL || http1_times(x->conn).written_us == 0) {
+            /* The rest of the request's bytes is gone with the client. */
+            leave_worker(x);
+        } else {
+            /* The process has, or may yet get, the request. */
+            if (x->paused)
+                http1_resume(x->conn);
+            x->paused = false;
+            if (x->has_head)
+                timer_start(x->front->loop, &x->abandoned, ABANDONED_MS);
+        }
+    }
     end_if_done(x);
 }
 
@@ -818,7 +773,7 @@ static void ask(struct exchange *x)
         use_home(x);
         return;
     case SLOT_REFUSED:
-        refused(x, why);
+        on_place_refused(&x->place, why);
         return;
     }
 }

@@ -7,9 +7,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/event/line_writer.h"
 #include "common/wire/trace_line.h"
 
@@ -28,14 +28,6 @@ struct trace_log {
     uint64_t number; /* the last request's */
     long pid;
 };
-
-static uint64_t now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* ---- the writer's thread ---- */
 
@@ -79,11 +71,6 @@ static void print(void *context, struct slice *records, struct text *lines)
 
 /* ---- records ---- */
 
-static unsigned short text_length(struct slice s, size_t max)
-{
-    return (unsigned short)(s.len < max ? s.len : max);
-}
-
 static void add(struct trace_log *log, struct record r, struct slice first, struct slice second)
 {
     struct text *records = log != NULL ? line_writer_begin(log->writer, 0) : NULL;
@@ -91,9 +78,10 @@ static void add(struct trace_log *log, struct record r, struct slice first, stru
     if (records == NULL)
         return;
     /* Under the buffer's lock, and one thread's: times never go back but with the clock. */
-    r.time_us = now_us();
-    r.first = text_length(first, TRACE_LINE_TEXT_MAX);
-    r.second = text_length(second, TRACE_LINE_PATH_MAX);
+    r.time_us = clock_wall_us();
+    r.first = (unsigned short)(first.len < TRACE_LINE_TEXT_MAX ? first.len : TRACE_LINE_TEXT_MAX);
+    r.second =
+        (unsigned short)(second.len < TRACE_LINE_PATH_MAX ? second.len : TRACE_LINE_PATH_MAX);
     text_add(records, (struct slice){(const char *)&r, sizeof(r)});
     text_add(records, (struct slice){first.p, r.first});
     text_add(records, (struct slice){second.p, r.second});
@@ -119,37 +107,30 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
 
 void trace_request_called(struct trace_request *r)
 {
-    const struct record again = {.stage = '-', .number = r->number, .name = "resumelb.again"};
-    const struct record first = {.stage = 'C', .number = r->number};
-
-    if (r->log == NULL)
-        return;
-    add(r->log, r->called ? again : first, SLICE_NULL, SLICE_NULL);
+    add(r->log,
+        (struct record){.stage = r->called ? '-' : 'C',
+                        .number = r->number,
+                        .name = r->called ? "resumelb.again" : NULL},
+        SLICE_NULL, SLICE_NULL);
     r->called = true;
 }
 
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes)
 {
-    const struct record record = {
-        .stage = 'A', .number = r->number, .status = status, .bytes = bytes};
-
-    if (r->log != NULL)
-        add(r->log, record, SLICE_NULL, SLICE_NULL);
+    add(r->log,
+        (struct record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},
+        SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_ended(struct trace_request *r)
 {
-    if (r->log != NULL)
-        add(r->log, (struct record){.stage = 'E', .number = r->number}, SLICE_NULL, SLICE_NULL);
+    add(r->log, (struct record){.stage = 'E', .number = r->number}, SLICE_NULL, SLICE_NULL);
     r->log = NULL;
 }
 
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text)
 {
-    const struct record record = {.stage = '-', .number = r->number, .name = name};
-
-    if (r->log != NULL)
-        add(r->log, record, text, SLICE_NULL);
+    add(r->log, (struct record){.stage = '-', .number = r->number, .name = name}, text, SLICE_NULL);
     r->log = NULL;
 }
 

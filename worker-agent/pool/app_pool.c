@@ -37,20 +37,6 @@ static void describe(const struct log_subject *self, struct log_text *out)
     log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
 
-static void count_live(struct app_group *g)
-{
-    struct live_settings_counts now;
-    struct live_settings_counts *reported = &g->reported;
-
-    live_settings_counts(g->live, &now);
-    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(now.changes - reported->changes));
-    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(now.refusals - reported->refusals));
-    stat_add(g->cell, AGENT_STAT_refused_settings,
-             (int64_t)now.refused - (int64_t)reported->refused);
-    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)now.held - (int64_t)reported->held);
-    *reported = now;
-}
-
 static void add_slot(struct app_group *g)
 {
     unsigned n = g->nslots;
@@ -63,29 +49,19 @@ static void add_slot(struct app_group *g)
     g->core.slots[n] = &s->core;
 }
 
-/* Creates further slots while running. */
-static void grow(struct app_group *g, unsigned required)
+static void publish_slots(struct app_group *g)
 {
-    while (g->nslots < required) {
-        add_slot(g);
-        struct slot *s = g->slots[g->nslots - 1];
-
-        if (!slot_listen(s)) {
-            log_error(g, "slot-create-failed",
-                      "slot=%u wanted=%u action=\"continue with %u slots\"", s->n, required, s->n);
-            g->core.nslots = --g->nslots;
-            slot_destroy(s);
-            return;
-        }
-        slot_publish(s);
-    }
+    for (unsigned n = 0; n < g->nslots; ++n)
+        slot_publish(g->slots[n]);
 }
 
-/* Copies the effective settings to the core. The caller must then call core_tick. */
+/* Copies the effective settings, and the budget of the host, to the core. The caller must then call
+ * core_tick. */
 static void apply_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
     struct core_group *c = &g->core;
+    unsigned before = c->max_processes;
 
     c->concurrency = s->concurrency != 0 ? (unsigned)s->concurrency : APP_CONCURRENCY_MAX;
     c->queue = s->queue == APP_QUEUE_PRIVATE ? CORE_QUEUE_PRIVATE : CORE_QUEUE_GLOBAL;
@@ -93,40 +69,38 @@ static void apply_settings(struct app_group *g)
     if (g->max_memory_bytes != s->max_memory_bytes)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
-    if (g->attach == NULL) {
-        unsigned slots =
-            app_config_slots(s, g->has_address ? &g->address : NULL, g->pool->core.max);
-
-        c->min_processes = (unsigned)s->min_processes;
-        c->max_processes = slots;
-        c->max_requests = (uint64_t)s->max_requests;
-        c->max_idle_ms = s->max_idle_time_ms;
-        if (g->started)
-            grow(g, slots);
+    if (g->at_start->attach != NULL) {
+        c->max_processes = g->nslots;
+        return;
     }
+    c->min_processes = (unsigned)s->min_processes;
+    c->max_processes = app_config_slots(g->at_start, s, g->pool->core.max);
+    c->max_requests = (uint64_t)s->max_requests;
+    c->max_idle_ms = s->max_idle_time_ms;
+    /* Creates further slots while running. */
+    while (g->started && g->nslots < c->max_processes) {
+        add_slot(g);
+        struct slot *last = g->slots[g->nslots - 1];
+
+        if (!slot_listen(last)) {
+            log_error(g, "slot-create-failed",
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", last->n,
+                      c->max_processes, last->n);
+            g->core.nslots = --g->nslots;
+            slot_destroy(last);
+            break;
+        }
+        slot_publish(last);
+    }
+    /* Dormant slots are enabled or disabled by this. */
+    if (g->started && c->max_processes != before)
+        publish_slots(g);
 }
 
 static void apply(struct app_group *g)
 {
     apply_settings(g);
     tick(g->pool, g->core.core);
-}
-
-static void publish_slots(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_publish(g->slots[n]);
-}
-
-/* Applies a changed budget of the host. The caller must then call core_tick. */
-static void budget_changed(struct app_group *g)
-{
-    unsigned before = g->core.max_processes;
-
-    apply_settings(g);
-    /* Dormant slots are enabled or disabled by this. */
-    if (g->started && g->core.max_processes != before)
-        publish_slots(g);
 }
 
 /* ---- restart.txt ---- */
@@ -147,7 +121,7 @@ static void set_one_shot(void *context, bool one_shot)
 {
     struct app_group *g = context;
 
-    if (g->core.one_shot == one_shot || g->attach != NULL)
+    if (g->core.one_shot == one_shot || g->at_start->attach != NULL)
         return;
     log_info(g, "application-one-request-per-process", "on=%s", one_shot ? "yes" : "no");
     g->core.one_shot = one_shot;
@@ -162,7 +136,8 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
     static const struct restart_events events = {on_restart_file, set_one_shot};
     const struct app_settings *s = &g->config->s;
 
-    if (g->attach != NULL || restart_directory_is(g->restart_directory, s->root, s->restart_dir))
+    if (g->at_start->attach != NULL ||
+        restart_directory_is(g->restart_directory, s->root, s->restart_dir))
         return;
     restart_directory_remove(g->restart_directory);
     set_one_shot(g, false);
@@ -186,7 +161,7 @@ static bool tree_is_away(const struct app_pool *pool)
 static void watch_node(const struct app_pool *pool, const char *path, struct live_settings *live,
                        char *file, struct snapshot **snapshot)
 {
-    char *place = xasprintf("%s %s", pool->tree_url, path);
+    char *place = xasprintf("%s %s", pool->at_start->s.tree, path);
 
     *snapshot = snapshot_open(pool->loop, file, place);
     free(place);
@@ -198,8 +173,14 @@ static void watch_node(const struct app_pool *pool, const char *path, struct liv
 static void on_live_changed(void *context, bool values)
 {
     struct app_group *g = context;
+    const struct live_settings_counts old = g->reported;
 
-    count_live(g);
+    live_settings_counts(g->live, &g->reported);
+    stat_add(g->cell, AGENT_STAT_settings_changes, (int64_t)(g->reported.changes - old.changes));
+    stat_add(g->cell, AGENT_STAT_settings_refused, (int64_t)(g->reported.refusals - old.refusals));
+    stat_add(g->cell, AGENT_STAT_refused_settings,
+             (int64_t)g->reported.refused - (int64_t)old.refused);
+    stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)g->reported.held - (int64_t)old.held);
     if (!values)
         return;
     apply(g);
@@ -211,11 +192,11 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
 {
     const struct app_group *g = context;
     const struct app_settings *s = settings;
-    unsigned room = g->has_address ? slot_address_room(&g->address) : APP_SLOTS_MAX;
+    unsigned room = app_config_room(g->at_start);
 
     if (!app_settings_check(s, why))
         return false;
-    if (g->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
+    if (g->at_start->attach != NULL || (s->max_processes <= room && s->min_processes <= room))
         return true;
     snprintf(why, SETTINGS_WHY_ROOM, "address has room for %u slots, and changes at a restart only",
              room);
@@ -233,188 +214,41 @@ static bool is_away(void *context)
     return tree_is_away(((const struct app_group *)context)->pool);
 }
 
-static struct live_settings *create_live(struct app_group *g, const struct app_config *c)
-{
-    static const struct settings_table *const tables[] = {&app_table};
-    const struct live_settings_options o = {.loop = g->pool->loop,
-                                            .tables = tables,
-                                            .ntables = ARRAY_LEN(tables),
-                                            .yaml = &c->s,
-                                            .origins = c->origins,
-                                            .path = g->path,
-                                            .subject = g,
-                                            .check = check_live,
-                                            .hold_ms = hold_ms,
-                                            .away = is_away,
-                                            .changed = on_live_changed,
-                                            .context = g};
-
-    return live_settings_create(&o);
-}
-
-/* Settings that stay as they were at the start, regardless of later configurations. */
-static void copy_addresses(struct app_group *g, const struct app_config *c)
-{
-    char why[SETTINGS_WHY_ROOM];
-
-    g->has_address = c->has_address;
-    if (g->has_address) {
-        enum err e = slot_address_parse(slice_of(c->s.address), 1, &g->address, why);
-
-        ASSERT(e == ERR_OK);
-    }
-    if (c->attach != NULL) {
-        g->attach = xcalloc(c->nslots, sizeof(*g->attach));
-        memcpy(g->attach, c->attach, c->nslots * sizeof(*g->attach));
-    }
-    g->front_listener.group = g;
-    g->nlisten_addrs = c->nlisten_addrs;
-    g->listeners = xcalloc(c->nlisten_addrs + 1, sizeof(struct http_listener *));
-    g->listen_addrs = xcalloc(c->nlisten_addrs + 1, sizeof(*g->listen_addrs));
-    for (size_t i = 0; i < c->nlisten_addrs; ++i)
-        g->listen_addrs[i] = c->listen_addrs[i];
-}
-
 static struct app_group *create_group(struct app_pool *pool, const struct app_config *c)
 {
+    static const struct settings_table *const tables[] = {&app_table};
     struct app_group *g = xcalloc(1, sizeof(*g));
 
     g->subject.describe = describe;
     g->pool = pool;
-    g->config = c;
-    g->name = xstrdup(c->name);
-    g->path = xstrdup(c->path);
-    g->advertise = xstrdup(c->s.advertise);
+    g->at_start = g->config = c;
+    g->name = c->name;
     g->oldest_ns = restart_now_ns();
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
-    g->live = create_live(g, c);
+    g->front_listener.group = g;
+    g->listeners = xcalloc(c->nlisten_addrs, sizeof(struct http_listener *));
+    g->listen_addrs = xcalloc(c->nlisten_addrs, sizeof(*g->listen_addrs));
+    for (size_t i = 0; i < c->nlisten_addrs; ++i)
+        g->listen_addrs[i] = c->listen_addrs[i];
+    g->live = live_settings_create(&(struct live_settings_options){.loop = pool->loop,
+                                                                   .tables = tables,
+                                                                   .ntables = ARRAY_LEN(tables),
+                                                                   .yaml = &c->s,
+                                                                   .origins = c->origins,
+                                                                   .path = c->path,
+                                                                   .subject = g,
+                                                                   .check = check_live,
+                                                                   .hold_ms = hold_ms,
+                                                                   .away = is_away,
+                                                                   .changed = on_live_changed,
+                                                                   .context = g});
     g->s = live_settings_now(g->live);
-    copy_addresses(g, c);
-    core_group_init(g->attach != NULL ? &pool->attached : &pool->core, &g->core);
+    core_group_init(g->at_start->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->nslots < c->nslots)
         add_slot(g);
     apply(g);
     return g;
-}
-
-/* Starts listening at the slots and the application's own addresses. Returns false if one failed
- * (logged). */
-static bool listen_group(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (!slot_listen(g->slots[n]))
-            return false;
-    }
-    for (size_t i = 0; i < g->nlisten_addrs; ++i) {
-        g->listeners[i] =
-            g->pool->listen(g->pool->front, &g->listen_addrs[i], &g->front_listener, g);
-        if (g->listeners[i] == NULL)
-            return false;
-    }
-    return true;
-}
-
-static void stop_listening(struct app_group *g)
-{
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_stop_listening(g->slots[n]);
-    for (size_t i = 0; i < g->nlisten_addrs; ++i)
-        slot_close_listener(g->pool, &g->listeners[i], &g->listen_addrs[i]);
-}
-
-/* Registers, watches the tree, and starts min_processes. Call after adoption. */
-static void start_group(struct app_group *g)
-{
-    const struct app_pool *pool = g->pool;
-
-    /* Settings first: what a process is started with and how long it may take. */
-    if (pool->tree != NULL)
-        watch_node(pool, g->path, g->live, xasprintf("%s/%s/tree.json", pool->state_dir, g->name),
-                   &g->snapshot);
-    g->started = true;
-    apply(g);
-    publish_slots(g);
-    watch_restarts(g, g->oldest_ns);
-}
-
-/* Whether the settings that require a restart are unchanged. */
-static bool same_shape(const struct app_group *g, const struct app_config *c)
-{
-    static const char *const names[] = {"address", "listen", "advertise", "path", "attach"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        const struct setting_row *row = settings_find(&app_table, slice_of(names[i]));
-
-        if (!settings_same(row, &g->config->s, &c->s))
-            return false;
-    }
-    return true;
-}
-
-static void warn_of_old_processes(const struct app_group *g)
-{
-    const struct app_settings *s = &g->config->s;
-    bool absolute = s->restart_dir[0] == '/';
-
-    log_warn(g, "config-change-deferred",
-             "reason=\"command, environment, root, user, group, socket or version has changed\" "
-             "old_processes=%u action=\"running processes are unchanged\" "
-             "hint=\"touch %s%s%s/restart.txt to replace them\"",
-             g->core.nprocesses, absolute ? "" : s->root, absolute ? "" : "/", s->restart_dir);
-}
-
-static void configure_group(struct app_group *g, const struct app_config *c)
-{
-    if (!same_shape(g, c))
-        log_warn(g, "config-restart-required",
-                 "setting=\"address, listen, advertise, path or attach\"");
-    bool other_processes = strcmp(c->spec, g->config->spec) != 0;
-    g->config = c;
-    if (other_processes)
-        warn_of_old_processes(g);
-    watch_restarts(g, restart_now_ns());
-    live_settings_set_yaml(g->live, &c->s, c->origins);
-    budget_changed(g);
-    tick(g->pool, g->core.core);
-}
-
-static void destroy_group(struct app_group *g)
-{
-    if (g == NULL)
-        return;
-    live_settings_unfollow(g->live);
-    snapshot_close(g->snapshot);
-    restart_directory_remove(g->restart_directory);
-    stop_listening(g);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_end_attached(g->slots[n]);
-    core_group_fini(&g->core);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_destroy(g->slots[n]);
-    free(g->slots);
-    free(g->core.slots);
-    free(g->listeners);
-    free(g->listen_addrs);
-    slot_address_fini(&g->address);
-    live_settings_destroy(g->live);
-    stats_destroy(g->stats);
-    free(g->attach);
-    free(g->advertise);
-    free(g->path);
-    free(g->name);
-    free(g);
-}
-
-/* ---- the pool ---- */
-
-static struct app_group *find_group(const struct app_pool *pool, const char *name)
-{
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (strcmp(pool->groups[i]->name, name) == 0)
-            return pool->groups[i];
-    }
-    return NULL;
 }
 
 /* ---- the host's settings ---- */
@@ -425,34 +259,33 @@ static void apply_budget(struct app_pool *pool)
     pool->core.overlap = pool->s->replace_overlap;
 }
 
-/* The file's values are checked together. Those of the tree come from separate nodes in any order,
- * so the maximum takes precedence, and a conflict is logged. */
-static void warn_of_minima(const struct app_pool *pool)
-{
-    unsigned always = 0;
-
-    for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (pool->groups[i]->attach == NULL)
-            always += pool->groups[i]->core.min_processes;
-    }
-    if (pool->core.max != 0 && always > pool->core.max)
-        log_warn(NULL, "max-processes-too-low",
-                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
-                 always);
-}
-
 static void on_host_changed(void *context, bool values)
 {
     struct app_pool *pool = context;
+    unsigned always = 0;
 
     /* After a handover the new agent decides; on_thaw() calls this again. */
     if (!values || pool->configuring || pool->handed_over)
         return;
     apply_budget(pool);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        budget_changed(pool->groups[i]);
-    warn_of_minima(pool);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        apply_settings(pool->groups[i]);
+        if (pool->groups[i]->at_start->attach == NULL)
+            always += pool->groups[i]->core.min_processes;
+    }
+    /* The file's values are checked together. Those of the tree come from separate nodes in any
+     * order, so the maximum takes precedence, and a conflict is logged. */
+    if (pool->core.max != 0 && always > pool->core.max)
+        log_warn(NULL, "max-processes-too-low",
+                 "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
+                 always);
     tick(pool, &pool->core);
+}
+
+static bool wants_restart(const struct setting_row *row)
+{
+    return (row->when == SETTING_BOOT || row->when == SETTING_LOCAL) &&
+           strcmp(row->name, "allow") != 0;
 }
 
 static uint64_t host_hold_ms(void *context, const void *now)
@@ -477,41 +310,98 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                                             .path = c->host_path != NULL ? c->host_path : "(none)",
                                             .hold_ms = host_hold_ms,
                                             .away = host_is_away,
-                                            .frozen = agent_setting_wants_restart,
+                                            .frozen = wants_restart,
                                             .changed = on_host_changed,
                                             .context = pool};
 
-    pool->host_path = xstrdup(c->host_path);
+    pool->at_start = c;
     pool->live = live_settings_create(&o);
     pool->s = live_settings_now(pool->live);
-    if (pool->tree != NULL && pool->host_path == NULL) {
+    if (pool->tree != NULL && c->host_path == NULL) {
         log_warn(NULL, "host-name-invalid",
                  "reason=\"host name is not a valid node name\" hint=\"set host_path\"");
     } else if (pool->tree != NULL) {
-        watch_node(pool, pool->host_path, pool->live,
-                   xasprintf("%s/" HOST_MEMORY_NAME, pool->state_dir), &pool->snapshot);
+        watch_node(pool, c->host_path, pool->live,
+                   xasprintf("%s/" HOST_MEMORY_NAME, c->s.state_dir), &pool->snapshot);
         live_settings_recall(pool->live);
     }
     apply_budget(pool);
 }
 
-/* ---- start and reload ---- */
+/* ---- from the supervisor ---- */
 
 static void adopt(struct app_pool *pool, struct adoptable_process *k)
 {
-    struct app_group *g = find_group(pool, k->application);
+    struct app_group *g = NULL;
+
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        if (strcmp(pool->groups[i]->name, k->application) == 0)
+            g = pool->groups[i];
+    }
     struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
     bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
-                strcmp(k->spec, g->config->spec) == 0 && !app_process_was_leaving(k);
+                strcmp(k->spec, g->config->spec) == 0 && strcmp(k->note, PROCESS_NOTE_LEAVING) != 0;
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
 
-    if (app_process_adopt(pool, fits ? s : NULL, k) && began_ns < g->oldest_ns)
+    if (app_process_adopt(pool, fits ? s : NULL, k) && g != NULL && began_ns < g->oldest_ns)
         g->oldest_ns = began_ns;
 }
+
+struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
+{
+    struct app_process *p;
+
+    list_for_each_entry (p, &pool->processes, node) {
+        if (slice_is(id, p->id))
+            return p;
+    }
+    return NULL;
+}
+
+static void on_lost(void *context)
+{
+    struct app_pool *pool = context;
+
+    pool->supervisor_lost(pool->context);
+}
+
+static void on_message(void *context, const char *op, const char *id, const json_t *m, int *passed)
+{
+    struct app_pool *pool = context;
+    struct app_process *p = app_pool_process(pool, slice_of(id));
+    bool spawning = p != NULL && p->state == PROCESS_SPAWNING;
+    struct adoptable_process k;
+
+    if (strcmp(op, "spawned") == 0 && spawning) {
+        app_process_on_spawned(p, (pid_t)json_integer_value(json_object_get(m, "pid")),
+                               message_string(m, "address"), *passed);
+        *passed = -1;
+    } else if (strcmp(op, "spawned") == 0) {
+        /* It was abandoned meanwhile. */
+        supervisor_link_signal(pool->supervisor, id, SIGKILL);
+    } else if (strcmp(op, "refused") == 0 && spawning) {
+        app_process_on_refused(p, message_string(m, "why"));
+    } else if (strcmp(op, "died") == 0 && p != NULL) {
+        app_process_on_died(p, message_string(m, "how"));
+    } else if (strcmp(op, "busy") == 0 && p != NULL && p->slot != NULL) {
+        /* Requests of the old agent at this process still count in its concurrency. */
+        core_elsewhere(&p->core, message_count(m, "n"));
+        app_pool_settle(pool);
+    } else if (strcmp(op, "process") == 0) {
+        adoptable_process_read(m, *passed, &k);
+        adopt(pool, &k);
+        *passed = k.output_fd;
+    }
+}
+
+static const struct supervisor_link_events supervisor_events = {on_message, on_lost};
+
+/* ---- start and reload ---- */
 
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted)
 {
+    supervisor_link_start(pool->supervisor, pool->loop, &supervisor_events, pool);
     pool->store = resume_store_create();
     app_pool_start_host(pool, c);
     pool->usage = process_usage_create(pool->loop, "/proc", pool->s->usage_interval_ms);
@@ -522,24 +412,46 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
         ++pool->ngroups;
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        if (!listen_group(pool->groups[i]))
-            return false;
+        struct app_group *g = pool->groups[i];
+
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            if (!slot_listen(g->slots[n]))
+                return false;
+        }
+        for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n) {
+            g->listeners[n] = pool->listen(pool->front, &g->listen_addrs[n], &g->front_listener, g);
+            if (g->listeners[n] == NULL)
+                return false;
+        }
     }
     /* Adopts ready processes first: another process of the same slot was its replacement. */
     for (int ready = 1; ready >= 0; --ready) {
         for (size_t i = 0; i < adopted->n; ++i) {
-            if (app_process_was_ready(&adopted->items[i]) == (ready == 1))
+            if ((strcmp(adopted->items[i].note, PROCESS_NOTE_READY) == 0) == (ready == 1))
                 adopt(pool, &adopted->items[i]);
         }
     }
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        start_group(pool->groups[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        /* Settings first: what a process is started with and how long it may take. */
+        if (pool->tree != NULL)
+            watch_node(pool, g->at_start->path, g->live,
+                       xasprintf("%s/%s/tree.json", pool->at_start->s.state_dir, g->name),
+                       &g->snapshot);
+        g->started = true;
+        apply(g);
+        publish_slots(g);
+        watch_restarts(g, g->oldest_ns);
+    }
     timer_start(pool->loop, &pool->tick, TICK_MS);
     return true;
 }
 
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
+    static const char *const at_start[] = {"address", "listen", "advertise", "path", "attach"};
+
     /* The groups follow below, each with its own settings and the budget at once. */
     pool->configuring = true;
     live_settings_set_yaml(pool->live, &c->s, c->origins);
@@ -547,10 +459,30 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
     apply_budget(pool);
     process_usage_set_interval(pool->usage, pool->s->usage_interval_ms);
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        const struct app_config *a = agent_config_app(c, pool->groups[i]->name);
+        struct app_group *g = pool->groups[i];
+        const struct app_config *a = agent_config_app(c, g->name);
+        bool same = true;
 
         ASSERT(a != NULL);
-        configure_group(pool->groups[i], a);
+        for (size_t n = 0; n < ARRAY_LEN(at_start); ++n)
+            same &= settings_same(settings_find(&app_table, slice_of(at_start[n])), &g->config->s,
+                                  &a->s);
+        if (!same)
+            log_warn(g, "config-restart-required",
+                     "setting=\"address, listen, advertise, path or attach\"");
+        bool absolute = a->s.restart_dir[0] == '/';
+        if (strcmp(a->spec, g->config->spec) != 0) {
+            log_warn(g, "config-change-deferred",
+                     "reason=\"command, environment, root, user, group, socket or version has "
+                     "changed\" old_processes=%u action=\"running processes are unchanged\" "
+                     "hint=\"touch %s%s%s/restart.txt to replace them\"",
+                     g->core.nprocesses, absolute ? "" : a->s.root, absolute ? "" : "/",
+                     a->s.restart_dir);
+        }
+        g->config = a;
+        watch_restarts(g, restart_now_ns());
+        live_settings_set_yaml(g->live, &a->s, a->origins);
+        apply(g);
     }
     app_pool_settle(pool);
 }
@@ -588,7 +520,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
             slot_request_go(a.request);
             break;
         case CORE_SPAWN:
-            slot_spawn(slot_of(a.slot));
+            app_process_spawn(slot_of(a.slot));
             break;
         case CORE_END:
             /* After a handover, the new agent decides. And the old agent may send requests to its
@@ -634,82 +566,6 @@ static void on_tick(struct timer *t)
     tick(pool, &pool->core);
 }
 
-/* ---- from the supervisor ---- */
-
-struct app_process *app_pool_process(const struct app_pool *pool, struct slice id)
-{
-    struct app_process *p;
-
-    list_for_each_entry (p, &pool->processes, node) {
-        if (slice_is(id, p->id))
-            return p;
-    }
-    return NULL;
-}
-
-static void on_spawned(void *context, const char *id, pid_t pid, const char *address, int output_fd)
-{
-    struct app_pool *pool = context;
-    struct app_process *p = app_pool_process(pool, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING) {
-        app_process_on_spawned(p, pid, address, output_fd);
-        return;
-    }
-    /* It was abandoned meanwhile. */
-    supervisor_link_signal(pool->supervisor, id, SIGKILL);
-    if (output_fd >= 0)
-        close(output_fd);
-}
-
-static void on_refused(void *context, const char *id, const char *why)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL && p->state == PROCESS_SPAWNING)
-        app_process_on_refused(p, why);
-}
-
-static void on_died(void *context, const char *id, const char *how)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p != NULL)
-        app_process_on_died(p, how);
-}
-
-/* Requests of the old agent at this process still count in its concurrency. */
-static void on_busy(void *context, const char *id, unsigned n)
-{
-    struct app_process *p = app_pool_process(context, slice_of(id));
-
-    if (p == NULL || p->slot == NULL)
-        return;
-    core_elsewhere(&p->core, n);
-    app_pool_settle(p->pool);
-}
-
-static void on_left(void *context, struct adoptable_process *k)
-{
-    adopt(context, k);
-}
-
-static void on_lost(void *context)
-{
-    struct app_pool *pool = context;
-
-    pool->supervisor_lost(pool->context);
-}
-
-const struct supervisor_link_events app_pool_supervisor_events = {
-    .spawned = on_spawned,
-    .refused = on_refused,
-    .died = on_died,
-    .busy = on_busy,
-    .left = on_left,
-    .lost = on_lost,
-};
-
 /* ---- all slots, all processes; another agent takes over ---- */
 
 static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
@@ -720,7 +576,7 @@ static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
     }
 }
 
-static void each_process(struct app_pool *pool, void (*each)(struct app_process *p))
+void app_pool_each_process(struct app_pool *pool, void (*each)(struct app_process *p))
 {
     struct app_process *p;
 
@@ -738,7 +594,7 @@ static void supervisor_lost(struct app_process *p)
 void app_pool_supervisor_lost(struct app_pool *pool)
 {
     app_pool_leave(pool);
-    each_process(pool, supervisor_lost);
+    app_pool_each_process(pool, supervisor_lost);
 }
 
 void app_pool_hand_over(struct app_pool *pool)
@@ -746,7 +602,7 @@ void app_pool_hand_over(struct app_pool *pool)
     timer_stop(&pool->thaw);
     pool->handed_over = true;
     pool->core.stopped = true;
-    each_process(pool, app_process_hand_over);
+    app_pool_each_process(pool, app_process_hand_over);
 }
 
 static void on_thaw(struct timer *t)
@@ -761,7 +617,7 @@ static void on_thaw(struct timer *t)
 void app_pool_take_back(struct app_pool *pool)
 {
     pool->handed_over = pool->sealed = false;
-    each_process(pool, app_process_take_back);
+    app_pool_each_process(pool, app_process_take_back);
     each_slot(pool, slot_publish);
     timer_start(pool->loop, &pool->thaw, THAW_MS);
 }
@@ -784,17 +640,7 @@ void app_pool_old_agent_gone(struct app_pool *pool)
     if (!pool->old_agent_sends)
         return;
     pool->old_agent_sends = false;
-    each_process(pool, app_process_old_agent_gone);
-}
-
-void app_pool_report_busy(struct app_pool *pool)
-{
-    each_process(pool, app_process_report_busy);
-}
-
-void app_pool_release(struct app_pool *pool)
-{
-    each_process(pool, app_process_release);
+    app_pool_each_process(pool, app_process_old_agent_gone);
 }
 
 /* ---- the end ---- */
@@ -843,15 +689,21 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
     app_pool_leave(pool);
     /* As the pool is leaving. */
     each_slot(pool, slot_refuse_hopeless);
-    each_process(pool, at_once ? app_process_kill : app_process_stop);
+    app_pool_each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))
         pool->empty(pool->context);
 }
 
 void app_pool_stop_listening(struct app_pool *pool)
 {
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        stop_listening(pool->groups[i]);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        for (unsigned n = 0; n < g->nslots; ++n)
+            slot_close_listener(pool, &g->slots[n]->listener, &g->slots[n]->addr);
+        for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n)
+            slot_close_listener(pool, &g->listeners[n], &g->listen_addrs[n]);
+    }
 }
 
 /* ---- life ---- */
@@ -872,8 +724,28 @@ void app_pool_fini(struct app_pool *pool)
     timer_stop(&pool->due);
     timer_stop(&pool->tick);
     timer_stop(&pool->thaw);
-    for (size_t i = 0; i < pool->ngroups; ++i)
-        destroy_group(pool->groups[i]);
+    app_pool_stop_listening(pool);
+    for (size_t i = 0; i < pool->ngroups; ++i) {
+        struct app_group *g = pool->groups[i];
+
+        live_settings_unfollow(g->live);
+        snapshot_close(g->snapshot);
+        restart_directory_remove(g->restart_directory);
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
+                core_gone(&g->slots[n]->attached_process);
+        }
+        core_group_fini(&g->core);
+        for (unsigned n = 0; n < g->nslots; ++n)
+            slot_destroy(g->slots[n]);
+        free(g->slots);
+        free(g->core.slots);
+        free(g->listeners);
+        free(g->listen_addrs);
+        live_settings_destroy(g->live);
+        stats_destroy(g->stats);
+        free(g);
+    }
     list_remove(&pool->settling.node);
     live_settings_destroy(pool->live);
     snapshot_close(pool->snapshot);
@@ -881,9 +753,5 @@ void app_pool_fini(struct app_pool *pool)
     process_usage_destroy(pool->usage);
     resume_store_destroy(pool->store);
     free(pool->groups);
-    free(pool->host_path);
     free(pool->agent_name);
-    free(pool->state_dir);
-    free(pool->tree_url);
-    free(pool->admin);
 }

@@ -14,7 +14,8 @@ void app_pool_init(struct app_pool *pool);
 void app_pool_fini(struct app_pool *pool);
 /* Creates the groups. Ownership of the ADOPTED processes passes to the pool, including descriptors.
  * Returns false if a slot cannot listen (logged). */
-bool app_pool_start(struct app_pool *pool, const struct agent_config *c, struct adoptable_list *adopted);
+bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
+                    struct adoptable_list *adopted);
 /*
  * The first part of that: the settings of the host. Values of its node that a previous run cached
  * are effective at once, and not only after the tree has failed to answer in time: under a smaller
@@ -27,9 +28,9 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
 /* The process with that id, or NULL. */
 struct app_process *app_pool_process(const struct app_pool *pool, struct slice id);
+/* Calls EACH for all processes, which it may release. */
+void app_pool_each_process(struct app_pool *pool, void (*each)(struct app_process *p));
 
-/* ---- supervisor's messages ---- */
-extern const struct supervisor_link_events app_pool_supervisor_events; /* context: the pool */
 /* Handles the loss of the supervisor: all processes are treated as dead. */
 void app_pool_supervisor_lost(struct app_pool *pool);
 
@@ -43,10 +44,6 @@ void app_pool_hand_over_names(struct app_pool *pool);
 /* The old agent no longer sends requests to processes: ends those of its processes that are to be
  * replaced. */
 void app_pool_old_agent_gone(struct app_pool *pool);
-/* Reports changes in the number of this agent's requests at each process to the supervisor. */
-void app_pool_report_busy(struct app_pool *pool);
-/* Releases all processes without ending them. */
-void app_pool_release(struct app_pool *pool);
 
 /* ---- the end ---- */
 /* Begins the drain: slots report it, and continue to serve. */

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/program/daemon.h"
 #include "worker-agent/process/proc_table.h"
 
-static const char *const state_texts[] = {
+const char *const process_state_texts[] = {
 #define STATE(name, text, next, doc) text,
 #include "worker-agent/config/process_state.def"
 #undef STATE
@@ -22,11 +23,6 @@ static const unsigned legal_next[] = {
 };
 #undef TO
 
-const char *process_state_text(enum process_state s)
-{
-    return state_texts[s];
-}
-
 /* ---- life ---- */
 
 enum {
@@ -39,10 +35,6 @@ enum {
     PROBE_DELAY_FIRST_MS = 10,
     PROBE_DELAY_MAX_MS = 250,
 };
-
-/* Notes stored with the supervisor for the next agent. */
-#define NOTE_READY "ready"
-#define NOTE_LEAVING "leaving"
 
 /* P is to replace its slot's process. */
 static bool is_replacement(const struct app_process *p)
@@ -62,7 +54,7 @@ static void free_now(struct loop_deferred *d)
 {
     struct app_process *p = container_of(d, struct app_process, freeing);
 
-    process_output_forget(&p->output);
+    last_lines_fini(&p->output.last);
     free(p);
 }
 
@@ -115,31 +107,26 @@ static void fail(struct app_process *p, enum failure_kind kind, const char *how,
     slot_process_failed(p);
 }
 
-static void stop_timers(struct app_process *p)
-{
-    timer_stop(&p->deadline);
-    timer_stop(&p->shutdown);
-    timer_stop(&p->held);
-}
-
 static void readiness_stop(struct app_process *p)
 {
     http_fetch_stop(&p->readiness.fetch);
     timer_stop(&p->readiness.retry);
 }
 
-static void stop_getting_ready(struct app_process *p)
+static void stop_waiting(struct app_process *p)
 {
     readiness_stop(p);
     warm_up_stop(&p->warm_up);
+    timer_stop(&p->deadline);
+    timer_stop(&p->shutdown);
+    timer_stop(&p->held);
 }
 
 void app_process_release(struct app_process *p)
 {
     struct slot *s = p->slot;
 
-    stop_getting_ready(p);
-    stop_timers(p);
+    stop_waiting(p);
     usage_stop(&p->usage);
     process_output_stop(&p->output);
     if (p->backend != NULL) {
@@ -162,59 +149,45 @@ void app_process_release(struct app_process *p)
 
 /* ---- ending it ---- */
 
-static uint64_t stop_timeout_ms(const struct app_process *p)
+static void end(struct app_process *p, int signal_number)
 {
-    return p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS;
-}
-
-/* Ends P in the core: no further request is sent to it. */
-static void leave_core(struct app_process *p)
-{
+    /* No further request is sent to it. */
     if (p->slot != NULL)
         core_end(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
+    stop_waiting(p);
+    if (p->state == PROCESS_SPAWNING) {
+        /* It has no pid yet; when it has, its id is not found, and it is killed. */
+        app_process_release(p);
+        return;
+    }
+    /* Another agent must not regard it as one that serves. */
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
+    supervisor_link_signal(p->pool->supervisor, p->id, signal_number);
+    if (signal_number == SIGTERM)
+        timer_start(p->pool->loop, &p->deadline,
+                    p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS);
+    enter(p, signal_number == SIGTERM ? PROCESS_STOPPING : PROCESS_KILLING);
 }
 
 void app_process_kill(struct app_process *p)
 {
-    if (p->state == PROCESS_KILLING)
-        return;
-    leave_core(p);
-    stop_getting_ready(p);
-    stop_timers(p);
-    if (p->state == PROCESS_SPAWNING) {
-        /* It has no pid yet; on_spawned will not find its id and will have it killed. */
-        app_process_release(p);
-        return;
-    }
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
-    supervisor_link_signal(p->pool->supervisor, p->id, SIGKILL);
-    enter(p, PROCESS_KILLING);
+    if (p->state != PROCESS_KILLING)
+        end(p, SIGKILL);
 }
 
 void app_process_stop(struct app_process *p)
 {
-    if (app_process_ends(p))
-        return;
-    if (p->state == PROCESS_SPAWNING) {
-        app_process_kill(p);
-        return;
-    }
-    leave_core(p);
-    stop_getting_ready(p);
-    stop_timers(p);
-    /* Another agent must not regard it as one that serves. */
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
-    supervisor_link_signal(p->pool->supervisor, p->id, SIGTERM);
-    timer_start(p->pool->loop, &p->deadline, stop_timeout_ms(p));
-    enter(p, PROCESS_STOPPING);
+    if (!app_process_ends(p))
+        end(p, SIGTERM);
 }
 
-void app_process_detach(struct app_process *p, const char *why)
+void app_process_detach(struct app_process *p)
 {
     if (p->slot == NULL || p->core.state == CORE_LEAVING)
         return;
-    log_info(p, "process-detached", "reason=\"%s\" requests=%u", why, p->core.sessions);
+    log_info(p, "process-detached", "reason=\"requested by an operator\" requests=%u",
+             p->core.sessions);
     core_detach(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
 }
@@ -234,9 +207,8 @@ void app_process_leaves(struct app_process *p)
 
     if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
         return;
-    stop_getting_ready(p);
-    timer_stop(&p->deadline);
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_LEAVING);
+    stop_waiting(p);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
     enter(p, PROCESS_LEAVING);
@@ -299,14 +271,21 @@ static void on_deadline(struct timer *t)
 
 static void become_ready(struct app_process *p)
 {
+    bool succeeds = is_replacement(p);
+
     /* The other agent ends it: it must not get the slot's requests here. */
-    if (p->pool->handed_over && is_replacement(p))
+    if (p->pool->handed_over && succeeds)
         return;
     timer_stop(&p->deadline);
-    supervisor_link_note(p->pool->supervisor, p->id, NOTE_READY);
+    supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_READY);
     log_info(p, "process-ready", "instance=%s after_ms=%llu", p->id,
              (unsigned long long)(loop_now_ms(p->pool->loop) - p->since_ms));
-    slot_process_ready(p);
+    p->slot->start_failures = 0;
+    core_ready(&p->core, loop_now_ms(p->pool->loop));
+    if (succeeds) {
+        p->group->replace_delay_ms = 0;
+        group_count(p->group, AGENT_STAT_replaced);
+    }
     enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
@@ -328,18 +307,6 @@ static void on_warm(struct warm_up *w)
     stat_add(p->group->cell, AGENT_STAT_warm_up_requests, w->answered + w->failed);
     stat_add(p->group->cell, AGENT_STAT_warm_up_failures, w->failed);
     become_ready(p);
-}
-
-/* P serves. Starts the warm-up if P is a replacement, while the slot's requests still go to the old
- * process. */
-static bool warm_up(struct app_process *p)
-{
-    p->warm_up.done = on_warm;
-    if (!is_replacement(p) || !warm_up_start(&p->warm_up, p->pool->loop, &p->addr,
-                                             &p->slot->targets, p->group->s->warm_up_timeout_ms))
-        return false;
-    timer_stop(&p->deadline);
-    return true;
 }
 
 /*
@@ -375,18 +342,6 @@ static bool owns_its_port(struct app_process *p)
     return false;
 }
 
-/* P answers. */
-static void on_ready(struct app_process *p)
-{
-    readiness_stop(p);
-    if (!owns_its_port(p))
-        return;
-    if (p->group->config->s.ready_probe == NULL)
-        accept_first(p);
-    else if (!warm_up(p))
-        become_ready(p);
-}
-
 static void on_probed(struct http_fetch *f, enum err e)
 {
     struct app_process *p = container_of(f, struct app_process, readiness.fetch);
@@ -394,12 +349,22 @@ static void on_probed(struct http_fetch *f, enum err e)
 
     if (f->status != 0)
         r->last_status = f->status;
-    if (e == ERR_OK && f->status < 500) {
-        on_ready(p);
+    if (e != ERR_OK || f->status >= 500) {
+        timer_start(p->pool->loop, &r->retry, r->delay_ms);
+        r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
         return;
     }
-    timer_start(p->pool->loop, &r->retry, r->delay_ms);
-    r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
+    readiness_stop(p);
+    if (!owns_its_port(p))
+        return;
+    if (p->group->config->s.ready_probe == NULL)
+        accept_first(p);
+    /* A replacement is warmed up while the slot's requests still go to the old process. */
+    else if (is_replacement(p) && warm_up_start(&p->warm_up, p->pool->loop, &p->addr,
+                                                &p->slot->targets, p->group->s->warm_up_timeout_ms))
+        timer_stop(&p->deadline);
+    else
+        become_ready(p);
 }
 
 static void probe(struct app_process *p)
@@ -439,11 +404,6 @@ static void begin_starting(struct app_process *p)
     probe(p);
 }
 
-void app_process_first_sent(struct app_process *p)
-{
-    timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
-}
-
 void app_process_first_done(struct app_process *p, bool answered)
 {
     if (p->state != PROCESS_STARTING)
@@ -468,6 +428,7 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
     p->freeing.run = free_now;
     p->output.fd = -1;
+    p->warm_up.done = on_warm;
     timer_init(&p->deadline, on_deadline);
     timer_init(&p->readiness.retry, on_retry);
     timer_init(&p->shutdown, on_shutdown);
@@ -480,11 +441,14 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     return p;
 }
 
-void app_process_spawn(struct slot *s, const char *id)
+void app_process_spawn(struct slot *s)
 {
     struct app_pool *pool = s->group->pool;
-    struct app_process *p = create(pool, s, id);
+    char id[INCARNATION_MAX + 1];
 
+    daemon_random_id(id);
+    /* The instance of a dormant slot is already published. */
+    struct app_process *p = create(pool, s, s->incarnated ? id : s->incarnation);
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
@@ -494,21 +458,13 @@ void app_process_spawn(struct slot *s, const char *id)
 
 /* ---- connections ---- */
 
-static struct conn_pool_settings conn_settings(const struct app_group *g)
-{
-    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
-                                       .max_waiting = 1};
-}
-
 static bool make_backend(struct app_process *p, const char *address)
 {
-    struct conn_pool_settings cs;
-
     if (addr_parse(slice_of(address), &p->addr) != ERR_OK)
         return false;
     if (p->group == NULL)
         return true;
-    cs = conn_settings(p->group);
+    const struct conn_pool_settings cs = group_conn_settings(p->group);
     /* How many are in use at once is the slot's to decide. */
     p->backend = conn_pool_backend(p->pool->conn_pool, slice_of(address), slice_of(p->id), 0, &cs);
     return true;
@@ -516,42 +472,27 @@ static bool make_backend(struct app_process *p, const char *address)
 
 void app_process_settings_changed(struct app_process *p)
 {
-    struct conn_pool_settings cs;
+    const struct conn_pool_settings cs = group_conn_settings(p->group);
 
     p->usage.limit_bytes = p->group->s->max_memory_bytes;
-    if (p->backend == NULL)
-        return;
-    cs = conn_settings(p->group);
-    conn_backend_set(p->backend, 0, &cs);
+    if (p->backend != NULL)
+        conn_backend_set(p->backend, 0, &cs);
 }
 
 /* ---- what it uses ---- */
-
-static void warn_of_low_limit(const struct app_process *p)
-{
-    const struct usage_target *t = &p->usage;
-
-    if (!over_memory_warns(&p->group->over_memory))
-        return;
-    log_warn(p->group, "max-memory-too-low",
-             "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
-             "they are ready\" action=\"replace one at a time, doubling the interval\" "
-             "hint=\"raise max_memory\"",
-             (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
-}
 
 static void on_over_memory(struct usage_target *t)
 {
     struct app_process *p = container_of(t, struct app_process, usage);
     uint64_t now_ms = loop_now_ms(p->pool->loop);
-    uint64_t lasted_ms = t->over_since_ms - p->ready_since_ms;
+    uint64_t lasted_ms = 0;
 
     /* Ignores a process that is being replaced already, and one that has served no request, because
      * its replacement would be no better. */
     if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->requests == 0)
         return;
-    if (t->over_since_ms < p->ready_since_ms)
-        lasted_ms = 0;
+    if (t->over_since_ms > p->ready_since_ms)
+        lasted_ms = t->over_since_ms - p->ready_since_ms;
     if (!over_memory_may_replace(&p->group->over_memory, lasted_ms, now_ms))
         return;
     log_warn(p, "process-over-max-memory",
@@ -561,7 +502,14 @@ static void on_over_memory(struct usage_target *t)
              t->usage.processes, (unsigned long long)p->requests,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
-    warn_of_low_limit(p);
+    if (over_memory_warns(&p->group->over_memory)) {
+        log_warn(
+            p->group, "max-memory-too-low",
+            "memory_bytes=%llu max_memory_bytes=%llu reason=\"processes are over it soon after "
+            "they are ready\" action=\"replace one at a time, doubling the interval\" "
+            "hint=\"raise max_memory\"",
+            (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes);
+    }
     group_count(p->group, AGENT_STAT_over_max_memory);
     log_info(p, "process-replacement-scheduled",
              "reason=\"over max_memory\" action=\"replace it, then stop it\"");
@@ -621,22 +569,12 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
     enter(p, PROCESS_STARTING);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
-    p->has_served = app_process_was_ready(k);
+    p->has_served = strcmp(k->note, PROCESS_NOTE_READY) == 0;
     if (p->has_served)
         become_ready(p);
     else
         begin_starting(p);
     return true;
-}
-
-bool app_process_was_ready(const struct adoptable_process *k)
-{
-    return strcmp(k->note, NOTE_READY) == 0;
-}
-
-bool app_process_was_leaving(const struct adoptable_process *k)
-{
-    return strcmp(k->note, NOTE_LEAVING) == 0;
 }
 
 void app_process_on_refused(struct app_process *p, const char *why)
@@ -660,7 +598,7 @@ void app_process_on_died(struct app_process *p, const char *how)
                  (unsigned long long)p->requests);
     } else {
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
-                 process_state_text(p->state), (unsigned long long)lived_ms,
+                 process_state_texts[p->state], (unsigned long long)lived_ms,
                  (unsigned long long)p->requests);
         /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);

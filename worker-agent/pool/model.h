@@ -36,7 +36,7 @@ struct slot;
  * the slot or the group, as long as it listens. */
 struct front_listener {
     struct app_group *group;
-    struct slot *slot; /* NULL: the application's own address */
+    struct slot *slot; /* NULL: the application's own address; in an upgrade its number is -1 */
 };
 
 /* All applications of this host under one budget of processes, and their shared parts. Owned by the
@@ -52,9 +52,6 @@ struct app_pool {
                                     struct front_listener *front_listener, const void *subject);
     /* As at the start; owned by the pool. */
     char *agent_name; /* for registrations */
-    char *state_dir;
-    char *tree_url; /* NULL: none */
-    char *admin;    /* administration address, for registrations; or NULL */
     struct inherited
         *inherited; /* NULL: this agent serves, and the old agent does not exist or has exited */
     void (*supervisor_lost)(void *context);
@@ -63,7 +60,7 @@ struct app_pool {
     /* The rest is set by app_pool.c. */
     /* The settings of the whole host: the top of the file, LIVE ones overridden by the host's
      * node. */
-    char *host_path; /* the node, as at the start; NULL: none */
+    const struct agent_config *at_start; /* of it: state_dir, tree, host_path; outlives the pool */
     struct live_settings *live;
     const struct agent_settings *s; /* effective: live's; NODEs are NULL */
     struct snapshot *snapshot;      /* NULL: no tree, or no node */
@@ -103,29 +100,26 @@ struct app_group {
     struct log_subject subject;
     struct app_pool *pool;
     const struct app_config *config; /* of the newest configuration */
-    const struct app_settings *s;    /* effective: live's */
+    /* The one at the start: address, listen, advertise, path and attach stay as they are in it,
+     * regardless of later configurations. It outlives the group. */
+    const struct app_config *at_start;
+    const struct app_settings *s; /* effective: live's */
     struct live_settings *live;
     struct live_settings_counts reported; /* what the figures have of its counts */
-    char *name;
-    char *path;      /* in the tree, as at start */
-    char *advertise; /* host under which slots are registered, as at start; or NULL */
+    const char *name;
     struct stats *stats;
     struct stats_cell *cell;
     struct core_group core;
     struct slot **slots; /* as many as were ever needed; the core uses the first max_processes */
     unsigned nslots;
-    struct slot_address address; /* as at start */
-    bool has_address;
     bool started;              /* further slots are created as they are needed */
-    struct addr *attach;       /* as many as slots, as at start; NULL: spawned */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
     uint64_t max_memory_bytes; /* the limit that that is about */
-    /* The application's own addresses, as at start. */
+    /* The application's own addresses, at_start->nlisten_addrs of them, as bound. */
     struct front_listener front_listener;
     struct addr *listen_addrs;
     struct http_listener **listeners;
-    size_t nlisten_addrs;
     const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
@@ -158,12 +152,9 @@ struct slot {
     unsigned start_failures; /* processes in a row that died without getting ready */
     double warmth;           /* the sum of its scores */
     struct slot_meters meters;
-    uint64_t homes_life;         /* the life that the homes in METERS belong to */
     struct warm_targets targets; /* requests replayed to a new process before it takes over */
-    /* In the tree: PATH/providers/ADDRESS with its properties as last reported. */
-    struct tree_registration *registration; /* NULL: not registered */
-    json_t *properties;
-    struct list streams; /* resume_stream.c */
+    struct tree_registration *registration; /* PATH/providers/ADDRESS; NULL: not registered */
+    struct list streams;                    /* resume_stream.c */
     uint64_t served;
     struct failure *failure; /* the last one of its processes; NULL: none */
 };

@@ -51,11 +51,6 @@ void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
     list_init(&s->waiting);
 }
 
-bool core_slot_needs_process(const struct core_slot *s)
-{
-    return list_linked(&s->need);
-}
-
 bool core_slot_enabled(const struct core_slot *s)
 {
     const struct core_group *g = s->group;
@@ -177,37 +172,28 @@ static void occupy_slot(struct core_slot *s, struct core_process *p)
     g->core->changed = true;
 }
 
-/* It has no process any more, but maybe its replacement, ready or not. */
-static void vacate_slot(struct core_slot *s)
+/* The slot then has no process any more, but maybe its replacement, ready or not. */
+static void drop_from_slot(struct core_process *p)
 {
+    struct core_slot *s = p->slot;
     struct core_group *g = s->group;
-    struct core_process *p = s->process;
+    struct core_process *next = s->replacement;
 
+    if (next != NULL)
+        --g->core->replacements;
+    s->replacement = NULL;
+    if (s->process != p) {
+        ASSERT(next == p);
+        return;
+    }
     --g->nprocesses;
     g->nstarting -= p->state == CORE_STARTING;
     g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
     core_report(s);
-    p = s->replacement;
-    s->replacement = NULL;
-    if (p != NULL) {
-        --g->core->replacements;
-        occupy_slot(s, p);
-    }
+    if (next != NULL)
+        occupy_slot(s, next);
     g->core->changed = true;
-}
-
-static void drop_from_slot(struct core_process *p)
-{
-    struct core_slot *s = p->slot;
-
-    if (s->process == p) {
-        vacate_slot(s);
-        return;
-    }
-    ASSERT(s->replacement == p);
-    s->replacement = NULL;
-    --s->group->core->replacements;
 }
 
 /* Requests that wait for any process may get a place at every slot. */
@@ -395,14 +381,6 @@ void core_gone(struct core_process *p)
 
 /* ---- sessions ---- */
 
-static void count_traffic(struct core_group *g, uint64_t now_ms)
-{
-    double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
-
-    g->traffic = g->traffic * exp2(-halves) + 1;
-    g->traffic_ms = now_ms;
-}
-
 /* Its replacement is to be ready before P is spent. */
 bool core_nearly_spent(const struct core_process *p)
 {
@@ -416,6 +394,7 @@ bool core_nearly_spent(const struct core_process *p)
 static void begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = p->slot->group;
+    double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
 
     r->state = CORE_REQUEST_RUNNING;
     r->process = p;
@@ -428,22 +407,9 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
     p->last_used_ms = now_ms;
     if (core_nearly_spent(p))
         core_mark(p, CORE_SPENT);
-    count_traffic(g, now_ms);
+    g->traffic = g->traffic * exp2(-halves) + 1;
+    g->traffic_ms = now_ms;
     core_place(p);
-}
-
-static void leave_running(struct core_request *r, uint64_t now_ms)
-{
-    struct core_process *p = r->process;
-    struct core_slot *s = p->slot;
-
-    session_over(r);
-    p->last_used_ms = now_ms;
-    core_place(p);
-    if (p->state == CORE_LEAVING)
-        end_when_done(p);
-    core_run_soon(s);
-    s->group->core->changed = true;
 }
 
 static void leave_line(struct core_request *r)
@@ -458,10 +424,19 @@ static void leave_line(struct core_request *r)
 
 void core_leave(struct core_request *r, uint64_t now_ms)
 {
-    if (r->state == CORE_REQUEST_RUNNING)
-        leave_running(r, now_ms);
-    else if (r->state == CORE_REQUEST_WAITING)
+    struct core_process *p = r->process;
+
+    if (r->state == CORE_REQUEST_WAITING)
         leave_line(r);
+    if (p == NULL)
+        return;
+    session_over(r);
+    p->last_used_ms = now_ms;
+    core_place(p);
+    if (p->state == CORE_LEAVING)
+        end_when_done(p);
+    core_run_soon(p->slot);
+    p->slot->group->core->changed = true;
 }
 
 void core_upgraded(struct core_request *r, uint64_t now_ms)
@@ -592,41 +567,25 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
 
 /* ---- giving places ---- */
 
-/* Returns the next request for S: the older of the first ones in its own queue and in the group's.
- */
-static struct core_request *next_request(const struct core_slot *s)
-{
-    const struct core_group *g = s->group;
-    struct core_request *own = NULL;
-    struct core_request *any = NULL;
-
-    if (s->nwaiting > 0)
-        own = list_first(&s->waiting, struct core_request, node);
-    if (g->nwaiting > 0)
-        any = list_first(&g->waiting, struct core_request, node);
-    if (own == NULL || any == NULL)
-        return own != NULL ? own : any;
-    return own->turn < any->turn ? own : any;
-}
-
-/* With one_shot: P has nothing to do, and will not get R (NULL: none waits). */
-static bool is_of_no_use(const struct core_process *p, const struct core_request *r)
-{
-    bool open = p->state == CORE_READY || p->probing;
-
-    if (!p->slot->group->one_shot || !open || p->places + p->elsewhere > 0)
-        return false;
-    return is_spent(p) || r == NULL || !suits(p, r);
-}
-
 struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
-    struct core_request *r = next_request(s);
+    struct core_group *g = s->group;
+    struct core_request *r = NULL;
 
     if (p == NULL)
         return NULL;
-    if (is_of_no_use(p, r)) {
+    /* The older of the first ones in its own queue and in the group's. */
+    if (s->nwaiting > 0)
+        r = list_first(&s->waiting, struct core_request, node);
+    if (g->nwaiting > 0) {
+        struct core_request *any = list_first(&g->waiting, struct core_request, node);
+
+        r = r != NULL && r->turn < any->turn ? r : any;
+    }
+    /* With one_shot, a process that has nothing to do, and will not get R, is of no use. */
+    if (g->one_shot && (p->state == CORE_READY || p->probing) && p->places + p->elsewhere == 0 &&
+        (is_spent(p) || r == NULL || !suits(p, r))) {
         core_leave_slot(p, CORE_SPENT);
         return NULL;
     }
@@ -643,7 +602,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     leave_line(r);
     begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
-    if (s->group->nwaiting > 0)
-        core_need_more(s->group);
+    if (g->nwaiting > 0)
+        core_need_more(g);
     return r;
 }

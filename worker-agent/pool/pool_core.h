@@ -79,7 +79,7 @@ struct core_slot {
     bool renew;              /* its process was ended in order to start another one in this slot */
     bool for_group;          /* a process is needed because all others of the group were busy */
     bool for_min;            /* a process is needed because the group has less than min_processes */
-    struct list need;        /* core->needs */
+    struct list need;        /* core->needs: has no process and is to get one soon */
     struct list runnable;    /* core->runnable */
     struct list report_node; /* core->to_report */
 };
@@ -218,7 +218,5 @@ bool core_slot_enabled(const struct core_slot *s);
  * group ended, which could serve the request as well.
  */
 bool core_slot_crowded_out(const struct core_slot *s);
-/* Whether S has no process and is to get one as soon as possible. */
-bool core_slot_needs_process(const struct core_slot *s);
 
 #endif

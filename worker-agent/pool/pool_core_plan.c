@@ -40,31 +40,25 @@ void core_need_process(struct core_slot *s)
     core_report(s);
 }
 
-/* As many cold slots of G as are missing to min_processes, from the first. */
-static void need_min(struct core_group *g)
-{
-    unsigned there = g->nprocesses;
-
-    if (g->one_shot)
-        return;
-    for (unsigned n = 0; n < g->nslots && there < g->min_processes; ++n) {
-        struct core_slot *s = g->slots[n];
-
-        if (s->process != NULL || !core_slot_enabled(s))
-            continue;
-        s->for_min = true;
-        core_need_process(s);
-        ++there;
-    }
-}
-
 void core_need_again(struct core_slot *s)
 {
+    struct core_group *g = s->group;
+    unsigned there = g->nprocesses;
+
     if (has_reason(s))
         core_need_process(s);
-    need_min(s->group);
-    if (s->group->nwaiting > 0)
-        core_need_more(s->group);
+    /* As many cold slots as are missing to min_processes, from the first. */
+    for (unsigned n = 0; n < g->nslots && there < g->min_processes && !g->one_shot; ++n) {
+        struct core_slot *cold = g->slots[n];
+
+        if (cold->process != NULL || !core_slot_enabled(cold))
+            continue;
+        cold->for_min = true;
+        core_need_process(cold);
+        ++there;
+    }
+    if (g->nwaiting > 0)
+        core_need_more(g);
 }
 
 void core_need_more(struct core_group *g)
@@ -204,22 +198,16 @@ bool core_yields(const struct core_process *p, const struct core_request *r, uin
     return false;
 }
 
-static void drop_need(struct core_slot *s)
-{
-    s->renew = s->for_group = s->for_min = false;
-    list_remove(&s->need);
-    core_report(s);
-}
-
 static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *out)
 {
     struct core_slot *s;
     unsigned before = 0;
 
     list_for_each_entry_safe (s, &c->needs, need) {
-
         if (!has_reason(s)) {
-            drop_need(s);
+            s->renew = s->for_group = s->for_min = false;
+            list_remove(&s->need);
+            core_report(s);
             continue;
         }
         if (now_ms < s->not_before_ms)
@@ -257,26 +245,15 @@ static struct core_process *coldest_marked(const struct core_group *g)
     return best;
 }
 
-static bool may_overlap(const struct core *c)
-{
-    return has_room(c) || (c->overlap && c->count + c->strays <= c->max);
-}
-
-/* Whether a replacement in G is in progress. */
-static bool is_replacing(const struct core_group *g)
-{
-    const struct core_slot *s = g->replacing;
-
-    return s != NULL && (s->replacement != NULL || (s->renew && has_reason(s)) ||
-                         (s->process != NULL && s->process->state == CORE_STARTING));
-}
-
 /* Begins to replace one process of G. Returns true if OUT is the action for it. */
 static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_action *out)
 {
     struct core *c = g->core;
+    const struct core_slot *now = g->replacing;
 
-    if (!is_replacing(g))
+    /* Whether that replacement is over. */
+    if (now != NULL && now->replacement == NULL && !(now->renew && has_reason(now)) &&
+        (now->process == NULL || now->process->state != CORE_STARTING))
         g->replacing = NULL;
     if (g->nmarked == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
         return false;
@@ -284,7 +261,7 @@ static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_actio
     if (p == NULL || c->stopped || g->one_shot)
         return false;
     struct core_slot *s = p->slot;
-    if (may_overlap(c)) {
+    if (has_room(c) || (c->overlap && c->count + c->strays <= c->max)) {
         g->replacing = s;
         *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
         return true;
@@ -306,7 +283,6 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
     struct core_group *g;
 
     list_for_each_entry_safe (g, &c->replaces, replaces) {
-
         if (replace_one(g, now_ms, out)) {
             /* If there is room for only one replacement, the groups take turns. */
             list_remove(&g->replaces);
@@ -319,28 +295,20 @@ static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_act
     return false;
 }
 
-/* After a maximum was lowered: detaches one idle process for each excess process. */
-static void decide_excess(struct core *c)
-{
-    while (c->max != 0 && c->count - c->leaving - c->replacements > c->max) {
-        struct core_process *victim = find_victim(c, NULL, 0);
-
-        if (victim == NULL)
-            return;
-        core_leave_slot(victim, CORE_OVER_MAX);
-    }
-}
-
 struct core_action core_next(struct core *c, uint64_t now_ms)
 {
     struct core_action out = {.what = CORE_NOTHING};
 
     for (;;) {
-        /* Must precede dispatch: under load there is always a request that would take an idle
-         * process. */
-        decide_excess(c);
-        struct list *node = list_pop_front(&c->to_report);
+        struct core_process *victim = NULL;
 
+        /* After a maximum was lowered: detaches one idle process for each excess process. Must
+         * precede dispatch: under load there is always a request that would take an idle process.
+         */
+        while (c->max != 0 && c->count - c->leaving - c->replacements > c->max &&
+               (victim = find_victim(c, NULL, 0)) != NULL)
+            core_leave_slot(victim, CORE_OVER_MAX);
+        struct list *node = list_pop_front(&c->to_report);
         if (node != NULL)
             return (struct core_action){.what = CORE_REPORT,
                                         .slot = list_entry(node, struct core_slot, report_node)};
@@ -370,51 +338,38 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
 
 /* ---- time ---- */
 
-static void tick_slot(struct core_slot *s)
+void core_tick(struct core *c, uint64_t now_ms)
 {
-    struct core_group *g = s->group;
-    struct core_process *p = s->process;
-
-    if (p == NULL) {
-        core_need_again(s);
-        return;
-    }
-    if (!core_slot_enabled(s)) {
-        /* And its replacement, if there is one. */
-        while (s->process != NULL)
-            core_leave_slot(s->process, CORE_OVER_MAX);
-        return;
-    }
-    if (p->generation < g->generation)
-        core_mark(p, CORE_OUTDATED);
-    else if (core_nearly_spent(p))
-        core_mark(p, CORE_SPENT);
-    core_place(p);
-    core_run_soon(s);
-}
-
-static void end_idle(struct core *c, uint64_t now_ms)
-{
+    struct core_group *g;
     struct core_process *p;
 
-    list_for_each_entry_safe (p, &c->idle, idle) {
-        const struct core_group *g = p->slot->group;
+    list_for_each_entry (g, &c->groups, node) {
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            struct core_slot *s = g->slots[n];
 
+            p = s->process;
+            if (p == NULL) {
+                core_need_again(s);
+            } else if (!core_slot_enabled(s)) {
+                /* And its replacement, if there is one. */
+                while (s->process != NULL)
+                    core_leave_slot(s->process, CORE_OVER_MAX);
+            } else {
+                if (p->generation < g->generation)
+                    core_mark(p, CORE_OUTDATED);
+                else if (core_nearly_spent(p))
+                    core_mark(p, CORE_SPENT);
+                core_place(p);
+                core_run_soon(s);
+            }
+        }
+    }
+    list_for_each_entry_safe (p, &c->idle, idle) {
+        g = p->slot->group;
         if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&
             g->nprocesses > g->min_processes && g->replacing != p->slot)
             core_leave_slot(p, CORE_IDLE);
     }
-}
-
-void core_tick(struct core *c, uint64_t now_ms)
-{
-    struct core_group *g;
-
-    list_for_each_entry (g, &c->groups, node) {
-        for (unsigned n = 0; n < g->nslots; ++n)
-            tick_slot(g->slots[n]);
-    }
-    end_idle(c, now_ms);
     c->changed = true;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► absorb ──► one_shot
- *                                                                     │ restart.txt changed
- *                                     restart ◄── scan ◄──(settle_ms)─┘
+ *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► on_scanned ──► one_shot
+ *                                                                         │ restart.txt changed
+ *                                         restart ◄── scan ◄──(settle_ms)─┘
  *
  * Events carry no state; they only state which directory is to be checked.
  */
@@ -140,13 +140,15 @@ static enum restart_presence file_at(const char *directory, const char *name, st
     return p;
 }
 
-/* Sets a watch for PATH, which must be absolute, in INOTIFY (-1: no watch), and then checks PATH
- * for the files, so that a change in between is reported by inotify. May block. */
-static void scan_directory(const char *path, int inotify, struct restart_found *out)
+/* Sets a watch for the directory in inotify, unless there is none, and then checks it for the
+ * files, so that a change in between is reported by inotify. May block. */
+static void scan_directory(struct worker_job *j)
 {
     /* A directory created while the watch on its ancestor is being set is not reported by inotify.
      */
     enum { TRIES = 3 };
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+    struct restart_found *out = &f->found;
     struct stat directory;
     struct stat st;
     int there = -1;
@@ -154,9 +156,9 @@ static void scan_directory(const char *path, int inotify, struct restart_found *
     *out = (struct restart_found){.wd = -1};
     out->now_ns = restart_now_ns();
     for (int i = 0; i < TRIES; ++i) {
-        bool whole = inotify < 0 || watch_nearest(path, inotify, out);
+        bool whole = f->watch->inotify < 0 || watch_nearest(f->path, f->watch->inotify, out);
 
-        there = stat(path, &directory);
+        there = stat(f->path, &directory);
         if (whole || there != 0)
             break;
     }
@@ -169,8 +171,8 @@ static void scan_directory(const char *path, int inotify, struct restart_found *
         out->restart = RESTART_UNKNOWN;
         return;
     }
-    out->always = file_at(path, ALWAYS_RESTART_FILE, &st);
-    out->restart = file_at(path, RESTART_FILE, &st);
+    out->always = file_at(f->path, ALWAYS_RESTART_FILE, &st);
+    out->restart = file_at(f->path, RESTART_FILE, &st);
     if (out->restart == RESTART_THERE) {
         out->file = (struct restart_file){
             .mtime_ns = to_ns(&st.st_mtim), .ino = st.st_ino, .dev = st.st_dev};
@@ -205,13 +207,6 @@ static void go_blind(struct restart_watch *w, const char *what, int error)
 
 /* ---- scans ---- */
 
-static void do_scan(struct worker_job *j)
-{
-    struct restart_directory *f = container_of(j, struct restart_directory, job);
-
-    scan_directory(f->path, f->watch->inotify, &f->found);
-}
-
 static void scan(struct restart_directory *f)
 {
     if (f->scanning) {
@@ -244,23 +239,21 @@ static void on_settled(struct timer *t)
     scan(f);
 }
 
-static bool restart_changed(struct restart_directory *f, const struct restart_found *found)
+static void on_scanned(struct worker_job *j, bool dropped)
 {
+    struct restart_directory *f = container_of(j, struct restart_directory, job);
+    const struct restart_found *found = &f->found;
     const struct restart_file *file = &found->file;
-    bool same =
-        f->seen.mtime_ns == file->mtime_ns && f->seen.ino == file->ino && f->seen.dev == file->dev;
-
-    /* A file that disappears briefly and reappears unchanged is the same file. */
-    if (found->restart != RESTART_THERE || same)
-        return false;
-    f->seen = *file;
-    return f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
-}
-
-static void absorb(struct restart_directory *f, const struct restart_found *found)
-{
     struct restart_found old = f->last;
 
+    f->scanning = false;
+    if (f->removed) {
+        if (!dropped)
+            drop_watch(f->watch, found->wd);
+        free(f->path);
+        free(f);
+        return;
+    }
     f->last = *found;
     if (old.wd != found->wd)
         drop_watch(f->watch, old.wd);
@@ -272,7 +265,14 @@ static void absorb(struct restart_directory *f, const struct restart_found *foun
                  "hint=\"chmod o-w\"",
                  f->path);
     }
-    bool changed = restart_changed(f, found);
+    /* A file that disappears briefly and reappears unchanged is the same file. */
+    bool changed =
+        found->restart == RESTART_THERE && (f->seen.mtime_ns != file->mtime_ns ||
+                                            f->seen.ino != file->ino || f->seen.dev != file->dev);
+    if (changed)
+        f->seen = *file;
+    /* The first file found may have been handled already. */
+    changed &= f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
     /* A scan that settles and is still to come covers this change too. */
@@ -284,26 +284,6 @@ static void absorb(struct restart_directory *f, const struct restart_found *foun
     }
     if (f->settles)
         f->events.restart(f->context);
-}
-
-static void directory_free(struct restart_directory *f)
-{
-    free(f->path);
-    free(f);
-}
-
-static void on_scanned(struct worker_job *j, bool dropped)
-{
-    struct restart_directory *f = container_of(j, struct restart_directory, job);
-
-    f->scanning = false;
-    if (f->removed) {
-        if (!dropped)
-            drop_watch(f->watch, f->found.wd);
-        directory_free(f);
-        return;
-    }
-    absorb(f, &f->found);
     if (f->again)
         scan(f);
 }
@@ -322,19 +302,6 @@ static bool concerns(const struct restart_directory *f, const struct inotify_eve
     return strcmp(ev->name, RESTART_FILE) == 0 || strcmp(ev->name, ALWAYS_RESTART_FILE) == 0;
 }
 
-static void on_event(struct restart_watch *w, const struct inotify_event *ev)
-{
-    struct restart_directory *f;
-
-    list_for_each_entry (f, &w->directories, node) {
-        if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
-            continue;
-        if ((ev->mask & IN_IGNORED) != 0)
-            f->last.wd = -1;
-        touched(f);
-    }
-}
-
 static void on_readable(void *context)
 {
     struct restart_watch *w = context;
@@ -344,15 +311,17 @@ static void on_readable(void *context)
 
     for (ssize_t at = 0; at < n;) {
         const struct inotify_event *ev = (const void *)(buf + at);
+        struct restart_directory *f;
 
-        on_event(w, ev);
+        list_for_each_entry (f, &w->directories, node) {
+            if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
+                continue;
+            if ((ev->mask & IN_IGNORED) != 0)
+                f->last.wd = -1;
+            touched(f);
+        }
         at += (ssize_t)(sizeof(*ev) + ev->len);
     }
-}
-
-static void poll_later(struct restart_watch *w)
-{
-    timer_start(w->loop, &w->poll, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
 }
 
 static void on_poll(struct timer *t)
@@ -360,12 +329,12 @@ static void on_poll(struct timer *t)
     struct restart_watch *w = container_of(t, struct restart_watch, poll);
     struct restart_directory *f;
 
+    timer_start(w->loop, t, w->blind ? w->times.poll_blind_ms : w->times.poll_ms);
     list_for_each_entry (f, &w->directories, node) {
         /* Scans of a directory that hangs must not accumulate and run when it recovers. */
         if (!f->scanning)
             scan(f);
     }
-    poll_later(w);
 }
 
 /* ---- life ---- */
@@ -387,7 +356,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
     else
         w->readable = watch_start(l, w->inotify, on_readable, w);
     timer_init(&w->poll, on_poll);
-    poll_later(w);
+    on_poll(&w->poll);
     return w;
 }
 
@@ -432,7 +401,7 @@ struct restart_directory *restart_directory_add(struct restart_watch *w, const c
     f->events = *e;
     f->context = context;
     f->last.wd = -1;
-    f->job.work = do_scan;
+    f->job.work = scan_directory;
     f->job.done = on_scanned;
     timer_init(&f->soon, on_soon);
     timer_init(&f->settle, on_settled);
@@ -450,8 +419,10 @@ void restart_directory_remove(struct restart_directory *f)
     list_remove(&f->node);
     drop_watch(f->watch, f->last.wd);
     f->removed = true;
-    if (!f->scanning)
-        directory_free(f);
+    if (f->scanning)
+        return;
+    free(f->path);
+    free(f);
 }
 
 bool restart_directory_is(const struct restart_directory *f, const char *root, const char *dir)

@@ -10,12 +10,11 @@
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 
-/* The pending contents of a file. */
+/* The pending contents of a file; none: it is to be removed. */
 struct change {
     struct list node;
     char *path;
     struct text bytes;
-    bool remove;
 };
 
 struct resume_store {
@@ -32,31 +31,24 @@ static void change_free(struct change *c)
     free(c);
 }
 
-static void apply(const struct change *c)
-{
-    if (c->remove) {
-        if (unlink(c->path) != 0 && errno != ENOENT)
-            log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path, strerror(errno));
-    } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
-        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
-    }
-}
-
-static struct change *take_first(struct resume_store *s)
-{
-    pthread_mutex_lock(&s->mutex);
-    struct list *node = list_pop_front(&s->changes);
-    pthread_mutex_unlock(&s->mutex);
-    return node != NULL ? list_entry(node, struct change, node) : NULL;
-}
-
 static void apply_all(struct worker_job *j)
 {
     struct resume_store *s = container_of(j, struct resume_store, job);
-    struct change *c;
 
-    while ((c = take_first(s)) != NULL) {
-        apply(c);
+    for (;;) {
+        pthread_mutex_lock(&s->mutex);
+        struct list *node = list_pop_front(&s->changes);
+        pthread_mutex_unlock(&s->mutex);
+        if (node == NULL)
+            return;
+        struct change *c = list_entry(node, struct change, node);
+        if (c->bytes.len == 0) {
+            if (unlink(c->path) != 0 && errno != ENOENT)
+                log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path,
+                         strerror(errno));
+        } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
+            log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
+        }
         change_free(c);
     }
 }
@@ -89,7 +81,6 @@ void resume_store_put(struct resume_store *s, const char *path, struct slice byt
 
     c->path = xstrdup(path);
     text_add(&c->bytes, bytes);
-    c->remove = bytes.p == NULL;
     pthread_mutex_lock(&s->mutex);
     list_for_each_entry (older, &s->changes, node) {
         if (strcmp(older->path, path) == 0) {

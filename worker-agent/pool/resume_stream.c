@@ -26,7 +26,6 @@ struct resume_stream {
     struct timer keep_alive;
     bool wants_homes;
     struct timer homes;                    /* the next line of them */
-    uint64_t homes_due_ms;                 /* while it runs */
     uint64_t homes_number;                 /* of these records ... */
     uint64_t homes_reported;               /* ... so many changes have been sent */
     char fingerprint[FINGERPRINT_LEN + 1]; /* "": of the most recently used classifier */
@@ -40,10 +39,10 @@ static struct loop *loop_of(const struct resume_stream *st)
     return st->slot->group->pool->loop;
 }
 
-static void send_bytes(struct resume_stream *st, struct slice bytes, bool final)
+static void send_bytes(struct resume_stream *st, struct slice bytes)
 {
     timer_start(loop_of(st), &st->keep_alive, KEEP_ALIVE_MS);
-    http_reply_send(st->reply, http1_body_copy(bytes), final);
+    http_reply_send(st->reply, http1_body_copy(bytes), false);
 }
 
 static struct slice fingerprint_of(const struct resume_stream *st)
@@ -85,7 +84,7 @@ static void send_newest(struct resume_stream *st)
     text_fini(&st->sent);
     st->sent = line;
     group_count(st->slot->group, AGENT_STAT_stream_lines);
-    send_bytes(st, text_slice(&line), false);
+    send_bytes(st, text_slice(&line));
 }
 
 /* ---- homes: the lines ---- */
@@ -94,18 +93,14 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 {
     uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
 
-    if (timer_running(&st->homes) && st->homes_due_ms <= due_ms)
-        return;
-    st->homes_due_ms = due_ms;
-    timer_start(loop_of(st), &st->homes, in_ms);
+    if (!timer_running(&st->homes) || st->homes.due_ms > due_ms)
+        timer_start(loop_of(st), &st->homes, in_ms);
 }
 
 /* The records that it is to have; NULL: none yet. */
 static const struct slot_meter *homes_of(const struct resume_stream *st)
 {
-    const struct slot *s = st->slot;
-
-    return s->homes_life == s->life ? slot_meters_find_homes(&s->meters, fingerprint_of(st)) : NULL;
+    return slot_meters_find_homes(&st->slot->meters, fingerprint_of(st));
 }
 
 /* How many of their changes have been sent. */
@@ -143,46 +138,24 @@ static void print_homes(struct resume_stream *st, const struct slot_meter *one, 
     free(rows);
 }
 
-static void send_homes(struct resume_stream *st)
-{
-    const struct slot_meter *one = homes_of(st);
-    struct text lines = {0};
-
-    if (one == NULL)
-        return;
-    print_homes(st, one, &lines);
-    /* May be the end of the stream. */
-    if (lines.len != 0)
-        send_bytes(st, text_slice(&lines), false);
-    text_fini(&lines);
-}
-
-/* The state that a restarted load balancer needs before its first request, in one piece. */
-static void send_first(struct resume_stream *st)
-{
-    const struct slot_meter *one = st->wants_homes ? homes_of(st) : NULL;
-    struct text lines = {0};
-
-    slot_meters_renew(&st->slot->meters);
-    print_line(st, &st->sent);
-    text_add(&lines, text_slice(&st->sent));
-    group_count(st->slot->group, AGENT_STAT_stream_lines);
-    if (one != NULL)
-        print_homes(st, one, &lines);
-    send_bytes(st, text_slice(&lines), false);
-    text_fini(&lines);
-}
-
 static void on_homes(struct timer *t)
 {
     struct resume_stream *st = container_of(t, struct resume_stream, homes);
+    const struct slot_meter *one = homes_of(st);
+    struct text lines = {0};
 
     if (st->ended)
         return;
-    if (st->reply->queued_bytes > 0)
+    if (st->reply->queued_bytes > 0) {
         plan_homes(st, HOMES_MS);
-    else
-        send_homes(st);
+        return;
+    }
+    if (one != NULL)
+        print_homes(st, one, &lines);
+    /* May be the end of the stream. */
+    if (lines.len != 0)
+        send_bytes(st, text_slice(&lines));
+    text_fini(&lines);
 }
 
 /* Schedules sending them after a short delay. */
@@ -201,23 +174,17 @@ static void homes_changed(struct slot *s)
 
 /* ---- homes: requests ---- */
 
-/* Whether R is served by the present process, or waits for it. */
-static bool is_at_process(const struct slot_request *r)
-{
-    const struct core_process *p = r->slot->core.process;
-
-    if (r->state == CORE_REQUEST_RUNNING)
-        return r->life == r->slot->life;
-    return r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
-}
-
 void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct slice cls,
                     const struct home_report *reported)
 {
     static const struct home_report nothing = {0};
     struct slot *s = r->slot;
+    const struct core_process *p = s != NULL ? s->core.process : NULL;
+    /* The present process, or one that it waits for. */
+    bool runs = s != NULL && r->state == CORE_REQUEST_RUNNING && r->life == s->life;
+    bool waits = r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 
-    if (s == NULL || !is_at_process(r) || (r->housed && r->housed_life == s->life))
+    if (!(runs || waits) || (r->housed && r->housed_life == s->life))
         return;
     if (reported == NULL)
         reported = &nothing;
@@ -225,9 +192,6 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
         return;
     r->housed = true;
     r->housed_life = s->life;
-    if (s->homes_life != s->life)
-        slot_meters_drop_homes(&s->meters);
-    s->homes_life = s->life;
     home_records_use(slot_meters_homes(&s->meters, fingerprint, (size_t)s->group->s->max_skills),
                      cls, reported->kind, reported->from, loop_now_us(s->group->pool->loop));
     homes_changed(s);
@@ -238,7 +202,7 @@ void slot_homes_served(const struct slot_request *r, struct slice fingerprint, s
 {
     struct slot *s = r->slot;
 
-    if (s == NULL || r->life != s->homes_life)
+    if (s == NULL || r->life != s->life)
         return;
     const struct slot_meter *one = slot_meters_find_homes(&s->meters, fingerprint);
     if (one == NULL)
@@ -255,7 +219,7 @@ static void on_keep_alive(struct timer *t)
 
     /* A reader that does not accept even one line is handled by send_timeout. */
     if (st->reply->queued_bytes == 0)
-        send_bytes(st, SLICE_LIT("\n"), false);
+        send_bytes(st, SLICE_LIT("\n"));
     else
         timer_start(loop_of(st), t, KEEP_ALIVE_MS);
 }
@@ -307,6 +271,9 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     struct resume_stream *st = xcalloc(1, sizeof(*st));
     char peer[ADDR_TEXT_MAX];
 
+    const struct slot_meter *homes_now;
+    struct text lines = {0};
+
     st->slot = s;
     st->reply = reply;
     st->wants_homes = homes;
@@ -329,7 +296,16 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     http_request_answer(req, "content-type", SLICE_LIT("application/x-resumelb-resume+jsonl"));
     http_request_answer(req, "cache-control", SLICE_LIT("no-store"));
     http_reply_start(reply, UINT64_MAX);
-    send_first(st);
+    /* The state that a restarted load balancer needs before its first request, in one piece. */
+    slot_meters_renew(&s->meters);
+    print_line(st, &st->sent);
+    text_add(&lines, text_slice(&st->sent));
+    group_count(s->group, AGENT_STAT_stream_lines);
+    homes_now = homes ? homes_of(st) : NULL;
+    if (homes_now != NULL)
+        print_homes(st, homes_now, &lines);
+    send_bytes(st, text_slice(&lines));
+    text_fini(&lines);
     if (s->group->pool->handed_over)
         end_stream(st, RESUME_END_UPGRADE);
 }

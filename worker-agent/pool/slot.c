@@ -32,28 +32,23 @@ static struct meter_settings meter_settings_of(const struct slot *s)
 
 /* ---- state ---- */
 
-/*
- * Load balancers send nothing to a starting process while a warm one exists. A process that is
- * probed by its first request is therefore reported as ready, or it would never receive that
- * request. Exception: a slot in which the previous process failed before it was ready.
- */
-static bool process_serves(const struct slot *s)
+enum resume_state slot_state(const struct slot *s)
 {
     const struct app_process *p = slot_process(s);
 
-    return p->core.state == CORE_READY ||
-           (p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0);
-}
-
-enum resume_state slot_state(const struct slot *s)
-{
     if (s->group->pool->draining || !core_slot_enabled(&s->core))
         return RESUME_DRAINING;
     if (s->attached != NULL)
         return RESUME_READY;
-    if (slot_process(s) != NULL)
-        return process_serves(s) ? RESUME_READY : RESUME_STARTING;
-    return core_slot_needs_process(&s->core) ? RESUME_STARTING : RESUME_COLD;
+    if (p == NULL)
+        return list_linked(&s->core.need) ? RESUME_STARTING : RESUME_COLD;
+    /*
+     * Load balancers send nothing to a starting process while a warm one exists. A process that is
+     * probed by its first request is therefore reported as ready, or it would never receive that
+     * request. Exception: a slot in which the previous process failed before it was ready.
+     */
+    bool takes_probe = p->state == PROCESS_STARTING && p->core.probing && s->start_failures == 0;
+    return p->core.state == CORE_READY || takes_probe ? RESUME_READY : RESUME_STARTING;
 }
 
 bool slot_is_out(const struct slot *s)
@@ -66,53 +61,27 @@ static const char *version_of(const struct slot *s)
     return slot_process(s) != NULL ? slot_process(s)->version : s->group->config->s.version;
 }
 
-static void forget_resume(struct slot *s);
-
-/* The incarnation is that of the process there is. */
-static void follow_process(struct slot *s)
-{
-    const struct app_process *p = slot_process(s);
-    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
-
-    if (!same && s->incarnated) {
-        ++s->life;
-        if (!s->group->s->persistent)
-            forget_resume(s);
-    }
-    if (!same && p == NULL)
-        daemon_random_id(s->incarnation);
-    if (!same && p != NULL)
-        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
-    s->incarnated = p != NULL;
-    if (p != NULL)
-        s->core.process->warmth = s->warmth;
-}
-
 /* ---- registration ---- */
-
-static const char *fingerprint_of(const struct slot *s)
-{
-    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
-
-    return latest != NULL ? latest->fingerprint : NULL;
-}
 
 /* The properties of its registration: a new object. */
 static json_t *properties_of(const struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
     const struct app_process *p = slot_process(s);
+    const struct slot_meter *latest = slot_meters_find(&s->meters, SLICE_NULL);
+    char admin[ADDR_TEXT_MAX];
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "application", s->group->name,
                           "version", version_of(s), "description", s->group->config->s.description,
                           "agent", pool->agent_name, "state", resume_state_text(slot_state(s)),
                           "incarnation", s->incarnation);
 
     ASSERT(o != NULL);
-    if (pool->admin != NULL)
-        json_object_set_new(o, "admin", json_string(pool->admin));
+    if (pool->at_start->admin.n > 0)
+        json_object_set_new(o, "admin",
+                            json_string(addr_format(&pool->at_start->admin.addresses[0], admin)));
     /* Of the classifier that its latest skills are of. */
-    if (fingerprint_of(s) != NULL)
-        json_object_set_new(o, "classifier_fingerprint", json_string(fingerprint_of(s)));
+    if (latest != NULL)
+        json_object_set_new(o, "classifier_fingerprint", json_string(latest->fingerprint));
     if (p != NULL && p->pid != 0)
         json_object_set_new(o, "pid", json_integer(p->pid));
     return o;
@@ -120,58 +89,16 @@ static json_t *properties_of(const struct slot *s)
 
 void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
 {
-    if (s->group->advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
+    if (s->group->at_start->s.advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
         addr_format(&s->addr, out);
     else
-        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->advertise, addr_port(&s->addr));
-}
-
-/* Registers S, or reports what has changed. */
-static void register_slot(struct slot *s)
-{
-    struct tree *tree = s->group->pool->tree;
-    char name[ADDR_TEXT_MAX];
-
-    if (tree == NULL)
-        return;
-    json_t *properties = properties_of(s);
-    if (s->registration == NULL) {
-        slot_registered_name(s, name);
-        s->registration = tree_register(tree, s->group->path, name, properties);
-    } else if (json_equal(properties, s->properties)) {
-        json_decref(properties);
-        return;
-    } else {
-        tree_registration_set(s->registration, properties);
-    }
-    json_decref(s->properties);
-    s->properties = properties;
+        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->at_start->s.advertise, addr_port(&s->addr));
 }
 
 void slot_unregister(struct slot *s)
 {
-    if (s->registration != NULL)
-        tree_unregister(s->registration);
-    json_decref(s->properties);
+    tree_unregister(s->registration);
     s->registration = NULL;
-    s->properties = NULL;
-}
-
-void slot_publish(struct slot *s)
-{
-    const struct app_pool *pool = s->group->pool;
-
-    if (s->attached == NULL)
-        follow_process(s);
-    if (s->listener == NULL || pool->leaving || pool->handed_over)
-        return;
-    if (slot_is_out(s)) {
-        resume_streams_end(s, RESUME_END_STOP);
-        slot_unregister(s);
-        return;
-    }
-    register_slot(s);
-    resume_streams_changed(s);
 }
 
 struct resume_line slot_line(const struct slot *s)
@@ -199,18 +126,8 @@ static void weigh(struct slot *s)
 
 static char *resume_path(const struct slot *s)
 {
-    return xasprintf("%s/%s/slot-%u.json", s->group->pool->state_dir, s->group->name, s->n);
-}
-
-/* Measurements from the old agent are newer than the file, and available for every application.
- */
-static enum err read_resume(const struct slot *s, const char *path, struct text *out)
-{
-    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, out))
-        return ERR_OK;
-    if (!s->group->s->persistent)
-        return ERR_NOT_FOUND;
-    return file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, out);
+    return xasprintf("%s/%s/slot-%u.json", s->group->pool->at_start->s.state_dir, s->group->name,
+                     s->n);
 }
 
 static void load_resume(struct slot *s)
@@ -219,8 +136,14 @@ static void load_resume(struct slot *s)
     struct text text = {0};
     struct meter_settings ms = meter_settings_of(s);
     char why[160] = "";
-    enum err e = read_resume(s, path, &text);
+    enum err e = ERR_NOT_FOUND;
 
+    /* Measurements from the old agent are newer than the file, and available for every
+     * application. */
+    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, &text))
+        e = ERR_OK;
+    else if (s->group->s->persistent)
+        e = file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, &text);
     if (e == ERR_OK && !slot_meters_load(&s->meters, &ms, text_slice(&text), why))
         e = ERR_SYNTAX;
     if (e != ERR_OK && e != ERR_NOT_FOUND) {
@@ -258,11 +181,56 @@ void slot_print_resume(struct slot *s, struct text *out)
     slot_meters_print(&s->meters, &sender, out);
 }
 
-static void forget_resume(struct slot *s)
+/* The incarnation is that of the process there is. */
+static void follow_process(struct slot *s)
 {
-    slot_meters_fini(&s->meters);
-    weigh(s);
-    save_resume(s);
+    const struct app_process *p = slot_process(s);
+    bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
+
+    if (!same && s->incarnated) {
+        ++s->life;
+        slot_meters_drop_homes(&s->meters);
+        if (!s->group->s->persistent) {
+            slot_meters_fini(&s->meters);
+            weigh(s);
+            save_resume(s);
+        }
+    }
+    if (!same && p == NULL)
+        daemon_random_id(s->incarnation);
+    if (!same && p != NULL)
+        snprintf(s->incarnation, sizeof(s->incarnation), "%s", p->id);
+    s->incarnated = p != NULL;
+    if (p != NULL)
+        s->core.process->warmth = s->warmth;
+}
+
+void slot_publish(struct slot *s)
+{
+    const struct app_pool *pool = s->group->pool;
+    char name[ADDR_TEXT_MAX];
+
+    if (s->attached == NULL)
+        follow_process(s);
+    if (s->listener == NULL || pool->leaving || pool->handed_over)
+        return;
+    if (slot_is_out(s)) {
+        resume_streams_end(s, RESUME_END_STOP);
+        slot_unregister(s);
+        return;
+    }
+    if (pool->tree != NULL) {
+        json_t *properties = properties_of(s);
+
+        if (s->registration != NULL) {
+            tree_registration_set(s->registration, properties);
+        } else {
+            slot_registered_name(s, name);
+            s->registration = tree_register(pool->tree, s->group->at_start->path, name, properties);
+        }
+        json_decref(properties);
+    }
+    resume_streams_changed(s);
 }
 
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
@@ -299,28 +267,6 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
 }
 
 /* ---- its processes ---- */
-
-void slot_spawn(struct slot *s)
-{
-    char id[33];
-
-    daemon_random_id(id);
-    /* The instance of a dormant slot is already published. */
-    app_process_spawn(s, s->incarnated ? id : s->incarnation);
-}
-
-void slot_process_ready(struct app_process *p)
-{
-    struct slot *s = p->slot;
-    bool succeeds = s->core.replacement == &p->core;
-
-    s->start_failures = 0;
-    core_ready(&p->core, loop_now_ms(s->group->pool->loop));
-    if (!succeeds)
-        return;
-    s->group->replace_delay_ms = 0;
-    group_count(s->group, AGENT_STAT_replaced);
-}
 
 void slot_changed(struct slot *s)
 {
@@ -359,10 +305,8 @@ void slot_process_failed(struct app_process *p)
     bool was_ready = p->ready_since_ms != 0;
     uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
-    if (p->failed || s == NULL)
-        return;
-    p->failed = true;
-    if (p->core.state == CORE_LEAVING)
+    /* It leaves below, so that one failure counts once. */
+    if (s == NULL || p->core.state == CORE_LEAVING)
         return;
     if (s->core.replacement == &p->core) {
         g->core.replace_not_before_ms = next_try_ms(g, &g->replace_delay_ms, 0);
@@ -398,8 +342,8 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->group = g;
     s->n = n;
     s->front_listener = (struct front_listener){.group = g, .slot = s};
-    if (g->has_address) {
-        slot_address_of(&g->address, n, &s->addr);
+    if (g->at_start->has_address) {
+        slot_address_of(&g->at_start->address, n, &s->addr);
         addr_format(&s->addr, s->name);
     }
     core_slot_init(&g->core, &s->core, n);
@@ -407,40 +351,34 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     s->meters.max_skills = (size_t)g->s->max_skills;
     warm_targets_resize(&s->targets, (size_t)g->s->warm_up);
     daemon_random_id(s->incarnation);
-    if (g->attach != NULL)
-        s->attached = &g->attach[n];
+    if (g->at_start->attach != NULL)
+        s->attached = &g->at_start->attach[n];
     return s;
-}
-
-/* An externally managed process is regarded as always present and unchanged. */
-static void attach(struct slot *s)
-{
-    uint64_t now_ms = loop_now_ms(s->group->pool->loop);
-
-    const struct conn_pool_settings cs = {
-        .idle_timeout_ms = s->group->s->idle_connection_timeout_ms, .max_waiting = 1};
-    char text[ADDR_TEXT_MAX];
-
-    addr_format(s->attached, text);
-    s->attached_backend = conn_pool_backend(s->group->pool->conn_pool, slice_of(text),
-                                            slice_of(s->incarnation), 0, &cs);
-    core_enter(&s->core, &s->attached_process, now_ms);
-    core_ready(&s->attached_process, now_ms);
 }
 
 bool slot_listen(struct slot *s)
 {
     struct app_group *g = s->group;
+    struct app_pool *pool = g->pool;
+    uint64_t now_ms = loop_now_ms(pool->loop);
+    const struct conn_pool_settings cs = group_conn_settings(g);
+    char text[ADDR_TEXT_MAX];
 
-    if (g->has_address) {
-        s->listener = g->pool->listen(g->pool->front, &s->addr, &s->front_listener, s);
+    if (g->at_start->has_address) {
+        s->listener = pool->listen(pool->front, &s->addr, &s->front_listener, s);
         if (s->listener == NULL)
             return false;
         addr_format(&s->addr, s->name);
     }
     load_resume(s);
-    if (s->attached != NULL)
-        attach(s);
+    if (s->attached == NULL)
+        return true;
+    /* An externally managed process is regarded as always present and unchanged. */
+    s->attached_backend =
+        conn_pool_backend(pool->conn_pool, slice_of(addr_format(s->attached, text)),
+                          slice_of(s->incarnation), 0, &cs);
+    core_enter(&s->core, &s->attached_process, now_ms);
+    core_ready(&s->attached_process, now_ms);
     return true;
 }
 
@@ -470,25 +408,13 @@ void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
         unlink(a->un.sun_path);
 }
 
-void slot_stop_listening(struct slot *s)
-{
-    slot_close_listener(s->group->pool, &s->listener, &s->addr);
-}
-
-void slot_end_attached(struct slot *s)
-{
-    if (s->attached == NULL || s->core.process == NULL)
-        return;
-    core_gone(&s->attached_process);
-}
-
 void slot_destroy(struct slot *s)
 {
     if (s == NULL)
         return;
     ASSERT(s->core.nwaiting == 0);
     ASSERT(s->nrunning == 0);
-    slot_stop_listening(s);
+    slot_close_listener(s->group->pool, &s->listener, &s->addr);
     slot_unregister(s);
     if (s->attached_backend != NULL) {
         conn_backend_retire(s->attached_backend);

@@ -56,7 +56,6 @@ struct app_process {
     pid_t pid;                     /* 0: not yet */
     struct addr addr;
     struct conn_backend *backend; /* idle connections to it; from STARTING on */
-    bool failed;                  /* its failure was handled */
     bool adopted;                 /* taken over from an old agent */
     bool has_served;              /* it has answered a request, or an old agent found it ready */
     struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
@@ -72,28 +71,35 @@ struct app_process {
     struct loop_deferred freeing;
 };
 
-const char *process_state_text(enum process_state s);
+extern const char *const process_state_texts[]; /* by enum process_state */
 
 static inline struct app_process *app_process_of(struct core_process *p)
 {
     return container_of(p, struct app_process, core);
 }
 
-/* Requests the process ID for S from the supervisor. */
-void app_process_spawn(struct slot *s, const char *id);
+/* Of idle connections to a process of G. */
+static inline struct conn_pool_settings group_conn_settings(const struct app_group *g)
+{
+    return (struct conn_pool_settings){.idle_timeout_ms = g->s->idle_connection_timeout_ms,
+                                       .max_waiting = 1};
+}
+
+/* Requests a process for S from the supervisor, or the replacement of the present one. */
+void app_process_spawn(struct slot *s);
 /*
  * Takes over K, which the supervisor had, as the process of S, which is cold. Takes K's output
  * descriptor. Returns false if K is ended instead: S is NULL, or its address is invalid.
  */
 bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k);
-/* State before the take-over. */
-bool app_process_was_ready(const struct adoptable_process *k);
-bool app_process_was_leaving(const struct adoptable_process *k);
+/* Notes stored with the supervisor for the next agent: the state before the take-over. */
+#define PROCESS_NOTE_READY "ready"
+#define PROCESS_NOTE_LEAVING "leaving"
 
 /* ---- ending; any state, harmless if it is ending already ---- */
-/* P receives no further requests and is ended when its requests are finished. WHY: a text without
- * quotes, for the log. */
-void app_process_detach(struct app_process *p, const char *why);
+/* As an operator requested, P receives no further requests and is ended when its requests are
+ * finished. */
+void app_process_detach(struct app_process *p);
 /* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
 void app_process_stop(struct app_process *p);
 /* Sends SIGKILL immediately. */
@@ -108,8 +114,7 @@ void app_process_leaves(struct app_process *p);
 /* A request to P was lost. P may have exited, in which case a notification follows; no other
  * request is sent to it until then. */
 void app_process_hold(struct app_process *p);
-/* P's first request was sent / has finished; if it was ANSWERED, P is ready. */
-void app_process_first_sent(struct app_process *p);
+/* P's first request has finished; if it was ANSWERED, P is ready. */
 void app_process_first_done(struct app_process *p, bool answered);
 /* Applies changed timeouts to idle connections. */
 void app_process_settings_changed(struct app_process *p);
@@ -181,13 +186,10 @@ void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX]);
 /* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
  * balancers. Returns the number of deleted scores. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
-void slot_stop_listening(struct slot *s);
 /* Closes *L (may be NULL), which listens at A, and sets it to NULL. The file of a unix socket is
  * removed, unless another agent has taken over. */
 void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
                          const struct addr *a);
-/* Detaches the externally managed process. Call before core_group_fini of the group. */
-void slot_end_attached(struct slot *s);
 void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
@@ -223,17 +225,12 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  */
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum outcome *why);
-/* Directs the refused request R to address TO instead of a process; R holds no place. Ownership of
- * the BACKEND reference passes to R. */
-void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
 void slot_answered(struct slot_request *r);
 /* R's process if it has one that the agent manages, or NULL. */
 struct app_process *slot_request_process(const struct slot_request *r);
-/* Number of upgraded connections of R's process. */
-unsigned slot_upgrades(const struct slot_request *r);
 /* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.
  */
 void slot_upgraded(struct slot_request *r);
@@ -249,13 +246,9 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-/* P is ready: it takes over, if it is a replacement. */
-void slot_process_ready(struct app_process *p);
 /* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
  * detached from the slot. */
 void slot_process_failed(struct app_process *p);
-/* Requests a process from the supervisor, or the replacement of the present one. */
-void slot_spawn(struct slot *s);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
 /* The slot's processes, or whether it needs one, have changed. */

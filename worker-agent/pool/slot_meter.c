@@ -94,10 +94,8 @@ static struct slot_meter *use_meter(struct slot_meters *m, const struct meter_se
 {
     struct slot_meter *one = use(m, fingerprint);
 
-    if (one->meter == NULL) {
+    if (one->meter == NULL)
         one->meter = meter_create(s);
-        one->settings = *s;
-    }
     return one;
 }
 
@@ -117,14 +115,8 @@ bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
 void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {
-        struct slot_meter *one = &m->items[i];
-
-        if (one->meter == NULL || (one->settings.history == s->history &&
-                                   one->settings.max_skill_age == s->max_skill_age &&
-                                   one->settings.max_classes == s->max_classes))
-            continue;
-        meter_set(one->meter, s);
-        one->settings = *s;
+        if (m->items[i].meter != NULL)
+            meter_set(m->items[i].meter, s);
     }
 }
 

@@ -21,7 +21,6 @@ struct slot_meter {
     struct meter *meter;  /* NULL: nothing was served */
     struct resume resume; /* as published last, or renewed since */
     uint64_t generation;  /* resumes made */
-    struct meter_settings settings;
     /*
      * The home classes of the slot's process, as reported by load balancers with their requests.
      * They are published to all load balancers, also after their restart. Valid for one life of the

@@ -67,7 +67,7 @@ static void run(struct slot_request *r)
         ++p->requests;
         r->first = p->state == PROCESS_STARTING;
         if (r->first)
-            app_process_first_sent(p);
+            timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
     }
     r->backend = conn_backend_ref(backend);
 }
@@ -98,37 +98,11 @@ static bool will_not_start(const struct slot *s)
            loop_now_ms(s->group->pool->loop) < s->core.not_before_ms;
 }
 
-/* The same for all slots of G. */
-static bool none_will_start(const struct app_group *g)
-{
-    if (g->core.nprocesses > 0)
-        return false;
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (core_slot_enabled(&g->slots[n]->core) && !will_not_start(g->slots[n]))
-            return false;
-    }
-    return true;
-}
-
 static bool has_ready_process(const struct app_group *g, const struct slot *s)
 {
     if (s == NULL)
         return g->core.nprocesses > g->core.nstarting;
     return s->core.process != NULL && s->core.process->state == CORE_READY;
-}
-
-/*
- * How long a request for S, or for whichever process of G, may wait. With one_shot a process is
- * started for each request before it, and for itself.
- */
-static uint64_t wait_ms(const struct app_group *g, const struct slot *s)
-{
-    const struct app_settings *a = g->s;
-    uint64_t starts = has_ready_process(g, s) ? 0 : 1;
-
-    if (g->core.one_shot)
-        starts = (s != NULL ? s->core.nwaiting : g->core.nwaiting) + 1;
-    return a->queue_timeout_ms + starts * a->start_timeout_ms;
 }
 
 /* Whether the request must be refused without asking the core; *WHY is the reason. */
@@ -146,12 +120,18 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
     *why = OUTCOME_NOT_STARTED;
     if (s != NULL)
         return !core_slot_enabled(&s->core) || will_not_start(s);
-    return none_will_start(g);
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        if (core_slot_enabled(&g->slots[n]->core) && !will_not_start(g->slots[n]))
+            return false;
+    }
+    return g->core.nprocesses == 0;
 }
 
 enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
                           enum outcome *why)
 {
+    uint64_t starts;
+
     r->group = g;
     r->slot = s;
     r->asked_us = loop_now_us(g->pool->loop);
@@ -165,21 +145,18 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
     case CORE_WAIT:
         enter(r, CORE_REQUEST_WAITING);
         timer_init(&r->timeout, on_timeout);
-        timer_start(loop_of(r), &r->timeout, wait_ms(g, s));
+        starts = has_ready_process(g, s) ? 0 : 1;
+        /* With one_shot a process is started for each request before it, and for itself. */
+        if (g->core.one_shot)
+            starts = (s != NULL ? s->core.nwaiting : g->core.nwaiting) + 1;
+        timer_start(loop_of(r), &r->timeout,
+                    g->s->queue_timeout_ms + starts * g->s->start_timeout_ms);
         return SLOT_WAIT;
     case CORE_QUEUE_FULL:
         break;
     }
     *why = OUTCOME_QUEUE_FULL;
     return SLOT_REFUSED;
-}
-
-void slot_pass_on(struct slot_request *r, const struct addr *to, struct conn_backend *backend)
-{
-    ASSERT(r->state == CORE_REQUEST_NONE);
-    ASSERT(r->backend == NULL);
-    r->addr = *to;
-    r->backend = backend;
 }
 
 /* ---- going ---- */
@@ -189,8 +166,7 @@ void slot_leave(struct slot_request *r)
     struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
-    if (r->backend != NULL)
-        conn_backend_release(r->backend);
+    conn_backend_release(r->backend);
     r->backend = NULL;
     if (r->state == CORE_REQUEST_NONE)
         return;
@@ -225,13 +201,6 @@ void slot_upgraded(struct slot_request *r)
     stat_add(r->group->cell, AGENT_STAT_tunnels_open, 1);
     core_upgraded(&r->core, loop_now_ms(loop_of(r)));
     app_pool_settle(r->group->pool);
-}
-
-unsigned slot_upgrades(const struct slot_request *r)
-{
-    const struct core_process *p = r->core.process;
-
-    return p != NULL ? p->sessions - p->places : 0;
 }
 
 size_t slot_in_flight(const struct slot *s)

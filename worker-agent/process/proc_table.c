@@ -147,10 +147,7 @@ bool proc_table_read(struct proc_table *t, const char *proc)
     while (t->n < PROC_TABLE_MAX && (name = readdir(d)) != NULL) {
         uint64_t pid;
 
-        if (t->n == t->room) {
-            t->room = t->room == 0 ? 256 : t->room * 2;
-            t->items = xrealloc(t->items, t->room * sizeof(*t->items));
-        }
+        t->items = xgrow(t->items, t->n + 1, &t->room, sizeof(*t->items));
         /* One that ended since is not there. */
         t->n += parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
                 proc_entry_read(proc, (pid_t)pid, &t->items[t->n]);
@@ -174,41 +171,6 @@ static struct proc_entry *find(const struct proc_table *t, pid_t pid)
     return t->n > 0 ? bsearch(&pid, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
 }
 
-/* A root that is there; PROC_NO_ROOT: none of that pid is. */
-static int root_of(const struct proc_root *roots, size_t nroots, pid_t pid)
-{
-    const struct proc_root *r =
-        nroots > 0 ? bsearch(&pid, roots, nroots, sizeof(*roots), by_pid) : NULL;
-
-    return r != NULL && r->there ? (int)(r - roots) : PROC_NO_ROOT;
-}
-
-static int own_root(const struct proc_entry *e, const struct proc_root *roots, size_t nroots)
-{
-    int r = root_of(roots, nroots, e->pid);
-
-    if (r == PROC_NO_ROOT)
-        r = root_of(roots, nroots, e->pgrp);
-    if (r == PROC_NO_ROOT)
-        r = root_of(roots, nroots, e->session);
-    return r;
-}
-
-/* Sets the root to that of the nearest ancestor that has one, also for those in between. */
-static void inherit(const struct proc_table *t, struct proc_entry *e)
-{
-    struct proc_entry *path[DEPTH_MAX];
-    size_t n = 0;
-
-    while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
-        path[n++] = e;
-        e = find(t, e->ppid);
-    }
-    int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
-    while (n > 0)
-        path[--n]->root = root;
-}
-
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
 {
     for (size_t i = 0; i < nroots; ++i) {
@@ -218,12 +180,31 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
     }
     for (size_t i = 0; i < t->n; ++i) {
         struct proc_entry *e = &t->items[i];
-        int r = own_root(e, roots, nroots);
+        const pid_t ids[] = {e->pid, e->pgrp, e->session};
 
-        e->root = r != PROC_NO_ROOT ? r : NOT_YET;
+        e->root = NOT_YET;
+        for (size_t k = 0; k < ARRAY_LEN(ids) && nroots > 0 && e->root == NOT_YET; ++k) {
+            const struct proc_root *r = bsearch(&ids[k], roots, nroots, sizeof(*roots), by_pid);
+
+            if (r != NULL && r->there)
+                e->root = (int)(r - roots);
+        }
     }
-    for (size_t i = 0; i < t->n; ++i)
-        inherit(t, &t->items[i]);
+    /* The others get the root of their nearest ancestor that has one, and with them those in
+     * between. */
+    for (size_t i = 0; i < t->n; ++i) {
+        struct proc_entry *path[DEPTH_MAX];
+        struct proc_entry *e = &t->items[i];
+        size_t n = 0;
+
+        while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
+            path[n++] = e;
+            e = find(t, e->ppid);
+        }
+        int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
+        while (n > 0)
+            path[--n]->root = root;
+    }
 }
 
 /* ---- listeners ---- */
@@ -248,36 +229,29 @@ struct listeners {
 
 /* ---- net/tcp and net/tcp6 ---- */
 
-/* Whether a connection to 127.0.0.1 may reach ADDRESS, in the kernel's notation (words of the
- * host's byte order). */
-static bool is_reachable(const char *address)
-{
-    static const char *const texts[] = {"0100007F", "00000000", "00000000000000000000000000000000",
-                                        "0000000000000000FFFF00000100007F",
-                                        "0000000000000000FFFF000000000000"};
-
-    for (size_t i = 0; i < ARRAY_LEN(texts); ++i) {
-        if (strcmp(address, texts[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Returns false if LINE is the first that is not of a listening socket, or if there are too many.
  */
 static bool read_line(const char *line, unsigned port, struct listeners *out)
 {
+    /* The addresses that a connection to 127.0.0.1 may reach, in the kernel's notation (words of
+     * the host's byte order). */
+    static const char *const reachable[] = {
+        "0100007F", "00000000", "00000000000000000000000000000000",
+        "0000000000000000FFFF00000100007F", "0000000000000000FFFF000000000000"};
     struct listener found = {0};
     char address[33];
     unsigned at;
     unsigned state;
+    bool is_reachable = false;
 
     /* sl local_address:port rem_address st queues timer retrnsmt uid timeout inode */
     if (sscanf(line, "%*s %32[0-9A-F]:%X %*s %X %*s %*s %*s %u %*s %" SCNu64, address, &at, &state,
                &found.uid, &found.inode) != 5 ||
         state != TCP_LISTEN)
         return false;
-    if (at != port || !is_reachable(address))
+    for (size_t i = 0; i < ARRAY_LEN(reachable); ++i)
+        is_reachable |= strcmp(address, reachable[i]) == 0;
+    if (at != port || !is_reachable)
         return true;
     out->too_many = out->n == PORT_LISTENERS_MAX;
     if (!out->too_many)
@@ -340,25 +314,6 @@ static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
     return readable;
 }
 
-/* The same for all processes that belong to PID. */
-static bool mark_own_of_all(const char *proc, pid_t pid, struct listeners *l)
-{
-    struct proc_table t = {0};
-    struct proc_entry self;
-    bool readable = true;
-
-    if (!proc_entry_read(proc, pid, &self) || !proc_table_read(&t, proc))
-        return true;
-    struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
-    proc_table_own(&t, &root, 1);
-    for (size_t i = 0; i < t.n && !all_own(l); ++i) {
-        if (t.items[i].root == 0)
-            readable &= mark_own(proc, t.items[i].pid, l);
-    }
-    proc_table_fini(&t);
-    return readable;
-}
-
 enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_t uid,
                                 uid_t *foreign)
 {
@@ -371,8 +326,18 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
     if (l.n == 0)
         return PORT_NONE;
     bool readable = mark_own(proc, pid, &l);
-    if (!all_own(&l))
-        readable = mark_own_of_all(proc, pid, &l) && readable;
+    struct proc_table t = {0};
+    struct proc_entry self;
+    if (!all_own(&l) && proc_entry_read(proc, pid, &self) && proc_table_read(&t, proc)) {
+        struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
+
+        proc_table_own(&t, &root, 1);
+        for (size_t i = 0; i < t.n && !all_own(&l); ++i) {
+            if (t.items[i].root == 0)
+                readable &= mark_own(proc, t.items[i].pid, &l);
+        }
+    }
+    proc_table_fini(&t);
     for (size_t i = 0; i < l.n; ++i) {
         *foreign = l.items[i].uid;
         if (!l.items[i].own && (readable || l.items[i].uid != uid))

@@ -2,7 +2,6 @@
 #include "worker-agent/process/process_output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,12 +24,6 @@ void last_lines_add(struct last_lines *l, struct slice line)
     l->at[l->n++] = (struct last_line){.bytes = xslicedup(line), .len = line.len, .cut = cut};
 }
 
-void last_lines_cut(struct last_lines *l)
-{
-    if (l->n > 0)
-        l->at[l->n - 1].cut = true;
-}
-
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out)
 {
     const struct last_line *line = &l->at[i];
@@ -38,18 +31,6 @@ void last_lines_show(const struct last_lines *l, size_t i, struct text *out)
     text_add_visible(out, (struct slice){line->bytes, line->len});
     if (line->cut)
         text_add(out, SLICE_LIT(" ..."));
-}
-
-void last_lines_copy(struct last_lines *to, const struct last_lines *from)
-{
-    ASSERT(to->n == 0);
-    for (size_t i = 0; i < from->n; ++i) {
-        const struct last_line *line = &from->at[i];
-
-        last_lines_add(to, (struct slice){line->bytes, line->len});
-        if (line->cut)
-            last_lines_cut(to);
-    }
 }
 
 void last_lines_fini(struct last_lines *l)
@@ -64,71 +45,44 @@ void last_lines_fini(struct last_lines *l)
 /* Maximum bytes per turn, so that a process with much output does not occupy the loop. */
 enum { READ_MAX = 64 * 1024 };
 
-static void count(struct process_output *o, size_t row, int64_t n)
-{
-    if (o->stats != NULL)
-        stat_add(o->stats, row, n);
-}
-
 static void report_dropped(struct process_output *o)
 {
     if (o->dropped == 0)
         return;
     log_warn(o->subject, "process-output-dropped", "lines=%u", o->dropped);
-    count(o, AGENT_STAT_output_dropped, o->dropped);
+    if (o->stats != NULL)
+        stat_add(o->stats, AGENT_STAT_output_dropped, o->dropped);
     o->dropped = 0;
-}
-
-static void pass_line(struct process_output *o)
-{
-    uint64_t second = loop_now_ms(o->loop) / 1000;
-
-    if (second != o->second) {
-        report_dropped(o);
-        o->second = second;
-        o->lines = 0;
-    }
-    if (++o->lines > OUTPUT_LINES_PER_S) {
-        ++o->dropped;
-        return;
-    }
-    log_info(o->subject, "process-output", "line=\"%.*s\"", (int)o->len, o->line);
-    count(o, AGENT_STAT_output_lines, 1);
-}
-
-/* A long line comes in pieces; its beginning is stored. */
-static void store(struct process_output *o)
-{
-    if (o->within)
-        last_lines_cut(&o->last);
-    else
-        last_lines_add(&o->last, (struct slice){o->line, o->len});
 }
 
 /* WHOLE: the line ends here, not only the room for it. */
 static void end_line(struct process_output *o, bool whole)
 {
+    uint64_t second = loop_now_ms(o->loop) / 1000;
+
     if (whole && o->len > 0 && o->line[o->len - 1] == '\r')
         --o->len;
     if (o->len > 0) {
-        store(o);
-        pass_line(o);
+        /* A long line comes in pieces; its beginning is stored. */
+        if (o->within)
+            o->last.at[o->last.n - 1].cut = true;
+        else
+            last_lines_add(&o->last, (struct slice){o->line, o->len});
+        if (second != o->second) {
+            report_dropped(o);
+            o->second = second;
+            o->lines = 0;
+        }
+        if (++o->lines > OUTPUT_LINES_PER_S) {
+            ++o->dropped;
+        } else {
+            log_info(o->subject, "process-output", "line=\"%.*s\"", (int)o->len, o->line);
+            if (o->stats != NULL)
+                stat_add(o->stats, AGENT_STAT_output_lines, 1);
+        }
     }
     o->len = 0;
     o->within = !whole;
-}
-
-static void split(struct process_output *o, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (p[i] == '\n') {
-            end_line(o, true);
-            continue;
-        }
-        o->line[o->len++] = p[i];
-        if (o->len == OUTPUT_LINE_MAX)
-            end_line(o, false);
-    }
 }
 
 /* False: nothing more will come. */
@@ -145,7 +99,15 @@ static bool read_some(struct process_output *o)
             return errno == EAGAIN;
         if (n == 0)
             return false;
-        split(o, bytes, (size_t)n);
+        for (ssize_t i = 0; i < n; ++i) {
+            if (bytes[i] == '\n') {
+                end_line(o, true);
+                continue;
+            }
+            o->line[o->len++] = bytes[i];
+            if (o->len == OUTPUT_LINE_MAX)
+                end_line(o, false);
+        }
         total += (size_t)n;
     }
     return true;
@@ -172,17 +134,14 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
                           struct stats_cell *stats)
 {
     *o = (struct process_output){.loop = l, .fd = fd, .subject = subject, .stats = stats};
-    if (fd < 0)
-        return;
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    o->watch = watch_start(l, fd, on_readable, o);
+    if (fd >= 0)
+        o->watch = watch_start(l, fd, on_readable, o);
 }
 
 void process_output_mute(struct process_output *o, bool muted)
 {
-    if (o->loop == NULL || o->fd < 0 || o->muted == muted)
+    if (o->loop == NULL || o->fd < 0 || (o->watch == NULL) == muted)
         return;
-    o->muted = muted;
     watch_stop(o->watch);
     o->watch = muted ? NULL : watch_start(o->loop, o->fd, on_readable, o);
 }
@@ -191,7 +150,7 @@ void process_output_stop(struct process_output *o)
 {
     if (o->loop == NULL)
         return;
-    if (o->fd >= 0 && !o->muted)
+    if (o->watch != NULL)
         (void)read_some(o);
     end_line(o, true);
     report_dropped(o);
@@ -206,12 +165,6 @@ const struct last_lines *process_output_last(struct process_output *o)
     return &o->last;
 }
 
-void process_output_forget(struct process_output *o)
-{
-    ASSERT(o->loop == NULL);
-    last_lines_fini(&o->last);
-}
-
 /* ---- failures ---- */
 
 void failure_record(struct failure **to, const struct failure *what, const struct last_lines *lines)
@@ -220,8 +173,12 @@ void failure_record(struct failure **to, const struct failure *what, const struc
     *to = xcalloc(1, sizeof(**to));
     **to = *what;
     (*to)->lines = (struct last_lines){0};
-    if (lines != NULL)
-        last_lines_copy(&(*to)->lines, lines);
+    for (size_t i = 0; lines != NULL && i < lines->n; ++i) {
+        const struct last_line *line = &lines->at[i];
+
+        last_lines_add(&(*to)->lines, (struct slice){line->bytes, line->len});
+        (*to)->lines.at[i].cut = line->cut;
+    }
 }
 
 void failure_destroy(struct failure *f)
@@ -232,26 +189,21 @@ void failure_destroy(struct failure *f)
     free(f);
 }
 
-const char *failure_text(enum failure_kind k)
-{
-    static const char *const texts[] = {
-        [FAILURE_NOT_SPAWNED] = "could not be started",
-        [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
-        [FAILURE_DIED_STARTING] = "died before it was ready",
-        [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
-        [FAILURE_DIED] = "died",
-        [FAILURE_STUCK] = "did not answer in first_byte_timeout",
-    };
-
-    return texts[k];
-}
+static const char *const failure_texts[] = {
+    [FAILURE_NOT_SPAWNED] = "could not be started",
+    [FAILURE_START_TIMEOUT] = "was not ready in start_timeout",
+    [FAILURE_DIED_STARTING] = "died before it was ready",
+    [FAILURE_PORT_TAKEN] = "does not own the listener on its port",
+    [FAILURE_DIED] = "died",
+    [FAILURE_STUCK] = "did not answer in first_byte_timeout",
+};
 
 void failure_add_summary(const struct failure *f, struct text *out)
 {
     text_addf(out, "slot %u: process ", f->slot);
     if (f->pid != 0)
         text_addf(out, "%ld ", f->pid);
-    text_addf(out, "(%s) %s", f->id, failure_text(f->kind));
+    text_addf(out, "(%s) %s", f->id, failure_texts[f->kind]);
     if (f->how[0] == '\0')
         return;
     text_add(out, SLICE_LIT(": "));
@@ -274,7 +226,7 @@ void failure_describe(const struct failure *f, const char *name, uint64_t now_ms
     (void)strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&failed_at, &utc));
     json_put_text(w, "at", slice_of(at));
     json_put_real(w, "ago_s", (double)(now_ms - f->at_ms) / 1000);
-    json_put_text(w, "what", slice_of(failure_text(f->kind)));
+    json_put_text(w, "what", slice_of(failure_texts[f->kind]));
     text_add_visible(&shown, slice_of(f->how));
     json_put_text(w, "how", text_slice(&shown));
     json_put_int(w, "slot", f->slot);

@@ -35,12 +35,8 @@ struct last_lines {
 
 /* LINE, without its end, is the newest; the oldest is dropped. Copied. */
 void last_lines_add(struct last_lines *l, struct slice line);
-/* Marks the newest line as cut. No effect if there is none. */
-void last_lines_cut(struct last_lines *l);
 /* Line I made safe for a terminal, a log and a page (text_add_visible), with " ..." when cut. */
 void last_lines_show(const struct last_lines *l, size_t i, struct text *out);
-/* TO, which is empty, gets a copy of FROM. */
-void last_lines_copy(struct last_lines *to, const struct last_lines *from);
 /* Empty again. */
 void last_lines_fini(struct last_lines *l);
 
@@ -57,16 +53,15 @@ struct process_output {
     struct loop *loop;
     struct stats_cell *stats; /* the application's, or NULL */
     const void *subject;      /* for log lines */
-    struct watch *watch;
-    int fd; /* -1: none */
+    struct watch *watch;      /* NULL: closed, or muted */
+    int fd;                   /* -1: none */
     char line[OUTPUT_LINE_MAX];
     size_t len;
     uint64_t second;
     unsigned lines; /* in this second */
     unsigned dropped;
-    bool muted;
-    bool within; /* within a line, of which the beginning was already passed on */
-    struct last_lines last;
+    bool within;            /* within a line, of which the beginning was already passed on */
+    struct last_lines last; /* to be released after stop */
 };
 
 /* Starts reading FD. Ownership of FD passes to O. */
@@ -83,8 +78,6 @@ void process_output_stop(struct process_output *o);
  * stop. Borrowed until the next use of O.
  */
 const struct last_lines *process_output_last(struct process_output *o);
-/* Releases the last lines. Call after stop. */
-void process_output_forget(struct process_output *o);
 
 /* ---- failures ---- */
 
@@ -125,8 +118,6 @@ void failure_record(struct failure **to, const struct failure *what,
 /* NULL is fine. */
 void failure_destroy(struct failure *f);
 
-/* "died before it was ready" ... */
-const char *failure_text(enum failure_kind k);
 /* The members of a failure as an object NAME; null when F is NULL. */
 void failure_describe(const struct failure *f, const char *name, uint64_t now_ms,
                       struct json_writer *w);

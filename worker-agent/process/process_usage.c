@@ -46,12 +46,18 @@ struct process_usage {
 
 /* ---- on the thread ---- */
 
-static void sum_up(const struct proc_table *t, struct sample *s)
+static void do_sample(struct worker_job *j)
 {
+    struct sample *s = container_of(j, struct sample, job);
+    struct proc_table t = {0};
     uint64_t us_per_tick = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct proc_entry *e = &t->items[i];
+    s->at_us = clock_mono_us();
+    bool read = proc_table_read(&t, s->proc);
+    if (read)
+        proc_table_own(&t, s->roots, s->nrows);
+    for (size_t i = 0; i < t.n; ++i) {
+        const struct proc_entry *e = &t.items[i];
 
         if (e->root == PROC_NO_ROOT)
             continue;
@@ -60,76 +66,28 @@ static void sum_up(const struct proc_table *t, struct sample *s)
         u->cpu_us += e->cpu_ticks * us_per_tick;
         u->rss_bytes += e->rss_bytes;
     }
-}
-
-/* The sum over all processes of row N. Without its share, the resident memory of a process counts
- * in full. */
-static uint64_t pss_of(const struct proc_table *t, const char *proc, int n)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < t->n; ++i) {
-        const struct proc_entry *e = &t->items[i];
-        uint64_t bytes;
-
-        if (e->root == n && !e->zombie)
-            sum += proc_pss_read(proc, e->pid, &bytes) ? bytes : e->rss_bytes;
-    }
-    return sum;
-}
-
-static void check_limits(const struct proc_table *t, struct sample *s)
-{
     uint64_t until_us = clock_mono_us() + USAGE_PSS_MS * UINT64_C(1000);
-
     for (size_t i = 0; i < s->nrows; ++i) {
         size_t n = (s->first + i) % s->nrows;
         struct usage_row *r = &s->rows[n];
         bool suspect = r->limit_bytes > 0 && r->found.rss_bytes > r->limit_bytes;
 
-        r->checked = !suspect || clock_mono_us() < until_us;
-        if (!suspect || !r->checked)
-            continue;
-        r->found.pss_bytes = pss_of(t, s->proc, (int)n);
-        r->over = r->found.pss_bytes > r->limit_bytes;
-    }
-}
+        r->found.known = s->roots[n].there;
+        r->checked = read && (!suspect || clock_mono_us() < until_us);
+        for (size_t k = 0; k < t.n && suspect && r->checked; ++k) {
+            const struct proc_entry *e = &t.items[k];
+            uint64_t bytes;
 
-static void do_sample(struct worker_job *j)
-{
-    struct sample *s = container_of(j, struct sample, job);
-    struct proc_table t = {0};
-
-    s->at_us = clock_mono_us();
-    if (proc_table_read(&t, s->proc)) {
-        proc_table_own(&t, s->roots, s->nrows);
-        sum_up(&t, s);
-        check_limits(&t, s);
+            /* Without its share, the resident memory of a process counts in full. */
+            if (e->root == (int)n && !e->zombie)
+                r->found.pss_bytes += proc_pss_read(s->proc, e->pid, &bytes) ? bytes : e->rss_bytes;
+        }
+        r->over = r->found.pss_bytes > r->limit_bytes && suspect;
     }
-    for (size_t i = 0; i < s->nrows; ++i)
-        s->rows[i].found.known = s->roots[i].there;
     proc_table_fini(&t);
 }
 
 /* ---- on the loop ---- */
-
-static void update(struct usage_row *r, uint64_t passed_us)
-{
-    struct usage_target *t = r->target;
-    struct usage old;
-
-    if (t == NULL || !r->found.known)
-        return;
-    old = t->usage;
-    t->usage = r->found;
-    /* The time of children that were not waited for by a process of the target is lost. */
-    if (old.known && t->usage.cpu_us < old.cpu_us)
-        t->usage.cpu_us = old.cpu_us;
-    if (old.known && passed_us > 0)
-        t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
-    if (!r->checked)
-        t->usage.pss_bytes = old.pss_bytes;
-}
 
 static void on_sampled(struct worker_job *j, bool dropped)
 {
@@ -139,8 +97,22 @@ static void on_sampled(struct worker_job *j, bool dropped)
     if (!dropped) {
         uint64_t passed_us = u->last_at_us != 0 ? s->at_us - u->last_at_us : 0;
 
-        for (size_t i = 0; i < s->nrows; ++i)
-            update(&s->rows[i], passed_us);
+        for (size_t i = 0; i < s->nrows; ++i) {
+            const struct usage_row *r = &s->rows[i];
+            struct usage_target *t = r->target;
+
+            if (t == NULL || !r->found.known)
+                continue;
+            struct usage old = t->usage;
+            t->usage = r->found;
+            /* The time of children that were not waited for by a process of the target is lost. */
+            if (old.known && t->usage.cpu_us < old.cpu_us)
+                t->usage.cpu_us = old.cpu_us;
+            if (old.known && passed_us > 0)
+                t->usage.cpu_share = (double)(t->usage.cpu_us - old.cpu_us) / (double)passed_us;
+            if (!r->checked)
+                t->usage.pss_bytes = old.pss_bytes;
+        }
         /* Called last, because it may stop targets, including targets of this sample. */
         for (size_t i = 0; i < s->nrows; ++i) {
             struct usage_target *t = s->rows[i].target;
@@ -174,42 +146,36 @@ static int row_order(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static struct sample *new_sample(struct process_usage *u)
+static void on_time(struct timer *t)
 {
-    struct sample *s = xcalloc(1, sizeof(*s));
-    struct usage_target *t;
+    struct process_usage *u = container_of(t, struct process_usage, next);
+    struct usage_target *target;
+    struct sample *s;
     size_t n = 0;
 
+    if (list_empty(&u->targets)) {
+        timer_start(u->loop, &u->next, u->interval_ms);
+        return;
+    }
+    s = u->sample = xcalloc(1, sizeof(*s));
     s->nrows = list_length(&u->targets);
     ASSERT(s->nrows > 0);
     s->rows = xcalloc(s->nrows, sizeof(*s->rows));
     s->roots = xcalloc(s->nrows, sizeof(*s->roots));
-    list_for_each_entry (t, &u->targets, node)
-        s->rows[n++] = (struct usage_row){.target = t, .limit_bytes = t->limit_bytes};
+    list_for_each_entry (target, &u->targets, node)
+        s->rows[n++] = (struct usage_row){.target = target, .limit_bytes = target->limit_bytes};
     qsort(s->rows, n, sizeof(*s->rows), row_order);
     for (size_t i = 0; i < n; ++i) {
-        t = s->rows[i].target;
-        s->roots[i] = (struct proc_root){.pid = t->pid, .start_ticks = t->start_ticks};
-        t->row = &s->rows[i];
+        target = s->rows[i].target;
+        s->roots[i] = (struct proc_root){.pid = target->pid, .start_ticks = target->start_ticks};
+        target->row = &s->rows[i];
     }
     s->usage = u;
     s->proc = u->proc;
     s->first = u->turn++ % s->nrows;
     s->job.work = do_sample;
     s->job.done = on_sampled;
-    return s;
-}
-
-static void on_time(struct timer *t)
-{
-    struct process_usage *u = container_of(t, struct process_usage, next);
-
-    if (list_empty(&u->targets)) {
-        timer_start(u->loop, &u->next, u->interval_ms);
-        return;
-    }
-    u->sample = new_sample(u);
-    worker_thread_add(u->thread, &u->sample->job, 0);
+    worker_thread_add(u->thread, &s->job, 0);
 }
 
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms)
@@ -293,9 +259,4 @@ bool over_memory_warns(struct over_memory *o)
         return false;
     o->reported = true;
     return true;
-}
-
-uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms)
-{
-    return o->not_before_ms > now_ms ? o->not_before_ms - now_ms : 0;
 }

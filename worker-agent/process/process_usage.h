@@ -90,7 +90,5 @@ enum {
 bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms);
 /* Returns true once, when the warning that the limit is too low is to be logged. */
 bool over_memory_warns(struct over_memory *o);
-/* Time from NOW_MS until the next replacement is permitted (ms). */
-uint64_t over_memory_wait_ms(const struct over_memory *o, uint64_t now_ms);
 
 #endif

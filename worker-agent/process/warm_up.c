@@ -42,18 +42,13 @@ static size_t put(char *out, size_t at, struct slice s, char end)
     return at + s.len + 1;
 }
 
-static bool fits(struct slice s, size_t max)
-{
-    return s.len > 0 && s.len <= max;
-}
-
 void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cls,
                       struct slice target)
 {
     char buf[BYTES_MAX];
 
-    if (w->top == NULL || !fits(host, WARM_HOST_MAX) || cls.len > CLASS_BYTES_MAX ||
-        !fits(target, WARM_TARGET_MAX))
+    if (w->top == NULL || host.len == 0 || host.len > WARM_HOST_MAX || cls.len > CLASS_BYTES_MAX ||
+        target.len == 0 || target.len > WARM_TARGET_MAX)
         return;
     /* No part has a NUL: they come from a request's head. */
     size_t len = put(buf, put(buf, 0, host, '\0'), cls, '\0');
@@ -68,25 +63,6 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
 
 /* ---- from a head of ours ---- */
 
-/* False: with this field the request is not one for all. */
-static bool take_field(struct slice line, struct warm_target *out)
-{
-    static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
-                                              "Content-Length", "Transfer-Encoding", "Upgrade"};
-    struct slice value = line;
-    struct slice name = slice_cut(&value, ':');
-
-    if (slice_eq_nocase(name, SLICE_LIT("Host")))
-        out->host = slice_trim(value);
-    else if (slice_eq_nocase(name, SLICE_LIT("Resumelb-Class")))
-        out->cls = slice_trim(value);
-    for (size_t i = 0; i < ARRAY_LEN(not_for_all); ++i) {
-        if (slice_eq_nocase(name, slice_of(not_for_all[i])))
-            return false;
-    }
-    return true;
-}
-
 static struct slice next_line(struct slice *rest)
 {
     struct slice line = slice_cut(rest, '\n');
@@ -100,6 +76,9 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
 {
     static const struct slice before = {"GET ", 4};
     static const struct slice after = {" HTTP/1.1", 9};
+    /* With one of these fields the request is not one for all. */
+    static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
+                                              "Content-Length", "Transfer-Encoding", "Upgrade"};
     struct warm_target parts = {.host = SLICE_NULL};
     struct slice line;
 
@@ -111,8 +90,16 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
         return;
     parts.target = (struct slice){line.p + before.len, line.len - before.len - after.len};
     while ((line = next_line(&head)).len > 0) {
-        if (!take_field(line, &parts))
-            return;
+        struct slice name = slice_cut(&line, ':');
+
+        if (slice_eq_nocase(name, SLICE_LIT("Host")))
+            parts.host = slice_trim(line);
+        else if (slice_eq_nocase(name, SLICE_LIT("Resumelb-Class")))
+            parts.cls = slice_trim(line);
+        for (size_t i = 0; i < ARRAY_LEN(not_for_all); ++i) {
+            if (slice_eq_nocase(name, slice_of(not_for_all[i])))
+                return;
+        }
     }
     warm_targets_add(w, parts.host, parts.cls, parts.target);
 }
@@ -130,15 +117,6 @@ static int more_certain_first(const void *a, const void *b)
     return (certain(y) > certain(x)) - (certain(y) < certain(x));
 }
 
-static struct warm_target target_of(const struct topk_row *r)
-{
-    struct warm_target t = {.count = r->sum, .error = r->over, .target = r->key};
-
-    t.host = slice_cut(&t.target, '\0');
-    t.cls = slice_cut(&t.target, '\0');
-    return t;
-}
-
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 {
     struct topk_row rows[WARM_TARGETS_MAX * WARM_COUNTERS_EACH];
@@ -147,9 +125,13 @@ size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 
     if (rows_n > 1)
         qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
-    while (n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN) {
-        out[n] = target_of(&rows[n]);
-        ++n;
+    for (; n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN; ++n) {
+        struct slice target = rows[n].key;
+
+        out[n] = (struct warm_target){.count = rows[n].sum};
+        out[n].host = slice_cut(&target, '\0');
+        out[n].cls = slice_cut(&target, '\0');
+        out[n].target = target;
     }
     return n;
 }
@@ -192,19 +174,6 @@ static void try_next(struct warm_up *w)
     http_fetch_start(&w->fetch, w->loop, &q);
 }
 
-static struct text make_head(const struct warm_target *t)
-{
-    struct text head = {0};
-
-    text_addf(&head, "GET %.*s HTTP/1.1\r\nHost: %.*s\r\n", SLICE_FMT(t->target),
-              SLICE_FMT(t->host));
-    if (t->cls.len > 0)
-        text_addf(&head, "Resumelb-Class: %.*s\r\n", SLICE_FMT(t->cls));
-    text_add(&head, SLICE_LIT("Resumelb-Warm-Up: 1\r\nUser-Agent: resumelb-agent\r\n"
-                              "Connection: close\r\n\r\n"));
-    return head;
-}
-
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms)
 {
@@ -216,8 +185,17 @@ bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
     w->loop = l;
     w->addr = *a;
     w->due_ms = loop_due_ms(l, limit_ms);
-    for (w->n = 0; w->n < n; ++w->n)
-        w->heads[w->n] = make_head(&top[w->n]);
+    for (w->n = 0; w->n < n; ++w->n) {
+        const struct warm_target *t = &top[w->n];
+        struct text *head = &w->heads[w->n];
+
+        text_addf(head, "GET %.*s HTTP/1.1\r\nHost: %.*s\r\n", SLICE_FMT(t->target),
+                  SLICE_FMT(t->host));
+        if (t->cls.len > 0)
+            text_addf(head, "Resumelb-Class: %.*s\r\n", SLICE_FMT(t->cls));
+        text_add(head, SLICE_LIT("Resumelb-Warm-Up: 1\r\nUser-Agent: resumelb-agent\r\n"
+                                 "Connection: close\r\n\r\n"));
+    }
     w->at = 0;
     w->answered = w->failed = 0;
     try_next(w);

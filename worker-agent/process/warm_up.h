@@ -46,7 +46,7 @@ enum {
 };
 
 struct warm_target {
-    uint64_t count, error;
+    uint64_t count;
     struct slice host, cls, target; /* CLS may be empty */
 };
 

@@ -27,6 +27,7 @@
 #include "common/upstream/http1_client.h"
 #include "version.h"
 #include "worker-agent/config/supervisor_rights.h"
+#include "worker-agent/pool/slot.h"
 
 enum {
     /* Processes of other users have their sockets below it: they may pass, not look. */
@@ -39,9 +40,14 @@ enum {
 
 /* ---- --describe ---- */
 
-static void describe_outcomes(FILE *out)
+static bool describe(const char *what, FILE *out)
 {
-    fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
+    if (strcmp(what, "settings") == 0) {
+        settings_describe(agent_tables, AGENT_TABLES, out);
+    } else if (strcmp(what, "stats") == 0) {
+        status_metrics_describe(out);
+    } else if (strcmp(what, "outcomes") == 0) {
+        fputs("| answer | status | header | meaning |\n| --- | --- | --- | --- |\n", out);
 #define NOTE_NONE ""
 #define NOTE_UNPROCESSED "`Resumelb-Unprocessed: 1`"
 #define NOTE_FAILED "`Resumelb-Failed: 1`"
@@ -52,18 +58,9 @@ static void describe_outcomes(FILE *out)
 #undef NOTE_NONE
 #undef NOTE_UNPROCESSED
 #undef NOTE_FAILED
-}
-
-static bool describe(const char *what, FILE *out)
-{
-    if (strcmp(what, "settings") == 0)
-        settings_describe(agent_tables, AGENT_TABLES, out);
-    else if (strcmp(what, "stats") == 0)
-        status_metrics_describe(out);
-    else if (strcmp(what, "outcomes") == 0)
-        describe_outcomes(out);
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -87,47 +84,34 @@ static bool make_directories(const struct agent_config *c)
 
 /* ---- user and addresses ---- */
 
-/* Whether A has port 0: any port is acceptable, also when it is bound later. */
-static bool is_some_port(const struct addr *a)
-{
-    return a->sa.sa_family != AF_UNIX && addr_port(a) == 0;
-}
-
 static bool bind_at(struct agent *a, const struct addr *address, const struct privileges *p)
 {
-    return is_some_port(address) || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
-}
+    /* With port 0 any port is acceptable, also when it is bound later. */
+    bool any_port = address->sa.sa_family != AF_UNIX && addr_port(address) == 0;
 
-static bool bind_application(struct agent *a, const struct app_config *app,
-                             const struct privileges *p)
-{
-    for (unsigned i = 0; app->has_address && i < app->nslots; ++i) {
-        struct addr address;
-
-        slot_address_of(&app->address, i, &address);
-        if (!bind_at(a, &address, p))
-            return false;
-    }
-    for (size_t i = 0; i < app->nlisten_addrs; ++i) {
-        if (!bind_at(a, &app->listen_addrs[i], p))
-            return false;
-    }
-    return true;
+    return any_port || inherited_listen(a->pool.inherited, address, SOCKET_MODE, p);
 }
 
 static bool bind_all(struct agent *a, const struct privileges *p)
 {
     const struct agent_config *c = a->config;
+    bool bound = true;
 
-    for (size_t i = 0; i < c->admin.n; ++i) {
-        if (!bind_at(a, &c->admin.addresses[i], p))
-            return false;
+    for (size_t i = 0; i < c->admin.n && bound; ++i)
+        bound = bind_at(a, &c->admin.addresses[i], p);
+    for (size_t i = 0; i < c->napps && bound; ++i) {
+        const struct app_config *app = c->apps[i];
+
+        for (unsigned n = 0; app->has_address && n < app->nslots && bound; ++n) {
+            struct addr address;
+
+            slot_address_of(&app->address, n, &address);
+            bound = bind_at(a, &address, p);
+        }
+        for (size_t n = 0; n < app->nlisten_addrs && bound; ++n)
+            bound = bind_at(a, &app->listen_addrs[n], p);
     }
-    for (size_t i = 0; i < c->napps; ++i) {
-        if (!bind_application(a, c->apps[i], p))
-            return false;
-    }
-    return true;
+    return bound;
 }
 
 /* ---- state_dir, for an agent with a user and a supervisor of root ---- */
@@ -156,31 +140,27 @@ static bool are_roots(char *path)
     }
 }
 
-/* Makes DIRECTORY root's, as the supervisor's files in it are; the agent's group may create files.
- */
-static bool share_directory(const char *directory, const struct privileges *p)
-{
-    int fd = -1;
-
-    if (mkdir(directory, STATE_DIR_MODE) == 0 || errno == EEXIST)
-        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
-    if (!done)
-        (void)log_insecure(directory, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return done;
-}
-
+/* Makes the directory root's, as the supervisor's files in it are; the agent's group may create
+ * files. */
 static bool share_state_dir(const char *state_dir, const struct privileges *p)
 {
     char *directory = xstrdup(state_dir);
     char *above = xstrdup(state_dir);
+    int fd = -1;
+    bool done = false;
 
     /* With a slash at its end a link would be followed. */
     for (size_t n = strlen(directory); n > 1 && directory[n - 1] == '/'; --n)
         directory[n - 1] = '\0';
-    bool done = are_roots(dirname(above)) && share_directory(directory, p);
+    if (are_roots(dirname(above))) {
+        if (mkdir(directory, STATE_DIR_MODE) == 0 || errno == EEXIST)
+            fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;
+        if (!done)
+            (void)log_insecure(directory, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
     free(directory);
     free(above);
     return done;
@@ -192,60 +172,50 @@ static bool log_not_dropped(const struct agent *a, const char *why)
     return false;
 }
 
-/* Must be called before the supervisor is forked, which stays root. */
-static bool prepare_shared(struct agent *a, const struct privileges *p, bool change)
-{
-    /* The agent before has given up its rights; its supervisor has not. */
-    if (!change && inherited_from_old(a->pool.inherited))
-        return true;
-    if (!change)
-        return log_not_dropped(a, "only root can start processes of other users");
-    if (inherited_from_old(a->pool.inherited))
-        return log_not_dropped(a, "the old agent has another user: restart");
-    a->drop_later = true;
-    return share_state_dir(a->config->s.state_dir, p) && bind_all(a, p);
-}
-
 /* The configuration is read, and it is known whether there is an old agent. False: it cannot be
  * (logged). */
 static bool settle_rights(struct agent *a)
 {
     const struct agent_settings *s = &a->config->s;
+    bool from_old = inherited_from_old(a->pool.inherited);
     struct privileges p;
     bool change;
 
     if (!user_rights_find(s->user, s->group, &p, &change))
         return false;
-    if (supervisor_rights_has_others(a->config->users))
-        return prepare_shared(a, &p, change);
-    return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
-                       bind_all(a, &p) && user_rights_drop(s->user, &p));
+    if (!supervisor_rights_has_others(a->config->users))
+        return !change || (user_rights_make_directory(s->state_dir, STATE_DIR_MODE, &p) &&
+                           bind_all(a, &p) && user_rights_drop(s->user, &p));
+    /* The agent before has given up its rights; its supervisor has not. */
+    if (!change && from_old)
+        return true;
+    if (!change)
+        return log_not_dropped(a, "only root can start processes of other users");
+    if (from_old)
+        return log_not_dropped(a, "the old agent has another user: restart");
+    /* After the supervisor is forked, which stays root. */
+    a->drop_later = true;
+    return share_state_dir(s->state_dir, &p) && bind_all(a, &p);
 }
 
 /* ---- signals ---- */
-
-static bool same_applications(const struct agent_config *a, const struct agent_config *b)
-{
-    for (size_t i = 0; i < a->napps; ++i) {
-        if (agent_config_app(b, a->apps[i]->name) == NULL)
-            return false;
-    }
-    return a->napps == b->napps;
-}
 
 static void reload(struct agent *a)
 {
     struct diag d = {0};
     struct agent_config *c = agent_config_read(a->line->file, &d);
+    bool same = c != NULL && c->napps == a->config->napps;
 
+    for (size_t i = 0; same && i < c->napps; ++i)
+        same = agent_config_app(c, a->config->apps[i]->name) != NULL;
     if (c == NULL) {
         daemon_reload_failed(a->line->file, &d);
-    } else if (!same_applications(a->config, c)) {
+    } else if (!same) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"applications were added or removed: restart\" action=\"keep current "
                   "configuration\"");
         agent_config_destroy(c);
-    } else if (!supervisor_rights_cover(a->config->users, c->users)) {
+    } else if (!supervisor_rights_cover(a->first->users, c->users)) {
         log_error(NULL, "config-reload-failed",
                   "reason=\"user or group of the agent was changed, or an application has one that "
                   "none had at the start: restart\" action=\"keep current configuration\"");
@@ -253,16 +223,13 @@ static void reload(struct agent *a)
     } else {
         struct agent_config *old = a->config;
 
-        /* The users that were passed to the supervisor at the start. */
-        free(c->users);
-        c->users = old->users;
-        old->users = NULL;
         config_warn_of_restart(&agent_table, &old->s, &c->s, "allow");
         log_set_level((enum log_level)c->s.log_level);
         front_configure(a->front, c);
         app_pool_configure(&a->pool, c);
         a->config = c;
-        agent_config_destroy(old);
+        if (old != a->first)
+            agent_config_destroy(old);
         config_warn_exposed(&c->yaml);
         log_info(NULL, "config-reloaded", "file=%s", a->line->file);
     }
@@ -286,9 +253,7 @@ static void on_hup(void *context)
 
 static void on_usr1(void *context)
 {
-    const struct agent *a = context;
-
-    trace_log_reopen(a->trace);
+    trace_log_reopen(((const struct agent *)context)->trace);
 }
 
 static void on_int(void *context)
@@ -303,7 +268,8 @@ static void on_each_second(struct timer *t)
     struct agent *a = container_of(t, struct agent, each_second);
 
     conn_pool_recycle(a->pool.conn_pool, a->loop);
-    front_check_files(a->front);
+    if (a->front->tls != NULL)
+        tls_listener_look(a->front->tls, "all", loop_now_ms(a->loop));
     timer_start(a->loop, t, 1000);
 }
 
@@ -325,28 +291,6 @@ static bool open_tree(struct agent *a)
     return e == ERR_OK;
 }
 
-static bool open_admin(struct agent *a)
-{
-    if (admin_create(a->loop, &a->config->admin, a->pool.inherited, &a->admin) != ERR_OK)
-        return false;
-    if (a->admin != NULL)
-        agent_status_add(a);
-    return true;
-}
-
-static bool open_trace_log(struct agent *a)
-{
-    const char *file = a->config->s.trace_log;
-
-    if (file == NULL)
-        return true;
-    if (trace_log_create(file, &a->trace) != ERR_OK) {
-        log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", file, strerror(errno));
-        return false;
-    }
-    return true;
-}
-
 static char *agent_name(void)
 {
     char host[256] = "";
@@ -360,12 +304,13 @@ static char *agent_name(void)
 
 static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
 {
-    const struct supervisor_options o = {.state_dir = a->pool.state_dir,
+    const struct supervisor_options o = {.state_dir = a->first->s.state_dir,
                                          .nofile = a->nofile,
-                                         .rights = a->config->users,
-                                         .follow = inherited_from_old(a->pool.inherited)};
+                                         .rights = a->first->users,
+                                         .follow = inherited_from_old(a->pool.inherited),
+                                         .adopt_timeout_ms = a->first->s.adopt_timeout_ms};
 
-    a->pool.supervisor = supervisor_link_open(&o, a->config->s.adopt_timeout_ms, adopted);
+    a->pool.supervisor = supervisor_link_open(&o, adopted);
     return a->pool.supervisor != NULL;
 }
 
@@ -397,7 +342,6 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
-    char admin[ADDR_TEXT_MAX];
 
     a->loop = pool->loop = loop_create(0);
     app_pool_init(pool);
@@ -406,12 +350,12 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
     pool->agent_name = agent_name();
-    pool->tree_url = xstrdup(c->s.tree);
-    if (c->admin.n > 0)
-        pool->admin = xstrdup(addr_format(&c->admin.addresses[0], admin));
     pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
-    if (!open_trace_log(a))
+    if (c->s.trace_log != NULL && trace_log_create(c->s.trace_log, &a->trace) != ERR_OK) {
+        log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", c->s.trace_log,
+                  strerror(errno));
         return false;
+    }
     a->front = pool->front = front_create(a->loop, a->config, a->trace);
     pool->listen = front_listen;
     pool->supervisor_lost = agent_supervisor_lost;
@@ -424,8 +368,12 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     /* Of an upgrade: requests in progress continue in the old agent. */
     trace_log_mark(a->trace, from_old ? '-' : 'S', from_old ? "resumelb.upgraded" : NULL);
     pool->old_agent_sends = from_old;
-    supervisor_link_start(pool->supervisor, a->loop, &app_pool_supervisor_events, pool);
-    return app_pool_start(pool, c, adopted) && open_admin(a);
+    if (!app_pool_start(pool, c, adopted) ||
+        admin_create(a->loop, &c->admin, pool->inherited, &a->admin) != ERR_OK)
+        return false;
+    if (a->admin != NULL)
+        agent_status_add(a);
+    return true;
 }
 
 static void drop(struct agent *a)
@@ -433,7 +381,7 @@ static void drop(struct agent *a)
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
     if (a->upgrade.stage == UPGRADE_HANDED_OVER)
-        app_pool_release(&a->pool);
+        app_pool_each_process(&a->pool, app_process_release);
     else
         trace_log_mark(a->trace, 'X', NULL);
     upgrade_fini(&a->upgrade);
@@ -450,7 +398,9 @@ static void drop(struct agent *a)
     supervisor_link_destroy(a->pool.supervisor);
     loop_destroy(a->loop);
     close(a->lock_fd);
-    agent_config_destroy(a->config);
+    if (a->config != a->first)
+        agent_config_destroy(a->config);
+    agent_config_destroy(a->first);
 }
 
 /* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
@@ -458,8 +408,11 @@ static int run(void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the limit of descriptors that the agent got, which it raises for
      * itself. */
-    struct agent a = {
-        .line = line, .config = config, .nofile = daemon_descriptors(), .lock_fd = -1};
+    struct agent a = {.line = line,
+                      .first = config,
+                      .config = config,
+                      .nofile = daemon_descriptors(),
+                      .lock_fd = -1};
     struct adoptable_list adopted;
     const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
@@ -469,11 +422,10 @@ static int run(void *context, void *config, const struct daemon_line *line)
                                            .context = &a};
 
     (void)context;
-    a.pool.state_dir = xstrdup(a.config->s.state_dir);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
     if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a))
         return EXIT_CONFIG;
-    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.pool.state_dir, STATE_DIR_MODE,
+    a.lock_fd = inherited_lock_directory(a.pool.inherited, a.first->s.state_dir, STATE_DIR_MODE,
                                          AGENT_LOCK_NAME);
     if (a.lock_fd < 0 ||
         (!inherited_from_old(a.pool.inherited) && !open_supervisor(&a, &adopted)) ||

@@ -27,7 +27,8 @@ enum agent_phase {
 
 struct agent {
     const struct daemon_line *line;
-    struct agent_config *config;
+    struct agent_config *first;  /* at the start; what does not change stays as it is in it */
+    struct agent_config *config; /* the newest */
     struct loop *loop;
     bool supervisor_gone;
     struct app_pool pool;
@@ -59,7 +60,7 @@ void agent_upgrade(void *context);
 void agent_supervisor_lost(void *context);
 /* SIGINT. */
 void agent_stop_at_once(struct agent *a, int exit_code);
-const char *agent_phase_text(enum agent_phase p);
+extern const char *const agent_phase_texts[]; /* by enum agent_phase */
 /* Call before the others, once there is a loop. */
 void agent_stop_init(struct agent *a);
 
@@ -75,7 +76,7 @@ void agent_status_add(struct agent *a);
 void status_count(const struct app_group *g, struct process_counts *out);
 
 /* ---- status_metrics.c: appended to M; and their manual as Markdown ---- */
-void status_metrics(const struct agent *a, struct metrics *m);
+void status_metrics(void *agent, struct metrics *m);
 void status_metrics_describe(FILE *out);
 
 #endif

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   SIGTERM                        quiet, or grace over           no request left, or drain_timeout
- *   RUNNING ----------> DRAINING ----------------------> LEAVING -----------------------+
- *      |                                                                                v
- *      +--- SIGINT, supervisor lost ----------------------------------------------> STOPPING:
- * processes end
- *                                                                                       |
- *                                                        loop stops <---- CLOSING <-----+
- * supervisor has ended
+ *           SIGTERM            quiet, or grace over           no request left, or drain_timeout
+ *   RUNNING -------> DRAINING ----------------------> LEAVING --------------------+
+ *      |                                                                          v
+ *      +--- SIGINT, supervisor lost ----------------------> STOPPING: processes end
+ *                                                                                 |
+ *                         loop stops <---- CLOSING <---- supervisor has ended ----+
  *
  * DRAINING: slots publish "draining" and continue to serve until load balancers have reacted: no
  * request for a while, or the grace period is over. Listening sockets close last: connections in
@@ -41,23 +39,13 @@ enum {
     CUT_MS = 1000,
 };
 
-static const char *const phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
-
-const char *agent_phase_text(enum agent_phase p)
-{
-    return phase_texts[p];
-}
-
-static bool is_handed_over(const struct agent *a)
-{
-    return a->upgrade.stage == UPGRADE_HANDED_OVER;
-}
+const char *const agent_phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
 
 static void enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
-             phase_texts[a->phase], phase_texts[phase], app_pool_requests(&a->pool),
-             http_server_connections(front_server(a->front)));
+             agent_phase_texts[a->phase], agent_phase_texts[phase], app_pool_requests(&a->pool),
+             http_server_connections(a->front->server));
     a->phase = phase;
     a->phase_since_ms = loop_now_ms(a->loop);
 }
@@ -72,9 +60,7 @@ static void on_admin_closed(void *context)
 
 static void on_closed(void *context)
 {
-    const struct agent *a = context;
-
-    admin_stop(a->admin, on_admin_closed, context);
+    admin_stop(((const struct agent *)context)->admin, on_admin_closed, context);
 }
 
 /* The supervisor has ended, and with it every process. */
@@ -84,7 +70,7 @@ static void close_down(struct agent *a)
         return;
     enter(a, AGENT_CLOSING);
     app_pool_stop_listening(&a->pool);
-    http_server_drain(front_server(a->front), on_closed, a);
+    http_server_drain(a->front->server, on_closed, a);
 }
 
 static void on_empty(void *context)
@@ -109,34 +95,33 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-/* Whether there has been no request for a while. */
-static bool is_quiet(struct agent *a)
+static void on_tick(struct timer *t)
 {
-    if (app_pool_requests(&a->pool) > 0)
-        a->quiet_since_ms = 0;
-    else if (a->quiet_since_ms == 0)
-        a->quiet_since_ms = loop_now_ms(a->loop);
-    return a->quiet_since_ms != 0 && loop_now_ms(a->loop) - a->quiet_since_ms >= FRONT_QUIET_MS;
-}
+    struct agent *a = container_of(t, struct agent, tick);
+    uint64_t now_ms = loop_now_ms(a->loop);
+    bool late = now_ms >= a->drain_until_ms;
+    size_t requests = app_pool_requests(&a->pool);
 
-static void step(struct agent *a)
-{
-    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
-
+    timer_start(a->loop, t, TICK_MS);
     switch (a->phase) {
     case AGENT_RUNNING:
         break;
     case AGENT_DRAINING:
-        if (!is_quiet(a) && !over(a, GRACE_MS) && !late)
+        if (requests > 0)
+            a->quiet_since_ms = 0;
+        else if (a->quiet_since_ms == 0)
+            a->quiet_since_ms = now_ms;
+        if ((a->quiet_since_ms == 0 || now_ms - a->quiet_since_ms < FRONT_QUIET_MS) &&
+            !over(a, GRACE_MS) && !late)
             break;
         app_pool_leave(&a->pool);
         enter(a, AGENT_LEAVING);
         break;
     case AGENT_LEAVING:
-        if (app_pool_requests(&a->pool) > 0 && !late)
+        if (requests > 0 && !late)
             break;
-        if (app_pool_requests(&a->pool) > 0) {
-            log_warn(NULL, "drain-timeout", "requests_cut=%zu", app_pool_requests(&a->pool));
+        if (requests > 0) {
+            log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
             front_cut(a->front);
         }
         stop_processes(a, false);
@@ -160,14 +145,6 @@ static void step(struct agent *a)
     }
 }
 
-static void on_tick(struct timer *t)
-{
-    struct agent *a = container_of(t, struct agent, tick);
-
-    timer_start(a->loop, t, TICK_MS);
-    step(a);
-}
-
 static void begin(struct agent *a)
 {
     daemon_notify("STOPPING=1");
@@ -185,7 +162,7 @@ void agent_drain(void *context)
 {
     struct agent *a = context;
 
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         log_info(NULL, "stop-ignored", "requests=%zu", app_pool_requests(&a->pool));
         return;
     }
@@ -204,7 +181,7 @@ void agent_stop_at_once(struct agent *a, int exit_code)
     if (a->phase >= AGENT_CLOSING)
         return;
     upgrade_abandon(&a->upgrade);
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         front_cut(a->front);
         close_handed_over(a);
         return;
@@ -221,7 +198,7 @@ void agent_supervisor_lost(void *context)
     struct agent *a = context;
 
     a->supervisor_gone = true;
-    if (is_handed_over(a)) {
+    if (a->upgrade.stage == UPGRADE_HANDED_OVER) {
         /* It was ended by the agent that has it now. */
         agent_stop_at_once(a, EXIT_SUCCESS);
         return;
@@ -255,7 +232,8 @@ static void pass_slot_socket(void *context, int fd, void *tag)
 {
     const struct front_listener *listener = tag;
 
-    upgrade_pass(context, "socket", listener->group->name, front_listener_number(listener), fd);
+    upgrade_pass(context, "socket", listener->group->name,
+                 listener->slot != NULL ? (int)listener->slot->n : -1, fd);
 }
 
 static void pass(void *context, struct upgrade *u)
@@ -263,12 +241,25 @@ static void pass(void *context, struct upgrade *u)
     const struct agent *a = context;
 
     upgrade_pass(u, "lock", NULL, 0, a->lock_fd);
-    http_server_each_socket(front_server(a->front), pass_slot_socket, u);
+    http_server_each_socket(a->front->server, pass_slot_socket, u);
     admin_pass_sockets(a->admin, u);
 }
 
-static void pass_resumes(const struct agent *a, struct upgrade *u)
+/* ---- its stages ---- */
+
+static void hold(struct agent *a, bool on)
 {
+    http_server_hold(a->front->server, on);
+    admin_hold(a->admin, on);
+}
+
+static void release(void *context, struct upgrade *u)
+{
+    struct agent *a = context;
+
+    hold(a, true);
+    app_pool_hand_over(&a->pool);
+    app_pool_each_process(&a->pool, app_process_report_busy);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
 
@@ -281,24 +272,6 @@ static void pass_resumes(const struct agent *a, struct upgrade *u)
             text_fini(&text);
         }
     }
-}
-
-/* ---- its stages ---- */
-
-static void hold(struct agent *a, bool on)
-{
-    http_server_hold(front_server(a->front), on);
-    admin_hold(a->admin, on);
-}
-
-static void release(void *context, struct upgrade *u)
-{
-    struct agent *a = context;
-
-    hold(a, true);
-    app_pool_hand_over(&a->pool);
-    app_pool_report_busy(&a->pool);
-    pass_resumes(a, u);
 }
 
 static void drain(void *context)
@@ -323,47 +296,32 @@ static void resume(void *context, bool draining)
         daemon_notify("READY=1");
 }
 
-/* Clients may still be connected. Their requests are passed on to the new agent, which may have to
- * end a process for them. */
-static void quiesce_if_done(struct agent *a)
-{
-    if (a->pool.sealed || app_pool_requests(&a->pool) > 0)
-        return;
-    a->pool.sealed = true;
-    upgrade_pass(&a->upgrade, "sealed", NULL, 0, -1);
-}
-
-static void step_handed_over(struct agent *a)
-{
-    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
-    size_t requests = app_pool_requests(&a->pool);
-
-    if ((requests == 0 && http_server_connections(front_server(a->front)) == 0) ||
-        (late && a->cut)) {
-        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)a->upgrade.program.pid,
-                 requests);
-        close_handed_over(a);
-        return;
-    }
-    if (!late)
-        return;
-    log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
-    a->cut = true;
-    a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
-    front_cut(a->front);
-}
-
 static void tick(void *context, struct upgrade *u)
 {
     struct agent *a = context;
+    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
+    size_t requests = app_pool_requests(&a->pool);
 
     if (a->phase != AGENT_RUNNING)
         return;
-    app_pool_report_busy(&a->pool);
+    app_pool_each_process(&a->pool, app_process_report_busy);
     if (u->stage != UPGRADE_HANDED_OVER)
         return;
-    quiesce_if_done(a);
-    step_handed_over(a);
+    /* Clients may still be connected. Their requests are passed on to the new agent, which may
+     * have to end a process for them. */
+    if (!a->pool.sealed && requests == 0) {
+        a->pool.sealed = true;
+        upgrade_pass(u, "sealed", NULL, 0, -1);
+    }
+    if ((requests == 0 && http_server_connections(a->front->server) == 0) || (late && a->cut)) {
+        log_info(NULL, "upgrade-done", "pid=%ld requests_cut=%zu", (long)u->program.pid, requests);
+        close_handed_over(a);
+    } else if (late) {
+        log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
+        a->cut = true;
+        a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
+        front_cut(a->front);
+    }
 }
 
 static const struct upgrade_ops ops = {.refuse = refuse,

@@ -17,39 +17,23 @@
 
 /* ---- numbers of processes ---- */
 
-/* Counts process P of a slot; P may be NULL. */
-static void count_one(const struct app_process *p, struct process_counts *out)
-{
-    if (p == NULL)
-        return;
-    if (p->state < PROCESS_READY)
-        ++out->starting;
-    else if (p->state > PROCESS_READY)
-        ++out->leaving;
-    else if (p->core.sessions > 0)
-        ++out->busy;
-    else
-        ++out->idle;
-}
-
-/* Whether P, which is leaving or ending, belongs to G but no longer to one of its slots. */
-static bool has_left(const struct app_process *p, const struct app_group *g)
-{
-    return p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
-           p != slot_process(p->slot) && p != slot_replacement(p->slot);
-}
-
 void status_count(const struct app_group *g, struct process_counts *out)
 {
     const struct app_process *p;
 
     *out = (struct process_counts){0};
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        count_one(slot_process(g->slots[n]), out);
-        count_one(slot_replacement(g->slots[n]), out);
+    list_for_each_entry (p, &g->pool->processes, node) {
+        if (p->group != g || p->slot == NULL)
+            continue;
+        if (p->state < PROCESS_READY)
+            ++out->starting;
+        else if (p->state > PROCESS_READY)
+            ++out->leaving;
+        else if (p->core.sessions > 0)
+            ++out->busy;
+        else
+            ++out->idle;
     }
-    list_for_each_entry (p, &g->pool->processes, node)
-        out->leaving += has_left(p, g);
 }
 
 /* ---- /status.json and /resumes.json: docs/reference/protocols.md has the members ---- */
@@ -67,68 +51,27 @@ static double seconds(uint64_t from_ms, uint64_t to_ms)
 /* ---- processes ---- */
 
 /* Why a process goes; NULL: it does not. */
-static const char *reason_text(enum core_reason r)
-{
-    switch (r) {
-    case CORE_KEEP:
-        return NULL;
-    case CORE_IDLE:
-        return "idle";
-    case CORE_GIVES_WAY:
-        return "gives way";
-    case CORE_OVER_MAX:
-        return "over max";
-    case CORE_OUTDATED:
-        return "outdated";
-    case CORE_SPENT:
-        return "max requests";
-    case CORE_REPLACED:
-        return "replaced";
-    }
-    UNREACHABLE();
-}
-
-/* The kernel knows also when a process began that another agent started. */
-static double uptime_s(const struct app_process *p)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
-                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
-    return age_s > 0 ? age_s : 0;
-}
-
-static void put_usage(struct json_writer *w, const struct app_process *p)
-{
-    const struct usage *u = &p->usage.usage;
-
-    /* 0: not spawned yet; the largest: ended before it was checked. */
-    bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
-    json_put_real(w, "uptime_s", has_age ? uptime_s(p) : (double)NAN);
-    if (!u->known)
-        return;
-    json_put_real(w, "cpu_percent", u->cpu_share * 100);
-    json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
-    json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
-    json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
-    if (u->pss_bytes != 0)
-        json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
-    json_put_int(w, "host_processes", u->processes);
-}
+static const char *const reason_texts[] = {
+    [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives way", [CORE_OVER_MAX] = "over max",
+    [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "max requests",  [CORE_REPLACED] = "replaced",
+};
 
 static void put_process(struct json_writer *w, const char *name, const struct app_process *p,
                         bool replacement, uint64_t now_ms)
 {
     const struct core_process *c = &p->core;
-    const char *going = reason_text(c->marked);
+    const char *going = reason_texts[c->marked];
+    const struct usage *u = &p->usage.usage;
+    /* 0: not spawned yet; the largest: ended before it was checked. */
+    bool has_age = p->usage.start_ticks != 0 && p->usage.start_ticks != UINT64_MAX;
+    struct timespec now;
     char address[ADDR_TEXT_MAX];
 
     json_open_object(w, name);
     put_text(w, "id", p->id);
     json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->n : -1);
     json_put_int(w, "pid", p->pid);
-    put_text(w, "state", process_state_text(p->state));
+    put_text(w, "state", process_state_texts[p->state]);
     json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
     json_put_bool(w, "successor", replacement);
     if (going != NULL)
@@ -143,14 +86,57 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
     double last_used_s = c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms);
     json_put_real(w, "last_used_s", c->served > 0 ? last_used_s : (double)NAN);
-    put_usage(w, p);
+    /* The kernel knows also when a process began that another agent started. */
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    double age_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+                   (double)p->usage.start_ticks / (double)sysconf(_SC_CLK_TCK);
+    json_put_real(w, "uptime_s", has_age ? fmax(age_s, 0) : (double)NAN);
+    if (u->known) {
+        json_put_real(w, "cpu_percent", u->cpu_share * 100);
+        json_put_real(w, "cpu_s", (double)u->cpu_us / 1e6);
+        json_put_int(w, "memory_bytes", (int64_t)(u->pss_bytes != 0 ? u->pss_bytes : u->rss_bytes));
+        json_put_int(w, "rss_bytes", (int64_t)u->rss_bytes);
+        if (u->pss_bytes != 0)
+            json_put_int(w, "pss_bytes", (int64_t)u->pss_bytes);
+        json_put_int(w, "host_processes", u->processes);
+    }
     json_close_object(w);
 }
 
 /* ---- slots ---- */
 
-static void put_meters(struct json_writer *w, const struct slot *s)
+static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
 {
+    enum resume_state state = slot_state(s);
+    /* "waiting" distinguishes a start that has not begun from those reported to load balancers. */
+    bool waiting = state == RESUME_STARTING && slot_process(s) == NULL && s->attached == NULL;
+    struct text failure = {0};
+
+    json_open_object(w, NULL);
+    json_put_int(w, "slot", s->n);
+    put_text(w, "address", s->name);
+    put_text(w, "state", waiting ? "waiting" : resume_state_text(state));
+    put_text(w, "incarnation", s->incarnation);
+    json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
+    json_put_int(w, "running", (int64_t)s->nrunning);
+    json_put_int(w, "tunnels", (int64_t)s->ntunnels);
+    json_put_int(w, "backlog", (int64_t)slot_in_flight(s));
+    json_put_int(w, "served", (int64_t)s->served);
+    json_put_int(w, "streams", (int64_t)list_length(&s->streams));
+    json_put_int(w, "start_failures", s->start_failures);
+    json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
+    /* In one line; the output of the process is included only for the newest failure. */
+    if (s->failure != NULL) {
+        failure_add_summary(s->failure, &failure);
+        json_put_text(w, "last_failure", text_slice(&failure));
+        text_fini(&failure);
+    } else {
+        json_put_null(w, "last_failure");
+    }
+    if (slot_process(s) != NULL)
+        put_process(w, "process", slot_process(s), false, now_ms);
+    if (slot_replacement(s) != NULL)
+        put_process(w, "successor", slot_replacement(s), true, now_ms);
     json_open_array(w, "meters");
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         const struct slot_meter *m = &s->meters.items[i];
@@ -169,54 +155,6 @@ static void put_meters(struct json_writer *w, const struct slot *s)
         json_close_object(w);
     }
     json_close_array(w);
-}
-
-/* The failure in one line; the output of the process is included only for the newest failure. */
-static void put_slot_failure(struct json_writer *w, const struct slot *s)
-{
-    const struct failure *f = s->failure;
-    struct text line = {0};
-
-    if (f == NULL) {
-        json_put_null(w, "last_failure");
-        return;
-    }
-    failure_add_summary(f, &line);
-    json_put_text(w, "last_failure", text_slice(&line));
-    text_fini(&line);
-}
-
-/* The state as reported to load balancers, except that "waiting" distinguishes a start that has not
- * begun. */
-static const char *state_text(const struct slot *s)
-{
-    enum resume_state state = slot_state(s);
-    bool nothing_yet = slot_process(s) == NULL && s->attached == NULL;
-
-    return state == RESUME_STARTING && nothing_yet ? "waiting" : resume_state_text(state);
-}
-
-static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_ms)
-{
-    json_open_object(w, NULL);
-    json_put_int(w, "slot", s->n);
-    put_text(w, "address", s->name);
-    put_text(w, "state", state_text(s));
-    put_text(w, "incarnation", s->incarnation);
-    json_put_int(w, "waiting", (int64_t)s->core.nwaiting);
-    json_put_int(w, "running", (int64_t)s->nrunning);
-    json_put_int(w, "tunnels", (int64_t)s->ntunnels);
-    json_put_int(w, "backlog", (int64_t)slot_in_flight(s));
-    json_put_int(w, "served", (int64_t)s->served);
-    json_put_int(w, "streams", (int64_t)list_length(&s->streams));
-    json_put_int(w, "start_failures", s->start_failures);
-    json_put_bool(w, "registered", s->registration != NULL && tree_registered(s->registration));
-    put_slot_failure(w, s);
-    if (slot_process(s) != NULL)
-        put_process(w, "process", slot_process(s), false, now_ms);
-    if (slot_replacement(s) != NULL)
-        put_process(w, "successor", slot_replacement(s), true, now_ms);
-    put_meters(w, s);
     json_close_object(w);
 }
 
@@ -244,11 +182,20 @@ static void put_figures(struct json_writer *w, const struct app_group *g)
     json_close_object(w);
 }
 
-static void put_counts(struct json_writer *w, const struct app_group *g)
+static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
 {
+    const struct over_memory *o = &g->over_memory;
+    const struct app_process *p;
     struct process_counts n;
 
     status_count(g, &n);
+    json_open_object(w, g->name);
+    put_text(w, "path", g->at_start->path);
+    put_text(w, "version", g->config->s.version);
+    json_put_int(w, "min_processes", g->core.min_processes);
+    json_put_int(w, "max_processes", g->core.max_processes);
+    json_put_bool(w, "attached", g->at_start->attach != NULL);
+    json_put_int(w, "generation", (int64_t)g->core.generation);
     json_open_object(w, "counts");
     json_put_int(w, "processes", (int64_t)(n.starting + n.busy + n.idle + n.leaving));
     json_put_int(w, "starting", (int64_t)n.starting);
@@ -256,108 +203,64 @@ static void put_counts(struct json_writer *w, const struct app_group *g)
     json_put_int(w, "idle", (int64_t)n.idle);
     json_put_int(w, "leaving", (int64_t)n.leaving);
     json_close_object(w);
-}
-
-static size_t count_waiting(const struct app_group *g)
-{
-    size_t waiting = g->core.nwaiting;
-
-    for (unsigned n = 0; n < g->nslots; ++n)
-        waiting += g->slots[n]->core.nwaiting;
-    return waiting;
-}
-
-static void put_queue(struct json_writer *w, const struct app_group *g)
-{
     json_open_object(w, "queue");
     put_text(w, "policy", g->core.queue == CORE_QUEUE_GLOBAL ? "global" : "private");
-    json_put_int(w, "waiting", (int64_t)count_waiting(g));
+    json_put_int(w, "waiting", stats_sum(g->stats, AGENT_STAT_requests_waiting));
     json_put_int(w, "waiting_any", (int64_t)g->core.nwaiting);
     json_put_int(w, "max", (int64_t)g->core.max_queue);
     json_close_object(w);
-}
-
-/* How soon another process may be replaced for max_memory. */
-static void put_over_memory(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
-    const struct over_memory *o = &g->over_memory;
-
+    /* How soon another process may be replaced for max_memory. */
     json_open_object(w, "over_memory");
     json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
     json_put_bool(w, "too_low", o->reported);
     json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
-    json_put_real(w, "next_s", (double)over_memory_wait_ms(o, now_ms) / 1000);
+    json_put_real(w, "next_s", seconds(now_ms, o->not_before_ms));
     json_close_object(w);
-}
-
-static void put_leaving(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
-    const struct app_process *p;
-
-    json_open_array(w, "leaving");
-    list_for_each_entry (p, &g->pool->processes, node) {
-        if (has_left(p, g))
-            put_process(w, NULL, p, false, now_ms);
-    }
-    json_close_array(w);
-}
-
-static void put_group(struct json_writer *w, const struct app_group *g, uint64_t now_ms)
-{
-    json_open_object(w, g->name);
-    put_text(w, "path", g->path);
-    put_text(w, "version", g->config->s.version);
-    json_put_int(w, "min_processes", g->core.min_processes);
-    json_put_int(w, "max_processes",
-                 g->core.max_processes != 0 ? g->core.max_processes : g->nslots);
-    json_put_bool(w, "attached", g->attach != NULL);
-    json_put_int(w, "generation", (int64_t)g->core.generation);
-    put_counts(w, g);
-    put_queue(w, g);
-    put_over_memory(w, g, now_ms);
     failure_describe(g->last_failure, "last_failure", now_ms, w);
     put_figures(w, g);
     live_settings_describe(g->live, w);
-    tree_describe_broken_links(g->pool->tree, g->path, w);
+    tree_describe_broken_links(g->pool->tree, g->at_start->path, w);
     json_open_array(w, "slots");
-    for (unsigned n = 0; n < g->nslots; ++n)
-        put_slot(w, g->slots[n], now_ms);
+    for (unsigned k = 0; k < g->nslots; ++k)
+        put_slot(w, g->slots[k], now_ms);
     json_close_array(w);
-    put_leaving(w, g, now_ms);
+    json_open_array(w, "leaving");
+    list_for_each_entry (p, &g->pool->processes, node) {
+        /* Those that are no longer one of their slot's. */
+        if (p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
+            p != slot_process(p->slot) && p != slot_replacement(p->slot))
+            put_process(w, NULL, p, false, now_ms);
+    }
+    json_close_array(w);
     json_close_object(w);
 }
 
 /* ---- the pages ---- */
-
-static void put_pool(struct json_writer *w, const struct agent *a)
-{
-    const struct core *c = &a->pool.core;
-    size_t waiting = 0;
-
-    for (size_t i = 0; i < a->pool.ngroups; ++i)
-        waiting += count_waiting(a->pool.groups[i]);
-    json_put_int(w, "connections", (int64_t)http_server_connections(front_server(a->front)));
-    json_put_int(w, "processes", c->count + c->strays);
-    json_put_int(w, "active_processes", c->active);
-    json_put_int(w, "max_processes", c->max);
-    json_put_int(w, "waiting", (int64_t)waiting);
-}
 
 static int page_status(void *context, struct slice query, struct text *out)
 {
     const struct agent *a = context;
     struct json_writer w = {.out = out};
     uint64_t now_ms = loop_now_ms(a->loop);
+    const struct core *c = &a->pool.core;
+    const char *host_path = a->first->host_path;
+    int64_t waiting = 0;
 
     (void)query;
+    for (size_t i = 0; i < a->pool.ngroups; ++i)
+        waiting += stats_sum(a->pool.groups[i]->stats, AGENT_STAT_requests_waiting);
     json_open_object(&w, NULL);
     put_text(&w, "program", "resumelb-agent");
     put_text(&w, "version", RLB_VERSION);
     json_put_int(&w, "pid", getpid());
     json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
-    put_text(&w, "phase", agent_phase_text(a->phase));
+    put_text(&w, "phase", agent_phase_texts[a->phase]);
     json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
-    put_pool(&w, a);
+    json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));
+    json_put_int(&w, "processes", c->count + c->strays);
+    json_put_int(&w, "active_processes", c->active);
+    json_put_int(&w, "max_processes", c->max);
+    json_put_int(&w, "waiting", waiting);
     if (a->pool.tree != NULL) {
         struct tree_status tree;
 
@@ -368,13 +271,12 @@ static int page_status(void *context, struct slice query, struct text *out)
         json_close_object(&w);
     }
     json_open_object(&w, "host");
-    if (a->pool.host_path != NULL)
-        put_text(&w, "path", a->pool.host_path);
+    if (host_path != NULL)
+        put_text(&w, "path", host_path);
     else
         json_put_null(&w, "path");
     live_settings_describe(a->pool.live, &w);
-    tree_describe_broken_links(a->pool.host_path != NULL ? a->pool.tree : NULL, a->pool.host_path,
-                               &w);
+    tree_describe_broken_links(host_path != NULL ? a->pool.tree : NULL, host_path, &w);
     json_close_object(&w);
     json_open_object(&w, "applications");
     for (size_t i = 0; i < a->pool.ngroups; ++i)
@@ -383,27 +285,6 @@ static int page_status(void *context, struct slice query, struct text *out)
     json_close_object(&w);
     text_add_char(out, '\n');
     return 200;
-}
-
-/* The present line, as a load balancer that connects now would get it. */
-static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
-{
-    struct resume now = {0};
-
-    meter_resume(m->meter, s->meters.max_skills, &now);
-    json_open_object(w, NULL);
-    put_text(w, "application", s->group->name);
-    json_put_int(w, "slot", s->n);
-    put_text(w, "address", s->name);
-    put_text(w, "incarnation", s->incarnation);
-    put_text(w, "fingerprint", m->fingerprint);
-    json_put_int(w, "generation", (int64_t)m->generation);
-    json_open_object(w, "skills");
-    for (size_t i = 0; i < now.n; ++i)
-        json_put_real_named(w, now.rows[i].cls, now.rows[i].score);
-    json_close_object(w);
-    json_close_object(w);
-    resume_fini(&now);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *out)
@@ -418,9 +299,26 @@ static int page_resumes(void *context, struct slice query, struct text *out)
 
         for (size_t k = 0; k < (size_t)g->nslots * SLOT_METERS; ++k) {
             const struct slot *s = g->slots[k / SLOT_METERS];
+            const struct slot_meter *m = &s->meters.items[k % SLOT_METERS];
+            struct resume now = {0};
 
-            if (s->meters.items[k % SLOT_METERS].meter != NULL)
-                put_resume(&w, s, &s->meters.items[k % SLOT_METERS]);
+            if (m->meter == NULL)
+                continue;
+            /* The present line, as a load balancer that connects now would get it. */
+            meter_resume(m->meter, s->meters.max_skills, &now);
+            json_open_object(&w, NULL);
+            put_text(&w, "application", g->name);
+            json_put_int(&w, "slot", s->n);
+            put_text(&w, "address", s->name);
+            put_text(&w, "incarnation", s->incarnation);
+            put_text(&w, "fingerprint", m->fingerprint);
+            json_put_int(&w, "generation", (int64_t)m->generation);
+            json_open_object(&w, "skills");
+            for (size_t n = 0; n < now.n; ++n)
+                json_put_real_named(&w, now.rows[n].cls, now.rows[n].score);
+            json_close_object(&w);
+            json_close_object(&w);
+            resume_fini(&now);
         }
     }
     json_close_array(&w);
@@ -428,49 +326,32 @@ static int page_resumes(void *context, struct slice query, struct text *out)
     return 200;
 }
 
-/* ---- the small pages ---- */
-
-static void page_metrics(void *context, struct metrics *m)
-{
-    status_metrics(context, m);
-}
-
 /* ---- what is ready ---- */
-
-/* A process without a ready_probe waits for its first request, which is only sent to a process
- * reported as ready. */
-static bool serves(const struct app_process *p)
-{
-    return p != NULL && (p->state == PROCESS_READY || p->core.probing);
-}
-
-/* Number of the permanently required processes that do not exist or do not serve. */
-static size_t count_unready(const struct agent *a)
-{
-    size_t unready = 0;
-
-    for (size_t i = 0; i < a->pool.ngroups; ++i) {
-        const struct app_group *g = a->pool.groups[i];
-        size_t serving = 0;
-
-        for (unsigned n = 0; n < g->nslots; ++n)
-            serving += serves(slot_process(g->slots[n])) ? 1 : 0;
-        /* With one_shot processes are started by requests only. */
-        if (g->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
-            unready += g->core.min_processes - serving;
-    }
-    return unready;
-}
 
 static int page_ready(void *context, struct slice query, struct text *body)
 {
     const struct agent *a = context;
-    size_t unready = count_unready(a);
+    size_t unready = 0;
 
     (void)query;
     if (a->phase != AGENT_RUNNING) {
-        text_addf(body, "%s\n", agent_phase_text(a->phase));
+        text_addf(body, "%s\n", agent_phase_texts[a->phase]);
         return 503;
+    }
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+        size_t serving = 0;
+
+        /* A process without a ready_probe waits for its first request, which is only sent to a
+         * process reported as ready. */
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            const struct app_process *p = slot_process(g->slots[n]);
+
+            serving += p != NULL && (p->state == PROCESS_READY || p->core.probing);
+        }
+        /* With one_shot processes are started by requests only. */
+        if (g->at_start->attach == NULL && !g->core.one_shot && serving < g->core.min_processes)
+            unready += g->core.min_processes - serving;
     }
     if (unready > 0) {
         text_addf(body, "%zu processes are not ready\n", unready);
@@ -495,7 +376,7 @@ static int act_detach(void *context, struct slice id, struct text *body)
     }
     text_addf(body, "process %s (%s, slot %u, pid %ld) is detached; it has %u requests\n", p->id,
               p->group->name, p->slot->n, (long)p->pid, p->core.sessions);
-    app_process_detach(p, "requested by an operator");
+    app_process_detach(p);
     return 200;
 }
 
@@ -509,53 +390,44 @@ static int act_detach(void *context, struct slice id, struct text *body)
  * Control loop.
  */
 
-struct search {
-    struct admin_order order;
-    size_t groups, slots, scores;
-};
-
-/* A slot is known by its own address, and by the one under which it is registered. */
-static bool is_meant(const struct admin_order *o, const struct slot *s)
-{
-    char name[ADDR_TEXT_MAX];
-
-    if (o->worker.len == 0 || slice_is(o->worker, s->name))
-        return true;
-    slot_registered_name(s, name);
-    return slice_is(o->worker, name);
-}
-
-static void forget_in(struct search *x, const struct app_group *g)
-{
-    if (!admin_order_means(&x->order, g->name))
-        return;
-    ++x->groups;
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (!is_meant(&x->order, g->slots[n]))
-            continue;
-        ++x->slots;
-        x->scores += slot_forget(g->slots[n], x->order.has_class ? &x->order.cls : NULL);
-    }
-}
-
 static int forget(void *context, struct slice entity, struct text *body)
 {
     struct agent *a = context;
-    struct search x = {0};
-    const char *why = admin_order_read(&x.order, entity);
+    struct admin_order order = {0};
+    const char *why = admin_order_read(&order, entity);
+    size_t groups = 0;
+    size_t slots = 0;
+    size_t scores = 0;
     int status = 200;
 
-    for (size_t i = 0; why == NULL && i < a->pool.ngroups; ++i)
-        forget_in(&x, a->pool.groups[i]);
+    for (size_t i = 0; why == NULL && i < a->pool.ngroups; ++i) {
+        const struct app_group *g = a->pool.groups[i];
+        bool meant = admin_order_means(&order, g->name);
+
+        groups += meant;
+        for (unsigned n = 0; meant && n < g->nslots; ++n) {
+            struct slot *s = g->slots[n];
+            char name[ADDR_TEXT_MAX];
+
+            /* A slot is known by its own address, and by the one under which it is registered. */
+            if (order.worker.len != 0 && !slice_is(order.worker, s->name)) {
+                slot_registered_name(s, name);
+                if (!slice_is(order.worker, name))
+                    continue;
+            }
+            ++slots;
+            scores += slot_forget(s, order.has_class ? &order.cls : NULL);
+        }
+    }
     if (why != NULL)
         status = admin_order_refuse(body, 400, why);
-    else if (x.groups == 0)
+    else if (groups == 0)
         status = admin_order_refuse(body, 404, "no such application");
-    else if (x.order.worker.len != 0 && x.slots == 0)
+    else if (order.worker.len != 0 && slots == 0)
         status = admin_order_refuse(body, 404, "no such worker");
     else
-        admin_order_forgotten(body, x.slots, x.scores);
-    admin_order_fini(&x.order);
+        admin_order_forgotten(body, slots, scores);
+    admin_order_fini(&order);
     return status;
 }
 
@@ -568,7 +440,7 @@ void agent_status_add(struct agent *a)
                           page_status, a);
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
-    admin_add_metrics(a->admin, page_metrics, a);
+    admin_add_metrics(a->admin, status_metrics, a);
     admin_add_health(a->admin, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
     admin_add_order(a->admin, "/actions/forget", forget, a);

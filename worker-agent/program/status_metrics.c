@@ -29,7 +29,8 @@ static void each_agent(struct metrics *m, const void *context)
 {
     const struct agent *a = context;
     const struct core *c = &a->pool.core;
-    const struct body_totals *bodies = front_body_totals(a->front);
+    const struct body_totals *bodies = &a->front->body_totals;
+    struct http_server_counts counts;
     struct figures f = {.processes = c->count + c->strays,
                         .active = c->active,
                         .max = c->max,
@@ -37,7 +38,10 @@ static void each_agent(struct metrics *m, const void *context)
                         .body_file_bytes = bodies->file_bytes,
                         .body_files = bodies->files.files};
 
-    front_handshakes(a->front, &f.tls_finished, &f.tls_failed);
+    http_server_read_counts(a->front->server, &counts);
+    f.tls_finished = counts.tls12 + counts.tls13;
+    for (size_t i = 0; i < ARRAY_LEN(counts.tls_failed); ++i)
+        f.tls_failed += counts.tls_failed[i];
     trace_log_count(a->trace, &f.trace_written, &f.trace_dropped);
     live_settings_counts(a->pool.live, &f.host);
     metrics_put(m, &f, SLICE_NULL, SLICE_NULL);
@@ -79,13 +83,6 @@ static void each_state(struct metrics *m, const void *context)
         metrics_put_number(m, n.idle, labels, SLICE_LIT("idle"));
         metrics_put_number(m, n.leaving, labels, SLICE_LIT("leaving"));
     }
-}
-
-static double group_max(const void *object)
-{
-    const struct app_group *g = object;
-
-    return g->core.max_processes != 0 ? g->core.max_processes : g->nslots;
 }
 
 static double group_failed_at(const void *object)
@@ -166,7 +163,7 @@ static const struct metric metrics[] = {
     AGENT("host_settings_held", GAUGE, "nodes", host.held, "1 while the host's settings are held, because their node vanished or cannot be read."),
     {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
     GROUP("processes_min", "processes", min_processes, "The effective min_processes."),
-    GROUP_GET("processes_max", "processes", group_max, "The effective maximum of processes."),
+    GROUP("processes_max", "processes", max_processes, "The effective maximum of processes."),
     GROUP("waiting_any", "requests", nwaiting, "Requests that wait for whichever process."),
     GROUP("generation", "restarts", generation, "How many times a restart of all processes was requested."),
     GROUP_GET("last_failure_timestamp_seconds", "seconds", group_failed_at, "When a process failed last, since 1970; 0: never."),
@@ -182,11 +179,14 @@ static const struct metric metrics[] = {
 
 /* ---- the page ---- */
 
-static void put_stats(struct metrics *m, const struct agent *a)
+void status_metrics(void *agent, struct metrics *m)
 {
-    struct stats_set *sets = xcalloc(a->pool.ngroups + 1, sizeof(*sets));
-    char(*labels)[LABELS_ROOM] = xcalloc(a->pool.ngroups + 1, sizeof(*labels));
+    const struct agent *a = agent;
+    struct stats_set *sets = xcalloc(a->pool.ngroups, sizeof(*sets));
+    char(*labels)[LABELS_ROOM] = xcalloc(a->pool.ngroups, sizeof(*labels));
+    struct tree_status tree;
 
+    m->prefix = AGENT_STATS_PREFIX;
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
 
@@ -195,26 +195,14 @@ static void put_stats(struct metrics *m, const struct agent *a)
     metrics_put_stats(m, sets, a->pool.ngroups);
     free(labels);
     free(sets);
-}
-
-static void put_tree(struct metrics *m, const struct agent *a)
-{
-    struct tree_status tree;
-
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), a);
+    if (a->pool.tree == NULL)
+        return;
     tree_status(a->pool.tree, &tree);
     for (size_t i = 0; i < TREE_METRICS; ++i) {
         metrics_begin(m, &tree_metrics[i]);
         metrics_put(m, &tree, SLICE_NULL, SLICE_NULL);
     }
-}
-
-void status_metrics(const struct agent *a, struct metrics *m)
-{
-    m->prefix = AGENT_STATS_PREFIX;
-    put_stats(m, a);
-    metrics_put_all(m, metrics, ARRAY_LEN(metrics), a);
-    if (a->pool.tree != NULL)
-        put_tree(m, a);
 }
 
 void status_metrics_describe(FILE *out)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   supervisor                                 child
- *   socket, pipes; fork           ->       own process group, signals as at birth
- *                                          0 /dev/null, 1 and 2 the output pipe, 3 the listening
- * socket all other descriptors closed; user; directory dies with the supervisor (PR_SET_PDEATHSIG)
- *                                          LISTEN_PID, exec; or why not, into the error pipe
+ *   supervisor                 child
+ *   socket, pipes; fork   ->   own process group, signals as at birth;
+ *                              0 /dev/null, 1 and 2 the output pipe, 3 the listening socket,
+ *                              all other descriptors closed; user; directory;
+ *                              dies with the supervisor (PR_SET_PDEATHSIG);
+ *                              LISTEN_PID, exec; or why not, into the error pipe
  *
  * The supervisor keeps the listening socket, so that it can empty the backlog when the process is
  * dead: a descendant that escaped from the process group may still hold the same socket.
@@ -122,15 +123,6 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[SUP
     return ERR_OK;
 }
 
-static bool lately_given(const struct spawner *s, unsigned port)
-{
-    for (size_t i = 0; i < ARRAY_LEN(s->last_ports); ++i) {
-        if (s->last_ports[i] == port)
-            return true;
-    }
-    return false;
-}
-
 /* A port that is free now, and that none of the last processes had: theirs may still be connected
  * to. */
 static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPERVISOR_WHY_MAX])
@@ -145,8 +137,12 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
             addr_listen(&a, &o, &fd) != ERR_OK)
             return fail(why, "find a free port");
         enum err e = addr_of_socket(fd, &a);
+        bool lately_given = false;
+
         close(fd);
-        if (e != ERR_OK || lately_given(s, addr_port(&a)))
+        for (size_t k = 0; k < ARRAY_LEN(s->last_ports); ++k)
+            lately_given |= s->last_ports[k] == addr_port(&a);
+        if (e != ERR_OK || lately_given)
             continue;
         s->last_ports[s->next_port++ % ARRAY_LEN(s->last_ports)] = addr_port(&a);
         addr_format(&a, p->address);
@@ -156,41 +152,28 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
     return fail(why, "find a free port");
 }
 
-static enum err make_socket_directory(const struct spawner *s, const struct spawn_request *r,
-                                      struct spawned *p, char why[SUPERVISOR_WHY_MAX])
-{
-    char *directory = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
-
-    if (mkdir(directory, 0700) != 0) {
-        free(directory);
-        return fail(why, "mkdir for its socket");
-    }
-    p->directory = directory;
-    if (r->user.required && lchown(directory, r->user.uid, r->user.gid) != 0)
-        return fail(why, "chown of the directory for its socket");
-    p->path = xasprintf("%s/s", directory);
-    snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
-    return ERR_OK;
-}
-
 static enum err make_socket(struct spawner *s, const struct spawn_request *r, struct spawned *p,
                             char why[SUPERVISOR_WHY_MAX])
 {
-    enum err e;
-
-    switch (r->listen) {
-    case LISTEN_INHERITED_TCP:
+    if (r->listen == LISTEN_INHERITED_TCP)
         return bind_listening("127.0.0.1:0", p, why);
-    case LISTEN_BY_PORT:
+    if (r->listen == LISTEN_BY_PORT)
         return choose_port(s, p, why);
-    case LISTEN_BY_SOCKET:
-        return make_socket_directory(s, r, p, why);
-    case LISTEN_INHERITED_UNIX:
-        break;
-    }
     char *path = xasprintf("%s/%.*s", s->run_dir, ID_SHOWN, r->id);
+    if (r->listen == LISTEN_BY_SOCKET) {
+        if (mkdir(path, 0700) != 0) {
+            free(path);
+            return fail(why, "mkdir for its socket");
+        }
+        p->directory = path;
+        if (r->user.required && lchown(path, r->user.uid, r->user.gid) != 0)
+            return fail(why, "chown of the directory for its socket");
+        p->path = xasprintf("%s/s", path);
+        snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
+        return ERR_OK;
+    }
     char *text = xasprintf("unix:%s", path);
-    e = bind_listening(text, p, why);
+    enum err e = bind_listening(text, p, why);
     free(text);
     if (e != ERR_OK) {
         free(path);
@@ -214,16 +197,6 @@ static void child_fail(int error_fd, const char *what)
     if (n > 0 && write(error_fd, text, strnlen(text, sizeof(text))) < 0)
         _exit(126);
     _exit(127);
-}
-
-static void restore_signals(void)
-{
-    sigset_t none;
-
-    for (int n = 1; n < NSIG; ++n)
-        (void)signal(n, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Descriptors 0 to 3; returns where the error pipe is now: the only one left beyond them. */
@@ -283,23 +256,19 @@ static char **fill_in(const json_t *list, const struct spawned *p, enum listen_m
     return out;
 }
 
-static void set_environment(const struct spawn_request *r, const struct spawned *p)
-{
-    environ = fill_in(r->env, p, r->listen);
-    if (p->listen_fd < 0)
-        return;
-    putenv(xasprintf("LISTEN_PID=%ld", (long)getpid()));
-    putenv(xstrdup("LISTEN_FDS=1"));
-}
-
 static void child_run(const struct spawner *s, const struct spawn_request *r,
                       const struct spawned *p, int output_fd, int error_fd) no_return;
 static void child_run(const struct spawner *s, const struct spawn_request *r,
                       const struct spawned *p, int output_fd, int error_fd)
 {
+    sigset_t none;
+
     setpgid(0, 0);
     umask(s->umask);
-    restore_signals();
+    for (int n = 1; n < NSIG; ++n)
+        (void)signal(n, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     error_fd = arrange_descriptors(p, output_fd, error_fd);
     setrlimit(RLIMIT_NOFILE, &s->nofile);
     become_user(s, r, error_fd);
@@ -311,7 +280,11 @@ static void child_run(const struct spawner *s, const struct spawn_request *r,
     if (chdir(r->root) != 0)
         child_fail(error_fd, r->root);
     char **words = fill_in(r->words, p, r->listen);
-    set_environment(r, p);
+    environ = fill_in(r->env, p, r->listen);
+    if (p->listen_fd >= 0) {
+        putenv(xasprintf("LISTEN_PID=%ld", (long)getpid()));
+        putenv(xstrdup("LISTEN_FDS=1"));
+    }
     execvp(words[0], words);
     child_fail(error_fd, words[0]);
 }
@@ -387,27 +360,20 @@ failed:
     return e;
 }
 
-static void empty_backlog(int listen_fd)
-{
-    /* Prevents further connections through any descriptor; resets the connections in TCP's backlog.
-     */
-    shutdown(listen_fd, SHUT_RDWR);
-    fcntl(listen_fd, F_SETFL, O_NONBLOCK);
-    for (;;) {
-        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd >= 0)
-            close(fd);
-        else if (errno != EINTR && errno != ECONNABORTED)
-            return;
-    }
-}
-
 void spawner_clean_up(struct spawned *p)
 {
     kill(-p->pid, SIGKILL);
-    if (p->listen_fd >= 0)
-        empty_backlog(p->listen_fd);
+    if (p->listen_fd >= 0) {
+        int fd;
+
+        /* Prevents further connections through any descriptor; resets the connections in TCP's
+         * backlog. The others are accepted and closed. */
+        shutdown(p->listen_fd, SHUT_RDWR);
+        fcntl(p->listen_fd, F_SETFL, O_NONBLOCK);
+        while ((fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR ||
+               errno == ECONNABORTED)
+            close_fd(&fd);
+    }
     close_fd(&p->listen_fd);
     close_fd(&p->output_fd);
     close_fd(&p->error_fd);
@@ -416,13 +382,7 @@ void spawner_clean_up(struct spawned *p)
 
 /* ---- the processes there are ---- */
 
-void children_init(struct children *all)
-{
-    list_init(&all->items);
-    all->n = 0;
-}
-
-struct child *child_add(struct children *all, const struct spawn_request *r,
+struct child *child_add(struct list *all, const struct spawn_request *r,
                         const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
 {
     struct child *p = xcalloc(1, sizeof(*p));
@@ -436,36 +396,34 @@ struct child *child_add(struct children *all, const struct spawn_request *r,
     p->started_ms = now_ms;
     p->agent = agent;
     p->spawned = *spawned;
-    list_push_back(&all->items, &p->node);
-    ++all->n;
+    list_push_back(all, &p->node);
     return p;
 }
 
-void child_remove(struct children *all, struct child *p)
+void child_remove(struct child *p)
 {
     list_remove(&p->node);
-    --all->n;
     free(p->note);
     free(p);
 }
 
-struct child *child_of_message(const struct children *all, const json_t *message)
+struct child *child_of_message(const struct list *all, const json_t *message)
 {
     const char *id = json_string_value(json_object_get(message, "id"));
     struct child *p;
 
-    list_for_each_entry (p, &all->items, node) {
+    list_for_each_entry (p, all, node) {
         if (id != NULL && strcmp(p->id, id) == 0)
             return p;
     }
     return NULL;
 }
 
-struct child *child_of_pid(const struct children *all, pid_t pid)
+struct child *child_of_pid(const struct list *all, pid_t pid)
 {
     struct child *p;
 
-    list_for_each_entry (p, &all->items, node) {
+    list_for_each_entry (p, all, node) {
         if (p->spawned.pid == pid)
             return p;
     }
@@ -509,21 +467,21 @@ void child_describe_death(const struct child *p, const siginfo_t *si, char out[S
         snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
 }
 
-void children_end_all(struct children *all, uint64_t now_ms)
+void children_end_all(const struct list *all, uint64_t now_ms)
 {
     struct child *p;
 
-    list_for_each_entry (p, &all->items, node) {
+    list_for_each_entry (p, all, node) {
         child_signal(p, SIGTERM);
         p->kill_ms = now_ms + p->stop_timeout_ms;
     }
 }
 
-void children_kill_overdue(struct children *all, uint64_t now_ms)
+void children_kill_overdue(const struct list *all, uint64_t now_ms)
 {
     struct child *p;
 
-    list_for_each_entry (p, &all->items, node) {
+    list_for_each_entry (p, all, node) {
         if (now_ms >= p->kill_ms)
             child_signal(p, SIGKILL);
     }

@@ -100,20 +100,14 @@ struct child { /* one process */
     struct spawned spawned;
 };
 
-struct children {
-    struct list items;
-    size_t n;
-};
-
-void children_init(struct children *all);
 /* Adds a process with an empty note; ownership of what SPAWNED has passes to it. */
-struct child *child_add(struct children *all, const struct spawn_request *r,
+struct child *child_add(struct list *all, const struct spawn_request *r,
                         const struct spawned *spawned, uint64_t agent, uint64_t now_ms);
 /* Removes P, which must have been reaped. */
-void child_remove(struct children *all, struct child *p);
+void child_remove(struct child *p);
 /* The process with the "id" of MESSAGE, or NULL. */
-struct child *child_of_message(const struct children *all, const json_t *message);
-struct child *child_of_pid(const struct children *all, pid_t pid);
+struct child *child_of_message(const struct list *all, const json_t *message);
+struct child *child_of_pid(const struct list *all, pid_t pid);
 
 /* Sends SIGTERM or SIGKILL to its process group. */
 void child_signal(struct child *p, int signal_number);
@@ -126,7 +120,7 @@ json_t *child_message(const struct child *p, uint64_t now_ms);
 void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
 
 /* Sends SIGTERM to all; children_kill_overdue ends those that exceed their stop_timeout. */
-void children_end_all(struct children *all, uint64_t now_ms);
-void children_kill_overdue(struct children *all, uint64_t now_ms);
+void children_end_all(const struct list *all, uint64_t now_ms);
+void children_kill_overdue(const struct list *all, uint64_t now_ms);
 
 #endif

@@ -59,14 +59,13 @@ struct pending {
 
 struct supervisor {
     struct spawner spawner;
-    const char *state_dir;
     char *socket_path;
-    int signals_fd, listen_fd, lock_fd;
+    int signals_fd, listen_fd;
     struct agent_end *agents[AGENTS_MAX]; /* the last is obeyed */
     size_t nagents;
     uint64_t agents_so_far;
     struct pending pending[PENDING_MAX];
-    struct children children;
+    struct list children; /* struct child */
     uint64_t adopt_timeout_ms;
     uint64_t adopt_until_ms; /* without an agent */
     bool ending;
@@ -101,13 +100,6 @@ static void send_message(struct supervisor *k, json_t *message, int pass)
         json_decref(message);
 }
 
-static void send_to_all(struct supervisor *k, json_t *message)
-{
-    for (size_t i = 0; i < k->nagents; ++i)
-        send_to(k->agents[i], json_incref(message), -1);
-    json_decref(message);
-}
-
 static void add_agent(struct supervisor *k, int fd)
 {
     struct agent_end *a = xcalloc(1, sizeof(*a));
@@ -122,91 +114,64 @@ static void send_busy(struct supervisor *k, const struct child *p)
     send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
-/* The old agent of an upgrade has finished, or died: no process is busy any more. */
-static void old_agent_gone(struct supervisor *k)
-{
-    struct child *p;
-
-    log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", k->children.n);
-    list_for_each_entry (p, &k->children.items, node) {
-        if (p->busy == 0)
-            continue;
-        child_set_busy(p, 0);
-        send_busy(k, p);
-    }
-}
-
-/* The one that followed has died: the one before is obeyed again, and gets what the other had
- * started. */
-static void new_agent_gone(struct supervisor *k, uint64_t number)
-{
-    struct child *p;
-
-    log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", k->children.n);
-    list_for_each_entry (p, &k->children.items, node) {
-        p->term_deferred = false;
-        p->busy = 0;
-        if (p->agent == number)
-            send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
-    }
-}
-
-static void none_left(struct supervisor *k)
-{
-    struct child *p;
-
-    list_for_each_entry (p, &k->children.items, node)
-        child_set_busy(p, 0);
-    k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
-    if (!k->ending)
-        log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
-                 k->children.n, (unsigned long long)k->adopt_timeout_ms);
-}
-
 static void agent_gone(struct supervisor *k, size_t i)
 {
     bool was_obeyed = is_obeyed(k, i);
     uint64_t number = k->agents[i]->number;
+    struct child *p;
 
     packet_queue_close(&k->agents[i]->out);
     free(k->agents[i]);
     --k->nagents;
     for (; i < k->nagents; ++i)
         k->agents[i] = k->agents[i + 1];
-    if (k->nagents == 0)
-        none_left(k);
-    else if (was_obeyed)
-        new_agent_gone(k, number);
-    else
-        old_agent_gone(k);
+    if (k->nagents == 0) {
+        list_for_each_entry (p, &k->children, node)
+            child_set_busy(p, 0);
+        k->adopt_until_ms = now_ms() + k->adopt_timeout_ms;
+        if (!k->ending)
+            log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
+                     list_length(&k->children), (unsigned long long)k->adopt_timeout_ms);
+    } else if (was_obeyed) {
+        /* The one that followed has died: the one before is obeyed again, and gets what the other
+         * had started. */
+        log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", list_length(&k->children));
+        list_for_each_entry (p, &k->children, node) {
+            p->term_deferred = false;
+            p->busy = 0;
+            if (p->agent == number)
+                send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
+        }
+    } else {
+        /* The old agent of an upgrade has finished, or died: no process is busy any more. */
+        log_info(NULL, "supervisor-old-agent-detached", "processes=%zu", list_length(&k->children));
+        list_for_each_entry (p, &k->children, node) {
+            if (p->busy == 0)
+                continue;
+            child_set_busy(p, 0);
+            send_busy(k, p);
+        }
+    }
 }
 
 /* ---- processes ---- */
 
-static struct child *spawn(struct supervisor *k, size_t from, const struct spawn_request *r,
-                           char why[SUPERVISOR_WHY_MAX])
-{
-    struct spawned spawned;
-
-    if (!is_obeyed(k, from))
-        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
-    else if (k->children.n >= SUPERVISOR_PROCESSES_MAX)
-        snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
-                 SUPERVISOR_PROCESSES_MAX);
-    else if (spawner_start(&k->spawner, r, &spawned, why) == ERR_OK)
-        return child_add(&k->children, r, &spawned, k->agents[from]->number, now_ms());
-    return NULL;
-}
-
 static void on_spawn(struct supervisor *k, size_t from, json_t *message)
 {
     struct spawn_request r = {0};
+    struct spawned spawned;
     char why[SUPERVISOR_WHY_MAX] = "";
     const char *id = json_string_value(json_object_get(message, "id"));
     const struct child *p = NULL;
+    bool valid = spawn_request_parse(message, &r, why) && !k->ending;
 
-    if (spawn_request_parse(message, &r, why) && !k->ending)
-        p = spawn(k, from, &r, why);
+    if (valid && !is_obeyed(k, from))
+        snprintf(why, SUPERVISOR_WHY_MAX, "another agent has taken over");
+    else if (valid && list_length(&k->children) >= SUPERVISOR_PROCESSES_MAX)
+        snprintf(why, SUPERVISOR_WHY_MAX, "at most %d processes per supervisor",
+                 SUPERVISOR_PROCESSES_MAX);
+    else if (valid && spawner_start(&k->spawner, &r, &spawned, why) == ERR_OK)
+        p = child_add(&k->children, &r, &spawned, k->agents[from]->number, now_ms());
     if (p != NULL)
         send_to(k->agents[from],
                 json_pack("{s:s, s:s, s:I, s:s}", "op", "spawned", "id", p->id, "pid",
@@ -219,32 +184,6 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
             -1);
 }
 
-static void reap_one(struct supervisor *k, struct child *p, const siginfo_t *si)
-{
-    char how[SUPERVISOR_WHY_MAX];
-
-    child_describe_death(p, si, how);
-    spawner_clean_up(&p->spawned);
-    waitpid(p->spawned.pid, NULL, 0);
-    send_to_all(k, json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how));
-    child_remove(&k->children, p);
-}
-
-static void reap(struct supervisor *k)
-{
-    for (;;) {
-        siginfo_t si = {0};
-
-        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == 0)
-            return;
-        struct child *p = child_of_pid(&k->children, si.si_pid);
-        if (p != NULL)
-            reap_one(k, p, &si);
-        else
-            waitpid(si.si_pid, NULL, 0); /* an orphan of one of them */
-    }
-}
-
 static void end_all(struct supervisor *k)
 {
     if (k->ending)
@@ -255,24 +194,11 @@ static void end_all(struct supervisor *k)
 
 /* ---- from the agents ---- */
 
-static void send_list(struct supervisor *k)
-{
-    struct child *p;
-
-    send_message(k,
-                 json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION,
-                           "pid", (json_int_t)getpid(), "processes", (json_int_t)k->children.n,
-                           "limited", k->spawner.rights != NULL),
-                 -1);
-    list_for_each_entry (p, &k->children.items, node)
-        send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
-}
-
 static void on_hello(struct supervisor *k, const json_t *message)
 {
     json_int_t v = json_integer_value(json_object_get(message, "v"));
     json_int_t timeout = json_integer_value(json_object_get(message, "adopt_timeout_ms"));
-
+    struct child *p;
     const struct supervisor_rights *rights = k->spawner.rights;
     bool allowed =
         rights == NULL || supervisor_rights_allow_all(rights, json_object_get(message, "users"));
@@ -291,7 +217,13 @@ static void on_hello(struct supervisor *k, const json_t *message)
     }
     if (timeout >= 0)
         k->adopt_timeout_ms = (uint64_t)timeout;
-    send_list(k);
+    send_message(k,
+                 json_pack("{s:s, s:i, s:I, s:I, s:b}", "op", "hello", "v", SUPERVISOR_VERSION,
+                           "pid", (json_int_t)getpid(), "processes",
+                           (json_int_t)list_length(&k->children), "limited", rights != NULL),
+                 -1);
+    list_for_each_entry (p, &k->children, node)
+        send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
 }
 
 static void on_signal(struct supervisor *k, const json_t *message)
@@ -418,8 +350,8 @@ static void read_pending(struct supervisor *k, struct pending *s)
         agent_gone(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
-    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu", k->children.n,
-             k->nagents);
+    log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu",
+             list_length(&k->children), k->nagents);
     on_message(k, k->nagents - 1, message);
     json_decref(message);
 }
@@ -435,7 +367,25 @@ static void on_signals(struct supervisor *k)
         if (si.ssi_signo == SIGTERM && k->nagents == 0)
             end_all(k);
     }
-    reap(k);
+    for (;;) {
+        siginfo_t dead = {0};
+        char how[SUPERVISOR_WHY_MAX];
+
+        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0 || dead.si_pid == 0)
+            return;
+        struct child *p = child_of_pid(&k->children, dead.si_pid);
+        if (p == NULL) {
+            waitpid(dead.si_pid, NULL, 0); /* an orphan of one of them */
+            continue;
+        }
+        child_describe_death(p, &dead, how);
+        spawner_clean_up(&p->spawned);
+        waitpid(p->spawned.pid, NULL, 0);
+        for (size_t i = 0; i < k->nagents; ++i)
+            send_to(k->agents[i],
+                    json_pack("{s:s, s:s, s:s}", "op", "died", "id", p->id, "how", how), -1);
+        child_remove(p);
+    }
 }
 
 static void set_earlier(uint64_t *at, uint64_t other)
@@ -458,27 +408,10 @@ static int wait_ms(const struct supervisor *k)
             set_earlier(&at, k->pending[i].until_ms);
     }
     if (k->ending) {
-        list_for_each_entry (p, &k->children.items, node)
+        list_for_each_entry (p, &k->children, node)
             set_earlier(&at, p->kill_ms);
     }
     return at <= now ? 1 : (int)(at - now);
-}
-
-static void check_deadlines(struct supervisor *k)
-{
-    for (size_t i = 0; i < PENDING_MAX; ++i) {
-        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
-            close(k->pending[i].fd);
-            k->pending[i].fd = -1;
-        }
-    }
-    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
-        log_warn(NULL, "supervisor-exiting",
-                 "reason=\"no agent within adopt_timeout\" processes=%zu", k->children.n);
-        end_all(k);
-    }
-    if (k->ending)
-        children_kill_overdue(&k->children, now_ms());
 }
 
 static void turn(struct supervisor *k)
@@ -516,37 +449,23 @@ static void turn(struct supervisor *k)
     }
     if (fds[1].revents != 0)
         accept_pending(k);
-    check_deadlines(k);
+    for (size_t i = 0; i < PENDING_MAX; ++i) {
+        if (k->pending[i].fd >= 0 && now_ms() >= k->pending[i].until_ms) {
+            close(k->pending[i].fd);
+            k->pending[i].fd = -1;
+        }
+    }
+    if (k->nagents == 0 && !k->ending && now_ms() >= k->adopt_until_ms) {
+        log_warn(NULL, "supervisor-exiting",
+                 "reason=\"no agent within adopt_timeout\" processes=%zu",
+                 list_length(&k->children));
+        end_all(k);
+    }
+    if (k->ending)
+        children_kill_overdue(&k->children, now_ms());
 }
 
 /* ---- files in state_dir ---- */
-
-/* Closes everything but 0, 1, 2 (opened on /dev/null where closed) and FD. */
-static void close_others(int fd)
-{
-    ASSERT(fd > 2);
-    for (int i = 0; i < 3; ++i) {
-        /* The lowest free number is what open() takes. */
-        if (fcntl(i, F_GETFD) < 0)
-            (void)open("/dev/null", O_RDWR);
-    }
-    if (fd > 3)
-        close_range(3, (unsigned)fd - 1, 0);
-    close_range((unsigned)fd + 1, ~0U, 0);
-}
-
-/* One supervisor per state_dir: waits for the previous one to release its lock. Errors are logged.
- */
-static bool lock_state_dir(const char *state_dir, int *fd)
-{
-    char *path = xasprintf("%s/%s", state_dir, SUPERVISOR_LOCK_NAME);
-
-    *fd = file_lock(path, LOCK_WAIT_MS);
-    if (*fd < 0)
-        log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", path, strerror(errno));
-    free(path);
-    return *fd >= 0;
-}
 
 /* Removes a socket, or a directory with nothing but a socket in it. */
 static void remove_leftover(int dir, const char *name)
@@ -563,24 +482,13 @@ static void remove_leftover(int dir, const char *name)
     unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* Whether FD is what is at PATH, and belongs to the process's user. */
-static bool is_our_directory(const char *path, int fd)
-{
-    struct stat opened;
-    struct stat there;
-
-    if (fstat(fd, &opened) != 0 || lstat(path, &there) != 0)
-        return false;
-    errno = EPERM;
-    return opened.st_dev == there.st_dev && opened.st_ino == there.st_ino &&
-           there.st_uid == geteuid();
-}
-
 /* An empty directory of our own, and no link to another one: sockets that a supervisor before us
  * left behind go. Needs the lock. Errors are logged. */
 static bool make_run_dir(const char *path)
 {
     struct dirent *entry;
+    struct stat opened;
+    struct stat there;
     DIR *dir = NULL;
     int fd = -1;
 
@@ -589,7 +497,11 @@ static bool make_run_dir(const char *path)
         goto failed;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchown(fd, geteuid(), getegid()) != 0 || fchmod(fd, 0711) != 0 ||
-        !is_our_directory(path, fd))
+        fstat(fd, &opened) != 0 || lstat(path, &there) != 0)
+        goto failed;
+    /* FD must be what is at PATH, and belong to the process's user. */
+    errno = EPERM;
+    if (opened.st_dev != there.st_dev || opened.st_ino != there.st_ino || there.st_uid != geteuid())
         goto failed;
     dir = fdopendir(fd);
     if (dir == NULL)
@@ -608,14 +520,6 @@ failed:
     return false;
 }
 
-/* The agent's group may connect; the user is checked at each connection. */
-static bool admit_agent(const char *path, const struct supervisor_rights *rights)
-{
-    if (rights == NULL)
-        return chmod(path, 0600) == 0;
-    return lchown(path, geteuid(), rights->users[0].gid) == 0 && chmod(path, 0660) == 0;
-}
-
 /* Where the next agent connects, which is the first user of RIGHTS, or (NULL) our own. Needs the
  * lock. Errors are logged. */
 static bool listen_for_agents(const char *path, const struct supervisor_rights *rights, int *fd)
@@ -631,8 +535,10 @@ static bool listen_for_agents(const char *path, const struct supervisor_rights *
     if (*fd < 0)
         goto failed;
     unlink(path);
-    if (bind(*fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !admit_agent(path, rights) ||
-        listen(*fd, 8) != 0)
+    /* The agent's group may connect; the user is checked at each connection. */
+    if (bind(*fd, (struct sockaddr *)&a, sizeof(a)) != 0 ||
+        (rights != NULL && lchown(path, geteuid(), rights->users[0].gid) != 0) ||
+        chmod(path, rights != NULL ? 0660 : 0600) != 0 || listen(*fd, 8) != 0)
         goto failed;
     return true;
 failed:
@@ -666,45 +572,55 @@ static void end_orphans(void)
 
 /* ---- start ---- */
 
-static void set_up_process(struct supervisor *k)
-{
-    sigset_t mask;
-
-    prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* Signals of a terminal to its foreground group are for the agent only. */
-    setpgid(0, 0);
-    k->spawner.supervisor = getpid();
-    k->spawner.umask = umask(0077);
-    sigfillset(&mask);
-    sigprocmask(SIG_SETMASK, &mask, NULL);
-    k->signals_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    ASSERT(k->signals_fd >= 0);
-}
-
 void supervisor_run(int agent_fd, const struct supervisor_options *o)
 {
     /* Processes of other users than the agent's own are for the supervisor alone to start; without
      * any there are no rights to keep. */
     const struct supervisor_rights *rights =
         supervisor_rights_has_others(o->rights) ? o->rights : NULL;
-    struct supervisor k = {.state_dir = o->state_dir,
-                           .spawner = {.nofile = o->nofile, .rights = rights},
+    struct supervisor k = {.spawner = {.nofile = o->nofile, .rights = rights},
                            .adopt_timeout_ms = 10000};
+    char *lock_path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_LOCK_NAME);
+    sigset_t mask;
 
-    children_init(&k.children);
+    list_init(&k.children);
     for (size_t i = 0; i < PENDING_MAX; ++i)
         k.pending[i].fd = -1;
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
-    close_others(agent_fd);
+    ASSERT(agent_fd > 2);
+    /* Everything is closed but 0, 1, 2 (opened on /dev/null where closed) and the socket. */
+    for (int i = 0; i < 3; ++i) {
+        /* The lowest free number is what open() takes. */
+        if (fcntl(i, F_GETFD) < 0)
+            (void)open("/dev/null", O_RDWR);
+    }
+    if (agent_fd > 3)
+        close_range(3, (unsigned)agent_fd - 1, 0);
+    close_range((unsigned)agent_fd + 1, ~0U, 0);
     add_agent(&k, agent_fd);
-    set_up_process(&k);
-    k.spawner.run_dir = xasprintf("%s/%s", k.state_dir, SUPERVISOR_RUN_NAME);
-    k.socket_path = xasprintf("%s/%s", k.state_dir, SUPERVISOR_SOCKET_NAME);
-    if (!lock_state_dir(k.state_dir, &k.lock_fd) || !make_run_dir(k.spawner.run_dir) ||
-        !listen_for_agents(k.socket_path, rights, &k.listen_fd))
+    prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* Signals of a terminal to its foreground group are for the agent only. */
+    setpgid(0, 0);
+    k.spawner.supervisor = getpid();
+    k.spawner.umask = umask(0077);
+    sigfillset(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    k.signals_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    ASSERT(k.signals_fd >= 0);
+    k.spawner.run_dir = xasprintf("%s/%s", o->state_dir, SUPERVISOR_RUN_NAME);
+    k.socket_path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_SOCKET_NAME);
+    /* One supervisor per state_dir: waits for the previous one to release its lock, which is held
+     * until the end. */
+    if (file_lock(lock_path, LOCK_WAIT_MS) < 0) {
+        log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", lock_path,
+                  strerror(errno));
         _exit(1);
-    while (!k.ending || k.children.n > 0)
+    }
+    free(lock_path);
+    if (!make_run_dir(k.spawner.run_dir) || !listen_for_agents(k.socket_path, rights, &k.listen_fd))
+        _exit(1);
+    while (!k.ending || !list_empty(&k.children))
         turn(&k);
     end_orphans();
     unlink(k.socket_path);

@@ -49,6 +49,7 @@ struct supervisor_options {
     /* For supervisor_link_open: a supervisor exists, and this agent takes over from its present
      * agent. No supervisor is forked, and a supervisor of another version is not dismissed. */
     bool follow;
+    uint64_t adopt_timeout_ms;
 };
 
 /* Called in the forked child. Runs until all processes have ended. AGENT_FD: the supervisor's end
@@ -81,24 +82,26 @@ struct adoptable_list {
     size_t n;
 };
 
+/* Reads the "process" message M. OUTPUT_FD is the descriptor sent with it. */
+void adoptable_process_read(const json_t *m, int output_fd, struct adoptable_process *out);
+/* The text NAME of M; "" if there is none. */
+const char *message_string(const json_t *m, const char *name);
+/* The number NAME of M; 0 if there is none, or it is negative or too large. */
+unsigned message_count(const json_t *m, const char *name);
+
 /*
  * Connects to the supervisor in state_dir if one exists; otherwise forks one, unless O->follow is
  * set. Blocks for a limited time; errors are logged. OUT receives the existing processes; the
  * caller frees the items. Returns NULL if no supervisor is available.
  */
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct adoptable_list *out);
+                                             struct adoptable_list *out);
 
 struct supervisor_link_events { /* on the loop */
-    /* OUTPUT_FD is the receiver's. */
-    void (*spawned)(void *context, const char *id, pid_t pid, const char *address, int output_fd);
-    void (*refused)(void *context, const char *id, const char *why);
-    void (*died)(void *context, const char *id, const char *how);
-    /* Number of requests that the old agent still has at the process. */
-    void (*busy)(void *context, const char *id, unsigned n);
-    /* The new agent has died after it had started K. Ownership of K's output passes to the
-     * receiver. */
-    void (*left)(void *context, struct adoptable_process *k);
+    /* M, a message about process ID (see above). *PASSED is the descriptor sent with it, or -1; a
+     * receiver that keeps it sets it to -1. A "process" after the start: the new agent has died
+     * after it had started it. */
+    void (*message)(void *context, const char *op, const char *id, const json_t *m, int *passed);
     /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
     void (*lost)(void *context);
 };

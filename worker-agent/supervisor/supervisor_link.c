@@ -36,43 +36,23 @@ struct supervisor_link {
 
 /* ---- opening: blocking ---- */
 
-static json_t *hello_message(const struct supervisor_options *o, uint64_t adopt_timeout_ms)
-{
-    json_t *m = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
-                          "adopt_timeout_ms", (json_int_t)adopt_timeout_ms);
-
-    if (o->rights != NULL)
-        json_object_set_new(m, "users", supervisor_rights_message(o->rights));
-    return m;
-}
-
-/* A supervisor without a list of users starts processes of any user, root's too: that would leave
- * the agent with root's rights after all. */
-static bool is_acceptable(const struct supervisor_options *o, const json_t *answer)
-{
-    return json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
-           (!supervisor_rights_has_others(o->rights) ||
-            json_is_true(json_object_get(answer, "limited")));
-}
-
-/* The text NAME of M; "" if there is none. */
-static const char *text_of(const json_t *m, const char *name)
+const char *message_string(const json_t *m, const char *name)
 {
     const char *text = json_string_value(json_object_get(m, name));
 
     return text != NULL ? text : "";
 }
 
-static unsigned requests_of(const json_t *m, const char *name)
+unsigned message_count(const json_t *m, const char *name)
 {
     json_int_t n = json_integer_value(json_object_get(m, name));
 
     return n > 0 && n <= INT_MAX ? (unsigned)n : 0;
 }
 
-static void read_process(const json_t *m, int output_fd, struct adoptable_process *p)
+void adoptable_process_read(const json_t *m, int output_fd, struct adoptable_process *p)
 {
-    *p = (struct adoptable_process){.output_fd = output_fd, .busy = requests_of(m, "busy")};
+    *p = (struct adoptable_process){.output_fd = output_fd, .busy = message_count(m, "busy")};
     (void)message_text(m, "id", p->id, sizeof(p->id));
     (void)message_text(m, "application", p->application, sizeof(p->application));
     (void)message_text(m, "spec", p->spec, sizeof(p->spec));
@@ -83,50 +63,52 @@ static void read_process(const json_t *m, int output_fd, struct adoptable_proces
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
 }
 
-static void drop_list(struct adoptable_list *list)
-{
-    for (size_t i = 0; i < list->n; ++i) {
-        if (list->items[i].output_fd >= 0)
-            close(list->items[i].output_fd);
-    }
-    free(list->items);
-    *list = (struct adoptable_list){0};
-}
-
 /* The whole list that follows a hello. */
 static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_list *out)
 {
-    out->items = xcalloc(n + 1, sizeof(*out->items));
-    for (size_t i = 0; i < n; ++i) {
-        int output_fd;
-        json_t *m;
+    json_t *m;
+    int output_fd;
 
-        if (packet_await(fd, until_us, &m, &output_fd) != ERR_OK) {
-            drop_list(out);
-            return false;
-        }
-        read_process(m, output_fd, &out->items[out->n++]);
+    out->items = xcalloc(n + 1, sizeof(*out->items));
+    while (out->n < n && packet_await(fd, until_us, &m, &output_fd) == ERR_OK) {
+        adoptable_process_read(m, output_fd, &out->items[out->n++]);
         json_decref(m);
     }
-    return true;
+    if (out->n == n)
+        return true;
+    for (size_t i = 0; i < out->n; ++i) {
+        if (out->items[i].output_fd >= 0)
+            close(out->items[i].output_fd);
+    }
+    free(out->items);
+    *out = (struct adoptable_list){0};
+    return false;
 }
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
-static pid_t greet(int fd, const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                   uint64_t wait_ms, struct adoptable_list *out)
+static pid_t greet(int fd, const struct supervisor_options *o, uint64_t wait_ms,
+                   struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
-    json_t *hello = hello_message(o, adopt_timeout_ms);
-    enum err e = packet_send(fd, hello, -1);
+    json_t *hello = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
+                              "adopt_timeout_ms", (json_int_t)o->adopt_timeout_ms);
     json_t *answer;
     int passed;
     pid_t pid = 0;
 
+    if (o->rights != NULL)
+        json_object_set_new(hello, "users", supervisor_rights_message(o->rights));
+    enum err e = packet_send(fd, hello, -1);
     json_decref(hello);
     if (e != ERR_OK || packet_await(fd, until_us, &answer, &passed) != ERR_OK)
         return 0;
     json_int_t n = json_integer_value(json_object_get(answer, "processes"));
-    if (is_acceptable(o, answer) && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
+    /* A supervisor without a list of users starts processes of any user, root's too: that would
+     * leave the agent with root's rights after all. */
+    bool acceptable = json_integer_value(json_object_get(answer, "v")) == SUPERVISOR_VERSION &&
+                      (!supervisor_rights_has_others(o->rights) ||
+                       json_is_true(json_object_get(answer, "limited")));
+    if (acceptable && n >= 0 && n <= SUPERVISOR_PROCESSES_MAX &&
         receive_list(fd, (size_t)n, until_us, out))
         pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
     json_decref(answer);
@@ -150,17 +132,6 @@ static int connect_to_supervisor(const char *state_dir)
     return fd;
 }
 
-static void dismiss(int fd)
-{
-    log_warn(NULL, "supervisor-replaced",
-             "reason=\"it is ending, of another version, or has other users; its processes are "
-             "ended and "
-             "started again\"");
-    if (packet_say(fd, "bye") != ERR_OK)
-        log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
-    close(fd);
-}
-
 static int fork_supervisor(const struct supervisor_options *o)
 {
     int pair[2];
@@ -181,42 +152,34 @@ static int fork_supervisor(const struct supervisor_options *o)
     return -1;
 }
 
-/* Find one, or (unless it is to be there) fork one. *PID is 0: neither. The socket to it. */
-static int reach_supervisor(const struct supervisor_options *o, uint64_t adopt_timeout_ms,
-                            pid_t *pid, struct adoptable_list *out)
+struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
+                                             struct adoptable_list *out)
 {
-    int fd = connect_to_supervisor(o->state_dir);
+    int bytes = 4 * PACKET_BYTES_MAX;
 
-    *pid = fd >= 0 ? greet(fd, o, adopt_timeout_ms, HELLO_MS, out) : 0;
-    if (*pid != 0)
-        return fd;
-    if (o->follow) {
+    *out = (struct adoptable_list){0};
+    int fd = connect_to_supervisor(o->state_dir);
+    pid_t pid = fd >= 0 ? greet(fd, o, HELLO_MS, out) : 0;
+    if (pid == 0 && o->follow) {
         log_error(NULL, "supervisor-join-failed",
                   "reason=\"it is not there, is ending, of another version, or may not become the "
                   "applications' users: restart\"");
-        return fd;
+    } else if (pid == 0) {
+        if (fd >= 0) {
+            log_warn(NULL, "supervisor-replaced",
+                     "reason=\"it is ending, of another version, or has other users; its processes "
+                     "are ended and started again\"");
+            if (packet_say(fd, "bye") != ERR_OK)
+                log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
+            close(fd);
+        }
+        fd = fork_supervisor(o);
+        if (fd >= 0)
+            pid = greet(fd, o, FORKED_HELLO_MS, out);
+        if (fd >= 0 && pid == 0)
+            log_error(NULL, "supervisor-start-failed",
+                      "reason=\"not started\" hint=\"see its messages\"");
     }
-    if (fd >= 0)
-        dismiss(fd);
-    fd = fork_supervisor(o);
-    if (fd < 0)
-        return fd;
-    *pid = greet(fd, o, adopt_timeout_ms, FORKED_HELLO_MS, out);
-    if (*pid == 0)
-        log_error(NULL, "supervisor-start-failed",
-                  "reason=\"not started\" hint=\"see its messages\"");
-    return fd;
-}
-
-struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
-                                             uint64_t adopt_timeout_ms, struct adoptable_list *out)
-{
-    int bytes = 4 * PACKET_BYTES_MAX;
-    struct supervisor_link *k;
-    pid_t pid;
-
-    *out = (struct adoptable_list){0};
-    int fd = reach_supervisor(o, adopt_timeout_ms, &pid, out);
     if (pid == 0) {
         if (fd >= 0)
             close(fd);
@@ -224,51 +187,13 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
     }
     /* As large as the system permits; a message must fit at least. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    k = xcalloc(1, sizeof(*k));
+    struct supervisor_link *k = xcalloc(1, sizeof(*k));
     k->pid = pid;
     packet_queue_init(&k->out, fd);
     return k;
 }
 
 /* ---- running ---- */
-
-static void lost(struct supervisor_link *k)
-{
-    watch_stop(k->watch);
-    k->watch = NULL;
-    timer_stop(&k->retry);
-    /* Reaps a supervisor that was forked here and has exited. */
-    waitpid(k->pid, NULL, WNOHANG);
-    k->events->lost(k->context);
-}
-
-static void on_message(struct supervisor_link *k, const json_t *m, int passed)
-{
-    const char *op = json_string_value(json_object_get(m, "op"));
-    const char *id = json_string_value(json_object_get(m, "id"));
-
-    if (op == NULL || id == NULL) {
-        log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
-    } else if (strcmp(op, "spawned") == 0) {
-        k->events->spawned(k->context, id, (pid_t)json_integer_value(json_object_get(m, "pid")),
-                           text_of(m, "address"), passed);
-        return;
-    } else if (strcmp(op, "refused") == 0) {
-        k->events->refused(k->context, id, text_of(m, "why"));
-    } else if (strcmp(op, "died") == 0) {
-        k->events->died(k->context, id, text_of(m, "how"));
-    } else if (strcmp(op, "busy") == 0) {
-        k->events->busy(k->context, id, requests_of(m, "n"));
-    } else if (strcmp(op, "process") == 0) {
-        struct adoptable_process p;
-
-        read_process(m, passed, &p);
-        k->events->left(k->context, &p);
-        passed = p.output_fd;
-    }
-    if (passed >= 0)
-        close(passed);
-}
 
 static void on_readable(void *context)
 {
@@ -282,14 +207,26 @@ static void on_readable(void *context)
         if (e == ERR_BUSY)
             return;
         if (e == ERR_PEER_CLOSED) {
-            lost(k);
+            watch_stop(k->watch);
+            k->watch = NULL;
+            timer_stop(&k->retry);
+            /* Reaps a supervisor that was forked here and has exited. */
+            waitpid(k->pid, NULL, WNOHANG);
+            k->events->lost(k->context);
             return;
         }
         if (e != ERR_OK) {
             log_warn(NULL, "supervisor-message-invalid", "reason=\"%s\"", err_text(e));
             continue;
         }
-        on_message(k, message, passed);
+        const char *op = json_string_value(json_object_get(message, "op"));
+        const char *id = json_string_value(json_object_get(message, "id"));
+        if (op == NULL || id == NULL)
+            log_warn(NULL, "supervisor-message-invalid", "reason=\"op or id missing\"");
+        else
+            k->events->message(k->context, op, id, message, &passed);
+        if (passed >= 0)
+            close(passed);
         json_decref(message);
     }
 }

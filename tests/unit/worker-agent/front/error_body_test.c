@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "worker-agent/front/front_internal.h"
+#include "worker-agent/front/front.h"
 
 static void expect(const struct error_facts *e, bool html, const char *expected)
 {

@@ -17,9 +17,10 @@ struct fixture {
 /* The file with MORE at its top, read. */
 static struct agent_config *read_config(const struct fixture *f, const char *more)
 {
-    char *text = xasprintf("%s\nstate_dir: %s\napplications:\n  app: {attach: [127.0.0.1:1], "
-                           "address: '127.0.0.1:0+'}\n",
-                           more, f->w->directory);
+    char *text =
+        xasprintf("%s\ntree: %s\nstate_dir: %s\napplications:\n  app: {attach: [127.0.0.1:1], "
+                  "address: '127.0.0.1:0+'}\n",
+                  more, f->url, f->w->directory);
     struct diag d = {0};
 
     assert_int_equal(file_write_private(f->file, slice_of(text)), ERR_OK);
@@ -34,10 +35,7 @@ static struct agent_config *read_config(const struct fixture *f, const char *mor
 static void begin(struct fixture *f, const char *more)
 {
     f->config = read_config(f, more);
-    f->pool = (struct app_pool){.loop = f->w->loop,
-                                .tree = f->w->tree,
-                                .tree_url = xstrdup(f->url),
-                                .state_dir = xstrdup(f->w->directory)};
+    f->pool = (struct app_pool){.loop = f->w->loop, .tree = f->w->tree};
     app_pool_init(&f->pool);
     app_pool_start_host(&f->pool, f->config);
 }

@@ -32,7 +32,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     process_output_stop(&f->output);
-    process_output_forget(&f->output);
+    last_lines_fini(&f->output.last);
     close(f->process);
     loop_destroy(f->loop);
     free(f);

@@ -13,7 +13,7 @@
 
 #include "worker-agent/supervisor/spawner.h"
 
-static struct children all;
+static struct list all;
 
 /* A process in a group of its own that waits to be ended. */
 static struct child *sleeper(const char *id)
@@ -46,14 +46,14 @@ static int reap_one(struct child *p)
     int status = 0;
 
     assert_int_equal(waitpid(p->spawned.pid, &status, 0), p->spawned.pid);
-    child_remove(&all, p);
+    child_remove(p);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 static int begin(void **state)
 {
     (void)state;
-    children_init(&all);
+    list_init(&all);
     return 0;
 }
 
