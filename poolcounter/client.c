@@ -94,21 +94,6 @@ static void watch_for(struct client *c, uint32_t events)
     ASSERT(failed == 0);
 }
 
-/* The socket has not taken BYTES. False: out of memory. */
-static bool queue_answers(struct client *c, struct slice bytes)
-{
-    stat_add(c->server->cell, STAT_failed_sends, 1);
-    c->answers = malloc(sizeof(*c->answers));
-    if (c->answers == NULL)
-        return false;
-    ASSERT(bytes.len <= sizeof(c->answers->bytes));
-    memcpy(c->answers->bytes, bytes.p, bytes.len);
-    c->answers->len = bytes.len;
-    watch_for(c, EPOLLOUT);
-    wait_for_reader(c);
-    return true;
-}
-
 /* How much the socket took; SIZE_MAX: it is broken. */
 static size_t try_send(const struct client *c, struct slice bytes)
 {
@@ -125,22 +110,36 @@ static size_t try_send(const struct client *c, struct slice bytes)
 /* May close C. */
 static void send_answer(struct client *c, struct slice bytes)
 {
+    bool waits = c->answers != NULL;
+
     if (c->fd < 0)
         return;
-    if (c->answers != NULL) {
-        struct answers *a = c->answers;
+    if (!waits) {
+        size_t sent = try_send(c, bytes);
 
-        /* At most one wake-up can come while its lines are not run. */
-        ASSERT(bytes.len <= sizeof(a->bytes) - a->len);
-        memcpy(a->bytes + a->len, bytes.p, bytes.len);
-        a->len += bytes.len;
-        return;
+        if (sent == bytes.len)
+            return;
+        if (sent != SIZE_MAX) {
+            stat_add(c->server->cell, STAT_failed_sends, 1);
+            bytes = (struct slice){bytes.p + sent, bytes.len - sent};
+            c->answers = malloc(sizeof(*c->answers));
+        }
+        /* The connection is broken, or memory is exhausted. */
+        if (c->answers == NULL) {
+            client_close(c);
+            return;
+        }
+        c->answers->len = 0;
     }
-    size_t sent = try_send(c, bytes);
-    if (sent == bytes.len)
+    struct answers *a = c->answers;
+    /* At most one wake-up can come while its lines are not run. */
+    ASSERT(bytes.len <= sizeof(a->bytes) - a->len);
+    memcpy(a->bytes + a->len, bytes.p, bytes.len);
+    a->len += bytes.len;
+    if (waits)
         return;
-    if (sent == SIZE_MAX || !queue_answers(c, (struct slice){bytes.p + sent, bytes.len - sent}))
-        client_close(c);
+    watch_for(c, EPOLLOUT);
+    wait_for_reader(c);
 }
 
 /* ---- answers ---- */
@@ -200,18 +199,6 @@ static bool is_woken(const struct client_lock *cl)
 }
 
 /* ---- figures by type and by key ---- */
-
-/* The key is copied, because C's lock has none after a DONE. Out of memory, this wait is not in the
- * figures. */
-static void start_wait(struct client *c, struct slice key)
-{
-    c->wait_since_us = c->server->now_us;
-    c->wait_key = malloc(key.len);
-    if (c->wait_key == NULL)
-        return;
-    memcpy(c->wait_key, key.p, key.len);
-    c->wait_key_bytes = key.len;
-}
 
 /* C waits no more, however that came. Returns for how long it has. */
 static uint64_t note_wait_over(struct client *c)
@@ -290,7 +277,13 @@ static void acquire_new(struct client *c, struct counter_ask *ask)
     case COUNTER_WAIT:
         ++c->nlocks;
         ++figures->waiting;
-        start_wait(c, ask->key);
+        c->wait_since_us = s->now_us;
+        /* Copied, because the lock has no key after a DONE. Out of memory, this wait is not in the
+         * figures. */
+        c->wait_key = malloc(ask->key.len);
+        if (c->wait_key != NULL)
+            memcpy(c->wait_key, ask->key.p, ask->key.len);
+        c->wait_key_bytes = ask->key.len;
         server_timer_start(s, &c->wait, ask->timeout_ms);
         break;
     case COUNTER_QUEUE_FULL:
@@ -396,13 +389,6 @@ static void run_line(struct client *c, struct slice text)
     }
 }
 
-static void reject_long_line(struct client *c)
-{
-    stat_add(c->server->cell, STAT_commands, 1);
-    stat_add(c->server->cell, STAT_lines_too_long, 1);
-    reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
-}
-
 /* ---- what happens to a waiter ---- */
 
 void client_wake(struct client_lock *cl)
@@ -435,24 +421,6 @@ static void wait_over(struct timer *t)
     send_answer(c, SLICE_LIT("TIMEOUT\n"));
 }
 
-static void leave_locks(struct client *c)
-{
-    struct server *s = c->server;
-
-    timer_stop(&c->wait);
-    while (c->nlocks != 0) {
-        struct client_lock *cl = newest(c);
-
-        if (is_woken(cl))
-            (void)note_woken(cl);
-        --c->nlocks;
-        if (cl->lock.state == COUNTER_FREE)
-            continue;
-        note_end(cl);
-        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
-    }
-}
-
 /* ---- in ---- */
 
 static bool store_rest(struct client *c, struct slice in)
@@ -473,31 +441,30 @@ static bool store_rest(struct client *c, struct slice in)
     return true;
 }
 
-static void flush(struct client *c)
-{
-    struct slice bytes = text_slice(&c->server->replies);
-
-    text_clear(&c->server->replies);
-    if (bytes.len != 0)
-        send_answer(c, bytes);
-}
-
 /* Run the lines of IN, which is in the server's buffer, until they are run or answers wait. */
 static void run_lines(struct client *c, struct slice in)
 {
+    struct server *s = c->server;
     enum counter_cut cut = CUT_LINE;
     struct slice line;
     bool skipping = c->skipping;
 
-    ASSERT(c->server->replies.len == 0);
+    ASSERT(s->replies.len == 0);
     while (cut != CUT_REST && c->fd >= 0 && c->answers == NULL) {
         cut = counter_line_cut(&in, &skipping, &line);
-        if (cut == CUT_LINE)
+        if (cut == CUT_LINE) {
             run_line(c, line);
-        else if (cut == CUT_LONG)
-            reject_long_line(c);
-        if (cut == CUT_REST || c->server->replies.len >= ANSWERS_PAUSE_BYTES)
-            flush(c);
+        } else if (cut == CUT_LONG) {
+            stat_add(s->cell, STAT_commands, 1);
+            stat_add(s->cell, STAT_lines_too_long, 1);
+            reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+        }
+        struct slice replies = text_slice(&s->replies);
+        if (cut != CUT_REST && replies.len < ANSWERS_PAUSE_BYTES)
+            continue;
+        text_clear(&s->replies);
+        if (replies.len != 0)
+            send_answer(c, replies);
     }
     c->skipping = skipping;
     if (c->fd >= 0 && !store_rest(c, in))
@@ -601,7 +568,18 @@ void client_close(struct client *c)
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;
-    leave_locks(c);
+    while (c->nlocks != 0) {
+        struct client_lock *cl = newest(c);
+
+        if (is_woken(cl))
+            (void)note_woken(cl);
+        --c->nlocks;
+        if (cl->lock.state == COUNTER_FREE)
+            continue;
+        note_end(cl);
+        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
+    }
+    timer_stop(&c->wait);
     timer_stop(&c->patience);
     address_counts_leave(s->sources, &c->source);
     free(c->rest);

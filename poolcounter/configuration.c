@@ -67,22 +67,6 @@ static bool is_type_name(struct slice s)
     return s.len != 0 && s.len <= TYPE_NAME_MAX;
 }
 
-static void read_type(struct configuration *c, const struct config_node *key,
-                      const struct config_node *value, struct diag *d)
-{
-    struct type_settings s;
-
-    settings_read(&type_table, &c->yaml, value, &s, NULL, d);
-    if (!is_type_name(key->text))
-        config_complain(&c->yaml, key, d,
-                        "types: a type is 1 to %d bytes, with no blank and no ':'", TYPE_NAME_MAX);
-    c->types[c->ntypes++] = (struct type_limit){
-        .name = xslicedup(key->text),
-        .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
-    };
-    settings_fini(&type_table, &s);
-}
-
 static void read_types(struct configuration *c, struct diag *d)
 {
     const struct config_node *map = c->s.types;
@@ -96,23 +80,24 @@ static void read_types(struct configuration *c, struct diag *d)
         return;
     }
     c->types = xcalloc(map->n + 1, sizeof(*c->types));
-    for (size_t i = 0; i < map->n; ++i)
-        read_type(c, map->keys[i], map->items[i], d);
+    for (size_t i = 0; i < map->n; ++i) {
+        const struct config_node *key = map->keys[i];
+        struct type_settings s;
+
+        settings_read(&type_table, &c->yaml, map->items[i], &s, NULL, d);
+        if (!is_type_name(key->text))
+            config_complain(&c->yaml, key, d,
+                            "types: a type is 1 to %d bytes, with no blank and no ':'",
+                            TYPE_NAME_MAX);
+        c->types[c->ntypes++] = (struct type_limit){
+            .name = xslicedup(key->text),
+            .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
+        };
+        settings_fini(&type_table, &s);
+    }
 }
 
 /* ---- the top ---- */
-
-static void read_rows(struct configuration *c, struct diag *d)
-{
-    struct privileges rights;
-
-    settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
-    read_listen(c, d);
-    user_rights_check(&c->yaml, c->s.user, c->s.group, &rights, d);
-    admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
-    admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten, d);
-    read_types(c, d);
-}
 
 /* From FILE, or, if TEXT is not NULL, from that. */
 static struct configuration *read_configuration(const char *file, const struct slice *text,
@@ -120,9 +105,17 @@ static struct configuration *read_configuration(const char *file, const struct s
 {
     struct configuration *c = xcalloc(1, sizeof(*c));
     unsigned errors_before = d->errors;
+    struct privileges rights;
 
-    if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d))
-        read_rows(c, d);
+    if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d)) {
+        settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
+        read_listen(c, d);
+        user_rights_check(&c->yaml, c->s.user, c->s.group, &rights, d);
+        admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
+        admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten,
+                                d);
+        read_types(c, d);
+    }
     if (d->errors == errors_before)
         return c;
     configuration_destroy(c);

@@ -165,20 +165,10 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 
 /* ---- the snapshot ---- */
 
-static void put_client_address(const struct client *c, char out[ADDR_TEXT_MAX])
-{
-    struct addr a = {.len = sizeof(a.un)};
-
-    if (getpeername(c->fd, &a.sa, &a.len) != 0)
-        a.len = 0;
-    if (a.len > sizeof(a.un))
-        a.len = sizeof(a.un);
-    (void)addr_format(&a, out);
-}
-
 static void put_oldest(const struct server *s, struct server_snapshot *out)
 {
     const struct counter_lock *lock = counter_oldest(s->table);
+    struct addr a = {.len = sizeof(a.un)};
 
     if (lock == NULL)
         return;
@@ -189,7 +179,11 @@ static void put_oldest(const struct server *s, struct server_snapshot *out)
     out->oldest_us = s->now_us - lock->since_us;
     out->oldest_key_bytes = key.len < sizeof(out->oldest_key) ? key.len : sizeof(out->oldest_key);
     memcpy(out->oldest_key, key.p, out->oldest_key_bytes);
-    put_client_address(cl->client, out->oldest_client);
+    if (getpeername(cl->client->fd, &a.sa, &a.len) != 0)
+        a.len = 0;
+    if (a.len > sizeof(a.un))
+        a.len = sizeof(a.un);
+    (void)addr_format(&a, out->oldest_client);
 }
 
 /* Their place in NAMES, which is not moved: there is room for all. */
@@ -199,15 +193,6 @@ static struct slice put_name(struct server_snapshot *out, struct slice name)
 
     text_add(&out->names, name);
     return (struct slice){out->names.p + at, name.len};
-}
-
-static void put_types(struct server *s, struct server_snapshot *out)
-{
-    out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
-    map_for_each (struct type_entry, entry, &s->types.map, node)
-        out->types[out->ntypes++] =
-            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
-    out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
 }
 
 static void put_names(struct server *s, struct server_snapshot *out)
@@ -221,7 +206,11 @@ static void put_names(struct server *s, struct server_snapshot *out)
     map_for_each (struct type_entry, entry, &s->types.map, node)
         bytes += entry->name.len;
     (void)text_reserve(&out->names, bytes + 1);
-    put_types(s, out);
+    out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
+    map_for_each (struct type_entry, entry, &s->types.map, node)
+        out->types[out->ntypes++] =
+            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
+    out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
     for (size_t i = 0; i < out->nkeys; ++i) {
         out->keys[i] = (struct key_row){
             .name = put_name(out, rows[i].key),

@@ -26,14 +26,16 @@ enum {
 /* Name of the daemon's listening sockets when they are passed to a new process. */
 #define LISTENER_NAME "listener"
 
-/* ---- SIGHUP ---- */
+/* ---- signals ---- */
 
-static void reload(struct poolcounter *p)
+static void on_hup(void *context)
 {
+    struct poolcounter *p = context;
     struct diag d = {0};
     struct configuration *new = configuration_read(p->line->file, &d);
     struct configuration *old = p->config;
 
+    daemon_notify("RELOADING=1");
     if (new == NULL) {
         daemon_reload_failed(p->line->file, &d);
     } else {
@@ -47,14 +49,6 @@ static void reload(struct poolcounter *p)
                  p->line->file != NULL ? p->line->file : "none");
     }
     diag_fini(&d);
-}
-
-/* ---- signals ---- */
-
-static void on_hup(void *context)
-{
-    daemon_notify("RELOADING=1");
-    reload(context);
     daemon_notify("READY=1");
 }
 
@@ -249,17 +243,6 @@ static bool open_sockets(const struct poolcounter *p, struct sockets *out)
     return out->n != 0 || bind_sockets(p, out);
 }
 
-static void log_sockets(const struct sockets *sockets)
-{
-    for (size_t i = 0; i < sockets->n; ++i) {
-        char text[ADDR_TEXT_MAX];
-        struct addr a;
-
-        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK)
-            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
-    }
-}
-
 /* ---- start ---- */
 
 /* Must be called when all addresses are bound, which root is needed for. */
@@ -294,7 +277,13 @@ static bool start_server(struct poolcounter *p)
 
     if (!open_sockets(p, &sockets))
         return false;
-    log_sockets(&sockets);
+    for (size_t i = 0; i < sockets.n; ++i) {
+        char text[ADDR_TEXT_MAX];
+        struct addr a;
+
+        if (addr_of_socket(sockets.fds[i], &a) == ERR_OK)
+            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
+    }
     if (!settle_rights(p, &sockets))
         return false;
     p->server = server_create(&(struct server_options){
@@ -323,9 +312,12 @@ static bool start_admin(struct poolcounter *p)
 
 /* ---- run ---- */
 
-/* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
-static void stop_admin(struct poolcounter *p)
+static void stop(struct poolcounter *p)
 {
+    upgrade_abandon(&p->upgrade);
+    if (p->server != NULL)
+        server_stop(p->server);
+    /* Connections to the admin address are closed: pages are not needed any more at shutdown. */
     if (!p->handed_over)
         admin_stop(p->admin, on_admin_stopped, p);
     admin_cut(p->admin);
@@ -333,14 +325,6 @@ static void stop_admin(struct poolcounter *p)
         loop_turn(p->loop, 1);
     ASSERT(p->admin_stopped);
     admin_destroy(p->admin);
-}
-
-static void stop(struct poolcounter *p)
-{
-    upgrade_abandon(&p->upgrade);
-    if (p->server != NULL)
-        server_stop(p->server);
-    stop_admin(p);
     server_destroy(p->server);
     daemon_signals_stop(p->signals);
     upgrade_fini(&p->upgrade);

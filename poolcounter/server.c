@@ -43,17 +43,6 @@ void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
     timer_wheel_add(&s->wheel, t);
 }
 
-static void run_timers(struct server *s)
-{
-    struct list *node;
-
-    timer_wheel_advance(&s->wheel, server_now_ms(s));
-    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
-        struct timer *t = list_entry(node, struct timer, node);
-        t->expired(t);
-    }
-}
-
 static int wait_ms(struct server *s)
 {
     uint64_t next_ms = timer_wheel_next(&s->wheel);
@@ -158,11 +147,6 @@ static void listeners_close(struct server *s)
     timer_stop(&s->accept_again);
 }
 
-static bool is_shortage(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 static void create_client(struct server *s, int fd, const struct addr *peer)
 {
     int64_t max = s->config->s.max_connections_per_address;
@@ -205,21 +189,13 @@ static bool accept_one(struct server *s, struct listener *l)
     if (error == EINTR)
         return true;
     stat_add(s->cell, STAT_connect_errors, 1);
-    if (!is_shortage(error))
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
         return error == ECONNABORTED; /* the others of the network: in the next turn */
     log_warn(NULL, "accepting-paused", "clients=%zu reason=\"%s\" hint=\"raise LimitNOFILE\"",
              s->nclients, strerror(error));
     stat_add(s->cell, STAT_accept_pauses, 1);
     listeners_pause(s);
     return false;
-}
-
-static void listeners_accept(struct server *s, struct listener *l)
-{
-    for (unsigned i = 0; i < ACCEPTS_MAX && s->accepting; ++i) {
-        if (!accept_one(s, l))
-            return;
-    }
 }
 
 /* ---- rounds ---- */
@@ -239,14 +215,6 @@ static void free_closed(struct server *s)
 
     while ((node = list_pop_front(&s->closed)) != NULL)
         free(list_entry(node, struct client, node));
-}
-
-static void note_drained(struct server *s)
-{
-    if (!s->handed_over || s->is_drained || s->nclients != 0)
-        return;
-    s->is_drained = true;
-    s->drained(s->context);
 }
 
 static void answer_ask(struct server *s)
@@ -271,13 +239,16 @@ static void answer_ask(struct server *s)
 static void handle(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
+    unsigned accepts = ACCEPTS_MAX;
 
     switch ((enum watched_kind)w->kind) {
     case WATCHED_CLIENT:
         client_ready(container_of(w, struct client, watched), event->events);
         break;
     case WATCHED_LISTENER:
-        listeners_accept(s, container_of(w, struct listener, watched));
+        while (accepts-- != 0 && s->accepting &&
+               accept_one(s, container_of(w, struct listener, watched)))
+            continue;
         break;
     case WATCHED_ASK:
         answer_ask(s);
@@ -289,14 +260,22 @@ static void run_round(struct server *s)
 {
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
+    struct list *node;
 
     s->now_us = clock_mono_us();
     for (int i = 0; i < n; ++i)
         handle(s, &events[i]);
-    run_timers(s);
+    timer_wheel_advance(&s->wheel, server_now_ms(s));
+    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
+        struct timer *t = list_entry(node, struct timer, node);
+        t->expired(t);
+    }
     server_deliver(s, WAKES_MAX);
     free_closed(s);
-    note_drained(s);
+    if (s->handed_over && !s->is_drained && s->nclients == 0) {
+        s->is_drained = true;
+        s->drained(s->context);
+    }
 }
 
 static void *run(void *context)
@@ -342,15 +321,6 @@ static void apply_limits(struct server *s)
     }
 }
 
-static bool has_type(const struct configuration *config, const char *name)
-{
-    for (size_t i = 0; i < config->ntypes; ++i) {
-        if (strcmp(config->types[i].name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Types that have limits no more; not all of OLD, or those that stay would be opened for a moment.
  */
 static void drop_limits(struct server *s, const struct configuration *old,
@@ -360,8 +330,11 @@ static void drop_limits(struct server *s, const struct configuration *old,
 
     for (size_t i = 0; i < old->ntypes; ++i) {
         const char *name = old->types[i].name;
+        size_t k = 0;
 
-        if (!has_type(config, name) &&
+        while (k < config->ntypes && strcmp(config->types[k].name, name) != 0)
+            ++k;
+        if (k == config->ntypes &&
             counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
             log_error(NULL, "limit-remove-failed", "type=%s", name);
     }
@@ -396,20 +369,10 @@ void server_sockets(struct server *s, void *out)
 
 /* ---- life ---- */
 
-static bool open_descriptors(struct server *s)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
-
-    s->epoll = epoll_create1(EPOLL_CLOEXEC);
-    s->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s->ask_watched.kind = WATCHED_ASK;
-    return s->epoll >= 0 && s->ask_fd >= 0 &&
-           epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fd, &event) == 0;
-}
-
 struct server *server_create(const struct server_options *o)
 {
     struct server *s = xcalloc(1, sizeof(*s));
+    struct epoll_event ask = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
 
     s->config = o->config;
     s->stats = o->stats;
@@ -433,7 +396,11 @@ struct server *server_create(const struct server_options *o)
     ASSERT(failed == 0);
     s->table =
         counter_table_create((size_t)o->config->s.max_keys, (size_t)o->config->s.max_waiters);
-    if (!open_descriptors(s) || s->table == NULL) {
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    s->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    s->ask_watched.kind = WATCHED_ASK;
+    if (s->epoll < 0 || s->ask_fd < 0 || s->table == NULL ||
+        epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fd, &ask) != 0) {
         server_destroy(s);
         return NULL;
     }

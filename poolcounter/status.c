@@ -78,17 +78,6 @@ static const struct metric metrics[] = {
 };
 /* clang-format on */
 
-static void put_metrics(const struct server_snapshot *s, const struct stats *stats,
-                        struct metrics *m)
-{
-    const struct stats_set set = {stats, SLICE_NULL};
-
-    m->prefix = POOLCOUNTER_PREFIX;
-    metrics_put_stats(m, &set, 1);
-    metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), s);
-    metrics_put_all(m, metrics, ARRAY_LEN(metrics), s);
-}
-
 void status_describe(FILE *out)
 {
     metrics_describe_stats(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
@@ -103,14 +92,6 @@ void status_describe(FILE *out)
 static double seconds(uint64_t us)
 {
     return (double)us / 1e6;
-}
-
-static void put_counters(struct json_writer *w, const struct counter_stats *c)
-{
-    json_open_object(w, "counters");
-    for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
-        json_put_real(w, counter_metrics[i].name, metric_value(&counter_metrics[i], c));
-    json_close_object(w);
 }
 
 static void put_histogram(struct json_writer *w, const char *name, const struct stats *stats,
@@ -172,16 +153,6 @@ static void put_type(struct json_writer *w, const struct type_row *row)
     json_close_object(w);
 }
 
-static void put_key(struct json_writer *w, const struct key_row *row)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "key", row->name);
-    json_put_real(w, "waited_s", seconds(row->waited_us));
-    json_put_real(w, "too_much_by_at_most_s", seconds(row->over_us));
-    json_put_int(w, "waits", (int64_t)row->waits);
-    json_close_object(w);
-}
-
 static void print_json(const struct server_snapshot *s, const struct stats *stats, struct text *out)
 {
     struct json_writer w = {.out = out};
@@ -191,7 +162,10 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
     json_put_real(&w, "uptime_s", seconds(s->uptime_us));
     json_put_int(&w, "clients", (int64_t)s->clients);
     json_put_int(&w, "client_addresses", (int64_t)s->addresses);
-    put_counters(&w, &s->counters);
+    json_open_object(&w, "counters");
+    for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
+        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], &s->counters));
+    json_close_object(&w);
     put_stats(&w, stats);
     put_oldest(&w, s);
     json_open_array(&w, "types");
@@ -199,8 +173,14 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
         put_type(&w, &s->types[i]);
     json_close_array(&w);
     json_open_array(&w, "most_waited_for");
-    for (size_t i = 0; i < s->nkeys; ++i)
-        put_key(&w, &s->keys[i]);
+    for (size_t i = 0; i < s->nkeys; ++i) {
+        json_open_object(&w, NULL);
+        json_put_text(&w, "key", s->keys[i].name);
+        json_put_real(&w, "waited_s", seconds(s->keys[i].waited_us));
+        json_put_real(&w, "too_much_by_at_most_s", seconds(s->keys[i].over_us));
+        json_put_int(&w, "waits", (int64_t)s->keys[i].waits);
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
@@ -223,10 +203,14 @@ static int page_json(void *context, struct slice query, struct text *body)
 static void page_metrics(void *context, struct metrics *m)
 {
     const struct poolcounter *p = context;
+    const struct stats_set set = {p->stats, SLICE_NULL};
     struct server_snapshot snapshot;
 
     server_ask(p->server, server_snapshot, &snapshot);
-    put_metrics(&snapshot, p->stats, m);
+    m->prefix = POOLCOUNTER_PREFIX;
+    metrics_put_stats(m, &set, 1);
+    metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), &snapshot);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), &snapshot);
     server_snapshot_fini(&snapshot);
 }
 

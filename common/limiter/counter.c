@@ -117,23 +117,13 @@ static bool type_has_room(const struct counter_type *type, uint32_t slots)
     return type == NULL || below(type->held, lower_limit(slots, type->limits.slots));
 }
 
-/* LOCK waits. Whether its key, and its type, have room for it by its own and the type's limits. */
+/* LOCK waits. Whether its key has room for it by its own and the type's limits. */
 static bool counter_has_key_room(const struct counter_lock *lock)
 {
     return key_has_room(lock->key, lock->key->type, lock->workers);
 }
 
-static bool counter_has_slot(const struct counter_lock *lock)
-{
-    return type_has_room(lock->key->type, lock->slots);
-}
-
 /* ---- creation and removal of keys and types ---- */
-
-static struct counter_key *find_key(const struct counter_table *t, struct slice name)
-{
-    return counter_key_at(split_map_find(&t->keys, name));
-}
 
 static struct counter_type *find_type(const struct counter_table *t, struct slice name)
 {
@@ -431,7 +421,7 @@ static enum counter_answer counted(uint64_t *count, enum counter_answer answer)
 enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock *lock,
                                     const struct counter_ask *ask, uint64_t now_us)
 {
-    struct counter_key *key = find_key(t, ask->key);
+    struct counter_key *key = counter_key_at(split_map_find(&t->keys, ask->key));
     struct counter_type *type = key != NULL ? key->type : find_type(t, ask->type);
 
     ASSERT(lock->state == COUNTER_FREE);
@@ -549,7 +539,7 @@ static void judge_all(struct counter_table *t, struct counter_type *type, uint64
         waiters[n++] = list_entry(node, struct counter_lock, in_type);
     qsort(waiters, n, sizeof(struct counter_lock *), compare_orders);
     for (size_t i = 0; i < n; ++i) {
-        if (counter_has_key_room(waiters[i]) && counter_has_slot(waiters[i]))
+        if (counter_has_key_room(waiters[i]) && type_has_room(type, waiters[i]->slots))
             wake_locked(t, waiters[i], now_us, woken);
         else
             file_under_type(type, waiters[i], &type->line);
@@ -583,22 +573,6 @@ enum err counter_limit(struct counter_table *t, struct slice name, struct counte
 
 /* ---- assertions ---- */
 
-static void check_waiter(const struct counter_key *key, const struct counter_lock *lock, int kind)
-{
-    ASSERT(lock->state == COUNTER_WAITING);
-    ASSERT(lock->key == key);
-    ASSERT(lock->kind == kind);
-    ASSERT(lock->workers >= 1);
-    ASSERT(list_linked(&lock->in_type) == (key->type != NULL));
-    if (key->type == NULL) {
-        ASSERT(!lock->in_line);
-        ASSERT(!counter_has_key_room(lock));
-        return;
-    }
-    ASSERT(lock->in_line || !counter_has_key_room(lock));
-    ASSERT(!counter_has_key_room(lock) || !counter_has_slot(lock));
-}
-
 static size_t check_queue(const struct counter_key *key, int kind)
 {
     const struct counter_lock *lock = key->queue[kind];
@@ -606,7 +580,16 @@ static size_t check_queue(const struct counter_key *key, int kind)
     size_t n = 0;
 
     while (lock != NULL) {
-        check_waiter(key, lock, kind);
+        bool key_room = counter_has_key_room(lock);
+
+        ASSERT(lock->state == COUNTER_WAITING);
+        ASSERT(lock->key == key);
+        ASSERT(lock->kind == kind);
+        ASSERT(lock->workers >= 1);
+        ASSERT(list_linked(&lock->in_type) == (key->type != NULL));
+        ASSERT(key->type != NULL || !lock->in_line);
+        ASSERT(lock->in_line || !key_room);
+        ASSERT(!key_room || !type_has_room(key->type, lock->slots));
         ASSERT(lock->order > order);
         order = lock->order;
         ++n;
@@ -656,8 +639,9 @@ static struct sums sum_keys(const struct counter_table *t, const struct counter_
     return sum;
 }
 
-static void check_types(const struct counter_table *t)
+void counter_check(const struct counter_table *t)
 {
+    struct sums all = sum_keys(t, NULL);
     struct split_node *node = NULL;
     size_t limited = 0;
 
@@ -674,12 +658,6 @@ static void check_types(const struct counter_table *t)
         ASSERT(type->keys == sum.keys);
     }
     ASSERT(limited == t->limited);
-}
-
-static void check_keys(const struct counter_table *t)
-{
-    struct split_node *node = NULL;
-
     split_map_check(&t->keys);
     while ((node = split_map_next(&t->keys, node)) != NULL) {
         const struct counter_key *key = counter_key_at(node);
@@ -694,20 +672,12 @@ static void check_keys(const struct counter_table *t)
         ASSERT(key->held == held);
         ASSERT(key->held + key->waiting > 0);
     }
-}
-
-void counter_check(const struct counter_table *t)
-{
-    struct sums sum = sum_keys(t, NULL);
-
-    check_keys(t);
-    check_types(t);
-    ASSERT(list_length(&t->holders) == sum.held);
-    ASSERT(t->stats.held == sum.held);
-    ASSERT(t->stats.waiting == sum.waiting);
+    ASSERT(list_length(&t->holders) == all.held);
+    ASSERT(t->stats.held == all.held);
+    ASSERT(t->stats.waiting == all.waiting);
     ASSERT(t->stats.waiting <= t->max_waiters);
     ASSERT(t->stats.keys == split_map_count(&t->keys));
-    ASSERT(t->stats.keys == sum.keys);
+    ASSERT(t->stats.keys == all.keys);
     ASSERT(t->stats.keys <= t->max_keys);
     ASSERT(t->stats.acquired - t->stats.processed == t->stats.held);
 }

@@ -132,8 +132,9 @@ static void on_readable(void *context)
     }
     c->in_len += (size_t)n;
     enum err e = counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
+    /* The original's reply to STATS with a word that it does not know has no newline. */
     if (e == ERR_NOT_FOUND && c->state == COUNTER_CONN_INQUIRING &&
-        counter_reply_unknown_stat((struct slice){c->in, c->in_len})) {
+        slice_is((struct slice){c->in, c->in_len}, "ERROR WRONG_STAT")) {
         e = ERR_OK;
         reply = (struct counter_reply){.kind = COUNTER_REPLY_ERROR};
         used = c->in_len;
@@ -199,15 +200,6 @@ static void set_option(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static void set_options(int fd)
-{
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-}
-
 /* Returns an errno; 0 if connected or in progress. */
 static int start_connect(struct counter_conn *c, const struct addr *a)
 {
@@ -215,8 +207,13 @@ static int start_connect(struct counter_conn *c, const struct addr *a)
 
     if (fd == -1)
         return errno;
-    if (a->sa.sa_family != AF_UNIX)
-        set_options(fd);
+    if (a->sa.sa_family != AF_UNIX) {
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+    }
     int error = connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
     if (error != 0 && error != EINPROGRESS) {
         close(fd);
@@ -325,23 +322,16 @@ static void conn_close(struct counter_conn *c)
 
 /* ---- idle connections ---- */
 
-/* Whether no bytes have arrived and the peer has not closed, as far as the kernel knows. */
-static bool is_alive(struct counter_conn *c)
-{
-    char byte;
-    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-    return n == -1 && (errno == EAGAIN || errno == EINTR);
-}
-
 /* The latest idle connection that seems alive, for use; NULL if there is none. */
 static struct counter_conn *take_idle(struct counter_server *s)
 {
     while (!list_empty(&s->idle)) {
         struct counter_conn *c = list_first(&s->idle, struct counter_conn, in_idle);
+        char byte;
 
-        /* The peer may have closed it since the loop last polled. */
-        if (!is_alive(c)) {
+        /* The peer may have closed it, or sent bytes, since the loop last polled. */
+        if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+            (errno != EAGAIN && errno != EINTR)) {
             conn_close(c);
             continue;
         }
@@ -433,25 +423,18 @@ static void probe(struct counter_server *s)
     conn_open(s, true)->probe = true;
 }
 
-static bool is_asked(const struct counter_server *s)
-{
-    const struct counter_conn *c;
-
-    list_for_each_entry (c, &s->all, in_server) {
-        if (c->state == COUNTER_CONN_ASKING)
-            return true;
-    }
-    return false;
-}
-
 static void on_watch(struct timer *t)
 {
     struct counter_server *s = container_of(t, struct counter_server, watch);
     uint64_t silent_ms = s->client->answer_timeout_ms;
     struct loop *l = s->client->loop;
     struct counter_daemon_state now = check_daemon(s);
+    bool unanswered = s->asked_ms > now.replied_ms;
+    const struct counter_conn *c;
 
-    if (!now.resting && s->asked_ms <= now.replied_ms && !is_asked(s))
+    list_for_each_entry (c, &s->all, in_server)
+        unanswered = unanswered || c->state == COUNTER_CONN_ASKING;
+    if (!now.resting && !unanswered)
         return;
     if (now.resting)
         timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_REST_FIRST_MS);
@@ -531,25 +514,17 @@ static struct counter_call *part(struct counter_conn *c)
 
 /* ---- what is sent ---- */
 
-/* The remaining time of CALL, in whole seconds. */
-static uint64_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
-{
-    uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
-    uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
-
-    if (call->ask.timeout_ms == 0)
-        return 0;
-    return seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX;
-}
-
-/* The request of C's call. False: C is dead. */
+/* The request of C's call, with the remaining time in whole seconds. False: C is dead. */
 static bool send_acquire(struct counter_conn *c)
 {
     struct counter_ask ask = c->call->ask;
     uint64_t now_ms = loop_now_ms(c->loop);
+    uint64_t left_ms = c->call->due_ms > now_ms ? c->call->due_ms - now_ms : 1;
+    uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
     char line[COUNTER_REQUEST_LINE_MAX];
 
-    ask.timeout_ms = wire_seconds(c->call, now_ms) * 1000;
+    if (ask.timeout_ms != 0)
+        ask.timeout_ms = (seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX) * 1000;
     c->state = COUNTER_CONN_ASKING;
     c->expires_ms = now_ms + ask.timeout_ms;
     watch_daemon(c->server);
@@ -658,19 +633,6 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
         call->lost(call);
 }
 
-/* A wait has ended; C has no call any more. */
-static void end_wait(struct counter_conn *c)
-{
-    uint64_t now_ms = loop_now_ms(c->loop);
-
-    if (c->expires_ms <= now_ms + EXPIRY_SLACK_MS) {
-        c->state = COUNTER_CONN_EXPIRING;
-        timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
-    } else {
-        conn_close(c);
-    }
-}
-
 /* The deadline of the call: its owner is notified now, whatever the daemon does. */
 static void on_deadline(struct timer *t)
 {
@@ -686,65 +648,45 @@ static void on_deadline(struct timer *t)
         on_end(c, COUNTER_TROUBLE_SILENT);
     } else {
         (void)part(c);
-        end_wait(c);
+        if (c->expires_ms <= loop_now_ms(c->loop) + EXPIRY_SLACK_MS) {
+            c->state = COUNTER_CONN_EXPIRING;
+            timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
+        } else {
+            conn_close(c);
+        }
         answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
 
 /* ---- what is received ---- */
 
-/* The daemon's decision about C's call. */
-static void decide(struct counter_conn *c, enum counter_answer r)
+/* R should be the daemon's decision about C's call. */
+static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
+    static const enum counter_answer answers[] = {
+        [COUNTER_REPLY_LOCKED] = COUNTER_LOCKED,
+        [COUNTER_REPLY_DONE] = COUNTER_DONE,
+        [COUNTER_REPLY_QUEUE_FULL] = COUNTER_QUEUE_FULL,
+        [COUNTER_REPLY_TIMEOUT] = COUNTER_TIMEOUT,
+    };
     struct counter_call *call = c->call;
 
+    if (r->kind == COUNTER_REPLY_ERROR)
+        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
+                 SLICE_FMT(r->text));
+    if (r->kind >= ARRAY_LEN(answers) ||
+        (r->kind == COUNTER_REPLY_DONE && call->ask.kind != COUNTER_ANY)) {
+        on_end(c, COUNTER_TROUBLE_FAULT);
+        return;
+    }
     daemon_good(c);
-    if (r == COUNTER_LOCKED) {
+    if (r->kind == COUNTER_REPLY_LOCKED) {
         c->state = COUNTER_CONN_HELD;
     } else {
         (void)part(c);
         make_idle(c);
     }
-    answer(call, r, COUNTER_TROUBLE_NONE);
-}
-
-static void on_decision(struct counter_conn *c, const struct counter_reply *r)
-{
-    switch (r->kind) {
-    case COUNTER_REPLY_LOCKED:
-        decide(c, COUNTER_LOCKED);
-        return;
-    case COUNTER_REPLY_QUEUE_FULL:
-        decide(c, COUNTER_QUEUE_FULL);
-        return;
-    case COUNTER_REPLY_TIMEOUT:
-        decide(c, COUNTER_TIMEOUT);
-        return;
-    case COUNTER_REPLY_DONE:
-        if (c->call->ask.kind != COUNTER_ANY)
-            break;
-        decide(c, COUNTER_DONE);
-        return;
-    case COUNTER_REPLY_ERROR:
-        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
-                 SLICE_FMT(r->text));
-        break;
-    case COUNTER_REPLY_LOCK_HELD:
-    case COUNTER_REPLY_RELEASED:
-    case COUNTER_REPLY_NOT_LOCKED:
-    case COUNTER_REPLY_UPTIME:
-    case COUNTER_REPLY_SLOTS:
-        break;
-    }
-    on_end(c, COUNTER_TROUBLE_FAULT);
-}
-
-/* Whether R ends what C was in, so that it can be used again. */
-static bool is_expected(const struct counter_conn *c, const struct counter_reply *r)
-{
-    return (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
-           (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
-           (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT);
+    answer(call, answers[r->kind], COUNTER_TROUBLE_NONE);
 }
 
 static void on_reply(struct counter_conn *c, const struct counter_reply *r)
@@ -754,7 +696,10 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
     if (c->state == COUNTER_CONN_ASKING) {
         list_remove(&c->end_later.node);
         on_decision(c, r);
-    } else if (is_expected(c, r)) {
+    } else if ((c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
+               (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
+               (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT)) {
+        /* That ends its state, so that it can be used again. */
         timer_stop(&c->timer);
         daemon_good(c);
         make_idle(c);
@@ -865,11 +810,20 @@ void counter_client_leave(struct counter_call *call)
 
 /* ---- the set of servers ---- */
 
-static struct counter_server *create_server(struct counter_client *c,
-                                            const struct counter_server_address *a)
+/* The server of that name and address, taken out of OLD, or a new one. */
+static struct counter_server *take_or_create(struct counter_client *c,
+                                             const struct counter_server_address *a,
+                                             struct counter_server **old, size_t nold)
 {
-    struct counter_server *s = xcalloc(1, sizeof(*s));
+    for (size_t i = 0; i < nold; ++i) {
+        struct counter_server *s = old[i];
 
+        if (s != NULL && slice_is(a->name, s->name) && addr_equal(&a->addr, &s->addr)) {
+            old[i] = NULL;
+            return s;
+        }
+    }
+    struct counter_server *s = xcalloc(1, sizeof(*s));
     s->client = c;
     s->name = xslicedup(a->name);
     s->addr = a->addr;
@@ -900,22 +854,6 @@ static void retire(struct counter_server *s, bool all)
             conn_close(c);
     }
     server_put(s);
-}
-
-/* The server of that name and address, taken out of OLD, or a new one. */
-static struct counter_server *take_or_create(struct counter_client *c,
-                                             const struct counter_server_address *a,
-                                             struct counter_server **old, size_t nold)
-{
-    for (size_t i = 0; i < nold; ++i) {
-        struct counter_server *s = old[i];
-
-        if (s != NULL && slice_is(a->name, s->name) && addr_equal(&a->addr, &s->addr)) {
-            old[i] = NULL;
-            return s;
-        }
-    }
-    return create_server(c, a);
 }
 
 void counter_client_set_servers(struct counter_client *c,

@@ -119,26 +119,21 @@ void counter_daemon_put(struct counter_daemon *d)
     free(d);
 }
 
-static bool is_visible(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return true;
-}
-
 enum err counter_servers_check(const struct counter_server_address *servers, size_t n)
 {
     if (n > COUNTER_SERVERS_MAX)
         return ERR_TOO_LARGE;
     for (size_t i = 0; i < n; ++i) {
-        if (servers[i].name.len == 0 || servers[i].name.len > COUNTER_SERVER_NAME_MAX)
+        struct slice name = servers[i].name;
+
+        if (name.len == 0 || name.len > COUNTER_SERVER_NAME_MAX)
             return ERR_RANGE;
-        if (!is_visible(servers[i].name))
-            return ERR_SYNTAX;
+        for (size_t k = 0; k < name.len; ++k) {
+            if (name.p[k] < 0x21 || name.p[k] > 0x7e)
+                return ERR_SYNTAX;
+        }
         for (size_t k = 0; k < i; ++k) {
-            if (slice_eq(servers[i].name, servers[k].name))
+            if (slice_eq(name, servers[k].name))
                 return ERR_EXISTS;
         }
     }
@@ -262,45 +257,33 @@ uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t no
 
 /* ---- slots ---- */
 
-static void add_type_locked(struct counter_daemon *d, struct slice type)
-{
-    for (size_t i = 0; i < d->ntypes; ++i) {
-        if (slice_is(type, d->types[i]))
-            return;
-    }
-    if (d->ntypes < COUNTER_SLOTS_TYPES_MAX)
-        d->types[d->ntypes++] = xslicedup(type);
-}
-
-/* The next type to warn of, or NULL. It stays where it is for as long as D is referred to. */
-static const char *next_to_warn(struct counter_daemon *d)
-{
-    const char *name = NULL;
-
-    pthread_mutex_lock(&d->health->lock);
-    if (d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes)
-        name = d->types[d->nwarned++];
-    pthread_mutex_unlock(&d->health->lock);
-    return name;
-}
-
 static void warn(struct counter_daemon *d)
 {
-    const char *type;
-
-    while ((type = next_to_warn(d)) != NULL)
+    for (;;) {
+        pthread_mutex_lock(&d->health->lock);
+        bool more = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
+        /* It stays where it is for as long as D is referred to. */
+        const char *type = more ? d->types[d->nwarned++] : NULL;
+        pthread_mutex_unlock(&d->health->lock);
+        if (!more)
+            return;
         log_line(
             LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
             "application=%s server=%s pool_counter=%s reason=\"daemon does not support slots\" "
             "action=\"ignore slots\" hint=\"use resumelb-poolcounter, or remove slots\"",
             d->health->name, d->name, type);
+    }
 }
 
 bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type)
 {
+    size_t at = 0;
+
     pthread_mutex_lock(&d->health->lock);
-    if (d->slots != COUNTER_SLOTS_KNOWN)
-        add_type_locked(d, type);
+    while (at < d->ntypes && !slice_is(type, d->types[at]))
+        ++at;
+    if (d->slots != COUNTER_SLOTS_KNOWN && at == d->ntypes && at < COUNTER_SLOTS_TYPES_MAX)
+        d->types[d->ntypes++] = xslicedup(type);
     bool must_warn = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
     bool ask = d->slots == COUNTER_SLOTS_UNKNOWN && !d->slots_asked;
     d->slots_asked = d->slots_asked || ask;

@@ -121,10 +121,6 @@ struct counter_reply {
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
                              size_t *used) must_check;
 
-/* Whether BYTES are the original's reply to STATS with a word it does not know: it has no newline.
- */
-bool counter_reply_unknown_stat(struct slice bytes);
-
 /* ---- the servers of keys ---- */
 
 /*

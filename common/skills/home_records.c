@@ -84,15 +84,6 @@ static void mark(struct home_records *h, struct home_record *r)
     list_push_back(&h->changed, &r->node);
 }
 
-static struct home_record *add(struct home_records *h, struct slice cls, uint64_t now_us)
-{
-    struct home_record *r = record_of(classes_add(&h->classes, cls));
-
-    r->since_us = r->used_us = r->work_at_us = now_us;
-    list_push_back(&h->changed, &r->node);
-    return r;
-}
-
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us)
 {
@@ -100,7 +91,9 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
 
     ASSERT((unsigned)kind < HOME_KINDS);
     classes_request(&h->classes, e);
-    struct home_record *r = e != NULL ? record_of(e) : add(h, cls, now_us);
+    struct home_record *r = record_of(e != NULL ? e : classes_add(&h->classes, cls));
+    if (e == NULL)
+        r->work_at_us = now_us;
     if (e == NULL || kind != HOME_USED || (double)(now_us - r->used_us) > HOME_AGE_US) {
         r->since_us = now_us;
         r->kind = kind;

@@ -76,30 +76,30 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     classes_set_max(&m->classes, s->max_classes);
 }
 
-static void load_row(struct meter *m, const struct resume_row *row)
-{
-    double history = (double)m->settings.history;
-    double time_s = (m->settings.inflate_loaded ? 1 : history) / row->score;
-    struct class_entry *e = classes_find(&m->classes, row->cls);
-
-    if (e == NULL)
-        e = classes_add(&m->classes, row->cls);
-    /* It was known before the restart; a flood directly after the restart must not displace it. */
-    classes_trust(&m->classes, e);
-    struct metered *c = metered_of(e);
-    c->score = row->score;
-    if (row->score > 0 && isfinite(time_s))
-        c->service = (struct decayed){.sum = time_s, .weight = history, .mean = time_s / history};
-}
-
 void meter_load(struct meter *m, const struct resume *r)
 {
+    double history = (double)m->settings.history;
+
     classes_fini(&m->classes);
     classes_init(&m->classes, sizeof(struct metered), m->settings.max_classes, on_drop, m);
     m->generation = 0;
     /* The first rows matter most: they come last, so that they are the last to be dropped. */
-    for (size_t i = r->n; i-- != 0;)
-        load_row(m, &r->rows[i]);
+    for (size_t i = r->n; i-- != 0;) {
+        double score = r->rows[i].score;
+        double time_s = (m->settings.inflate_loaded ? 1 : history) / score;
+        struct class_entry *e = classes_find(&m->classes, r->rows[i].cls);
+
+        if (e == NULL)
+            e = classes_add(&m->classes, r->rows[i].cls);
+        /* It was known before the restart; a flood directly after the restart must not displace it.
+         */
+        classes_trust(&m->classes, e);
+        struct metered *c = metered_of(e);
+        c->score = score;
+        if (score > 0 && isfinite(time_s))
+            c->service =
+                (struct decayed){.sum = time_s, .weight = history, .mean = time_s / history};
+    }
 }
 
 static uint64_t max_age(const struct meter *m)
@@ -130,15 +130,11 @@ static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
     }
 }
 
-static double decay_after(const struct meter *m, uint64_t requests)
-{
-    return requests < POWERS_CACHED ? m->decay_after[requests]
-                                    : decay_steps(m->decay, (double)requests);
-}
-
 static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
 {
-    double decay = decay_after(m, m->generation - c->generation);
+    uint64_t requests = m->generation - c->generation;
+    double decay = requests < POWERS_CACHED ? m->decay_after[requests]
+                                            : decay_steps(m->decay, (double)requests);
 
     if (failed && service_s < c->service.mean)
         service_s = c->service.mean;

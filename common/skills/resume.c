@@ -129,17 +129,6 @@ static size_t index_of(struct slice s, const char *const *words, size_t first, s
     return i;
 }
 
-static bool is_printable(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        unsigned char c = (unsigned char)s.p[i];
-
-        if (c < 0x20 || c == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 static enum err refuse(char *why, enum err e, const char *member, const char *what)
 {
     snprintf(why, JSON_WHY_ROOM, "%s: %s", member, what);
@@ -152,6 +141,7 @@ static enum err read_text(const json_t *obj, const char *name, bool required, si
 {
     const json_t *v = json_object_get(obj, name);
     struct slice s = json_text(obj, name);
+    bool valid = !required || s.len != 0;
 
     out[0] = '\0';
     if (v == NULL && !required)
@@ -162,7 +152,9 @@ static enum err read_text(const json_t *obj, const char *name, bool required, si
         return refuse(why, ERR_SYNTAX, name, "not a text");
     if (s.len > max)
         return refuse(why, ERR_TOO_LARGE, name, "too long");
-    if (!is_printable(s) || (required && s.len == 0))
+    for (size_t i = 0; i < s.len; ++i)
+        valid = valid && (unsigned char)s.p[i] >= 0x20 && s.p[i] != 0x7f;
+    if (!valid)
         return refuse(why, ERR_SYNTAX, name, "empty, or has control characters");
     memcpy(out, s.p, s.len);
     out[s.len] = '\0';
@@ -209,38 +201,12 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
     return ERR_OK;
 }
 
-static enum err read_end(const json_t *obj, struct resume_line *out, char *why)
-{
-    out->end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
-    return (unsigned)out->end < ARRAY_LEN(ends)
-               ? ERR_OK
-               : refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
-}
-
-static enum err read_numbers(const json_t *obj, struct resume_line *out, char *why)
-{
-    json_int_t generation = 0;
-    json_int_t concurrency = 1;
-    enum err e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
-
-    if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)
-        e = read_int(obj, "concurrency", 1, CONCURRENCY_MAX, &concurrency, why);
-    out->generation = (uint64_t)generation;
-    out->concurrency = (unsigned)concurrency;
-    return e;
-}
-
-static enum err read_state(const json_t *obj, struct resume_line *out, char *why)
-{
-    out->state = (enum resume_state)index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
-    return (unsigned)out->state < ARRAY_LEN(states)
-               ? ERR_OK
-               : refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
-}
-
 static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *out, char *why)
 {
+    size_t state = index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
     json_int_t format;
+    json_int_t generation = 0;
+    json_int_t concurrency = 1;
     enum err e = read_int(obj, "v", FORMAT_VERSION, FORMAT_VERSION, &format, why);
 
     if (e == ERR_OK)
@@ -253,10 +219,15 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
         e = read_text(obj, "fingerprint", false, FINGERPRINT_LEN, out->fingerprint, why);
     if (e == ERR_OK && !resume_is_fingerprint(slice_of(out->fingerprint)))
         e = refuse(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
+    if (e == ERR_OK && state == ARRAY_LEN(states))
+        e = refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
     if (e == ERR_OK)
-        e = read_state(obj, out, why);
-    if (e == ERR_OK)
-        e = read_numbers(obj, out, why);
+        e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
+    if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)
+        e = read_int(obj, "concurrency", 1, CONCURRENCY_MAX, &concurrency, why);
+    out->state = (enum resume_state)state;
+    out->generation = (uint64_t)generation;
+    out->concurrency = (unsigned)concurrency;
     if (e == ERR_OK)
         e = read_skills(obj, max_skills, &out->skills, why);
     return e;
@@ -275,12 +246,15 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
     enum err e = json_parse(line, RESUME_LINE_MAX, &obj, why);
     if (e != ERR_OK)
         return e;
-    if (!json_is_object(obj))
+    if (!json_is_object(obj)) {
         e = refuse(why, ERR_SYNTAX, "line", "not an object");
-    else if (json_object_get(obj, "end") != NULL)
-        e = read_end(obj, &l, why);
-    else
+    } else if (json_object_get(obj, "end") != NULL) {
+        l.end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
+        if ((unsigned)l.end == ARRAY_LEN(ends))
+            e = refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
+    } else {
         e = read_resume(obj, max_skills, &l, why);
+    }
     json_decref(obj);
     if (e == ERR_OK)
         *out = l;

@@ -138,18 +138,14 @@ static void touch(struct dir *d, unsigned parts)
         tree_node_touch(d->node, parts);
 }
 
-static bool lies_in(const struct dir *d, const struct dir *above)
+/* The directory at the path TOP came, went or changed hands, and so did all in it. "": any may
+ * have. */
+static void changed(struct directory *t, const char *top)
 {
-    size_t len = strlen(above->path);
+    size_t len = strlen(top);
 
-    return strncmp(d->path, above->path, len) == 0 && (d->path[len] == '\0' || d->path[len] == '/');
-}
-
-/* Directory TOP came, went or changed hands, and so did all in it. NULL: any may have. */
-static void changed(struct directory *t, const struct dir *top)
-{
     map_for_each (struct dir, d, &t->dirs, in_tree) {
-        if (top != NULL && !lies_in(d, top))
+        if (strncmp(d->path, top, len) != 0 || (d->path[len] != '\0' && d->path[len] != '/'))
             continue;
         all_stale(d);
         touch(d, ALL_PARTS);
@@ -187,23 +183,6 @@ static void drop_anchor(struct directory *t)
     t->anchor = -1;
 }
 
-/* Watch the nearest existing directory above the missing root. */
-static void set_anchor(struct directory *t)
-{
-    char *path = xstrdup(t->root);
-    char *slash;
-    int id = -1;
-
-    while (id < 0 && (slash = strrchr(path, '/')) != NULL) {
-        *slash = '\0';
-        id = add_watch(t, slash == path ? "/" : path, ANCHOR_EVENTS);
-    }
-    free(path);
-    if (id != t->anchor)
-        drop_anchor(t);
-    t->anchor = id;
-}
-
 static bool stat_directory(struct dir *d, struct stat *st)
 {
     /* The root may be a symbolic link, as the operator configures it. Other links are ignored. */
@@ -214,12 +193,25 @@ static bool stat_directory(struct dir *d, struct stat *st)
 
 static void dir_vanished(struct dir *d)
 {
+    struct directory *t = d->tree;
+    struct stat st;
+    char *slash;
+    int id = -1;
+
     drop_watch(d);
     d->exists = false;
     if (d->parent != NULL)
         return;
-    set_anchor(d->tree);
-    struct stat st;
+    /* Watch the nearest existing directory above the missing root. */
+    char *path = xstrdup(t->root);
+    while (id < 0 && (slash = strrchr(path, '/')) != NULL) {
+        *slash = '\0';
+        id = add_watch(t, slash == path ? "/" : path, ANCHOR_EVENTS);
+    }
+    free(path);
+    if (id != t->anchor)
+        drop_anchor(t);
+    t->anchor = id;
     /* It may have appeared before the watch was established; then there is no event. */
     if (stat_directory(d, &st))
         d->stale = true;
@@ -396,33 +388,23 @@ static void directory_leave(struct tree_entry *e)
 
 /* ---- inotify ---- */
 
-static void child_changed(struct dir *d, const char *name)
-{
-    char path[TREE_PATH_MAX + NAME_MAX + 2];
-    struct dir *child;
-    int len = snprintf(path, sizeof(path), "%s/%s", d->path, name);
-
-    d->children_stale = true;
-    touch(d, PART_CHILDREN);
-    child = map_entry(map_find(&d->tree->dirs, path, (size_t)len), struct dir, in_tree);
-    if (child != NULL)
-        changed(d->tree, child);
-}
-
 static void dir_event(struct dir *d, const struct inotify_event *ev)
 {
-    if ((ev->mask & GONE_EVENTS) != 0) {
+    /* Without a name, its permissions changed. */
+    if ((ev->mask & GONE_EVENTS) != 0 || ev->len == 0) {
         if ((ev->mask & IN_IGNORED) != 0)
             d->watch = -1;
-        changed(d->tree, d);
-    } else if (ev->len == 0) {
-        /* Its permissions changed. */
-        changed(d->tree, d);
+        changed(d->tree, d->path);
     } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
         touch(d, PART_NODE);
     } else if ((ev->mask & IN_ISDIR) != 0) {
-        child_changed(d, ev->name);
+        char child[TREE_PATH_MAX + NAME_MAX + 2];
+
+        snprintf(child, sizeof(child), "%s/%s", d->path, ev->name);
+        d->children_stale = true;
+        touch(d, PART_CHILDREN);
+        changed(d->tree, child);
     } else if (ev->name[0] != '.') {
         dir_member_touched(d, ev->name, (ev->mask & IN_CLOSE_WRITE) != 0);
         touch(d, PART_PROVIDERS);
@@ -436,13 +418,13 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
         log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
         map_for_each (struct dir, d, &t->dirs, in_tree)
             d->reread = true;
-        changed(t, NULL);
+        changed(t, "");
         return;
     }
     if (ev->wd == t->anchor) {
         if ((ev->mask & IN_IGNORED) != 0)
             t->anchor = -1;
-        changed(t, NULL);
+        changed(t, "");
         return;
     }
     map_for_each (struct dir, d, &t->dirs, in_tree) {
@@ -470,7 +452,7 @@ static void on_verify(struct timer *timer)
 {
     struct directory *t = container_of(timer, struct directory, verify);
 
-    changed(t, NULL);
+    changed(t, "");
     timer_start(t->base.loop, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
 }
 

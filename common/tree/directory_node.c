@@ -165,31 +165,25 @@ static bool member_check(struct dir *d, struct member *m)
     return is_new || m->live != was_live;
 }
 
-/* Removes FILE if it is old and its owner died before the file was in place. */
-static void clear_unfinished(struct dir *d, const char *file)
-{
-    char path[PATH_MAX];
-    struct stat st;
-
-    path_in(d->full, file, path);
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
-        provider_file_clear(path) == ERR_OK)
-        log_info(NULL, "tree-leftover-removed", "file=%s", path);
-}
-
 /* Marks every provider file of the directory, and all known ones that do not exist any more. */
 static bool scan_members(struct dir *d)
 {
     DIR *directory = opendir(d->full);
     struct dirent *entry;
+    char path[PATH_MAX];
+    struct stat st;
 
     if (directory == NULL) {
         log_warn(NULL, "tree-unreadable", "path=%s reason=\"%s\"", d->full, strerror(errno));
         return false;
     }
     while ((entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0)
-            clear_unfinished(d, entry->d_name);
+        path_in(d->full, entry->d_name, path);
+        /* An old file whose owner died before it was in place. */
+        if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0 &&
+            lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+            st.st_mtime + NEW_FILE_AGE_S < time(NULL) && provider_file_clear(path) == ERR_OK)
+            log_info(NULL, "tree-leftover-removed", "file=%s", path);
         if (entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN))
             (void)member_get(d, entry->d_name);
     }
@@ -200,18 +194,6 @@ static bool scan_members(struct dir *d)
     }
     d->rescan = d->reread = false;
     return true;
-}
-
-static void publish_members(struct dir *d)
-{
-    struct tree_set *set = tree_set_create();
-
-    map_for_each (struct member, m, &d->members, in_dir) {
-        if (m->live)
-            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
-    }
-    tree_set_sort(set);
-    tree_set_replace(&d->node->providers, set);
 }
 
 static void read_members(struct dir *d)
@@ -231,8 +213,15 @@ static void read_members(struct dir *d)
         else if (m->closing && !timer_running(&d->recheck))
             timer_start(d->tree->base.loop, &d->recheck, d->recheck_ms);
     }
-    if (changed)
-        publish_members(d);
+    if (!changed)
+        return;
+    struct tree_set *set = tree_set_create();
+    map_for_each (struct member, m, &d->members, in_dir) {
+        if (m->live)
+            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
+    }
+    tree_set_sort(set);
+    tree_set_replace(&d->node->providers, set);
 }
 
 static void on_recheck(struct timer *timer)
@@ -294,36 +283,27 @@ static json_t *load_properties(struct dir *d, char *why, size_t room)
     return v;
 }
 
-/*
- * Whether to retain the known state for a moment. Editors write in place, or move the old file away
- * before the new one appears; defaults or errors should not be reported in between.
- */
-static bool in_doubt(struct dir *d, const char *why)
-{
-    const struct tree_node *n = d->node;
-    bool is_new = n->parses || n->problem == NULL || strcmp(n->problem, why) != 0;
-
-    if (!n->known || !is_new || d->doubt_over)
-        return false;
-    if (!timer_running(&d->doubt))
-        timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
-    return true;
-}
-
 static void read_data(struct dir *d)
 {
+    struct tree_node *n = d->node;
     char why[JSON_WHY_ROOM + 64];
     json_t *v = load_properties(d, why, sizeof(why));
+    bool is_new = v == NULL && (n->parses || n->problem == NULL || strcmp(n->problem, why) != 0);
 
     d->data_stale = false;
-    if (v == NULL && in_doubt(d, why))
+    /* Retain the known state for a moment: editors write in place, or move the old file away before
+     * the new one appears; defaults or errors should not be reported in between. */
+    if (is_new && n->known && !d->doubt_over) {
+        if (!timer_running(&d->doubt))
+            timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
         return;
+    }
     timer_stop(&d->doubt);
     d->doubt_over = false;
     if (v != NULL)
-        tree_node_set_properties(d->node, v);
+        tree_node_set_properties(n, v);
     else
-        tree_node_set_problem(d->node, why);
+        tree_node_set_problem(n, why);
 }
 
 static void on_doubt_over(struct timer *timer)

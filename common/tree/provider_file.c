@@ -134,21 +134,16 @@ bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
 
 /* ---- locks ---- */
 
-static struct flock whole_file(void)
-{
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
-}
-
 static bool lock_now(int fd)
 {
-    struct flock whole = whole_file();
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_OFD_SETLK, &whole) == 0;
 }
 
 bool provider_file_held(int fd)
 {
-    struct flock whole = whole_file();
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     /* Without support of locks by the file system, every owner counts as alive. */
     return fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
@@ -206,14 +201,15 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-/* A hidden file in DIRECTORY, locked and filled; its path goes to TMP. -1: see errno. */
-static int make_hidden(const char *directory, struct slice bytes, char tmp[PATH_MAX])
+/* A hidden file beside PATH, locked and filled; its path goes to TMP. -1: see errno. */
+static int make_hidden(const char *path, struct slice bytes, char tmp[PATH_MAX])
 {
     uint64_t number;
 
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
         return -1;
-    snprintf(tmp, PATH_MAX, "%s/.new-%016llx", directory, (unsigned long long)number);
+    snprintf(tmp, PATH_MAX, "%.*s/.new-%016llx", (int)(strrchr(path, '/') - path), path,
+             (unsigned long long)number);
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     /* Other members of the group must be able to remove leftovers. */
     if (fd < 0 || (group_file_share(fd, tmp) && lock_now(fd) && file_write_all(fd, bytes)))
@@ -225,25 +221,17 @@ static int make_hidden(const char *directory, struct slice bytes, char tmp[PATH_
     return -1;
 }
 
-static bool rename_new(const char *tmp, const char *path)
-{
-    if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
-        return true;
-    if (errno != EINVAL && errno != ENOSYS)
-        return false;
-    /* File systems that do not know the flag: a link does not replace either. */
-    if (link(tmp, path) != 0)
-        return false;
-    unlink(tmp);
-    return true;
-}
-
 /* Move TMP to PATH, over the remains of a dead owner but not over a living one. */
 static enum err claim(const char *tmp, const char *path)
 {
     for (int i = 0; i < CLAIM_TRIES; ++i) {
-        if (rename_new(tmp, path))
+        if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
             return ERR_OK;
+        /* File systems that do not know the flag: a link does not replace either. */
+        if ((errno == EINVAL || errno == ENOSYS) && link(tmp, path) == 0) {
+            unlink(tmp);
+            return ERR_OK;
+        }
         if (errno != EEXIST)
             return ERR_SYSTEM;
         enum err e = provider_file_clear(path);
@@ -261,9 +249,7 @@ enum err provider_file_put(int *fd, const char *path, struct slice bytes)
 
     if (!ours && name_taken(path) == ERR_BUSY)
         return ERR_BUSY;
-    char *directory = xslicedup((struct slice){path, (size_t)(strrchr(path, '/') - path)});
-    int fresh = make_hidden(directory, bytes, tmp);
-    free(directory);
+    int fresh = make_hidden(path, bytes, tmp);
     if (fresh < 0)
         return ERR_SYSTEM;
     if (!ours)

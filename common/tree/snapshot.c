@@ -26,14 +26,6 @@ struct snapshot {
 
 /* ---- reading ---- */
 
-static void set_aside(const struct snapshot *m, const char *why)
-{
-    bool moved = file_set_aside(m->path) == ERR_OK;
-
-    log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path, why,
-              moved ? "renamed to .bad" : "not used");
-}
-
 /* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
  * place. */
 static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why)
@@ -86,7 +78,10 @@ static void load(struct snapshot *m)
         json_decref(m->parts);
         m->parts = parts;
     } else if (problem != NULL) {
-        set_aside(m, problem);
+        bool moved = file_set_aside(m->path) == ERR_OK;
+
+        log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path,
+                  problem, moved ? "renamed to .bad" : "not used");
     }
     json_decref(file);
     text_fini(&bytes);

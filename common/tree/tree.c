@@ -199,18 +199,6 @@ static bool same_view(const struct tree_view *a, const struct tree_view *b)
            tree_set_equal(a->children, b->children);
 }
 
-static void log_problem(const struct tree_watch *w, const struct tree_view *v)
-{
-    if (v->problem == NULL || same_problem(v, &w->last))
-        return;
-    if (v->exists)
-        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 v->problem);
-    else
-        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 v->problem);
-}
-
 static void watch_destroy(struct tree_watch *w)
 {
     view_fini(&w->last);
@@ -241,9 +229,14 @@ static void watch_evaluate(struct timer *timer)
         view_fini(&v);
         return;
     }
-    /* That of a link has been logged. */
-    if (!link_broken)
-        log_problem(w, &v);
+    /* A problem of a link has been logged. */
+    bool is_new = !link_broken && v.problem != NULL && !same_problem(&v, &w->last);
+    if (is_new && v.exists)
+        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+                 v.problem);
+    else if (is_new)
+        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+                 v.problem);
     view_fini(&w->last);
     w->last = v;
     w->reported = w->reporting = true;
@@ -281,20 +274,6 @@ void tree_unwatch(struct tree_watch *w)
 
 /* ---- registrations ---- */
 
-/* Links may lead elsewhere than before: the entry follows them. */
-static void move_entry(struct tree_registration *r, const char *path)
-{
-    const struct tree_backend *backend = r->follower.tree->backend;
-
-    if (r->real_path != NULL && strcmp(r->real_path, path) == 0)
-        return;
-    if (r->entry != NULL)
-        backend->leave(r->entry);
-    free(r->real_path);
-    r->real_path = xstrdup(path);
-    r->entry = backend->enter(r->follower.tree, path, r->name, text_slice(&r->bytes));
-}
-
 static void registration_evaluate(struct timer *timer)
 {
     struct tree_registration *r = container_of(timer, struct tree_registration, follower.evaluate);
@@ -308,9 +287,16 @@ static void registration_evaluate(struct timer *timer)
         text_clear(&f->problem);
     if (found != FOUND_PENDING)
         follower_report(f);
-    /* While links are broken or unknown, the entry stays at its place. */
-    if (found == FOUND_NODE || found == FOUND_MISSING)
-        move_entry(r, at->path);
+    /* Links may lead elsewhere than before: the entry follows them. While links are broken or
+     * unknown, it stays at its place. */
+    if ((found == FOUND_NODE || found == FOUND_MISSING) &&
+        (r->real_path == NULL || strcmp(r->real_path, at->path) != 0)) {
+        if (r->entry != NULL)
+            f->tree->backend->leave(r->entry);
+        free(r->real_path);
+        r->real_path = xstrdup(at->path);
+        r->entry = f->tree->backend->enter(f->tree, at->path, r->name, text_slice(&r->bytes));
+    }
     follower_end(f);
 }
 

@@ -35,11 +35,15 @@ struct hop {
 
 /* ---- nodes ---- */
 
-static struct tree_node *node_create(struct tree *t, const char *path)
+/* The node PATH, which exists as long as a follower uses it. */
+static struct tree_node *node_get(struct tree *t, const char *path)
 {
     size_t len = strlen(path);
-    struct tree_node *s = xcalloc(1, sizeof(*s) + len + 1);
+    struct tree_node *s = map_entry(map_find(&t->nodes, path, len), struct tree_node, in_tree);
 
+    if (s != NULL)
+        return s;
+    s = xcalloc(1, sizeof(*s) + len + 1);
     memcpy(s->path, path, len + 1);
     s->tree = t;
     s->touched = true;
@@ -48,17 +52,6 @@ static struct tree_node *node_create(struct tree *t, const char *path)
     map_add(&t->nodes, &s->in_tree, s->path, len);
     t->backend->observe(s);
     return s;
-}
-
-static void node_destroy(struct tree_node *s)
-{
-    s->tree->backend->forget(s);
-    map_remove(&s->tree->nodes, &s->in_tree);
-    json_decref(s->properties);
-    tree_set_replace(&s->providers, NULL);
-    tree_set_replace(&s->children, NULL);
-    free(s->problem);
-    free(s);
 }
 
 void tree_node_touch(struct tree_node *s, unsigned parts)
@@ -136,8 +129,15 @@ void follower_end(struct follower *f)
         list_remove(&u->in_follower);
         list_remove(&u->in_node);
         free(u);
-        if (list_empty(&n->uses))
-            node_destroy(n);
+        if (!list_empty(&n->uses))
+            continue;
+        n->tree->backend->forget(n);
+        map_remove(&n->tree->nodes, &n->in_tree);
+        json_decref(n->properties);
+        tree_set_replace(&n->providers, NULL);
+        tree_set_replace(&n->children, NULL);
+        free(n->problem);
+        free(n);
     }
 }
 
@@ -230,10 +230,7 @@ static const struct tree_node *use_node(struct follower *f, const char *path, un
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
         return NULL;
     }
-    struct tree_node *n =
-        map_entry(map_find(&f->tree->nodes, path, strlen(path)), struct tree_node, in_tree);
-    if (n == NULL)
-        n = node_create(f->tree, path);
+    struct tree_node *n = node_get(f->tree, path);
     use_get(f, n)->parts |= parts;
     if ((parts & ~n->parts) != 0) {
         n->parts |= parts;
@@ -396,15 +393,6 @@ out:
 
 /* ---- property links ---- */
 
-static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (hops[i].node == next->node && slice_eq(hops[i].name, next->name))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Follows property link HOP to the next node and property, which replace those in HOP. FROM: the
  * node and property that the links begin at.
@@ -445,7 +433,9 @@ static enum found follow_value(struct follower *f, const struct tree_node *n, co
         *out = json_object_getn(next.node->properties, next.name.p, next.name.len);
         if (*out != NULL)
             return FOUND_NODE;
-        if (hopped(hops, i, &next)) {
+        for (size_t k = 0; k < i; ++k) {
+            if (hops[k].node != next.node || !slice_eq(hops[k].name, next.name))
+                continue;
             problem_add(f, "%s: property link loop: returns to %.*s of %s; correct a link", from,
                         SLICE_FMT(next.name), tree_path_shown(next.node->path));
             return FOUND_BAD;

@@ -60,23 +60,6 @@ static void on_deadline(struct timer *timer)
     end(op, ERR_TIMEOUT);
 }
 
-/* ---- the data ---- */
-
-static enum err encode(struct tree_op *op)
-{
-    const struct tree_backend *b = op->tree->backend;
-    enum err e = node_data_encode(op->properties, b->text_as_json, b->data_max, &op->bytes);
-
-    if (e == ERR_TOO_LARGE)
-        diag_add(op->diag, NULL, 0, 0, "%s: over %zu bytes, or nested too deep, or too many values",
-                 tree_path_shown(op->path), b->data_max);
-    else if (e != ERR_OK)
-        diag_add(op->diag, NULL, 0, 0,
-                 "%s: bytes that are not text can only be string_value, the only property",
-                 tree_path_shown(op->path));
-    return e;
-}
-
 struct slice tree_op_bytes(const struct tree_op *op)
 {
     /* Nodes above a new one are empty. */
@@ -134,6 +117,7 @@ static void evaluate(struct timer *timer)
 
 void tree_op_begin(struct tree *t, struct tree_op *op)
 {
+    const struct tree_backend *b = t->backend;
     enum err e = ERR_OK;
 
     op->tree = t;
@@ -152,9 +136,17 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
                  TREE_PATH_MAX);
         e = ERR_TOO_LARGE;
+    } else if (op->properties != NULL) {
+        e = node_data_encode(op->properties, b->text_as_json, b->data_max, &op->bytes);
+        if (e == ERR_TOO_LARGE)
+            diag_add(op->diag, NULL, 0, 0,
+                     "%s: over %zu bytes, or nested too deep, or too many values",
+                     tree_path_shown(op->path), b->data_max);
+        else if (e != ERR_OK)
+            diag_add(op->diag, NULL, 0, 0,
+                     "%s: bytes that are not text can only be string_value, the only property",
+                     tree_path_shown(op->path));
     }
-    if (e == ERR_OK && op->properties != NULL)
-        e = encode(op);
     if (e != ERR_OK) {
         end(op, e);
         return;
@@ -165,5 +157,5 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     if (op->kind == TREE_RESOLVE)
         evaluate(&op->follower.evaluate);
     else
-        t->backend->begin(op);
+        b->begin(op);
 }

@@ -12,6 +12,7 @@
 #include "common/zookeeper/zookeeper_url.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -151,17 +152,6 @@ static void reset_failures(struct zk_read *r)
     r->failures = 0;
 }
 
-static bool is_large(const struct zk_read *r, const struct Stat *s)
-{
-    return r->kind == ZK_READ_DATA ? s->dataLength >= ZK_LARGE_BYTES
-                                   : s->numChildren >= ZK_LARGE_CHILDREN;
-}
-
-static bool is_unchanged(const struct zk_read *r, const struct Stat *s)
-{
-    return r->kind == ZK_READ_DATA ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
-}
-
 /* ---- calls ---- */
 
 static void call(struct zk_read *r)
@@ -182,14 +172,18 @@ static void on_size(struct zk_call *c)
 {
     struct zk_read *r = c->context;
     struct zookeeper *t = tree_of(r);
+    const struct Stat *s = &c->stat;
+    bool of_data = r->kind == ZK_READ_DATA;
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
         enqueue(r);
         return;
     }
-    bool large = c->result == ZOK && is_large(r, &c->stat);
-    if (large && r->quarantined && is_unchanged(r, &c->stat)) {
+    bool large = c->result == ZOK &&
+                 (of_data ? s->dataLength >= ZK_LARGE_BYTES : s->numChildren >= ZK_LARGE_CHILDREN);
+    bool same = of_data ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
+    if (large && r->quarantined && same) {
         quarantine(r);
         zk_reads_begin(t);
         return;
@@ -232,12 +226,6 @@ static void lost(struct zk_read *r)
         enqueue(r);
 }
 
-static void refused(struct zk_read *r, const struct zk_call *c)
-{
-    zk_node_unreadable(r, c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
-    request_after(r, ZK_RETRY_MS);
-}
-
 static void on_read(struct zk_call *c)
 {
     struct zk_read *r = c->context;
@@ -257,25 +245,19 @@ static void on_read(struct zk_call *c)
         r->call = zk_exists(t->session, c->path, true, on_exists, r);
         return;
     }
-    if (c->result != ZOK && c->result != ZNONODE)
-        refused(r, c);
-    else if (again)
-        zk_read_request(r);
-    if (r->kind == ZK_READ_CHILDREN && (c->result == ZOK || c->result == ZNONODE))
-        zk_node_children(n, c);
-    else if (c->result == ZOK || c->result == ZNONODE)
-        zk_node_data(n, c);
+    if (c->result != ZOK && c->result != ZNONODE) {
+        zk_node_unreadable(r,
+                           c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
+        request_after(r, ZK_RETRY_MS);
+    } else {
+        if (again)
+            zk_read_request(r);
+        if (r->kind == ZK_READ_CHILDREN)
+            zk_node_children(n, c);
+        else
+            zk_node_data(n, c);
+    }
     zk_reads_begin(t);
-}
-
-static void begin_alone(struct zookeeper *t)
-{
-    struct zk_read *r = list_first(&t->suspects, struct zk_read, in_queue);
-
-    list_remove(&r->in_queue);
-    t->alone = true;
-    ++t->reading;
-    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
 }
 
 /* Begins the reads that may begin now. */
@@ -285,13 +267,14 @@ static void zk_reads_begin(struct zookeeper *t)
 
     if (!t->connected)
         return;
-    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL) {
-        struct zk_read *r = list_entry(node, struct zk_read, in_queue);
-
-        call(r);
-    }
-    if (t->reading == 0 && !list_empty(&t->suspects))
-        begin_alone(t);
+    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL)
+        call(list_entry(node, struct zk_read, in_queue));
+    if (t->reading != 0 || (node = list_pop_front(&t->suspects)) == NULL)
+        return;
+    struct zk_read *r = list_entry(node, struct zk_read, in_queue);
+    t->alone = true;
+    ++t->reading;
+    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
 }
 
 /* ---- what was read: properties, lists, providers ---- */
@@ -401,34 +384,28 @@ static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
     return bytes.len == 0 ? json_object() : node_object_parse(bytes, NODE_BYTES_MAX, why);
 }
 
-/* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
-static json_t *decode_member(const struct zk_node *n, struct slice bytes)
-{
-    char why[JSON_WHY_ROOM] = "over its limit";
-    char path[LOG_CUT_ROOM];
-    json_t *v = bytes.len <= PROVIDER_BYTES_MAX ? decode(bytes, why) : NULL;
-
-    if (v != NULL)
-        return v;
-    log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
-             log_cut(slice_of(n->path), path), why);
-    v = json_object();
-    if (bytes.len <= PROVIDER_BYTES_MAX)
-        json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
-    return v;
-}
-
 /* The result of a read: the data or names, or that the node does not exist. */
 static void zk_node_data(struct zk_node *n, const struct zk_call *c)
 {
-    char why[JSON_WHY_ROOM] = "";
+    char why[JSON_WHY_ROOM] = "over its limit";
+    struct slice bytes = text_slice(&c->data);
+    bool fits = n->watched != NULL || bytes.len <= PROVIDER_BYTES_MAX;
     json_t *v = NULL;
 
     n->exists = c->result == ZOK;
     n->birth = (uint64_t)c->stat.czxid;
-    if (n->exists)
-        v = n->watched == NULL ? decode_member(n, text_slice(&c->data))
-                               : decode(text_slice(&c->data), why);
+    if (n->exists && fits)
+        v = decode(bytes, why);
+    /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
+    if (n->exists && v == NULL && n->watched == NULL) {
+        char path[LOG_CUT_ROOM];
+
+        log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
+                 log_cut(slice_of(n->path), path), why);
+        v = json_object();
+        if (fits)
+            json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
+    }
     /* A registration that was removed counts until its list is read without it: the list may be
        gone too, as a whole, and then it is not an empty one. */
     if (n->exists || n->list_of == NULL)
@@ -537,12 +514,20 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
 
 /* ---- for the node ---- */
 
-static void show_providers(struct zk_node *n)
+static void show_children(struct zk_node *n)
 {
     struct tree_node *s = n->watched;
-    struct tree_set *set = tree_set_create();
     const struct zk_node *m;
 
+    tree_set_replace(&s->children, tree_set_ref(n->names));
+    if (n->names == NULL) {
+        tree_set_replace(&s->providers, NULL);
+        n->changed = true;
+        return;
+    }
+    if ((s->parts & PART_PROVIDERS) == 0 || (!n->changed && s->providers != NULL))
+        return;
+    struct tree_set *set = tree_set_create();
     list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
@@ -554,19 +539,6 @@ static void show_providers(struct zk_node *n)
     tree_set_sort(set);
     tree_set_replace(&s->providers, set);
     n->changed = false;
-}
-
-static void show_children(struct zk_node *n)
-{
-    struct tree_node *s = n->watched;
-
-    tree_set_replace(&s->children, tree_set_ref(n->names));
-    if (n->names == NULL) {
-        tree_set_replace(&s->providers, NULL);
-        n->changed = true;
-    } else if ((s->parts & PART_PROVIDERS) != 0 && (n->changed || s->providers == NULL)) {
-        show_providers(n);
-    }
 }
 
 /* Fills in N's node. */
@@ -658,20 +630,11 @@ static void on_reopen(struct timer *timer)
     open_session(container_of(timer, struct zookeeper, reopen));
 }
 
-/* Not all balancers of a site at once. */
-static uint64_t jittered(unsigned ms)
-{
-    uint64_t random = 0;
-
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
-        random = ms / 2;
-    return ms / 2 + random % (ms / 2 + 1);
-}
-
 static void on_ended(void *context, const char *why)
 {
     struct zookeeper *t = context;
     uint64_t lasted_ms = loop_now_ms(t->base.loop) - t->opened_ms;
+    uint64_t random = 0;
 
     timer_stop(&t->give_up);
     if (t->connected)
@@ -697,7 +660,11 @@ static void on_ended(void *context, const char *why)
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
     log_warn(NULL, "tree-session-ended", "hosts=%s path=%s reason=\"%s\" next_in_ms=%u", t->hosts,
              tree_path_shown(t->top), why, t->reopen_ms);
-    timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
+    /* With jitter: not all balancers of a site at once. */
+    uint64_t half_ms = t->reopen_ms / 2;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+        random = half_ms;
+    timer_start(t->base.loop, &t->reopen, half_ms + random % (half_ms + 1));
 }
 
 /*
@@ -803,19 +770,6 @@ static void zookeeper_status(const struct tree *base, struct tree_status *out)
     out->connected = t->connected;
 }
 
-/* A unique identity, so that no other process can write our providers. */
-static char *make_creator(void)
-{
-    unsigned char bytes[16];
-    char hex[2 * sizeof(bytes) + 1];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        return NULL;
-    for (size_t i = 0; i < sizeof(bytes); ++i)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    return xasprintf("resumelb:%s", hex);
-}
-
 static void zookeeper_free(struct zookeeper *t)
 {
     free(t->hosts);
@@ -840,19 +794,19 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
                              struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
+    uint64_t random[2];
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
     if (e == ERR_OK && o->auth_file != NULL)
         e = zookeeper_auth_read(o->auth_file, &t->identity, d);
-    if (e == ERR_OK) {
-        t->creator = make_creator();
-        if (t->creator == NULL)
-            e = ERR_SYSTEM;
-    }
+    if (e == ERR_OK && getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        e = ERR_SYSTEM;
     if (e != ERR_OK) {
         zookeeper_free(t);
         return e;
     }
+    /* A unique identity, so that no other process can write our providers. */
+    t->creator = xasprintf("resumelb:%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     t->base = (struct tree){.backend = &tree_zookeeper, .loop = l, .top = t->top};
     list_init(&t->base.broken);
     t->timeout_ms =

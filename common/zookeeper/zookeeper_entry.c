@@ -134,33 +134,19 @@ static void on_created(struct zk_call *c)
     step(e);
 }
 
-static void name_taken(struct tree_entry *e)
-{
-    char path[LOG_CUT_ROOM];
-
-    e->held = false;
-    if (!e->reported)
-        log_info(NULL, "registration-name-taken", "path=%s action=\"wait for its owner to exit\"",
-                 log_cut(slice_of(e->path), path));
-    e->reported = true;
-    retry(e, TAKEN_MS);
-}
-
 static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
     bool again = e->check;
+    char path[LOG_CUT_ROOM];
 
     e->call = NULL;
     if (c->result == ZCONNECTIONLOSS) {
         e->check = true;
     } else if (c->result == ZNONODE) {
-        if (e->held) {
-            char path[LOG_CUT_ROOM];
-
+        if (e->held)
             log_warn(NULL, "registration-removed", "path=%s action=\"re-registering\"",
                      log_cut(slice_of(e->path), path));
-        }
         e->held = false;
         e->check = false;
     } else if (c->result != ZOK) {
@@ -168,7 +154,13 @@ static void on_checked(struct zk_call *c)
         return;
     } else if (c->stat.ephemeralOwner != e->tree->id) {
         e->check = again;
-        name_taken(e);
+        e->held = false;
+        if (!e->reported)
+            log_info(NULL, "registration-name-taken",
+                     "path=%s action=\"wait for its owner to exit\"",
+                     log_cut(slice_of(e->path), path));
+        e->reported = true;
+        retry(e, TAKEN_MS);
         if (!again && !e->leaving)
             return;
     } else {

@@ -167,39 +167,25 @@ static void listed(struct tree_op *op, const struct zk_call *c)
     finish(op, ERR_OK);
 }
 
-/* ACT failed, perhaps because the previous attempt succeeded and its answer was lost. */
-static void acted(struct tree_op *op, const struct zk_call *c)
-{
-    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
-                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
-
-    if (op->losses != 0 && is_there)
-        enter(op, CHECK);
-    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZNONODE)
-        finish(op, ERR_OK);
-    else
-        failed(op, c);
-}
-
-static void checked(struct tree_op *op, const struct zk_call *c)
-{
-    if (c->result == ZOK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
-        finish(op, ERR_OK);
-    else
-        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
-}
-
 static void on_call(struct zk_call *c)
 {
     struct tree_op *op = c->context;
+    /* Whether ACT may have failed because the previous attempt succeeded and its answer was lost.
+     */
+    bool repeated = op->phase == ACT && op->losses != 0;
+    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
+                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
 
     op->call = NULL;
     if (c->result == ZCONNECTIONLOSS)
         lost(op);
-    else if (op->phase == CHECK)
-        checked(op, c);
-    else if (op->phase == ACT && c->result != ZOK)
-        acted(op, c);
+    else if (op->phase == CHECK &&
+             (c->result != ZOK || !slice_eq(text_slice(&c->data), tree_op_bytes(op))))
+        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
+    else if (repeated && is_there)
+        enter(op, CHECK);
+    else if (repeated && op->kind == TREE_REMOVE && c->result == ZNONODE)
+        finish(op, ERR_OK);
     else if (c->result != ZOK)
         failed(op, c);
     else if (op->phase == READ)

@@ -40,26 +40,15 @@ static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, cha
     v->data[v->count++] = (struct ACL){.perms = perms, .id = {.scheme = xstrdup(scheme), .id = id}};
 }
 
-/*
- * All may read; the creator (or, for persistent nodes, the configured identity) has all
- * permissions.
- *   own       set to the list for our ephemeral nodes: must be empty; freed with zk_acl_free
- *   open      the same for persistent nodes
- *   creator   USER:PASSWORD of this process only
- *   identity  the configured USER:PASSWORD; NULL: all may write persistent nodes
- */
-static void zk_acls_make(struct ACL_vector *own, struct ACL_vector *open, const char *creator,
-                         const char *identity)
+/* Fills V, which must be empty: OWNER (USER:PASSWORD, or NULL) has all permissions, all others may
+ * read; if OPEN and there is no owner, they have all permissions. Freed with zk_acl_free. */
+static void zk_acl_make(struct ACL_vector *v, const char *owner, bool open)
 {
-    char *own_id = digest_id(creator);
+    char *id = owner != NULL ? digest_id(owner) : NULL;
 
-    if (own_id != NULL)
-        acl_add(own, ZOO_PERM_ALL, "digest", own_id);
-    acl_add(own, ZOO_PERM_READ, "world", xstrdup("anyone"));
-    char *id = identity != NULL ? digest_id(identity) : NULL;
     if (id != NULL)
-        acl_add(open, ZOO_PERM_ALL, "digest", id);
-    acl_add(open, id != NULL ? ZOO_PERM_READ : ZOO_PERM_ALL, "world", xstrdup("anyone"));
+        acl_add(v, ZOO_PERM_ALL, "digest", id);
+    acl_add(v, open && id == NULL ? ZOO_PERM_ALL : ZOO_PERM_READ, "world", xstrdup("anyone"));
 }
 
 static void zk_acl_free(struct ACL_vector *v)
@@ -109,8 +98,10 @@ static void call_free(struct zk_call *c);
 
 /* ---- life ---- */
 
-static void session_free(struct zk_session *s)
+static void session_unref(struct zk_session *s)
 {
+    if (--s->refs != 0)
+        return;
     zk_acl_free(&s->own_acl);
     zk_acl_free(&s->open_acl);
     crypto_free(s->identity);
@@ -119,12 +110,6 @@ static void session_free(struct zk_session *s)
     pthread_cond_destroy(&s->state_changed);
     pthread_mutex_destroy(&s->mutex);
     free(s);
-}
-
-static void session_unref(struct zk_session *s)
-{
-    if (--s->refs == 0)
-        session_free(s);
 }
 
 /* Posts M to the loop's mailbox. Returns false if the loop has abandoned S; M stays the caller's.
@@ -173,16 +158,6 @@ static void on_state(struct zk_session *s, const struct notice *n)
     }
 }
 
-static void on_opened(struct zk_session *s, zhandle_t *zh)
-{
-    s->zh = zh;
-    s->opened = true;
-    if (zh == NULL)
-        end(s, "cannot be opened: check the names of the servers");
-    else if (s->connected && !s->ended)
-        s->events->connected(s->context, s->id);
-}
-
 static void notice_free(struct notice *n)
 {
     session_unref(n->session);
@@ -195,13 +170,21 @@ static void notice_run(struct loop_message *m)
     struct zk_session *s = n->session;
 
     /* Only the loop's own thread sets it. */
-    if (!s->abandoned) {
-        if (n->type == 0)
-            on_opened(s, n->opened);
-        else if (n->type == ZOO_SESSION_EVENT)
-            on_state(s, n);
-        else if (!s->ended)
-            s->events->changed(s->context, n->path, n->type);
+    if (s->abandoned) {
+        notice_free(n);
+        return;
+    }
+    if (n->type == 0) {
+        s->zh = n->opened;
+        s->opened = true;
+        if (s->zh == NULL)
+            end(s, "cannot be opened: check the names of the servers");
+        else if (s->connected && !s->ended)
+            s->events->connected(s->context, s->id);
+    } else if (n->type == ZOO_SESSION_EVENT) {
+        on_state(s, n);
+    } else if (!s->ended) {
+        s->events->changed(s->context, n->path, n->type);
     }
     notice_free(n);
 }
@@ -256,9 +239,11 @@ static void on_log(const char *line)
 
 /* ---- the session's own thread ---- */
 
-static zhandle_t *open_handle(struct zk_session *s)
+static void *run_thread(void *context)
 {
+    struct zk_session *s = context;
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
+    struct notice *n = notice_create(s, NULL);
     const char *identities[] = {s->creator, s->identity};
 
     for (size_t i = 0; zh != NULL && i < ARRAY_LEN(identities); ++i) {
@@ -267,15 +252,6 @@ static zhandle_t *open_handle(struct zk_session *s)
         if (id != NULL)
             (void)zoo_add_auth(zh, "digest", id, (int)strlen(id), NULL, NULL);
     }
-    return zh;
-}
-
-static void *run_thread(void *context)
-{
-    struct zk_session *s = context;
-    zhandle_t *zh = open_handle(s);
-    struct notice *n = notice_create(s, NULL);
-
     n->opened = zh;
     notice_post(n);
     pthread_mutex_lock(&s->mutex);
@@ -301,27 +277,14 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* Its threads, and the library's that they start, leave signals to ours. */
-static bool start_thread(struct zk_session *s)
-{
-    sigset_t all;
-    sigset_t before;
-    pthread_t thread;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&thread, NULL, run_thread, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (ok)
-        pthread_detach(thread);
-    return ok;
-}
-
 struct zk_session *zk_session_open(struct loop *l, const struct zk_session_options *o,
                                    const struct zk_session_events *events, void *context)
 {
     struct zk_session *s = xcalloc(1, sizeof(*s));
     pthread_condattr_t attr;
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
 
     pthread_mutex_init(&s->mutex, NULL);
     list_init(&s->outstanding);
@@ -336,10 +299,18 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
-    zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
+    zk_acl_make(&s->own_acl, s->creator, false);
+    zk_acl_make(&s->open_acl, s->identity, true);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */
-    if (!start_thread(s)) {
+    /* The thread, and the library's that it starts, leave signals to ours. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, NULL, run_thread, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started) {
+        pthread_detach(thread);
+    } else {
         log_error(NULL, "zookeeper-thread-failed", "reason=\"%s\"", strerror(errno));
         s->closed = true;
         s->refs = 1;
@@ -417,27 +388,15 @@ void zk_call_forget(struct zk_call *c)
         c->done = NULL;
 }
 
-/* The result of a call that may or may not have been done is ZCONNECTIONLOSS. */
-static int result_of(int rc)
-{
-    switch (rc) {
-    case ZOPERATIONTIMEOUT:
-    case ZCLOSING:
-    case ZSESSIONEXPIRED:
-    case ZSESSIONMOVED:
-    case ZINVALIDSTATE:
-        return ZCONNECTIONLOSS;
-    default:
-        return rc;
-    }
-}
-
 /* C has completed. On the completion thread, or on the loop if the call could not begin. */
 static void finish(struct zk_call *c, int rc)
 {
     struct zk_session *s = c->session;
+    bool unknown = rc == ZOPERATIONTIMEOUT || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
+                   rc == ZSESSIONMOVED || rc == ZINVALIDSTATE;
 
-    c->result = result_of(rc);
+    /* It may or may not have been done. */
+    c->result = unknown ? ZCONNECTIONLOSS : rc;
     pthread_mutex_lock(&s->mutex);
     list_remove(&c->outstanding);
     pthread_mutex_unlock(&s->mutex);

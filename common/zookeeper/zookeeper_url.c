@@ -177,36 +177,28 @@ static enum err check_identity(const char *file, struct slice line, struct diag 
     return ERR_OK;
 }
 
-static enum err check_file(const char *file, int fd, struct diag *d)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        diag_add(d, file, 0, 0, "not a plain file");
-        return ERR_UNSUPPORTED;
-    }
-    if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        diag_add(d, file, 0, 0, "contains a secret and is accessible to all users: chmod o-rw it");
-        return ERR_UNSUPPORTED;
-    }
-    return ERR_OK;
-}
-
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 {
     /* The line, its end, and one byte that shows that it is longer. */
     char bytes[ZOOKEEPER_AUTH_MAX + 3];
     int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    enum err e = ERR_UNSUPPORTED;
+    struct stat st;
+    ssize_t len = 0;
 
     if (fd < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         return ERR_SYSTEM;
     }
-    enum err e = check_file(file, fd, d);
-    ssize_t len = e == ERR_OK ? read(fd, bytes, sizeof(bytes)) : 0;
-    if (len < 0) {
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        diag_add(d, file, 0, 0, "not a plain file");
+    } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        diag_add(d, file, 0, 0, "contains a secret and is accessible to all users: chmod o-rw it");
+    } else if ((len = read(fd, bytes, sizeof(bytes))) < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         e = ERR_SYSTEM;
+    } else {
+        e = ERR_OK;
     }
     close(fd);
     if (e == ERR_OK) {
