@@ -93,7 +93,7 @@ struct counter_server {
     struct timer watch;            /* while something is unanswered, or the daemon rests */
     uint64_t asked_ms;             /* the last time that something was sent */
     struct list all, idle;         /* connections */
-    unsigned nall, nidle;
+    unsigned nidle;
     bool retired;
 };
 
@@ -256,7 +256,6 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     c->server = s;
     timer_init(&c->timer, on_timer);
     list_push_back(&s->all, &c->in_server);
-    ++s->nall;
     ++client->stats.opened;
     c->trouble = trouble_of_errno(start_connect(c, &s->addr));
     if (c->trouble != COUNTER_TROUBLE_NONE)
@@ -282,10 +281,10 @@ static void leave_idle(struct counter_conn *c)
     counter_daemon_count_idle(c->server->daemon, -1);
 }
 
-/* S has one connection less. The last one of a removed server takes it along. */
-static void server_put(struct counter_server *s)
+/* Frees S if it was removed, and has no connection any more. */
+static void server_free_if_unused(struct counter_server *s)
 {
-    if (--s->nall != 0 || !s->retired)
+    if (!s->retired || !list_empty(&s->all))
         return;
     timer_stop(&s->watch);
     counter_daemon_put(s->daemon);
@@ -316,7 +315,7 @@ static void conn_close(struct counter_conn *c)
     leave_idle(c);
     list_remove(&c->in_server);
     c->server = NULL;
-    server_put(s);
+    server_free_if_unused(s);
     loop_defer(c->loop, &c->free_later);
 }
 
@@ -843,17 +842,17 @@ static void retire(struct counter_server *s, bool all)
     struct list *it;
     struct list *next;
 
-    s->retired = true;
-    list_remove(&s->in_retired);
-    list_push_back(&s->client->retired, &s->in_retired);
-    ++s->nall; /* not to be freed in the loop */
+    s->retired = false; /* not to be freed in the loop */
     list_for_each_safe (it, next, &s->all) {
         struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
 
         if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
             conn_close(c);
     }
-    server_put(s);
+    s->retired = true;
+    list_remove(&s->in_retired);
+    list_push_back(&s->client->retired, &s->in_retired);
+    server_free_if_unused(s);
 }
 
 void counter_client_set_servers(struct counter_client *c,

@@ -130,7 +130,8 @@ void classes_trust(struct classes *t, struct class_entry *e)
 
 void classes_remove(struct classes *t, struct class_entry *e)
 {
-    t->drop(t->owner, e);
+    if (t->drop != NULL)
+        t->drop(t->owner, e);
     map_remove(&t->by_name, &e->by_name);
     list_remove(&e->node);
     --t->n;

@@ -3,21 +3,14 @@
  * Each change gives its record the next number and the last place in a list, so that what a reader
  * has not seen yet is the list's end.
  */
-#include "common/skills/home_records.h"
 #include "common/base/json.h"
 #include "common/base/text.h"
 #include "common/skills/resume.h"
+#include "common/skills/skills_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-struct home_records {
-    struct classes classes; /* of struct home_record */
-    struct list changed;    /* the longest unchanged first */
-    uint64_t changes;
-    uint64_t decided; /* the last change that was a decision */
-};
 
 static const char *const kinds[HOME_KINDS] = {"used", "new", "copy", "move"};
 
@@ -142,28 +135,6 @@ const struct home_record *home_records_next(const struct home_records *h,
 bool home_records_decided(const struct home_records *h, uint64_t cursor)
 {
     return h->decided > cursor;
-}
-
-size_t home_records_count(const struct home_records *h)
-{
-    return h->classes.n;
-}
-
-void home_records_check(const struct home_records *h)
-{
-    const struct home_record *r;
-    uint64_t change = 0;
-
-    classes_check(&h->classes);
-    list_for_each_entry (r, &h->changed, node) {
-        ASSERT(r->change > change);
-        ASSERT(r->since_us <= r->used_us);
-        ASSERT((r->from != NULL) == (r->kind == HOME_MOVE));
-        ASSERT(r->work_us >= 0);
-        change = r->change;
-    }
-    ASSERT(change <= h->changes);
-    ASSERT(list_length(&h->changed) == h->classes.n);
 }
 
 /* ---- lines ---- */

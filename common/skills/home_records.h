@@ -74,9 +74,6 @@ const struct home_record *home_records_next(const struct home_records *h,
 /* Returns true if a decision is among the changes after CURSOR; it should be published soon.
  * Cost: O(1). */
 bool home_records_decided(const struct home_records *h, uint64_t cursor);
-size_t home_records_count(const struct home_records *h);
-/* Asserts all invariants. For tests. */
-void home_records_check(const struct home_records *h);
 
 /* ---- lines ---- */
 

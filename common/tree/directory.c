@@ -58,11 +58,6 @@ struct tree_entry {
     char file[PROVIDER_NAME_ROOM];
 };
 
-static struct directory *directory_of(struct tree *base)
-{
-    return container_of(base, struct directory, base);
-}
-
 static void entries_touched(struct dir *d, const char *file);
 
 /* ---- directories ---- */
@@ -460,7 +455,7 @@ static void on_verify(struct timer *timer)
 
 static void directory_observe(struct tree_node *s)
 {
-    struct dir *d = dir_get(directory_of(s->tree), s->path);
+    struct dir *d = dir_get(container_of(s->tree, struct directory, base), s->path);
 
     d->node = s;
     s->place = d;
@@ -546,7 +541,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
 
 static void directory_close(struct tree *base)
 {
-    struct directory *t = directory_of(base);
+    struct directory *t = container_of(base, struct directory, base);
 
     ASSERT(t->dirs.first == NULL);
     timer_stop(&t->verify);

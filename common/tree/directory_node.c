@@ -335,23 +335,47 @@ static bool entry_is_directory(const char *full, const struct dirent *entry)
     return is_directory(path);
 }
 
-static void read_children(struct dir *d)
+/* Not hidden, and not the node's own file. */
+static bool is_node_name(struct slice name)
 {
-    DIR *directory = opendir(d->full);
-    struct tree_set *set = directory != NULL ? tree_set_create() : NULL;
+    return name.len != 0 && name.len < PROVIDER_NAME_ROOM && name.p[0] != '.' &&
+           !slice_is(name, PROPERTIES_FILE);
+}
+
+/* Whether ENTRY of FULL is a file that a provider holds. */
+static bool entry_is_provider(const char *full, const struct dirent *entry)
+{
+    char decoded[PROVIDER_NAME_ROOM];
+    char path[PATH_MAX];
+    struct stat st;
+    int fd = -1;
+
+    path_in(full, entry->d_name, path);
+    if (!provider_name_decode(entry->d_name, decoded) || plain_file_open(path, &fd, &st) != ERR_OK)
+        return false;
+    bool held = provider_file_held(fd);
+    close(fd);
+    return held;
+}
+
+/* The names of the nodes in FULL, and, with PROVIDERS, of the providers: sorted, at most MAX. NULL:
+ * see errno. */
+static struct tree_set *list_directory(const char *full, bool providers, size_t max)
+{
+    DIR *directory = opendir(full);
     struct dirent *entry;
 
-    while (directory != NULL && (entry = readdir(directory)) != NULL &&
-           set->n < TREE_CHILDREN_MAX) {
-        if (entry->d_name[0] != '.' && entry_is_directory(d->full, entry))
+    if (directory == NULL)
+        return NULL;
+    struct tree_set *set = tree_set_create();
+    while (set->n < max && (entry = readdir(directory)) != NULL) {
+        if (is_node_name(slice_of(entry->d_name)) &&
+            (entry_is_directory(full, entry) || (providers && entry_is_provider(full, entry))))
             tree_set_add(set, xstrdup(entry->d_name), NULL);
     }
-    if (directory != NULL) {
-        closedir(directory);
-        tree_set_sort(set);
-    }
-    tree_set_replace(&d->node->children, set);
-    d->children_stale = set == NULL;
+    closedir(directory);
+    tree_set_sort(set);
+    return set;
 }
 
 /* ---- all of it ---- */
@@ -369,8 +393,10 @@ void dir_read(struct dir *d)
         read_data(d);
     if ((n->parts & PART_PROVIDERS) != 0)
         read_members(d);
-    if ((n->parts & PART_CHILDREN) != 0 && d->children_stale)
-        read_children(d);
+    if ((n->parts & PART_CHILDREN) != 0 && d->children_stale) {
+        tree_set_replace(&n->children, list_directory(d->full, false, TREE_CHILDREN_MAX));
+        d->children_stale = n->children == NULL;
+    }
 }
 
 void dir_read_init(struct dir *d)
@@ -408,13 +434,6 @@ static enum err fail(const struct tree_op *op, const char *what)
 }
 
 /* ---- which directory ---- */
-
-/* Not hidden, and not the node's own file. */
-static bool is_node_name(struct slice name)
-{
-    return name.len != 0 && name.len < PROVIDER_NAME_ROOM && name.p[0] != '.' &&
-           !slice_is(name, PROPERTIES_FILE);
-}
 
 /* Whether the first LEN bytes of the path are a node. The root may be a symbolic link. */
 static bool node_exists(const struct tree_op *op, size_t len)
@@ -507,61 +526,26 @@ static enum err read_provider(struct tree_op *op)
     return e;
 }
 
-/* Whether ENTRY of FULL is a directory, or a file that a provider holds. */
-static bool is_child(const char *full, const struct dirent *entry)
-{
-    char decoded[PROVIDER_NAME_ROOM];
-    char path[PATH_MAX];
-    struct stat st;
-    int fd = -1;
-
-    if (entry_is_directory(full, entry))
-        return true;
-    path_in(full, entry->d_name, path);
-    if (!provider_name_decode(entry->d_name, decoded) || plain_file_open(path, &fd, &st) != ERR_OK)
-        return false;
-    bool held = provider_file_held(fd);
-    close(fd);
-    return held;
-}
-
-static enum err list_children(struct tree_op *op)
-{
-    char full[PATH_MAX];
-    struct dirent *entry;
-    enum err e = ERR_OK;
-
-    path_of(op, full);
-    DIR *directory = opendir(full);
-    if (directory == NULL)
-        return errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
-    struct tree_set *set = op->record.children = tree_set_create();
-    while (e == ERR_OK && (entry = readdir(directory)) != NULL) {
-        if (!is_node_name(slice_of(entry->d_name)) || !is_child(full, entry))
-            continue;
-        if (set->n == TREE_CHILDREN_MAX) {
-            diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
-                     TREE_CHILDREN_MAX);
-            e = ERR_TOO_LARGE;
-        } else {
-            tree_set_add(set, xstrdup(entry->d_name), NULL);
-        }
-    }
-    closedir(directory);
-    tree_set_sort(set);
-    return e;
-}
-
 static enum err read_node(struct tree_op *op)
 {
+    struct tree_set **children = &op->record.children;
     struct text bytes = {0};
+    char full[PATH_MAX];
 
     if (!node_exists(op, strlen(op->at)))
         return read_provider(op);
+    path_of(op, full);
     enum err e = read_bytes(op, &bytes);
     if (e == ERR_OK) {
         set_data(op, text_slice(&bytes));
-        e = list_children(op);
+        *children = list_directory(full, true, TREE_CHILDREN_MAX + 1);
+        if (*children == NULL)
+            e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+    }
+    if (e == ERR_OK && (*children)->n > TREE_CHILDREN_MAX) {
+        diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
+                 TREE_CHILDREN_MAX);
+        e = ERR_TOO_LARGE;
     }
     text_fini(&bytes);
     return e;

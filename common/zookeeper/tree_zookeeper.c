@@ -60,16 +60,21 @@ static void call_over(struct zk_read *r)
     t->alone = false;
 }
 
+static void drop_call(struct zk_read *r)
+{
+    if (r->call == NULL)
+        return;
+    zk_call_forget(r->call);
+    call_over(r);
+}
+
 static void zk_read_fini(struct zk_read *r)
 {
     timer_stop(&r->pause);
     list_remove(&r->in_queue);
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
-    if (r->call != NULL) {
-        zk_call_forget(r->call);
-        call_over(r);
-    }
+    drop_call(r);
 }
 
 static void enqueue(struct zk_read *r)
@@ -115,10 +120,7 @@ static void zk_read_request(struct zk_read *r)
 /* The session has ended, and R's call with it: it is requested again. */
 static void zk_read_restart(struct zk_read *r)
 {
-    if (r->call != NULL) {
-        zk_call_forget(r->call);
-        call_over(r);
-    }
+    drop_call(r);
     r->again = false;
     zk_read_request(r);
 }
@@ -572,13 +574,6 @@ static void zk_node_show(struct zk_node *n)
         show_children(n);
 }
 
-/* ---- the back end: sessions, nodes ---- */
-
-static struct zookeeper *zookeeper_of(struct tree *base)
-{
-    return container_of(base, struct zookeeper, base);
-}
-
 /* ---- the session ---- */
 
 static bool needs_children(const struct zk_node *n)
@@ -621,13 +616,6 @@ static void on_disconnected(void *context)
     log_warn(NULL, "tree-disconnected",
              "hosts=%s path=%s action=\"continue with the last known contents\"", t->hosts,
              tree_path_shown(t->top));
-}
-
-static void open_session(struct zookeeper *t);
-
-static void on_reopen(struct timer *timer)
-{
-    open_session(container_of(timer, struct zookeeper, reopen));
 }
 
 static void on_ended(void *context, const char *why)
@@ -722,8 +710,10 @@ static const struct zk_session_events events = {.connected = on_connected,
                                                 .ended = on_ended,
                                                 .changed = on_changed};
 
-static void open_session(struct zookeeper *t)
+/* At the start, and after a session has ended. */
+static void open_session(struct timer *timer)
 {
+    struct zookeeper *t = container_of(timer, struct zookeeper, reopen);
     const struct zk_session_options o = {.hosts = t->hosts,
                                          .timeout_ms = t->timeout_ms,
                                          .identity = t->identity,
@@ -738,7 +728,7 @@ static void open_session(struct zookeeper *t)
 
 static void zookeeper_observe(struct tree_node *s)
 {
-    struct zk_node *n = zk_node_get(zookeeper_of(s->tree), s->path);
+    struct zk_node *n = zk_node_get(container_of(s->tree, struct zookeeper, base), s->path);
 
     n->watched = s;
     s->place = n;
@@ -814,20 +804,20 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
     list_init(&t->queued);
     list_init(&t->suspects);
     list_init(&t->ops);
-    timer_init(&t->reopen, on_reopen);
+    timer_init(&t->reopen, open_session);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
     timer_init(&t->unreachable, on_unreachable);
     timer_start(l, &t->unreachable, ZK_UNREACHABLE_MS);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
-    open_session(t);
+    open_session(&t->reopen);
     *out = &t->base;
     return ERR_OK;
 }
 
 static void zk_tree_close(struct tree *base)
 {
-    struct zookeeper *t = zookeeper_of(base);
+    struct zookeeper *t = container_of(base, struct zookeeper, base);
 
     ASSERT(t->nodes.first == NULL);
     timer_stop(&t->reopen);

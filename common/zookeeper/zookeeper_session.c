@@ -404,18 +404,6 @@ static void finish(struct zk_call *c, int rc)
         call_free(c);
 }
 
-static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-    struct zk_call *c = (void *)(uintptr_t)data;
-
-    if (stat != NULL)
-        c->stat = *stat;
-    /* Data of a node that never had any has length -1. */
-    if (rc == ZOK && value != NULL && len > 0)
-        text_add(&c->data, (struct slice){value, (size_t)len});
-    finish(c, rc);
-}
-
 static void on_stat(int rc, const struct Stat *stat, const void *data)
 {
     struct zk_call *c = (void *)(uintptr_t)data;
@@ -423,6 +411,16 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
     if (stat != NULL)
         c->stat = *stat;
     finish(c, rc);
+}
+
+static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+    struct zk_call *c = (void *)(uintptr_t)data;
+
+    /* Data of a node that never had any has length -1. */
+    if (rc == ZOK && value != NULL && len > 0)
+        text_add(&c->data, (struct slice){value, (size_t)len});
+    on_stat(rc, stat, data);
 }
 
 static void on_names(int rc, const struct String_vector *names, const void *data)
