@@ -113,15 +113,7 @@ static void drain(void *context)
 /* Both processes accept until the new one is ready. */
 static const struct upgrade_ops upgrade_ops = {.refuse = refuse, .pass = pass, .drain = drain};
 
-/* On the server's thread. */
-static void on_drained(void *context)
-{
-    struct poolcounter *p = context;
-
-    loop_post(p->loop, &p->drained);
-}
-
-static void on_drained_message(struct loop_message *m)
+static void on_drained(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
@@ -164,13 +156,11 @@ static void take(struct sockets *out, int fd)
  * listen are ignored. */
 static void inherit_from_systemd(struct sockets *out)
 {
-    const char *pid_text = getenv("LISTEN_PID");
-    const char *n_text = getenv("LISTEN_FDS");
     uint64_t pid = 0;
     uint64_t n = 0;
 
-    if (pid_text != NULL && n_text != NULL && parse_u64(slice_of(pid_text), INT32_MAX, &pid) &&
-        (pid_t)pid == getpid() && parse_u64(slice_of(n_text), LISTENERS_MAX, &n)) {
+    if (parse_u64(slice_of(getenv("LISTEN_PID")), INT32_MAX, &pid) && (pid_t)pid == getpid() &&
+        parse_u64(slice_of(getenv("LISTEN_FDS")), LISTENERS_MAX, &n)) {
         for (uint64_t i = 0; i < n; ++i)
             take(out, LISTEN_FDS_START + (int)i);
     }
@@ -275,6 +265,8 @@ static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
 
+    if (p->admin != NULL)
+        status_add(p);
     if (!open_sockets(p, &sockets))
         return false;
     for (size_t i = 0; i < sockets.n; ++i) {
@@ -290,8 +282,8 @@ static bool start_server(struct poolcounter *p)
         .config = p->config,
         .stats = p->stats,
         .sockets = &sockets,
-        .drained = on_drained,
-        .context = p,
+        .loop = p->loop,
+        .drained = &p->drained,
     });
     if (!inherited_take_over(p->inherited))
         return false;
@@ -299,15 +291,6 @@ static bool start_server(struct poolcounter *p)
         return true;
     log_error(NULL, "server-start-failed", "reason=\"%s\"", strerror(errno));
     return false;
-}
-
-static bool start_admin(struct poolcounter *p)
-{
-    if (admin_create(p->loop, &p->config->admin, p->inherited, &p->admin) != ERR_OK)
-        return false;
-    if (p->admin != NULL)
-        status_add(p);
-    return true;
 }
 
 /* ---- run ---- */
@@ -343,12 +326,14 @@ static int run(void *listen, void *config, const struct daemon_line *line)
     int code = EXIT_FAILURE;
 
     daemon_prepare();
-    p.drained.run = on_drained_message;
+    p.drained.run = on_drained;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
     p.signals = daemon_signals_start(p.loop, &signals);
-    if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
+    if (inherited_begin(&p.inherited) &&
+        admin_create(p.loop, &p.config->admin, p.inherited, &p.admin) == ERR_OK &&
+        start_server(&p)) {
         inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);
         code = EXIT_SUCCESS;

@@ -9,10 +9,11 @@
 #include "poolcounter/server_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,7 +33,12 @@ enum {
     WAIT_MAX_MS = 3600 * 1000,
 };
 
-/* ---- time ---- */
+/* A call of server_ask; the pipe has its address. */
+struct ask {
+    void (*fn)(struct server *s, void *context);
+    void *context;
+    sem_t answered;
+};
 
 void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
 {
@@ -217,29 +223,12 @@ static void free_closed(struct server *s)
         free(list_entry(node, struct client, node));
 }
 
-static void answer_ask(struct server *s)
-{
-    uint64_t count;
-
-    while (read(s->ask_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-        continue;
-    pthread_mutex_lock(&s->mutex);
-    void (*fn)(struct server *, void *) = s->ask;
-    pthread_mutex_unlock(&s->mutex);
-    if (fn == NULL)
-        return;
-    fn(s, s->ask_context);
-    pthread_mutex_lock(&s->mutex);
-    s->ask = NULL;
-    pthread_cond_signal(&s->answered);
-    pthread_mutex_unlock(&s->mutex);
-}
-
 /* Events of a client may be stale, but a closed client is not freed before the end of the round. */
 static void handle(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
     unsigned accepts = ACCEPTS_MAX;
+    struct ask *ask;
 
     switch ((enum watched_kind)w->kind) {
     case WATCHED_CLIENT:
@@ -251,7 +240,10 @@ static void handle(struct server *s, const struct epoll_event *event)
             continue;
         break;
     case WATCHED_ASK:
-        answer_ask(s);
+        if (read(s->ask_fds[0], &ask, sizeof(ask)) != (ssize_t)sizeof(ask))
+            break;
+        ask->fn(s, ask->context);
+        sem_post(&ask->answered);
         break;
     }
 }
@@ -274,7 +266,7 @@ static void run_round(struct server *s)
     free_closed(s);
     if (s->handed_over && !s->is_drained && s->nclients == 0) {
         s->is_drained = true;
-        s->drained(s->context);
+        loop_post(s->loop, s->drained);
     }
 }
 
@@ -293,21 +285,19 @@ static void *run(void *context)
 
 void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
 {
-    uint64_t one = 1;
+    struct ask ask = {.fn = fn, .context = context};
+    const struct ask *p = &ask;
 
     if (!s->running) {
         fn(s, context);
         return;
     }
-    pthread_mutex_lock(&s->mutex);
-    ASSERT(s->ask == NULL);
-    s->ask = fn;
-    s->ask_context = context;
-    while (write(s->ask_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-    while (s->ask != NULL)
-        pthread_cond_wait(&s->answered, &s->mutex);
-    pthread_mutex_unlock(&s->mutex);
+    sem_init(&ask.answered, 0, 0);
+    while (write(s->ask_fds[1], &p, sizeof(p)) < 0)
+        ASSERT(errno == EINTR);
+    while (sem_wait(&ask.answered) != 0)
+        ASSERT(errno == EINTR);
+    sem_destroy(&ask.answered);
 }
 
 static void apply_limits(struct server *s)
@@ -377,8 +367,8 @@ struct server *server_create(const struct server_options *o)
     s->config = o->config;
     s->stats = o->stats;
     s->cell = stats_cell(o->stats, 0);
+    s->loop = o->loop;
     s->drained = o->drained;
-    s->context = o->context;
     s->now_us = s->started_us = clock_mono_us();
     list_init(&s->clients);
     list_init(&s->closed);
@@ -390,17 +380,14 @@ struct server *server_create(const struct server_options *o)
     types_init(&s->types, (size_t)o->config->s.max_types);
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
     (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
-    int failed = pthread_mutex_init(&s->mutex, NULL);
-    ASSERT(failed == 0);
-    failed = pthread_cond_init(&s->answered, NULL);
-    ASSERT(failed == 0);
     s->table =
         counter_table_create((size_t)o->config->s.max_keys, (size_t)o->config->s.max_waiters);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
-    s->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s->ask_watched.kind = WATCHED_ASK;
-    if (s->epoll < 0 || s->ask_fd < 0 || s->table == NULL ||
-        epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fd, &ask) != 0) {
+    if (pipe2(s->ask_fds, O_CLOEXEC) != 0)
+        s->ask_fds[0] = s->ask_fds[1] = -1;
+    if (s->epoll < 0 || s->table == NULL ||
+        epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fds[0], &ask) != 0) {
         server_destroy(s);
         return NULL;
     }
@@ -460,11 +447,9 @@ void server_destroy(struct server *s)
     topk_destroy(s->top);
     text_fini(&s->replies);
     free(s->input);
-    pthread_cond_destroy(&s->answered);
-    pthread_mutex_destroy(&s->mutex);
     if (s->epoll >= 0)
         close(s->epoll);
-    if (s->ask_fd >= 0)
-        close(s->ask_fd);
+    for (size_t i = 0; i < ARRAY_LEN(s->ask_fds) && s->ask_fds[i] >= 0; ++i)
+        close(s->ask_fds[i]);
     free(s);
 }

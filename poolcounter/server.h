@@ -7,6 +7,7 @@
 #ifndef RLB_POOLCOUNTER_SERVER_H
 #define RLB_POOLCOUNTER_SERVER_H
 
+#include "common/event/loop.h"
 #include "common/stats/stats.h"
 #include "poolcounter/configuration.h"
 
@@ -33,10 +34,10 @@ struct server_options {
     const struct configuration *config;
     struct stats *stats; /* of poolcounter_stats_table; cell 0 is written by the server's thread */
     const struct sockets *sockets; /* bound and listening; ownership passes to the server */
-    /* Called once, on the server's thread, when the last client has disconnected after
+    /* DRAINED is posted to LOOP once, when the last client has disconnected after
      * server_hand_over. */
-    void (*drained)(void *context);
-    void *context;
+    struct loop *loop;
+    struct loop_message *drained;
 };
 
 /* Returns NULL if out of memory; the caller retains ownership of the sockets then. */

@@ -2,7 +2,7 @@
  *
  * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
  * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
- * server's thread, except for the members guarded by `mutex`.
+ * server's thread, except for server_ask.
  *
  *     epoll -> listeners_accept           client_ready -> lines -> locks -> answers
  *                                                                    | woken
@@ -121,8 +121,8 @@ struct server {
     const struct configuration *config;
     struct stats *stats;
     struct stats_cell *cell;
-    void (*drained)(void *context);
-    void *context;
+    struct loop *loop; /* of DRAINED */
+    struct loop_message *drained;
 
     int epoll;
     struct listener listeners[LISTENERS_MAX];
@@ -149,13 +149,9 @@ struct server {
 
     /* ---- server_ask ---- */
     struct watched ask_watched;
-    int ask_fd;
+    int ask_fds[2]; /* a pipe of struct ask * */
     pthread_t thread;
     bool running; /* of the asking thread */
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    void (*ask)(struct server *s, void *context); /* under mutex */
-    void *ask_context;                            /* under mutex */
 };
 
 /* ---- server.c ---- */

@@ -172,35 +172,38 @@ void counter_daemon_count_idle(struct counter_daemon *d, int delta)
     atomic_fetch_add_explicit(&d->idle, (unsigned)delta, memory_order_relaxed);
 }
 
-struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
-                                               const struct addr *a)
-{
-    struct counter_daemon_view v = {0};
-
-    pthread_mutex_lock(&h->lock);
-    struct counter_daemon *d = find_locked(h, name, a);
-    if (d != NULL) {
-        v.connections = d->connections;
-        v.idle = atomic_load_explicit(&d->idle, memory_order_relaxed);
-        v.resting = d->rest_ms != 0;
-    }
-    pthread_mutex_unlock(&h->lock);
-    return v;
-}
-
 /* ---- whether it responds ---- */
+
+static struct counter_daemon_state state_locked(const struct counter_daemon *d, uint64_t now_ms)
+{
+    return (struct counter_daemon_state){
+        .connections = d->connections,
+        .idle = atomic_load_explicit(&d->idle, memory_order_relaxed),
+        .resting = d->rest_ms != 0,
+        .rests = d->rests,
+        .rest_ms = d->rest_ms != 0 && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
+        .replied_ms = d->replied_ms,
+    };
+}
 
 struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool resting = d->rest_ms != 0;
-    struct counter_daemon_state s = {
-        .resting = resting,
-        .rests = d->rests,
-        .rest_ms = resting && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
-        .replied_ms = d->replied_ms,
-    };
+    struct counter_daemon_state s = state_locked(d, now_ms);
     pthread_mutex_unlock(&d->health->lock);
+    return s;
+}
+
+struct counter_daemon_state counter_health_view(struct counter_health *h, struct slice name,
+                                                const struct addr *a, uint64_t now_ms)
+{
+    struct counter_daemon_state s = {0};
+
+    pthread_mutex_lock(&h->lock);
+    const struct counter_daemon *d = find_locked(h, name, a);
+    if (d != NULL)
+        s = state_locked(d, now_ms);
+    pthread_mutex_unlock(&h->lock);
     return s;
 }
 

@@ -197,16 +197,6 @@ static void on_deleted(struct zk_call *c)
         step(e); /* lost: again when connected; or it was registered again */
 }
 
-static void create(struct tree_entry *e)
-{
-    char *path = xslicedup((struct slice){e->path, e->parent != 0 ? e->parent : strlen(e->path)});
-
-    e->call =
-        zk_create(e->tree->session, path, e->parent != 0 ? SLICE_LIT("") : text_slice(&e->bytes),
-                  e->parent == 0, on_created, e);
-    free(path);
-}
-
 /* Do what is to be done next, if anything. */
 static void step(struct tree_entry *e)
 {
@@ -221,8 +211,13 @@ static void step(struct tree_entry *e)
         e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {
         entry_free(e);
+    } else if (!e->held && e->parent != 0) {
+        char *above = xslicedup((struct slice){e->path, e->parent});
+
+        e->call = zk_create(s, above, SLICE_LIT(""), false, on_created, e);
+        free(above);
     } else if (!e->held) {
-        create(e);
+        e->call = zk_create(s, e->path, text_slice(&e->bytes), true, on_created, e);
     } else if (e->outdated) {
         e->outdated = false;
         e->call = zk_set(s, e->path, text_slice(&e->bytes), -1, on_set, e);

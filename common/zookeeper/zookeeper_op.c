@@ -81,19 +81,14 @@ static void lost(struct tree_op *op)
         step(op);
 }
 
-static const char *verb_of(const struct tree_op *op)
+/* C did not succeed. */
+static void failed(struct tree_op *op, const struct zk_call *c)
 {
     static const char *const verbs[] = {[TREE_WRITE] = "write",
                                         [TREE_CREATE] = "make",
                                         [TREE_REMOVE] = "delete",
                                         [TREE_RESET_ACL] = "change the permissions of"};
-
-    return op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
-}
-
-/* C did not succeed. */
-static void failed(struct tree_op *op, const struct zk_call *c)
-{
+    const char *verb = op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
     char what[256];
     enum err e = ERR_UNSUPPORTED;
 
@@ -109,7 +104,7 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         finish(op, ERR_BUSY);
         return;
     case ZNOAUTH:
-        snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
+        snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb,
                  tree_of(op)->identity != NULL ? "the identity of the auth file is not permitted"
                                                : "--auth-file with a permitted identity");
         break;
@@ -120,7 +115,7 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         snprintf(what, sizeof(what), "not a valid ZooKeeper path");
         break;
     default:
-        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), zerror(c->result));
+        snprintf(what, sizeof(what), "cannot %s it: %s", verb, zerror(c->result));
         e = ERR_SYSTEM;
         break;
     }

@@ -113,9 +113,9 @@ static inline enum counter_answer ask(struct fixture *f, struct asker *a,
     return await_answer(a);
 }
 
-static inline struct counter_daemon_view view(const struct fixture *f)
+static inline struct counter_daemon_state view(const struct fixture *f)
 {
-    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr);
+    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr, 0);
 }
 
 struct wait_for {
