@@ -142,8 +142,6 @@ static void send_answer(struct client *c, struct slice bytes)
     wait_for_reader(c);
 }
 
-/* ---- answers ---- */
-
 static void reply(struct client *c, struct slice line)
 {
     text_add(&c->server->replies, line);
@@ -250,7 +248,7 @@ static void note_end(struct client_lock *cl)
     --figures->held;
 }
 
-/* ---- acquire ---- */
+/* ---- lines ---- */
 
 static void acquire_new(struct client *c, struct counter_ask *ask)
 {
@@ -316,8 +314,6 @@ static void acquire(struct client *c, struct counter_line *line)
         acquire_new(c, &line->ask);
 }
 
-/* ---- release ---- */
-
 static void release(struct client *c)
 {
     struct server *s = c->server;
@@ -335,8 +331,6 @@ static void release(struct client *c)
     server_deliver(s, WAKES_MAX);
     reply(c, SLICE_LIT("RELEASED\n"));
 }
-
-/* ---- stats ---- */
 
 static uint64_t sum(const struct server *s, enum poolcounter_stat stat)
 {
@@ -361,8 +355,6 @@ static void stats(struct client *c, struct slice what)
     if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
         reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
 }
-
-/* ---- lines ---- */
 
 /* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
  */

@@ -32,8 +32,6 @@ TABLE(type, "TYPE", "types.NAME", struct type_settings);
 const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
     &poolcounter_table, &admin_table, &type_table};
 
-/* ---- addresses ---- */
-
 static void read_listen(struct configuration *c, struct diag *d)
 {
     const struct config_node *root = c->yaml.root;
@@ -54,8 +52,6 @@ static void read_listen(struct configuration *c, struct diag *d)
             config_addr_check_free(&c->yaml, at, i, "listen", a, "listen", c->listen, i, d);
     }
 }
-
-/* ---- types ---- */
 
 /* Whether S is a valid type, the part before a key's first ':': no blanks, no line ends. */
 static bool is_type_name(struct slice s)
@@ -96,8 +92,6 @@ static void read_types(struct configuration *c, struct diag *d)
         settings_fini(&type_table, &s);
     }
 }
-
-/* ---- the top ---- */
 
 /* From FILE, or, if TEXT is not NULL, from that. */
 static struct configuration *read_configuration(const char *file, const struct slice *text,

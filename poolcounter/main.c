@@ -293,8 +293,6 @@ static bool start_server(struct poolcounter *p)
     return false;
 }
 
-/* ---- run ---- */
-
 static void stop(struct poolcounter *p)
 {
     upgrade_abandon(&p->upgrade);

@@ -319,8 +319,6 @@ static void conn_close(struct counter_conn *c)
     loop_defer(c->loop, &c->free_later);
 }
 
-/* ---- idle connections ---- */
-
 /* The latest idle connection that seems alive, for use; NULL if there is none. */
 static struct counter_conn *take_idle(struct counter_server *s)
 {
@@ -510,8 +508,6 @@ static struct counter_call *part(struct counter_conn *c)
         call->conn = NULL;
     return call;
 }
-
-/* ---- what is sent ---- */
 
 /* The request of C's call, with the remaining time in whole seconds. False: C is dead. */
 static bool send_acquire(struct counter_conn *c)

@@ -80,7 +80,7 @@ void rate_table_destroy(struct rate_table *t)
     free(t);
 }
 
-/* ---- the order of use ---- */
+/* ---- the ring and the chains ---- */
 
 static void leave_ring(struct rate_table *t, uint32_t i)
 {
@@ -89,8 +89,6 @@ static void leave_ring(struct rate_table *t, uint32_t i)
     t->entries[e->older].newer = e->newer;
     t->entries[e->newer].older = e->older;
 }
-
-/* ---- chains ---- */
 
 static uint32_t *bucket_of(const struct rate_table *t, uint64_t key)
 {

@@ -215,37 +215,30 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
     return ERR_OK;
 }
 
-static enum err read_rows(json_t *object, struct home_line *out, char *why)
-{
-    const json_t *v = json_object_get(object, "v");
-    json_t *homes = json_object_get(object, "homes");
-    enum err e = ERR_OK;
-
-    if (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION)
-        return refuse(why, ERR_RANGE, "not version 1");
-    if (!json_is_object(homes))
-        return refuse(why, ERR_SYNTAX, "not an object");
-    if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
-        return refuse(why, ERR_TOO_LARGE, "too many classes for a line");
-    out->rows = xcalloc(json_object_size(homes) + 1, sizeof(out->rows[0]));
-    for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
-         it = json_object_iter_next(homes, it)) {
-        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
-
-        e = read_row(cls, json_object_iter_value(it), &out->rows[out->n++], why);
-    }
-    return e;
-}
-
 enum err home_line_parse(struct slice line, struct home_line *out, char why[160])
 {
     struct home_line l = {0};
     enum err e = json_parse(line, RESUME_LINE_MAX, &l.object, why);
+    const json_t *v = json_object_get(l.object, "v");
+    json_t *homes = json_object_get(l.object, "homes");
 
     if (e != ERR_OK)
         return e;
-    e = json_is_object(l.object) ? read_rows(l.object, &l, why)
-                                 : refuse(why, ERR_SYNTAX, "not an object");
+    if (json_is_object(l.object) &&
+        (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION))
+        e = refuse(why, ERR_RANGE, "not version 1");
+    else if (!json_is_object(homes))
+        e = refuse(why, ERR_SYNTAX, "not an object");
+    else if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
+        e = refuse(why, ERR_TOO_LARGE, "too many classes for a line");
+    else
+        l.rows = xcalloc(json_object_size(homes) + 1, sizeof(l.rows[0]));
+    for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
+         it = json_object_iter_next(homes, it)) {
+        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
+
+        e = read_row(cls, json_object_iter_value(it), &l.rows[l.n++], why);
+    }
     if (e == ERR_OK)
         *out = l;
     else

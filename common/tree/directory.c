@@ -501,18 +501,19 @@ static enum err directory_check(struct slice place, struct diag *d)
     /* A node's path, a provider's name and the terminator must fit behind it. */
     enum { ROOT_MAX = PATH_MAX - TREE_PATH_MAX - NAME_MAX - 2 };
 
+    const char *why = NULL;
+
     place = without_slashes(place);
-    if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL) {
-        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': expected an absolute path",
-                 SLICE_FMT(place));
-        return ERR_SYNTAX;
-    }
-    if (place.len == 1 || place.len > ROOT_MAX) {
-        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(place),
-                 place.len == 1 ? "the root directory cannot be a tree" : "path too long");
-        return ERR_SYNTAX;
-    }
-    return ERR_OK;
+    if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL)
+        why = "expected an absolute path";
+    else if (place.len == 1)
+        why = "the root directory cannot be a tree";
+    else if (place.len > ROOT_MAX)
+        why = "path too long";
+    else
+        return ERR_OK;
+    diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(place), why);
+    return ERR_SYNTAX;
 }
 
 static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,

@@ -115,29 +115,13 @@ static bool same_content(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* The provider's properties; empty if the data is not a JSON object: the provider still exists. */
-static json_t *read_properties(int fd, const char *path)
-{
-    struct text bytes = {0};
-    char why[JSON_WHY_ROOM];
-    json_t *v = NULL;
-    enum err e = file_read_from(fd, PROVIDER_BYTES_MAX, &bytes);
-
-    if (e == ERR_OK)
-        v = node_object_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, why);
-    if (v == NULL)
-        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path,
-                 e == ERR_OK ? why : err_text(e));
-    text_fini(&bytes);
-    return v != NULL ? v : json_object();
-}
-
 /* Checks M's file. Returns whether anything about it has changed. */
 static bool member_check(struct dir *d, struct member *m)
 {
     char path[PATH_MAX];
+    char why[JSON_WHY_ROOM];
+    struct text bytes = {0};
     bool was_live = m->live;
-    bool is_new = false;
     struct stat st;
     int fd = -1;
 
@@ -151,11 +135,20 @@ static bool member_check(struct dir *d, struct member *m)
         return false;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
-    if (m->live && (!was_live || m->reread || !same_content(&m->seen, &st))) {
-        is_new = true;
+    bool is_new = m->live && (!was_live || m->reread || !same_content(&m->seen, &st));
+    if (is_new) {
+        enum err read = file_read_from(fd, PROVIDER_BYTES_MAX, &bytes);
+
         json_decref(m->properties);
-        m->properties = read_properties(fd, path);
+        m->properties =
+            read == ERR_OK ? node_object_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, why) : NULL;
+        if (m->properties == NULL) {
+            log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path,
+                     read == ERR_OK ? why : err_text(read));
+            m->properties = json_object(); /* the provider still exists */
+        }
         m->seen = st;
+        text_fini(&bytes);
     }
     m->reread = false;
     if (fd >= 0)
@@ -433,8 +426,6 @@ static enum err fail(const struct tree_op *op, const char *what)
     return denied ? ERR_UNSUPPORTED : ERR_SYSTEM;
 }
 
-/* ---- which directory ---- */
-
 /* Whether the first LEN bytes of the path are a node. The root may be a symbolic link. */
 static bool node_exists(const struct tree_op *op, size_t len)
 {
@@ -551,7 +542,7 @@ static enum err read_node(struct tree_op *op)
     return e;
 }
 
-/* ---- writing ---- */
+/* ---- changing ---- */
 
 /* BYTES into FULL/properties.json, by way of a hidden file: others are taken for providers. */
 static bool put_file(const char *full, struct slice bytes)
@@ -577,15 +568,23 @@ static bool put_file(const char *full, struct slice bytes)
     return ok;
 }
 
-/* The directory is locked. */
-static enum err write_locked(struct tree_op *op)
+/* Locks the directory, then writes. Others hold the lock for one write, unless they are stopped. */
+static void write_locked(struct timer *timer)
 {
-    char full[PATH_MAX];
-    struct text now = {0};
-    enum err e = op->version != NULL ? read_bytes(op, &now) : ERR_OK;
+    struct tree_op *op = container_of(timer, struct tree_op, again);
+    bool locked = op->fd >= 0 && flock(op->fd, LOCK_EX | LOCK_NB) == 0;
     struct slice bytes = tree_op_bytes(op);
+    struct text now = {0};
+    char full[PATH_MAX];
 
+    if (!locked && op->fd >= 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
+        return;
+    }
+    enum err e = locked ? ERR_OK : fail(op, "lock its directory");
     path_of(op, full);
+    if (e == ERR_OK && op->version != NULL)
+        e = read_bytes(op, &now);
     if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
@@ -595,20 +594,6 @@ static enum err write_locked(struct tree_op *op)
     if (e == ERR_OK)
         (void)fsync(op->fd);
     text_fini(&now);
-    return e;
-}
-
-/* Others hold the lock for one write, unless they are stopped. */
-static void try_lock(struct timer *timer)
-{
-    struct tree_op *op = container_of(timer, struct tree_op, again);
-    bool locked = op->fd >= 0 && flock(op->fd, LOCK_EX | LOCK_NB) == 0;
-
-    if (!locked && op->fd >= 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-        timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
-        return;
-    }
-    enum err e = locked ? write_locked(op) : fail(op, "lock its directory");
     if (op->fd >= 0)
         close(op->fd);
     tree_op_finish(op, e);
@@ -630,8 +615,8 @@ static void write_node(struct tree_op *op)
     }
     path_of(op, full);
     op->fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    timer_init(&op->again, try_lock);
-    try_lock(&op->again);
+    timer_init(&op->again, write_locked);
+    write_locked(&op->again);
 }
 
 void directory_abandon(struct tree_op *op)
@@ -640,8 +625,6 @@ void directory_abandon(struct tree_op *op)
     errno = ETIMEDOUT;
     (void)fail(op, "lock its directory");
 }
-
-/* ---- creating ---- */
 
 /* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
 static bool put_directory(const char *full, struct slice bytes)
@@ -694,8 +677,6 @@ static enum err create_node(struct tree_op *op)
         return ERR_OK;
     return errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
 }
-
-/* ---- removing ---- */
 
 /* Deletes files that are not held: of providers that have ended, and unfinished ones. */
 static void clear_directory(const char *full)

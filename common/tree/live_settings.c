@@ -65,7 +65,7 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
     return json_is_null(value) ? NULL : value;
 }
 
-/* ---- refused ---- */
+/* ---- refused and unknown ---- */
 
 /* A value as it is in the tree, without revealing secrets. */
 static char *show(const struct setting_row *row, const json_t *value)
@@ -131,8 +131,6 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
     free(old.value);
     free(old.why);
 }
-
-/* ---- unknown ---- */
 
 static bool is_known(const struct live_settings *l, struct slice name)
 {

@@ -84,8 +84,6 @@ bool group_file_share(int fd, const char *path)
 
 enum { PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
-/* ---- names ---- */
-
 bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
 {
     size_t n = 0;
@@ -110,25 +108,11 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
 {
     char again[PROVIDER_NAME_ROOM];
-    size_t n = 0;
+    size_t n = percent_decode(slice_of(file), out, PROVIDER_NAME_ROOM - 1);
 
-    if (strlen(file) >= PROVIDER_NAME_ROOM)
-        return false;
-    for (size_t i = 0; file[i] != '\0'; ++i) {
-        int high = file[i] == '%' ? ascii_hex_digit(file[i + 1]) : 0;
-        int low = file[i] == '%' && high >= 0 ? ascii_hex_digit(file[i + 2]) : 0;
-
-        if (high < 0 || low < 0)
-            return false;
-        out[n++] = file[i];
-        if (file[i] == '%') {
-            out[n - 1] = (char)(high << 4 | low);
-            i += 2;
-        }
-    }
     out[n] = '\0';
-    /* One name has one file: whatever else decodes to it is not ours (and "%00" cuts it short
-     * here). */
+    /* One name has one file: whatever else decodes to it is not ours. Invalid escapes are copied,
+     * and "%00" cuts the name short: neither is encoded like FILE. */
     return provider_name_encode(out, again) && strcmp(again, file) == 0;
 }
 

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-/* ---- records ---- */
-
 void tree_record_fini(struct tree_record *r)
 {
     tree_set_replace(&r->children, NULL);
@@ -27,8 +25,6 @@ void tree_record_set_data(struct tree_record *r, struct slice bytes)
     r->properties = node_data_decode(bytes, why);
     r->problem = why[0] != '\0' ? xstrdup(why) : NULL;
 }
-
-/* ---- the end ---- */
 
 static void run_done(struct loop_message *m)
 {
@@ -68,8 +64,6 @@ struct slice tree_op_bytes(const struct tree_op *op)
     return has_data ? text_slice(&op->bytes) : SLICE_LIT("");
 }
 
-/* ---- nodes above a new one ---- */
-
 /* The first LEN bytes of the path are created next. */
 static void create(struct tree_op *op, size_t len)
 {
@@ -95,8 +89,6 @@ void tree_op_finish(struct tree_op *op, enum err e)
     }
 }
 
-/* ---- links ---- */
-
 static void evaluate(struct timer *timer)
 {
     struct tree_op *op = container_of(timer, struct tree_op, follower.evaluate);
@@ -112,8 +104,6 @@ static void evaluate(struct timer *timer)
     if (found != FOUND_PENDING)
         end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
 }
-
-/* ---- the beginning ---- */
 
 void tree_op_begin(struct tree *t, struct tree_op *op)
 {

@@ -125,8 +125,6 @@ static void zk_read_restart(struct zk_read *r)
     zk_read_request(r);
 }
 
-/* ---- those that break the connection ---- */
-
 static void quarantine(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
@@ -513,8 +511,6 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
         set_properties(n, n->list_of != NULL ? json_object() : NULL, why);
     data_known(n);
 }
-
-/* ---- for the node ---- */
 
 static void show_children(struct zk_node *n)
 {

@@ -27,8 +27,6 @@ static struct zookeeper *tree_of(const struct tree_op *op)
     return container_of(op->tree, struct zookeeper, base);
 }
 
-/* ---- calls ---- */
-
 /* Calls the server, or waits until there is a connection. */
 static void step(struct tree_op *op)
 {
@@ -122,8 +120,6 @@ static void failed(struct tree_op *op, const struct zk_call *c)
     refuse(op, e, what);
 }
 
-/* ---- replies ---- */
-
 static void on_data(struct tree_op *op, const struct zk_call *c)
 {
     struct tree_record *r = &op->record;
@@ -191,8 +187,6 @@ static void on_call(struct zk_call *c)
         finish(op, ERR_OK);
 }
 
-/* ---- the session ---- */
-
 void zk_ops_connected(struct zookeeper *t)
 {
     struct tree_op *op;
@@ -213,8 +207,6 @@ void zk_ops_ended(struct zookeeper *t)
         op->call = NULL;
     }
 }
-
-/* ---- the backend ---- */
 
 void zk_op_begin(struct tree_op *op)
 {

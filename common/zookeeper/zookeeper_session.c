@@ -96,8 +96,6 @@ struct notice {
 
 static void call_free(struct zk_call *c);
 
-/* ---- life ---- */
-
 static void session_unref(struct zk_session *s)
 {
     if (--s->refs != 0)

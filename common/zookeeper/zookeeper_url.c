@@ -14,23 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- hosts ---- */
-
 /* Letters, digits, '-', '_' in labels between dots; an IPv4 address is such a name too. */
 static bool is_host_name(struct slice host)
 {
-    bool label = false;
+    bool valid = host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
 
-    for (size_t i = 0; i < host.len; ++i) {
-        char c = ascii_lower(host.p[i]);
+    while (valid && host.len != 0) {
+        struct slice label = slice_cut(&host, '.');
 
-        if (c == '.' && !label)
-            return false;
-        label = c != '.';
-        if (label && !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_')
-            return false;
+        valid = label.len != 0 && slice_is_word(label, "-_");
     }
-    return host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
+    return valid;
 }
 
 /* *REST without its ":PORT", which stays there, goes to *HOST, brackets off. False: no host. */
@@ -97,8 +91,6 @@ static enum err add_hosts(struct slice hosts, struct text *out, struct diag *d)
     return e;
 }
 
-/* ---- path ---- */
-
 static enum err add_path(struct slice path, struct text *out, struct diag *d)
 {
     struct slice whole = path;
@@ -152,8 +144,6 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
     text_fini(&path);
     return e;
 }
-
-/* ---- the auth file ---- */
 
 /* Whether LINE is USER:PASSWORD; the error message reveals nothing of its contents. */
 static enum err check_identity(const char *file, struct slice line, struct diag *d)
