@@ -12,11 +12,6 @@
 
 /* ---- types ---- */
 
-void types_init(struct types *t, size_t max)
-{
-    *t = (struct types){.max = max};
-}
-
 void types_fini(struct types *t)
 {
     map_for_each_safe (struct type_entry, entry, &t->map, node) {

@@ -377,7 +377,7 @@ struct server *server_create(const struct server_options *o)
     timer_wheel_init(&s->wheel, server_now_ms(s));
     timer_init(&s->accept_again, pause_over);
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
-    types_init(&s->types, (size_t)o->config->s.max_types);
+    s->types.max = (size_t)o->config->s.max_types;
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
     (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
     s->table =

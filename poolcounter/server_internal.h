@@ -168,7 +168,6 @@ void server_deliver(struct server *s, size_t max);
 void listeners_resume(struct server *s);
 
 /* ---- figures.c ---- */
-void types_init(struct types *t, size_t max);
 void types_fini(struct types *t);
 /* The entry of NAME, made when there is none and room; else that of the others. */
 struct type_entry *types_get(struct types *t, struct slice name);

@@ -17,11 +17,6 @@ static void each_snapshot(struct metrics *m, const void *context)
     metrics_put(m, context, SLICE_NULL, SLICE_NULL);
 }
 
-static void each_counter(struct metrics *m, const void *context)
-{
-    metrics_put(m, &((const struct server_snapshot *)context)->counters, SLICE_NULL, SLICE_NULL);
-}
-
 /* Bytes of a type that no text should have are escaped. */
 static void each_type(struct metrics *m, const void *context)
 {
@@ -37,7 +32,7 @@ static void each_type(struct metrics *m, const void *context)
 }
 
 /* clang-format off */
-#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_counter, METRIC_MEMBER(type, struct counter_stats, member)}
+#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, counters.member)}
 #define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
@@ -164,7 +159,7 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
     json_put_int(&w, "client_addresses", (int64_t)s->addresses);
     json_open_object(&w, "counters");
     for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
-        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], &s->counters));
+        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], s));
     json_close_object(&w);
     put_stats(&w, stats);
     put_oldest(&w, s);

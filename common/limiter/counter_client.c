@@ -411,13 +411,11 @@ static void probe(struct counter_server *s)
     struct counter_conn *c = take_idle(s);
 
     ++s->client->stats.probes;
-    if (c != NULL) {
-        c->probe = true;
-        if (!send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
-            conn_close(c);
-        return;
-    }
-    conn_open(s, true)->probe = true;
+    if (c == NULL)
+        c = conn_open(s, true);
+    c->probe = true;
+    if (c->reused && !send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
+        conn_close(c);
 }
 
 static void on_watch(struct timer *t)
@@ -569,8 +567,6 @@ static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
 
-    ASSERT(!call->again); /* what is sent again uses a new connection */
-    call->again = true;
     ++call->client->stats.repeated;
     join(call, conn_open(c->server, true));
     conn_close(c);
@@ -754,7 +750,6 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     call->conn = NULL;
     call->state = COUNTER_CALL_ASKED;
     call->why = COUNTER_TROUBLE_NONE;
-    call->again = false;
     call->ask = *ask;
     call->ask.key.len = counter_key_escape(ask->key, key);
     call->ask.key.p = xslicedup((struct slice){key, call->ask.key.len});
@@ -865,7 +860,7 @@ void counter_client_set_servers(struct counter_client *c,
         names[i] = slice_of(c->servers[i]->name);
     }
     c->nservers = n;
-    hash_ring_destroy(c->ring);
+    free(c->ring);
     c->ring = hash_ring_create(names, n);
     for (size_t i = 0; i < nold; ++i) {
         if (old[i] != NULL)
@@ -914,7 +909,7 @@ void counter_client_destroy(struct counter_client *c)
         retire(c->servers[i], true);
     while (list_linked(&c->retired))
         retire(list_first(&c->retired, struct counter_server, in_retired), true);
-    hash_ring_destroy(c->ring);
+    free(c->ring);
     free(c);
 }
 

@@ -93,7 +93,6 @@ struct counter_call {
     enum counter_answer result; /* the answer that LATER reports */
     struct counter_ask ask;     /* with the escaped key, which is owned while ASKED */
     uint64_t due_ms;            /* monotonic */
-    bool again; /* was already sent over an idle connection that turned out to be closed */
 };
 
 /* Counts since the client was created. */

@@ -302,11 +302,6 @@ struct hash_ring *hash_ring_create(const struct slice *names, size_t n)
     return r;
 }
 
-void hash_ring_destroy(struct hash_ring *r)
-{
-    free(r);
-}
-
 size_t hash_ring_find(const struct hash_ring *r, struct slice key)
 {
     uint64_t at = XXH3_64bits_withSeed(key.p, key.len, KEY_SEED);

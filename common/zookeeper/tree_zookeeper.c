@@ -375,27 +375,22 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
     n->problem = xstrdup(problem);
 }
 
-/* Decodes as zc.zk does: empty data means no properties. Returns NULL, with the reason in WHY, if
- * BYTES are not a JSON object. */
-static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
-{
-    while (bytes.len != 0 && strchr(" \t\r\n", bytes.p[bytes.len - 1]) != NULL)
-        --bytes.len;
-    return bytes.len == 0 ? json_object() : node_object_parse(bytes, NODE_BYTES_MAX, why);
-}
-
 /* The result of a read: the data or names, or that the node does not exist. */
 static void zk_node_data(struct zk_node *n, const struct zk_call *c)
 {
     char why[JSON_WHY_ROOM] = "over its limit";
     struct slice bytes = text_slice(&c->data);
+    struct slice trimmed = bytes;
     bool fits = n->watched != NULL || bytes.len <= PROVIDER_BYTES_MAX;
     json_t *v = NULL;
 
     n->exists = c->result == ZOK;
     n->birth = (uint64_t)c->stat.czxid;
+    /* As in zc.zk, empty data mean no properties. */
+    while (trimmed.len != 0 && strchr(" \t\r\n", trimmed.p[trimmed.len - 1]) != NULL)
+        --trimmed.len;
     if (n->exists && fits)
-        v = decode(bytes, why);
+        v = trimmed.len == 0 ? json_object() : node_object_parse(trimmed, NODE_BYTES_MAX, why);
     /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
     if (n->exists && v == NULL && n->watched == NULL) {
         char path[LOG_CUT_ROOM];
@@ -539,10 +534,9 @@ static void show_children(struct zk_node *n)
     n->changed = false;
 }
 
-/* Fills in N's node. */
-static void zk_node_show(struct zk_node *n)
+static void zookeeper_refresh(struct tree_node *s)
 {
-    struct tree_node *s = n->watched;
+    struct zk_node *n = s->place;
     bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 
     if (!n->known)
@@ -730,11 +724,6 @@ static void zookeeper_observe(struct tree_node *s)
     s->place = n;
     /* One that was a provider until now was not watched for while it was not there. */
     zk_read_request(&n->data);
-}
-
-static void zookeeper_refresh(struct tree_node *s)
-{
-    zk_node_show(s->place);
 }
 
 static void zookeeper_forget(struct tree_node *s)
