@@ -53,16 +53,6 @@ static void read_listen(struct configuration *c, struct diag *d)
     }
 }
 
-/* Whether S is a valid type, the part before a key's first ':': no blanks, no line ends. */
-static bool is_type_name(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\0' || s.p[i] == ':')
-            return false;
-    }
-    return s.len != 0 && s.len <= TYPE_NAME_MAX;
-}
-
 static void read_types(struct configuration *c, struct diag *d)
 {
     const struct config_node *map = c->s.types;
@@ -78,15 +68,20 @@ static void read_types(struct configuration *c, struct diag *d)
     c->types = xcalloc(map->n + 1, sizeof(*c->types));
     for (size_t i = 0; i < map->n; ++i) {
         const struct config_node *key = map->keys[i];
+        struct slice name = key->text;
+        bool valid = name.len != 0 && name.len <= TYPE_NAME_MAX;
         struct type_settings s;
 
         settings_read(&type_table, &c->yaml, map->items[i], &s, NULL, d);
-        if (!is_type_name(key->text))
+        /* The part of a key before its first ':' has no blanks, line ends or NULs. */
+        for (size_t k = 0; k < name.len; ++k)
+            valid = valid && memchr(" \n:", name.p[k], sizeof(" \n:")) == NULL;
+        if (!valid)
             config_complain(&c->yaml, key, d,
                             "types: a type is 1 to %d bytes, with no blank and no ':'",
                             TYPE_NAME_MAX);
         c->types[c->ntypes++] = (struct type_limit){
-            .name = xslicedup(key->text),
+            .name = xslicedup(name),
             .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
         };
         settings_fini(&type_table, &s);

@@ -103,20 +103,6 @@ static void put_histogram(struct json_writer *w, const char *name, const struct 
     json_close_object(w);
 }
 
-static void put_stats(struct json_writer *w, const struct stats *stats)
-{
-    json_open_object(w, "server");
-    for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
-        const struct stat_row *row = &poolcounter_stats_table.rows[i];
-
-        if (row->kind != STAT_HISTOGRAM)
-            json_put_int(w, row->name, stats_sum(stats, i));
-    }
-    json_close_object(w);
-    put_histogram(w, "wait", stats, STAT_wait_us);
-    put_histogram(w, "work", stats, STAT_work_us);
-}
-
 static void put_oldest(struct json_writer *w, const struct server_snapshot *s)
 {
     if (!s->has_oldest) {
@@ -161,7 +147,16 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
     for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
         json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], s));
     json_close_object(&w);
-    put_stats(&w, stats);
+    json_open_object(&w, "server");
+    for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
+        const struct stat_row *row = &poolcounter_stats_table.rows[i];
+
+        if (row->kind != STAT_HISTOGRAM)
+            json_put_int(&w, row->name, stats_sum(stats, i));
+    }
+    json_close_object(&w);
+    put_histogram(&w, "wait", stats, STAT_wait_us);
+    put_histogram(&w, "work", stats, STAT_work_us);
     put_oldest(&w, s);
     json_open_array(&w, "types");
     for (size_t i = 0; i < s->ntypes; ++i)

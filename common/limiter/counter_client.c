@@ -713,28 +713,6 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
 
 /* ---- acquire, release, leave ---- */
 
-static void ask_server(struct counter_call *call, struct counter_server *s)
-{
-    struct counter_client *client = call->client;
-
-    if (check_daemon(s).resting) {
-        watch_daemon(s);
-        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
-        return;
-    }
-    struct counter_conn *c = take_idle(s);
-    if (c != NULL) {
-        ++client->stats.reused;
-        join(call, c);
-        if (!send_acquire(c))
-            repeat(c);
-    } else if ((c = conn_open(s, false)) != NULL) {
-        join(call, c);
-    } else {
-        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
-    }
-}
-
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
                             const struct counter_ask *ask)
 {
@@ -758,11 +736,24 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     timer_init(&call->deadline, on_deadline);
     ++c->calls;
     ++c->stats.calls;
-    size_t server = hash_ring_find(c->ring, call->ask.key);
-    if (server == SIZE_MAX)
+    size_t at = hash_ring_find(c->ring, call->ask.key);
+    struct counter_server *s = at != SIZE_MAX ? c->servers[at] : NULL;
+    struct counter_conn *conn = NULL;
+    if (s == NULL) {
         answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
-    else
-        ask_server(call, c->servers[server]);
+    } else if (check_daemon(s).resting) {
+        watch_daemon(s);
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
+    } else if ((conn = take_idle(s)) != NULL) {
+        ++c->stats.reused;
+        join(call, conn);
+        if (!send_acquire(conn))
+            repeat(conn);
+    } else if ((conn = conn_open(s, false)) != NULL) {
+        join(call, conn);
+    } else {
+        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
+    }
     if (call->conn != NULL)
         timer_start(c->loop, &call->deadline, limit_ms);
 }

@@ -96,19 +96,6 @@ static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
     }
 }
 
-static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
-{
-    uint64_t requests = m->generation - c->generation;
-    double decay = requests < METER_POWERS_CACHED ? m->decay_after[requests]
-                                                  : decay_steps(m->decay, (double)requests);
-
-    if (failed && service_s < c->service.mean)
-        service_s = c->service.mean;
-    decayed_add(&c->service, decay, service_s);
-    c->generation = m->generation;
-    c->score = c->service.weight / c->service.sum;
-}
-
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
 {
     return meter_add_hashed(m, cls, class_hash(cls), service_s, failed);
@@ -130,7 +117,15 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
         classes_request(&m->classes, e);
         if (e == NULL)
             e = classes_add(&m->classes, cls);
-        count_served(m, metered_of(e), service_s, failed);
+        struct metered *c = metered_of(e);
+        uint64_t requests = m->generation - c->generation;
+        double decay = requests < METER_POWERS_CACHED ? m->decay_after[requests]
+                                                      : decay_steps(m->decay, (double)requests);
+        if (failed && service_s < c->service.mean)
+            service_s = c->service.mean;
+        decayed_add(&c->service, decay, service_s);
+        c->generation = m->generation;
+        c->score = c->service.weight / c->service.sum;
     }
     if (m->generation % m->settings.history != 0)
         return false;

@@ -265,33 +265,16 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
 
 /* ---- printing ---- */
 
-/* The rows that fit, in order; returns how many did not. */
-static size_t print_skills(const struct resume *skills, struct json_writer *w, size_t limit)
-{
-    enum { ENTRIES_BESIDE = 16 }; /* the other members, well counted */
-    size_t printed = 0;
-
-    for (size_t i = 0; i < skills->n; ++i) {
-        struct json_writer before = *w;
-        size_t len = w->out->len;
-
-        if (printed < JSON_ENTRIES_MAX - ENTRIES_BESIDE)
-            json_put_real_named(w, skills->rows[i].cls, skills->rows[i].score);
-        if (w->out->len == len || w->out->len > limit) {
-            w->out->len = len;
-            *w = before;
-        } else {
-            ++printed;
-        }
-    }
-    return skills->n - printed;
-}
-
 size_t resume_line_print(const struct resume_line *l, struct text *out)
 {
-    enum { TAIL_BYTES = 3 }; /* two braces and the line end */
+    enum {
+        TAIL_BYTES = 3,      /* two braces and the line end */
+        ENTRIES_BESIDE = 16, /* the members other than skills, well counted */
+    };
+    const struct resume *skills = &l->skills;
     struct json_writer w = {.out = out};
     size_t limit = out->len + RESUME_LINE_MAX - TAIL_BYTES;
+    size_t printed = 0;
 
     json_open_object(&w, NULL);
     if (l->end != RESUME_END_NONE) {
@@ -309,9 +292,22 @@ size_t resume_line_print(const struct resume_line *l, struct text *out)
     json_put_int(&w, "generation", (int64_t)l->generation);
     json_put_int(&w, "concurrency", l->concurrency);
     json_open_object(&w, "skills");
-    size_t left_out = print_skills(&l->skills, &w, limit);
+    /* The rows that fit, in order. */
+    for (size_t i = 0; i < skills->n; ++i) {
+        struct json_writer before = w;
+        size_t len = out->len;
+
+        if (printed < JSON_ENTRIES_MAX - ENTRIES_BESIDE)
+            json_put_real_named(&w, skills->rows[i].cls, skills->rows[i].score);
+        if (out->len == len || out->len > limit) {
+            out->len = len;
+            w = before;
+        } else {
+            ++printed;
+        }
+    }
     json_close_object(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-    return left_out;
+    return skills->n - printed;
 }

@@ -265,10 +265,20 @@ static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
     timer_start(e->dir->tree->base.loop, &e->check, e->delay_ms);
 }
 
-static void entry_put(struct tree_entry *e)
+static void entry_check(struct timer *timer)
 {
+    struct tree_entry *e = container_of(timer, struct tree_entry, check);
+    bool in_place = provider_file_in_place(e->fd, e->path);
     enum err result = ERR_SYSTEM;
 
+    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
+    if (in_place && !e->outdated)
+        return;
+    if (!in_place && e->fd >= 0) {
+        log_warn(NULL, "registration-removed",
+                 "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
+        provider_file_drop(&e->fd, e->path);
+    }
     if (group_directory_make_all(e->dir->full)) {
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
@@ -291,22 +301,6 @@ static void entry_put(struct tree_entry *e)
         log_error(NULL, "registration-failed", "file=%s reason=\"%s\"", e->path, strerror(saved));
         retry(e, RETRY_MS_MIN, RETRY_MS_MAX);
     }
-}
-
-static void entry_check(struct timer *timer)
-{
-    struct tree_entry *e = container_of(timer, struct tree_entry, check);
-    bool in_place = provider_file_in_place(e->fd, e->path);
-
-    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
-    if (in_place && !e->outdated)
-        return;
-    if (!in_place && e->fd >= 0) {
-        log_warn(NULL, "registration-removed",
-                 "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
-        provider_file_drop(&e->fd, e->path);
-    }
-    entry_put(e);
 }
 
 static void entry_touched(struct tree_entry *e)

@@ -467,11 +467,8 @@ static void set_data(struct tree_op *op, struct slice bytes)
 }
 
 /* The bytes of the node's own file; empty if the file does not exist. */
-static enum err read_bytes(const struct tree_op *op, struct text *out)
+static enum err read_bytes(const struct tree_op *op, const char *full, struct text *out)
 {
-    char full[PATH_MAX];
-
-    path_of(op, full);
     enum err e = read_file(full, out);
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
@@ -487,9 +484,8 @@ static enum err read_bytes(const struct tree_op *op, struct text *out)
 }
 
 /* The path is not a directory: it may be a provider's file. */
-static enum err read_provider(struct tree_op *op)
+static enum err read_provider(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     struct text bytes = {0};
     struct stat st;
     int fd = -1;
@@ -497,7 +493,6 @@ static enum err read_provider(struct tree_op *op)
     if (op->at[0] == '\0' || !node_exists(op, above(op)) ||
         !is_node_name(slice_of(strrchr(op->at, '/') + 1)))
         return ERR_NOT_FOUND;
-    path_of(op, full);
     enum err e = plain_file_open(full, &fd, &st);
     /* Another kind of file, or one of a process that has exited, is nothing. */
     if (e == ERR_UNSUPPORTED || (e == ERR_OK && !provider_file_held(fd)))
@@ -517,16 +512,14 @@ static enum err read_provider(struct tree_op *op)
     return e;
 }
 
-static enum err read_node(struct tree_op *op)
+static enum err read_node(struct tree_op *op, const char *full)
 {
     struct tree_set **children = &op->record.children;
     struct text bytes = {0};
-    char full[PATH_MAX];
 
     if (!node_exists(op, strlen(op->at)))
-        return read_provider(op);
-    path_of(op, full);
-    enum err e = read_bytes(op, &bytes);
+        return read_provider(op, full);
+    enum err e = read_bytes(op, full, &bytes);
     if (e == ERR_OK) {
         set_data(op, text_slice(&bytes));
         *children = list_directory(full, true, TREE_CHILDREN_MAX + 1);
@@ -584,7 +577,7 @@ static void write_locked(struct timer *timer)
     enum err e = locked ? ERR_OK : fail(op, "lock its directory");
     path_of(op, full);
     if (e == ERR_OK && op->version != NULL)
-        e = read_bytes(op, &now);
+        e = read_bytes(op, full, &now);
     if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
@@ -599,12 +592,10 @@ static void write_locked(struct timer *timer)
     tree_op_finish(op, e);
 }
 
-static void write_node(struct tree_op *op)
+static void write_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
-
     if (!node_exists(op, strlen(op->at))) {
-        enum err e = read_provider(op);
+        enum err e = read_provider(op, full);
 
         if (e == ERR_OK) {
             diag_add(op->diag, NULL, 0, 0, "%s: belongs to the process that registered it", op->at);
@@ -613,7 +604,6 @@ static void write_node(struct tree_op *op)
         tree_op_finish(op, e);
         return;
     }
-    path_of(op, full);
     op->fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     timer_init(&op->again, write_locked);
     write_locked(&op->again);
@@ -653,12 +643,10 @@ static bool put_directory(const char *full, struct slice bytes)
     return ok;
 }
 
-static enum err create_node(struct tree_op *op)
+static enum err create_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     struct slice bytes = tree_op_bytes(op);
 
-    path_of(op, full);
     if (node_exists(op, strlen(op->at)))
         return ERR_EXISTS;
     if (op->at[0] == '\0')
@@ -704,14 +692,12 @@ static void clear_directory(const char *full)
  * A provider may come at any moment. Its file keeps the directory from being removed; the
  * properties, which had to be deleted first, are put back then.
  */
-static enum err remove_node(struct tree_op *op)
+static enum err remove_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     char file[PATH_MAX];
     struct text bytes = {0};
-    enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, &bytes) : ERR_NOT_FOUND;
+    enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, full, &bytes) : ERR_NOT_FOUND;
 
-    path_of(op, full);
     path_in(full, PROPERTIES_FILE, file);
     if (e == ERR_OK) {
         clear_directory(full);
@@ -731,18 +717,21 @@ static enum err remove_node(struct tree_op *op)
 
 void directory_begin(struct tree_op *op)
 {
+    char full[PATH_MAX];
+
+    path_of(op, full);
     switch (op->kind) {
     case TREE_READ:
-        tree_op_finish(op, read_node(op));
+        tree_op_finish(op, read_node(op, full));
         break;
     case TREE_WRITE:
-        write_node(op);
+        write_node(op, full);
         break;
     case TREE_CREATE:
-        tree_op_finish(op, create_node(op));
+        tree_op_finish(op, create_node(op, full));
         break;
     case TREE_REMOVE:
-        tree_op_finish(op, remove_node(op));
+        tree_op_finish(op, remove_node(op, full));
         break;
     case TREE_RESET_ACL:
         diag_add(op->diag, NULL, 0, 0, "%s: permissions of a directory are set by chmod and chown",

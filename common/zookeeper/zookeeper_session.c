@@ -19,21 +19,6 @@
 
 /* ---- access control lists of created nodes ---- */
 
-/*
- * The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. NULL:
- * no digest.
- */
-static char *digest_id(const char *identity)
-{
-    char digest[SHA1_BASE64_ROOM];
-    struct slice rest = slice_of(identity);
-    struct slice user = slice_cut(&rest, ':');
-
-    return sha1_base64(identity, strlen(identity), digest)
-               ? xasprintf("%.*s:%s", SLICE_FMT(user), digest)
-               : NULL;
-}
-
 static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
 {
     v->data = xrealloc(v->data, (size_t)(v->count + 1) * sizeof(*v->data));
@@ -44,11 +29,15 @@ static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, cha
  * read; if OPEN and there is no owner, they have all permissions. Freed with zk_acl_free. */
 static void zk_acl_make(struct ACL_vector *v, const char *owner, bool open)
 {
-    char *id = owner != NULL ? digest_id(owner) : NULL;
+    char digest[SHA1_BASE64_ROOM];
+    struct slice rest = slice_of(owner);
+    struct slice user = slice_cut(&rest, ':');
+    bool owned = owner != NULL && sha1_base64(owner, strlen(owner), digest);
 
-    if (id != NULL)
-        acl_add(v, ZOO_PERM_ALL, "digest", id);
-    acl_add(v, open && id == NULL ? ZOO_PERM_ALL : ZOO_PERM_READ, "world", xstrdup("anyone"));
+    /* The server makes the digest of the whole. */
+    if (owned)
+        acl_add(v, ZOO_PERM_ALL, "digest", xasprintf("%.*s:%s", SLICE_FMT(user), digest));
+    acl_add(v, open && !owned ? ZOO_PERM_ALL : ZOO_PERM_READ, "world", xstrdup("anyone"));
 }
 
 static void zk_acl_free(struct ACL_vector *v)
