@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/program/privileges.h"
-#include "common/program/program_config.h"
 
 static const struct setting_row poolcounter_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct poolcounter_settings, __VA_ARGS__)

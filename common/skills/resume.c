@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/skills/resume.h"
 #include "common/base/json.h"
-#include "common/base/limits.h"
-#include "common/base/text.h"
 
 #include <math.h>
 #include <stdio.h>

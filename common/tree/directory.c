@@ -12,9 +12,7 @@
  * checks at every event of that name, and on a timer that slows down to one second.
  */
 #include "common/tree/directory.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/tree/provider_file.h"
 #include "common/tree/tree.h"
 
 #include <errno.h>
@@ -22,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* IN_EXCL_UNLINK: the close of a file that was replaced or unlinked is irrelevant for its name. */

@@ -10,6 +10,7 @@
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
 
+#include "common/base/limits.h"
 #include "common/tree/provider_file.h"
 #include "common/tree/tree_follow.h"
 

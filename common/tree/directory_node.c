@@ -293,10 +293,7 @@ static void read_data(struct dir *d)
     }
     timer_stop(&d->doubt);
     d->doubt_over = false;
-    if (v != NULL)
-        tree_node_set_properties(n, v);
-    else
-        tree_node_set_problem(n, why);
+    tree_node_set(n, v, v == NULL ? why : NULL);
 }
 
 static void on_doubt_over(struct timer *timer)
@@ -378,7 +375,7 @@ void dir_read(struct dir *d)
     struct tree_node *n = d->node;
 
     if (!d->exists) {
-        tree_node_set_missing(n);
+        tree_node_set(n, NULL, NULL);
         members_clear(d);
         return;
     }

@@ -9,7 +9,6 @@
  */
 #include "common/tree/provider_file.h"
 #include "common/base/file.h"
-#include "common/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- access of a group ---- */

@@ -10,11 +10,9 @@
  *             ──► compare ──► changed()
  */
 #include "common/tree/tree.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/tree/tree_follow.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Broken links of one application in its status. */

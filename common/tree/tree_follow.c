@@ -68,31 +68,21 @@ void tree_node_touch(struct tree_node *s, unsigned parts)
     }
 }
 
-void tree_node_set_properties(struct tree_node *s, json_t *properties)
-{
-    json_decref(s->properties);
-    s->properties = properties;
-    s->known = s->exists = s->parses = true;
-    free(s->problem);
-    s->problem = NULL;
-}
-
-void tree_node_set_problem(struct tree_node *s, const char *problem)
-{
-    s->known = s->exists = true;
-    s->parses = false;
-    free(s->problem);
-    s->problem = xstrdup(problem);
-}
-
-void tree_node_set_missing(struct tree_node *s)
+void tree_node_set(struct tree_node *s, json_t *properties, const char *problem)
 {
     s->known = true;
-    s->exists = s->parses = false;
+    s->parses = properties != NULL;
+    s->exists = properties != NULL || problem != NULL;
     free(s->problem);
-    s->problem = NULL;
-    tree_set_replace(&s->providers, NULL);
-    tree_set_replace(&s->children, NULL);
+    s->problem = xstrdup(problem);
+    if (properties != NULL) {
+        json_decref(s->properties);
+        s->properties = properties;
+    }
+    if (!s->exists) {
+        tree_set_replace(&s->providers, NULL);
+        tree_set_replace(&s->children, NULL);
+    }
 }
 
 /* ---- followers ---- */

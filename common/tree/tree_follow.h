@@ -13,11 +13,9 @@
 
 /* PARTS of S may have changed: followers that need them are notified. Not from refresh(). */
 void tree_node_touch(struct tree_node *s, unsigned parts);
-/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). */
-void tree_node_set_properties(struct tree_node *s, json_t *properties);
-void tree_node_set_problem(struct tree_node *s, const char *problem);
-/* The node does not exist, nor what it had. */
-void tree_node_set_missing(struct tree_node *s);
+/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). Both
+ * NULL: the node does not exist, nor what it had. */
+void tree_node_set(struct tree_node *s, json_t *properties, const char *problem);
 
 /* ---- links ---- */
 

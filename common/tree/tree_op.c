@@ -5,7 +5,6 @@
  */
 #include "common/tree/tree_op.h"
 
-#include "common/base/limits.h"
 #include "common/tree/node_data.h"
 
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 #include "common/zookeeper/zookeeper_tree.h"
 #include "common/zookeeper/zookeeper_url.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -542,16 +541,13 @@ static void zookeeper_refresh(struct tree_node *s)
     if (!n->known)
         return;
     if (!n->exists) {
-        tree_node_set_missing(s);
+        tree_node_set(s, NULL, NULL);
         n->children_known = n->members_read = n->complete = false;
         drop_members(n);
         return;
     }
     s->birth = n->birth;
-    if (n->properties != NULL)
-        tree_node_set_properties(s, json_incref(n->properties));
-    else
-        tree_node_set_problem(s, n->problem);
+    tree_node_set(s, json_incref(n->properties), n->properties == NULL ? n->problem : NULL);
     if (!lists)
         return;
     bool providers = (s->parts & PART_PROVIDERS) != 0;

@@ -11,7 +11,6 @@
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
  * is removed while disconnected is deleted after reconnecting, or ends with the session.
  */
-#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/zookeeper/zookeeper_tree.h"
 

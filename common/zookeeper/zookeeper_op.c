@@ -8,7 +8,6 @@
  *   write   READ (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
  *   others                           ACT ──► CHECK
  */
-#include "common/base/limits.h"
 #include "common/tree/tree_op.h"
 #include "common/zookeeper/zookeeper_tree.h"
 

@@ -7,7 +7,6 @@
  */
 #include "common/zookeeper/zookeeper_session.h"
 #include "common/base/log.h"
-#include "common/base/text.h"
 #include "common/tls/crypto.h"
 
 #include <errno.h>
