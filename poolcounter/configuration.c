@@ -87,14 +87,17 @@ static void read_types(struct configuration *c, struct diag *d)
     }
 }
 
-/* From FILE, or, if TEXT is not NULL, from that. */
-static struct configuration *read_configuration(const char *file, const struct slice *text,
-                                                struct diag *d)
+struct configuration *configuration_read(const char *file, const struct slice *text, struct diag *d)
 {
+    static const struct slice empty = {"", 0};
     struct configuration *c = xcalloc(1, sizeof(*c));
     unsigned errors_before = d->errors;
     struct privileges rights;
 
+    if (file == NULL) {
+        file = "defaults";
+        text = &empty;
+    }
     if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d)) {
         settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
         read_listen(c, d);
@@ -108,17 +111,6 @@ static struct configuration *read_configuration(const char *file, const struct s
         return c;
     configuration_destroy(c);
     return NULL;
-}
-
-struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d)
-{
-    return read_configuration(file, &text, d);
-}
-
-struct configuration *configuration_read(const char *file, struct diag *d)
-{
-    return file != NULL ? read_configuration(file, NULL, d)
-                        : configuration_parse("defaults", SLICE_LIT(""), d);
 }
 
 void configuration_destroy(struct configuration *c)

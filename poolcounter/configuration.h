@@ -52,10 +52,10 @@ struct configuration {
     size_t ntypes;
 };
 
-/* Reads FILE; NULL: all defaults. Adds every problem to D; returns NULL if there is any. */
-struct configuration *configuration_read(const char *file, struct diag *d);
-/* The same from memory; FILE is used in messages. */
-struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d);
+/* Reads FILE (NULL: all defaults), or, if TEXT is not NULL, that; FILE is then used in messages.
+ * Adds every problem to D; returns NULL if there is any. */
+struct configuration *configuration_read(const char *file, const struct slice *text,
+                                         struct diag *d);
 /* C may be NULL. */
 void configuration_destroy(struct configuration *c);
 

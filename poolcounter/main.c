@@ -32,7 +32,7 @@ static void on_hup(void *context)
 {
     struct poolcounter *p = context;
     struct diag d = {0};
-    struct configuration *new = configuration_read(p->line->file, &d);
+    struct configuration *new = configuration_read(p->line->file, NULL, &d);
     struct configuration *old = p->config;
 
     daemon_notify("RELOADING=1");
@@ -344,7 +344,7 @@ static int run(void *listen, void *config, const struct daemon_line *line)
 
 static void *read_configuration(const char *file, struct diag *d)
 {
-    struct configuration *c = configuration_read(file, d);
+    struct configuration *c = configuration_read(file, NULL, d);
 
     if (c != NULL) {
         log_set_level((enum log_level)c->s.log_level);

@@ -12,6 +12,7 @@
 
 #include "common/base/base.h"
 #include "common/base/err.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/skills/classes.h"
 

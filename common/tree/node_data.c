@@ -59,10 +59,9 @@ json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WH
 /* Whether every string of V can be in JSON. V is as deep as what it came from. */
 static bool all_text(const json_t *v)
 {
-    union {
-        const json_t *given;
-        json_t *walked;
-    } value = {v};
+    json_t *object = (json_t *)(uintptr_t)v; /* which is not changed */
+    const char *name;
+    json_t *member;
 
     if (json_is_string(v))
         return literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
@@ -70,9 +69,9 @@ static bool all_text(const json_t *v)
         if (!all_text(json_array_get(v, i)))
             return false;
     }
-    for (void *it = json_is_object(v) ? json_object_iter(value.walked) : NULL; it != NULL;
-         it = json_object_iter_next(value.walked, it)) {
-        if (!all_text(json_object_iter_value(it)))
+    json_object_foreach(object, name, member)
+    {
+        if (!all_text(member))
             return false;
     }
     return true;

@@ -56,19 +56,13 @@ bool group_directory_make_all(const char *full)
     char *path = xstrdup(full);
     bool ok = true;
 
-    for (char *p = path + 1; ok; ++p) {
-        char c = *p;
-
-        if (c != '/' && c != '\0')
-            continue;
-        *p = '\0';
+    for (char *slash = strchr(path + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
         ok = group_directory_make(path) || errno == EEXIST;
-        *p = c;
-        if (c == '\0')
-            break;
+        *slash = '/';
     }
     free(path);
-    return ok;
+    return ok && (group_directory_make(full) || errno == EEXIST);
 }
 
 bool group_file_share(int fd, const char *path)
