@@ -264,9 +264,9 @@ static void run_round(struct server *s)
     }
     server_deliver(s, WAKES_MAX);
     free_closed(s);
-    if (s->handed_over && !s->is_drained && s->nclients == 0) {
-        s->is_drained = true;
+    if (s->handed_over && s->drained != NULL && s->nclients == 0) {
         loop_post(s->loop, s->drained);
+        s->drained = NULL;
     }
 }
 
@@ -433,7 +433,6 @@ void server_destroy(struct server *s)
         return;
     ASSERT(!s->running);
     s->handed_over = true; /* do not accept replacements for disconnected clients */
-    s->is_drained = true;
     list_for_each_safe (node, next, &s->clients)
         client_close(list_entry(node, struct client, node));
     /* Clients are not notified any more. */

@@ -121,8 +121,8 @@ struct server {
     const struct configuration *config;
     struct stats *stats;
     struct stats_cell *cell;
-    struct loop *loop; /* of DRAINED */
-    struct loop_message *drained;
+    struct loop *loop;            /* of DRAINED */
+    struct loop_message *drained; /* NULL once it is posted */
 
     int epoll;
     struct listener listeners[LISTENERS_MAX];
@@ -145,7 +145,7 @@ struct server {
     char *input;         /* REST_BYTES_MAX + READ_BYTES, for the current client */
     struct text replies; /* to the current client */
 
-    bool handed_over, is_drained, stop;
+    bool handed_over, stop;
 
     /* ---- server_ask ---- */
     struct watched ask_watched;

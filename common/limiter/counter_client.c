@@ -68,12 +68,12 @@ struct counter_conn {
     struct counter_server *server;
     struct counter_call *call; /* CONNECTING: or NULL. ASKING, HELD: never NULL. Else NULL */
     struct loop *loop;
-    int fd;                         /* -1: no socket could be created, or it is closed */
-    struct watch *watch;            /* of FD */
-    struct timer timer;             /* of every state but ASKING and HELD */
-    struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
-    struct loop_deferred free_later;
-    enum counter_trouble trouble; /* that END_LATER reports */
+    int fd;                     /* -1: no socket could be created, or it is closed */
+    struct watch *watch;        /* of FD */
+    struct timer timer;         /* of every state but ASKING and HELD */
+    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server rests; closed:
+                                   it is freed */
+    enum counter_trouble trouble; /* that LATER reports */
     uint8_t state;                /* enum counter_conn_state */
     bool reused;                  /* has been idle: it may be dead without our knowing */
     bool probe;                   /* to see whether the daemon responds */
@@ -187,9 +187,9 @@ static enum counter_trouble trouble_of_errno(int error)
     }
 }
 
-static void run_end_later(struct loop_deferred *d)
+static void run_end(struct loop_deferred *d)
 {
-    struct counter_conn *c = container_of(d, struct counter_conn, end_later);
+    struct counter_conn *c = container_of(d, struct counter_conn, later);
 
     on_end(c, c->trouble);
 }
@@ -236,7 +236,7 @@ static void on_timer(struct timer *t)
 
 static void run_free(struct loop_deferred *d)
 {
-    free(container_of(d, struct counter_conn, free_later));
+    free(container_of(d, struct counter_conn, later));
 }
 
 /* Starts connecting; on_open or on_end is called later. NULL: the daemon has as many connections as
@@ -251,15 +251,14 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     c->loop = client->loop;
     c->fd = -1;
     c->state = COUNTER_CONN_CONNECTING;
-    c->end_later.run = run_end_later;
-    c->free_later.run = run_free;
+    c->later.run = run_end;
     c->server = s;
     timer_init(&c->timer, on_timer);
     list_push_back(&s->all, &c->in_server);
     ++client->stats.opened;
     c->trouble = trouble_of_errno(start_connect(c, &s->addr));
     if (c->trouble != COUNTER_TROUBLE_NONE)
-        loop_defer(c->loop, &c->end_later);
+        loop_defer(c->loop, &c->later);
     else
         timer_start(c->loop, &c->timer, client->connect_timeout_ms);
     return c;
@@ -300,7 +299,7 @@ static void conn_close(struct counter_conn *c)
 
     ASSERT(s != NULL);
     timer_stop(&c->timer);
-    list_remove(&c->end_later.node);
+    list_remove(&c->later.node);
     /* Closed in an orderly way, whatever the connection holds: a reset that is lost is not sent
      * again, and the daemon would keep a place occupied. */
     watch_stop(c->watch);
@@ -316,7 +315,8 @@ static void conn_close(struct counter_conn *c)
     list_remove(&c->in_server);
     c->server = NULL;
     server_free_if_unused(s);
-    loop_defer(c->loop, &c->free_later);
+    c->later.run = run_free;
+    loop_defer(c->loop, &c->later);
 }
 
 /* The latest idle connection that seems alive, for use; NULL if there is none. */
@@ -373,9 +373,9 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
         conn_close(list_first(&s->idle, struct counter_conn, in_idle));
     /* Waiting calls are ended as those are that ask from now on. */
     list_for_each_entry (c, &s->all, in_server) {
-        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->end_later.node)) {
+        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->later.node)) {
             c->trouble = COUNTER_TROUBLE_SILENT;
-            loop_defer(c->loop, &c->end_later);
+            loop_defer(c->loop, &c->later);
         }
     }
     return now;
@@ -466,11 +466,6 @@ static void settle(struct counter_call *call, enum counter_call_state state)
 /* The last thing its caller does: the owner may do anything. */
 static void answer(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
-    struct counter_client_stats *stats = &call->client->stats;
-
-    ++stats->results[r];
-    if (r == COUNTER_UNREACHABLE)
-        ++stats->unreachable[why];
     call->why = why;
     settle(call, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
     call->answered(call, r);
@@ -631,7 +626,7 @@ static void on_deadline(struct timer *t)
     struct counter_conn *c = call->conn;
 
     if (c->state == COUNTER_CONN_ASKING)
-        list_remove(&c->end_later.node); /* its own time is up first */
+        list_remove(&c->later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
         answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
@@ -685,7 +680,7 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
     bool knows_slots = r->kind == COUNTER_REPLY_SLOTS;
 
     if (c->state == COUNTER_CONN_ASKING) {
-        list_remove(&c->end_later.node);
+        list_remove(&c->later.node);
         on_decision(c, r);
     } else if ((c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
                (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
@@ -735,7 +730,6 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     call->later = (struct loop_deferred){.run = run_later};
     timer_init(&call->deadline, on_deadline);
     ++c->calls;
-    ++c->stats.calls;
     size_t at = hash_ring_find(c->ring, call->ask.key);
     struct counter_server *s = at != SIZE_MAX ? c->servers[at] : NULL;
     struct counter_conn *conn = NULL;
@@ -778,8 +772,6 @@ void counter_client_leave(struct counter_call *call)
 
     if (call->state == COUNTER_CALL_FREE)
         return;
-    if (call->state == COUNTER_CALL_ASKED)
-        ++call->client->stats.left;
     if (c != NULL) {
         bool asked = c->state == COUNTER_CONN_ASKING || c->state == COUNTER_CONN_HELD;
         (void)part(c);
@@ -874,7 +866,7 @@ struct counter_client *counter_client_create(struct loop *l,
     c->health = s->health;
     c->max_idle = s->max_idle != 0 ? s->max_idle : IDLE_MAX;
     list_init(&c->retired);
-    counter_client_set_servers(c, s->servers, s->nservers);
+    counter_client_set_servers(c, NULL, 0);
     return c;
 }
 

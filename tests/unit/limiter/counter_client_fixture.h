@@ -45,10 +45,9 @@ static inline void create_client(struct fixture *f, const struct addr *a,
     struct counter_server_address server = {SLICE_LIT("one"), *a};
 
     f->addr = *a;
-    s.servers = &server;
-    s.nservers = 1;
     s.health = f->health;
     f->client = counter_client_create(f->loop, &s);
+    counter_client_set_servers(f->client, &server, 1);
 }
 
 static inline void on_answered(struct counter_call *c, enum counter_answer r)
