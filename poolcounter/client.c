@@ -332,26 +332,14 @@ static void release(struct client *c)
     reply(c, SLICE_LIT("RELEASED\n"));
 }
 
-static uint64_t sum(const struct server *s, enum poolcounter_stat stat)
-{
-    return (uint64_t)stats_sum(s->stats, stat);
-}
-
 static void stats(struct client *c, struct slice what)
 {
     struct server *s = c->server;
-    const struct stats_figures figures = {
-        .counters = *counter_stats(s->table),
-        .uptime_us = s->now_us - s->started_us,
-        .connect_errors = sum(s, STAT_connect_errors),
-        .failed_sends = sum(s, STAT_failed_sends),
-        .lock_mismatch = sum(s, STAT_lock_mismatch),
-        .lock_while_waiting = sum(s, STAT_lock_while_waiting),
-        .release_mismatch = sum(s, STAT_release_mismatch),
-        .connections = s->nclients,
-        .bad_commands = sum(s, STAT_bad_commands),
-    };
+    struct stats_figures figures = {.counters = *counter_stats(s->table),
+                                    .uptime_us = s->now_us - s->started_us};
 
+    for (size_t i = 0; i < POOLCOUNTER_STATS; ++i)
+        figures.stats[i] = (uint64_t)stats_sum(s->stats, i);
     if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
         reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
 }

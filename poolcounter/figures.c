@@ -92,21 +92,21 @@ static const struct metric counts[] = {
     COUNT("hashtable_entries", counters.keys),
     COUNT("processing_workers", counters.held),
     COUNT("waiting_workers", counters.waiting),
-    COUNT("connect_errors", connect_errors),
-    COUNT("failed_sends", failed_sends),
+    COUNT("connect_errors", stats[STAT_connect_errors]),
+    COUNT("failed_sends", stats[STAT_failed_sends]),
     COUNT("full_queues", counters.full),
-    COUNT("lock_mismatch", lock_mismatch),
-    COUNT("lock_while_waiting", lock_while_waiting),
-    COUNT("release_mismatch", release_mismatch),
+    COUNT("lock_mismatch", stats[STAT_lock_mismatch]),
+    COUNT("lock_while_waiting", stats[STAT_lock_while_waiting]),
+    COUNT("release_mismatch", stats[STAT_release_mismatch]),
     COUNT("processed_count", counters.processed),
     /* ours */
-    COUNT("connections", connections),
+    COUNT("connections", stats[STAT_connections]),
     COUNT("done", counters.done),
     COUNT("timeouts", counters.timeouts),
     COUNT("immediate_timeouts", counters.timeouts_at_once),
     COUNT("abandoned_waits", counters.given_up),
     COUNT("out_of_memory", counters.no_room),
-    COUNT("bad_commands", bad_commands),
+    COUNT("bad_commands", stats[STAT_bad_commands]),
 };
 
 static void add_count(struct text *out, const struct stats_figures *f, const struct metric *c)
@@ -181,34 +181,27 @@ static void put_oldest(const struct server *s, struct server_snapshot *out)
     (void)addr_format(&a, out->oldest_client);
 }
 
-/* Their place in NAMES, which is not moved: there is room for all. */
-static struct slice put_name(struct server_snapshot *out, struct slice name)
+void server_snapshot(struct server *s, void *snapshot)
 {
-    size_t at = out->names.len;
-
-    text_add(&out->names, name);
-    return (struct slice){out->names.p + at, name.len};
-}
-
-static void put_names(struct server *s, struct server_snapshot *out)
-{
+    struct server_snapshot *out = snapshot;
     struct topk_row rows[SNAPSHOT_KEYS_MAX];
-    size_t bytes = 0;
 
-    out->nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX);
-    for (size_t i = 0; i < out->nkeys; ++i)
-        bytes += rows[i].key.len;
-    map_for_each (struct type_entry, entry, &s->types.map, node)
-        bytes += entry->name.len;
-    (void)text_reserve(&out->names, bytes + 1);
-    out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
+    *out = (struct server_snapshot){
+        .counters = *counter_stats(s->table),
+        .uptime_us = s->now_us - s->started_us,
+        .clients = s->nclients,
+        .addresses = address_counts_size(s->sources),
+        .types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types)),
+        .nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX),
+    };
+    put_oldest(s, out);
     map_for_each (struct type_entry, entry, &s->types.map, node)
         out->types[out->ntypes++] =
-            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
+            (struct type_row){.name = entry->name, .figures = entry->figures};
     out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
     for (size_t i = 0; i < out->nkeys; ++i) {
         out->keys[i] = (struct key_row){
-            .name = put_name(out, rows[i].key),
+            .name = {xslicedup(rows[i].key), rows[i].key.len},
             .waited_us = rows[i].sum,
             .over_us = rows[i].over,
             .waits = rows[i].count,
@@ -216,22 +209,9 @@ static void put_names(struct server *s, struct server_snapshot *out)
     }
 }
 
-void server_snapshot(struct server *s, void *snapshot)
-{
-    struct server_snapshot *out = snapshot;
-
-    *out = (struct server_snapshot){
-        .counters = *counter_stats(s->table),
-        .uptime_us = s->now_us - s->started_us,
-        .clients = s->nclients,
-        .addresses = address_counts_size(s->sources),
-    };
-    put_oldest(s, out);
-    put_names(s, out);
-}
-
 void server_snapshot_fini(struct server_snapshot *snapshot)
 {
+    for (size_t i = 0; i < snapshot->nkeys; ++i)
+        free((char *)(uintptr_t)snapshot->keys[i].name.p);
     free(snapshot->types);
-    text_fini(&snapshot->names);
 }

@@ -84,21 +84,19 @@ struct server_snapshot {
     char oldest_key[1024];
     size_t oldest_key_bytes;
     char oldest_client[ADDR_TEXT_MAX];
-    /* In the order of first use; the last row is the sum of the others. Owned by the snapshot, as
-     * are the names. */
+    /* In the order of first use; the last row is the sum of the others. Owned by the snapshot. */
     struct type_row {
-        struct slice name; /* within NAMES */
+        struct slice name; /* the server's, as long as that exists */
         struct type_figures figures;
     } * types;
     size_t ntypes;
     /* The keys with the longest total waiting time, in descending order; see topk.h for the
      * numbers. */
     struct key_row {
-        struct slice name; /* within NAMES */
+        struct slice name; /* owned */
         uint64_t waited_us, over_us, waits;
     } keys[SNAPSHOT_KEYS_MAX];
     size_t nkeys;
-    struct text names;
 };
 /* Fills OUT, a struct server_snapshot, which is to be released with server_snapshot_fini. */
 void server_snapshot(struct server *s, void *out);

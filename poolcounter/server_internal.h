@@ -176,11 +176,7 @@ struct type_entry *types_get(struct types *t, struct slice name);
 struct stats_figures {
     struct counter_stats counters;
     uint64_t uptime_us;
-    /* Counters of the server. */
-    uint64_t connect_errors, failed_sends;
-    uint64_t lock_mismatch, lock_while_waiting, release_mismatch;
-    /* Beyond the original's. */
-    uint64_t connections, bad_commands;
+    uint64_t stats[POOLCOUNTER_STATS]; /* by enum poolcounter_stat */
 };
 /*
  * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,

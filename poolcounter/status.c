@@ -103,19 +103,6 @@ static void put_histogram(struct json_writer *w, const char *name, const struct 
     json_close_object(w);
 }
 
-static void put_oldest(struct json_writer *w, const struct server_snapshot *s)
-{
-    if (!s->has_oldest) {
-        json_put_null(w, "oldest_holder");
-        return;
-    }
-    json_open_object(w, "oldest_holder");
-    json_put_text(w, "key", (struct slice){s->oldest_key, s->oldest_key_bytes});
-    json_put_text(w, "client", slice_of(s->oldest_client));
-    json_put_real(w, "held_s", seconds(s->oldest_us));
-    json_close_object(w);
-}
-
 static void put_type(struct json_writer *w, const struct type_row *row)
 {
     const struct type_figures *f = &row->figures;
@@ -157,7 +144,15 @@ static void print_json(const struct server_snapshot *s, const struct stats *stat
     json_close_object(&w);
     put_histogram(&w, "wait", stats, STAT_wait_us);
     put_histogram(&w, "work", stats, STAT_work_us);
-    put_oldest(&w, s);
+    if (s->has_oldest) {
+        json_open_object(&w, "oldest_holder");
+        json_put_text(&w, "key", (struct slice){s->oldest_key, s->oldest_key_bytes});
+        json_put_text(&w, "client", slice_of(s->oldest_client));
+        json_put_real(&w, "held_s", seconds(s->oldest_us));
+        json_close_object(&w);
+    } else {
+        json_put_null(&w, "oldest_holder");
+    }
     json_open_array(&w, "types");
     for (size_t i = 0; i < s->ntypes; ++i)
         put_type(&w, &s->types[i]);

@@ -112,7 +112,7 @@ static uint32_t find(const struct rate_table *t, uint64_t key)
     return i;
 }
 
-/* Twice the room, as it was used up: O(1) for each key that came. */
+/* Doubles the room: O(1) for each key that came. */
 static void grow(struct rate_table *t)
 {
     size_t room = t->room * 2 < t->max ? t->room * 2 : t->max;

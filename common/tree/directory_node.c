@@ -452,15 +452,10 @@ static size_t above(const struct tree_op *op)
 /* ---- reading ---- */
 
 /* Equal bytes are the same version. */
-static uint64_t version_of(struct slice bytes)
-{
-    return map_hash(bytes.p, bytes.len);
-}
-
 static void set_data(struct tree_op *op, struct slice bytes)
 {
     tree_record_set_data(&op->record, bytes);
-    op->record.version = version_of(bytes);
+    op->record.version = map_hash(bytes.p, bytes.len);
 }
 
 /* The bytes of the node's own file; empty if the file does not exist. */
@@ -575,7 +570,7 @@ static void write_locked(struct timer *timer)
     path_of(op, full);
     if (e == ERR_OK && op->version != NULL)
         e = read_bytes(op, full, &now);
-    if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
+    if (e == ERR_OK && op->version != NULL && map_hash(now.p, now.len) != *op->version)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
     if (e == ERR_OK && !put_file(full, bytes.len != 0 ? bytes : SLICE_LIT("{}")))

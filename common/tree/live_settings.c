@@ -253,23 +253,6 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
     return true;
 }
 
-static void compose(struct live_settings *l, struct values *c)
-{
-    values_take_all(l, l->yaml.s, l->yaml.origins, c);
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const json_t *value = property_of(l, i);
-        char why[SETTINGS_WHY_ROOM];
-
-        if (value == NULL || take_property(l, i, value, c, why)) {
-            refuse(l, i, NULL);
-            continue;
-        }
-        refuse(l, i, why);
-        if (l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
-            values_take(l, i, l->now.s, ORIGIN_TREE, c);
-    }
-}
-
 static bool check(const struct live_settings *l, const struct values *c,
                   char why[SETTINGS_WHY_ROOM])
 {
@@ -336,7 +319,16 @@ static void read_again(struct live_settings *l)
     uint64_t refusals = l->counts.refusals;
 
     values_init(l, &c);
-    compose(l, &c);
+    values_take_all(l, l->yaml.s, l->yaml.origins, &c);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const json_t *value = property_of(l, i);
+        char why[SETTINGS_WHY_ROOM];
+        bool good = value == NULL || take_property(l, i, value, &c, why);
+
+        refuse(l, i, good ? NULL : why);
+        if (!good && l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
+            values_take(l, i, l->now.s, ORIGIN_TREE, &c);
+    }
     check_across(l, &c);
     size_t refused = log_refusals(l);
     log_unknown(l);
