@@ -69,18 +69,14 @@ static void patience_over(struct timer *t)
                        due_ms > server_now_ms(s) ? due_ms - server_now_ms(s) : idle_timeout_ms);
 }
 
-static void watch_idling(struct client *c)
+void client_watch_idling(struct client *c)
 {
+    if (c->answers != NULL)
+        return;
     if (c->server->config->s.idle_timeout_ms != 0)
         server_timer_start(c->server, &c->patience, c->server->config->s.idle_timeout_ms);
     else
         timer_stop(&c->patience);
-}
-
-void client_configured(struct client *c)
-{
-    if (c->answers == NULL)
-        watch_idling(c);
 }
 
 /* ---- out ---- */
@@ -328,7 +324,7 @@ static void release(struct client *c)
     --c->nlocks;
     counter_release(s->table, &cl->lock, s->now_us, &s->woken);
     /* Waiters are notified before the client that has released. */
-    server_deliver(s, WAKES_MAX);
+    server_deliver(s);
     reply(c, SLICE_LIT("RELEASED\n"));
 }
 
@@ -377,12 +373,9 @@ void client_wake(struct client_lock *cl)
 
     ASSERT(cl == newest(c));
     timer_stop(&c->wait);
-    if (note_woken(cl)) {
-        send_answer(c, SLICE_LIT("LOCKED\n"));
-        return;
-    }
-    --c->nlocks;
-    send_answer(c, SLICE_LIT("DONE\n"));
+    bool holds = note_woken(cl);
+    c->nlocks -= !holds;
+    send_answer(c, holds ? SLICE_LIT("LOCKED\n") : SLICE_LIT("DONE\n"));
 }
 
 static void wait_over(struct timer *t)
@@ -489,18 +482,16 @@ static void client_write(struct client *c)
     free(a);
     c->answers = NULL;
     watch_for(c, EPOLLIN);
-    watch_idling(c);
+    client_watch_idling(c);
     memcpy(c->server->input, c->rest_bytes != 0 ? c->rest : "", c->rest_bytes);
     run_lines(c, (struct slice){c->server->input, c->rest_bytes});
 }
 
 void client_ready(struct client *c, uint32_t events)
 {
-    /* Closed earlier in this round. */
-    if (c->fd < 0)
-        return;
-    if (c->nlocks != 0 && is_woken(newest(c)))
+    if (c->fd >= 0 && c->nlocks != 0 && is_woken(newest(c)))
         client_wake(newest(c));
+    /* Closed by that, or earlier in this round. */
     if (c->fd < 0)
         return;
     if (c->answers == NULL)
@@ -533,7 +524,7 @@ struct client *client_create(struct server *s, int fd, struct address_count *sou
     list_push_back(&s->clients, &c->node);
     ++s->nclients;
     stat_add(s->cell, STAT_connections, 1);
-    watch_idling(c);
+    client_watch_idling(c);
     return c;
 }
 

@@ -206,9 +206,9 @@ static bool accept_one(struct server *s, struct listener *l)
 
 /* ---- rounds ---- */
 
-void server_deliver(struct server *s, size_t max)
+void server_deliver(struct server *s)
 {
-    while (max-- != 0 && !list_empty(&s->woken)) {
+    for (unsigned i = 0; i < WAKES_MAX && !list_empty(&s->woken); ++i) {
         struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
 
         client_wake(container_of(lock, struct client_lock, lock));
@@ -262,7 +262,7 @@ static void run_round(struct server *s)
         struct timer *t = list_entry(node, struct timer, node);
         t->expired(t);
     }
-    server_deliver(s, WAKES_MAX);
+    server_deliver(s);
     free_closed(s);
     if (s->handed_over && s->drained != NULL && s->nclients == 0) {
         loop_post(s->loop, s->drained);
@@ -338,7 +338,7 @@ void server_configure(struct server *s, void *config)
     s->config = config;
     apply_limits(s);
     list_for_each_safe (node, next, &s->clients)
-        client_configured(list_entry(node, struct client, node));
+        client_watch_idling(list_entry(node, struct client, node));
     listeners_resume(s);
 }
 

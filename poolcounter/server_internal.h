@@ -160,8 +160,8 @@ static inline uint64_t server_now_ms(const struct server *s)
 {
     return s->now_us / 1000;
 }
-/* Notifies at most MAX woken clients. */
-void server_deliver(struct server *s, size_t max);
+/* Notifies woken clients, at most WAKES_MAX. */
+void server_deliver(struct server *s);
 
 /* Call when capacity may be available again: a client has disconnected, limits have changed, or a
  * pause has ended. */
@@ -190,8 +190,8 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */
 struct client *client_create(struct server *s, int fd, struct address_count *source);
 void client_ready(struct client *c, uint32_t events);
-/* Settings have changed. */
-void client_configured(struct client *c);
+/* Starts the time-out of an idle client, if there is one; not while answers wait. */
+void client_watch_idling(struct client *c);
 /* Notifies the client of a woken lock. May close the client. */
 void client_wake(struct client_lock *cl);
 /* Its locks pass to the next clients, without reporting the work as done. C is freed at the end of

@@ -12,7 +12,7 @@
 
 #include "common/base/limits.h"
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* Prefix of the name of a provider's file before it is in place. */

@@ -11,7 +11,7 @@
  */
 #include "common/tree/tree.h"
 #include "common/base/log.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * a path; a relative link starts at the node that has it; an own property hides a property link.
  * Links come from outside, so every walk is bounded (TREE_STEPS_MAX) and a path met twice ends it.
  */
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  * Both hold a reference; the last one to release it frees the session.
  */
 #include "common/zookeeper/zookeeper_session.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/tls/crypto.h"
 
@@ -114,12 +115,9 @@ static bool post(struct zk_session *s, struct loop_message *m)
 
 static void end(struct zk_session *s, const char *why)
 {
-    bool first = !s->ended;
-
     s->ended = true;
     s->connected = false;
-    if (first)
-        s->events->ended(s->context, why);
+    s->events->ended(s->context, why);
 }
 
 static void on_state(struct zk_session *s, const struct notice *n)
@@ -308,15 +306,10 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
 
 void zk_session_close(struct zk_session *s, unsigned wait_ms)
 {
-    struct timespec until;
+    uint64_t until_us = clock_mono_us() + UINT64_C(1000) * wait_ms;
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        ++until.tv_sec;
-    }
     pthread_mutex_lock(&s->mutex);
     s->abandoned = true;
     s->orderly = wait_ms != 0;

@@ -12,7 +12,7 @@
 
 #include "common/base/limits.h"
 #include "common/tree/tree.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 #include "common/zookeeper/zookeeper_session.h"
 
 enum {
