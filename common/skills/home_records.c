@@ -3,10 +3,10 @@
  * Each change gives its record the next number and the last place in a list, so that what a reader
  * has not seen yet is the list's end.
  */
+#include "common/skills/home_records.h"
 #include "common/base/json.h"
 #include "common/base/text.h"
 #include "common/skills/resume.h"
-#include "common/skills/skills_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -51,7 +51,13 @@ struct home_record {
 /* Returns the recent work, in units of one worker's full time. */
 double home_record_rate(const struct home_record *r, uint64_t now_us);
 
-struct home_records;
+/* Private, but for the checks of tests. */
+struct home_records {
+    struct classes classes; /* of struct home_record */
+    struct list changed;    /* the longest unchanged first */
+    uint64_t changes;
+    uint64_t decided; /* the last change that was a decision */
+};
 
 /* MAX_CLASSES must be at least 1 (common/skills/classes.h). */
 struct home_records *home_records_create(size_t max_classes);

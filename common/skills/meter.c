@@ -7,7 +7,7 @@
  * The table's lists are in the order of the last request, so expired entries are at their fronts,
  * next to loaded classes without totals, which have no age.
  */
-#include "common/skills/skills_internal.h"
+#include "common/skills/meter_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -172,7 +172,7 @@ static bool scan_members(struct dir *d)
     }
     while ((entry = readdir(directory)) != NULL) {
         path_in(d->full, entry->d_name, path);
-        /* An old file whose owner died before it was in place. */
+        /* An old file that was not in place when its owner died. */
         if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0 &&
             lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
             st.st_mtime + NEW_FILE_AGE_S < time(NULL) && provider_file_clear(path) == ERR_OK)

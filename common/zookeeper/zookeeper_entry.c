@@ -95,11 +95,6 @@ static void on_retry(struct timer *timer)
     step(e);
 }
 
-static void retry(struct tree_entry *e, uint64_t ms)
-{
-    timer_start(e->tree->base.loop, &e->retry, ms);
-}
-
 static void registration_failed(struct tree_entry *e, const struct zk_call *c)
 {
     char path[LOG_CUT_ROOM];
@@ -107,7 +102,7 @@ static void registration_failed(struct tree_entry *e, const struct zk_call *c)
     log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
               log_cut(slice_of(c->path), path),
               c->result == ZNOAUTH ? "no permission" : zerror(c->result));
-    retry(e, ZK_RETRY_MS);
+    timer_start(e->tree->base.loop, &e->retry, ZK_RETRY_MS);
 }
 
 /* The node, or one above it, was created; if that is missing, the one above that is created first,
@@ -159,7 +154,7 @@ static void on_checked(struct zk_call *c)
                      "path=%s action=\"wait for its owner to exit\"",
                      log_cut(slice_of(e->path), path));
         e->reported = true;
-        retry(e, TAKEN_MS);
+        timer_start(e->tree->base.loop, &e->retry, TAKEN_MS);
         if (!again && !e->leaving)
             return;
     } else {

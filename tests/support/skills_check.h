@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contents and the invariants of a meter and of the records of homes (skills_internal.h).
+ * The contents and the invariants of a meter and of the records of homes.
  */
 #ifndef RLB_TESTS_SKILLS_CHECK_H
 #define RLB_TESTS_SKILLS_CHECK_H
 
 #include <math.h>
 
-#include "common/skills/skills_internal.h"
+#include "common/skills/home_records.h"
+#include "common/skills/meter_internal.h"
 
 /* Returns the score of CLS, or NULL if it has none. Valid until the next call that modifies the
  * meter. */

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a meter and the records of homes consist of, for their own files and for the tests that
- * check their invariants.
+ * What a meter consists of, for meter.c and for the tests that check its invariants.
  */
-#ifndef RLB_SKILLS_SKILLS_INTERNAL_H
-#define RLB_SKILLS_SKILLS_INTERNAL_H
+#ifndef RLB_SKILLS_METER_INTERNAL_H
+#define RLB_SKILLS_METER_INTERNAL_H
 
-#include "common/skills/home_records.h"
+#include "common/skills/classes.h"
 #include "common/skills/meter.h"
 #include "common/stats/decay.h"
-
-struct home_records {
-    struct classes classes; /* of struct home_record */
-    struct list changed;    /* the longest unchanged first */
-    uint64_t changes;
-    uint64_t decided; /* the last change that was a decision */
-};
 
 struct metered {
     struct class_entry base;
