@@ -373,36 +373,24 @@ static bool is_below(const struct follower *f, const char *top)
     return strncmp(f->path, top, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
 }
 
-/* Whether a follower before F in the list, below TOP as well, has met the same link. */
-static bool is_shown(const struct follower *f, const char *top)
-{
-    const struct list *head = &f->tree->broken;
-
-    for (struct list *it = f->in_broken.prev; it != head; it = it->prev) {
-        const struct follower *other = list_entry(it, struct follower, in_broken);
-
-        if (strcmp(other->broken, f->broken) == 0 && is_below(other, top))
-            return true;
-    }
-    return false;
-}
-
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w)
 {
     char *full = t != NULL ? from_root(t, path) : NULL;
-    size_t shown = 0;
+    json_t *shown = json_object(); /* a set: several followers may have met one link */
     const struct follower *f;
 
     json_open_array(w, "broken_links");
     if (t != NULL) {
         list_for_each_entry (f, &t->broken, in_broken) {
-            if (shown < BROKEN_SHOWN_MAX && is_below(f, full) && !is_shown(f, full)) {
-                json_put_text(w, NULL, slice_of(f->broken));
-                ++shown;
-            }
+            if (!is_below(f, full) || json_object_get(shown, f->broken) != NULL ||
+                json_object_size(shown) == BROKEN_SHOWN_MAX)
+                continue;
+            json_object_set_new_nocheck(shown, f->broken, json_true());
+            json_put_text(w, NULL, slice_of(f->broken));
         }
     }
     json_close_array(w);
+    json_decref(shown);
     free(full);
 }
 

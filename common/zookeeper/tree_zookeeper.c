@@ -462,7 +462,6 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         if (!n->marked)
             leave_list(n);
     }
-    list->members_read = true;
     if (list->unread == 0)
         list->complete = true;
 }
@@ -542,7 +541,7 @@ static void zookeeper_refresh(struct tree_node *s)
         return;
     if (!n->exists) {
         tree_node_set(s, NULL, NULL);
-        n->children_known = n->members_read = n->complete = false;
+        n->children_known = n->complete = false;
         drop_members(n);
         return;
     }
@@ -550,11 +549,11 @@ static void zookeeper_refresh(struct tree_node *s)
     tree_node_set(s, json_incref(n->properties), n->properties == NULL ? n->problem : NULL);
     if (!lists)
         return;
-    bool providers = (s->parts & PART_PROVIDERS) != 0;
-    if (!n->children_known || (providers && n->names != NULL && !n->members_read))
+    /* Of a list with providers, all of these must have been read once. */
+    bool incomplete = (s->parts & PART_PROVIDERS) != 0 && n->names != NULL && !n->complete;
+    if (!n->children_known || (incomplete && n->unread == 0))
         zk_read_request(&n->children);
-    /* A list is reported only after it has been read once. */
-    if (!n->children_known || (providers && n->names != NULL && !n->complete))
+    if (!n->children_known || incomplete)
         s->known = false;
     else
         show_children(n);

@@ -99,7 +99,6 @@ struct zk_node {
     struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
     size_t unread;
-    bool members_read;
     bool complete; /* all members were read once; from then on they are added one by one */
     bool changed;  /* a member has: the node's providers must be set again */
     bool marked;   /* scratch: in the list just read */
