@@ -19,34 +19,27 @@
 
 /* ---- access control lists of created nodes ---- */
 
-static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
-{
-    v->data = xrealloc(v->data, (size_t)(v->count + 1) * sizeof(*v->data));
-    v->data[v->count++] = (struct ACL){.perms = perms, .id = {.scheme = xstrdup(scheme), .id = id}};
-}
-
-/* Fills V, which must be empty: OWNER (USER:PASSWORD, or NULL) has all permissions, all others may
- * read; if OPEN and there is no owner, they have all permissions. Freed with zk_acl_free. */
-static void zk_acl_make(struct ACL_vector *v, const char *owner, bool open)
+/* The list with RULES: OWNER (USER:PASSWORD, or NULL) has all permissions, by an id that is owned;
+ * all others may read, or, if OPEN and there is no owner, have all permissions. */
+static struct ACL_vector zk_acl_make(struct ACL rules[2], const char *owner, bool open)
 {
     char digest[SHA1_BASE64_ROOM];
     struct slice rest = slice_of(owner);
     struct slice user = slice_cut(&rest, ':');
     bool owned = owner != NULL && sha1_base64(owner, strlen(owner), digest);
+    int n = 0;
 
     /* The server makes the digest of the whole. */
     if (owned)
-        acl_add(v, ZOO_PERM_ALL, "digest", xasprintf("%.*s:%s", SLICE_FMT(user), digest));
-    acl_add(v, open && !owned ? ZOO_PERM_ALL : ZOO_PERM_READ, "world", xstrdup("anyone"));
-}
-
-static void zk_acl_free(struct ACL_vector *v)
-{
-    for (int i = 0; i < v->count; ++i) {
-        free(v->data[i].id.scheme);
-        free(v->data[i].id.id);
-    }
-    free(v->data);
+        rules[n++] = (struct ACL){
+            .perms = ZOO_PERM_ALL,
+            .id = {(char *)(uintptr_t) "digest", xasprintf("%.*s:%s", SLICE_FMT(user), digest)},
+        };
+    rules[n++] = (struct ACL){
+        .perms = open && !owned ? ZOO_PERM_ALL : ZOO_PERM_READ,
+        .id = ZOO_ANYONE_ID_UNSAFE,
+    };
+    return (struct ACL_vector){.count = n, .data = rules};
 }
 
 /* ---- sessions ---- */
@@ -67,6 +60,7 @@ struct zk_session {
     char *hosts, *identity, *creator;
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
+    struct ACL own_rules[2], open_rules[2];
     /* The loop's, once it was notified. */
     zhandle_t *zh;
     bool opened, connected, ended;
@@ -89,8 +83,10 @@ static void session_unref(struct zk_session *s)
 {
     if (--s->refs != 0)
         return;
-    zk_acl_free(&s->own_acl);
-    zk_acl_free(&s->open_acl);
+    if (s->own_acl.count == 2)
+        free(s->own_rules[0].id.id);
+    if (s->open_acl.count == 2)
+        free(s->open_rules[0].id.id);
     crypto_free(s->identity);
     crypto_free(s->creator);
     free(s->hosts);
@@ -283,8 +279,8 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
-    zk_acl_make(&s->own_acl, s->creator, false);
-    zk_acl_make(&s->open_acl, s->identity, true);
+    s->own_acl = zk_acl_make(s->own_rules, s->creator, false);
+    s->open_acl = zk_acl_make(s->open_rules, s->identity, true);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */
     /* The thread, and the library's that it starts, leave signals to ours. */

@@ -144,28 +144,6 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
     return e;
 }
 
-/* Whether LINE is USER:PASSWORD; the error message reveals nothing of its contents. */
-static enum err check_identity(const char *file, struct slice line, struct diag *d)
-{
-    size_t colon = slice_find(line, ':');
-
-    if (line.len > ZOOKEEPER_AUTH_MAX) {
-        diag_add(d, file, 0, 0, "its first line is longer than %d bytes", ZOOKEEPER_AUTH_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
-        diag_add(d, file, 0, 0, "expected USER:PASSWORD in the first line");
-        return ERR_SYNTAX;
-    }
-    for (size_t i = 0; i < line.len; ++i) {
-        if ((unsigned char)line.p[i] < 0x20 || line.p[i] == 0x7f) {
-            diag_add(d, file, 0, 0, "a control byte in its first line");
-            return ERR_SYNTAX;
-        }
-    }
-    return ERR_OK;
-}
-
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 {
     /* The line, its end, and one byte that shows that it is longer. */
@@ -196,9 +174,23 @@ enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 
         if (slice_ends(line, SLICE_LIT("\r")))
             --line.len;
-        e = check_identity(file, line, d);
-        if (e == ERR_OK)
+        size_t colon = slice_find(line, ':');
+        bool control = false;
+        for (size_t i = 0; i < line.len; ++i)
+            control = control || (unsigned char)line.p[i] < 0x20 || line.p[i] == 0x7f;
+        /* The messages reveal nothing of its contents. */
+        e = ERR_SYNTAX;
+        if (line.len > ZOOKEEPER_AUTH_MAX) {
+            diag_add(d, file, 0, 0, "its first line is longer than %d bytes", ZOOKEEPER_AUTH_MAX);
+            e = ERR_TOO_LARGE;
+        } else if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
+            diag_add(d, file, 0, 0, "expected USER:PASSWORD in the first line");
+        } else if (control) {
+            diag_add(d, file, 0, 0, "a control byte in its first line");
+        } else {
             *identity = xslicedup(line);
+            e = ERR_OK;
+        }
     }
     explicit_bzero(bytes, sizeof(bytes));
     return e;
