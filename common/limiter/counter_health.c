@@ -12,8 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- daemons ---- */
-
 struct counter_health {
     char *name;
     pthread_mutex_t lock; /* all that follows, and all of the daemons but their constant part */

@@ -60,19 +60,14 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
 {
     size_t before = r->n;
 
-    if (cls == NULL) {
-        resume_fini(r);
-        return before;
-    }
-    size_t n = 0;
+    r->n = 0;
     for (size_t i = 0; i < before; ++i) {
-        if (slice_eq(r->rows[i].cls, *cls))
+        if (cls == NULL || slice_eq(r->rows[i].cls, *cls))
             free((void *)(uintptr_t)r->rows[i].cls.p);
         else
-            r->rows[n++] = r->rows[i];
+            r->rows[r->n++] = r->rows[i];
     }
-    r->n = n;
-    return before - n;
+    return before - r->n;
 }
 
 const double *resume_find(const struct resume *r, struct slice cls)

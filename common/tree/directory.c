@@ -29,9 +29,8 @@
 #define ANCHOR_EVENTS (IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define GONE_EVENTS (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)
 
-enum { ALL_PARTS = PART_NODE | PART_PROVIDERS | PART_CHILDREN };
-
 enum {
+    ALL_PARTS = PART_NODE | PART_PROVIDERS | PART_CHILDREN,
     /* While the name is taken: from the instant in which a dead owner's lock goes, to idle polling.
      */
     TAKEN_MS_MIN = 1,

@@ -368,8 +368,6 @@ static struct tree_set *list_directory(const char *full, bool providers, size_t 
     return set;
 }
 
-/* ---- all of it ---- */
-
 void dir_read(struct dir *d)
 {
     struct tree_node *n = d->node;

@@ -21,7 +21,7 @@
 
 /* ---- access of a group ---- */
 
-enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660 };
+enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660, PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
 /* The group of the directory that PATH is in, where its group may write to it; (gid_t)-1: as it is.
  */
@@ -73,8 +73,6 @@ bool group_file_share(int fd, const char *path)
 }
 
 /* ---- providers ---- */
-
-enum { PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
 bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
 {
@@ -254,8 +252,6 @@ void provider_file_drop(int *fd, const char *path)
     close(*fd);
     *fd = -1;
 }
-
-/* ---- reading ---- */
 
 enum err plain_file_open(const char *path, int *fd, struct stat *st)
 {

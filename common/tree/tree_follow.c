@@ -210,15 +210,14 @@ found:
     return u;
 }
 
-/*
- * The node PATH, up to date; this evaluation depends on its PARTS from now on.
- * NULL: too many steps.
- */
-static const struct tree_node *use_node(struct follower *f, const char *path, unsigned parts)
+/* *OUT is the node PATH, up to date; this evaluation depends on its PARTS from now on. FOUND_BAD:
+ * too many steps. */
+static enum found use_node(struct follower *f, const char *path, unsigned parts,
+                           const struct tree_node **out)
 {
     if (++f->steps > TREE_STEPS_MAX) {
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
-        return NULL;
+        return FOUND_BAD;
     }
     struct tree_node *n = node_get(f->tree, path);
     use_get(f, n)->parts |= parts;
@@ -230,7 +229,10 @@ static const struct tree_node *use_node(struct follower *f, const char *path, un
         n->touched = false;
         f->tree->backend->refresh(n);
     }
-    return n;
+    *out = n;
+    if (!n->known)
+        return FOUND_PENDING;
+    return n->exists ? FOUND_NODE : FOUND_MISSING;
 }
 
 /* ---- paths ---- */
@@ -322,15 +324,13 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, con
         return found;
     if (!join(f, base->path, slice_of(name), real))
         return FOUND_BAD;
-    if (strcmp(real, path) != 0) {
-        *out = use_node(f, real, PART_NODE);
-        if (*out == NULL)
-            return FOUND_BAD;
-        if (!(*out)->known)
-            return FOUND_PENDING;
-    }
-    if ((*out)->exists)
-        return FOUND_NODE;
+    enum found there = FOUND_MISSING;
+    if (strcmp(real, path) != 0)
+        there = use_node(f, real, PART_NODE, out);
+    else if ((*out)->exists)
+        there = FOUND_NODE;
+    if (there != FOUND_MISSING)
+        return there;
     struct slice target = found == FOUND_NODE ? link_of(base, slice_of(name), " ->") : SLICE_NULL;
     if (target.p == NULL)
         return FOUND_MISSING;
@@ -350,14 +350,10 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, con
 static enum found resolve(struct follower *f, struct trail *trail, const char *path,
                           const struct tree_node **out)
 {
-    *out = use_node(f, path, PART_NODE);
-    if (*out == NULL)
-        return FOUND_BAD;
-    if (!(*out)->known)
-        return FOUND_PENDING;
-    if ((*out)->exists)
-        return FOUND_NODE;
-    return path[0] == '\0' ? FOUND_MISSING : resolve_from_base(f, trail, path, out);
+    enum found found = use_node(f, path, PART_NODE, out);
+
+    return found == FOUND_MISSING && path[0] != '\0' ? resolve_from_base(f, trail, path, out)
+                                                     : found;
 }
 
 enum found follow_path(struct follower *f, const char *path, unsigned parts,
@@ -368,15 +364,11 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
     enum found found = FOUND_BAD;
 
     trail->n = 0;
-    if (!join(f, "", slice_of(path), real) || !trail_add(f, trail, real))
-        goto out;
-    found = resolve(f, trail, real, out);
+    if (join(f, "", slice_of(path), real) && trail_add(f, trail, real))
+        found = resolve(f, trail, real, out);
     /* Read again for the parts: only now is the node known that they are needed of. */
-    if (found == FOUND_NODE && use_node(f, (*out)->path, parts) == NULL)
-        found = FOUND_BAD;
-    else if (found == FOUND_NODE && !(*out)->known)
-        found = FOUND_PENDING;
-out:
+    if (found == FOUND_NODE)
+        found = use_node(f, (*out)->path, parts, out);
     free(trail);
     return found;
 }

@@ -42,8 +42,6 @@ static struct ACL_vector zk_acl_make(struct ACL rules[2], const char *owner, boo
     return (struct ACL_vector){.count = n, .data = rules};
 }
 
-/* ---- sessions ---- */
-
 struct zk_session {
     pthread_mutex_t mutex;
     pthread_cond_t state_changed;
