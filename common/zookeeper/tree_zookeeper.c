@@ -37,9 +37,9 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
 static void on_pause_over(struct timer *timer);
 static void on_read(struct zk_call *c);
 
-static void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n)
+static void zk_read_init(struct zk_read *r, enum zk_part part, struct zk_node *n)
 {
-    *r = (struct zk_read){.kind = kind, .node = n};
+    *r = (struct zk_read){.part = part, .node = n};
     list_init(&r->in_queue);
     timer_init(&r->pause, on_pause_over);
 }
@@ -162,8 +162,7 @@ static void call(struct zk_read *r)
     ++t->reading;
     r->started_ms = loop_now_ms(t->base.loop);
     r->again = false;
-    r->call = r->kind == ZK_READ_DATA ? zk_get(t->session, path, true, on_read, r)
-                                      : zk_children(t->session, path, true, on_read, r);
+    r->call = zk_read(t->session, r->part, path, true, on_read, r);
 }
 
 /* R was first asked for its size. */
@@ -172,7 +171,7 @@ static void on_size(struct zk_call *c)
     struct zk_read *r = c->context;
     struct zookeeper *t = tree_of(r);
     const struct Stat *s = &c->stat;
-    bool of_data = r->kind == ZK_READ_DATA;
+    bool of_data = r->part == ZK_DATA;
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
@@ -239,9 +238,9 @@ static void on_read(struct zk_call *c)
     }
     t->loss_seen = false;
     reset_failures(r);
-    if (c->result == ZNONODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
+    if (c->result == ZNONODE && r->part == ZK_DATA && n->watched != NULL) {
         ++t->reading;
-        r->call = zk_exists(t->session, c->path, true, on_exists, r);
+        r->call = zk_read(t->session, ZK_EXISTS, c->path, true, on_exists, r);
         return;
     }
     if (c->result != ZOK && c->result != ZNONODE) {
@@ -251,7 +250,7 @@ static void on_read(struct zk_call *c)
     } else {
         if (again)
             zk_read_request(r);
-        if (r->kind == ZK_READ_CHILDREN)
+        if (r->part == ZK_CHILDREN)
             zk_node_children(n, c);
         else
             zk_node_data(n, c);
@@ -273,7 +272,7 @@ static void zk_reads_begin(struct zookeeper *t)
     struct zk_read *r = list_entry(node, struct zk_read, in_queue);
     t->alone = true;
     ++t->reading;
-    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
+    r->call = zk_read(t->session, ZK_EXISTS, zk_server_path(r->node->path), false, on_size, r);
 }
 
 /* ---- what was read: properties, lists, providers ---- */
@@ -295,8 +294,8 @@ static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
     n->tree = t;
     list_init(&n->in_list);
     list_init(&n->members);
-    zk_read_init(&n->data, ZK_READ_DATA, n);
-    zk_read_init(&n->children, ZK_READ_CHILDREN, n);
+    zk_read_init(&n->data, ZK_DATA, n);
+    zk_read_init(&n->children, ZK_CHILDREN, n);
     map_add(&t->nodes, &n->in_tree, n->path, len);
     return n;
 }
@@ -492,7 +491,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
 {
     struct zk_node *n = r->node;
 
-    if (r->kind == ZK_READ_CHILDREN) {
+    if (r->part == ZK_CHILDREN) {
         tree_set_replace(&n->names, NULL);
         n->children_known = true;
         touch(n, PART_PROVIDERS | PART_CHILDREN);

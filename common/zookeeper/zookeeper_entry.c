@@ -200,7 +200,7 @@ static void step(struct tree_entry *e)
         return;
     if (e->check) {
         e->check = false;
-        e->call = zk_get(s, e->path, true, on_checked, e);
+        e->call = zk_read(s, ZK_DATA, e->path, true, on_checked, e);
     } else if (e->leaving && e->held) {
         e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {

@@ -34,10 +34,8 @@ static void step(struct tree_op *op)
 
     if (!tree_of(op)->connected)
         return;
-    if (op->phase == LIST)
-        op->call = zk_children(s, path, false, on_call, op);
-    else if (op->phase != ACT)
-        op->call = zk_get(s, path, false, on_call, op);
+    if (op->phase != ACT)
+        op->call = zk_read(s, op->phase == LIST ? ZK_CHILDREN : ZK_DATA, path, false, on_call, op);
     else if (op->kind == TREE_WRITE)
         op->call = zk_set(s, path, tree_op_bytes(op),
                           op->version != NULL ? (int32_t)*op->version : -1, on_call, op);

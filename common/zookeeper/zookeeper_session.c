@@ -430,28 +430,17 @@ static struct zk_call *begun(struct zk_call *c, int rc)
     return c;
 }
 
-struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                       void *context)
+struct zk_call *zk_read(struct zk_session *s, enum zk_part part, const char *path, bool watch,
+                        zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
+    watcher_fn watcher = watch ? on_node_watch : NULL;
 
-    return begun(c, zoo_awget(s->zh, path, watch ? on_node_watch : NULL, s, on_data, c));
-}
-
-struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                          void *context)
-{
-    struct zk_call *c = call_create(s, path, done, context);
-
-    return begun(c, zoo_awexists(s->zh, path, watch ? on_node_watch : NULL, s, on_stat, c));
-}
-
-struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                            void *context)
-{
-    struct zk_call *c = call_create(s, path, done, context);
-
-    return begun(c, zoo_awget_children(s->zh, path, watch ? on_node_watch : NULL, s, on_names, c));
+    if (part == ZK_DATA)
+        return begun(c, zoo_awget(s->zh, path, watcher, s, on_data, c));
+    if (part == ZK_CHILDREN)
+        return begun(c, zoo_awget_children(s->zh, path, watcher, s, on_names, c));
+    return begun(c, zoo_awexists(s->zh, path, watcher, s, on_stat, c));
 }
 
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,

@@ -67,11 +67,9 @@ struct zookeeper {
     struct tree_status counts;
 };
 
-enum zk_read_kind { ZK_READ_DATA, ZK_READ_CHILDREN };
-
 /* Data or children of a node, read repeatedly. */
 struct zk_read {
-    enum zk_read_kind kind;
+    enum zk_part part; /* ZK_DATA or ZK_CHILDREN */
     struct zk_node *node;
     struct list in_queue; /* in queued or suspects */
     struct zk_call *call;
