@@ -113,8 +113,10 @@ struct configuration *configuration_read(const char *file, const struct slice *t
     return NULL;
 }
 
-void configuration_destroy(struct configuration *c)
+void configuration_destroy(void *config)
 {
+    struct configuration *c = config;
+
     if (c == NULL)
         return;
     for (size_t i = 0; i < c->ntypes; ++i)

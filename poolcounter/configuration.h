@@ -56,8 +56,8 @@ struct configuration {
  * Adds every problem to D; returns NULL if there is any. */
 struct configuration *configuration_read(const char *file, const struct slice *text,
                                          struct diag *d);
-/* C may be NULL. */
-void configuration_destroy(struct configuration *c);
+/* CONFIG, a struct configuration, may be NULL. */
+void configuration_destroy(void *config);
 
 /*
  * The original's options besides those that all programs take: -l, which may be given several

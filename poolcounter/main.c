@@ -353,11 +353,6 @@ static void *read_configuration(const char *file, struct diag *d)
     return c;
 }
 
-static void destroy(void *config)
-{
-    configuration_destroy(config);
-}
-
 static bool describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
@@ -383,7 +378,7 @@ int main(int argc, char **argv)
                    "         new process on the same sockets; this one exits with its last "
                    "client",
         .read = read_configuration,
-        .destroy = destroy,
+        .destroy = configuration_destroy,
         .describe = describe,
         .run = run,
         .context = &listen,

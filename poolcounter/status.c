@@ -121,66 +121,60 @@ static void put_type(struct json_writer *w, const struct type_row *row)
     json_close_object(w);
 }
 
-static void print_json(const struct server_snapshot *s, const struct stats *stats, struct text *out)
-{
-    struct json_writer w = {.out = out};
+/* ---- pages ---- */
 
+static int page_json(void *context, struct slice query, struct text *body)
+{
+    const struct poolcounter *p = context;
+    struct server_snapshot snapshot;
+    struct json_writer w = {.out = body};
+
+    (void)query;
+    server_ask(p->server, server_snapshot, &snapshot);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
-    json_put_real(&w, "uptime_s", seconds(s->uptime_us));
-    json_put_int(&w, "clients", (int64_t)s->clients);
-    json_put_int(&w, "client_addresses", (int64_t)s->addresses);
+    json_put_real(&w, "uptime_s", seconds(snapshot.uptime_us));
+    json_put_int(&w, "clients", (int64_t)snapshot.clients);
+    json_put_int(&w, "client_addresses", (int64_t)snapshot.addresses);
     json_open_object(&w, "counters");
     for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
-        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], s));
+        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], &snapshot));
     json_close_object(&w);
     json_open_object(&w, "server");
     for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
         const struct stat_row *row = &poolcounter_stats_table.rows[i];
 
         if (row->kind != STAT_HISTOGRAM)
-            json_put_int(&w, row->name, stats_sum(stats, i));
+            json_put_int(&w, row->name, stats_sum(p->stats, i));
     }
     json_close_object(&w);
-    put_histogram(&w, "wait", stats, STAT_wait_us);
-    put_histogram(&w, "work", stats, STAT_work_us);
-    if (s->has_oldest) {
+    put_histogram(&w, "wait", p->stats, STAT_wait_us);
+    put_histogram(&w, "work", p->stats, STAT_work_us);
+    if (snapshot.has_oldest) {
         json_open_object(&w, "oldest_holder");
-        json_put_text(&w, "key", (struct slice){s->oldest_key, s->oldest_key_bytes});
-        json_put_text(&w, "client", slice_of(s->oldest_client));
-        json_put_real(&w, "held_s", seconds(s->oldest_us));
+        json_put_text(&w, "key", (struct slice){snapshot.oldest_key, snapshot.oldest_key_bytes});
+        json_put_text(&w, "client", slice_of(snapshot.oldest_client));
+        json_put_real(&w, "held_s", seconds(snapshot.oldest_us));
         json_close_object(&w);
     } else {
         json_put_null(&w, "oldest_holder");
     }
     json_open_array(&w, "types");
-    for (size_t i = 0; i < s->ntypes; ++i)
-        put_type(&w, &s->types[i]);
+    for (size_t i = 0; i < snapshot.ntypes; ++i)
+        put_type(&w, &snapshot.types[i]);
     json_close_array(&w);
     json_open_array(&w, "most_waited_for");
-    for (size_t i = 0; i < s->nkeys; ++i) {
+    for (size_t i = 0; i < snapshot.nkeys; ++i) {
         json_open_object(&w, NULL);
-        json_put_text(&w, "key", s->keys[i].name);
-        json_put_real(&w, "waited_s", seconds(s->keys[i].waited_us));
-        json_put_real(&w, "too_much_by_at_most_s", seconds(s->keys[i].over_us));
-        json_put_int(&w, "waits", (int64_t)s->keys[i].waits);
+        json_put_text(&w, "key", snapshot.keys[i].name);
+        json_put_real(&w, "waited_s", seconds(snapshot.keys[i].waited_us));
+        json_put_real(&w, "too_much_by_at_most_s", seconds(snapshot.keys[i].over_us));
+        json_put_int(&w, "waits", (int64_t)snapshot.keys[i].waits);
         json_close_object(&w);
     }
     json_close_array(&w);
     json_close_object(&w);
-    text_add_char(out, '\n');
-}
-
-/* ---- the table of pages ---- */
-
-static int page_json(void *context, struct slice query, struct text *body)
-{
-    const struct poolcounter *p = context;
-    struct server_snapshot snapshot;
-
-    (void)query;
-    server_ask(p->server, server_snapshot, &snapshot);
-    print_json(&snapshot, p->stats, body);
+    text_add_char(body, '\n');
     server_snapshot_fini(&snapshot);
     return 200;
 }
