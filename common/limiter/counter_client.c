@@ -94,7 +94,6 @@ struct counter_server {
     uint64_t asked_ms;             /* the last time that something was sent */
     struct list all, idle;         /* connections */
     unsigned nidle;
-    bool retired;
 };
 
 struct counter_client {
@@ -239,8 +238,9 @@ static void run_free(struct loop_deferred *d)
     free(container_of(d, struct counter_conn, later));
 }
 
-/* Starts connecting; on_open or on_end is called later. NULL: the daemon has as many connections as
- * it may have. BEYOND: regardless of that, for a probe, or in place of a dead connection. */
+/* Starts connecting; on_connected or on_end is called later. NULL: the daemon has as many
+ * connections as it may have. BEYOND: regardless of that, for a probe, or in place of a dead
+ * connection. */
 static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
 {
     struct counter_client *client = s->client;
@@ -283,7 +283,7 @@ static void leave_idle(struct counter_conn *c)
 /* Frees S if it was removed, and has no connection any more. */
 static void server_free_if_unused(struct counter_server *s)
 {
-    if (!s->retired || !list_empty(&s->all))
+    if (!list_linked(&s->in_retired) || !list_empty(&s->all))
         return;
     timer_stop(&s->watch);
     counter_daemon_put(s->daemon);
@@ -347,7 +347,7 @@ static void make_idle(struct counter_conn *c)
 
     ASSERT(c->call == NULL);
     end_probe(c);
-    if (s->retired || s->nidle >= s->client->max_idle) {
+    if (list_linked(&s->in_retired) || s->nidle >= s->client->max_idle) {
         conn_close(c);
         return;
     }
@@ -554,7 +554,8 @@ static void on_connected(void *context)
  * evidence about the daemon that runs now. */
 static bool is_stale(const struct counter_conn *c, enum counter_trouble why)
 {
-    return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 && !c->server->retired;
+    return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 &&
+           !list_linked(&c->server->in_retired);
 }
 
 /* Sends the call again over a new connection; the limit may be exceeded by one for a moment. */
@@ -775,7 +776,7 @@ void counter_client_leave(struct counter_call *call)
     if (c != NULL) {
         bool asked = c->state == COUNTER_CONN_ASKING || c->state == COUNTER_CONN_HELD;
         (void)part(c);
-        if (asked || c->server->retired)
+        if (asked || list_linked(&c->server->in_retired))
             conn_close(c);
     }
     settle(call, COUNTER_CALL_FREE);
@@ -803,7 +804,6 @@ static struct counter_server *take_or_create(struct counter_client *c,
     s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
     s->rests = counter_daemon_read(s->daemon, 0).rests;
     timer_init(&s->watch, on_watch);
-    list_init(&s->in_retired);
     list_init(&s->all);
     list_init(&s->idle);
     return s;
@@ -816,15 +816,13 @@ static void retire(struct counter_server *s, bool all)
     struct list *it;
     struct list *next;
 
-    s->retired = false; /* not to be freed in the loop */
+    list_remove(&s->in_retired); /* not to be freed in the loop */
     list_for_each_safe (it, next, &s->all) {
         struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
 
         if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
             conn_close(c);
     }
-    s->retired = true;
-    list_remove(&s->in_retired);
     list_push_back(&s->client->retired, &s->in_retired);
     server_free_if_unused(s);
 }
