@@ -61,16 +61,6 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
     return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }
 
-/* WHAT's first line at its place in the configuration. */
-static void complain_at(const struct config *c, const struct config_node *at, const char *what,
-                        const struct diag *why, struct diag *d)
-{
-    struct slice rest = slice_of(why->text);
-    struct slice line = slice_cut(&rest, '\n');
-
-    config_complain(c, at, d, "%s%.*s", what, SLICE_FMT(line));
-}
-
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d)
 {
@@ -80,12 +70,15 @@ void tree_check_config(const struct config *c, const struct config_node *at, con
 
     if (url == NULL)
         return;
-    if (find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
-        backend->check(place, &why) != ERR_OK)
-        complain_at(c, at, "", &why, d);
-    else if (auth != NULL && backend->check_auth != NULL &&
-             backend->check_auth(auth, &why) != ERR_OK)
-        complain_at(c, auth_at, "zookeeper_auth: ", &why, d);
+    bool bad_url = find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
+                   backend->check(place, &why) != ERR_OK;
+    bool bad_auth = !bad_url && auth != NULL && backend->check_auth != NULL &&
+                    backend->check_auth(auth, &why) != ERR_OK;
+    struct slice rest = slice_of(why.text);
+    struct slice line = slice_cut(&rest, '\n');
+    if (bad_url || bad_auth)
+        config_complain(c, bad_url ? at : auth_at, d, "%s%.*s",
+                        bad_url ? "" : "zookeeper_auth: ", SLICE_FMT(line));
     diag_fini(&why);
 }
 

@@ -131,7 +131,6 @@ static void on_created(struct zk_call *c)
 static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
-    bool again = e->check;
     char path[LOG_CUT_ROOM];
 
     e->call = NULL;
@@ -147,7 +146,6 @@ static void on_checked(struct zk_call *c)
         registration_failed(e, c);
         return;
     } else if (c->stat.ephemeralOwner != e->tree->id) {
-        e->check = again;
         e->held = false;
         if (!e->reported)
             log_info(NULL, "registration-name-taken",
@@ -155,7 +153,7 @@ static void on_checked(struct zk_call *c)
                      log_cut(slice_of(e->path), path));
         e->reported = true;
         timer_start(e->tree->base.loop, &e->retry, TAKEN_MS);
-        if (!again && !e->leaving)
+        if (!e->check && !e->leaving)
             return;
     } else {
         e->held = true;
