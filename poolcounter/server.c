@@ -311,34 +311,29 @@ static void apply_limits(struct server *s)
     }
 }
 
-/* Types that have limits no more; not all of OLD, or those that stay would be opened for a moment.
- */
-static void drop_limits(struct server *s, const struct configuration *old,
-                        const struct configuration *config)
+void server_configure(struct server *s, void *config)
 {
+    const struct configuration *old = s->config;
+    const struct configuration *new = config;
     const struct counter_limits none = {0};
+    struct client *c;
 
+    /* Types that have limits no more; not all of OLD, or those that stay would be opened for a
+     * moment. */
     for (size_t i = 0; i < old->ntypes; ++i) {
         const char *name = old->types[i].name;
         size_t k = 0;
 
-        while (k < config->ntypes && strcmp(config->types[k].name, name) != 0)
+        while (k < new->ntypes && strcmp(new->types[k].name, name) != 0)
             ++k;
-        if (k == config->ntypes &&
+        if (k == new->ntypes &&
             counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
             log_error(NULL, "limit-remove-failed", "type=%s", name);
     }
-}
-
-void server_configure(struct server *s, void *config)
-{
-    struct list *node, *next;
-
-    drop_limits(s, s->config, config);
-    s->config = config;
+    s->config = new;
     apply_limits(s);
-    list_for_each_safe (node, next, &s->clients)
-        client_watch_idling(list_entry(node, struct client, node));
+    list_for_each_entry (c, &s->clients, node)
+        client_watch_idling(c);
     listeners_resume(s);
 }
 

@@ -115,11 +115,9 @@ static uint32_t find(const struct rate_table *t, uint64_t key)
 /* Doubles the room: O(1) for each key that came. */
 static void grow(struct rate_table *t)
 {
-    size_t room = t->room * 2 < t->max ? t->room * 2 : t->max;
-
-    t->entries = xrealloc(t->entries, (room + 1) * sizeof(*t->entries));
-    t->room = room;
-    if (t->nbuckets >= room)
+    t->room = t->room * 2 < t->max ? t->room * 2 : t->max;
+    t->entries = xrealloc(t->entries, (t->room + 1) * sizeof(*t->entries));
+    if (t->nbuckets >= t->room)
         return;
     t->nbuckets *= 2;
     free(t->buckets);

@@ -314,17 +314,6 @@ static bool is_directory(const char *full)
     return lstat(full, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whether ENTRY of FULL is a directory. */
-static bool entry_is_directory(const char *full, const struct dirent *entry)
-{
-    char path[PATH_MAX];
-
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    path_in(full, entry->d_name, path);
-    return is_directory(path);
-}
-
 /* Not hidden, and not the node's own file. */
 static bool is_node_name(struct slice name)
 {
@@ -332,8 +321,8 @@ static bool is_node_name(struct slice name)
            !slice_is(name, PROPERTIES_FILE);
 }
 
-/* Whether ENTRY of FULL is a file that a provider holds. */
-static bool entry_is_provider(const char *full, const struct dirent *entry)
+/* Whether ENTRY of FULL is a directory, or, with PROVIDERS, a file that a provider holds. */
+static bool is_child(const char *full, const struct dirent *entry, bool providers)
 {
     char decoded[PROVIDER_NAME_ROOM];
     char path[PATH_MAX];
@@ -341,7 +330,10 @@ static bool entry_is_provider(const char *full, const struct dirent *entry)
     int fd = -1;
 
     path_in(full, entry->d_name, path);
-    if (!provider_name_decode(entry->d_name, decoded) || plain_file_open(path, &fd, &st) != ERR_OK)
+    if (entry->d_type == DT_DIR || (entry->d_type == DT_UNKNOWN && is_directory(path)))
+        return true;
+    if (!providers || !provider_name_decode(entry->d_name, decoded) ||
+        plain_file_open(path, &fd, &st) != ERR_OK)
         return false;
     bool held = provider_file_held(fd);
     close(fd);
@@ -359,8 +351,7 @@ static struct tree_set *list_directory(const char *full, bool providers, size_t 
         return NULL;
     struct tree_set *set = tree_set_create();
     while (set->n < max && (entry = readdir(directory)) != NULL) {
-        if (is_node_name(slice_of(entry->d_name)) &&
-            (entry_is_directory(full, entry) || (providers && entry_is_provider(full, entry))))
+        if (is_node_name(slice_of(entry->d_name)) && is_child(full, entry, providers))
             tree_set_add(set, xstrdup(entry->d_name), NULL);
     }
     closedir(directory);

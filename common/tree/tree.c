@@ -356,26 +356,22 @@ void tree_unregister(struct tree_registration *r)
 
 /* ---- status ---- */
 
-/* Whether F follows the node at the path TOP, or one below it. */
-static bool is_below(const struct follower *f, const char *top)
-{
-    size_t len = strlen(top);
-
-    while (len != 0 && top[len - 1] == '/')
-        --len;
-    return strncmp(f->path, top, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
-}
-
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w)
 {
     char *full = t != NULL ? from_root(t, path) : NULL;
     json_t *shown = json_object(); /* a set: several followers may have met one link */
+    size_t len = full != NULL ? strlen(full) : 0;
     const struct follower *f;
 
+    while (len != 0 && full[len - 1] == '/')
+        --len;
     json_open_array(w, "broken_links");
     if (t != NULL) {
         list_for_each_entry (f, &t->broken, in_broken) {
-            if (!is_below(f, full) || json_object_get(shown, f->broken) != NULL ||
+            bool below =
+                strncmp(f->path, full, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
+
+            if (!below || json_object_get(shown, f->broken) != NULL ||
                 json_object_size(shown) == BROKEN_SHOWN_MAX)
                 continue;
             json_object_set_new_nocheck(shown, f->broken, json_true());
