@@ -29,7 +29,6 @@
 
 struct counter_client;
 struct counter_conn;
-struct counter_server;
 
 /* Reason for which a call was UNREACHABLE. */
 enum counter_trouble {

@@ -32,8 +32,6 @@ enum {
     NEW_FILE_AGE_S = 10,
 };
 
-struct member;
-
 struct directory {
     struct tree base;
     char *root;
