@@ -69,18 +69,14 @@ static void patience_over(struct timer *t)
                        due_ms > server_now_ms(s) ? due_ms - server_now_ms(s) : idle_timeout_ms);
 }
 
-static void watch_idling(struct client *c)
+void client_watch_idling(struct client *c)
 {
+    if (c->answers != NULL)
+        return;
     if (c->server->config->s.idle_timeout_ms != 0)
         server_timer_start(c->server, &c->patience, c->server->config->s.idle_timeout_ms);
     else
         timer_stop(&c->patience);
-}
-
-void client_configured(struct client *c)
-{
-    if (c->answers == NULL)
-        watch_idling(c);
 }
 
 /* ---- out ---- */
@@ -92,21 +88,6 @@ static void watch_for(struct client *c, uint32_t events)
     /* It is watched already, so there is nothing to run out of. */
     int failed = epoll_ctl(c->server->epoll, EPOLL_CTL_MOD, c->fd, &event);
     ASSERT(failed == 0);
-}
-
-/* The socket has not taken BYTES. False: out of memory. */
-static bool queue_answers(struct client *c, struct slice bytes)
-{
-    stat_add(c->server->cell, STAT_failed_sends, 1);
-    c->answers = malloc(sizeof(*c->answers));
-    if (c->answers == NULL)
-        return false;
-    ASSERT(bytes.len <= sizeof(c->answers->bytes));
-    memcpy(c->answers->bytes, bytes.p, bytes.len);
-    c->answers->len = bytes.len;
-    watch_for(c, EPOLLOUT);
-    wait_for_reader(c);
-    return true;
 }
 
 /* How much the socket took; SIZE_MAX: it is broken. */
@@ -125,25 +106,37 @@ static size_t try_send(const struct client *c, struct slice bytes)
 /* May close C. */
 static void send_answer(struct client *c, struct slice bytes)
 {
+    bool waits = c->answers != NULL;
+
     if (c->fd < 0)
         return;
-    if (c->answers != NULL) {
-        struct answers *a = c->answers;
+    if (!waits) {
+        size_t sent = try_send(c, bytes);
 
-        /* At most one wake-up can come while its lines are not run. */
-        ASSERT(bytes.len <= sizeof(a->bytes) - a->len);
-        memcpy(a->bytes + a->len, bytes.p, bytes.len);
-        a->len += bytes.len;
-        return;
+        if (sent == bytes.len)
+            return;
+        if (sent != SIZE_MAX) {
+            stat_add(c->server->cell, STAT_failed_sends, 1);
+            bytes = (struct slice){bytes.p + sent, bytes.len - sent};
+            c->answers = malloc(sizeof(*c->answers));
+        }
+        /* The connection is broken, or memory is exhausted. */
+        if (c->answers == NULL) {
+            client_close(c);
+            return;
+        }
+        c->answers->len = 0;
     }
-    size_t sent = try_send(c, bytes);
-    if (sent == bytes.len)
+    struct answers *a = c->answers;
+    /* At most one wake-up can come while its lines are not run. */
+    ASSERT(bytes.len <= sizeof(a->bytes) - a->len);
+    memcpy(a->bytes + a->len, bytes.p, bytes.len);
+    a->len += bytes.len;
+    if (waits)
         return;
-    if (sent == SIZE_MAX || !queue_answers(c, (struct slice){bytes.p + sent, bytes.len - sent}))
-        client_close(c);
+    watch_for(c, EPOLLOUT);
+    wait_for_reader(c);
 }
-
-/* ---- answers ---- */
 
 static void reply(struct client *c, struct slice line)
 {
@@ -201,18 +194,6 @@ static bool is_woken(const struct client_lock *cl)
 
 /* ---- figures by type and by key ---- */
 
-/* The key is copied, because C's lock has none after a DONE. Out of memory, this wait is not in the
- * figures. */
-static void start_wait(struct client *c, struct slice key)
-{
-    c->wait_since_us = c->server->now_us;
-    c->wait_key = malloc(key.len);
-    if (c->wait_key == NULL)
-        return;
-    memcpy(c->wait_key, key.p, key.len);
-    c->wait_key_bytes = key.len;
-}
-
 /* C waits no more, however that came. Returns for how long it has. */
 static uint64_t note_wait_over(struct client *c)
 {
@@ -263,7 +244,7 @@ static void note_end(struct client_lock *cl)
     --figures->held;
 }
 
-/* ---- acquire ---- */
+/* ---- lines ---- */
 
 static void acquire_new(struct client *c, struct counter_ask *ask)
 {
@@ -290,7 +271,13 @@ static void acquire_new(struct client *c, struct counter_ask *ask)
     case COUNTER_WAIT:
         ++c->nlocks;
         ++figures->waiting;
-        start_wait(c, ask->key);
+        c->wait_since_us = s->now_us;
+        /* Copied, because the lock has no key after a DONE. Out of memory, this wait is not in the
+         * figures. */
+        c->wait_key = malloc(ask->key.len);
+        if (c->wait_key != NULL)
+            memcpy(c->wait_key, ask->key.p, ask->key.len);
+        c->wait_key_bytes = ask->key.len;
         server_timer_start(s, &c->wait, ask->timeout_ms);
         break;
     case COUNTER_QUEUE_FULL:
@@ -323,8 +310,6 @@ static void acquire(struct client *c, struct counter_line *line)
         acquire_new(c, &line->ask);
 }
 
-/* ---- release ---- */
-
 static void release(struct client *c)
 {
     struct server *s = c->server;
@@ -339,37 +324,21 @@ static void release(struct client *c)
     --c->nlocks;
     counter_release(s->table, &cl->lock, s->now_us, &s->woken);
     /* Waiters are notified before the client that has released. */
-    server_deliver(s, WAKES_MAX);
+    server_deliver(s);
     reply(c, SLICE_LIT("RELEASED\n"));
-}
-
-/* ---- stats ---- */
-
-static uint64_t sum(const struct server *s, enum poolcounter_stat stat)
-{
-    return (uint64_t)stats_sum(s->stats, stat);
 }
 
 static void stats(struct client *c, struct slice what)
 {
     struct server *s = c->server;
-    const struct stats_figures figures = {
-        .counters = *counter_stats(s->table),
-        .uptime_us = s->now_us - s->started_us,
-        .connect_errors = sum(s, STAT_connect_errors),
-        .failed_sends = sum(s, STAT_failed_sends),
-        .lock_mismatch = sum(s, STAT_lock_mismatch),
-        .lock_while_waiting = sum(s, STAT_lock_while_waiting),
-        .release_mismatch = sum(s, STAT_release_mismatch),
-        .connections = s->nclients,
-        .bad_commands = sum(s, STAT_bad_commands),
-    };
+    struct stats_figures figures = {.counters = *counter_stats(s->table),
+                                    .uptime_us = s->now_us - s->started_us};
 
+    for (size_t i = 0; i < POOLCOUNTER_STATS; ++i)
+        figures.stats[i] = (uint64_t)stats_sum(s->stats, i);
     if (!stats_text(&figures, what, s->config->s.extra_stats, &s->replies))
         reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
 }
-
-/* ---- lines ---- */
 
 /* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
  */
@@ -396,13 +365,6 @@ static void run_line(struct client *c, struct slice text)
     }
 }
 
-static void reject_long_line(struct client *c)
-{
-    stat_add(c->server->cell, STAT_commands, 1);
-    stat_add(c->server->cell, STAT_lines_too_long, 1);
-    reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
-}
-
 /* ---- what happens to a waiter ---- */
 
 void client_wake(struct client_lock *cl)
@@ -411,12 +373,9 @@ void client_wake(struct client_lock *cl)
 
     ASSERT(cl == newest(c));
     timer_stop(&c->wait);
-    if (note_woken(cl)) {
-        send_answer(c, SLICE_LIT("LOCKED\n"));
-        return;
-    }
-    --c->nlocks;
-    send_answer(c, SLICE_LIT("DONE\n"));
+    bool holds = note_woken(cl);
+    c->nlocks -= !holds;
+    send_answer(c, holds ? SLICE_LIT("LOCKED\n") : SLICE_LIT("DONE\n"));
 }
 
 static void wait_over(struct timer *t)
@@ -433,24 +392,6 @@ static void wait_over(struct timer *t)
     --c->nlocks;
     counter_expire(c->server->table, &cl->lock, c->server->now_us);
     send_answer(c, SLICE_LIT("TIMEOUT\n"));
-}
-
-static void leave_locks(struct client *c)
-{
-    struct server *s = c->server;
-
-    timer_stop(&c->wait);
-    while (c->nlocks != 0) {
-        struct client_lock *cl = newest(c);
-
-        if (is_woken(cl))
-            (void)note_woken(cl);
-        --c->nlocks;
-        if (cl->lock.state == COUNTER_FREE)
-            continue;
-        note_end(cl);
-        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
-    }
 }
 
 /* ---- in ---- */
@@ -473,31 +414,30 @@ static bool store_rest(struct client *c, struct slice in)
     return true;
 }
 
-static void flush(struct client *c)
-{
-    struct slice bytes = text_slice(&c->server->replies);
-
-    text_clear(&c->server->replies);
-    if (bytes.len != 0)
-        send_answer(c, bytes);
-}
-
 /* Run the lines of IN, which is in the server's buffer, until they are run or answers wait. */
 static void run_lines(struct client *c, struct slice in)
 {
+    struct server *s = c->server;
     enum counter_cut cut = CUT_LINE;
     struct slice line;
     bool skipping = c->skipping;
 
-    ASSERT(c->server->replies.len == 0);
+    ASSERT(s->replies.len == 0);
     while (cut != CUT_REST && c->fd >= 0 && c->answers == NULL) {
         cut = counter_line_cut(&in, &skipping, &line);
-        if (cut == CUT_LINE)
+        if (cut == CUT_LINE) {
             run_line(c, line);
-        else if (cut == CUT_LONG)
-            reject_long_line(c);
-        if (cut == CUT_REST || c->server->replies.len >= ANSWERS_PAUSE_BYTES)
-            flush(c);
+        } else if (cut == CUT_LONG) {
+            stat_add(s->cell, STAT_commands, 1);
+            stat_add(s->cell, STAT_lines_too_long, 1);
+            reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
+        }
+        struct slice replies = text_slice(&s->replies);
+        if (cut != CUT_REST && replies.len < ANSWERS_PAUSE_BYTES)
+            continue;
+        text_clear(&s->replies);
+        if (replies.len != 0)
+            send_answer(c, replies);
     }
     c->skipping = skipping;
     if (c->fd >= 0 && !store_rest(c, in))
@@ -542,18 +482,16 @@ static void client_write(struct client *c)
     free(a);
     c->answers = NULL;
     watch_for(c, EPOLLIN);
-    watch_idling(c);
+    client_watch_idling(c);
     memcpy(c->server->input, c->rest_bytes != 0 ? c->rest : "", c->rest_bytes);
     run_lines(c, (struct slice){c->server->input, c->rest_bytes});
 }
 
 void client_ready(struct client *c, uint32_t events)
 {
-    /* Closed earlier in this round. */
-    if (c->fd < 0)
-        return;
-    if (c->nlocks != 0 && is_woken(newest(c)))
+    if (c->fd >= 0 && c->nlocks != 0 && is_woken(newest(c)))
         client_wake(newest(c));
+    /* Closed by that, or earlier in this round. */
     if (c->fd < 0)
         return;
     if (c->answers == NULL)
@@ -586,7 +524,7 @@ struct client *client_create(struct server *s, int fd, struct address_count *sou
     list_push_back(&s->clients, &c->node);
     ++s->nclients;
     stat_add(s->cell, STAT_connections, 1);
-    watch_idling(c);
+    client_watch_idling(c);
     return c;
 }
 
@@ -601,7 +539,18 @@ void client_close(struct client *c)
     (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;
-    leave_locks(c);
+    while (c->nlocks != 0) {
+        struct client_lock *cl = newest(c);
+
+        if (is_woken(cl))
+            (void)note_woken(cl);
+        --c->nlocks;
+        if (cl->lock.state == COUNTER_FREE)
+            continue;
+        note_end(cl);
+        counter_leave(s->table, &cl->lock, s->now_us, &s->woken);
+    }
+    timer_stop(&c->wait);
     timer_stop(&c->patience);
     address_counts_leave(s->sources, &c->source);
     free(c->rest);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/program/privileges.h"
-#include "common/program/program_config.h"
 
 static const struct setting_row poolcounter_rows[] = {
 #define PROGRAM(...) SETTINGS_ROW(struct poolcounter_settings, __VA_ARGS__)
@@ -32,8 +31,6 @@ TABLE(type, "TYPE", "types.NAME", struct type_settings);
 const struct settings_table *const poolcounter_tables[POOLCOUNTER_TABLES] = {
     &poolcounter_table, &admin_table, &type_table};
 
-/* ---- addresses ---- */
-
 static void read_listen(struct configuration *c, struct diag *d)
 {
     const struct config_node *root = c->yaml.root;
@@ -55,34 +52,6 @@ static void read_listen(struct configuration *c, struct diag *d)
     }
 }
 
-/* ---- types ---- */
-
-/* Whether S is a valid type, the part before a key's first ':': no blanks, no line ends. */
-static bool is_type_name(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\0' || s.p[i] == ':')
-            return false;
-    }
-    return s.len != 0 && s.len <= TYPE_NAME_MAX;
-}
-
-static void read_type(struct configuration *c, const struct config_node *key,
-                      const struct config_node *value, struct diag *d)
-{
-    struct type_settings s;
-
-    settings_read(&type_table, &c->yaml, value, &s, NULL, d);
-    if (!is_type_name(key->text))
-        config_complain(&c->yaml, key, d,
-                        "types: a type is 1 to %d bytes, with no blank and no ':'", TYPE_NAME_MAX);
-    c->types[c->ntypes++] = (struct type_limit){
-        .name = xslicedup(key->text),
-        .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
-    };
-    settings_fini(&type_table, &s);
-}
-
 static void read_types(struct configuration *c, struct diag *d)
 {
     const struct config_node *map = c->s.types;
@@ -96,52 +65,58 @@ static void read_types(struct configuration *c, struct diag *d)
         return;
     }
     c->types = xcalloc(map->n + 1, sizeof(*c->types));
-    for (size_t i = 0; i < map->n; ++i)
-        read_type(c, map->keys[i], map->items[i], d);
+    for (size_t i = 0; i < map->n; ++i) {
+        const struct config_node *key = map->keys[i];
+        struct slice name = key->text;
+        bool valid = name.len != 0 && name.len <= TYPE_NAME_MAX;
+        struct type_settings s;
+
+        settings_read(&type_table, &c->yaml, map->items[i], &s, NULL, d);
+        /* The part of a key before its first ':' has no blanks, line ends or NULs. */
+        for (size_t k = 0; k < name.len; ++k)
+            valid = valid && memchr(" \n:", name.p[k], sizeof(" \n:")) == NULL;
+        if (!valid)
+            config_complain(&c->yaml, key, d,
+                            "types: a type is 1 to %d bytes, with no blank and no ':'",
+                            TYPE_NAME_MAX);
+        c->types[c->ntypes++] = (struct type_limit){
+            .name = xslicedup(name),
+            .limits = {.workers = (uint32_t)s.workers, .slots = (uint32_t)s.slots},
+        };
+        settings_fini(&type_table, &s);
+    }
 }
 
-/* ---- the top ---- */
-
-static void read_rows(struct configuration *c, struct diag *d)
+struct configuration *configuration_read(const char *file, const struct slice *text, struct diag *d)
 {
-    struct privileges rights;
-
-    settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
-    read_listen(c, d);
-    user_rights_check(&c->yaml, c->s.user, c->s.group, &rights, d);
-    admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
-    admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten, d);
-    read_types(c, d);
-}
-
-/* From FILE, or, if TEXT is not NULL, from that. */
-static struct configuration *read_configuration(const char *file, const struct slice *text,
-                                                struct diag *d)
-{
+    static const struct slice empty = {"", 0};
     struct configuration *c = xcalloc(1, sizeof(*c));
     unsigned errors_before = d->errors;
+    struct privileges rights;
 
-    if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d))
-        read_rows(c, d);
+    if (file == NULL) {
+        file = "defaults";
+        text = &empty;
+    }
+    if (text != NULL ? config_parse(file, *text, &c->yaml, d) : config_read(file, &c->yaml, d)) {
+        settings_read(&poolcounter_table, &c->yaml, c->yaml.root, &c->s, NULL, d);
+        read_listen(c, d);
+        user_rights_check(&c->yaml, c->s.user, c->s.group, &rights, d);
+        admin_config_read(&admin_table, &c->yaml, c->s.admin, &c->admin, d);
+        admin_config_check_free(&c->admin, &c->yaml, c->s.admin, "listen", c->listen, c->nlisten,
+                                d);
+        read_types(c, d);
+    }
     if (d->errors == errors_before)
         return c;
     configuration_destroy(c);
     return NULL;
 }
 
-struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d)
+void configuration_destroy(void *config)
 {
-    return read_configuration(file, &text, d);
-}
+    struct configuration *c = config;
 
-struct configuration *configuration_read(const char *file, struct diag *d)
-{
-    return file != NULL ? read_configuration(file, NULL, d)
-                        : configuration_parse("defaults", SLICE_LIT(""), d);
-}
-
-void configuration_destroy(struct configuration *c)
-{
     if (c == NULL)
         return;
     for (size_t i = 0; i < c->ntypes; ++i)

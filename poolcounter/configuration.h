@@ -52,12 +52,12 @@ struct configuration {
     size_t ntypes;
 };
 
-/* Reads FILE; NULL: all defaults. Adds every problem to D; returns NULL if there is any. */
-struct configuration *configuration_read(const char *file, struct diag *d);
-/* The same from memory; FILE is used in messages. */
-struct configuration *configuration_parse(const char *file, struct slice text, struct diag *d);
-/* C may be NULL. */
-void configuration_destroy(struct configuration *c);
+/* Reads FILE (NULL: all defaults), or, if TEXT is not NULL, that; FILE is then used in messages.
+ * Adds every problem to D; returns NULL if there is any. */
+struct configuration *configuration_read(const char *file, const struct slice *text,
+                                         struct diag *d);
+/* CONFIG, a struct configuration, may be NULL. */
+void configuration_destroy(void *config);
 
 /*
  * The original's options besides those that all programs take: -l, which may be given several

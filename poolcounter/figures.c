@@ -12,11 +12,6 @@
 
 /* ---- types ---- */
 
-void types_init(struct types *t, size_t max)
-{
-    *t = (struct types){.max = max};
-}
-
 void types_fini(struct types *t)
 {
     map_for_each_safe (struct type_entry, entry, &t->map, node) {
@@ -97,21 +92,21 @@ static const struct metric counts[] = {
     COUNT("hashtable_entries", counters.keys),
     COUNT("processing_workers", counters.held),
     COUNT("waiting_workers", counters.waiting),
-    COUNT("connect_errors", connect_errors),
-    COUNT("failed_sends", failed_sends),
+    COUNT("connect_errors", stats[STAT_connect_errors]),
+    COUNT("failed_sends", stats[STAT_failed_sends]),
     COUNT("full_queues", counters.full),
-    COUNT("lock_mismatch", lock_mismatch),
-    COUNT("lock_while_waiting", lock_while_waiting),
-    COUNT("release_mismatch", release_mismatch),
+    COUNT("lock_mismatch", stats[STAT_lock_mismatch]),
+    COUNT("lock_while_waiting", stats[STAT_lock_while_waiting]),
+    COUNT("release_mismatch", stats[STAT_release_mismatch]),
     COUNT("processed_count", counters.processed),
     /* ours */
-    COUNT("connections", connections),
+    COUNT("connections", stats[STAT_connections]),
     COUNT("done", counters.done),
     COUNT("timeouts", counters.timeouts),
     COUNT("immediate_timeouts", counters.timeouts_at_once),
     COUNT("abandoned_waits", counters.given_up),
     COUNT("out_of_memory", counters.no_room),
-    COUNT("bad_commands", bad_commands),
+    COUNT("bad_commands", stats[STAT_bad_commands]),
 };
 
 static void add_count(struct text *out, const struct stats_figures *f, const struct metric *c)
@@ -165,20 +160,10 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 
 /* ---- the snapshot ---- */
 
-static void put_client_address(const struct client *c, char out[ADDR_TEXT_MAX])
-{
-    struct addr a = {.len = sizeof(a.un)};
-
-    if (getpeername(c->fd, &a.sa, &a.len) != 0)
-        a.len = 0;
-    if (a.len > sizeof(a.un))
-        a.len = sizeof(a.un);
-    (void)addr_format(&a, out);
-}
-
 static void put_oldest(const struct server *s, struct server_snapshot *out)
 {
     const struct counter_lock *lock = counter_oldest(s->table);
+    struct addr a = {.len = sizeof(a.un)};
 
     if (lock == NULL)
         return;
@@ -189,42 +174,34 @@ static void put_oldest(const struct server *s, struct server_snapshot *out)
     out->oldest_us = s->now_us - lock->since_us;
     out->oldest_key_bytes = key.len < sizeof(out->oldest_key) ? key.len : sizeof(out->oldest_key);
     memcpy(out->oldest_key, key.p, out->oldest_key_bytes);
-    put_client_address(cl->client, out->oldest_client);
+    if (getpeername(cl->client->fd, &a.sa, &a.len) != 0)
+        a.len = 0;
+    if (a.len > sizeof(a.un))
+        a.len = sizeof(a.un);
+    (void)addr_format(&a, out->oldest_client);
 }
 
-/* Their place in NAMES, which is not moved: there is room for all. */
-static struct slice put_name(struct server_snapshot *out, struct slice name)
+void server_snapshot(struct server *s, void *snapshot)
 {
-    size_t at = out->names.len;
+    struct server_snapshot *out = snapshot;
+    struct topk_row rows[SNAPSHOT_KEYS_MAX];
 
-    text_add(&out->names, name);
-    return (struct slice){out->names.p + at, name.len};
-}
-
-static void put_types(struct server *s, struct server_snapshot *out)
-{
-    out->types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types));
+    *out = (struct server_snapshot){
+        .counters = *counter_stats(s->table),
+        .uptime_us = s->now_us - s->started_us,
+        .clients = s->nclients,
+        .addresses = address_counts_size(s->sources),
+        .types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types)),
+        .nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX),
+    };
+    put_oldest(s, out);
     map_for_each (struct type_entry, entry, &s->types.map, node)
         out->types[out->ntypes++] =
-            (struct type_row){.name = put_name(out, entry->name), .figures = entry->figures};
+            (struct type_row){.name = entry->name, .figures = entry->figures};
     out->types[out->ntypes++] = (struct type_row){.figures = s->types.others.figures};
-}
-
-static void put_names(struct server *s, struct server_snapshot *out)
-{
-    struct topk_row rows[SNAPSHOT_KEYS_MAX];
-    size_t bytes = 0;
-
-    out->nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX);
-    for (size_t i = 0; i < out->nkeys; ++i)
-        bytes += rows[i].key.len;
-    map_for_each (struct type_entry, entry, &s->types.map, node)
-        bytes += entry->name.len;
-    (void)text_reserve(&out->names, bytes + 1);
-    put_types(s, out);
     for (size_t i = 0; i < out->nkeys; ++i) {
         out->keys[i] = (struct key_row){
-            .name = put_name(out, rows[i].key),
+            .name = {xslicedup(rows[i].key), rows[i].key.len},
             .waited_us = rows[i].sum,
             .over_us = rows[i].over,
             .waits = rows[i].count,
@@ -232,22 +209,9 @@ static void put_names(struct server *s, struct server_snapshot *out)
     }
 }
 
-void server_snapshot(struct server *s, void *snapshot)
-{
-    struct server_snapshot *out = snapshot;
-
-    *out = (struct server_snapshot){
-        .counters = *counter_stats(s->table),
-        .uptime_us = s->now_us - s->started_us,
-        .clients = s->nclients,
-        .addresses = address_counts_size(s->sources),
-    };
-    put_oldest(s, out);
-    put_names(s, out);
-}
-
 void server_snapshot_fini(struct server_snapshot *snapshot)
 {
+    for (size_t i = 0; i < snapshot->nkeys; ++i)
+        free((char *)(uintptr_t)snapshot->keys[i].name.p);
     free(snapshot->types);
-    text_fini(&snapshot->names);
 }

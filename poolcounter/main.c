@@ -26,14 +26,16 @@ enum {
 /* Name of the daemon's listening sockets when they are passed to a new process. */
 #define LISTENER_NAME "listener"
 
-/* ---- SIGHUP ---- */
+/* ---- signals ---- */
 
-static void reload(struct poolcounter *p)
+static void on_hup(void *context)
 {
+    struct poolcounter *p = context;
     struct diag d = {0};
-    struct configuration *new = configuration_read(p->line->file, &d);
+    struct configuration *new = configuration_read(p->line->file, NULL, &d);
     struct configuration *old = p->config;
 
+    daemon_notify("RELOADING=1");
     if (new == NULL) {
         daemon_reload_failed(p->line->file, &d);
     } else {
@@ -47,14 +49,6 @@ static void reload(struct poolcounter *p)
                  p->line->file != NULL ? p->line->file : "none");
     }
     diag_fini(&d);
-}
-
-/* ---- signals ---- */
-
-static void on_hup(void *context)
-{
-    daemon_notify("RELOADING=1");
-    reload(context);
     daemon_notify("READY=1");
 }
 
@@ -119,15 +113,7 @@ static void drain(void *context)
 /* Both processes accept until the new one is ready. */
 static const struct upgrade_ops upgrade_ops = {.refuse = refuse, .pass = pass, .drain = drain};
 
-/* On the server's thread. */
-static void on_drained(void *context)
-{
-    struct poolcounter *p = context;
-
-    loop_post(p->loop, &p->drained);
-}
-
-static void on_drained_message(struct loop_message *m)
+static void on_drained(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
@@ -170,13 +156,11 @@ static void take(struct sockets *out, int fd)
  * listen are ignored. */
 static void inherit_from_systemd(struct sockets *out)
 {
-    const char *pid_text = getenv("LISTEN_PID");
-    const char *n_text = getenv("LISTEN_FDS");
     uint64_t pid = 0;
     uint64_t n = 0;
 
-    if (pid_text != NULL && n_text != NULL && parse_u64(slice_of(pid_text), INT32_MAX, &pid) &&
-        (pid_t)pid == getpid() && parse_u64(slice_of(n_text), LISTENERS_MAX, &n)) {
+    if (parse_u64(slice_of(getenv("LISTEN_PID")), INT32_MAX, &pid) && (pid_t)pid == getpid() &&
+        parse_u64(slice_of(getenv("LISTEN_FDS")), LISTENERS_MAX, &n)) {
         for (uint64_t i = 0; i < n; ++i)
             take(out, LISTEN_FDS_START + (int)i);
     }
@@ -249,17 +233,6 @@ static bool open_sockets(const struct poolcounter *p, struct sockets *out)
     return out->n != 0 || bind_sockets(p, out);
 }
 
-static void log_sockets(const struct sockets *sockets)
-{
-    for (size_t i = 0; i < sockets->n; ++i) {
-        char text[ADDR_TEXT_MAX];
-        struct addr a;
-
-        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK)
-            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
-    }
-}
-
 /* ---- start ---- */
 
 /* Must be called when all addresses are bound, which root is needed for. */
@@ -292,17 +265,25 @@ static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
 
+    if (p->admin != NULL)
+        status_add(p);
     if (!open_sockets(p, &sockets))
         return false;
-    log_sockets(&sockets);
+    for (size_t i = 0; i < sockets.n; ++i) {
+        char text[ADDR_TEXT_MAX];
+        struct addr a;
+
+        if (addr_of_socket(sockets.fds[i], &a) == ERR_OK)
+            log_info(NULL, "listening", "address=%s", addr_format(&a, text));
+    }
     if (!settle_rights(p, &sockets))
         return false;
     p->server = server_create(&(struct server_options){
         .config = p->config,
         .stats = p->stats,
         .sockets = &sockets,
-        .drained = on_drained,
-        .context = p,
+        .loop = p->loop,
+        .drained = &p->drained,
     });
     if (!inherited_take_over(p->inherited))
         return false;
@@ -312,20 +293,12 @@ static bool start_server(struct poolcounter *p)
     return false;
 }
 
-static bool start_admin(struct poolcounter *p)
+static void stop(struct poolcounter *p)
 {
-    if (admin_create(p->loop, &p->config->admin, p->inherited, &p->admin) != ERR_OK)
-        return false;
-    if (p->admin != NULL)
-        status_add(p);
-    return true;
-}
-
-/* ---- run ---- */
-
-/* Stops the admin server and closes its connections: pages are not needed any more at shutdown. */
-static void stop_admin(struct poolcounter *p)
-{
+    upgrade_abandon(&p->upgrade);
+    if (p->server != NULL)
+        server_stop(p->server);
+    /* Connections to the admin address are closed: pages are not needed any more at shutdown. */
     if (!p->handed_over)
         admin_stop(p->admin, on_admin_stopped, p);
     admin_cut(p->admin);
@@ -333,14 +306,6 @@ static void stop_admin(struct poolcounter *p)
         loop_turn(p->loop, 1);
     ASSERT(p->admin_stopped);
     admin_destroy(p->admin);
-}
-
-static void stop(struct poolcounter *p)
-{
-    upgrade_abandon(&p->upgrade);
-    if (p->server != NULL)
-        server_stop(p->server);
-    stop_admin(p);
     server_destroy(p->server);
     daemon_signals_stop(p->signals);
     upgrade_fini(&p->upgrade);
@@ -359,12 +324,14 @@ static int run(void *listen, void *config, const struct daemon_line *line)
     int code = EXIT_FAILURE;
 
     daemon_prepare();
-    p.drained.run = on_drained_message;
+    p.drained.run = on_drained;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
     p.signals = daemon_signals_start(p.loop, &signals);
-    if (inherited_begin(&p.inherited) && start_admin(&p) && start_server(&p)) {
+    if (inherited_begin(&p.inherited) &&
+        admin_create(p.loop, &p.config->admin, p.inherited, &p.admin) == ERR_OK &&
+        start_server(&p)) {
         inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);
         code = EXIT_SUCCESS;
@@ -377,18 +344,13 @@ static int run(void *listen, void *config, const struct daemon_line *line)
 
 static void *read_configuration(const char *file, struct diag *d)
 {
-    struct configuration *c = configuration_read(file, d);
+    struct configuration *c = configuration_read(file, NULL, d);
 
     if (c != NULL) {
         log_set_level((enum log_level)c->s.log_level);
         config_warn_exposed(&c->yaml);
     }
     return c;
-}
-
-static void destroy(void *config)
-{
-    configuration_destroy(config);
 }
 
 static bool describe(const char *what, FILE *out)
@@ -416,7 +378,7 @@ int main(int argc, char **argv)
                    "         new process on the same sockets; this one exits with its last "
                    "client",
         .read = read_configuration,
-        .destroy = destroy,
+        .destroy = configuration_destroy,
         .describe = describe,
         .run = run,
         .context = &listen,

@@ -9,10 +9,11 @@
 #include "poolcounter/server_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,7 +33,12 @@ enum {
     WAIT_MAX_MS = 3600 * 1000,
 };
 
-/* ---- time ---- */
+/* A call of server_ask; the pipe has its address. */
+struct ask {
+    void (*fn)(struct server *s, void *context);
+    void *context;
+    sem_t answered;
+};
 
 void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
 {
@@ -41,17 +47,6 @@ void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
     list_remove(&t->node);
     t->due_ms = delay_ms < UINT64_MAX - now_ms ? now_ms + delay_ms : UINT64_MAX;
     timer_wheel_add(&s->wheel, t);
-}
-
-static void run_timers(struct server *s)
-{
-    struct list *node;
-
-    timer_wheel_advance(&s->wheel, server_now_ms(s));
-    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
-        struct timer *t = list_entry(node, struct timer, node);
-        t->expired(t);
-    }
 }
 
 static int wait_ms(struct server *s)
@@ -158,11 +153,6 @@ static void listeners_close(struct server *s)
     timer_stop(&s->accept_again);
 }
 
-static bool is_shortage(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 static void create_client(struct server *s, int fd, const struct addr *peer)
 {
     int64_t max = s->config->s.max_connections_per_address;
@@ -205,7 +195,7 @@ static bool accept_one(struct server *s, struct listener *l)
     if (error == EINTR)
         return true;
     stat_add(s->cell, STAT_connect_errors, 1);
-    if (!is_shortage(error))
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
         return error == ECONNABORTED; /* the others of the network: in the next turn */
     log_warn(NULL, "accepting-paused", "clients=%zu reason=\"%s\" hint=\"raise LimitNOFILE\"",
              s->nclients, strerror(error));
@@ -214,19 +204,11 @@ static bool accept_one(struct server *s, struct listener *l)
     return false;
 }
 
-static void listeners_accept(struct server *s, struct listener *l)
-{
-    for (unsigned i = 0; i < ACCEPTS_MAX && s->accepting; ++i) {
-        if (!accept_one(s, l))
-            return;
-    }
-}
-
 /* ---- rounds ---- */
 
-void server_deliver(struct server *s, size_t max)
+void server_deliver(struct server *s)
 {
-    while (max-- != 0 && !list_empty(&s->woken)) {
+    for (unsigned i = 0; i < WAKES_MAX && !list_empty(&s->woken); ++i) {
         struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
 
         client_wake(container_of(lock, struct client_lock, lock));
@@ -241,46 +223,27 @@ static void free_closed(struct server *s)
         free(list_entry(node, struct client, node));
 }
 
-static void note_drained(struct server *s)
-{
-    if (!s->handed_over || s->is_drained || s->nclients != 0)
-        return;
-    s->is_drained = true;
-    s->drained(s->context);
-}
-
-static void answer_ask(struct server *s)
-{
-    uint64_t count;
-
-    while (read(s->ask_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-        continue;
-    pthread_mutex_lock(&s->mutex);
-    void (*fn)(struct server *, void *) = s->ask;
-    pthread_mutex_unlock(&s->mutex);
-    if (fn == NULL)
-        return;
-    fn(s, s->ask_context);
-    pthread_mutex_lock(&s->mutex);
-    s->ask = NULL;
-    pthread_cond_signal(&s->answered);
-    pthread_mutex_unlock(&s->mutex);
-}
-
 /* Events of a client may be stale, but a closed client is not freed before the end of the round. */
 static void handle(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
+    unsigned accepts = ACCEPTS_MAX;
+    struct ask *ask;
 
     switch ((enum watched_kind)w->kind) {
     case WATCHED_CLIENT:
         client_ready(container_of(w, struct client, watched), event->events);
         break;
     case WATCHED_LISTENER:
-        listeners_accept(s, container_of(w, struct listener, watched));
+        while (accepts-- != 0 && s->accepting &&
+               accept_one(s, container_of(w, struct listener, watched)))
+            continue;
         break;
     case WATCHED_ASK:
-        answer_ask(s);
+        if (read(s->ask_fds[0], &ask, sizeof(ask)) != (ssize_t)sizeof(ask))
+            break;
+        ask->fn(s, ask->context);
+        sem_post(&ask->answered);
         break;
     }
 }
@@ -289,14 +252,22 @@ static void run_round(struct server *s)
 {
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
+    struct list *node;
 
     s->now_us = clock_mono_us();
     for (int i = 0; i < n; ++i)
         handle(s, &events[i]);
-    run_timers(s);
-    server_deliver(s, WAKES_MAX);
+    timer_wheel_advance(&s->wheel, server_now_ms(s));
+    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
+        struct timer *t = list_entry(node, struct timer, node);
+        t->expired(t);
+    }
+    server_deliver(s);
     free_closed(s);
-    note_drained(s);
+    if (s->handed_over && s->drained != NULL && s->nclients == 0) {
+        loop_post(s->loop, s->drained);
+        s->drained = NULL;
+    }
 }
 
 static void *run(void *context)
@@ -314,21 +285,19 @@ static void *run(void *context)
 
 void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
 {
-    uint64_t one = 1;
+    struct ask ask = {.fn = fn, .context = context};
+    const struct ask *p = &ask;
 
     if (!s->running) {
         fn(s, context);
         return;
     }
-    pthread_mutex_lock(&s->mutex);
-    ASSERT(s->ask == NULL);
-    s->ask = fn;
-    s->ask_context = context;
-    while (write(s->ask_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-    while (s->ask != NULL)
-        pthread_cond_wait(&s->answered, &s->mutex);
-    pthread_mutex_unlock(&s->mutex);
+    sem_init(&ask.answered, 0, 0);
+    while (write(s->ask_fds[1], &p, sizeof(p)) < 0)
+        ASSERT(errno == EINTR);
+    while (sem_wait(&ask.answered) != 0)
+        ASSERT(errno == EINTR);
+    sem_destroy(&ask.answered);
 }
 
 static void apply_limits(struct server *s)
@@ -342,40 +311,29 @@ static void apply_limits(struct server *s)
     }
 }
 
-static bool has_type(const struct configuration *config, const char *name)
+void server_configure(struct server *s, void *config)
 {
-    for (size_t i = 0; i < config->ntypes; ++i) {
-        if (strcmp(config->types[i].name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Types that have limits no more; not all of OLD, or those that stay would be opened for a moment.
- */
-static void drop_limits(struct server *s, const struct configuration *old,
-                        const struct configuration *config)
-{
+    const struct configuration *old = s->config;
+    const struct configuration *new = config;
     const struct counter_limits none = {0};
+    struct client *c;
 
+    /* Types that have limits no more; not all of OLD, or those that stay would be opened for a
+     * moment. */
     for (size_t i = 0; i < old->ntypes; ++i) {
         const char *name = old->types[i].name;
+        size_t k = 0;
 
-        if (!has_type(config, name) &&
+        while (k < new->ntypes && strcmp(new->types[k].name, name) != 0)
+            ++k;
+        if (k == new->ntypes &&
             counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
             log_error(NULL, "limit-remove-failed", "type=%s", name);
     }
-}
-
-void server_configure(struct server *s, void *config)
-{
-    struct list *node, *next;
-
-    drop_limits(s, s->config, config);
-    s->config = config;
+    s->config = new;
     apply_limits(s);
-    list_for_each_safe (node, next, &s->clients)
-        client_configured(list_entry(node, struct client, node));
+    list_for_each_entry (c, &s->clients, node)
+        client_watch_idling(c);
     listeners_resume(s);
 }
 
@@ -396,26 +354,16 @@ void server_sockets(struct server *s, void *out)
 
 /* ---- life ---- */
 
-static bool open_descriptors(struct server *s)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
-
-    s->epoll = epoll_create1(EPOLL_CLOEXEC);
-    s->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s->ask_watched.kind = WATCHED_ASK;
-    return s->epoll >= 0 && s->ask_fd >= 0 &&
-           epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fd, &event) == 0;
-}
-
 struct server *server_create(const struct server_options *o)
 {
     struct server *s = xcalloc(1, sizeof(*s));
+    struct epoll_event ask = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
 
     s->config = o->config;
     s->stats = o->stats;
     s->cell = stats_cell(o->stats, 0);
+    s->loop = o->loop;
     s->drained = o->drained;
-    s->context = o->context;
     s->now_us = s->started_us = clock_mono_us();
     list_init(&s->clients);
     list_init(&s->closed);
@@ -424,16 +372,17 @@ struct server *server_create(const struct server_options *o)
     timer_wheel_init(&s->wheel, server_now_ms(s));
     timer_init(&s->accept_again, pause_over);
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
-    types_init(&s->types, (size_t)o->config->s.max_types);
+    s->types.max = (size_t)o->config->s.max_types;
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
     (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
-    int failed = pthread_mutex_init(&s->mutex, NULL);
-    ASSERT(failed == 0);
-    failed = pthread_cond_init(&s->answered, NULL);
-    ASSERT(failed == 0);
     s->table =
         counter_table_create((size_t)o->config->s.max_keys, (size_t)o->config->s.max_waiters);
-    if (!open_descriptors(s) || s->table == NULL) {
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    s->ask_watched.kind = WATCHED_ASK;
+    if (pipe2(s->ask_fds, O_CLOEXEC) != 0)
+        s->ask_fds[0] = s->ask_fds[1] = -1;
+    if (s->epoll < 0 || s->table == NULL ||
+        epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->ask_fds[0], &ask) != 0) {
         server_destroy(s);
         return NULL;
     }
@@ -479,7 +428,6 @@ void server_destroy(struct server *s)
         return;
     ASSERT(!s->running);
     s->handed_over = true; /* do not accept replacements for disconnected clients */
-    s->is_drained = true;
     list_for_each_safe (node, next, &s->clients)
         client_close(list_entry(node, struct client, node));
     /* Clients are not notified any more. */
@@ -493,11 +441,9 @@ void server_destroy(struct server *s)
     topk_destroy(s->top);
     text_fini(&s->replies);
     free(s->input);
-    pthread_cond_destroy(&s->answered);
-    pthread_mutex_destroy(&s->mutex);
     if (s->epoll >= 0)
         close(s->epoll);
-    if (s->ask_fd >= 0)
-        close(s->ask_fd);
+    for (size_t i = 0; i < ARRAY_LEN(s->ask_fds) && s->ask_fds[i] >= 0; ++i)
+        close(s->ask_fds[i]);
     free(s);
 }

@@ -7,6 +7,7 @@
 #ifndef RLB_POOLCOUNTER_SERVER_H
 #define RLB_POOLCOUNTER_SERVER_H
 
+#include "common/event/loop.h"
 #include "common/stats/stats.h"
 #include "poolcounter/configuration.h"
 
@@ -33,10 +34,10 @@ struct server_options {
     const struct configuration *config;
     struct stats *stats; /* of poolcounter_stats_table; cell 0 is written by the server's thread */
     const struct sockets *sockets; /* bound and listening; ownership passes to the server */
-    /* Called once, on the server's thread, when the last client has disconnected after
+    /* DRAINED is posted to LOOP once, when the last client has disconnected after
      * server_hand_over. */
-    void (*drained)(void *context);
-    void *context;
+    struct loop *loop;
+    struct loop_message *drained;
 };
 
 /* Returns NULL if out of memory; the caller retains ownership of the sockets then. */
@@ -83,21 +84,19 @@ struct server_snapshot {
     char oldest_key[1024];
     size_t oldest_key_bytes;
     char oldest_client[ADDR_TEXT_MAX];
-    /* In the order of first use; the last row is the sum of the others. Owned by the snapshot, as
-     * are the names. */
+    /* In the order of first use; the last row is the sum of the others. Owned by the snapshot. */
     struct type_row {
-        struct slice name; /* within NAMES */
+        struct slice name; /* the server's, as long as that exists */
         struct type_figures figures;
     } * types;
     size_t ntypes;
     /* The keys with the longest total waiting time, in descending order; see topk.h for the
      * numbers. */
     struct key_row {
-        struct slice name; /* within NAMES */
+        struct slice name; /* owned */
         uint64_t waited_us, over_us, waits;
     } keys[SNAPSHOT_KEYS_MAX];
     size_t nkeys;
-    struct text names;
 };
 /* Fills OUT, a struct server_snapshot, which is to be released with server_snapshot_fini. */
 void server_snapshot(struct server *s, void *out);

@@ -2,7 +2,7 @@
  *
  * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
  * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
- * server's thread, except for the members guarded by `mutex`.
+ * server's thread, except for server_ask.
  *
  *     epoll -> listeners_accept           client_ready -> lines -> locks -> answers
  *                                                                    | woken
@@ -121,8 +121,8 @@ struct server {
     const struct configuration *config;
     struct stats *stats;
     struct stats_cell *cell;
-    void (*drained)(void *context);
-    void *context;
+    struct loop *loop;            /* of DRAINED */
+    struct loop_message *drained; /* NULL once it is posted */
 
     int epoll;
     struct listener listeners[LISTENERS_MAX];
@@ -145,17 +145,13 @@ struct server {
     char *input;         /* REST_BYTES_MAX + READ_BYTES, for the current client */
     struct text replies; /* to the current client */
 
-    bool handed_over, is_drained, stop;
+    bool handed_over, stop;
 
     /* ---- server_ask ---- */
     struct watched ask_watched;
-    int ask_fd;
+    int ask_fds[2]; /* a pipe of struct ask * */
     pthread_t thread;
     bool running; /* of the asking thread */
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    void (*ask)(struct server *s, void *context); /* under mutex */
-    void *ask_context;                            /* under mutex */
 };
 
 /* ---- server.c ---- */
@@ -164,15 +160,14 @@ static inline uint64_t server_now_ms(const struct server *s)
 {
     return s->now_us / 1000;
 }
-/* Notifies at most MAX woken clients. */
-void server_deliver(struct server *s, size_t max);
+/* Notifies woken clients, at most WAKES_MAX. */
+void server_deliver(struct server *s);
 
 /* Call when capacity may be available again: a client has disconnected, limits have changed, or a
  * pause has ended. */
 void listeners_resume(struct server *s);
 
 /* ---- figures.c ---- */
-void types_init(struct types *t, size_t max);
 void types_fini(struct types *t);
 /* The entry of NAME, made when there is none and room; else that of the others. */
 struct type_entry *types_get(struct types *t, struct slice name);
@@ -181,11 +176,7 @@ struct type_entry *types_get(struct types *t, struct slice name);
 struct stats_figures {
     struct counter_stats counters;
     uint64_t uptime_us;
-    /* Counters of the server. */
-    uint64_t connect_errors, failed_sends;
-    uint64_t lock_mismatch, lock_while_waiting, release_mismatch;
-    /* Beyond the original's. */
-    uint64_t connections, bad_commands;
+    uint64_t stats[POOLCOUNTER_STATS]; /* by enum poolcounter_stat */
 };
 /*
  * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,
@@ -199,8 +190,8 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 /* Takes ownership of FD. Returns NULL and closes FD if out of memory or if epoll cannot add it. */
 struct client *client_create(struct server *s, int fd, struct address_count *source);
 void client_ready(struct client *c, uint32_t events);
-/* Settings have changed. */
-void client_configured(struct client *c);
+/* Starts the time-out of an idle client, if there is one; not while answers wait. */
+void client_watch_idling(struct client *c);
 /* Notifies the client of a woken lock. May close the client. */
 void client_wake(struct client_lock *cl);
 /* Its locks pass to the next clients, without reporting the work as done. C is freed at the end of

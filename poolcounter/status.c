@@ -17,11 +17,6 @@ static void each_snapshot(struct metrics *m, const void *context)
     metrics_put(m, context, SLICE_NULL, SLICE_NULL);
 }
 
-static void each_counter(struct metrics *m, const void *context)
-{
-    metrics_put(m, &((const struct server_snapshot *)context)->counters, SLICE_NULL, SLICE_NULL);
-}
-
 /* Bytes of a type that no text should have are escaped. */
 static void each_type(struct metrics *m, const void *context)
 {
@@ -37,7 +32,7 @@ static void each_type(struct metrics *m, const void *context)
 }
 
 /* clang-format off */
-#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_counter, METRIC_MEMBER(type, struct counter_stats, member)}
+#define COUNTER(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, counters.member)}
 #define TYPE(name, kind, unit, type, member, doc) {name, STAT_##kind, unit, "type", doc, each_type, METRIC_MEMBER(type, struct type_figures, member)}
 #define SNAPSHOT(name, unit, type, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_snapshot, METRIC_MEMBER(type, struct server_snapshot, member)}
 
@@ -78,17 +73,6 @@ static const struct metric metrics[] = {
 };
 /* clang-format on */
 
-static void put_metrics(const struct server_snapshot *s, const struct stats *stats,
-                        struct metrics *m)
-{
-    const struct stats_set set = {stats, SLICE_NULL};
-
-    m->prefix = POOLCOUNTER_PREFIX;
-    metrics_put_stats(m, &set, 1);
-    metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), s);
-    metrics_put_all(m, metrics, ARRAY_LEN(metrics), s);
-}
-
 void status_describe(FILE *out)
 {
     metrics_describe_stats(POOLCOUNTER_PREFIX, &poolcounter_stats_table, out);
@@ -105,14 +89,6 @@ static double seconds(uint64_t us)
     return (double)us / 1e6;
 }
 
-static void put_counters(struct json_writer *w, const struct counter_stats *c)
-{
-    json_open_object(w, "counters");
-    for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
-        json_put_real(w, counter_metrics[i].name, metric_value(&counter_metrics[i], c));
-    json_close_object(w);
-}
-
 static void put_histogram(struct json_writer *w, const char *name, const struct stats *stats,
                           enum poolcounter_stat stat)
 {
@@ -124,33 +100,6 @@ static void put_histogram(struct json_writer *w, const char *name, const struct 
     json_put_real(w, "sum_s", seconds(h.sum_us));
     json_put_real(w, "p50_s", seconds(stats_quantile(&h, 0.5)));
     json_put_real(w, "p99_s", seconds(stats_quantile(&h, 0.99)));
-    json_close_object(w);
-}
-
-static void put_stats(struct json_writer *w, const struct stats *stats)
-{
-    json_open_object(w, "server");
-    for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
-        const struct stat_row *row = &poolcounter_stats_table.rows[i];
-
-        if (row->kind != STAT_HISTOGRAM)
-            json_put_int(w, row->name, stats_sum(stats, i));
-    }
-    json_close_object(w);
-    put_histogram(w, "wait", stats, STAT_wait_us);
-    put_histogram(w, "work", stats, STAT_work_us);
-}
-
-static void put_oldest(struct json_writer *w, const struct server_snapshot *s)
-{
-    if (!s->has_oldest) {
-        json_put_null(w, "oldest_holder");
-        return;
-    }
-    json_open_object(w, "oldest_holder");
-    json_put_text(w, "key", (struct slice){s->oldest_key, s->oldest_key_bytes});
-    json_put_text(w, "client", slice_of(s->oldest_client));
-    json_put_real(w, "held_s", seconds(s->oldest_us));
     json_close_object(w);
 }
 
@@ -172,50 +121,60 @@ static void put_type(struct json_writer *w, const struct type_row *row)
     json_close_object(w);
 }
 
-static void put_key(struct json_writer *w, const struct key_row *row)
-{
-    json_open_object(w, NULL);
-    json_put_text(w, "key", row->name);
-    json_put_real(w, "waited_s", seconds(row->waited_us));
-    json_put_real(w, "too_much_by_at_most_s", seconds(row->over_us));
-    json_put_int(w, "waits", (int64_t)row->waits);
-    json_close_object(w);
-}
-
-static void print_json(const struct server_snapshot *s, const struct stats *stats, struct text *out)
-{
-    struct json_writer w = {.out = out};
-
-    json_open_object(&w, NULL);
-    json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
-    json_put_real(&w, "uptime_s", seconds(s->uptime_us));
-    json_put_int(&w, "clients", (int64_t)s->clients);
-    json_put_int(&w, "client_addresses", (int64_t)s->addresses);
-    put_counters(&w, &s->counters);
-    put_stats(&w, stats);
-    put_oldest(&w, s);
-    json_open_array(&w, "types");
-    for (size_t i = 0; i < s->ntypes; ++i)
-        put_type(&w, &s->types[i]);
-    json_close_array(&w);
-    json_open_array(&w, "most_waited_for");
-    for (size_t i = 0; i < s->nkeys; ++i)
-        put_key(&w, &s->keys[i]);
-    json_close_array(&w);
-    json_close_object(&w);
-    text_add_char(out, '\n');
-}
-
-/* ---- the table of pages ---- */
+/* ---- pages ---- */
 
 static int page_json(void *context, struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
     struct server_snapshot snapshot;
+    struct json_writer w = {.out = body};
 
     (void)query;
     server_ask(p->server, server_snapshot, &snapshot);
-    print_json(&snapshot, p->stats, body);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
+    json_put_real(&w, "uptime_s", seconds(snapshot.uptime_us));
+    json_put_int(&w, "clients", (int64_t)snapshot.clients);
+    json_put_int(&w, "client_addresses", (int64_t)snapshot.addresses);
+    json_open_object(&w, "counters");
+    for (size_t i = 0; i < ARRAY_LEN(counter_metrics); ++i)
+        json_put_real(&w, counter_metrics[i].name, metric_value(&counter_metrics[i], &snapshot));
+    json_close_object(&w);
+    json_open_object(&w, "server");
+    for (size_t i = 0; i < poolcounter_stats_table.n; ++i) {
+        const struct stat_row *row = &poolcounter_stats_table.rows[i];
+
+        if (row->kind != STAT_HISTOGRAM)
+            json_put_int(&w, row->name, stats_sum(p->stats, i));
+    }
+    json_close_object(&w);
+    put_histogram(&w, "wait", p->stats, STAT_wait_us);
+    put_histogram(&w, "work", p->stats, STAT_work_us);
+    if (snapshot.has_oldest) {
+        json_open_object(&w, "oldest_holder");
+        json_put_text(&w, "key", (struct slice){snapshot.oldest_key, snapshot.oldest_key_bytes});
+        json_put_text(&w, "client", slice_of(snapshot.oldest_client));
+        json_put_real(&w, "held_s", seconds(snapshot.oldest_us));
+        json_close_object(&w);
+    } else {
+        json_put_null(&w, "oldest_holder");
+    }
+    json_open_array(&w, "types");
+    for (size_t i = 0; i < snapshot.ntypes; ++i)
+        put_type(&w, &snapshot.types[i]);
+    json_close_array(&w);
+    json_open_array(&w, "most_waited_for");
+    for (size_t i = 0; i < snapshot.nkeys; ++i) {
+        json_open_object(&w, NULL);
+        json_put_text(&w, "key", snapshot.keys[i].name);
+        json_put_real(&w, "waited_s", seconds(snapshot.keys[i].waited_us));
+        json_put_real(&w, "too_much_by_at_most_s", seconds(snapshot.keys[i].over_us));
+        json_put_int(&w, "waits", (int64_t)snapshot.keys[i].waits);
+        json_close_object(&w);
+    }
+    json_close_array(&w);
+    json_close_object(&w);
+    text_add_char(body, '\n');
     server_snapshot_fini(&snapshot);
     return 200;
 }
@@ -223,10 +182,14 @@ static int page_json(void *context, struct slice query, struct text *body)
 static void page_metrics(void *context, struct metrics *m)
 {
     const struct poolcounter *p = context;
+    const struct stats_set set = {p->stats, SLICE_NULL};
     struct server_snapshot snapshot;
 
     server_ask(p->server, server_snapshot, &snapshot);
-    put_metrics(&snapshot, p->stats, m);
+    m->prefix = POOLCOUNTER_PREFIX;
+    metrics_put_stats(m, &set, 1);
+    metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), &snapshot);
+    metrics_put_all(m, metrics, ARRAY_LEN(metrics), &snapshot);
     server_snapshot_fini(&snapshot);
 }
 

@@ -5,7 +5,7 @@
  * checked). A key's two queues are rings without a head, because most keys have no waiter and a key
  * should be small.
  *
- * Two invariants hold between any two calls; counter_check asserts them.
+ * Two invariants hold between any two calls; counter_check of the tests asserts them.
  *
  *   (1) A waiter with room at its key is in the line.
  *   (2) No waiter has room by both its key and its type.
@@ -34,52 +34,9 @@
  * untrusted clients, and are the most numerous objects in the process: here an allocation may fail,
  * and the failure is reported to the requester.
  */
-#include "common/limiter/counter.h"
-#include "common/base/map.h"
+#include "common/limiter/counter_internal.h"
 
 #include <stdlib.h>
-
-struct counter_type {
-    struct split_node node;
-    struct list line;    /* waiters for a slot only, by order; some of them no longer */
-    struct list blocked; /* its other waiters, in no order: their key is full */
-    struct counter_limits limits;
-    size_t keys;
-    size_t held;
-    char name[];
-};
-
-/* A million of these: one allocation each, the name in it. */
-struct counter_key {
-    struct split_node node;
-    struct counter_lock *queue[COUNTER_KINDS]; /* the oldest of a ring by in_key, or NULL */
-    struct counter_type *type;                 /* or NULL */
-    uint32_t held;
-    uint32_t waiting;
-    char name[];
-};
-
-/* The key or type of a node; NULL for NULL. */
-static inline struct counter_key *counter_key_at(struct split_node *node)
-{
-    return node != NULL ? container_of(node, struct counter_key, node) : NULL;
-}
-
-static inline struct counter_type *counter_type_at(struct split_node *node)
-{
-    return node != NULL ? container_of(node, struct counter_type, node) : NULL;
-}
-
-struct counter_table {
-    struct split_map keys;
-    struct split_map types;
-    struct list holders; /* in the order of their grants */
-    size_t max_keys;
-    size_t max_waiters;
-    size_t limited; /* types with limits of their own */
-    uint64_t order; /* of the newest waiter */
-    struct counter_stats stats;
-};
 
 static const uint64_t ORDER_MASK = (UINT64_C(1) << 56) - 1;
 
@@ -91,49 +48,7 @@ static uint64_t elapsed(uint64_t since_us, uint64_t now_us)
     return now_us > since_us ? now_us - since_us : 0;
 }
 
-/* The smaller of two limits, where 0 means no limit. */
-static uint32_t lower_limit(uint32_t a, uint32_t b)
-{
-    if (a == 0 || b == 0)
-        return a + b;
-    return a < b ? a : b;
-}
-
-static bool below(size_t held, uint32_t limit)
-{
-    return limit == 0 || held < limit;
-}
-
-/* KEY may be one to be made, and TYPE too: NULL. */
-static bool key_has_room(const struct counter_key *key, const struct counter_type *type,
-                         uint32_t workers)
-{
-    return below(key != NULL ? key->held : 0,
-                 lower_limit(workers, type != NULL ? type->limits.workers : 0));
-}
-
-static bool type_has_room(const struct counter_type *type, uint32_t slots)
-{
-    return type == NULL || below(type->held, lower_limit(slots, type->limits.slots));
-}
-
-/* LOCK waits. Whether its key, and its type, have room for it by its own and the type's limits. */
-static bool counter_has_key_room(const struct counter_lock *lock)
-{
-    return key_has_room(lock->key, lock->key->type, lock->workers);
-}
-
-static bool counter_has_slot(const struct counter_lock *lock)
-{
-    return type_has_room(lock->key->type, lock->slots);
-}
-
 /* ---- creation and removal of keys and types ---- */
-
-static struct counter_key *find_key(const struct counter_table *t, struct slice name)
-{
-    return counter_key_at(split_map_find(&t->keys, name));
-}
 
 static struct counter_type *find_type(const struct counter_table *t, struct slice name)
 {
@@ -162,14 +77,9 @@ static struct counter_type *make_type(struct counter_table *t, struct slice name
     return type;
 }
 
-static bool is_limited(struct counter_limits limits)
-{
-    return limits.workers != 0 || limits.slots != 0;
-}
-
 static void drop_type_if_unused(struct counter_table *t, struct counter_type *type)
 {
-    if (type->keys != 0 || is_limited(type->limits))
+    if (type->keys != 0 || counter_is_limited(type->limits))
         return;
     ASSERT(type->held == 0);
     ASSERT(list_empty(&type->line));
@@ -369,10 +279,10 @@ static void hand_over(struct counter_table *t, struct counter_key *key, uint64_t
     struct counter_lock *next =
         key->queue[COUNTER_ME] != NULL ? key->queue[COUNTER_ME] : key->queue[COUNTER_ANY];
 
-    if (!type_has_room(type, 0)) {
+    if (!counter_type_has_room(type, 0)) {
         for (int kind = 0; kind < COUNTER_KINDS; ++kind)
             put_in_line(type, key->queue[kind]);
-    } else if (next != NULL && (type == NULL || below(key->held, type->limits.workers))) {
+    } else if (next != NULL && (type == NULL || counter_below(key->held, type->limits.workers))) {
         wake_locked(t, next, now_us, woken);
     } else if (type != NULL) {
         serve_line(t, type, now_us, woken);
@@ -431,7 +341,7 @@ static enum counter_answer counted(uint64_t *count, enum counter_answer answer)
 enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock *lock,
                                     const struct counter_ask *ask, uint64_t now_us)
 {
-    struct counter_key *key = find_key(t, ask->key);
+    struct counter_key *key = counter_key_at(split_map_find(&t->keys, ask->key));
     struct counter_type *type = key != NULL ? key->type : find_type(t, ask->type);
 
     ASSERT(lock->state == COUNTER_FREE);
@@ -440,7 +350,8 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
     ASSERT(ask->maxqueue >= 1);
     if (key != NULL && (uint64_t)key->held + key->waiting >= ask->maxqueue)
         return counted(&t->stats.full, COUNTER_QUEUE_FULL);
-    bool room = key_has_room(key, type, ask->workers) && type_has_room(type, ask->slots);
+    bool room =
+        counter_key_has_room(key, type, ask->workers) && counter_type_has_room(type, ask->slots);
     if (!room && ask->timeout_ms == 0)
         return counted(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
     if (!room && t->stats.waiting >= t->max_waiters)
@@ -549,7 +460,7 @@ static void judge_all(struct counter_table *t, struct counter_type *type, uint64
         waiters[n++] = list_entry(node, struct counter_lock, in_type);
     qsort(waiters, n, sizeof(struct counter_lock *), compare_orders);
     for (size_t i = 0; i < n; ++i) {
-        if (counter_has_key_room(waiters[i]) && counter_has_slot(waiters[i]))
+        if (counter_has_key_room(waiters[i]) && counter_type_has_room(type, waiters[i]->slots))
             wake_locked(t, waiters[i], now_us, woken);
         else
             file_under_type(type, waiters[i], &type->line);
@@ -561,153 +472,22 @@ enum err counter_limit(struct counter_table *t, struct slice name, struct counte
                        uint64_t now_us, struct list *woken)
 {
     struct counter_type *type = find_type(t, name);
-    bool was_limited = type != NULL && is_limited(type->limits);
+    bool was_limited = type != NULL && counter_is_limited(type->limits);
 
     if (name.len == 0 || name.len > COUNTER_NAME_MAX)
         return ERR_RANGE;
-    if (is_limited(limits) && !was_limited && t->limited >= COUNTER_LIMITED_MAX)
+    if (counter_is_limited(limits) && !was_limited && t->limited >= COUNTER_LIMITED_MAX)
         return ERR_TOO_LARGE;
-    if (type == NULL && !is_limited(limits))
+    if (type == NULL && !counter_is_limited(limits))
         return ERR_OK;
     if (type == NULL)
         type = make_type(t, name);
     if (type == NULL)
         return ERR_TOO_LARGE;
     t->limited -= was_limited;
-    t->limited += is_limited(limits);
+    t->limited += counter_is_limited(limits);
     type->limits = limits;
     judge_all(t, type, now_us, woken);
     drop_type_if_unused(t, type);
     return ERR_OK;
-}
-
-/* ---- assertions ---- */
-
-static void check_waiter(const struct counter_key *key, const struct counter_lock *lock, int kind)
-{
-    ASSERT(lock->state == COUNTER_WAITING);
-    ASSERT(lock->key == key);
-    ASSERT(lock->kind == kind);
-    ASSERT(lock->workers >= 1);
-    ASSERT(list_linked(&lock->in_type) == (key->type != NULL));
-    if (key->type == NULL) {
-        ASSERT(!lock->in_line);
-        ASSERT(!counter_has_key_room(lock));
-        return;
-    }
-    ASSERT(lock->in_line || !counter_has_key_room(lock));
-    ASSERT(!counter_has_key_room(lock) || !counter_has_slot(lock));
-}
-
-static size_t check_queue(const struct counter_key *key, int kind)
-{
-    const struct counter_lock *lock = key->queue[kind];
-    uint64_t order = 0;
-    size_t n = 0;
-
-    while (lock != NULL) {
-        check_waiter(key, lock, kind);
-        ASSERT(lock->order > order);
-        order = lock->order;
-        ++n;
-        lock = list_first(&lock->in_key, struct counter_lock, in_key);
-        if (lock == key->queue[kind])
-            break;
-    }
-    return n;
-}
-
-static size_t check_list(const struct counter_type *type, const struct list *head, bool in_line)
-{
-    const struct counter_lock *lock;
-    uint64_t order = 0;
-    size_t n = 0;
-
-    list_for_each_entry (lock, head, in_type) {
-        ASSERT(lock->state == COUNTER_WAITING);
-        ASSERT(lock->key->type == type);
-        ASSERT(lock->in_line == in_line);
-        ASSERT(!in_line || lock->order > order);
-        order = lock->order;
-        ++n;
-    }
-    return n;
-}
-
-/* The sums over the keys of TYPE, or over all keys if TYPE is NULL. */
-struct sums {
-    size_t keys, held, waiting;
-};
-
-static struct sums sum_keys(const struct counter_table *t, const struct counter_type *type)
-{
-    struct sums sum = {0};
-    struct split_node *node = NULL;
-
-    while ((node = split_map_next(&t->keys, node)) != NULL) {
-        const struct counter_key *key = counter_key_at(node);
-
-        if (type != NULL && key->type != type)
-            continue;
-        ++sum.keys;
-        sum.held += key->held;
-        sum.waiting += key->waiting;
-    }
-    return sum;
-}
-
-static void check_types(const struct counter_table *t)
-{
-    struct split_node *node = NULL;
-    size_t limited = 0;
-
-    split_map_check(&t->types);
-    while ((node = split_map_next(&t->types, node)) != NULL) {
-        const struct counter_type *type = counter_type_at(node);
-        struct sums sum = sum_keys(t, type);
-
-        ASSERT(is_limited(type->limits) || type->keys > 0);
-        limited += is_limited(type->limits);
-        ASSERT(check_list(type, &type->line, true) + check_list(type, &type->blocked, false) ==
-               sum.waiting);
-        ASSERT(type->held == sum.held);
-        ASSERT(type->keys == sum.keys);
-    }
-    ASSERT(limited == t->limited);
-}
-
-static void check_keys(const struct counter_table *t)
-{
-    struct split_node *node = NULL;
-
-    split_map_check(&t->keys);
-    while ((node = split_map_next(&t->keys, node)) != NULL) {
-        const struct counter_key *key = counter_key_at(node);
-        const struct counter_lock *lock;
-        size_t held = 0;
-
-        ASSERT(check_queue(key, COUNTER_ME) + check_queue(key, COUNTER_ANY) == key->waiting);
-        list_for_each_entry (lock, &t->holders, in_type) {
-            ASSERT(lock->state == COUNTER_HELD);
-            held += lock->key == key;
-        }
-        ASSERT(key->held == held);
-        ASSERT(key->held + key->waiting > 0);
-    }
-}
-
-void counter_check(const struct counter_table *t)
-{
-    struct sums sum = sum_keys(t, NULL);
-
-    check_keys(t);
-    check_types(t);
-    ASSERT(list_length(&t->holders) == sum.held);
-    ASSERT(t->stats.held == sum.held);
-    ASSERT(t->stats.waiting == sum.waiting);
-    ASSERT(t->stats.waiting <= t->max_waiters);
-    ASSERT(t->stats.keys == split_map_count(&t->keys));
-    ASSERT(t->stats.keys == sum.keys);
-    ASSERT(t->stats.keys <= t->max_keys);
-    ASSERT(t->stats.acquired - t->stats.processed == t->stats.held);
 }

@@ -173,7 +173,4 @@ const struct counter_lock *counter_oldest(const struct counter_table *t);
 /* Returns the key of LOCK, which must not be free. */
 struct slice counter_key_of(const struct counter_lock *lock);
 
-/* Asserts all invariants. For tests, as its cost is quadratic. */
-void counter_check(const struct counter_table *t);
-
 #endif

@@ -68,12 +68,12 @@ struct counter_conn {
     struct counter_server *server;
     struct counter_call *call; /* CONNECTING: or NULL. ASKING, HELD: never NULL. Else NULL */
     struct loop *loop;
-    int fd;                         /* -1: no socket could be created, or it is closed */
-    struct watch *watch;            /* of FD */
-    struct timer timer;             /* of every state but ASKING and HELD */
-    struct loop_deferred end_later; /* an attempt that failed at once; ASKING: its server rests */
-    struct loop_deferred free_later;
-    enum counter_trouble trouble; /* that END_LATER reports */
+    int fd;                     /* -1: no socket could be created, or it is closed */
+    struct watch *watch;        /* of FD */
+    struct timer timer;         /* of every state but ASKING and HELD */
+    struct loop_deferred later; /* an attempt that failed at once; ASKING: its server rests; closed:
+                                   it is freed */
+    enum counter_trouble trouble; /* that LATER reports */
     uint8_t state;                /* enum counter_conn_state */
     bool reused;                  /* has been idle: it may be dead without our knowing */
     bool probe;                   /* to see whether the daemon responds */
@@ -93,8 +93,7 @@ struct counter_server {
     struct timer watch;            /* while something is unanswered, or the daemon rests */
     uint64_t asked_ms;             /* the last time that something was sent */
     struct list all, idle;         /* connections */
-    unsigned nall, nidle;
-    bool retired;
+    unsigned nidle;
 };
 
 struct counter_client {
@@ -132,8 +131,9 @@ static void on_readable(void *context)
     }
     c->in_len += (size_t)n;
     enum err e = counter_reply_parse((struct slice){c->in, c->in_len}, &reply, &used);
+    /* The original's reply to STATS with a word that it does not know has no newline. */
     if (e == ERR_NOT_FOUND && c->state == COUNTER_CONN_INQUIRING &&
-        counter_reply_unknown_stat((struct slice){c->in, c->in_len})) {
+        slice_is((struct slice){c->in, c->in_len}, "ERROR WRONG_STAT")) {
         e = ERR_OK;
         reply = (struct counter_reply){.kind = COUNTER_REPLY_ERROR};
         used = c->in_len;
@@ -186,9 +186,9 @@ static enum counter_trouble trouble_of_errno(int error)
     }
 }
 
-static void run_end_later(struct loop_deferred *d)
+static void run_end(struct loop_deferred *d)
 {
-    struct counter_conn *c = container_of(d, struct counter_conn, end_later);
+    struct counter_conn *c = container_of(d, struct counter_conn, later);
 
     on_end(c, c->trouble);
 }
@@ -199,15 +199,6 @@ static void set_option(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static void set_options(int fd)
-{
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-}
-
 /* Returns an errno; 0 if connected or in progress. */
 static int start_connect(struct counter_conn *c, const struct addr *a)
 {
@@ -215,8 +206,13 @@ static int start_connect(struct counter_conn *c, const struct addr *a)
 
     if (fd == -1)
         return errno;
-    if (a->sa.sa_family != AF_UNIX)
-        set_options(fd);
+    if (a->sa.sa_family != AF_UNIX) {
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+    }
     int error = connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
     if (error != 0 && error != EINPROGRESS) {
         close(fd);
@@ -239,11 +235,12 @@ static void on_timer(struct timer *t)
 
 static void run_free(struct loop_deferred *d)
 {
-    free(container_of(d, struct counter_conn, free_later));
+    free(container_of(d, struct counter_conn, later));
 }
 
-/* Starts connecting; on_open or on_end is called later. NULL: the daemon has as many connections as
- * it may have. BEYOND: regardless of that, for a probe, or in place of a dead connection. */
+/* Starts connecting; on_connected or on_end is called later. NULL: the daemon has as many
+ * connections as it may have. BEYOND: regardless of that, for a probe, or in place of a dead
+ * connection. */
 static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
 {
     struct counter_client *client = s->client;
@@ -254,16 +251,14 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     c->loop = client->loop;
     c->fd = -1;
     c->state = COUNTER_CONN_CONNECTING;
-    c->end_later.run = run_end_later;
-    c->free_later.run = run_free;
+    c->later.run = run_end;
     c->server = s;
     timer_init(&c->timer, on_timer);
     list_push_back(&s->all, &c->in_server);
-    ++s->nall;
     ++client->stats.opened;
     c->trouble = trouble_of_errno(start_connect(c, &s->addr));
     if (c->trouble != COUNTER_TROUBLE_NONE)
-        loop_defer(c->loop, &c->end_later);
+        loop_defer(c->loop, &c->later);
     else
         timer_start(c->loop, &c->timer, client->connect_timeout_ms);
     return c;
@@ -285,10 +280,10 @@ static void leave_idle(struct counter_conn *c)
     counter_daemon_count_idle(c->server->daemon, -1);
 }
 
-/* S has one connection less. The last one of a removed server takes it along. */
-static void server_put(struct counter_server *s)
+/* Frees S if it was removed, and has no connection any more. */
+static void server_free_if_unused(struct counter_server *s)
 {
-    if (--s->nall != 0 || !s->retired)
+    if (!list_linked(&s->in_retired) || !list_empty(&s->all))
         return;
     timer_stop(&s->watch);
     counter_daemon_put(s->daemon);
@@ -304,7 +299,7 @@ static void conn_close(struct counter_conn *c)
 
     ASSERT(s != NULL);
     timer_stop(&c->timer);
-    list_remove(&c->end_later.node);
+    list_remove(&c->later.node);
     /* Closed in an orderly way, whatever the connection holds: a reset that is lost is not sent
      * again, and the daemon would keep a place occupied. */
     watch_stop(c->watch);
@@ -319,19 +314,9 @@ static void conn_close(struct counter_conn *c)
     leave_idle(c);
     list_remove(&c->in_server);
     c->server = NULL;
-    server_put(s);
-    loop_defer(c->loop, &c->free_later);
-}
-
-/* ---- idle connections ---- */
-
-/* Whether no bytes have arrived and the peer has not closed, as far as the kernel knows. */
-static bool is_alive(struct counter_conn *c)
-{
-    char byte;
-    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-    return n == -1 && (errno == EAGAIN || errno == EINTR);
+    server_free_if_unused(s);
+    c->later.run = run_free;
+    loop_defer(c->loop, &c->later);
 }
 
 /* The latest idle connection that seems alive, for use; NULL if there is none. */
@@ -339,9 +324,11 @@ static struct counter_conn *take_idle(struct counter_server *s)
 {
     while (!list_empty(&s->idle)) {
         struct counter_conn *c = list_first(&s->idle, struct counter_conn, in_idle);
+        char byte;
 
-        /* The peer may have closed it since the loop last polled. */
-        if (!is_alive(c)) {
+        /* The peer may have closed it, or sent bytes, since the loop last polled. */
+        if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+            (errno != EAGAIN && errno != EINTR)) {
             conn_close(c);
             continue;
         }
@@ -360,7 +347,7 @@ static void make_idle(struct counter_conn *c)
 
     ASSERT(c->call == NULL);
     end_probe(c);
-    if (s->retired || s->nidle >= s->client->max_idle) {
+    if (list_linked(&s->in_retired) || s->nidle >= s->client->max_idle) {
         conn_close(c);
         return;
     }
@@ -386,9 +373,9 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
         conn_close(list_first(&s->idle, struct counter_conn, in_idle));
     /* Waiting calls are ended as those are that ask from now on. */
     list_for_each_entry (c, &s->all, in_server) {
-        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->end_later.node)) {
+        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->later.node)) {
             c->trouble = COUNTER_TROUBLE_SILENT;
-            loop_defer(c->loop, &c->end_later);
+            loop_defer(c->loop, &c->later);
         }
     }
     return now;
@@ -424,24 +411,11 @@ static void probe(struct counter_server *s)
     struct counter_conn *c = take_idle(s);
 
     ++s->client->stats.probes;
-    if (c != NULL) {
-        c->probe = true;
-        if (!send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
-            conn_close(c);
-        return;
-    }
-    conn_open(s, true)->probe = true;
-}
-
-static bool is_asked(const struct counter_server *s)
-{
-    const struct counter_conn *c;
-
-    list_for_each_entry (c, &s->all, in_server) {
-        if (c->state == COUNTER_CONN_ASKING)
-            return true;
-    }
-    return false;
+    if (c == NULL)
+        c = conn_open(s, true);
+    c->probe = true;
+    if (c->reused && !send_and_await(c, COUNTER_CONN_GREETING, COUNTER_UPTIME_LINE))
+        conn_close(c);
 }
 
 static void on_watch(struct timer *t)
@@ -450,8 +424,12 @@ static void on_watch(struct timer *t)
     uint64_t silent_ms = s->client->answer_timeout_ms;
     struct loop *l = s->client->loop;
     struct counter_daemon_state now = check_daemon(s);
+    bool unanswered = s->asked_ms > now.replied_ms;
+    const struct counter_conn *c;
 
-    if (!now.resting && s->asked_ms <= now.replied_ms && !is_asked(s))
+    list_for_each_entry (c, &s->all, in_server)
+        unanswered = unanswered || c->state == COUNTER_CONN_ASKING;
+    if (!now.resting && !unanswered)
         return;
     if (now.resting)
         timer_start(l, &s->watch, now.rest_ms != 0 ? now.rest_ms : COUNTER_REST_FIRST_MS);
@@ -488,11 +466,6 @@ static void settle(struct counter_call *call, enum counter_call_state state)
 /* The last thing its caller does: the owner may do anything. */
 static void answer(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
 {
-    struct counter_client_stats *stats = &call->client->stats;
-
-    ++stats->results[r];
-    if (r == COUNTER_UNREACHABLE)
-        ++stats->unreachable[why];
     call->why = why;
     settle(call, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
     call->answered(call, r);
@@ -529,27 +502,17 @@ static struct counter_call *part(struct counter_conn *c)
     return call;
 }
 
-/* ---- what is sent ---- */
-
-/* The remaining time of CALL, in whole seconds. */
-static uint64_t wire_seconds(const struct counter_call *call, uint64_t now_ms)
-{
-    uint64_t left_ms = call->due_ms > now_ms ? call->due_ms - now_ms : 1;
-    uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
-
-    if (call->ask.timeout_ms == 0)
-        return 0;
-    return seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX;
-}
-
-/* The request of C's call. False: C is dead. */
+/* The request of C's call, with the remaining time in whole seconds. False: C is dead. */
 static bool send_acquire(struct counter_conn *c)
 {
     struct counter_ask ask = c->call->ask;
     uint64_t now_ms = loop_now_ms(c->loop);
+    uint64_t left_ms = c->call->due_ms > now_ms ? c->call->due_ms - now_ms : 1;
+    uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
     char line[COUNTER_REQUEST_LINE_MAX];
 
-    ask.timeout_ms = wire_seconds(c->call, now_ms) * 1000;
+    if (ask.timeout_ms != 0)
+        ask.timeout_ms = (seconds < WIRE_SECONDS_MAX ? seconds : WIRE_SECONDS_MAX) * 1000;
     c->state = COUNTER_CONN_ASKING;
     c->expires_ms = now_ms + ask.timeout_ms;
     watch_daemon(c->server);
@@ -591,7 +554,8 @@ static void on_connected(void *context)
  * evidence about the daemon that runs now. */
 static bool is_stale(const struct counter_conn *c, enum counter_trouble why)
 {
-    return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 && !c->server->retired;
+    return why == COUNTER_TROUBLE_CLOSED && c->reused && c->in_len == 0 &&
+           !list_linked(&c->server->in_retired);
 }
 
 /* Sends the call again over a new connection; the limit may be exceeded by one for a moment. */
@@ -599,8 +563,6 @@ static void repeat(struct counter_conn *c)
 {
     struct counter_call *call = part(c);
 
-    ASSERT(!call->again); /* what is sent again uses a new connection */
-    call->again = true;
     ++call->client->stats.repeated;
     join(call, conn_open(c->server, true));
     conn_close(c);
@@ -658,19 +620,6 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
         call->lost(call);
 }
 
-/* A wait has ended; C has no call any more. */
-static void end_wait(struct counter_conn *c)
-{
-    uint64_t now_ms = loop_now_ms(c->loop);
-
-    if (c->expires_ms <= now_ms + EXPIRY_SLACK_MS) {
-        c->state = COUNTER_CONN_EXPIRING;
-        timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
-    } else {
-        conn_close(c);
-    }
-}
-
 /* The deadline of the call: its owner is notified now, whatever the daemon does. */
 static void on_deadline(struct timer *t)
 {
@@ -678,7 +627,7 @@ static void on_deadline(struct timer *t)
     struct counter_conn *c = call->conn;
 
     if (c->state == COUNTER_CONN_ASKING)
-        list_remove(&c->end_later.node); /* its own time is up first */
+        list_remove(&c->later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
         answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
@@ -686,65 +635,45 @@ static void on_deadline(struct timer *t)
         on_end(c, COUNTER_TROUBLE_SILENT);
     } else {
         (void)part(c);
-        end_wait(c);
+        if (c->expires_ms <= loop_now_ms(c->loop) + EXPIRY_SLACK_MS) {
+            c->state = COUNTER_CONN_EXPIRING;
+            timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
+        } else {
+            conn_close(c);
+        }
         answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
 
 /* ---- what is received ---- */
 
-/* The daemon's decision about C's call. */
-static void decide(struct counter_conn *c, enum counter_answer r)
+/* R should be the daemon's decision about C's call. */
+static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
+    static const enum counter_answer answers[] = {
+        [COUNTER_REPLY_LOCKED] = COUNTER_LOCKED,
+        [COUNTER_REPLY_DONE] = COUNTER_DONE,
+        [COUNTER_REPLY_QUEUE_FULL] = COUNTER_QUEUE_FULL,
+        [COUNTER_REPLY_TIMEOUT] = COUNTER_TIMEOUT,
+    };
     struct counter_call *call = c->call;
 
+    if (r->kind == COUNTER_REPLY_ERROR)
+        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
+                 SLICE_FMT(r->text));
+    if (r->kind >= ARRAY_LEN(answers) ||
+        (r->kind == COUNTER_REPLY_DONE && call->ask.kind != COUNTER_ANY)) {
+        on_end(c, COUNTER_TROUBLE_FAULT);
+        return;
+    }
     daemon_good(c);
-    if (r == COUNTER_LOCKED) {
+    if (r->kind == COUNTER_REPLY_LOCKED) {
         c->state = COUNTER_CONN_HELD;
     } else {
         (void)part(c);
         make_idle(c);
     }
-    answer(call, r, COUNTER_TROUBLE_NONE);
-}
-
-static void on_decision(struct counter_conn *c, const struct counter_reply *r)
-{
-    switch (r->kind) {
-    case COUNTER_REPLY_LOCKED:
-        decide(c, COUNTER_LOCKED);
-        return;
-    case COUNTER_REPLY_QUEUE_FULL:
-        decide(c, COUNTER_QUEUE_FULL);
-        return;
-    case COUNTER_REPLY_TIMEOUT:
-        decide(c, COUNTER_TIMEOUT);
-        return;
-    case COUNTER_REPLY_DONE:
-        if (c->call->ask.kind != COUNTER_ANY)
-            break;
-        decide(c, COUNTER_DONE);
-        return;
-    case COUNTER_REPLY_ERROR:
-        log_warn(NULL, "counter-server-error", "server=%s reason=\"%.*s\"", c->server->name,
-                 SLICE_FMT(r->text));
-        break;
-    case COUNTER_REPLY_LOCK_HELD:
-    case COUNTER_REPLY_RELEASED:
-    case COUNTER_REPLY_NOT_LOCKED:
-    case COUNTER_REPLY_UPTIME:
-    case COUNTER_REPLY_SLOTS:
-        break;
-    }
-    on_end(c, COUNTER_TROUBLE_FAULT);
-}
-
-/* Whether R ends what C was in, so that it can be used again. */
-static bool is_expected(const struct counter_conn *c, const struct counter_reply *r)
-{
-    return (c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
-           (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
-           (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT);
+    answer(call, answers[r->kind], COUNTER_TROUBLE_NONE);
 }
 
 static void on_reply(struct counter_conn *c, const struct counter_reply *r)
@@ -752,9 +681,12 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
     bool knows_slots = r->kind == COUNTER_REPLY_SLOTS;
 
     if (c->state == COUNTER_CONN_ASKING) {
-        list_remove(&c->end_later.node);
+        list_remove(&c->later.node);
         on_decision(c, r);
-    } else if (is_expected(c, r)) {
+    } else if ((c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
+               (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
+               (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT)) {
+        /* That ends its state, so that it can be used again. */
         timer_stop(&c->timer);
         daemon_good(c);
         make_idle(c);
@@ -777,28 +709,6 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
 
 /* ---- acquire, release, leave ---- */
 
-static void ask_server(struct counter_call *call, struct counter_server *s)
-{
-    struct counter_client *client = call->client;
-
-    if (check_daemon(s).resting) {
-        watch_daemon(s);
-        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
-        return;
-    }
-    struct counter_conn *c = take_idle(s);
-    if (c != NULL) {
-        ++client->stats.reused;
-        join(call, c);
-        if (!send_acquire(c))
-            repeat(c);
-    } else if ((c = conn_open(s, false)) != NULL) {
-        join(call, c);
-    } else {
-        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
-    }
-}
-
 void counter_client_acquire(struct counter_client *c, struct counter_call *call,
                             const struct counter_ask *ask)
 {
@@ -814,7 +724,6 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     call->conn = NULL;
     call->state = COUNTER_CALL_ASKED;
     call->why = COUNTER_TROUBLE_NONE;
-    call->again = false;
     call->ask = *ask;
     call->ask.key.len = counter_key_escape(ask->key, key);
     call->ask.key.p = xslicedup((struct slice){key, call->ask.key.len});
@@ -822,12 +731,24 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     call->later = (struct loop_deferred){.run = run_later};
     timer_init(&call->deadline, on_deadline);
     ++c->calls;
-    ++c->stats.calls;
-    size_t server = hash_ring_find(c->ring, call->ask.key);
-    if (server == SIZE_MAX)
+    size_t at = hash_ring_find(c->ring, call->ask.key);
+    struct counter_server *s = at != SIZE_MAX ? c->servers[at] : NULL;
+    struct counter_conn *conn = NULL;
+    if (s == NULL) {
         answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_NO_SERVER);
-    else
-        ask_server(call, c->servers[server]);
+    } else if (check_daemon(s).resting) {
+        watch_daemon(s);
+        answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
+    } else if ((conn = take_idle(s)) != NULL) {
+        ++c->stats.reused;
+        join(call, conn);
+        if (!send_acquire(conn))
+            repeat(conn);
+    } else if ((conn = conn_open(s, false)) != NULL) {
+        join(call, conn);
+    } else {
+        answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
+    }
     if (call->conn != NULL)
         timer_start(c->loop, &call->deadline, limit_ms);
 }
@@ -852,55 +773,16 @@ void counter_client_leave(struct counter_call *call)
 
     if (call->state == COUNTER_CALL_FREE)
         return;
-    if (call->state == COUNTER_CALL_ASKED)
-        ++call->client->stats.left;
     if (c != NULL) {
         bool asked = c->state == COUNTER_CONN_ASKING || c->state == COUNTER_CONN_HELD;
         (void)part(c);
-        if (asked || c->server->retired)
+        if (asked || list_linked(&c->server->in_retired))
             conn_close(c);
     }
     settle(call, COUNTER_CALL_FREE);
 }
 
 /* ---- the set of servers ---- */
-
-static struct counter_server *create_server(struct counter_client *c,
-                                            const struct counter_server_address *a)
-{
-    struct counter_server *s = xcalloc(1, sizeof(*s));
-
-    s->client = c;
-    s->name = xslicedup(a->name);
-    s->addr = a->addr;
-    s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
-    s->rests = counter_daemon_read(s->daemon, 0).rests;
-    timer_init(&s->watch, on_watch);
-    list_init(&s->in_retired);
-    list_init(&s->all);
-    list_init(&s->idle);
-    return s;
-}
-
-/* Removes S from use. Closes its connections, ALL or those that no call needs; it is freed with its
- * last one. */
-static void retire(struct counter_server *s, bool all)
-{
-    struct list *it;
-    struct list *next;
-
-    s->retired = true;
-    list_remove(&s->in_retired);
-    list_push_back(&s->client->retired, &s->in_retired);
-    ++s->nall; /* not to be freed in the loop */
-    list_for_each_safe (it, next, &s->all) {
-        struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
-
-        if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
-            conn_close(c);
-    }
-    server_put(s);
-}
 
 /* The server of that name and address, taken out of OLD, or a new one. */
 static struct counter_server *take_or_create(struct counter_client *c,
@@ -915,7 +797,34 @@ static struct counter_server *take_or_create(struct counter_client *c,
             return s;
         }
     }
-    return create_server(c, a);
+    struct counter_server *s = xcalloc(1, sizeof(*s));
+    s->client = c;
+    s->name = xslicedup(a->name);
+    s->addr = a->addr;
+    s->daemon = counter_daemon_get(c->health, a->name, &a->addr);
+    s->rests = counter_daemon_read(s->daemon, 0).rests;
+    timer_init(&s->watch, on_watch);
+    list_init(&s->all);
+    list_init(&s->idle);
+    return s;
+}
+
+/* Removes S from use. Closes its connections, ALL or those that no call needs; it is freed with its
+ * last one. */
+static void retire(struct counter_server *s, bool all)
+{
+    struct list *it;
+    struct list *next;
+
+    list_remove(&s->in_retired); /* not to be freed in the loop */
+    list_for_each_safe (it, next, &s->all) {
+        struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
+
+        if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
+            conn_close(c);
+    }
+    list_push_back(&s->client->retired, &s->in_retired);
+    server_free_if_unused(s);
 }
 
 void counter_client_set_servers(struct counter_client *c,
@@ -932,7 +841,7 @@ void counter_client_set_servers(struct counter_client *c,
         names[i] = slice_of(c->servers[i]->name);
     }
     c->nservers = n;
-    hash_ring_destroy(c->ring);
+    free(c->ring);
     c->ring = hash_ring_create(names, n);
     for (size_t i = 0; i < nold; ++i) {
         if (old[i] != NULL)
@@ -955,7 +864,7 @@ struct counter_client *counter_client_create(struct loop *l,
     c->health = s->health;
     c->max_idle = s->max_idle != 0 ? s->max_idle : IDLE_MAX;
     list_init(&c->retired);
-    counter_client_set_servers(c, s->servers, s->nservers);
+    counter_client_set_servers(c, NULL, 0);
     return c;
 }
 
@@ -981,7 +890,7 @@ void counter_client_destroy(struct counter_client *c)
         retire(c->servers[i], true);
     while (list_linked(&c->retired))
         retire(list_first(&c->retired, struct counter_server, in_retired), true);
-    hash_ring_destroy(c->ring);
+    free(c->ring);
     free(c);
 }
 

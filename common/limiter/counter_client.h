@@ -29,7 +29,6 @@
 
 struct counter_client;
 struct counter_conn;
-struct counter_server;
 
 /* Reason for which a call was UNREACHABLE. */
 enum counter_trouble {
@@ -47,8 +46,6 @@ enum counter_trouble {
 };
 
 struct counter_client_settings {
-    const struct counter_server_address *servers; /* copied; at most COUNTER_SERVERS_MAX */
-    size_t nservers;
     uint64_t connect_timeout_ms; /* 0: 100 */
     /* Time-out of answers that are due at once: to calls that must not wait, and RELEASED. 0:
      * 250 */
@@ -93,17 +90,12 @@ struct counter_call {
     enum counter_answer result; /* the answer that LATER reports */
     struct counter_ask ask;     /* with the escaped key, which is owned while ASKED */
     uint64_t due_ms;            /* monotonic */
-    bool again; /* was already sent over an idle connection that turned out to be closed */
 };
 
 /* Counts since the client was created. */
 struct counter_client_stats {
-    uint64_t calls;
-    uint64_t results[COUNTER_ANSWERS];
-    uint64_t unreachable[COUNTER_TROUBLES]; /* results[UNREACHABLE] by reason */
-    uint64_t left;                          /* calls abandoned by their owner before an answer */
-    uint64_t opened;                        /* connections, including failed attempts */
-    uint64_t reused;                        /* calls on an idle connection */
+    uint64_t opened;     /* connections, including failed attempts */
+    uint64_t reused;     /* calls on an idle connection */
     uint64_t repeated;   /* calls repeated because an idle connection was closed */
     uint64_t rests;      /* number of times that this client has suspended a server */
     uint64_t probes;     /* probes sent to servers */
@@ -111,19 +103,17 @@ struct counter_client_stats {
     uint64_t unreleased; /* RELEASEs without an answer, which the daemon may have processed */
 };
 
-/*
- * Names must be distinct and within bounds: callers that take them from external input must have
- * validated them with counter_servers_check.
- */
+/* It has no servers until counter_client_set_servers. */
 struct counter_client *counter_client_create(struct loop *l,
                                              const struct counter_client_settings *s);
 /* Closes all connections. Every call must be free. NULL is allowed. */
 void counter_client_destroy(struct counter_client *c);
 
 /*
- * Replaces the servers; those of the same name and address are not affected. Idle connections to a
- * removed server are closed; calls that wait or hold there continue to their end. Any number of
- * calls may be in progress.
+ * Replaces the servers, which are copied; those of the same name and address are not affected. Idle
+ * connections to a removed server are closed; calls that wait or hold there continue to their end.
+ * Any number of calls may be in progress. Names must be distinct and within bounds: callers that
+ * take them from external input must have validated them with counter_servers_check.
  */
 void counter_client_set_servers(struct counter_client *c,
                                 const struct counter_server_address *servers, size_t n);

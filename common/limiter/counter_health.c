@@ -12,8 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- daemons ---- */
-
 struct counter_health {
     char *name;
     pthread_mutex_t lock; /* all that follows, and all of the daemons but their constant part */
@@ -119,26 +117,21 @@ void counter_daemon_put(struct counter_daemon *d)
     free(d);
 }
 
-static bool is_visible(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return true;
-}
-
 enum err counter_servers_check(const struct counter_server_address *servers, size_t n)
 {
     if (n > COUNTER_SERVERS_MAX)
         return ERR_TOO_LARGE;
     for (size_t i = 0; i < n; ++i) {
-        if (servers[i].name.len == 0 || servers[i].name.len > COUNTER_SERVER_NAME_MAX)
+        struct slice name = servers[i].name;
+
+        if (name.len == 0 || name.len > COUNTER_SERVER_NAME_MAX)
             return ERR_RANGE;
-        if (!is_visible(servers[i].name))
-            return ERR_SYNTAX;
+        for (size_t k = 0; k < name.len; ++k) {
+            if (name.p[k] < 0x21 || name.p[k] > 0x7e)
+                return ERR_SYNTAX;
+        }
         for (size_t k = 0; k < i; ++k) {
-            if (slice_eq(servers[i].name, servers[k].name))
+            if (slice_eq(name, servers[k].name))
                 return ERR_EXISTS;
         }
     }
@@ -177,35 +170,38 @@ void counter_daemon_count_idle(struct counter_daemon *d, int delta)
     atomic_fetch_add_explicit(&d->idle, (unsigned)delta, memory_order_relaxed);
 }
 
-struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
-                                               const struct addr *a)
-{
-    struct counter_daemon_view v = {0};
-
-    pthread_mutex_lock(&h->lock);
-    struct counter_daemon *d = find_locked(h, name, a);
-    if (d != NULL) {
-        v.connections = d->connections;
-        v.idle = atomic_load_explicit(&d->idle, memory_order_relaxed);
-        v.resting = d->rest_ms != 0;
-    }
-    pthread_mutex_unlock(&h->lock);
-    return v;
-}
-
 /* ---- whether it responds ---- */
+
+static struct counter_daemon_state state_locked(const struct counter_daemon *d, uint64_t now_ms)
+{
+    return (struct counter_daemon_state){
+        .connections = d->connections,
+        .idle = atomic_load_explicit(&d->idle, memory_order_relaxed),
+        .resting = d->rest_ms != 0,
+        .rests = d->rests,
+        .rest_ms = d->rest_ms != 0 && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
+        .replied_ms = d->replied_ms,
+    };
+}
 
 struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms)
 {
     pthread_mutex_lock(&d->health->lock);
-    bool resting = d->rest_ms != 0;
-    struct counter_daemon_state s = {
-        .resting = resting,
-        .rests = d->rests,
-        .rest_ms = resting && d->until_ms > now_ms ? d->until_ms - now_ms : 0,
-        .replied_ms = d->replied_ms,
-    };
+    struct counter_daemon_state s = state_locked(d, now_ms);
     pthread_mutex_unlock(&d->health->lock);
+    return s;
+}
+
+struct counter_daemon_state counter_health_view(struct counter_health *h, struct slice name,
+                                                const struct addr *a, uint64_t now_ms)
+{
+    struct counter_daemon_state s = {0};
+
+    pthread_mutex_lock(&h->lock);
+    const struct counter_daemon *d = find_locked(h, name, a);
+    if (d != NULL)
+        s = state_locked(d, now_ms);
+    pthread_mutex_unlock(&h->lock);
     return s;
 }
 
@@ -262,45 +258,33 @@ uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t no
 
 /* ---- slots ---- */
 
-static void add_type_locked(struct counter_daemon *d, struct slice type)
-{
-    for (size_t i = 0; i < d->ntypes; ++i) {
-        if (slice_is(type, d->types[i]))
-            return;
-    }
-    if (d->ntypes < COUNTER_SLOTS_TYPES_MAX)
-        d->types[d->ntypes++] = xslicedup(type);
-}
-
-/* The next type to warn of, or NULL. It stays where it is for as long as D is referred to. */
-static const char *next_to_warn(struct counter_daemon *d)
-{
-    const char *name = NULL;
-
-    pthread_mutex_lock(&d->health->lock);
-    if (d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes)
-        name = d->types[d->nwarned++];
-    pthread_mutex_unlock(&d->health->lock);
-    return name;
-}
-
 static void warn(struct counter_daemon *d)
 {
-    const char *type;
-
-    while ((type = next_to_warn(d)) != NULL)
+    for (;;) {
+        pthread_mutex_lock(&d->health->lock);
+        bool more = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
+        /* It stays where it is for as long as D is referred to. */
+        const char *type = more ? d->types[d->nwarned++] : NULL;
+        pthread_mutex_unlock(&d->health->lock);
+        if (!more)
+            return;
         log_line(
             LOG_LEVEL_WARN, false, NULL, "counter-server-ignores-slots",
             "application=%s server=%s pool_counter=%s reason=\"daemon does not support slots\" "
             "action=\"ignore slots\" hint=\"use resumelb-poolcounter, or remove slots\"",
             d->health->name, d->name, type);
+    }
 }
 
 bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type)
 {
+    size_t at = 0;
+
     pthread_mutex_lock(&d->health->lock);
-    if (d->slots != COUNTER_SLOTS_KNOWN)
-        add_type_locked(d, type);
+    while (at < d->ntypes && !slice_is(type, d->types[at]))
+        ++at;
+    if (d->slots != COUNTER_SLOTS_KNOWN && at == d->ntypes && at < COUNTER_SLOTS_TYPES_MAX)
+        d->types[d->ntypes++] = xslicedup(type);
     bool must_warn = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
     bool ask = d->slots == COUNTER_SLOTS_UNKNOWN && !d->slots_asked;
     d->slots_asked = d->slots_asked || ask;

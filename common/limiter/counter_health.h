@@ -74,23 +74,19 @@ void counter_daemon_release(struct counter_daemon *d);
 /* Adds DELTA to the number of idle connections. */
 void counter_daemon_count_idle(struct counter_daemon *d, int delta);
 
-struct counter_daemon_view {
-    unsigned connections, idle; /* of all loops; CONNECTIONS includes the idle ones */
-    bool resting;
-};
-/* Returns the state of daemon NAME at A over all loops; all zero if it is unknown. */
-struct counter_daemon_view counter_health_view(struct counter_health *h, struct slice name,
-                                               const struct addr *a);
-
 /* ---- whether it responds ---- */
 
 struct counter_daemon_state {
-    bool resting;        /* suspended: requests are not sent to it */
-    uint64_t rests;      /* number of suspensions so far */
-    uint64_t rest_ms;    /* remaining time of the suspension */
-    uint64_t replied_ms; /* monotonic time of the last reply on any loop */
+    unsigned connections, idle; /* of all loops; CONNECTIONS includes the idle ones */
+    bool resting;               /* suspended: requests are not sent to it */
+    uint64_t rests;             /* number of suspensions so far */
+    uint64_t rest_ms;           /* remaining time of the suspension */
+    uint64_t replied_ms;        /* monotonic time of the last reply on any loop */
 };
 struct counter_daemon_state counter_daemon_read(struct counter_daemon *d, uint64_t now_ms);
+/* Returns the state of daemon NAME at A; all zero if it is unknown. */
+struct counter_daemon_state counter_health_view(struct counter_health *h, struct slice name,
+                                                const struct addr *a, uint64_t now_ms);
 
 /*
  * Whether the caller is to send a probe now: nothing was received for SILENT_MS, or a back-off is

@@ -61,13 +61,19 @@ static struct slice take_word(struct slice *rest)
     return slice_cut(rest, ' ');
 }
 
-static bool all_digits(struct slice s)
+/* Whether S has bytes, and all of them are between FIRST and LAST. */
+static bool all_between(struct slice s, char first, char last)
 {
     for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < '0' || s.p[i] > '9')
+        if (s.p[i] < first || s.p[i] > last)
             return false;
     }
     return s.len != 0;
+}
+
+static bool all_digits(struct slice s)
+{
+    return all_between(s, '0', '9');
 }
 
 /* Digits only; anything else is 0, and what is over UINT32_MAX is that. */
@@ -80,31 +86,25 @@ static uint32_t number_of(struct slice word)
     return all_digits(word) ? UINT32_MAX : 0;
 }
 
-/* Milliseconds of ".25", its dot taken off; what is not 0 is at least one, as 0 would not wait. */
-static uint64_t fraction_ms(struct slice digits)
-{
-    uint64_t ms = 0;
-    uint64_t unit_ms = 100;
-    bool any = false;
-
-    for (size_t i = 0; i < digits.len; ++i) {
-        ms += (uint64_t)(digits.p[i] - '0') * unit_ms;
-        unit_ms /= 10;
-        any = any || digits.p[i] != '0';
-    }
-    return any && ms == 0 ? 1 : ms;
-}
-
 static uint64_t timeout_of(struct slice word, bool fractions)
 {
     struct slice fraction = word;
     struct slice whole = slice_cut(&fraction, '.');
+    uint64_t ms = 0;
+    uint64_t unit_ms = 100;
+    bool any = false;
 
     if (whole.len == word.len)
         return (uint64_t)number_of(word) * 1000;
     if (!fractions || !all_digits(whole) || !all_digits(fraction))
         return 0;
-    return (uint64_t)number_of(whole) * 1000 + fraction_ms(fraction);
+    for (size_t i = 0; i < fraction.len; ++i) {
+        ms += (uint64_t)(fraction.p[i] - '0') * unit_ms;
+        unit_ms /= 10;
+        any = any || fraction.p[i] != '0';
+    }
+    /* A fraction that is not 0 is at least 1 ms, as 0 would not wait. */
+    return (uint64_t)number_of(whole) * 1000 + (any && ms == 0 ? 1 : ms);
 }
 
 /* ---- commands ---- */
@@ -157,25 +157,11 @@ enum { HASH_DIGITS = 32, MARK_BYTES = 2, CUT_BYTES = MARK_BYTES + HASH_DIGITS };
 /* No escaped byte is equal to it. */
 static const char mark[MARK_BYTES] = {'%', '~'};
 
-/* As much of KEY as fits, whole bytes of it only. */
-static size_t escape_beginning(struct slice key, char *out, size_t max)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < key.len; ++i) {
-        size_t more = percent_encode((struct slice){key.p + i, 1}, out + n, max - n);
-
-        if (more == SIZE_MAX)
-            break;
-        n += more;
-    }
-    return n;
-}
-
 size_t counter_key_escape(struct slice key, char out[COUNTER_KEY_WIRE_MAX])
 {
     char digits[HASH_DIGITS + 1];
     size_t n = percent_encode(key, out, COUNTER_KEY_WIRE_MAX);
+    size_t more = 0;
 
     if (n == 0) {
         memcpy(out, mark, MARK_BYTES);
@@ -186,7 +172,13 @@ size_t counter_key_escape(struct slice key, char out[COUNTER_KEY_WIRE_MAX])
     XXH128_hash_t hash = XXH3_128bits(key.p, key.len);
     snprintf(digits, sizeof(digits), "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
              (uint64_t)hash.low64);
-    n = escape_beginning(key, out, COUNTER_KEY_WIRE_MAX - CUT_BYTES);
+    /* As much of KEY as fits, whole bytes of it only. */
+    n = 0;
+    for (size_t i = 0; i < key.len && more != SIZE_MAX; ++i) {
+        more = percent_encode((struct slice){key.p + i, 1}, out + n,
+                              COUNTER_KEY_WIRE_MAX - CUT_BYTES - n);
+        n += more != SIZE_MAX ? more : 0;
+    }
     memcpy(out + n, mark, MARK_BYTES);
     memcpy(out + n + MARK_BYTES, digits, HASH_DIGITS);
     return n + CUT_BYTES;
@@ -213,15 +205,6 @@ size_t counter_acquire_print(const struct counter_ask *ask, char out[COUNTER_REQ
 
 /* ---- replies ---- */
 
-static bool is_text(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x20 || s.p[i] > 0x7e)
-            return false;
-    }
-    return s.len != 0;
-}
-
 static const struct {
     struct slice start;
     enum counter_reply_kind kind;
@@ -239,11 +222,6 @@ static const struct {
     {{"slots: ", 7}, COUNTER_REPLY_SLOTS, true},
 };
 
-bool counter_reply_unknown_stat(struct slice bytes)
-{
-    return slice_is(bytes, "ERROR WRONG_STAT");
-}
-
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size_t *used)
 {
     size_t newline = slice_find(bytes, '\n');
@@ -258,7 +236,7 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size
 
         if (!take_prefix(&text, replies[i].start))
             continue;
-        if (replies[i].text ? !is_text(text) : text.len != 0)
+        if (replies[i].text ? !all_between(text, 0x20, 0x7e) : text.len != 0)
             return ERR_SYNTAX;
         *out = (struct counter_reply){replies[i].kind, text};
         *used = newline + 1;
@@ -288,25 +266,19 @@ struct hash_ring {
     struct point points[];
 };
 
-static int compare_names(struct slice a, struct slice b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len != 0 ? memcmp(a.p, b.p, len) : 0;
-
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* By place; by name if two servers collide, so that the result does not depend on the order in
  * which servers are given. */
 static int compare_points(const void *x, const void *y, void *names)
 {
     const struct point *a = x;
     const struct point *b = y;
-    const struct slice *name = names;
+    struct slice s = ((const struct slice *)names)[a->server];
+    struct slice t = ((const struct slice *)names)[b->server];
 
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
-    return compare_names(name[a->server], name[b->server]);
+    int order = memcmp(s.p, t.p, s.len < t.len ? s.len : t.len);
+    return order != 0 ? order : (s.len > t.len) - (s.len < t.len);
 }
 
 struct hash_ring *hash_ring_create(const struct slice *names, size_t n)
@@ -328,11 +300,6 @@ struct hash_ring *hash_ring_create(const struct slice *names, size_t n)
     qsort_r(r->points, npoints, sizeof(r->points[0]), compare_points,
             (void *)(uintptr_t)(const void *)names);
     return r;
-}
-
-void hash_ring_destroy(struct hash_ring *r)
-{
-    free(r);
 }
 
 size_t hash_ring_find(const struct hash_ring *r, struct slice key)

@@ -121,10 +121,6 @@ struct counter_reply {
 enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
                              size_t *used) must_check;
 
-/* Whether BYTES are the original's reply to STATS with a word it does not know: it has no newline.
- */
-bool counter_reply_unknown_stat(struct slice bytes);
-
 /* ---- the servers of keys ---- */
 
 /*
@@ -144,10 +140,8 @@ enum {
     HASH_RING_POINTS = 160,
 };
 
-/* N names, distinct; borrowed for the call. */
+/* N names, distinct; borrowed for the call. Freed by free(). */
 struct hash_ring *hash_ring_create(const struct slice *names, size_t n);
-/* NULL is fine. */
-void hash_ring_destroy(struct hash_ring *r);
 /* Index of KEY's server among the names; SIZE_MAX when there are none. O(log of the points). */
 size_t hash_ring_find(const struct hash_ring *r, struct slice key);
 

@@ -80,7 +80,7 @@ void rate_table_destroy(struct rate_table *t)
     free(t);
 }
 
-/* ---- the order of use ---- */
+/* ---- the ring and the chains ---- */
 
 static void leave_ring(struct rate_table *t, uint32_t i)
 {
@@ -89,18 +89,6 @@ static void leave_ring(struct rate_table *t, uint32_t i)
     t->entries[e->older].newer = e->newer;
     t->entries[e->newer].older = e->older;
 }
-
-static void enter_ring(struct rate_table *t, uint32_t i)
-{
-    uint32_t newest = t->entries[0].older;
-
-    t->entries[i].older = newest;
-    t->entries[i].newer = 0;
-    t->entries[newest].newer = i;
-    t->entries[0].older = i;
-}
-
-/* ---- chains ---- */
 
 static uint32_t *bucket_of(const struct rate_table *t, uint64_t key)
 {
@@ -115,15 +103,6 @@ static void enter_chain(struct rate_table *t, uint32_t i)
     *first = i;
 }
 
-static void leave_chain(struct rate_table *t, uint32_t i)
-{
-    uint32_t *at = bucket_of(t, t->entries[i].key);
-
-    while (*at != i)
-        at = &t->entries[*at].chain;
-    *at = t->entries[i].chain;
-}
-
 static uint32_t find(const struct rate_table *t, uint64_t key)
 {
     uint32_t i = *bucket_of(t, key);
@@ -133,14 +112,12 @@ static uint32_t find(const struct rate_table *t, uint64_t key)
     return i;
 }
 
-/* Twice the room, as it was used up: O(1) for each key that came. */
+/* Doubles the room: O(1) for each key that came. */
 static void grow(struct rate_table *t)
 {
-    size_t room = t->room * 2 < t->max ? t->room * 2 : t->max;
-
-    t->entries = xrealloc(t->entries, (room + 1) * sizeof(*t->entries));
-    t->room = room;
-    if (t->nbuckets >= room)
+    t->room = t->room * 2 < t->max ? t->room * 2 : t->max;
+    t->entries = xrealloc(t->entries, (t->room + 1) * sizeof(*t->entries));
+    if (t->nbuckets >= t->room)
         return;
     t->nbuckets *= 2;
     free(t->buckets);
@@ -157,7 +134,10 @@ static uint32_t add(struct rate_table *t, uint64_t key)
     if (t->n == t->max) {
         i = t->entries[0].newer;
         leave_ring(t, i);
-        leave_chain(t, i);
+        uint32_t *at = bucket_of(t, t->entries[i].key);
+        while (*at != i)
+            at = &t->entries[*at].chain;
+        *at = t->entries[i].chain;
         ++t->evicted;
     } else {
         if (t->n == t->room)
@@ -182,9 +162,15 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
         leave_ring(t, i);
     else
         i = add(t, key);
-    enter_ring(t, i);
     struct entry *e = &t->entries[i];
+    struct entry *head = &t->entries[0];
     uint64_t debt_ns = e->full_ns > now_ns ? e->full_ns - now_ns : 0;
+
+    /* It is the newest. */
+    e->older = head->older;
+    e->newer = 0;
+    t->entries[head->older].newer = i;
+    head->older = i;
 
     /* Made under another rate: no emptier than empty. */
     if (debt_ns > spare_ns + r->interval_ns)

@@ -98,17 +98,6 @@ static cold_ void make_known(struct classes *t, struct class_entry *e)
     ++t->nknown;
 }
 
-/* E, on probation, has been requested. */
-static void request_unknown(struct classes *t, struct class_entry *e)
-{
-    if (e->sweep == t->sweep || known_room(t) == 0) {
-        list_move_back(&t->probation, &e->node);
-        return;
-    }
-    limit_known(t, known_room(t) - 1);
-    make_known(t, e);
-}
-
 void classes_request(struct classes *t, struct class_entry *e)
 {
     if (--t->sweep_left == 0) {
@@ -117,10 +106,14 @@ void classes_request(struct classes *t, struct class_entry *e)
     }
     if (e == NULL)
         return;
-    if (e->known)
+    if (e->known) {
         list_move_back(&t->known, &e->node);
-    else
-        request_unknown(t, e);
+    } else if (e->sweep == t->sweep || known_room(t) == 0) {
+        list_move_back(&t->probation, &e->node);
+    } else {
+        limit_known(t, known_room(t) - 1);
+        make_known(t, e);
+    }
 }
 
 void classes_refresh(struct classes *t, struct class_entry *e)
@@ -137,7 +130,8 @@ void classes_trust(struct classes *t, struct class_entry *e)
 
 void classes_remove(struct classes *t, struct class_entry *e)
 {
-    t->drop(t->owner, e);
+    if (t->drop != NULL)
+        t->drop(t->owner, e);
     map_remove(&t->by_name, &e->by_name);
     list_remove(&e->node);
     --t->n;

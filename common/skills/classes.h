@@ -52,7 +52,7 @@ struct classes {
     void *owner;
 };
 
-/* ENTRY_BYTES is the size of the owner's entry. MAX must be at least 1. */
+/* ENTRY_BYTES is the size of the owner's entry. MAX must be at least 1. DROP may be NULL. */
 void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_fn drop,
                   void *owner);
 void classes_fini(struct classes *t);

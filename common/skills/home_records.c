@@ -12,13 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct home_records {
-    struct classes classes; /* of struct home_record */
-    struct list changed;    /* the longest unchanged first */
-    uint64_t changes;
-    uint64_t decided; /* the last change that was a decision */
-};
-
 static const char *const kinds[HOME_KINDS] = {"used", "new", "copy", "move"};
 
 const char *home_kind_text(enum home_kind k)
@@ -84,15 +77,6 @@ static void mark(struct home_records *h, struct home_record *r)
     list_push_back(&h->changed, &r->node);
 }
 
-static struct home_record *add(struct home_records *h, struct slice cls, uint64_t now_us)
-{
-    struct home_record *r = record_of(classes_add(&h->classes, cls));
-
-    r->since_us = r->used_us = r->work_at_us = now_us;
-    list_push_back(&h->changed, &r->node);
-    return r;
-}
-
 void home_records_use(struct home_records *h, struct slice cls, enum home_kind kind,
                       struct slice from, uint64_t now_us)
 {
@@ -100,7 +84,9 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
 
     ASSERT((unsigned)kind < HOME_KINDS);
     classes_request(&h->classes, e);
-    struct home_record *r = e != NULL ? record_of(e) : add(h, cls, now_us);
+    struct home_record *r = record_of(e != NULL ? e : classes_add(&h->classes, cls));
+    if (e == NULL)
+        r->work_at_us = now_us;
     if (e == NULL || kind != HOME_USED || (double)(now_us - r->used_us) > HOME_AGE_US) {
         r->since_us = now_us;
         r->kind = kind;
@@ -149,28 +135,6 @@ const struct home_record *home_records_next(const struct home_records *h,
 bool home_records_decided(const struct home_records *h, uint64_t cursor)
 {
     return h->decided > cursor;
-}
-
-size_t home_records_count(const struct home_records *h)
-{
-    return h->classes.n;
-}
-
-void home_records_check(const struct home_records *h)
-{
-    const struct home_record *r;
-    uint64_t change = 0;
-
-    classes_check(&h->classes);
-    list_for_each_entry (r, &h->changed, node) {
-        ASSERT(r->change > change);
-        ASSERT(r->since_us <= r->used_us);
-        ASSERT((r->from != NULL) == (r->kind == HOME_MOVE));
-        ASSERT(r->work_us >= 0);
-        change = r->change;
-    }
-    ASSERT(change <= h->changes);
-    ASSERT(list_length(&h->changed) == h->classes.n);
 }
 
 /* ---- lines ---- */
@@ -251,37 +215,30 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
     return ERR_OK;
 }
 
-static enum err read_rows(json_t *object, struct home_line *out, char *why)
-{
-    const json_t *v = json_object_get(object, "v");
-    json_t *homes = json_object_get(object, "homes");
-    enum err e = ERR_OK;
-
-    if (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION)
-        return refuse(why, ERR_RANGE, "not version 1");
-    if (!json_is_object(homes))
-        return refuse(why, ERR_SYNTAX, "not an object");
-    if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
-        return refuse(why, ERR_TOO_LARGE, "too many classes for a line");
-    out->rows = xcalloc(json_object_size(homes) + 1, sizeof(out->rows[0]));
-    for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
-         it = json_object_iter_next(homes, it)) {
-        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
-
-        e = read_row(cls, json_object_iter_value(it), &out->rows[out->n++], why);
-    }
-    return e;
-}
-
 enum err home_line_parse(struct slice line, struct home_line *out, char why[160])
 {
     struct home_line l = {0};
     enum err e = json_parse(line, RESUME_LINE_MAX, &l.object, why);
+    const json_t *v = json_object_get(l.object, "v");
+    json_t *homes = json_object_get(l.object, "homes");
 
     if (e != ERR_OK)
         return e;
-    e = json_is_object(l.object) ? read_rows(l.object, &l, why)
-                                 : refuse(why, ERR_SYNTAX, "not an object");
+    if (json_is_object(l.object) &&
+        (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION))
+        e = refuse(why, ERR_RANGE, "not version 1");
+    else if (!json_is_object(homes))
+        e = refuse(why, ERR_SYNTAX, "not an object");
+    else if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
+        e = refuse(why, ERR_TOO_LARGE, "too many classes for a line");
+    else
+        l.rows = xcalloc(json_object_size(homes) + 1, sizeof(l.rows[0]));
+    for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;
+         it = json_object_iter_next(homes, it)) {
+        struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
+
+        e = read_row(cls, json_object_iter_value(it), &l.rows[l.n++], why);
+    }
     if (e == ERR_OK)
         *out = l;
     else

@@ -51,7 +51,13 @@ struct home_record {
 /* Returns the recent work, in units of one worker's full time. */
 double home_record_rate(const struct home_record *r, uint64_t now_us);
 
-struct home_records;
+/* Private, but for the checks of tests. */
+struct home_records {
+    struct classes classes; /* of struct home_record */
+    struct list changed;    /* the longest unchanged first */
+    uint64_t changes;
+    uint64_t decided; /* the last change that was a decision */
+};
 
 /* MAX_CLASSES must be at least 1 (common/skills/classes.h). */
 struct home_records *home_records_create(size_t max_classes);
@@ -74,9 +80,6 @@ const struct home_record *home_records_next(const struct home_records *h,
 /* Returns true if a decision is among the changes after CURSOR; it should be published soon.
  * Cost: O(1). */
 bool home_records_decided(const struct home_records *h, uint64_t cursor);
-size_t home_records_count(const struct home_records *h);
-/* Asserts all invariants. For tests. */
-void home_records_check(const struct home_records *h);
 
 /* ---- lines ---- */
 

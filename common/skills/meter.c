@@ -7,53 +7,19 @@
  * The table's lists are in the order of the last request, so expired entries are at their fronts,
  * next to loaded classes without totals, which have no age.
  */
-#include "common/skills/meter.h"
+#include "common/skills/meter_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/skills/classes.h"
-#include "common/stats/decay.h"
-
 /* Shorter than any clock can measure; keeps scores finite. */
 static const double SERVICE_MIN_S = 1e-9;
-
-struct metered {
-    struct class_entry base;
-    uint64_t generation; /* of its last request */
-    struct decayed
-        service; /* seconds; weight 0: loaded with a score of 0 or less, never requested */
-    double score;
-};
-
-/* Most requests for a class come few requests of others after its last: their powers are cached. */
-enum { POWERS_CACHED = 64 };
-
-struct meter {
-    struct meter_settings settings;
-    struct classes classes;
-    double decay;
-    double decay_after[POWERS_CACHED]; /* decay_steps of the index */
-    uint64_t generation;
-};
-
-static struct metered *metered_of(struct class_entry *e)
-{
-    return container_of(e, struct metered, base);
-}
-
-static void on_drop(void *owner, struct class_entry *e)
-{
-    /* Nothing hangs on a class but its own memory. */
-    (void)owner;
-    (void)e;
-}
 
 struct meter *meter_create(const struct meter_settings *s)
 {
     struct meter *m = xcalloc(1, sizeof(*m));
 
-    classes_init(&m->classes, sizeof(struct metered), s->max_classes, on_drop, m);
+    classes_init(&m->classes, sizeof(struct metered), s->max_classes, NULL, NULL);
     meter_set(m, s);
     return m;
 }
@@ -71,35 +37,35 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     ASSERT(s->history >= 1);
     m->settings = *s;
     m->decay = decay_over((double)s->history);
-    for (size_t i = 0; i < POWERS_CACHED; ++i)
+    for (size_t i = 0; i < METER_POWERS_CACHED; ++i)
         m->decay_after[i] = decay_steps(m->decay, (double)i);
     classes_set_max(&m->classes, s->max_classes);
 }
 
-static void load_row(struct meter *m, const struct resume_row *row)
-{
-    double history = (double)m->settings.history;
-    double time_s = (m->settings.inflate_loaded ? 1 : history) / row->score;
-    struct class_entry *e = classes_find(&m->classes, row->cls);
-
-    if (e == NULL)
-        e = classes_add(&m->classes, row->cls);
-    /* It was known before the restart; a flood directly after the restart must not displace it. */
-    classes_trust(&m->classes, e);
-    struct metered *c = metered_of(e);
-    c->score = row->score;
-    if (row->score > 0 && isfinite(time_s))
-        c->service = (struct decayed){.sum = time_s, .weight = history, .mean = time_s / history};
-}
-
 void meter_load(struct meter *m, const struct resume *r)
 {
+    double history = (double)m->settings.history;
+
     classes_fini(&m->classes);
-    classes_init(&m->classes, sizeof(struct metered), m->settings.max_classes, on_drop, m);
+    classes_init(&m->classes, sizeof(struct metered), m->settings.max_classes, NULL, NULL);
     m->generation = 0;
     /* The first rows matter most: they come last, so that they are the last to be dropped. */
-    for (size_t i = r->n; i-- != 0;)
-        load_row(m, &r->rows[i]);
+    for (size_t i = r->n; i-- != 0;) {
+        double score = r->rows[i].score;
+        double time_s = (m->settings.inflate_loaded ? 1 : history) / score;
+        struct class_entry *e = classes_find(&m->classes, r->rows[i].cls);
+
+        if (e == NULL)
+            e = classes_add(&m->classes, r->rows[i].cls);
+        /* It was known before the restart; a flood directly after the restart must not displace it.
+         */
+        classes_trust(&m->classes, e);
+        struct metered *c = metered_of(e);
+        c->score = score;
+        if (score > 0 && isfinite(time_s))
+            c->service =
+                (struct decayed){.sum = time_s, .weight = history, .mean = time_s / history};
+    }
 }
 
 static uint64_t max_age(const struct meter *m)
@@ -130,23 +96,6 @@ static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
     }
 }
 
-static double decay_after(const struct meter *m, uint64_t requests)
-{
-    return requests < POWERS_CACHED ? m->decay_after[requests]
-                                    : decay_steps(m->decay, (double)requests);
-}
-
-static void count_served(struct meter *m, struct metered *c, double service_s, bool failed)
-{
-    double decay = decay_after(m, m->generation - c->generation);
-
-    if (failed && service_s < c->service.mean)
-        service_s = c->service.mean;
-    decayed_add(&c->service, decay, service_s);
-    c->generation = m->generation;
-    c->score = c->service.weight / c->service.sum;
-}
-
 bool meter_add(struct meter *m, struct slice cls, double service_s, bool failed)
 {
     return meter_add_hashed(m, cls, class_hash(cls), service_s, failed);
@@ -168,7 +117,15 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
         classes_request(&m->classes, e);
         if (e == NULL)
             e = classes_add(&m->classes, cls);
-        count_served(m, metered_of(e), service_s, failed);
+        struct metered *c = metered_of(e);
+        uint64_t requests = m->generation - c->generation;
+        double decay = requests < METER_POWERS_CACHED ? m->decay_after[requests]
+                                                      : decay_steps(m->decay, (double)requests);
+        if (failed && service_s < c->service.mean)
+            service_s = c->service.mean;
+        decayed_add(&c->service, decay, service_s);
+        c->generation = m->generation;
+        c->score = c->service.weight / c->service.sum;
     }
     if (m->generation % m->settings.history != 0)
         return false;
@@ -203,55 +160,7 @@ uint64_t meter_generation(const struct meter *m)
     return m->generation;
 }
 
-const double *meter_score(const struct meter *m, struct slice cls)
-{
-    struct class_entry *e = classes_find(&m->classes, cls);
-
-    return e != NULL ? &metered_of(e)->score : NULL;
-}
-
-void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
-                void *context)
-{
-    struct class_entry *e = NULL;
-
-    while ((e = classes_next(&m->classes, e)) != NULL) {
-        const struct metered *c = metered_of(e);
-
-        each(context, &(struct meter_class){.cls = class_name(e),
-                                            .generation = c->generation,
-                                            .service_s = c->service.sum,
-                                            .requests = c->service.weight,
-                                            .score = c->score});
-    }
-}
-
-double meter_decay(const struct meter *m)
-{
-    return m->decay;
-}
-
 size_t meter_class_count(const struct meter *m)
 {
     return m->classes.n;
-}
-
-static void check_order(const struct meter *m, const struct list *least_recent_first)
-{
-    uint64_t last = 0;
-    const struct metered *c;
-
-    list_for_each_entry (c, least_recent_first, base.node) {
-        ASSERT(isfinite(c->score));
-        ASSERT(c->generation >= last);
-        ASSERT(c->generation <= m->generation);
-        last = c->generation;
-    }
-}
-
-void meter_check(const struct meter *m)
-{
-    classes_check(&m->classes);
-    check_order(m, &m->classes.known);
-    check_order(m, &m->classes.probation);
 }

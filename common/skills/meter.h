@@ -62,27 +62,6 @@ size_t meter_forget(struct meter *m, const struct slice *cls);
 void meter_resume(const struct meter *m, size_t max_rows, struct resume *out) cold_;
 /* Returns the number of requests since the meter was created or loaded. */
 uint64_t meter_generation(const struct meter *m);
-/* Returns the score of CLS, or NULL if it has none. Valid until the next call that modifies the
- * meter. */
-const double *meter_score(const struct meter *m, struct slice cls);
-
-/* ---- for status pages and tests ---- */
-
-struct meter_class {
-    struct slice cls;    /* borrowed from the meter */
-    uint64_t generation; /* of its last request */
-    double service_s;    /* decayed sum of service times */
-    double requests;     /* decayed count; 0 for a loaded score that was never measured */
-    double score;
-};
-
-/* Calls EACH for every class, in the order of meter_resume. */
-void meter_each(const struct meter *m, void (*each)(void *context, const struct meter_class *c),
-                void *context);
-/* Returns the factor by which totals decay with each request: 1 - 1/history. */
-double meter_decay(const struct meter *m);
 size_t meter_class_count(const struct meter *m);
-/* Asserts all invariants. For tests, after each step. */
-void meter_check(const struct meter *m);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/skills/resume.h"
 #include "common/base/json.h"
-#include "common/base/limits.h"
-#include "common/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,19 +60,14 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
 {
     size_t before = r->n;
 
-    if (cls == NULL) {
-        resume_fini(r);
-        return before;
-    }
-    size_t n = 0;
+    r->n = 0;
     for (size_t i = 0; i < before; ++i) {
-        if (slice_eq(r->rows[i].cls, *cls))
+        if (cls == NULL || slice_eq(r->rows[i].cls, *cls))
             free((void *)(uintptr_t)r->rows[i].cls.p);
         else
-            r->rows[n++] = r->rows[i];
+            r->rows[r->n++] = r->rows[i];
     }
-    r->n = n;
-    return before - n;
+    return before - r->n;
 }
 
 const double *resume_find(const struct resume *r, struct slice cls)
@@ -129,17 +122,6 @@ static size_t index_of(struct slice s, const char *const *words, size_t first, s
     return i;
 }
 
-static bool is_printable(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        unsigned char c = (unsigned char)s.p[i];
-
-        if (c < 0x20 || c == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 static enum err refuse(char *why, enum err e, const char *member, const char *what)
 {
     snprintf(why, JSON_WHY_ROOM, "%s: %s", member, what);
@@ -152,6 +134,7 @@ static enum err read_text(const json_t *obj, const char *name, bool required, si
 {
     const json_t *v = json_object_get(obj, name);
     struct slice s = json_text(obj, name);
+    bool valid = !required || s.len != 0;
 
     out[0] = '\0';
     if (v == NULL && !required)
@@ -162,7 +145,9 @@ static enum err read_text(const json_t *obj, const char *name, bool required, si
         return refuse(why, ERR_SYNTAX, name, "not a text");
     if (s.len > max)
         return refuse(why, ERR_TOO_LARGE, name, "too long");
-    if (!is_printable(s) || (required && s.len == 0))
+    for (size_t i = 0; i < s.len; ++i)
+        valid = valid && (unsigned char)s.p[i] >= 0x20 && s.p[i] != 0x7f;
+    if (!valid)
         return refuse(why, ERR_SYNTAX, name, "empty, or has control characters");
     memcpy(out, s.p, s.len);
     out[s.len] = '\0';
@@ -209,38 +194,12 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
     return ERR_OK;
 }
 
-static enum err read_end(const json_t *obj, struct resume_line *out, char *why)
-{
-    out->end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
-    return (unsigned)out->end < ARRAY_LEN(ends)
-               ? ERR_OK
-               : refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
-}
-
-static enum err read_numbers(const json_t *obj, struct resume_line *out, char *why)
-{
-    json_int_t generation = 0;
-    json_int_t concurrency = 1;
-    enum err e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
-
-    if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)
-        e = read_int(obj, "concurrency", 1, CONCURRENCY_MAX, &concurrency, why);
-    out->generation = (uint64_t)generation;
-    out->concurrency = (unsigned)concurrency;
-    return e;
-}
-
-static enum err read_state(const json_t *obj, struct resume_line *out, char *why)
-{
-    out->state = (enum resume_state)index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
-    return (unsigned)out->state < ARRAY_LEN(states)
-               ? ERR_OK
-               : refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
-}
-
 static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *out, char *why)
 {
+    size_t state = index_of(json_text(obj, "state"), states, 0, ARRAY_LEN(states));
     json_int_t format;
+    json_int_t generation = 0;
+    json_int_t concurrency = 1;
     enum err e = read_int(obj, "v", FORMAT_VERSION, FORMAT_VERSION, &format, why);
 
     if (e == ERR_OK)
@@ -253,10 +212,15 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
         e = read_text(obj, "fingerprint", false, FINGERPRINT_LEN, out->fingerprint, why);
     if (e == ERR_OK && !resume_is_fingerprint(slice_of(out->fingerprint)))
         e = refuse(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
+    if (e == ERR_OK && state == ARRAY_LEN(states))
+        e = refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
     if (e == ERR_OK)
-        e = read_state(obj, out, why);
-    if (e == ERR_OK)
-        e = read_numbers(obj, out, why);
+        e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
+    if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)
+        e = read_int(obj, "concurrency", 1, CONCURRENCY_MAX, &concurrency, why);
+    out->state = (enum resume_state)state;
+    out->generation = (uint64_t)generation;
+    out->concurrency = (unsigned)concurrency;
     if (e == ERR_OK)
         e = read_skills(obj, max_skills, &out->skills, why);
     return e;
@@ -275,12 +239,15 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
     enum err e = json_parse(line, RESUME_LINE_MAX, &obj, why);
     if (e != ERR_OK)
         return e;
-    if (!json_is_object(obj))
+    if (!json_is_object(obj)) {
         e = refuse(why, ERR_SYNTAX, "line", "not an object");
-    else if (json_object_get(obj, "end") != NULL)
-        e = read_end(obj, &l, why);
-    else
+    } else if (json_object_get(obj, "end") != NULL) {
+        l.end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
+        if ((unsigned)l.end == ARRAY_LEN(ends))
+            e = refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
+    } else {
         e = read_resume(obj, max_skills, &l, why);
+    }
     json_decref(obj);
     if (e == ERR_OK)
         *out = l;
@@ -291,33 +258,16 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
 
 /* ---- printing ---- */
 
-/* The rows that fit, in order; returns how many did not. */
-static size_t print_skills(const struct resume *skills, struct json_writer *w, size_t limit)
-{
-    enum { ENTRIES_BESIDE = 16 }; /* the other members, well counted */
-    size_t printed = 0;
-
-    for (size_t i = 0; i < skills->n; ++i) {
-        struct json_writer before = *w;
-        size_t len = w->out->len;
-
-        if (printed < JSON_ENTRIES_MAX - ENTRIES_BESIDE)
-            json_put_real_named(w, skills->rows[i].cls, skills->rows[i].score);
-        if (w->out->len == len || w->out->len > limit) {
-            w->out->len = len;
-            *w = before;
-        } else {
-            ++printed;
-        }
-    }
-    return skills->n - printed;
-}
-
 size_t resume_line_print(const struct resume_line *l, struct text *out)
 {
-    enum { TAIL_BYTES = 3 }; /* two braces and the line end */
+    enum {
+        TAIL_BYTES = 3,      /* two braces and the line end */
+        ENTRIES_BESIDE = 16, /* the members other than skills, well counted */
+    };
+    const struct resume *skills = &l->skills;
     struct json_writer w = {.out = out};
     size_t limit = out->len + RESUME_LINE_MAX - TAIL_BYTES;
+    size_t printed = 0;
 
     json_open_object(&w, NULL);
     if (l->end != RESUME_END_NONE) {
@@ -335,9 +285,22 @@ size_t resume_line_print(const struct resume_line *l, struct text *out)
     json_put_int(&w, "generation", (int64_t)l->generation);
     json_put_int(&w, "concurrency", l->concurrency);
     json_open_object(&w, "skills");
-    size_t left_out = print_skills(&l->skills, &w, limit);
+    /* The rows that fit, in order. */
+    for (size_t i = 0; i < skills->n; ++i) {
+        struct json_writer before = w;
+        size_t len = out->len;
+
+        if (printed < JSON_ENTRIES_MAX - ENTRIES_BESIDE)
+            json_put_real_named(&w, skills->rows[i].cls, skills->rows[i].score);
+        if (out->len == len || out->len > limit) {
+            out->len = len;
+            w = before;
+        } else {
+            ++printed;
+        }
+    }
     json_close_object(&w);
     json_close_object(&w);
     text_add_char(out, '\n');
-    return left_out;
+    return skills->n - printed;
 }

@@ -12,9 +12,7 @@
  * checks at every event of that name, and on a timer that slows down to one second.
  */
 #include "common/tree/directory.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/tree/provider_file.h"
 #include "common/tree/tree.h"
 
 #include <errno.h>
@@ -22,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* IN_EXCL_UNLINK: the close of a file that was replaced or unlinked is irrelevant for its name. */
@@ -32,9 +29,8 @@
 #define ANCHOR_EVENTS (IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define GONE_EVENTS (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)
 
-enum { ALL_PARTS = PART_NODE | PART_PROVIDERS | PART_CHILDREN };
-
 enum {
+    ALL_PARTS = PART_NODE | PART_PROVIDERS | PART_CHILDREN,
     /* While the name is taken: from the instant in which a dead owner's lock goes, to idle polling.
      */
     TAKEN_MS_MIN = 1,
@@ -57,11 +53,6 @@ struct tree_entry {
     char *path;        /* of the file */
     char file[PROVIDER_NAME_ROOM];
 };
-
-static struct directory *directory_of(struct tree *base)
-{
-    return container_of(base, struct directory, base);
-}
 
 static void entries_touched(struct dir *d, const char *file);
 
@@ -138,18 +129,14 @@ static void touch(struct dir *d, unsigned parts)
         tree_node_touch(d->node, parts);
 }
 
-static bool lies_in(const struct dir *d, const struct dir *above)
+/* The directory at the path TOP came, went or changed hands, and so did all in it. "": any may
+ * have. */
+static void changed(struct directory *t, const char *top)
 {
-    size_t len = strlen(above->path);
+    size_t len = strlen(top);
 
-    return strncmp(d->path, above->path, len) == 0 && (d->path[len] == '\0' || d->path[len] == '/');
-}
-
-/* Directory TOP came, went or changed hands, and so did all in it. NULL: any may have. */
-static void changed(struct directory *t, const struct dir *top)
-{
     map_for_each (struct dir, d, &t->dirs, in_tree) {
-        if (top != NULL && !lies_in(d, top))
+        if (strncmp(d->path, top, len) != 0 || (d->path[len] != '\0' && d->path[len] != '/'))
             continue;
         all_stale(d);
         touch(d, ALL_PARTS);
@@ -187,23 +174,6 @@ static void drop_anchor(struct directory *t)
     t->anchor = -1;
 }
 
-/* Watch the nearest existing directory above the missing root. */
-static void set_anchor(struct directory *t)
-{
-    char *path = xstrdup(t->root);
-    char *slash;
-    int id = -1;
-
-    while (id < 0 && (slash = strrchr(path, '/')) != NULL) {
-        *slash = '\0';
-        id = add_watch(t, slash == path ? "/" : path, ANCHOR_EVENTS);
-    }
-    free(path);
-    if (id != t->anchor)
-        drop_anchor(t);
-    t->anchor = id;
-}
-
 static bool stat_directory(struct dir *d, struct stat *st)
 {
     /* The root may be a symbolic link, as the operator configures it. Other links are ignored. */
@@ -214,12 +184,25 @@ static bool stat_directory(struct dir *d, struct stat *st)
 
 static void dir_vanished(struct dir *d)
 {
+    struct directory *t = d->tree;
+    struct stat st;
+    char *slash;
+    int id = -1;
+
     drop_watch(d);
     d->exists = false;
     if (d->parent != NULL)
         return;
-    set_anchor(d->tree);
-    struct stat st;
+    /* Watch the nearest existing directory above the missing root. */
+    char *path = xstrdup(t->root);
+    while (id < 0 && (slash = strrchr(path, '/')) != NULL) {
+        *slash = '\0';
+        id = add_watch(t, slash == path ? "/" : path, ANCHOR_EVENTS);
+    }
+    free(path);
+    if (id != t->anchor)
+        drop_anchor(t);
+    t->anchor = id;
     /* It may have appeared before the watch was established; then there is no event. */
     if (stat_directory(d, &st))
         d->stale = true;
@@ -278,10 +261,20 @@ static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
     timer_start(e->dir->tree->base.loop, &e->check, e->delay_ms);
 }
 
-static void entry_put(struct tree_entry *e)
+static void entry_check(struct timer *timer)
 {
+    struct tree_entry *e = container_of(timer, struct tree_entry, check);
+    bool in_place = provider_file_in_place(e->fd, e->path);
     enum err result = ERR_SYSTEM;
 
+    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
+    if (in_place && !e->outdated)
+        return;
+    if (!in_place && e->fd >= 0) {
+        log_warn(NULL, "registration-removed",
+                 "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
+        provider_file_drop(&e->fd, e->path);
+    }
     if (group_directory_make_all(e->dir->full)) {
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
@@ -304,22 +297,6 @@ static void entry_put(struct tree_entry *e)
         log_error(NULL, "registration-failed", "file=%s reason=\"%s\"", e->path, strerror(saved));
         retry(e, RETRY_MS_MIN, RETRY_MS_MAX);
     }
-}
-
-static void entry_check(struct timer *timer)
-{
-    struct tree_entry *e = container_of(timer, struct tree_entry, check);
-    bool in_place = provider_file_in_place(e->fd, e->path);
-
-    e->checked_ms = loop_now_ms(e->dir->tree->base.loop);
-    if (in_place && !e->outdated)
-        return;
-    if (!in_place && e->fd >= 0) {
-        log_warn(NULL, "registration-removed",
-                 "file=%s reason=\"the file was removed\" action=\"re-registering\"", e->path);
-        provider_file_drop(&e->fd, e->path);
-    }
-    entry_put(e);
 }
 
 static void entry_touched(struct tree_entry *e)
@@ -396,33 +373,23 @@ static void directory_leave(struct tree_entry *e)
 
 /* ---- inotify ---- */
 
-static void child_changed(struct dir *d, const char *name)
-{
-    char path[TREE_PATH_MAX + NAME_MAX + 2];
-    struct dir *child;
-    int len = snprintf(path, sizeof(path), "%s/%s", d->path, name);
-
-    d->children_stale = true;
-    touch(d, PART_CHILDREN);
-    child = map_entry(map_find(&d->tree->dirs, path, (size_t)len), struct dir, in_tree);
-    if (child != NULL)
-        changed(d->tree, child);
-}
-
 static void dir_event(struct dir *d, const struct inotify_event *ev)
 {
-    if ((ev->mask & GONE_EVENTS) != 0) {
+    /* Without a name, its permissions changed. */
+    if ((ev->mask & GONE_EVENTS) != 0 || ev->len == 0) {
         if ((ev->mask & IN_IGNORED) != 0)
             d->watch = -1;
-        changed(d->tree, d);
-    } else if (ev->len == 0) {
-        /* Its permissions changed. */
-        changed(d->tree, d);
+        changed(d->tree, d->path);
     } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
         touch(d, PART_NODE);
     } else if ((ev->mask & IN_ISDIR) != 0) {
-        child_changed(d, ev->name);
+        char child[TREE_PATH_MAX + NAME_MAX + 2];
+
+        snprintf(child, sizeof(child), "%s/%s", d->path, ev->name);
+        d->children_stale = true;
+        touch(d, PART_CHILDREN);
+        changed(d->tree, child);
     } else if (ev->name[0] != '.') {
         dir_member_touched(d, ev->name, (ev->mask & IN_CLOSE_WRITE) != 0);
         touch(d, PART_PROVIDERS);
@@ -436,13 +403,13 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
         log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
         map_for_each (struct dir, d, &t->dirs, in_tree)
             d->reread = true;
-        changed(t, NULL);
+        changed(t, "");
         return;
     }
     if (ev->wd == t->anchor) {
         if ((ev->mask & IN_IGNORED) != 0)
             t->anchor = -1;
-        changed(t, NULL);
+        changed(t, "");
         return;
     }
     map_for_each (struct dir, d, &t->dirs, in_tree) {
@@ -470,7 +437,7 @@ static void on_verify(struct timer *timer)
 {
     struct directory *t = container_of(timer, struct directory, verify);
 
-    changed(t, NULL);
+    changed(t, "");
     timer_start(t->base.loop, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
 }
 
@@ -478,7 +445,7 @@ static void on_verify(struct timer *timer)
 
 static void directory_observe(struct tree_node *s)
 {
-    struct dir *d = dir_get(directory_of(s->tree), s->path);
+    struct dir *d = dir_get(container_of(s->tree, struct directory, base), s->path);
 
     d->node = s;
     s->place = d;
@@ -524,18 +491,19 @@ static enum err directory_check(struct slice place, struct diag *d)
     /* A node's path, a provider's name and the terminator must fit behind it. */
     enum { ROOT_MAX = PATH_MAX - TREE_PATH_MAX - NAME_MAX - 2 };
 
+    const char *why = NULL;
+
     place = without_slashes(place);
-    if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL) {
-        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': expected an absolute path",
-                 SLICE_FMT(place));
-        return ERR_SYNTAX;
-    }
-    if (place.len == 1 || place.len > ROOT_MAX) {
-        diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(place),
-                 place.len == 1 ? "the root directory cannot be a tree" : "path too long");
-        return ERR_SYNTAX;
-    }
-    return ERR_OK;
+    if (place.p[0] != '/' || memchr(place.p, '\0', place.len) != NULL)
+        why = "expected an absolute path";
+    else if (place.len == 1)
+        why = "the root directory cannot be a tree";
+    else if (place.len > ROOT_MAX)
+        why = "path too long";
+    else
+        return ERR_OK;
+    diag_add(d, NULL, 0, 0, "tree 'directory:%.*s': %s", SLICE_FMT(place), why);
+    return ERR_SYNTAX;
 }
 
 static enum err directory_open(struct loop *l, struct slice place, const struct tree_options *o,
@@ -564,7 +532,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
 
 static void directory_close(struct tree *base)
 {
-    struct directory *t = directory_of(base);
+    struct directory *t = container_of(base, struct directory, base);
 
     ASSERT(t->dirs.first == NULL);
     timer_stop(&t->verify);

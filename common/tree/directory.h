@@ -10,8 +10,9 @@
 #ifndef RLB_TREE_DIRECTORY_H
 #define RLB_TREE_DIRECTORY_H
 
+#include "common/base/limits.h"
 #include "common/tree/provider_file.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 #define PROPERTIES_FILE "properties.json"
 /* Prefix of the name of a provider's file before it is in place. */
@@ -30,8 +31,6 @@ enum {
     /* Unfinished files of crashed owners are deleted at this age. */
     NEW_FILE_AGE_S = 10,
 };
-
-struct member;
 
 struct directory {
     struct tree base;

@@ -115,29 +115,13 @@ static bool same_content(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* The provider's properties; empty if the data is not a JSON object: the provider still exists. */
-static json_t *read_properties(int fd, const char *path)
-{
-    struct text bytes = {0};
-    char why[JSON_WHY_ROOM];
-    json_t *v = NULL;
-    enum err e = file_read_from(fd, PROVIDER_BYTES_MAX, &bytes);
-
-    if (e == ERR_OK)
-        v = node_object_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, why);
-    if (v == NULL)
-        log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path,
-                 e == ERR_OK ? why : err_text(e));
-    text_fini(&bytes);
-    return v != NULL ? v : json_object();
-}
-
 /* Checks M's file. Returns whether anything about it has changed. */
 static bool member_check(struct dir *d, struct member *m)
 {
     char path[PATH_MAX];
+    char why[JSON_WHY_ROOM];
+    struct text bytes = {0};
     bool was_live = m->live;
-    bool is_new = false;
     struct stat st;
     int fd = -1;
 
@@ -151,11 +135,20 @@ static bool member_check(struct dir *d, struct member *m)
         return false;
     }
     m->live = e == ERR_OK && provider_file_held(fd);
-    if (m->live && (!was_live || m->reread || !same_content(&m->seen, &st))) {
-        is_new = true;
+    bool is_new = m->live && (!was_live || m->reread || !same_content(&m->seen, &st));
+    if (is_new) {
+        enum err read = file_read_from(fd, PROVIDER_BYTES_MAX, &bytes);
+
         json_decref(m->properties);
-        m->properties = read_properties(fd, path);
+        m->properties =
+            read == ERR_OK ? node_object_parse(text_slice(&bytes), PROVIDER_BYTES_MAX, why) : NULL;
+        if (m->properties == NULL) {
+            log_warn(NULL, "registration-invalid", "file=%s reason=\"%s\"", path,
+                     read == ERR_OK ? why : err_text(read));
+            m->properties = json_object(); /* the provider still exists */
+        }
         m->seen = st;
+        text_fini(&bytes);
     }
     m->reread = false;
     if (fd >= 0)
@@ -165,31 +158,25 @@ static bool member_check(struct dir *d, struct member *m)
     return is_new || m->live != was_live;
 }
 
-/* Removes FILE if it is old and its owner died before the file was in place. */
-static void clear_unfinished(struct dir *d, const char *file)
-{
-    char path[PATH_MAX];
-    struct stat st;
-
-    path_in(d->full, file, path);
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mtime + NEW_FILE_AGE_S < time(NULL) &&
-        provider_file_clear(path) == ERR_OK)
-        log_info(NULL, "tree-leftover-removed", "file=%s", path);
-}
-
 /* Marks every provider file of the directory, and all known ones that do not exist any more. */
 static bool scan_members(struct dir *d)
 {
     DIR *directory = opendir(d->full);
     struct dirent *entry;
+    char path[PATH_MAX];
+    struct stat st;
 
     if (directory == NULL) {
         log_warn(NULL, "tree-unreadable", "path=%s reason=\"%s\"", d->full, strerror(errno));
         return false;
     }
     while ((entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0)
-            clear_unfinished(d, entry->d_name);
+        path_in(d->full, entry->d_name, path);
+        /* An old file that was not in place when its owner died. */
+        if (strncmp(entry->d_name, NEW_FILE_PREFIX, strlen(NEW_FILE_PREFIX)) == 0 &&
+            lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+            st.st_mtime + NEW_FILE_AGE_S < time(NULL) && provider_file_clear(path) == ERR_OK)
+            log_info(NULL, "tree-leftover-removed", "file=%s", path);
         if (entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN))
             (void)member_get(d, entry->d_name);
     }
@@ -200,18 +187,6 @@ static bool scan_members(struct dir *d)
     }
     d->rescan = d->reread = false;
     return true;
-}
-
-static void publish_members(struct dir *d)
-{
-    struct tree_set *set = tree_set_create();
-
-    map_for_each (struct member, m, &d->members, in_dir) {
-        if (m->live)
-            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
-    }
-    tree_set_sort(set);
-    tree_set_replace(&d->node->providers, set);
 }
 
 static void read_members(struct dir *d)
@@ -231,8 +206,15 @@ static void read_members(struct dir *d)
         else if (m->closing && !timer_running(&d->recheck))
             timer_start(d->tree->base.loop, &d->recheck, d->recheck_ms);
     }
-    if (changed)
-        publish_members(d);
+    if (!changed)
+        return;
+    struct tree_set *set = tree_set_create();
+    map_for_each (struct member, m, &d->members, in_dir) {
+        if (m->live)
+            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
+    }
+    tree_set_sort(set);
+    tree_set_replace(&d->node->providers, set);
 }
 
 static void on_recheck(struct timer *timer)
@@ -294,36 +276,24 @@ static json_t *load_properties(struct dir *d, char *why, size_t room)
     return v;
 }
 
-/*
- * Whether to retain the known state for a moment. Editors write in place, or move the old file away
- * before the new one appears; defaults or errors should not be reported in between.
- */
-static bool in_doubt(struct dir *d, const char *why)
-{
-    const struct tree_node *n = d->node;
-    bool is_new = n->parses || n->problem == NULL || strcmp(n->problem, why) != 0;
-
-    if (!n->known || !is_new || d->doubt_over)
-        return false;
-    if (!timer_running(&d->doubt))
-        timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
-    return true;
-}
-
 static void read_data(struct dir *d)
 {
+    struct tree_node *n = d->node;
     char why[JSON_WHY_ROOM + 64];
     json_t *v = load_properties(d, why, sizeof(why));
+    bool is_new = v == NULL && (n->parses || n->problem == NULL || strcmp(n->problem, why) != 0);
 
     d->data_stale = false;
-    if (v == NULL && in_doubt(d, why))
+    /* Retain the known state for a moment: editors write in place, or move the old file away before
+     * the new one appears; defaults or errors should not be reported in between. */
+    if (is_new && n->known && !d->doubt_over) {
+        if (!timer_running(&d->doubt))
+            timer_start(d->tree->base.loop, &d->doubt, DOUBT_MS);
         return;
+    }
     timer_stop(&d->doubt);
     d->doubt_over = false;
-    if (v != NULL)
-        tree_node_set_properties(d->node, v);
-    else
-        tree_node_set_problem(d->node, why);
+    tree_node_set(n, v, v == NULL ? why : NULL);
 }
 
 static void on_doubt_over(struct timer *timer)
@@ -344,44 +314,57 @@ static bool is_directory(const char *full)
     return lstat(full, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whether ENTRY of FULL is a directory. */
-static bool entry_is_directory(const char *full, const struct dirent *entry)
+/* Not hidden, and not the node's own file. */
+static bool is_node_name(struct slice name)
 {
-    char path[PATH_MAX];
-
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    path_in(full, entry->d_name, path);
-    return is_directory(path);
+    return name.len != 0 && name.len < PROVIDER_NAME_ROOM && name.p[0] != '.' &&
+           !slice_is(name, PROPERTIES_FILE);
 }
 
-static void read_children(struct dir *d)
+/* Whether ENTRY of FULL is a directory, or, with PROVIDERS, a file that a provider holds. */
+static bool is_child(const char *full, const struct dirent *entry, bool providers)
 {
-    DIR *directory = opendir(d->full);
-    struct tree_set *set = directory != NULL ? tree_set_create() : NULL;
+    char decoded[PROVIDER_NAME_ROOM];
+    char path[PATH_MAX];
+    struct stat st;
+    int fd = -1;
+
+    path_in(full, entry->d_name, path);
+    if (entry->d_type == DT_DIR || (entry->d_type == DT_UNKNOWN && is_directory(path)))
+        return true;
+    if (!providers || !provider_name_decode(entry->d_name, decoded) ||
+        plain_file_open(path, &fd, &st) != ERR_OK)
+        return false;
+    bool held = provider_file_held(fd);
+    close(fd);
+    return held;
+}
+
+/* The names of the nodes in FULL, and, with PROVIDERS, of the providers: sorted, at most MAX. NULL:
+ * see errno. */
+static struct tree_set *list_directory(const char *full, bool providers, size_t max)
+{
+    DIR *directory = opendir(full);
     struct dirent *entry;
 
-    while (directory != NULL && (entry = readdir(directory)) != NULL &&
-           set->n < TREE_CHILDREN_MAX) {
-        if (entry->d_name[0] != '.' && entry_is_directory(d->full, entry))
+    if (directory == NULL)
+        return NULL;
+    struct tree_set *set = tree_set_create();
+    while (set->n < max && (entry = readdir(directory)) != NULL) {
+        if (is_node_name(slice_of(entry->d_name)) && is_child(full, entry, providers))
             tree_set_add(set, xstrdup(entry->d_name), NULL);
     }
-    if (directory != NULL) {
-        closedir(directory);
-        tree_set_sort(set);
-    }
-    tree_set_replace(&d->node->children, set);
-    d->children_stale = set == NULL;
+    closedir(directory);
+    tree_set_sort(set);
+    return set;
 }
-
-/* ---- all of it ---- */
 
 void dir_read(struct dir *d)
 {
     struct tree_node *n = d->node;
 
     if (!d->exists) {
-        tree_node_set_missing(n);
+        tree_node_set(n, NULL, NULL);
         members_clear(d);
         return;
     }
@@ -389,8 +372,10 @@ void dir_read(struct dir *d)
         read_data(d);
     if ((n->parts & PART_PROVIDERS) != 0)
         read_members(d);
-    if ((n->parts & PART_CHILDREN) != 0 && d->children_stale)
-        read_children(d);
+    if ((n->parts & PART_CHILDREN) != 0 && d->children_stale) {
+        tree_set_replace(&n->children, list_directory(d->full, false, TREE_CHILDREN_MAX));
+        d->children_stale = n->children == NULL;
+    }
 }
 
 void dir_read_init(struct dir *d)
@@ -427,15 +412,6 @@ static enum err fail(const struct tree_op *op, const char *what)
     return denied ? ERR_UNSUPPORTED : ERR_SYSTEM;
 }
 
-/* ---- which directory ---- */
-
-/* Not hidden, and not the node's own file. */
-static bool is_node_name(struct slice name)
-{
-    return name.len != 0 && name.len < PROVIDER_NAME_ROOM && name.p[0] != '.' &&
-           !slice_is(name, PROPERTIES_FILE);
-}
-
 /* Whether the first LEN bytes of the path are a node. The root may be a symbolic link. */
 static bool node_exists(const struct tree_op *op, size_t len)
 {
@@ -465,23 +441,15 @@ static size_t above(const struct tree_op *op)
 /* ---- reading ---- */
 
 /* Equal bytes are the same version. */
-static uint64_t version_of(struct slice bytes)
-{
-    return map_hash(bytes.p, bytes.len);
-}
-
 static void set_data(struct tree_op *op, struct slice bytes)
 {
     tree_record_set_data(&op->record, bytes);
-    op->record.version = version_of(bytes);
+    op->record.version = map_hash(bytes.p, bytes.len);
 }
 
 /* The bytes of the node's own file; empty if the file does not exist. */
-static enum err read_bytes(const struct tree_op *op, struct text *out)
+static enum err read_bytes(const struct tree_op *op, const char *full, struct text *out)
 {
-    char full[PATH_MAX];
-
-    path_of(op, full);
     enum err e = read_file(full, out);
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
@@ -497,9 +465,8 @@ static enum err read_bytes(const struct tree_op *op, struct text *out)
 }
 
 /* The path is not a directory: it may be a provider's file. */
-static enum err read_provider(struct tree_op *op)
+static enum err read_provider(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     struct text bytes = {0};
     struct stat st;
     int fd = -1;
@@ -507,7 +474,6 @@ static enum err read_provider(struct tree_op *op)
     if (op->at[0] == '\0' || !node_exists(op, above(op)) ||
         !is_node_name(slice_of(strrchr(op->at, '/') + 1)))
         return ERR_NOT_FOUND;
-    path_of(op, full);
     enum err e = plain_file_open(full, &fd, &st);
     /* Another kind of file, or one of a process that has exited, is nothing. */
     if (e == ERR_UNSUPPORTED || (e == ERR_OK && !provider_file_held(fd)))
@@ -527,67 +493,30 @@ static enum err read_provider(struct tree_op *op)
     return e;
 }
 
-/* Whether ENTRY of FULL is a directory, or a file that a provider holds. */
-static bool is_child(const char *full, const struct dirent *entry)
+static enum err read_node(struct tree_op *op, const char *full)
 {
-    char decoded[PROVIDER_NAME_ROOM];
-    char path[PATH_MAX];
-    struct stat st;
-    int fd = -1;
-
-    if (entry_is_directory(full, entry))
-        return true;
-    path_in(full, entry->d_name, path);
-    if (!provider_name_decode(entry->d_name, decoded) || plain_file_open(path, &fd, &st) != ERR_OK)
-        return false;
-    bool held = provider_file_held(fd);
-    close(fd);
-    return held;
-}
-
-static enum err list_children(struct tree_op *op)
-{
-    char full[PATH_MAX];
-    struct dirent *entry;
-    enum err e = ERR_OK;
-
-    path_of(op, full);
-    DIR *directory = opendir(full);
-    if (directory == NULL)
-        return errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
-    struct tree_set *set = op->record.children = tree_set_create();
-    while (e == ERR_OK && (entry = readdir(directory)) != NULL) {
-        if (!is_node_name(slice_of(entry->d_name)) || !is_child(full, entry))
-            continue;
-        if (set->n == TREE_CHILDREN_MAX) {
-            diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
-                     TREE_CHILDREN_MAX);
-            e = ERR_TOO_LARGE;
-        } else {
-            tree_set_add(set, xstrdup(entry->d_name), NULL);
-        }
-    }
-    closedir(directory);
-    tree_set_sort(set);
-    return e;
-}
-
-static enum err read_node(struct tree_op *op)
-{
+    struct tree_set **children = &op->record.children;
     struct text bytes = {0};
 
     if (!node_exists(op, strlen(op->at)))
-        return read_provider(op);
-    enum err e = read_bytes(op, &bytes);
+        return read_provider(op, full);
+    enum err e = read_bytes(op, full, &bytes);
     if (e == ERR_OK) {
         set_data(op, text_slice(&bytes));
-        e = list_children(op);
+        *children = list_directory(full, true, TREE_CHILDREN_MAX + 1);
+        if (*children == NULL)
+            e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+    }
+    if (e == ERR_OK && (*children)->n > TREE_CHILDREN_MAX) {
+        diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
+                 TREE_CHILDREN_MAX);
+        e = ERR_TOO_LARGE;
     }
     text_fini(&bytes);
     return e;
 }
 
-/* ---- writing ---- */
+/* ---- changing ---- */
 
 /* BYTES into FULL/properties.json, by way of a hidden file: others are taken for providers. */
 static bool put_file(const char *full, struct slice bytes)
@@ -613,16 +542,24 @@ static bool put_file(const char *full, struct slice bytes)
     return ok;
 }
 
-/* The directory is locked. */
-static enum err write_locked(struct tree_op *op)
+/* Locks the directory, then writes. Others hold the lock for one write, unless they are stopped. */
+static void write_locked(struct timer *timer)
 {
-    char full[PATH_MAX];
-    struct text now = {0};
-    enum err e = op->version != NULL ? read_bytes(op, &now) : ERR_OK;
+    struct tree_op *op = container_of(timer, struct tree_op, again);
+    bool locked = op->fd >= 0 && flock(op->fd, LOCK_EX | LOCK_NB) == 0;
     struct slice bytes = tree_op_bytes(op);
+    struct text now = {0};
+    char full[PATH_MAX];
 
+    if (!locked && op->fd >= 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
+        return;
+    }
+    enum err e = locked ? ERR_OK : fail(op, "lock its directory");
     path_of(op, full);
-    if (e == ERR_OK && op->version != NULL && version_of(text_slice(&now)) != *op->version)
+    if (e == ERR_OK && op->version != NULL)
+        e = read_bytes(op, full, &now);
+    if (e == ERR_OK && op->version != NULL && map_hash(now.p, now.len) != *op->version)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
     if (e == ERR_OK && !put_file(full, bytes.len != 0 ? bytes : SLICE_LIT("{}")))
@@ -631,31 +568,15 @@ static enum err write_locked(struct tree_op *op)
     if (e == ERR_OK)
         (void)fsync(op->fd);
     text_fini(&now);
-    return e;
-}
-
-/* Others hold the lock for one write, unless they are stopped. */
-static void try_lock(struct timer *timer)
-{
-    struct tree_op *op = container_of(timer, struct tree_op, again);
-    bool locked = op->fd >= 0 && flock(op->fd, LOCK_EX | LOCK_NB) == 0;
-
-    if (!locked && op->fd >= 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-        timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
-        return;
-    }
-    enum err e = locked ? write_locked(op) : fail(op, "lock its directory");
     if (op->fd >= 0)
         close(op->fd);
     tree_op_finish(op, e);
 }
 
-static void write_node(struct tree_op *op)
+static void write_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
-
     if (!node_exists(op, strlen(op->at))) {
-        enum err e = read_provider(op);
+        enum err e = read_provider(op, full);
 
         if (e == ERR_OK) {
             diag_add(op->diag, NULL, 0, 0, "%s: belongs to the process that registered it", op->at);
@@ -664,10 +585,9 @@ static void write_node(struct tree_op *op)
         tree_op_finish(op, e);
         return;
     }
-    path_of(op, full);
     op->fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    timer_init(&op->again, try_lock);
-    try_lock(&op->again);
+    timer_init(&op->again, write_locked);
+    write_locked(&op->again);
 }
 
 void directory_abandon(struct tree_op *op)
@@ -676,8 +596,6 @@ void directory_abandon(struct tree_op *op)
     errno = ETIMEDOUT;
     (void)fail(op, "lock its directory");
 }
-
-/* ---- creating ---- */
 
 /* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
 static bool put_directory(const char *full, struct slice bytes)
@@ -706,12 +624,10 @@ static bool put_directory(const char *full, struct slice bytes)
     return ok;
 }
 
-static enum err create_node(struct tree_op *op)
+static enum err create_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     struct slice bytes = tree_op_bytes(op);
 
-    path_of(op, full);
     if (node_exists(op, strlen(op->at)))
         return ERR_EXISTS;
     if (op->at[0] == '\0')
@@ -730,8 +646,6 @@ static enum err create_node(struct tree_op *op)
         return ERR_OK;
     return errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
 }
-
-/* ---- removing ---- */
 
 /* Deletes files that are not held: of providers that have ended, and unfinished ones. */
 static void clear_directory(const char *full)
@@ -759,14 +673,12 @@ static void clear_directory(const char *full)
  * A provider may come at any moment. Its file keeps the directory from being removed; the
  * properties, which had to be deleted first, are put back then.
  */
-static enum err remove_node(struct tree_op *op)
+static enum err remove_node(struct tree_op *op, const char *full)
 {
-    char full[PATH_MAX];
     char file[PATH_MAX];
     struct text bytes = {0};
-    enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, &bytes) : ERR_NOT_FOUND;
+    enum err e = node_exists(op, strlen(op->at)) ? read_bytes(op, full, &bytes) : ERR_NOT_FOUND;
 
-    path_of(op, full);
     path_in(full, PROPERTIES_FILE, file);
     if (e == ERR_OK) {
         clear_directory(full);
@@ -786,18 +698,21 @@ static enum err remove_node(struct tree_op *op)
 
 void directory_begin(struct tree_op *op)
 {
+    char full[PATH_MAX];
+
+    path_of(op, full);
     switch (op->kind) {
     case TREE_READ:
-        tree_op_finish(op, read_node(op));
+        tree_op_finish(op, read_node(op, full));
         break;
     case TREE_WRITE:
-        write_node(op);
+        write_node(op, full);
         break;
     case TREE_CREATE:
-        tree_op_finish(op, create_node(op));
+        tree_op_finish(op, create_node(op, full));
         break;
     case TREE_REMOVE:
-        tree_op_finish(op, remove_node(op));
+        tree_op_finish(op, remove_node(op, full));
         break;
     case TREE_RESET_ACL:
         diag_add(op->diag, NULL, 0, 0, "%s: permissions of a directory are set by chmod and chown",

@@ -65,7 +65,7 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
     return json_is_null(value) ? NULL : value;
 }
 
-/* ---- refused ---- */
+/* ---- refused and unknown ---- */
 
 /* A value as it is in the tree, without revealing secrets. */
 static char *show(const struct setting_row *row, const json_t *value)
@@ -90,17 +90,21 @@ static char *show(const struct setting_row *row, const json_t *value)
     return shown;
 }
 
-/* Logs what is new, as one line: of several within a second the log would have the first alone. */
-static void log_refusals(struct live_settings *l)
+/* Logs those that are new. Returns how many there are. */
+static size_t log_refusals(struct live_settings *l)
 {
+    size_t n = 0;
+
     for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
         const struct refusal *r = &l->refusals[i];
 
+        n += r->why != NULL;
         if (r->unreported)
             log_warn(l->o.subject, "setting-rejected",
                      "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
                      r->value, r->why);
     }
+    return n;
 }
 
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
@@ -128,33 +132,17 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
     free(old.why);
 }
 
-/* ---- unknown ---- */
-
 static bool is_known(const struct live_settings *l, struct slice name)
 {
-    for (size_t t = 0; t < l->o.ntables; ++t) {
-        if (settings_find(l->o.tables[t], name) != NULL)
+    /* Links have been followed; `type` is the tree's own. */
+    if (slice_is(name, "type") || slice_ends(name, SLICE_LIT(" ->")) ||
+        slice_ends(name, SLICE_LIT(" =>")))
+        return true;
+    for (size_t i = 0; i < l->nrows; ++i) {
+        if (slice_is(name, l->rows[i]->name))
             return true;
     }
     return false;
-}
-
-static bool is_link(struct slice name)
-{
-    return slice_ends(name, SLICE_LIT(" ->")) || slice_ends(name, SLICE_LIT(" =>"));
-}
-
-/* Whether NAME is unknown and has not been logged; from now on it has. */
-static bool is_new_name(struct live_settings *l, const char *name)
-{
-    size_t n = strnlen(name, WARNED_NAME_MAX);
-
-    /* Links have been followed; `type` is the tree's own. */
-    if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name, n) != NULL ||
-        strcmp(name, "type") == 0 || is_link(slice_of(name)) || is_known(l, slice_of(name)))
-        return false;
-    json_object_setn_new_nocheck(l->warned, name, n, json_true());
-    return true;
 }
 
 /* Logs names that are in no table, each once. */
@@ -165,11 +153,15 @@ static void log_unknown(struct live_settings *l)
 
     json_object_foreach(l->properties, name, value)
     {
+        size_t n = strnlen(name, WARNED_NAME_MAX);
         char shown[LOG_CUT_ROOM];
 
-        if (is_new_name(l, name))
-            log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
-                     log_cut(slice_of(name), shown));
+        if (json_object_size(l->warned) >= WARNED_MAX || is_known(l, slice_of(name)) ||
+            json_object_getn(l->warned, name, n) != NULL)
+            continue;
+        json_object_setn_new_nocheck(l->warned, name, n, json_true());
+        log_warn(l->o.subject, "setting-unknown", "path=%s setting=\"%s\"", l->path,
+                 log_cut(slice_of(name), shown));
     }
 }
 
@@ -213,21 +205,6 @@ static bool values_same(const struct live_settings *l, size_t i, const struct va
 
 /* ---- one reading ---- */
 
-/*
- * VALUE as the text of a setting of TYPE, appended. A whole number loses its fraction, as in the
- * original. False: VALUE is not a single value.
- */
-static bool add_value(enum setting_type type, const json_t *value, struct text *out)
-{
-    const double limit = 0x1p63;
-    double real = json_real_value(value);
-
-    if (type != SETTING_INT || !json_is_real(value) || real < -limit || real >= limit)
-        return json_scalar_text(value, out);
-    text_addf(out, "%lld", (long long)real);
-    return true;
-}
-
 static bool allowed(const struct live_settings *l, size_t i, const void *s,
                     char why[SETTINGS_WHY_ROOM])
 {
@@ -247,16 +224,21 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
                           struct values *c, char why[SETTINGS_WHY_ROOM])
 {
     const struct setting_row *row = l->rows[i];
+    const double limit = 0x1p63;
+    double real = json_real_value(value);
     struct text text = {0};
     bool good = false;
 
+    /* A whole number loses its fraction, as in the original. */
+    if (row->type == SETTING_INT && json_is_real(value) && real >= -limit && real < limit)
+        text_addf(&text, "%lld", (long long)real);
     if (row->when == SETTING_LOCAL)
         snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file only");
     else if (row->when == SETTING_RELOAD)
         snprintf(why, SETTINGS_WHY_ROOM, "is taken from the configuration file, at SIGHUP");
     else if (row->when != SETTING_LIVE)
         snprintf(why, SETTINGS_WHY_ROOM, "needs a restart, with the configuration file");
-    else if (!add_value(row->type, value, &text))
+    else if (text.len == 0 && !json_scalar_text(value, &text))
         snprintf(why, SETTINGS_WHY_ROOM, "not a single value: a number, a text, true or false");
     else
         good = settings_set(row, text_slice(&text), c->s, why) == ERR_OK;
@@ -269,23 +251,6 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
     }
     c->origins[i] = ORIGIN_TREE;
     return true;
-}
-
-static void compose(struct live_settings *l, struct values *c)
-{
-    values_take_all(l, l->yaml.s, l->yaml.origins, c);
-    for (size_t i = 0; i < l->nrows; ++i) {
-        const json_t *value = property_of(l, i);
-        char why[SETTINGS_WHY_ROOM];
-
-        if (value == NULL || take_property(l, i, value, c, why)) {
-            refuse(l, i, NULL);
-            continue;
-        }
-        refuse(l, i, why);
-        if (l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
-            values_take(l, i, l->now.s, ORIGIN_TREE, c);
-    }
 }
 
 static bool check(const struct live_settings *l, const struct values *c,
@@ -352,15 +317,21 @@ static void read_again(struct live_settings *l)
 {
     struct values c;
     uint64_t refusals = l->counts.refusals;
-    size_t refused = 0;
 
     values_init(l, &c);
-    compose(l, &c);
+    values_take_all(l, l->yaml.s, l->yaml.origins, &c);
+    for (size_t i = 0; i < l->nrows; ++i) {
+        const json_t *value = property_of(l, i);
+        char why[SETTINGS_WHY_ROOM];
+        bool good = value == NULL || take_property(l, i, value, &c, why);
+
+        refuse(l, i, good ? NULL : why);
+        if (!good && l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
+            values_take(l, i, l->now.s, ORIGIN_TREE, &c);
+    }
     check_across(l, &c);
-    log_refusals(l);
+    size_t refused = log_refusals(l);
     log_unknown(l);
-    for (size_t i = 0; i < l->nrows; ++i)
-        refused += l->refusals[i].why != NULL;
     size_t changes = log_changes(l, &c);
     values_take_all(l, c.s, c.origins, &l->now);
     values_fini(l, &c);

@@ -56,26 +56,12 @@ json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WH
     return NULL;
 }
 
-/* The bytes that are to stand alone in the node; SLICE_NULL: the properties are more than that. */
-static struct slice lone_string(const json_t *properties, bool text_as_json)
-{
-    const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
-
-    if (json_object_size(properties) != 1 || !json_is_string(v))
-        return SLICE_NULL;
-    struct slice s = {json_string_value(v), json_string_length(v)};
-    struct slice stripped = strip(s);
-    bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(s);
-    return stripped.len != 0 && !as_json ? s : SLICE_NULL;
-}
-
 /* Whether every string of V can be in JSON. V is as deep as what it came from. */
 static bool all_text(const json_t *v)
 {
-    union {
-        const json_t *given;
-        json_t *walked;
-    } value = {v};
+    json_t *object = (json_t *)(uintptr_t)v; /* which is not changed */
+    const char *name;
+    json_t *member;
 
     if (json_is_string(v))
         return literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
@@ -83,9 +69,9 @@ static bool all_text(const json_t *v)
         if (!all_text(json_array_get(v, i)))
             return false;
     }
-    for (void *it = json_is_object(v) ? json_object_iter(value.walked) : NULL; it != NULL;
-         it = json_object_iter_next(value.walked, it)) {
-        if (!all_text(json_object_iter_value(it)))
+    json_object_foreach(object, name, member)
+    {
+        if (!all_text(member))
             return false;
     }
     return true;
@@ -94,13 +80,16 @@ static bool all_text(const json_t *v)
 enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
                           struct text *out)
 {
-    struct slice alone = lone_string(properties, text_as_json);
+    const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
+    struct slice alone = {json_string_value(v), json_string_length(v)};
+    struct slice stripped = strip(alone);
+    bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(alone);
     size_t start = out->len;
     json_t *again = NULL;
 
     if (json_object_size(properties) == 0)
         return ERR_OK;
-    if (alone.p != NULL) {
+    if (json_object_size(properties) == 1 && stripped.len != 0 && !as_json) {
         if (alone.len > max_bytes)
             return ERR_TOO_LARGE;
         text_add(out, alone);

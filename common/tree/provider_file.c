@@ -9,7 +9,6 @@
  */
 #include "common/tree/provider_file.h"
 #include "common/base/file.h"
-#include "common/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- access of a group ---- */
 
-enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660 };
+enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660, PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
 /* The group of the directory that PATH is in, where its group may write to it; (gid_t)-1: as it is.
  */
@@ -58,19 +56,13 @@ bool group_directory_make_all(const char *full)
     char *path = xstrdup(full);
     bool ok = true;
 
-    for (char *p = path + 1; ok; ++p) {
-        char c = *p;
-
-        if (c != '/' && c != '\0')
-            continue;
-        *p = '\0';
+    for (char *slash = strchr(path + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
         ok = group_directory_make(path) || errno == EEXIST;
-        *p = c;
-        if (c == '\0')
-            break;
+        *slash = '/';
     }
     free(path);
-    return ok;
+    return ok && (group_directory_make(full) || errno == EEXIST);
 }
 
 bool group_file_share(int fd, const char *path)
@@ -81,10 +73,6 @@ bool group_file_share(int fd, const char *path)
 }
 
 /* ---- providers ---- */
-
-enum { PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
-
-/* ---- names ---- */
 
 bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
 {
@@ -110,45 +98,26 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM])
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM])
 {
     char again[PROVIDER_NAME_ROOM];
-    size_t n = 0;
+    size_t n = percent_decode(slice_of(file), out, PROVIDER_NAME_ROOM - 1);
 
-    if (strlen(file) >= PROVIDER_NAME_ROOM)
-        return false;
-    for (size_t i = 0; file[i] != '\0'; ++i) {
-        int high = file[i] == '%' ? ascii_hex_digit(file[i + 1]) : 0;
-        int low = file[i] == '%' && high >= 0 ? ascii_hex_digit(file[i + 2]) : 0;
-
-        if (high < 0 || low < 0)
-            return false;
-        out[n++] = file[i];
-        if (file[i] == '%') {
-            out[n - 1] = (char)(high << 4 | low);
-            i += 2;
-        }
-    }
     out[n] = '\0';
-    /* One name has one file: whatever else decodes to it is not ours (and "%00" cuts it short
-     * here). */
+    /* One name has one file: whatever else decodes to it is not ours. Invalid escapes are copied,
+     * and "%00" cuts the name short: neither is encoded like FILE. */
     return provider_name_encode(out, again) && strcmp(again, file) == 0;
 }
 
 /* ---- locks ---- */
 
-static struct flock whole_file(void)
-{
-    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
-}
-
 static bool lock_now(int fd)
 {
-    struct flock whole = whole_file();
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_OFD_SETLK, &whole) == 0;
 }
 
 bool provider_file_held(int fd)
 {
-    struct flock whole = whole_file();
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     /* Without support of locks by the file system, every owner counts as alive. */
     return fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
@@ -206,14 +175,15 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-/* A hidden file in DIRECTORY, locked and filled; its path goes to TMP. -1: see errno. */
-static int make_hidden(const char *directory, struct slice bytes, char tmp[PATH_MAX])
+/* A hidden file beside PATH, locked and filled; its path goes to TMP. -1: see errno. */
+static int make_hidden(const char *path, struct slice bytes, char tmp[PATH_MAX])
 {
     uint64_t number;
 
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
         return -1;
-    snprintf(tmp, PATH_MAX, "%s/.new-%016llx", directory, (unsigned long long)number);
+    snprintf(tmp, PATH_MAX, "%.*s/.new-%016llx", (int)(strrchr(path, '/') - path), path,
+             (unsigned long long)number);
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     /* Other members of the group must be able to remove leftovers. */
     if (fd < 0 || (group_file_share(fd, tmp) && lock_now(fd) && file_write_all(fd, bytes)))
@@ -225,25 +195,17 @@ static int make_hidden(const char *directory, struct slice bytes, char tmp[PATH_
     return -1;
 }
 
-static bool rename_new(const char *tmp, const char *path)
-{
-    if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
-        return true;
-    if (errno != EINVAL && errno != ENOSYS)
-        return false;
-    /* File systems that do not know the flag: a link does not replace either. */
-    if (link(tmp, path) != 0)
-        return false;
-    unlink(tmp);
-    return true;
-}
-
 /* Move TMP to PATH, over the remains of a dead owner but not over a living one. */
 static enum err claim(const char *tmp, const char *path)
 {
     for (int i = 0; i < CLAIM_TRIES; ++i) {
-        if (rename_new(tmp, path))
+        if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
             return ERR_OK;
+        /* File systems that do not know the flag: a link does not replace either. */
+        if ((errno == EINVAL || errno == ENOSYS) && link(tmp, path) == 0) {
+            unlink(tmp);
+            return ERR_OK;
+        }
         if (errno != EEXIST)
             return ERR_SYSTEM;
         enum err e = provider_file_clear(path);
@@ -261,9 +223,7 @@ enum err provider_file_put(int *fd, const char *path, struct slice bytes)
 
     if (!ours && name_taken(path) == ERR_BUSY)
         return ERR_BUSY;
-    char *directory = xslicedup((struct slice){path, (size_t)(strrchr(path, '/') - path)});
-    int fresh = make_hidden(directory, bytes, tmp);
-    free(directory);
+    int fresh = make_hidden(path, bytes, tmp);
     if (fresh < 0)
         return ERR_SYSTEM;
     if (!ours)
@@ -292,8 +252,6 @@ void provider_file_drop(int *fd, const char *path)
     close(*fd);
     *fd = -1;
 }
-
-/* ---- reading ---- */
 
 enum err plain_file_open(const char *path, int *fd, struct stat *st)
 {

@@ -14,7 +14,6 @@
 
 #include "common/base/base.h"
 #include "common/base/err.h"
-#include "common/base/limits.h"
 #include "common/base/text.h"
 
 #include <stdbool.h>

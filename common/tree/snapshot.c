@@ -26,14 +26,6 @@ struct snapshot {
 
 /* ---- reading ---- */
 
-static void set_aside(const struct snapshot *m, const char *why)
-{
-    bool moved = file_set_aside(m->path) == ERR_OK;
-
-    log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path, why,
-              moved ? "renamed to .bad" : "not used");
-}
-
 /* The parts in FILE, or NULL: WHY is then what is wrong with it, or NULL when it is of another
  * place. */
 static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why)
@@ -86,7 +78,10 @@ static void load(struct snapshot *m)
         json_decref(m->parts);
         m->parts = parts;
     } else if (problem != NULL) {
-        set_aside(m, problem);
+        bool moved = file_set_aside(m->path) == ERR_OK;
+
+        log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path,
+                  problem, moved ? "renamed to .bad" : "not used");
     }
     json_decref(file);
     text_fini(&bytes);
@@ -94,41 +89,33 @@ static void load(struct snapshot *m)
 
 /* ---- writing ---- */
 
-static bool fits(struct snapshot *m, struct slice bytes)
+static void save(struct timer *t)
 {
+    struct snapshot *m = container_of(t, struct snapshot, write);
+    json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
+                             (json_int_t)time(NULL), "parts", m->parts);
+    char *text = file != NULL ? json_dumps(file, JSON_COMPACT) : NULL;
+    struct slice bytes = slice_of(text);
     char why[JSON_WHY_ROOM] = "";
     json_t *again = NULL;
+
+    m->written_ms = loop_now_ms(m->loop);
+    json_decref(file);
+    /* PLACE is from a configuration, which need not be UTF-8. */
+    if (text == NULL)
+        return;
     bool good = bytes.len <= SNAPSHOT_BYTES_MAX &&
                 json_parse(bytes, SNAPSHOT_BYTES_MAX, &again, why) == ERR_OK;
-
-    json_decref(again);
+    if (good && file_write_private(m->path, bytes) != ERR_OK)
+        log_error(NULL, "tree-snapshot-not-written", "file=%s reason=\"%s\"", m->path,
+                  strerror(errno));
     if (!good && !m->too_large)
         log_warn(NULL, "tree-snapshot-too-large",
                  "file=%s bytes=%zu reason=\"%s\" action=\"keep the older one\"", m->path,
                  bytes.len, bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
     m->too_large = !good;
-    return good;
-}
-
-static void save(struct snapshot *m)
-{
-    json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
-                             (json_int_t)time(NULL), "parts", m->parts);
-    char *bytes = file != NULL ? json_dumps(file, JSON_COMPACT) : NULL;
-
-    m->written_ms = loop_now_ms(m->loop);
-    /* PLACE is from a configuration, which need not be UTF-8. */
-    if (bytes != NULL && fits(m, slice_of(bytes)) &&
-        file_write_private(m->path, slice_of(bytes)) != ERR_OK)
-        log_error(NULL, "tree-snapshot-not-written", "file=%s reason=\"%s\"", m->path,
-                  strerror(errno));
-    free(bytes);
-    json_decref(file);
-}
-
-static void on_write(struct timer *t)
-{
-    save(container_of(t, struct snapshot, write));
+    json_decref(again);
+    free(text);
 }
 
 static void write_soon(struct snapshot *m)
@@ -166,7 +153,7 @@ struct snapshot *snapshot_open(struct loop *l, const char *path, const char *pla
     m->path = xstrdup(path);
     m->place = xstrdup(place);
     m->parts = json_object();
-    timer_init(&m->write, on_write);
+    timer_init(&m->write, save);
     if (path != NULL)
         load(m);
     return m;
@@ -177,7 +164,7 @@ void snapshot_close(struct snapshot *m)
     if (m == NULL)
         return;
     if (timer_running(&m->write))
-        save(m);
+        save(&m->write);
     timer_stop(&m->write);
     json_decref(m->parts);
     free(m->place);

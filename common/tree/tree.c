@@ -10,11 +10,9 @@
  *             ──► compare ──► changed()
  */
 #include "common/tree/tree.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Broken links of one application in its status. */
@@ -63,16 +61,6 @@ static enum err find_backend(struct slice url, const struct tree_backend **out, 
     return place->len == 0 ? ERR_SYNTAX : ERR_UNSUPPORTED;
 }
 
-/* WHAT's first line at its place in the configuration. */
-static void complain_at(const struct config *c, const struct config_node *at, const char *what,
-                        const struct diag *why, struct diag *d)
-{
-    struct slice rest = slice_of(why->text);
-    struct slice line = slice_cut(&rest, '\n');
-
-    config_complain(c, at, d, "%s%.*s", what, SLICE_FMT(line));
-}
-
 void tree_check_config(const struct config *c, const struct config_node *at, const char *url,
                        const struct config_node *auth_at, const char *auth, struct diag *d)
 {
@@ -82,12 +70,15 @@ void tree_check_config(const struct config *c, const struct config_node *at, con
 
     if (url == NULL)
         return;
-    if (find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
-        backend->check(place, &why) != ERR_OK)
-        complain_at(c, at, "", &why, d);
-    else if (auth != NULL && backend->check_auth != NULL &&
-             backend->check_auth(auth, &why) != ERR_OK)
-        complain_at(c, auth_at, "zookeeper_auth: ", &why, d);
+    bool bad_url = find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
+                   backend->check(place, &why) != ERR_OK;
+    bool bad_auth = !bad_url && auth != NULL && backend->check_auth != NULL &&
+                    backend->check_auth(auth, &why) != ERR_OK;
+    struct slice rest = slice_of(why.text);
+    struct slice line = slice_cut(&rest, '\n');
+    if (bad_url || bad_auth)
+        config_complain(c, bad_url ? at : auth_at, d, "%s%.*s",
+                        bad_url ? "" : "zookeeper_auth: ", SLICE_FMT(line));
     diag_fini(&why);
 }
 
@@ -199,18 +190,6 @@ static bool same_view(const struct tree_view *a, const struct tree_view *b)
            tree_set_equal(a->children, b->children);
 }
 
-static void log_problem(const struct tree_watch *w, const struct tree_view *v)
-{
-    if (v->problem == NULL || same_problem(v, &w->last))
-        return;
-    if (v->exists)
-        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 v->problem);
-    else
-        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
-                 v->problem);
-}
-
 static void watch_destroy(struct tree_watch *w)
 {
     view_fini(&w->last);
@@ -241,9 +220,14 @@ static void watch_evaluate(struct timer *timer)
         view_fini(&v);
         return;
     }
-    /* That of a link has been logged. */
-    if (!link_broken)
-        log_problem(w, &v);
+    /* A problem of a link has been logged. */
+    bool is_new = !link_broken && v.problem != NULL && !same_problem(&v, &w->last);
+    if (is_new && v.exists)
+        log_warn(NULL, "tree-node-invalid", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+                 v.problem);
+    else if (is_new)
+        log_info(NULL, "tree-node-missing", "path=%s reason=\"%s\"", tree_path_shown(w->path),
+                 v.problem);
     view_fini(&w->last);
     w->last = v;
     w->reported = w->reporting = true;
@@ -281,20 +265,6 @@ void tree_unwatch(struct tree_watch *w)
 
 /* ---- registrations ---- */
 
-/* Links may lead elsewhere than before: the entry follows them. */
-static void move_entry(struct tree_registration *r, const char *path)
-{
-    const struct tree_backend *backend = r->follower.tree->backend;
-
-    if (r->real_path != NULL && strcmp(r->real_path, path) == 0)
-        return;
-    if (r->entry != NULL)
-        backend->leave(r->entry);
-    free(r->real_path);
-    r->real_path = xstrdup(path);
-    r->entry = backend->enter(r->follower.tree, path, r->name, text_slice(&r->bytes));
-}
-
 static void registration_evaluate(struct timer *timer)
 {
     struct tree_registration *r = container_of(timer, struct tree_registration, follower.evaluate);
@@ -308,9 +278,16 @@ static void registration_evaluate(struct timer *timer)
         text_clear(&f->problem);
     if (found != FOUND_PENDING)
         follower_report(f);
-    /* While links are broken or unknown, the entry stays at its place. */
-    if (found == FOUND_NODE || found == FOUND_MISSING)
-        move_entry(r, at->path);
+    /* Links may lead elsewhere than before: the entry follows them. While links are broken or
+     * unknown, it stays at its place. */
+    if ((found == FOUND_NODE || found == FOUND_MISSING) &&
+        (r->real_path == NULL || strcmp(r->real_path, at->path) != 0)) {
+        if (r->entry != NULL)
+            f->tree->backend->leave(r->entry);
+        free(r->real_path);
+        r->real_path = xstrdup(at->path);
+        r->entry = f->tree->backend->enter(f->tree, at->path, r->name, text_slice(&r->bytes));
+    }
     follower_end(f);
 }
 
@@ -379,46 +356,30 @@ void tree_unregister(struct tree_registration *r)
 
 /* ---- status ---- */
 
-/* Whether F follows the node at the path TOP, or one below it. */
-static bool is_below(const struct follower *f, const char *top)
-{
-    size_t len = strlen(top);
-
-    while (len != 0 && top[len - 1] == '/')
-        --len;
-    return strncmp(f->path, top, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
-}
-
-/* Whether a follower before F in the list, below TOP as well, has met the same link. */
-static bool is_shown(const struct follower *f, const char *top)
-{
-    const struct list *head = &f->tree->broken;
-
-    for (struct list *it = f->in_broken.prev; it != head; it = it->prev) {
-        const struct follower *other = list_entry(it, struct follower, in_broken);
-
-        if (strcmp(other->broken, f->broken) == 0 && is_below(other, top))
-            return true;
-    }
-    return false;
-}
-
 void tree_describe_broken_links(const struct tree *t, const char *path, struct json_writer *w)
 {
     char *full = t != NULL ? from_root(t, path) : NULL;
-    size_t shown = 0;
+    json_t *shown = json_object(); /* a set: several followers may have met one link */
+    size_t len = full != NULL ? strlen(full) : 0;
     const struct follower *f;
 
+    while (len != 0 && full[len - 1] == '/')
+        --len;
     json_open_array(w, "broken_links");
     if (t != NULL) {
         list_for_each_entry (f, &t->broken, in_broken) {
-            if (shown < BROKEN_SHOWN_MAX && is_below(f, full) && !is_shown(f, full)) {
-                json_put_text(w, NULL, slice_of(f->broken));
-                ++shown;
-            }
+            bool below =
+                strncmp(f->path, full, len) == 0 && (f->path[len] == '\0' || f->path[len] == '/');
+
+            if (!below || json_object_get(shown, f->broken) != NULL ||
+                json_object_size(shown) == BROKEN_SHOWN_MAX)
+                continue;
+            json_object_set_new_nocheck(shown, f->broken, json_true());
+            json_put_text(w, NULL, slice_of(f->broken));
         }
     }
     json_close_array(w);
+    json_decref(shown);
     free(full);
 }
 

@@ -18,7 +18,6 @@
 struct tree;
 struct tree_watch;
 struct tree_registration;
-struct json_writer;
 
 /* Options for ZooKeeper, without effect on a directory. Borrowed for the call. */
 struct tree_options {

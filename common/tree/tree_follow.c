@@ -4,7 +4,7 @@
  * a path; a relative link starts at the node that has it; an own property hides a property link.
  * Links come from outside, so every walk is bounded (TREE_STEPS_MAX) and a path met twice ends it.
  */
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,11 +35,15 @@ struct hop {
 
 /* ---- nodes ---- */
 
-static struct tree_node *node_create(struct tree *t, const char *path)
+/* The node PATH, which exists as long as a follower uses it. */
+static struct tree_node *node_get(struct tree *t, const char *path)
 {
     size_t len = strlen(path);
-    struct tree_node *s = xcalloc(1, sizeof(*s) + len + 1);
+    struct tree_node *s = map_entry(map_find(&t->nodes, path, len), struct tree_node, in_tree);
 
+    if (s != NULL)
+        return s;
+    s = xcalloc(1, sizeof(*s) + len + 1);
     memcpy(s->path, path, len + 1);
     s->tree = t;
     s->touched = true;
@@ -48,17 +52,6 @@ static struct tree_node *node_create(struct tree *t, const char *path)
     map_add(&t->nodes, &s->in_tree, s->path, len);
     t->backend->observe(s);
     return s;
-}
-
-static void node_destroy(struct tree_node *s)
-{
-    s->tree->backend->forget(s);
-    map_remove(&s->tree->nodes, &s->in_tree);
-    json_decref(s->properties);
-    tree_set_replace(&s->providers, NULL);
-    tree_set_replace(&s->children, NULL);
-    free(s->problem);
-    free(s);
 }
 
 void tree_node_touch(struct tree_node *s, unsigned parts)
@@ -75,31 +68,21 @@ void tree_node_touch(struct tree_node *s, unsigned parts)
     }
 }
 
-void tree_node_set_properties(struct tree_node *s, json_t *properties)
-{
-    json_decref(s->properties);
-    s->properties = properties;
-    s->known = s->exists = s->parses = true;
-    free(s->problem);
-    s->problem = NULL;
-}
-
-void tree_node_set_problem(struct tree_node *s, const char *problem)
-{
-    s->known = s->exists = true;
-    s->parses = false;
-    free(s->problem);
-    s->problem = xstrdup(problem);
-}
-
-void tree_node_set_missing(struct tree_node *s)
+void tree_node_set(struct tree_node *s, json_t *properties, const char *problem)
 {
     s->known = true;
-    s->exists = s->parses = false;
+    s->parses = properties != NULL;
+    s->exists = properties != NULL || problem != NULL;
     free(s->problem);
-    s->problem = NULL;
-    tree_set_replace(&s->providers, NULL);
-    tree_set_replace(&s->children, NULL);
+    s->problem = xstrdup(problem);
+    if (properties != NULL) {
+        json_decref(s->properties);
+        s->properties = properties;
+    }
+    if (!s->exists) {
+        tree_set_replace(&s->providers, NULL);
+        tree_set_replace(&s->children, NULL);
+    }
 }
 
 /* ---- followers ---- */
@@ -136,8 +119,15 @@ void follower_end(struct follower *f)
         list_remove(&u->in_follower);
         list_remove(&u->in_node);
         free(u);
-        if (list_empty(&n->uses))
-            node_destroy(n);
+        if (!list_empty(&n->uses))
+            continue;
+        n->tree->backend->forget(n);
+        map_remove(&n->tree->nodes, &n->in_tree);
+        json_decref(n->properties);
+        tree_set_replace(&n->providers, NULL);
+        tree_set_replace(&n->children, NULL);
+        free(n->problem);
+        free(n);
     }
 }
 
@@ -220,20 +210,16 @@ found:
     return u;
 }
 
-/*
- * The node PATH, up to date; this evaluation depends on its PARTS from now on.
- * NULL: too many steps.
- */
-static const struct tree_node *use_node(struct follower *f, const char *path, unsigned parts)
+/* *OUT is the node PATH, up to date; this evaluation depends on its PARTS from now on. FOUND_BAD:
+ * too many steps. */
+static enum found use_node(struct follower *f, const char *path, unsigned parts,
+                           const struct tree_node **out)
 {
     if (++f->steps > TREE_STEPS_MAX) {
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
-        return NULL;
+        return FOUND_BAD;
     }
-    struct tree_node *n =
-        map_entry(map_find(&f->tree->nodes, path, strlen(path)), struct tree_node, in_tree);
-    if (n == NULL)
-        n = node_create(f->tree, path);
+    struct tree_node *n = node_get(f->tree, path);
     use_get(f, n)->parts |= parts;
     if ((parts & ~n->parts) != 0) {
         n->parts |= parts;
@@ -243,7 +229,10 @@ static const struct tree_node *use_node(struct follower *f, const char *path, un
         n->touched = false;
         f->tree->backend->refresh(n);
     }
-    return n;
+    *out = n;
+    if (!n->known)
+        return FOUND_PENDING;
+    return n->exists ? FOUND_NODE : FOUND_MISSING;
 }
 
 /* ---- paths ---- */
@@ -335,15 +324,13 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, con
         return found;
     if (!join(f, base->path, slice_of(name), real))
         return FOUND_BAD;
-    if (strcmp(real, path) != 0) {
-        *out = use_node(f, real, PART_NODE);
-        if (*out == NULL)
-            return FOUND_BAD;
-        if (!(*out)->known)
-            return FOUND_PENDING;
-    }
-    if ((*out)->exists)
-        return FOUND_NODE;
+    enum found there = FOUND_MISSING;
+    if (strcmp(real, path) != 0)
+        there = use_node(f, real, PART_NODE, out);
+    else if ((*out)->exists)
+        there = FOUND_NODE;
+    if (there != FOUND_MISSING)
+        return there;
     struct slice target = found == FOUND_NODE ? link_of(base, slice_of(name), " ->") : SLICE_NULL;
     if (target.p == NULL)
         return FOUND_MISSING;
@@ -363,14 +350,10 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, con
 static enum found resolve(struct follower *f, struct trail *trail, const char *path,
                           const struct tree_node **out)
 {
-    *out = use_node(f, path, PART_NODE);
-    if (*out == NULL)
-        return FOUND_BAD;
-    if (!(*out)->known)
-        return FOUND_PENDING;
-    if ((*out)->exists)
-        return FOUND_NODE;
-    return path[0] == '\0' ? FOUND_MISSING : resolve_from_base(f, trail, path, out);
+    enum found found = use_node(f, path, PART_NODE, out);
+
+    return found == FOUND_MISSING && path[0] != '\0' ? resolve_from_base(f, trail, path, out)
+                                                     : found;
 }
 
 enum found follow_path(struct follower *f, const char *path, unsigned parts,
@@ -381,29 +364,16 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
     enum found found = FOUND_BAD;
 
     trail->n = 0;
-    if (!join(f, "", slice_of(path), real) || !trail_add(f, trail, real))
-        goto out;
-    found = resolve(f, trail, real, out);
+    if (join(f, "", slice_of(path), real) && trail_add(f, trail, real))
+        found = resolve(f, trail, real, out);
     /* Read again for the parts: only now is the node known that they are needed of. */
-    if (found == FOUND_NODE && use_node(f, (*out)->path, parts) == NULL)
-        found = FOUND_BAD;
-    else if (found == FOUND_NODE && !(*out)->known)
-        found = FOUND_PENDING;
-out:
+    if (found == FOUND_NODE)
+        found = use_node(f, (*out)->path, parts, out);
     free(trail);
     return found;
 }
 
 /* ---- property links ---- */
-
-static bool hopped(const struct hop *hops, size_t n, const struct hop *next)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (hops[i].node == next->node && slice_eq(hops[i].name, next->name))
-            return true;
-    }
-    return false;
-}
 
 /*
  * Follows property link HOP to the next node and property, which replace those in HOP. FROM: the
@@ -445,7 +415,9 @@ static enum found follow_value(struct follower *f, const struct tree_node *n, co
         *out = json_object_getn(next.node->properties, next.name.p, next.name.len);
         if (*out != NULL)
             return FOUND_NODE;
-        if (hopped(hops, i, &next)) {
+        for (size_t k = 0; k < i; ++k) {
+            if (hops[k].node != next.node || !slice_eq(hops[k].name, next.name))
+                continue;
             problem_add(f, "%s: property link loop: returns to %.*s of %s; correct a link", from,
                         SLICE_FMT(next.name), tree_path_shown(next.node->path));
             return FOUND_BAD;

@@ -5,12 +5,9 @@
  */
 #include "common/tree/tree_op.h"
 
-#include "common/base/limits.h"
 #include "common/tree/node_data.h"
 
 #include <stdlib.h>
-
-/* ---- records ---- */
 
 void tree_record_fini(struct tree_record *r)
 {
@@ -27,8 +24,6 @@ void tree_record_set_data(struct tree_record *r, struct slice bytes)
     r->properties = node_data_decode(bytes, why);
     r->problem = why[0] != '\0' ? xstrdup(why) : NULL;
 }
-
-/* ---- the end ---- */
 
 static void run_done(struct loop_message *m)
 {
@@ -60,23 +55,6 @@ static void on_deadline(struct timer *timer)
     end(op, ERR_TIMEOUT);
 }
 
-/* ---- the data ---- */
-
-static enum err encode(struct tree_op *op)
-{
-    const struct tree_backend *b = op->tree->backend;
-    enum err e = node_data_encode(op->properties, b->text_as_json, b->data_max, &op->bytes);
-
-    if (e == ERR_TOO_LARGE)
-        diag_add(op->diag, NULL, 0, 0, "%s: over %zu bytes, or nested too deep, or too many values",
-                 tree_path_shown(op->path), b->data_max);
-    else if (e != ERR_OK)
-        diag_add(op->diag, NULL, 0, 0,
-                 "%s: bytes that are not text can only be string_value, the only property",
-                 tree_path_shown(op->path));
-    return e;
-}
-
 struct slice tree_op_bytes(const struct tree_op *op)
 {
     /* Nodes above a new one are empty. */
@@ -84,8 +62,6 @@ struct slice tree_op_bytes(const struct tree_op *op)
 
     return has_data ? text_slice(&op->bytes) : SLICE_LIT("");
 }
-
-/* ---- nodes above a new one ---- */
 
 /* The first LEN bytes of the path are created next. */
 static void create(struct tree_op *op, size_t len)
@@ -112,8 +88,6 @@ void tree_op_finish(struct tree_op *op, enum err e)
     }
 }
 
-/* ---- links ---- */
-
 static void evaluate(struct timer *timer)
 {
     struct tree_op *op = container_of(timer, struct tree_op, follower.evaluate);
@@ -130,10 +104,9 @@ static void evaluate(struct timer *timer)
         end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
 }
 
-/* ---- the beginning ---- */
-
 void tree_op_begin(struct tree *t, struct tree_op *op)
 {
+    const struct tree_backend *b = t->backend;
     enum err e = ERR_OK;
 
     op->tree = t;
@@ -152,9 +125,17 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
                  TREE_PATH_MAX);
         e = ERR_TOO_LARGE;
+    } else if (op->properties != NULL) {
+        e = node_data_encode(op->properties, b->text_as_json, b->data_max, &op->bytes);
+        if (e == ERR_TOO_LARGE)
+            diag_add(op->diag, NULL, 0, 0,
+                     "%s: over %zu bytes, or nested too deep, or too many values",
+                     tree_path_shown(op->path), b->data_max);
+        else if (e != ERR_OK)
+            diag_add(op->diag, NULL, 0, 0,
+                     "%s: bytes that are not text can only be string_value, the only property",
+                     tree_path_shown(op->path));
     }
-    if (e == ERR_OK && op->properties != NULL)
-        e = encode(op);
     if (e != ERR_OK) {
         end(op, e);
         return;
@@ -165,5 +146,5 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     if (op->kind == TREE_RESOLVE)
         evaluate(&op->follower.evaluate);
     else
-        t->backend->begin(op);
+        b->begin(op);
 }

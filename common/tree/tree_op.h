@@ -9,7 +9,7 @@
 #ifndef RLB_TREE_TREE_OP_H
 #define RLB_TREE_TREE_OP_H
 
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 
 enum {
     /* Unless the user specifies otherwise: for one operation, the connection included. */

@@ -11,7 +11,7 @@
 #include "common/zookeeper/zookeeper_tree.h"
 #include "common/zookeeper/zookeeper_url.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -37,9 +37,9 @@ static void zk_node_unreadable(struct zk_read *r, const char *why);
 static void on_pause_over(struct timer *timer);
 static void on_read(struct zk_call *c);
 
-static void zk_read_init(struct zk_read *r, enum zk_read_kind kind, struct zk_node *n)
+static void zk_read_init(struct zk_read *r, enum zk_part part, struct zk_node *n)
 {
-    *r = (struct zk_read){.kind = kind, .node = n};
+    *r = (struct zk_read){.part = part, .node = n};
     list_init(&r->in_queue);
     timer_init(&r->pause, on_pause_over);
 }
@@ -59,16 +59,21 @@ static void call_over(struct zk_read *r)
     t->alone = false;
 }
 
+static void drop_call(struct zk_read *r)
+{
+    if (r->call == NULL)
+        return;
+    zk_call_forget(r->call);
+    call_over(r);
+}
+
 static void zk_read_fini(struct zk_read *r)
 {
     timer_stop(&r->pause);
     list_remove(&r->in_queue);
     if (r->quarantined)
         --tree_of(r)->counts.quarantined;
-    if (r->call != NULL) {
-        zk_call_forget(r->call);
-        call_over(r);
-    }
+    drop_call(r);
 }
 
 static void enqueue(struct zk_read *r)
@@ -114,15 +119,10 @@ static void zk_read_request(struct zk_read *r)
 /* The session has ended, and R's call with it: it is requested again. */
 static void zk_read_restart(struct zk_read *r)
 {
-    if (r->call != NULL) {
-        zk_call_forget(r->call);
-        call_over(r);
-    }
+    drop_call(r);
     r->again = false;
     zk_read_request(r);
 }
-
-/* ---- those that break the connection ---- */
 
 static void quarantine(struct zk_read *r)
 {
@@ -151,17 +151,6 @@ static void reset_failures(struct zk_read *r)
     r->failures = 0;
 }
 
-static bool is_large(const struct zk_read *r, const struct Stat *s)
-{
-    return r->kind == ZK_READ_DATA ? s->dataLength >= ZK_LARGE_BYTES
-                                   : s->numChildren >= ZK_LARGE_CHILDREN;
-}
-
-static bool is_unchanged(const struct zk_read *r, const struct Stat *s)
-{
-    return r->kind == ZK_READ_DATA ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
-}
-
 /* ---- calls ---- */
 
 static void call(struct zk_read *r)
@@ -173,8 +162,7 @@ static void call(struct zk_read *r)
     ++t->reading;
     r->started_ms = loop_now_ms(t->base.loop);
     r->again = false;
-    r->call = r->kind == ZK_READ_DATA ? zk_get(t->session, path, true, on_read, r)
-                                      : zk_children(t->session, path, true, on_read, r);
+    r->call = zk_read(t->session, r->part, path, true, on_read, r);
 }
 
 /* R was first asked for its size. */
@@ -182,14 +170,18 @@ static void on_size(struct zk_call *c)
 {
     struct zk_read *r = c->context;
     struct zookeeper *t = tree_of(r);
+    const struct Stat *s = &c->stat;
+    bool of_data = r->part == ZK_DATA;
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
         enqueue(r);
         return;
     }
-    bool large = c->result == ZOK && is_large(r, &c->stat);
-    if (large && r->quarantined && is_unchanged(r, &c->stat)) {
+    bool large = c->result == ZOK &&
+                 (of_data ? s->dataLength >= ZK_LARGE_BYTES : s->numChildren >= ZK_LARGE_CHILDREN);
+    bool same = of_data ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
+    if (large && r->quarantined && same) {
         quarantine(r);
         zk_reads_begin(t);
         return;
@@ -232,12 +224,6 @@ static void lost(struct zk_read *r)
         enqueue(r);
 }
 
-static void refused(struct zk_read *r, const struct zk_call *c)
-{
-    zk_node_unreadable(r, c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
-    request_after(r, ZK_RETRY_MS);
-}
-
 static void on_read(struct zk_call *c)
 {
     struct zk_read *r = c->context;
@@ -252,30 +238,24 @@ static void on_read(struct zk_call *c)
     }
     t->loss_seen = false;
     reset_failures(r);
-    if (c->result == ZNONODE && r->kind == ZK_READ_DATA && n->watched != NULL) {
+    if (c->result == ZNONODE && r->part == ZK_DATA && n->watched != NULL) {
         ++t->reading;
-        r->call = zk_exists(t->session, c->path, true, on_exists, r);
+        r->call = zk_read(t->session, ZK_EXISTS, c->path, true, on_exists, r);
         return;
     }
-    if (c->result != ZOK && c->result != ZNONODE)
-        refused(r, c);
-    else if (again)
-        zk_read_request(r);
-    if (r->kind == ZK_READ_CHILDREN && (c->result == ZOK || c->result == ZNONODE))
-        zk_node_children(n, c);
-    else if (c->result == ZOK || c->result == ZNONODE)
-        zk_node_data(n, c);
+    if (c->result != ZOK && c->result != ZNONODE) {
+        zk_node_unreadable(r,
+                           c->result == ZNOAUTH ? "no permission to read it" : zerror(c->result));
+        request_after(r, ZK_RETRY_MS);
+    } else {
+        if (again)
+            zk_read_request(r);
+        if (r->part == ZK_CHILDREN)
+            zk_node_children(n, c);
+        else
+            zk_node_data(n, c);
+    }
     zk_reads_begin(t);
-}
-
-static void begin_alone(struct zookeeper *t)
-{
-    struct zk_read *r = list_first(&t->suspects, struct zk_read, in_queue);
-
-    list_remove(&r->in_queue);
-    t->alone = true;
-    ++t->reading;
-    r->call = zk_exists(t->session, zk_server_path(r->node->path), false, on_size, r);
 }
 
 /* Begins the reads that may begin now. */
@@ -285,13 +265,14 @@ static void zk_reads_begin(struct zookeeper *t)
 
     if (!t->connected)
         return;
-    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL) {
-        struct zk_read *r = list_entry(node, struct zk_read, in_queue);
-
-        call(r);
-    }
-    if (t->reading == 0 && !list_empty(&t->suspects))
-        begin_alone(t);
+    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL)
+        call(list_entry(node, struct zk_read, in_queue));
+    if (t->reading != 0 || (node = list_pop_front(&t->suspects)) == NULL)
+        return;
+    struct zk_read *r = list_entry(node, struct zk_read, in_queue);
+    t->alone = true;
+    ++t->reading;
+    r->call = zk_read(t->session, ZK_EXISTS, zk_server_path(r->node->path), false, on_size, r);
 }
 
 /* ---- what was read: properties, lists, providers ---- */
@@ -313,8 +294,8 @@ static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
     n->tree = t;
     list_init(&n->in_list);
     list_init(&n->members);
-    zk_read_init(&n->data, ZK_READ_DATA, n);
-    zk_read_init(&n->children, ZK_READ_CHILDREN, n);
+    zk_read_init(&n->data, ZK_DATA, n);
+    zk_read_init(&n->children, ZK_CHILDREN, n);
     map_add(&t->nodes, &n->in_tree, n->path, len);
     return n;
 }
@@ -392,43 +373,32 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
     n->problem = xstrdup(problem);
 }
 
-/* Decodes as zc.zk does: empty data means no properties. Returns NULL, with the reason in WHY, if
- * BYTES are not a JSON object. */
-static json_t *decode(struct slice bytes, char why[JSON_WHY_ROOM])
-{
-    while (bytes.len != 0 && strchr(" \t\r\n", bytes.p[bytes.len - 1]) != NULL)
-        --bytes.len;
-    return bytes.len == 0 ? json_object() : node_object_parse(bytes, NODE_BYTES_MAX, why);
-}
-
-/* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
-static json_t *decode_member(const struct zk_node *n, struct slice bytes)
-{
-    char why[JSON_WHY_ROOM] = "over its limit";
-    char path[LOG_CUT_ROOM];
-    json_t *v = bytes.len <= PROVIDER_BYTES_MAX ? decode(bytes, why) : NULL;
-
-    if (v != NULL)
-        return v;
-    log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
-             log_cut(slice_of(n->path), path), why);
-    v = json_object();
-    if (bytes.len <= PROVIDER_BYTES_MAX)
-        json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
-    return v;
-}
-
 /* The result of a read: the data or names, or that the node does not exist. */
 static void zk_node_data(struct zk_node *n, const struct zk_call *c)
 {
-    char why[JSON_WHY_ROOM] = "";
+    char why[JSON_WHY_ROOM] = "over its limit";
+    struct slice bytes = text_slice(&c->data);
+    struct slice trimmed = bytes;
+    bool fits = n->watched != NULL || bytes.len <= PROVIDER_BYTES_MAX;
     json_t *v = NULL;
 
     n->exists = c->result == ZOK;
     n->birth = (uint64_t)c->stat.czxid;
-    if (n->exists)
-        v = n->watched == NULL ? decode_member(n, text_slice(&c->data))
-                               : decode(text_slice(&c->data), why);
+    /* As in zc.zk, empty data mean no properties. */
+    while (trimmed.len != 0 && strchr(" \t\r\n", trimmed.p[trimmed.len - 1]) != NULL)
+        --trimmed.len;
+    if (n->exists && fits)
+        v = trimmed.len == 0 ? json_object() : node_object_parse(trimmed, NODE_BYTES_MAX, why);
+    /* A provider counts whatever its data are; zc.zk calls a raw text `string_value`. */
+    if (n->exists && v == NULL && n->watched == NULL) {
+        char path[LOG_CUT_ROOM];
+
+        log_warn(NULL, "registration-invalid", "path=%s reason=\"%s\"",
+                 log_cut(slice_of(n->path), path), why);
+        v = json_object();
+        if (fits)
+            json_object_set_new(v, "string_value", json_stringn(bytes.p, bytes.len));
+    }
     /* A registration that was removed counts until its list is read without it: the list may be
        gone too, as a whole, and then it is not an empty one. */
     if (n->exists || n->list_of == NULL)
@@ -491,7 +461,6 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         if (!n->marked)
             leave_list(n);
     }
-    list->members_read = true;
     if (list->unread == 0)
         list->complete = true;
 }
@@ -522,7 +491,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
 {
     struct zk_node *n = r->node;
 
-    if (r->kind == ZK_READ_CHILDREN) {
+    if (r->part == ZK_CHILDREN) {
         tree_set_replace(&n->names, NULL);
         n->children_known = true;
         touch(n, PART_PROVIDERS | PART_CHILDREN);
@@ -535,14 +504,20 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     data_known(n);
 }
 
-/* ---- for the node ---- */
-
-static void show_providers(struct zk_node *n)
+static void show_children(struct zk_node *n)
 {
     struct tree_node *s = n->watched;
-    struct tree_set *set = tree_set_create();
     const struct zk_node *m;
 
+    tree_set_replace(&s->children, tree_set_ref(n->names));
+    if (n->names == NULL) {
+        tree_set_replace(&s->providers, NULL);
+        n->changed = true;
+        return;
+    }
+    if ((s->parts & PART_PROVIDERS) == 0 || (!n->changed && s->providers != NULL))
+        return;
+    struct tree_set *set = tree_set_create();
     list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
@@ -556,55 +531,31 @@ static void show_providers(struct zk_node *n)
     n->changed = false;
 }
 
-static void show_children(struct zk_node *n)
+static void zookeeper_refresh(struct tree_node *s)
 {
-    struct tree_node *s = n->watched;
-
-    tree_set_replace(&s->children, tree_set_ref(n->names));
-    if (n->names == NULL) {
-        tree_set_replace(&s->providers, NULL);
-        n->changed = true;
-    } else if ((s->parts & PART_PROVIDERS) != 0 && (n->changed || s->providers == NULL)) {
-        show_providers(n);
-    }
-}
-
-/* Fills in N's node. */
-static void zk_node_show(struct zk_node *n)
-{
-    struct tree_node *s = n->watched;
+    struct zk_node *n = s->place;
     bool lists = (s->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 
     if (!n->known)
         return;
     if (!n->exists) {
-        tree_node_set_missing(s);
-        n->children_known = n->members_read = n->complete = false;
+        tree_node_set(s, NULL, NULL);
+        n->children_known = n->complete = false;
         drop_members(n);
         return;
     }
     s->birth = n->birth;
-    if (n->properties != NULL)
-        tree_node_set_properties(s, json_incref(n->properties));
-    else
-        tree_node_set_problem(s, n->problem);
+    tree_node_set(s, json_incref(n->properties), n->properties == NULL ? n->problem : NULL);
     if (!lists)
         return;
-    bool providers = (s->parts & PART_PROVIDERS) != 0;
-    if (!n->children_known || (providers && n->names != NULL && !n->members_read))
+    /* Of a list with providers, all of these must have been read once. */
+    bool incomplete = (s->parts & PART_PROVIDERS) != 0 && n->names != NULL && !n->complete;
+    if (!n->children_known || (incomplete && n->unread == 0))
         zk_read_request(&n->children);
-    /* A list is reported only after it has been read once. */
-    if (!n->children_known || (providers && n->names != NULL && !n->complete))
+    if (!n->children_known || incomplete)
         s->known = false;
     else
         show_children(n);
-}
-
-/* ---- the back end: sessions, nodes ---- */
-
-static struct zookeeper *zookeeper_of(struct tree *base)
-{
-    return container_of(base, struct zookeeper, base);
 }
 
 /* ---- the session ---- */
@@ -651,27 +602,11 @@ static void on_disconnected(void *context)
              tree_path_shown(t->top));
 }
 
-static void open_session(struct zookeeper *t);
-
-static void on_reopen(struct timer *timer)
-{
-    open_session(container_of(timer, struct zookeeper, reopen));
-}
-
-/* Not all balancers of a site at once. */
-static uint64_t jittered(unsigned ms)
-{
-    uint64_t random = 0;
-
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
-        random = ms / 2;
-    return ms / 2 + random % (ms / 2 + 1);
-}
-
 static void on_ended(void *context, const char *why)
 {
     struct zookeeper *t = context;
     uint64_t lasted_ms = loop_now_ms(t->base.loop) - t->opened_ms;
+    uint64_t random = 0;
 
     timer_stop(&t->give_up);
     if (t->connected)
@@ -697,7 +632,11 @@ static void on_ended(void *context, const char *why)
         t->reopen_ms = t->reopen_ms * 2 < ZK_REOPEN_MS_MAX ? t->reopen_ms * 2 : ZK_REOPEN_MS_MAX;
     log_warn(NULL, "tree-session-ended", "hosts=%s path=%s reason=\"%s\" next_in_ms=%u", t->hosts,
              tree_path_shown(t->top), why, t->reopen_ms);
-    timer_start(t->base.loop, &t->reopen, t->reopen_ms == 0 ? 0 : jittered(t->reopen_ms));
+    /* With jitter: not all balancers of a site at once. */
+    uint64_t half_ms = t->reopen_ms / 2;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+        random = half_ms;
+    timer_start(t->base.loop, &t->reopen, half_ms + random % (half_ms + 1));
 }
 
 /*
@@ -755,8 +694,10 @@ static const struct zk_session_events events = {.connected = on_connected,
                                                 .ended = on_ended,
                                                 .changed = on_changed};
 
-static void open_session(struct zookeeper *t)
+/* At the start, and after a session has ended. */
+static void open_session(struct timer *timer)
 {
+    struct zookeeper *t = container_of(timer, struct zookeeper, reopen);
     const struct zk_session_options o = {.hosts = t->hosts,
                                          .timeout_ms = t->timeout_ms,
                                          .identity = t->identity,
@@ -771,17 +712,12 @@ static void open_session(struct zookeeper *t)
 
 static void zookeeper_observe(struct tree_node *s)
 {
-    struct zk_node *n = zk_node_get(zookeeper_of(s->tree), s->path);
+    struct zk_node *n = zk_node_get(container_of(s->tree, struct zookeeper, base), s->path);
 
     n->watched = s;
     s->place = n;
     /* One that was a provider until now was not watched for while it was not there. */
     zk_read_request(&n->data);
-}
-
-static void zookeeper_refresh(struct tree_node *s)
-{
-    zk_node_show(s->place);
 }
 
 static void zookeeper_forget(struct tree_node *s)
@@ -801,19 +737,6 @@ static void zookeeper_status(const struct tree *base, struct tree_status *out)
 
     *out = t->counts;
     out->connected = t->connected;
-}
-
-/* A unique identity, so that no other process can write our providers. */
-static char *make_creator(void)
-{
-    unsigned char bytes[16];
-    char hex[2 * sizeof(bytes) + 1];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        return NULL;
-    for (size_t i = 0; i < sizeof(bytes); ++i)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    return xasprintf("resumelb:%s", hex);
 }
 
 static void zookeeper_free(struct zookeeper *t)
@@ -840,19 +763,19 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
                              struct tree **out, struct diag *d)
 {
     struct zookeeper *t = xcalloc(1, sizeof(*t));
+    uint64_t random[2];
     enum err e = zookeeper_url_parse(place, &t->hosts, &t->top, d);
 
     if (e == ERR_OK && o->auth_file != NULL)
         e = zookeeper_auth_read(o->auth_file, &t->identity, d);
-    if (e == ERR_OK) {
-        t->creator = make_creator();
-        if (t->creator == NULL)
-            e = ERR_SYSTEM;
-    }
+    if (e == ERR_OK && getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        e = ERR_SYSTEM;
     if (e != ERR_OK) {
         zookeeper_free(t);
         return e;
     }
+    /* A unique identity, so that no other process can write our providers. */
+    t->creator = xasprintf("resumelb:%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     t->base = (struct tree){.backend = &tree_zookeeper, .loop = l, .top = t->top};
     list_init(&t->base.broken);
     t->timeout_ms =
@@ -860,20 +783,20 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
     list_init(&t->queued);
     list_init(&t->suspects);
     list_init(&t->ops);
-    timer_init(&t->reopen, on_reopen);
+    timer_init(&t->reopen, open_session);
     timer_init(&t->verify, on_verify);
     timer_init(&t->give_up, on_give_up);
     timer_init(&t->unreachable, on_unreachable);
     timer_start(l, &t->unreachable, ZK_UNREACHABLE_MS);
     timer_start(l, &t->verify, ZK_VERIFY_MS);
-    open_session(t);
+    open_session(&t->reopen);
     *out = &t->base;
     return ERR_OK;
 }
 
 static void zk_tree_close(struct tree *base)
 {
-    struct zookeeper *t = zookeeper_of(base);
+    struct zookeeper *t = container_of(base, struct zookeeper, base);
 
     ASSERT(t->nodes.first == NULL);
     timer_stop(&t->reopen);

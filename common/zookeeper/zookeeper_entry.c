@@ -11,7 +11,6 @@
  * After a connection loss an entry is checked; in a new session it is created again. An entry that
  * is removed while disconnected is deleted after reconnecting, or ends with the session.
  */
-#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/zookeeper/zookeeper_tree.h"
 
@@ -96,11 +95,6 @@ static void on_retry(struct timer *timer)
     step(e);
 }
 
-static void retry(struct tree_entry *e, uint64_t ms)
-{
-    timer_start(e->tree->base.loop, &e->retry, ms);
-}
-
 static void registration_failed(struct tree_entry *e, const struct zk_call *c)
 {
     char path[LOG_CUT_ROOM];
@@ -108,7 +102,7 @@ static void registration_failed(struct tree_entry *e, const struct zk_call *c)
     log_error(NULL, "registration-failed", "path=%s reason=\"%s\"",
               log_cut(slice_of(c->path), path),
               c->result == ZNOAUTH ? "no permission" : zerror(c->result));
-    retry(e, ZK_RETRY_MS);
+    timer_start(e->tree->base.loop, &e->retry, ZK_RETRY_MS);
 }
 
 /* The node, or one above it, was created; if that is missing, the one above that is created first,
@@ -134,42 +128,32 @@ static void on_created(struct zk_call *c)
     step(e);
 }
 
-static void name_taken(struct tree_entry *e)
-{
-    char path[LOG_CUT_ROOM];
-
-    e->held = false;
-    if (!e->reported)
-        log_info(NULL, "registration-name-taken", "path=%s action=\"wait for its owner to exit\"",
-                 log_cut(slice_of(e->path), path));
-    e->reported = true;
-    retry(e, TAKEN_MS);
-}
-
 static void on_checked(struct zk_call *c)
 {
     struct tree_entry *e = c->context;
-    bool again = e->check;
+    char path[LOG_CUT_ROOM];
 
     e->call = NULL;
     if (c->result == ZCONNECTIONLOSS) {
         e->check = true;
     } else if (c->result == ZNONODE) {
-        if (e->held) {
-            char path[LOG_CUT_ROOM];
-
+        if (e->held)
             log_warn(NULL, "registration-removed", "path=%s action=\"re-registering\"",
                      log_cut(slice_of(e->path), path));
-        }
         e->held = false;
         e->check = false;
     } else if (c->result != ZOK) {
         registration_failed(e, c);
         return;
     } else if (c->stat.ephemeralOwner != e->tree->id) {
-        e->check = again;
-        name_taken(e);
-        if (!again && !e->leaving)
+        e->held = false;
+        if (!e->reported)
+            log_info(NULL, "registration-name-taken",
+                     "path=%s action=\"wait for its owner to exit\"",
+                     log_cut(slice_of(e->path), path));
+        e->reported = true;
+        timer_start(e->tree->base.loop, &e->retry, TAKEN_MS);
+        if (!e->check && !e->leaving)
             return;
     } else {
         e->held = true;
@@ -205,16 +189,6 @@ static void on_deleted(struct zk_call *c)
         step(e); /* lost: again when connected; or it was registered again */
 }
 
-static void create(struct tree_entry *e)
-{
-    char *path = xslicedup((struct slice){e->path, e->parent != 0 ? e->parent : strlen(e->path)});
-
-    e->call =
-        zk_create(e->tree->session, path, e->parent != 0 ? SLICE_LIT("") : text_slice(&e->bytes),
-                  e->parent == 0, on_created, e);
-    free(path);
-}
-
 /* Do what is to be done next, if anything. */
 static void step(struct tree_entry *e)
 {
@@ -224,13 +198,18 @@ static void step(struct tree_entry *e)
         return;
     if (e->check) {
         e->check = false;
-        e->call = zk_get(s, e->path, true, on_checked, e);
+        e->call = zk_read(s, ZK_DATA, e->path, true, on_checked, e);
     } else if (e->leaving && e->held) {
         e->call = zk_delete(s, e->path, on_deleted, e);
     } else if (e->leaving) {
         entry_free(e);
+    } else if (!e->held && e->parent != 0) {
+        char *above = xslicedup((struct slice){e->path, e->parent});
+
+        e->call = zk_create(s, above, SLICE_LIT(""), false, on_created, e);
+        free(above);
     } else if (!e->held) {
-        create(e);
+        e->call = zk_create(s, e->path, text_slice(&e->bytes), true, on_created, e);
     } else if (e->outdated) {
         e->outdated = false;
         e->call = zk_set(s, e->path, text_slice(&e->bytes), -1, on_set, e);

@@ -8,7 +8,6 @@
  *   write   READ (a provider's?) ──► ACT ──► CHECK (after a break: is the node ours?)
  *   others                           ACT ──► CHECK
  */
-#include "common/base/limits.h"
 #include "common/tree/tree_op.h"
 #include "common/zookeeper/zookeeper_tree.h"
 
@@ -27,8 +26,6 @@ static struct zookeeper *tree_of(const struct tree_op *op)
     return container_of(op->tree, struct zookeeper, base);
 }
 
-/* ---- calls ---- */
-
 /* Calls the server, or waits until there is a connection. */
 static void step(struct tree_op *op)
 {
@@ -37,10 +34,8 @@ static void step(struct tree_op *op)
 
     if (!tree_of(op)->connected)
         return;
-    if (op->phase == LIST)
-        op->call = zk_children(s, path, false, on_call, op);
-    else if (op->phase != ACT)
-        op->call = zk_get(s, path, false, on_call, op);
+    if (op->phase != ACT)
+        op->call = zk_read(s, op->phase == LIST ? ZK_CHILDREN : ZK_DATA, path, false, on_call, op);
     else if (op->kind == TREE_WRITE)
         op->call = zk_set(s, path, tree_op_bytes(op),
                           op->version != NULL ? (int32_t)*op->version : -1, on_call, op);
@@ -81,19 +76,14 @@ static void lost(struct tree_op *op)
         step(op);
 }
 
-static const char *verb_of(const struct tree_op *op)
+/* C did not succeed. */
+static void failed(struct tree_op *op, const struct zk_call *c)
 {
     static const char *const verbs[] = {[TREE_WRITE] = "write",
                                         [TREE_CREATE] = "make",
                                         [TREE_REMOVE] = "delete",
                                         [TREE_RESET_ACL] = "change the permissions of"};
-
-    return op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
-}
-
-/* C did not succeed. */
-static void failed(struct tree_op *op, const struct zk_call *c)
-{
+    const char *verb = op->phase == LIST ? "list" : op->phase == READ ? "read" : verbs[op->kind];
     char what[256];
     enum err e = ERR_UNSUPPORTED;
 
@@ -109,7 +99,7 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         finish(op, ERR_BUSY);
         return;
     case ZNOAUTH:
-        snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb_of(op),
+        snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb,
                  tree_of(op)->identity != NULL ? "the identity of the auth file is not permitted"
                                                : "--auth-file with a permitted identity");
         break;
@@ -120,14 +110,12 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         snprintf(what, sizeof(what), "not a valid ZooKeeper path");
         break;
     default:
-        snprintf(what, sizeof(what), "cannot %s it: %s", verb_of(op), zerror(c->result));
+        snprintf(what, sizeof(what), "cannot %s it: %s", verb, zerror(c->result));
         e = ERR_SYSTEM;
         break;
     }
     refuse(op, e, what);
 }
-
-/* ---- replies ---- */
 
 static void on_data(struct tree_op *op, const struct zk_call *c)
 {
@@ -167,39 +155,25 @@ static void listed(struct tree_op *op, const struct zk_call *c)
     finish(op, ERR_OK);
 }
 
-/* ACT failed, perhaps because the previous attempt succeeded and its answer was lost. */
-static void acted(struct tree_op *op, const struct zk_call *c)
-{
-    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
-                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
-
-    if (op->losses != 0 && is_there)
-        enter(op, CHECK);
-    else if (op->losses != 0 && op->kind == TREE_REMOVE && c->result == ZNONODE)
-        finish(op, ERR_OK);
-    else
-        failed(op, c);
-}
-
-static void checked(struct tree_op *op, const struct zk_call *c)
-{
-    if (c->result == ZOK && slice_eq(text_slice(&c->data), tree_op_bytes(op)))
-        finish(op, ERR_OK);
-    else
-        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
-}
-
 static void on_call(struct zk_call *c)
 {
     struct tree_op *op = c->context;
+    /* Whether ACT may have failed because the previous attempt succeeded and its answer was lost.
+     */
+    bool repeated = op->phase == ACT && op->losses != 0;
+    bool is_there = (op->kind == TREE_CREATE && c->result == ZNODEEXISTS) ||
+                    (op->kind == TREE_WRITE && c->result == ZBADVERSION);
 
     op->call = NULL;
     if (c->result == ZCONNECTIONLOSS)
         lost(op);
-    else if (op->phase == CHECK)
-        checked(op, c);
-    else if (op->phase == ACT && c->result != ZOK)
-        acted(op, c);
+    else if (op->phase == CHECK &&
+             (c->result != ZOK || !slice_eq(text_slice(&c->data), tree_op_bytes(op))))
+        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
+    else if (repeated && is_there)
+        enter(op, CHECK);
+    else if (repeated && op->kind == TREE_REMOVE && c->result == ZNONODE)
+        finish(op, ERR_OK);
     else if (c->result != ZOK)
         failed(op, c);
     else if (op->phase == READ)
@@ -209,8 +183,6 @@ static void on_call(struct zk_call *c)
     else
         finish(op, ERR_OK);
 }
-
-/* ---- the session ---- */
 
 void zk_ops_connected(struct zookeeper *t)
 {
@@ -232,8 +204,6 @@ void zk_ops_ended(struct zookeeper *t)
         op->call = NULL;
     }
 }
-
-/* ---- the backend ---- */
 
 void zk_op_begin(struct tree_op *op)
 {

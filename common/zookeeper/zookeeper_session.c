@@ -6,8 +6,8 @@
  * Both hold a reference; the last one to release it frees the session.
  */
 #include "common/zookeeper/zookeeper_session.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/text.h"
 #include "common/tls/crypto.h"
 
 #include <errno.h>
@@ -19,59 +19,28 @@
 
 /* ---- access control lists of created nodes ---- */
 
-/*
- * The id of "USER:PASSWORD" in an ACL: user, colon, and what the server makes of the whole. NULL:
- * no digest.
- */
-static char *digest_id(const char *identity)
+/* The list with RULES: OWNER (USER:PASSWORD, or NULL) has all permissions, by an id that is owned;
+ * all others may read, or, if OPEN and there is no owner, have all permissions. */
+static struct ACL_vector zk_acl_make(struct ACL rules[2], const char *owner, bool open)
 {
     char digest[SHA1_BASE64_ROOM];
-    struct slice rest = slice_of(identity);
+    struct slice rest = slice_of(owner);
     struct slice user = slice_cut(&rest, ':');
+    bool owned = owner != NULL && sha1_base64(owner, strlen(owner), digest);
+    int n = 0;
 
-    return sha1_base64(identity, strlen(identity), digest)
-               ? xasprintf("%.*s:%s", SLICE_FMT(user), digest)
-               : NULL;
+    /* The server makes the digest of the whole. */
+    if (owned)
+        rules[n++] = (struct ACL){
+            .perms = ZOO_PERM_ALL,
+            .id = {(char *)(uintptr_t) "digest", xasprintf("%.*s:%s", SLICE_FMT(user), digest)},
+        };
+    rules[n++] = (struct ACL){
+        .perms = open && !owned ? ZOO_PERM_ALL : ZOO_PERM_READ,
+        .id = ZOO_ANYONE_ID_UNSAFE,
+    };
+    return (struct ACL_vector){.count = n, .data = rules};
 }
-
-static void acl_add(struct ACL_vector *v, int32_t perms, const char *scheme, char *id)
-{
-    v->data = xrealloc(v->data, (size_t)(v->count + 1) * sizeof(*v->data));
-    v->data[v->count++] = (struct ACL){.perms = perms, .id = {.scheme = xstrdup(scheme), .id = id}};
-}
-
-/*
- * All may read; the creator (or, for persistent nodes, the configured identity) has all
- * permissions.
- *   own       set to the list for our ephemeral nodes: must be empty; freed with zk_acl_free
- *   open      the same for persistent nodes
- *   creator   USER:PASSWORD of this process only
- *   identity  the configured USER:PASSWORD; NULL: all may write persistent nodes
- */
-static void zk_acls_make(struct ACL_vector *own, struct ACL_vector *open, const char *creator,
-                         const char *identity)
-{
-    char *own_id = digest_id(creator);
-
-    if (own_id != NULL)
-        acl_add(own, ZOO_PERM_ALL, "digest", own_id);
-    acl_add(own, ZOO_PERM_READ, "world", xstrdup("anyone"));
-    char *id = identity != NULL ? digest_id(identity) : NULL;
-    if (id != NULL)
-        acl_add(open, ZOO_PERM_ALL, "digest", id);
-    acl_add(open, id != NULL ? ZOO_PERM_READ : ZOO_PERM_ALL, "world", xstrdup("anyone"));
-}
-
-static void zk_acl_free(struct ACL_vector *v)
-{
-    for (int i = 0; i < v->count; ++i) {
-        free(v->data[i].id.scheme);
-        free(v->data[i].id.id);
-    }
-    free(v->data);
-}
-
-/* ---- sessions ---- */
 
 struct zk_session {
     pthread_mutex_t mutex;
@@ -89,6 +58,7 @@ struct zk_session {
     char *hosts, *identity, *creator;
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
+    struct ACL own_rules[2], open_rules[2];
     /* The loop's, once it was notified. */
     zhandle_t *zh;
     bool opened, connected, ended;
@@ -107,24 +77,20 @@ struct notice {
 
 static void call_free(struct zk_call *c);
 
-/* ---- life ---- */
-
-static void session_free(struct zk_session *s)
+static void session_unref(struct zk_session *s)
 {
-    zk_acl_free(&s->own_acl);
-    zk_acl_free(&s->open_acl);
+    if (--s->refs != 0)
+        return;
+    if (s->own_acl.count == 2)
+        free(s->own_rules[0].id.id);
+    if (s->open_acl.count == 2)
+        free(s->open_rules[0].id.id);
     crypto_free(s->identity);
     crypto_free(s->creator);
     free(s->hosts);
     pthread_cond_destroy(&s->state_changed);
     pthread_mutex_destroy(&s->mutex);
     free(s);
-}
-
-static void session_unref(struct zk_session *s)
-{
-    if (--s->refs == 0)
-        session_free(s);
 }
 
 /* Posts M to the loop's mailbox. Returns false if the loop has abandoned S; M stays the caller's.
@@ -143,12 +109,9 @@ static bool post(struct zk_session *s, struct loop_message *m)
 
 static void end(struct zk_session *s, const char *why)
 {
-    bool first = !s->ended;
-
     s->ended = true;
     s->connected = false;
-    if (first)
-        s->events->ended(s->context, why);
+    s->events->ended(s->context, why);
 }
 
 static void on_state(struct zk_session *s, const struct notice *n)
@@ -173,16 +136,6 @@ static void on_state(struct zk_session *s, const struct notice *n)
     }
 }
 
-static void on_opened(struct zk_session *s, zhandle_t *zh)
-{
-    s->zh = zh;
-    s->opened = true;
-    if (zh == NULL)
-        end(s, "cannot be opened: check the names of the servers");
-    else if (s->connected && !s->ended)
-        s->events->connected(s->context, s->id);
-}
-
 static void notice_free(struct notice *n)
 {
     session_unref(n->session);
@@ -195,13 +148,21 @@ static void notice_run(struct loop_message *m)
     struct zk_session *s = n->session;
 
     /* Only the loop's own thread sets it. */
-    if (!s->abandoned) {
-        if (n->type == 0)
-            on_opened(s, n->opened);
-        else if (n->type == ZOO_SESSION_EVENT)
-            on_state(s, n);
-        else if (!s->ended)
-            s->events->changed(s->context, n->path, n->type);
+    if (s->abandoned) {
+        notice_free(n);
+        return;
+    }
+    if (n->type == 0) {
+        s->zh = n->opened;
+        s->opened = true;
+        if (s->zh == NULL)
+            end(s, "cannot be opened: check the names of the servers");
+        else if (s->connected && !s->ended)
+            s->events->connected(s->context, s->id);
+    } else if (n->type == ZOO_SESSION_EVENT) {
+        on_state(s, n);
+    } else if (!s->ended) {
+        s->events->changed(s->context, n->path, n->type);
     }
     notice_free(n);
 }
@@ -256,9 +217,11 @@ static void on_log(const char *line)
 
 /* ---- the session's own thread ---- */
 
-static zhandle_t *open_handle(struct zk_session *s)
+static void *run_thread(void *context)
 {
+    struct zk_session *s = context;
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
+    struct notice *n = notice_create(s, NULL);
     const char *identities[] = {s->creator, s->identity};
 
     for (size_t i = 0; zh != NULL && i < ARRAY_LEN(identities); ++i) {
@@ -267,15 +230,6 @@ static zhandle_t *open_handle(struct zk_session *s)
         if (id != NULL)
             (void)zoo_add_auth(zh, "digest", id, (int)strlen(id), NULL, NULL);
     }
-    return zh;
-}
-
-static void *run_thread(void *context)
-{
-    struct zk_session *s = context;
-    zhandle_t *zh = open_handle(s);
-    struct notice *n = notice_create(s, NULL);
-
     n->opened = zh;
     notice_post(n);
     pthread_mutex_lock(&s->mutex);
@@ -301,27 +255,14 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* Its threads, and the library's that they start, leave signals to ours. */
-static bool start_thread(struct zk_session *s)
-{
-    sigset_t all;
-    sigset_t before;
-    pthread_t thread;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&thread, NULL, run_thread, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (ok)
-        pthread_detach(thread);
-    return ok;
-}
-
 struct zk_session *zk_session_open(struct loop *l, const struct zk_session_options *o,
                                    const struct zk_session_events *events, void *context)
 {
     struct zk_session *s = xcalloc(1, sizeof(*s));
     pthread_condattr_t attr;
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
 
     pthread_mutex_init(&s->mutex, NULL);
     list_init(&s->outstanding);
@@ -336,10 +277,18 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
     s->identity = xstrdup(o->identity);
     s->creator = xstrdup(o->creator);
     s->timeout_ms = o->timeout_ms;
-    zk_acls_make(&s->own_acl, &s->open_acl, s->creator, s->identity);
+    s->own_acl = zk_acl_make(s->own_rules, s->creator, false);
+    s->open_acl = zk_acl_make(s->open_rules, s->identity, true);
     zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
     s->refs = 2; /* the loop's, and the thread's */
-    if (!start_thread(s)) {
+    /* The thread, and the library's that it starts, leave signals to ours. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, NULL, run_thread, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started) {
+        pthread_detach(thread);
+    } else {
         log_error(NULL, "zookeeper-thread-failed", "reason=\"%s\"", strerror(errno));
         s->closed = true;
         s->refs = 1;
@@ -351,15 +300,10 @@ struct zk_session *zk_session_open(struct loop *l, const struct zk_session_optio
 
 void zk_session_close(struct zk_session *s, unsigned wait_ms)
 {
-    struct timespec until;
+    uint64_t until_us = clock_mono_us() + UINT64_C(1000) * wait_ms;
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        ++until.tv_sec;
-    }
     pthread_mutex_lock(&s->mutex);
     s->abandoned = true;
     s->orderly = wait_ms != 0;
@@ -417,44 +361,20 @@ void zk_call_forget(struct zk_call *c)
         c->done = NULL;
 }
 
-/* The result of a call that may or may not have been done is ZCONNECTIONLOSS. */
-static int result_of(int rc)
-{
-    switch (rc) {
-    case ZOPERATIONTIMEOUT:
-    case ZCLOSING:
-    case ZSESSIONEXPIRED:
-    case ZSESSIONMOVED:
-    case ZINVALIDSTATE:
-        return ZCONNECTIONLOSS;
-    default:
-        return rc;
-    }
-}
-
 /* C has completed. On the completion thread, or on the loop if the call could not begin. */
 static void finish(struct zk_call *c, int rc)
 {
     struct zk_session *s = c->session;
+    bool unknown = rc == ZOPERATIONTIMEOUT || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
+                   rc == ZSESSIONMOVED || rc == ZINVALIDSTATE;
 
-    c->result = result_of(rc);
+    /* It may or may not have been done. */
+    c->result = unknown ? ZCONNECTIONLOSS : rc;
     pthread_mutex_lock(&s->mutex);
     list_remove(&c->outstanding);
     pthread_mutex_unlock(&s->mutex);
     if (!post(s, &c->message))
         call_free(c);
-}
-
-static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-    struct zk_call *c = (void *)(uintptr_t)data;
-
-    if (stat != NULL)
-        c->stat = *stat;
-    /* Data of a node that never had any has length -1. */
-    if (rc == ZOK && value != NULL && len > 0)
-        text_add(&c->data, (struct slice){value, (size_t)len});
-    finish(c, rc);
 }
 
 static void on_stat(int rc, const struct Stat *stat, const void *data)
@@ -464,6 +384,16 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
     if (stat != NULL)
         c->stat = *stat;
     finish(c, rc);
+}
+
+static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+    struct zk_call *c = (void *)(uintptr_t)data;
+
+    /* Data of a node that never had any has length -1. */
+    if (rc == ZOK && value != NULL && len > 0)
+        text_add(&c->data, (struct slice){value, (size_t)len});
+    on_stat(rc, stat, data);
 }
 
 static void on_names(int rc, const struct String_vector *names, const void *data)
@@ -500,28 +430,17 @@ static struct zk_call *begun(struct zk_call *c, int rc)
     return c;
 }
 
-struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                       void *context)
+struct zk_call *zk_read(struct zk_session *s, enum zk_part part, const char *path, bool watch,
+                        zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
+    watcher_fn watcher = watch ? on_node_watch : NULL;
 
-    return begun(c, zoo_awget(s->zh, path, watch ? on_node_watch : NULL, s, on_data, c));
-}
-
-struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                          void *context)
-{
-    struct zk_call *c = call_create(s, path, done, context);
-
-    return begun(c, zoo_awexists(s->zh, path, watch ? on_node_watch : NULL, s, on_stat, c));
-}
-
-struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                            void *context)
-{
-    struct zk_call *c = call_create(s, path, done, context);
-
-    return begun(c, zoo_awget_children(s->zh, path, watch ? on_node_watch : NULL, s, on_names, c));
+    if (part == ZK_DATA)
+        return begun(c, zoo_awget(s->zh, path, watcher, s, on_data, c));
+    if (part == ZK_CHILDREN)
+        return begun(c, zoo_awget_children(s->zh, path, watcher, s, on_names, c));
+    return begun(c, zoo_awexists(s->zh, path, watcher, s, on_stat, c));
 }
 
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,

@@ -64,8 +64,8 @@ struct zk_call {
     /* The library's ZOK, ZNONODE, ... ZCONNECTIONLOSS: the connection or the session has ended, so
      * it may or may not have been done. */
     int result;
-    struct Stat stat;      /* of get, exists */
-    struct text data;      /* of get */
+    struct Stat stat;      /* of data, exists */
+    struct text data;      /* of data */
     char **names;          /* of children; the first ZK_NAMES_MAX of them */
     size_t nnames, nthere; /* copied, and in all */
     char *path;
@@ -79,14 +79,11 @@ enum {
 /*
  * Each begins a call, which completes once, later, by DONE (unless the session is closed before).
  * PATH is a node's, from the root. WATCH: the next change of the node, or of the list, is reported
- * (exists: also its creation; get and children: only if the node exists).
+ * (ZK_EXISTS: also its creation; the others: only if the node exists).
  */
-struct zk_call *zk_get(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                       void *context);
-struct zk_call *zk_exists(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                          void *context);
-struct zk_call *zk_children(struct zk_session *s, const char *path, bool watch, zk_done_fn done,
-                            void *context);
+enum zk_part { ZK_DATA, ZK_CHILDREN, ZK_EXISTS };
+struct zk_call *zk_read(struct zk_session *s, enum zk_part part, const char *path, bool watch,
+                        zk_done_fn done, void *context);
 /* OWN: the node ends with the session, and only this process may write it. */
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
                           zk_done_fn done, void *context);

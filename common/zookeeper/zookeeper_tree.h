@@ -12,7 +12,7 @@
 
 #include "common/base/limits.h"
 #include "common/tree/tree.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 #include "common/zookeeper/zookeeper_session.h"
 
 enum {
@@ -67,11 +67,9 @@ struct zookeeper {
     struct tree_status counts;
 };
 
-enum zk_read_kind { ZK_READ_DATA, ZK_READ_CHILDREN };
-
 /* Data or children of a node, read repeatedly. */
 struct zk_read {
-    enum zk_read_kind kind;
+    enum zk_part part; /* ZK_DATA or ZK_CHILDREN */
     struct zk_node *node;
     struct list in_queue; /* in queued or suspects */
     struct zk_call *call;
@@ -99,7 +97,6 @@ struct zk_node {
     struct tree_set *names; /* NULL: cannot be read */
     struct list members;    /* nodes of its providers */
     size_t unread;
-    bool members_read;
     bool complete; /* all members were read once; from then on they are added one by one */
     bool changed;  /* a member has: the node's providers must be set again */
     bool marked;   /* scratch: in the list just read */

@@ -9,28 +9,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- hosts ---- */
-
 /* Letters, digits, '-', '_' in labels between dots; an IPv4 address is such a name too. */
 static bool is_host_name(struct slice host)
 {
-    bool label = false;
+    bool valid = host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
 
-    for (size_t i = 0; i < host.len; ++i) {
-        char c = ascii_lower(host.p[i]);
+    while (valid && host.len != 0) {
+        struct slice label = slice_cut(&host, '.');
 
-        if (c == '.' && !label)
-            return false;
-        label = c != '.';
-        if (label && !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_')
-            return false;
+        valid = label.len != 0 && slice_is_word(label, "-_");
     }
-    return host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
+    return valid;
 }
 
 /* *REST without its ":PORT", which stays there, goes to *HOST, brackets off. False: no host. */
@@ -97,8 +90,6 @@ static enum err add_hosts(struct slice hosts, struct text *out, struct diag *d)
     return e;
 }
 
-/* ---- path ---- */
-
 static enum err add_path(struct slice path, struct text *out, struct diag *d)
 {
     struct slice whole = path;
@@ -153,60 +144,28 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top, struc
     return e;
 }
 
-/* ---- the auth file ---- */
-
-/* Whether LINE is USER:PASSWORD; the error message reveals nothing of its contents. */
-static enum err check_identity(const char *file, struct slice line, struct diag *d)
-{
-    size_t colon = slice_find(line, ':');
-
-    if (line.len > ZOOKEEPER_AUTH_MAX) {
-        diag_add(d, file, 0, 0, "its first line is longer than %d bytes", ZOOKEEPER_AUTH_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
-        diag_add(d, file, 0, 0, "expected USER:PASSWORD in the first line");
-        return ERR_SYNTAX;
-    }
-    for (size_t i = 0; i < line.len; ++i) {
-        if ((unsigned char)line.p[i] < 0x20 || line.p[i] == 0x7f) {
-            diag_add(d, file, 0, 0, "a control byte in its first line");
-            return ERR_SYNTAX;
-        }
-    }
-    return ERR_OK;
-}
-
-static enum err check_file(const char *file, int fd, struct diag *d)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        diag_add(d, file, 0, 0, "not a plain file");
-        return ERR_UNSUPPORTED;
-    }
-    if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        diag_add(d, file, 0, 0, "contains a secret and is accessible to all users: chmod o-rw it");
-        return ERR_UNSUPPORTED;
-    }
-    return ERR_OK;
-}
-
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 {
     /* The line, its end, and one byte that shows that it is longer. */
     char bytes[ZOOKEEPER_AUTH_MAX + 3];
     int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    enum err e = ERR_UNSUPPORTED;
+    struct stat st;
+    ssize_t len = 0;
 
     if (fd < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         return ERR_SYSTEM;
     }
-    enum err e = check_file(file, fd, d);
-    ssize_t len = e == ERR_OK ? read(fd, bytes, sizeof(bytes)) : 0;
-    if (len < 0) {
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        diag_add(d, file, 0, 0, "not a plain file");
+    } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        diag_add(d, file, 0, 0, "contains a secret and is accessible to all users: chmod o-rw it");
+    } else if ((len = read(fd, bytes, sizeof(bytes))) < 0) {
         diag_add(d, file, 0, 0, "%s", strerror(errno));
         e = ERR_SYSTEM;
+    } else {
+        e = ERR_OK;
     }
     close(fd);
     if (e == ERR_OK) {
@@ -215,9 +174,23 @@ enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
 
         if (slice_ends(line, SLICE_LIT("\r")))
             --line.len;
-        e = check_identity(file, line, d);
-        if (e == ERR_OK)
+        size_t colon = slice_find(line, ':');
+        bool control = false;
+        for (size_t i = 0; i < line.len; ++i)
+            control = control || (unsigned char)line.p[i] < 0x20 || line.p[i] == 0x7f;
+        /* The messages reveal nothing of its contents. */
+        e = ERR_SYNTAX;
+        if (line.len > ZOOKEEPER_AUTH_MAX) {
+            diag_add(d, file, 0, 0, "its first line is longer than %d bytes", ZOOKEEPER_AUTH_MAX);
+            e = ERR_TOO_LARGE;
+        } else if (colon == SIZE_MAX || colon == 0 || colon + 1 == line.len) {
+            diag_add(d, file, 0, 0, "expected USER:PASSWORD in the first line");
+        } else if (control) {
+            diag_add(d, file, 0, 0, "a control byte in its first line");
+        } else {
             *identity = xslicedup(line);
+            e = ERR_OK;
+        }
     }
     explicit_bzero(bytes, sizeof(bytes));
     return e;

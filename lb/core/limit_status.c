@@ -90,8 +90,8 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
     size_t n = limit_servers(&a->settings->s.pool_counter_servers, servers);
 
     for (size_t i = 0; i < n; ++i) {
-        struct counter_daemon_view v =
-            counter_health_view(a->counter_health, servers[i].name, &servers[i].addr);
+        struct counter_daemon_state v =
+            counter_health_view(a->counter_health, servers[i].name, &servers[i].addr, 0);
 
         out[i] = (struct limit_daemon_view){.name = servers[i].name,
                                             .addr = servers[i].addr,

@@ -8,6 +8,7 @@
 #include "common/base/text.h"
 #include "common/skills/meter.h"
 #include "tests/replay/replay.h"
+#include "tests/support/skills_check.h"
 
 /* Nothing is ever dropped for want of room. */
 static const size_t CLASSES_UNBOUNDED = SIZE_MAX / 4;

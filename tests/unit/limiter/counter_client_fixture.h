@@ -45,10 +45,9 @@ static inline void create_client(struct fixture *f, const struct addr *a,
     struct counter_server_address server = {SLICE_LIT("one"), *a};
 
     f->addr = *a;
-    s.servers = &server;
-    s.nservers = 1;
     s.health = f->health;
     f->client = counter_client_create(f->loop, &s);
+    counter_client_set_servers(f->client, &server, 1);
 }
 
 static inline void on_answered(struct counter_call *c, enum counter_answer r)
@@ -113,9 +112,9 @@ static inline enum counter_answer ask(struct fixture *f, struct asker *a,
     return await_answer(a);
 }
 
-static inline struct counter_daemon_view view(const struct fixture *f)
+static inline struct counter_daemon_state view(const struct fixture *f)
 {
-    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr);
+    return counter_health_view(f->health, SLICE_LIT("one"), &f->addr, 0);
 }
 
 struct wait_for {

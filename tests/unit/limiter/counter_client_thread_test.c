@@ -75,8 +75,6 @@ static void *run(void *context)
     struct thread *t = context;
     struct counter_server_address server = {SLICE_LIT("one"), t->story->addr};
     const struct counter_client_settings s = {
-        .servers = &server,
-        .nservers = 1,
         .health = t->story->health,
         .connect_timeout_ms = RAW_DEADLINE_MS,
         .answer_timeout_ms = RAW_DEADLINE_MS,
@@ -84,6 +82,7 @@ static void *run(void *context)
 
     t->loop = loop_create(0);
     t->client = counter_client_create(t->loop, &s);
+    counter_client_set_servers(t->client, &server, 1);
     t->running = ASKERS;
     for (unsigned i = 0; i < ASKERS; ++i) {
         struct busy_asker *a = &t->askers[i];

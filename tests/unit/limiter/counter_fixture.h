@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
+#include "tests/support/counter_check.h"
 
 enum { LOCKS = 12, FIRST_US = 1000 };
 

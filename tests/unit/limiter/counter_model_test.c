@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
+#include "tests/support/counter_check.h"
 
 enum {
     LOCKS = 256,

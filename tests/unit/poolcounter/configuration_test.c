@@ -15,7 +15,8 @@
 static struct configuration *read_good(const char *yaml)
 {
     struct diag d = {0};
-    struct configuration *c = configuration_parse("test", slice_of(yaml), &d);
+    struct slice text = slice_of(yaml);
+    struct configuration *c = configuration_read("test", &text, &d);
 
     if (c == NULL)
         fail_msg("refused: %s", d.text);
@@ -26,8 +27,9 @@ static struct configuration *read_good(const char *yaml)
 static void expect_refused(const char *yaml, const char *reason)
 {
     struct diag d = {0};
+    struct slice text = slice_of(yaml);
 
-    assert_null(configuration_parse("test", slice_of(yaml), &d));
+    assert_null(configuration_read("test", &text, &d));
     if (strstr(d.text, reason) == NULL)
         fail_msg("\"%s\" lacks \"%s\"", d.text, reason);
     diag_fini(&d);
@@ -44,7 +46,7 @@ static void the_tables_can_work(void **state)
 static void without_a_file_all_is_default(void **state)
 {
     struct diag d = {0};
-    struct configuration *c = configuration_read(NULL, &d);
+    struct configuration *c = configuration_read(NULL, NULL, &d);
     char text[ADDR_TEXT_MAX];
 
     (void)state;
@@ -140,7 +142,7 @@ static void the_commented_configuration_has_every_row_with_its_default(void **st
 
 static bool read_any(const char *file, struct diag *d)
 {
-    struct configuration *c = configuration_read(file, d);
+    struct configuration *c = configuration_read(file, NULL, d);
 
     configuration_destroy(c);
     return c != NULL;

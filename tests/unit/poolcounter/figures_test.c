@@ -44,11 +44,11 @@ static void full_is_written_as_the_original_writes_it(void **state)
                 .wasted_us = 59 * SECOND + 999999,
             },
         .uptime_us = (633 * 86400 + 1 * 3600 + 42 * 60 + 26) * SECOND + 999999,
-        .connect_errors = 6,
-        .failed_sends = 7,
-        .lock_mismatch = 9,
-        .lock_while_waiting = 10,
-        .release_mismatch = 11,
+        .stats[STAT_connect_errors] = 6,
+        .stats[STAT_failed_sends] = 7,
+        .stats[STAT_lock_mismatch] = 9,
+        .stats[STAT_lock_while_waiting] = 10,
+        .stats[STAT_release_mismatch] = 11,
     };
 
     (void)state;
@@ -93,7 +93,8 @@ static void names_are_compared_without_case_to_their_end(void **state)
 
 static void our_own_counters_are_known_by_option_and_stand_last(void **state)
 {
-    const struct stats_figures f = {.connections = 3, .bad_commands = 4, .counters.done = 5};
+    const struct stats_figures f = {
+        .stats[STAT_connections] = 3, .stats[STAT_bad_commands] = 4, .counters.done = 5};
     struct text out = {0};
 
     (void)state;
@@ -127,10 +128,9 @@ static void none_processed_has_no_average(void **state)
 
 static void the_first_types_have_entries_and_the_rest_share_one(void **state)
 {
-    struct types t;
+    struct types t = {.max = 2};
 
     (void)state;
-    types_init(&t, 2);
     struct type_entry *a = types_get(&t, SLICE_LIT("a"));
     struct type_entry *b = types_get(&t, SLICE_LIT("b"));
     assert_ptr_not_equal(a, b);

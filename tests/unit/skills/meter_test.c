@@ -10,6 +10,7 @@
 
 #include "common/base/text.h"
 #include "common/skills/meter.h"
+#include "tests/support/skills_check.h"
 
 static bool near(double a, double b)
 {
@@ -38,7 +39,7 @@ static double score(struct meter *m, const char *cls)
 {
     const double *s = meter_score(m, slice_of(cls));
 
-    assert_non_null(s);
+    ASSERT(s != NULL);
     return *s;
 }
 

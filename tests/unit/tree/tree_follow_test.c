@@ -3,7 +3,7 @@
 
 #include "common/base/json.h"
 #include "common/base/log.h"
-#include "common/tree/tree_follow.h"
+#include "common/tree/tree_backend.h"
 #include "tests/support/log_capture.h"
 
 static void a_node_link_leads_to_its_target(void **state)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/limits/limit_claim.h"
+#include "tests/support/counter_check.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/skills_check.h"
 #include "tests/unit/routing/homes/homes_fixture.h"
 
 enum { BALANCERS = 2, WORKERS = 8 };

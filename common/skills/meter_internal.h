@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a meter consists of, for meter.c and for the tests that check its invariants.
+ */
+#ifndef RLB_SKILLS_METER_INTERNAL_H
+#define RLB_SKILLS_METER_INTERNAL_H
+
+#include "common/skills/classes.h"
+#include "common/skills/meter.h"
+#include "common/stats/decay.h"
+
+struct metered {
+    struct class_entry base;
+    uint64_t generation; /* of its last request */
+    struct decayed
+        service; /* seconds; weight 0: loaded with a score of 0 or less, never requested */
+    double score;
+};
+
+/* Most requests for a class come few requests of others after its last: their powers are cached. */
+enum { METER_POWERS_CACHED = 64 };
+
+struct meter {
+    struct meter_settings settings;
+    struct classes classes;
+    double decay;
+    double decay_after[METER_POWERS_CACHED]; /* decay_steps of the index */
+    uint64_t generation;
+};
+
+static inline struct metered *metered_of(struct class_entry *e)
+{
+    return container_of(e, struct metered, base);
+}
+
+#endif
