@@ -4,7 +4,7 @@
  *
  *     wait -> watches, clients' last -> timers -> messages -> each turn -> deferred -> (next turn)
  *
- * The wait, and the callbacks of watches, are the poller's (below). The wait ends when the first
+ * The wait, and the callbacks of watches, are the poller's. The wait ends when the first
  * timer of the wheel (timer_wheel.c) is due.
  *
  * A thread that posts a message wakes the loop by a system call only if the loop has announced that
@@ -28,8 +28,46 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-/* The number of descriptors that one wait can report. */
-enum { POLLER_EVENTS_MAX = 256 };
+/* ---- the poller: how a loop waits, and calls the callbacks of watches ---- */
+
+/*
+ * Descriptors are watched in one of two ways. Registering a descriptor in epoll costs a system call
+ * to add and one to remove it. This is cheap for a descriptor that stays, and expensive for a
+ * connection that serves one request here and then continues on another loop. So a new watch starts
+ * beside epoll: the loop waits in poll(2) on the few such descriptors and on epoll itself. If only
+ * polled descriptors are ready, this is the only system call. If epoll is ready as well, a second
+ * call (epoll_wait) fetches its events, and the watches that were polled then are registered before
+ * the next wait. If there are more than a few, the oldest are registered at once, because poll(2)
+ * checks each descriptor in every call. With no polled watch the loop waits in epoll_wait alone.
+ *
+ * Interest in a registered descriptor is changed just before the wait, and only if it differs from
+ * what epoll knows: interest that is dropped and resumed within a turn costs no system call. Only
+ * watch_stop removes a descriptor at once, because it may continue to exist elsewhere.
+ *
+ * What a wait reports is stored in two arrays, one for clients' watches, which run last, and one
+ * for all others. An array, instead of a list node in each watch, keeps a watch at 64 bytes.
+ *
+ * A wait has no time-out: with one, the kernel sets and cancels a timer in each call, although the
+ * next timer of the loop is mostly the same as before, or a later one. Instead, a timerfd is set to
+ * the earliest time that was needed. It is set again only if an earlier time is needed, or after it
+ * has expired. If the timer that it was set for has been stopped meanwhile, one turn is wasted.
+ *
+ * The timerfd, and the eventfd by which other threads wake the loop, are edge-triggered, so they
+ * need not be read.
+ */
+
+enum {
+    /* The number of descriptors that one wait can report. */
+    POLLER_EVENTS_MAX = 256,
+    /* Watches beside epoll; poll(2) checks each of them in every call. */
+    POLLED_MAX = 8,
+    /* Waits with a second call after which a polled watch is registered in epoll. */
+    SECOND_CALLS_MAX = 1,
+    /* The events of each enum watch_level. */
+    ON_FAILURE = EPOLLERR | EPOLLHUP,
+    ON_END = ON_FAILURE | EPOLLRDHUP,
+    ON_BYTES = ON_END | EPOLLIN,
+};
 
 #define POLLER_FOREVER UINT64_MAX
 
@@ -61,11 +99,25 @@ struct poller {
     struct poller_ready clients;
 };
 
-static void poller_init(struct poller *p);
-static void poller_fini(struct poller *p);
-static bool poller_wait(struct poller *p, uint64_t until_ms);
-static void poller_run(struct poller *p);
-static void poller_wake(struct poller *p);
+struct watch {
+    struct list node; /* in POLLED, or in CHANGED */
+    struct loop *loop;
+    void (*readable)(void *context);
+    void (*writable)(void *context);
+    void *context;
+    int fd;
+    uint16_t wanted;      /* ON_... and EPOLLOUT; 0: neither polled nor to be in epoll */
+    uint16_t known;       /* what epoll knows of WANTED; 0: not registered */
+    uint16_t ready_at;    /* its place among those ready, counted from 1; 0: none */
+    uint8_t second_calls; /* while it was polled */
+    bool client;
+    bool ended; /* according to the event that READABLE is called for */
+};
+
+_Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &&
+                   EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP,
+               "events have the same values in epoll and poll");
+_Static_assert(sizeof(struct watch) <= 64, "a watch fits into one cache line");
 
 enum {
     /* The wait of a turn without a limit of its own. */
@@ -103,6 +155,302 @@ struct loop {
     struct list mail; /* under MUTEX */
     _Alignas(CACHE_LINE_BYTES) struct timer_wheel wheel;
 };
+
+/* Any thread: makes the present wait return, or the next one. */
+static void poller_wake(struct poller *p)
+{
+    uint64_t one = 1;
+
+    /* EAGAIN would mean that the counter is at its maximum; nothing reads it, but 2^64 calls are
+     * out of reach. */
+    while (write(p->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
+        continue;
+}
+
+/* ---- ready watches ---- */
+
+static struct poller_ready *ready_of(struct poller *p, const struct watch *w)
+{
+    return w->client ? &p->clients : &p->workers;
+}
+
+static void add_ready(struct poller *p, struct watch *w, uint32_t events)
+{
+    struct poller_ready *r = ready_of(p, w);
+
+    /* A descriptor that has failed accepts no bytes: writing reports the error. */
+    if ((events & ON_FAILURE) != 0)
+        events |= EPOLLOUT;
+    r->at[r->n].watch = w;
+    r->at[r->n].found = events & w->wanted;
+    w->ready_at = (uint16_t)++r->n;
+    ++r->left;
+}
+
+static void leave_ready(struct poller_ready *r, struct watch *w)
+{
+    r->at[w->ready_at - 1].watch = NULL;
+    w->ready_at = 0;
+    --r->left;
+}
+
+static void run_ready(struct poller_ready *r)
+{
+    for (unsigned i = 0; i < r->n; ++i) {
+        struct watch *w = r->at[i].watch;
+        uint32_t found = r->at[i].found;
+
+        if (w == NULL)
+            continue;
+        if ((found & w->wanted & EPOLLOUT) == 0)
+            leave_ready(r, w);
+        if ((found & w->wanted & ON_BYTES) != 0) {
+            w->ended = (found & ON_END) != 0;
+            w->readable(w->context);
+        }
+        /* Any callback may stop any watch. */
+        w = r->at[i].watch;
+        if (w == NULL)
+            continue;
+        leave_ready(r, w);
+        if ((w->wanted & EPOLLOUT) != 0) {
+            void (*writable)(void *) = w->writable;
+            watch_write(w, NULL);
+            writable(w->context);
+        }
+    }
+    ASSERT(r->left == 0);
+    r->n = 0;
+}
+
+/* ---- the wait ---- */
+
+static void leave_polled(struct poller *p, struct watch *w)
+{
+    list_remove(&w->node);
+    --p->npolled;
+}
+
+static void register_excess(struct poller *p)
+{
+    struct watch *w;
+
+    list_for_each_entry_safe (w, &p->polled, node) {
+        struct epoll_event e = {.events = w->wanted, .data.ptr = w};
+
+        if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
+            continue;
+        if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
+            log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", w->loop->index,
+                      strerror(errno));
+            return; /* the watch stays polled */
+        }
+        w->known = w->wanted;
+        leave_polled(p, w);
+    }
+}
+
+static void update_epoll(struct poller *p, struct watch *w)
+{
+    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
+
+    if (w->wanted == w->known)
+        return;
+    int op = w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    ASSERT(epoll_ctl(p->epoll, op, w->fd, &e) == 0);
+    w->known = w->wanted;
+}
+
+static unsigned ready_room(const struct poller *p)
+{
+    return POLLER_EVENTS_MAX - p->workers.n - p->clients.n;
+}
+
+/* The number of EVENTS filled in; -1 with errno. */
+static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
+{
+    unsigned n = 0;
+    struct watch *w;
+
+    if (p->poll_room < p->npolled + 1) {
+        p->poll_room = p->npolled + POLLED_MAX + 1;
+        p->poll_set = xrealloc(p->poll_set, p->poll_room * sizeof(*p->poll_set));
+    }
+    p->poll_set[n++] = (struct pollfd){.fd = p->epoll, .events = POLLIN};
+    list_for_each_entry (w, &p->polled, node)
+        p->poll_set[n++] = (struct pollfd){.fd = w->fd, .events = (short)w->wanted};
+    ASSERT(n == p->npolled + 1);
+    int nready = sys_poll(p->poll_set, n, timeout_ms);
+    if (nready <= 0)
+        return nready;
+    n = 1;
+    list_for_each_entry (w, &p->polled, node) {
+        uint32_t found = (uint32_t)p->poll_set[n++].revents;
+
+        ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */
+        if (p->poll_set[0].revents != 0)
+            ++w->second_calls;
+        /* One place is left for an event of epoll. */
+        if (found != 0 && ready_room(p) > 1)
+            add_ready(p, w, found);
+    }
+    if (p->poll_set[0].revents == 0)
+        return 0;
+    p->epoll_after = true;
+    return sys_epoll_wait(p->epoll, events, (int)ready_room(p), 0);
+}
+
+/*
+ * Waits until UNTIL_MS of the monotonic clock (0: does not wait), until a descriptor is ready, or
+ * until poller_wake. It may return earlier. Returns false with errno if the wait failed; what was
+ * found ready before is kept for run_ready.
+ */
+static bool poller_wait(struct poller *p, uint64_t until_ms)
+{
+    struct epoll_event events[POLLER_EVENTS_MAX];
+    int timeout_ms = until_ms == 0 ? 0 : -1;
+    struct watch *w;
+
+    ++p->waits;
+    p->epoll_after = false;
+    while ((w = list_pop_entry(&p->changed, struct watch, node)) != NULL)
+        update_epoll(p, w);
+    register_excess(p);
+    if (until_ms != 0 && until_ms < p->alarm_ms) {
+        struct itimerspec at = {
+            .it_value = {.tv_sec = (time_t)(until_ms / 1000),
+                         .tv_nsec = (long)(until_ms % 1000) * 1000000},
+        };
+
+        ASSERT(timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
+        p->alarm_ms = until_ms;
+    }
+    int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
+                                   : wait_beside_epoll(p, events, timeout_ms);
+    /* A place that stays free: there was room for all, also for those of the polled watches. */
+    p->complete = n >= 0 && n + 1 < (int)ready_room(p);
+    p->idle = p->workers.n + p->clients.n == 0;
+    for (int i = 0; i < n; ++i) {
+        if (events[i].data.ptr == &p->timer_fd) {
+            p->alarm_ms = POLLER_FOREVER;
+            continue;
+        }
+        p->idle = false;
+        if (events[i].data.ptr != &p->wake_fd)
+            add_ready(p, events[i].data.ptr, events[i].events);
+    }
+    return n >= 0;
+}
+
+/* ---- watches ---- */
+
+static void want(struct watch *w, uint32_t wanted)
+{
+    struct poller *p = &w->loop->poller;
+    uint32_t before = w->wanted;
+
+    w->wanted = (uint16_t)wanted;
+    if (w->known != 0) {
+        if (!list_linked(&w->node))
+            list_push_back(&p->changed, &w->node);
+    } else if (before == 0 && wanted != 0) {
+        w->second_calls = 0;
+        list_push_back(&p->polled, &w->node);
+        ++p->npolled;
+    } else if (before != 0 && wanted == 0) {
+        leave_polled(p, w);
+    }
+}
+
+struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
+                                void *context)
+{
+    struct watch *w = slab_take(&l->poller.watches);
+
+    ASSERT(fd >= 0);
+    *w = (struct watch){.loop = l, .fd = fd, .readable = readable, .context = context};
+    list_init(&w->node);
+    want(w, ON_BYTES);
+    return w;
+}
+
+struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    ASSERT(flags != -1);
+    if ((flags & O_NONBLOCK) == 0)
+        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    return watch_start_as_is(l, fd, readable, context);
+}
+
+struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
+                                 void *context)
+{
+    struct watch *w = watch_start_as_is(l, fd, readable, context);
+
+    w->client = true;
+    return w;
+}
+
+void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context)
+{
+    w->readable = readable;
+    w->context = context;
+}
+
+void watch_read_level(struct watch *w, enum watch_level level)
+{
+    static const uint32_t on[] = {
+        [WATCH_FAILURE] = ON_FAILURE, [WATCH_END] = ON_END, [WATCH_BYTES] = ON_BYTES};
+
+    want(w, (w->wanted & EPOLLOUT) | on[level]);
+}
+
+void watch_read(struct watch *w, bool on)
+{
+    watch_read_level(w, on ? WATCH_BYTES : WATCH_NOTHING);
+}
+
+bool watch_reads(const struct watch *w)
+{
+    return (w->wanted & EPOLLIN) != 0;
+}
+
+bool watch_ended(const struct watch *w)
+{
+    return w->ended;
+}
+
+bool watch_heard(const struct watch *w)
+{
+    /* The thread may have been suspended between the two calls of the wait. */
+    return w->known != 0 || !w->loop->poller.epoll_after;
+}
+
+void watch_write(struct watch *w, void (*writable)(void *context))
+{
+    w->writable = writable;
+    want(w, (w->wanted & ON_BYTES) | (writable != NULL ? (uint32_t)EPOLLOUT : 0));
+}
+
+bool watch_writes(const struct watch *w)
+{
+    return (w->wanted & EPOLLOUT) != 0;
+}
+
+void watch_stop(struct watch *w)
+{
+    if (w == NULL)
+        return;
+    struct poller *p = &w->loop->poller;
+    want(w, 0);
+    update_epoll(p, w); /* at once: the descriptor may continue to exist elsewhere */
+    list_remove(&w->node);
+    if (w->ready_at != 0)
+        leave_ready(ready_of(p, w), w);
+    slab_give(&p->watches, w);
+}
 
 static void assert_own_thread(const struct loop *l)
 {
@@ -170,26 +518,17 @@ void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms)
 static void run_timers(struct loop *l)
 {
     struct list due;
-    struct list *node;
+    struct timer *t;
 
     timer_wheel_advance(&l->wheel, loop_now_ms(l));
     /* Timers that are started here without delay expire in the next turn; otherwise a timer that
      * restarts itself would keep this turn from ending. */
-    list_init(&due);
-    list_splice_back(&due, &l->wheel.due);
-    while ((node = list_pop_front(&due)) != NULL) {
-        struct timer *t = list_entry(node, struct timer, node);
+    list_take(&due, &l->wheel.due);
+    while ((t = list_pop_entry(&due, struct timer, node)) != NULL)
         t->expired(t);
-    }
 }
 
 /* ---- messages ---- */
-
-/* Whether the caller must wake the loop. */
-static bool take_sleep(struct loop *l)
-{
-    return atomic_exchange(&l->sleeping, false);
-}
 
 void loop_post(struct loop *l, struct loop_message *m)
 {
@@ -201,7 +540,8 @@ void loop_post(struct loop *l, struct loop_message *m)
     atomic_store(&l->has_mail, true);
     /* The loop's own thread posts within a turn, and messages are run after its callbacks, or
      * between two turns. */
-    bool must_wake = !pthread_equal(l->thread, pthread_self()) && take_sleep(l);
+    bool must_wake =
+        !pthread_equal(l->thread, pthread_self()) && atomic_exchange(&l->sleeping, false);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         poller_wake(&l->poller);
@@ -213,7 +553,7 @@ void loop_stop(struct loop *l)
     atomic_fetch_add(&l->callers, 1);
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->stop, true);
-    bool must_wake = take_sleep(l);
+    bool must_wake = atomic_exchange(&l->sleeping, false);
     pthread_mutex_unlock(&l->mutex);
     if (must_wake)
         poller_wake(&l->poller);
@@ -223,20 +563,17 @@ void loop_stop(struct loop *l)
 static void run_mail(struct loop *l)
 {
     struct list mail;
-    struct list *node;
+    struct loop_message *m;
 
     atomic_store_explicit(&l->sleeping, false, memory_order_relaxed);
     if (!atomic_load(&l->has_mail))
         return;
-    list_init(&mail);
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->has_mail, false);
-    list_splice_back(&mail, &l->mail);
+    list_take(&mail, &l->mail);
     pthread_mutex_unlock(&l->mutex);
-    while ((node = list_pop_front(&mail)) != NULL) {
-        struct loop_message *m = list_entry(node, struct loop_message, node);
+    while ((m = list_pop_entry(&mail, struct loop_message, node)) != NULL)
         m->run(m);
-    }
 }
 
 /* ---- end of turn ---- */
@@ -259,73 +596,42 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d)
     append(l, &l->each_turn, d);
 }
 
-static void run_each(struct list *all)
+/* AGAIN: they remain in ALL, for the next turn. */
+static void run_all(struct list *all, bool again)
 {
     struct list now;
-    struct list *node;
+    struct loop_deferred *d;
 
     /* A single one, as in most loops, is run in place. */
-    if (all->next == all->prev) {
-        if (!list_empty(all)) {
-            struct loop_deferred *only = list_entry(all->next, struct loop_deferred, node);
-            only->run(only);
-        }
+    if (again && all->next == all->prev && !list_empty(all)) {
+        d = list_first(all, struct loop_deferred, node);
+        d->run(d);
         return;
     }
-    list_init(&now);
-    list_splice_back(&now, all);
-    /* Each is put back before it runs, so that it, or another one, can remove it. */
-    while ((node = list_pop_front(&now)) != NULL) {
-        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
-        list_push_back(all, &d->node);
-        d->run(d);
-    }
-}
-
-static void run_deferred_once(struct loop *l)
-{
-    struct list now;
-    struct list *node;
-
-    list_init(&now);
-    list_splice_back(&now, &l->deferred);
-    while ((node = list_pop_front(&now)) != NULL) {
-        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
-
+    list_take(&now, all);
+    while ((d = list_pop_entry(&now, struct loop_deferred, node)) != NULL) {
+        /* Each is put back before it runs, so that it, or another one, can remove it. */
+        if (again)
+            list_push_back(all, &d->node);
         /* After splicing, NOW is not a node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
         d->run(d);
     }
 }
 
-/* Two rounds, because the end of a response mostly defers the end of its request. What remains is
- * run in a turn that does not wait. */
-static void run_deferred(struct loop *l)
-{
-    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i)
-        run_deferred_once(l);
-}
-
 /* ---- turns ---- */
-
-/* When the first timer is due, or a time before that. */
-static uint64_t next_timer_ms(struct loop *l)
-{
-    uint64_t bound_ms = timer_wheel_bound(&l->wheel);
-
-    /* The timerfd expires before that anyway: the exact time is not needed. */
-    if (l->poller.alarm_ms <= bound_ms)
-        return bound_ms;
-    /* A loop that is idle determines the exact time, so that it is not woken only to sort its
-     * timers; a busy one has no time for it. */
-    return l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
-}
 
 /* Until when the loop may wait; 0: not at all. */
 static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
 {
     if (max_wait_ms == 0 || !list_empty(&l->deferred))
         return 0;
-    uint64_t until_ms = next_timer_ms(l);
+    /* When the first timer is due, or a time before that. If the timerfd expires before that
+     * anyway, the exact time is not needed. */
+    uint64_t until_ms = timer_wheel_bound(&l->wheel);
+    /* A loop that is idle determines the exact time, so that it is not woken only to sort its
+     * timers; a busy one has no time for it. */
+    if (until_ms < l->poller.alarm_ms)
+        until_ms = l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
     if (until_ms <= l->wheel.tick_ms)
         return 0;
     if (max_wait_ms < WAIT_MAX_MS) {
@@ -343,11 +649,15 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     l->clock.in_turn = true;
     if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
         log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
-    poller_run(&l->poller);
+    run_ready(&l->poller.workers);
+    run_ready(&l->poller.clients);
     run_timers(l);
     run_mail(l);
-    run_each(&l->each_turn);
-    run_deferred(l);
+    run_all(&l->each_turn, true);
+    /* Two rounds, because the end of a response mostly defers the end of its request. What remains
+     * is run in a turn that does not wait. */
+    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i)
+        run_all(&l->deferred, false);
     l->poller.complete = false;
     l->clock.in_turn = false;
     l->clock.now_us = 0;
@@ -389,9 +699,18 @@ void loop_give_block(struct loop *l, void *block)
 
 /* ---- creation ---- */
 
+static void register_own(struct poller *p, int *fd)
+{
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
+
+    ASSERT(*fd != -1);
+    ASSERT(epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e) == 0);
+}
+
 struct loop *loop_create(unsigned index)
 {
     struct loop *l = xcalloc_lines(1, sizeof(*l));
+    struct poller *p = &l->poller;
     uint64_t now_us = clock_mono_us();
 
     l->index = index;
@@ -402,9 +721,17 @@ struct loop *loop_create(unsigned index)
     list_init(&l->each_turn);
     list_init(&l->deferred);
     list_init(&l->mail);
-    int failed = pthread_mutex_init(&l->mutex, NULL);
-    ASSERT(failed == 0);
-    poller_init(&l->poller);
+    ASSERT(pthread_mutex_init(&l->mutex, NULL) == 0);
+    p->alarm_ms = POLLER_FOREVER;
+    list_init(&p->polled);
+    list_init(&p->changed);
+    slab_init(&p->watches, sizeof(struct watch));
+    p->epoll = epoll_create1(EPOLL_CLOEXEC);
+    ASSERT(p->epoll != -1);
+    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    register_own(p, &p->timer_fd);
+    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    register_own(p, &p->wake_fd);
     return l;
 }
 
@@ -418,8 +745,12 @@ void loop_destroy(struct loop *l)
         loop_turn(l, 0);
     while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
     while (atomic_load(&l->callers) != 0)
-        sched_yield(); /* they are a few instructions from returning */
-    poller_fini(&l->poller);
+        sched_yield();             /* they are a few instructions from returning */
+    slab_fini(&l->poller.watches); /* every watch must have been stopped */
+    close(l->poller.wake_fd);
+    close(l->poller.timer_fd);
+    close(l->poller.epoll);
+    free(l->poller.poll_set);
     while (l->nspare_blocks != 0)
         free(l->spare_blocks[--l->nspare_blocks]);
     pthread_mutex_destroy(&l->mutex);
@@ -429,451 +760,4 @@ void loop_destroy(struct loop *l)
 unsigned loop_index(const struct loop *l)
 {
     return l->index;
-}
-
-/* ---- the poller: how a loop waits, and calls the callbacks of watches ---- */
-
-/*
- * Descriptors are watched in one of two ways. Registering a descriptor in epoll costs a system call
- * to add and one to remove it. This is cheap for a descriptor that stays, and expensive for a
- * connection that serves one request here and then continues on another loop. So a new watch starts
- * beside epoll: the loop waits in poll(2) on the few such descriptors and on epoll itself. If only
- * polled descriptors are ready, this is the only system call. If epoll is ready as well, a second
- * call (epoll_wait) fetches its events, and the watches that were polled then are registered before
- * the next wait. If there are more than a few, the oldest are registered at once, because poll(2)
- * checks each descriptor in every call. With no polled watch the loop waits in epoll_wait alone.
- *
- * Interest in a registered descriptor is changed just before the wait, and only if it differs from
- * what epoll knows: interest that is dropped and resumed within a turn costs no system call. Only
- * watch_stop removes a descriptor at once, because it may continue to exist elsewhere.
- *
- * What a wait reports is stored in two arrays, one for clients' watches, which run last, and one
- * for all others. An array, instead of a list node in each watch, keeps a watch at 64 bytes.
- *
- * A wait has no time-out: with one, the kernel sets and cancels a timer in each call, although the
- * next timer of the loop is mostly the same as before, or a later one. Instead, a timerfd is set to
- * the earliest time that was needed. It is set again only if an earlier time is needed, or after it
- * has expired. If the timer that it was set for has been stopped meanwhile, one turn is wasted.
- *
- * The timerfd, and the eventfd by which other threads wake the loop, are edge-triggered, so they
- * need not be read.
- */
-
-enum {
-    /* Watches beside epoll; poll(2) checks each of them in every call. */
-    POLLED_MAX = 8,
-    /* Waits with a second call after which a polled watch is registered in epoll. */
-    SECOND_CALLS_MAX = 1,
-    /* The events of each enum watch_level. */
-    ON_FAILURE = EPOLLERR | EPOLLHUP,
-    ON_END = ON_FAILURE | EPOLLRDHUP,
-    ON_BYTES = ON_END | EPOLLIN,
-};
-
-struct watch {
-    struct list node; /* in POLLED, or in CHANGED */
-    struct loop *loop;
-    void (*readable)(void *context);
-    void (*writable)(void *context);
-    void *context;
-    int fd;
-    uint16_t wanted;      /* ON_... and EPOLLOUT; 0: neither polled nor to be in epoll */
-    uint16_t known;       /* what epoll knows of WANTED; 0: not registered */
-    uint16_t ready_at;    /* its place among those ready, counted from 1; 0: none */
-    uint8_t second_calls; /* while it was polled */
-    bool client;
-    bool ended; /* according to the event that READABLE is called for */
-};
-
-_Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &&
-                   EPOLLHUP == POLLHUP && EPOLLRDHUP == POLLRDHUP,
-               "events have the same values in epoll and poll");
-_Static_assert(sizeof(struct watch) <= 64, "a watch fits into one cache line");
-
-/* ---- creation ---- */
-
-static void register_own(struct poller *p, int *fd)
-{
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
-
-    ASSERT(*fd != -1);
-    int failed = epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e);
-    ASSERT(failed == 0);
-}
-
-static void poller_init(struct poller *p)
-{
-    p->alarm_ms = POLLER_FOREVER;
-    list_init(&p->polled);
-    list_init(&p->changed);
-    slab_init(&p->watches, sizeof(struct watch));
-    p->epoll = epoll_create1(EPOLL_CLOEXEC);
-    ASSERT(p->epoll != -1);
-    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    register_own(p, &p->timer_fd);
-    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    register_own(p, &p->wake_fd);
-}
-
-/* Every watch must have been stopped. */
-static void poller_fini(struct poller *p)
-{
-    slab_fini(&p->watches);
-    close(p->wake_fd);
-    close(p->timer_fd);
-    close(p->epoll);
-    free(p->poll_set);
-}
-
-/* Any thread: makes the present wait return, or the next one. */
-static void poller_wake(struct poller *p)
-{
-    uint64_t one = 1;
-
-    /* EAGAIN would mean that the counter is at its maximum; nothing reads it, but 2^64 calls are
-     * out of reach. */
-    while (write(p->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
-        continue;
-}
-
-/* ---- ready watches ---- */
-
-static struct poller_ready *ready_of(struct poller *p, const struct watch *w)
-{
-    return w->client ? &p->clients : &p->workers;
-}
-
-static void add_ready(struct poller *p, struct watch *w, uint32_t events)
-{
-    struct poller_ready *r = ready_of(p, w);
-
-    /* A descriptor that has failed accepts no bytes: writing reports the error. */
-    if ((events & ON_FAILURE) != 0)
-        events |= EPOLLOUT;
-    r->at[r->n].watch = w;
-    r->at[r->n].found = events & w->wanted;
-    w->ready_at = (uint16_t)++r->n;
-    ++r->left;
-}
-
-static void leave_ready(struct poller_ready *r, struct watch *w)
-{
-    r->at[w->ready_at - 1].watch = NULL;
-    w->ready_at = 0;
-    --r->left;
-}
-
-/* Any callback may stop any watch. */
-static void run_at(struct poller_ready *r, unsigned i)
-{
-    struct watch *w = r->at[i].watch;
-    uint32_t found = r->at[i].found;
-
-    if (w == NULL)
-        return;
-    if ((found & w->wanted & EPOLLOUT) == 0)
-        leave_ready(r, w);
-    if ((found & w->wanted & ON_BYTES) != 0) {
-        w->ended = (found & ON_END) != 0;
-        w->readable(w->context);
-    }
-    w = r->at[i].watch;
-    if (w == NULL)
-        return;
-    leave_ready(r, w);
-    if ((w->wanted & EPOLLOUT) != 0) {
-        void (*writable)(void *) = w->writable;
-        watch_write(w, NULL);
-        writable(w->context);
-    }
-}
-
-static void run_ready(struct poller_ready *r)
-{
-    for (unsigned i = 0; i < r->n; ++i)
-        run_at(r, i);
-    ASSERT(r->left == 0);
-    r->n = 0;
-}
-
-/* Calls the callbacks of the watches that the wait has reported. */
-static void poller_run(struct poller *p)
-{
-    run_ready(&p->workers);
-    run_ready(&p->clients);
-}
-
-/* ---- before the wait ---- */
-
-static void leave_polled(struct poller *p, struct watch *w)
-{
-    list_remove(&w->node);
-    --p->npolled;
-}
-
-/* Returns false if epoll rejects it; the watch stays polled then. */
-static bool register_polled(struct poller *p, struct watch *w)
-{
-    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
-
-    if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
-        log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", loop_index(w->loop),
-                  strerror(errno));
-        return false;
-    }
-    w->known = w->wanted;
-    leave_polled(p, w);
-    return true;
-}
-
-static void register_excess(struct poller *p)
-{
-    struct watch *w;
-
-    list_for_each_entry_safe (w, &p->polled, node) {
-        if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
-            continue;
-        if (!register_polled(p, w))
-            return;
-    }
-}
-
-static void update_epoll(struct poller *p, struct watch *w)
-{
-    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
-
-    if (w->wanted == w->known)
-        return;
-    int failed = epoll_ctl(p->epoll, w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, w->fd, &e);
-    ASSERT(failed == 0);
-    w->known = w->wanted;
-}
-
-static void update_changed(struct poller *p)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(&p->changed)) != NULL)
-        update_epoll(p, list_entry(node, struct watch, node));
-}
-
-/* The timerfd is to expire by UNTIL_MS. */
-static void set_alarm(struct poller *p, uint64_t until_ms)
-{
-    struct itimerspec at = {
-        .it_value = {.tv_sec = (time_t)(until_ms / 1000),
-                     .tv_nsec = (long)(until_ms % 1000) * 1000000},
-    };
-
-    if (p->alarm_ms <= until_ms)
-        return;
-    int failed = timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-    ASSERT(failed == 0);
-    p->alarm_ms = until_ms;
-}
-
-/* ---- the wait ---- */
-
-static unsigned ready_room(const struct poller *p)
-{
-    return POLLER_EVENTS_MAX - p->workers.n - p->clients.n;
-}
-
-static void fill_poll_set(struct poller *p)
-{
-    unsigned n = 0;
-    const struct watch *w;
-
-    if (p->poll_room < p->npolled + 1) {
-        p->poll_room = p->npolled + POLLED_MAX + 1;
-        p->poll_set = xrealloc(p->poll_set, p->poll_room * sizeof(*p->poll_set));
-    }
-    p->poll_set[n++] = (struct pollfd){.fd = p->epoll, .events = POLLIN};
-    list_for_each_entry (w, &p->polled, node)
-        p->poll_set[n++] = (struct pollfd){.fd = w->fd, .events = (short)w->wanted};
-    ASSERT(n == p->npolled + 1);
-}
-
-/* Stores the polled watches that are ready, leaving room for one event of epoll. */
-static void take_polled(struct poller *p)
-{
-    unsigned i = 1;
-    struct watch *w;
-
-    list_for_each_entry (w, &p->polled, node) {
-        uint32_t found = (uint32_t)p->poll_set[i++].revents;
-
-        ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */
-        if (p->poll_set[0].revents != 0)
-            ++w->second_calls;
-        if (found != 0 && ready_room(p) > 1)
-            add_ready(p, w, found);
-    }
-}
-
-/* The number of EVENTS filled in; -1 with errno. */
-static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
-{
-    fill_poll_set(p);
-    int n = sys_poll(p->poll_set, p->npolled + 1, timeout_ms);
-    if (n <= 0)
-        return n;
-    take_polled(p);
-    if (p->poll_set[0].revents == 0)
-        return 0;
-    p->epoll_after = true;
-    return sys_epoll_wait(p->epoll, events, (int)ready_room(p), 0);
-}
-
-static void take_events(struct poller *p, const struct epoll_event *events, int n)
-{
-    p->idle = p->workers.n + p->clients.n == 0;
-    for (int i = 0; i < n; ++i) {
-        if (events[i].data.ptr == &p->timer_fd) {
-            p->alarm_ms = POLLER_FOREVER;
-            continue;
-        }
-        p->idle = false;
-        if (events[i].data.ptr != &p->wake_fd)
-            add_ready(p, events[i].data.ptr, events[i].events);
-    }
-}
-
-/*
- * Waits until UNTIL_MS of the monotonic clock (0: does not wait), until a descriptor is ready, or
- * until poller_wake. It may return earlier. Returns false with errno if the wait failed; what was
- * found ready before is kept for poller_run.
- */
-static bool poller_wait(struct poller *p, uint64_t until_ms)
-{
-    struct epoll_event events[POLLER_EVENTS_MAX];
-    int timeout_ms = until_ms == 0 ? 0 : -1;
-
-    ++p->waits;
-    p->epoll_after = false;
-    update_changed(p);
-    if (!list_empty(&p->polled))
-        register_excess(p);
-    if (until_ms != 0)
-        set_alarm(p, until_ms);
-    int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
-                                   : wait_beside_epoll(p, events, timeout_ms);
-    /* A place that stays free: there was room for all, also for those of take_polled. */
-    p->complete = n >= 0 && n + 1 < (int)ready_room(p);
-    take_events(p, events, n);
-    return n >= 0;
-}
-
-/* ---- watches ---- */
-
-static void want(struct watch *w, uint32_t wanted)
-{
-    struct poller *p = &w->loop->poller;
-    uint32_t before = w->wanted;
-
-    w->wanted = (uint16_t)wanted;
-    if (w->known != 0) {
-        if (!list_linked(&w->node))
-            list_push_back(&p->changed, &w->node);
-    } else if (before == 0 && wanted != 0) {
-        w->second_calls = 0;
-        list_push_back(&p->polled, &w->node);
-        ++p->npolled;
-    } else if (before != 0 && wanted == 0) {
-        leave_polled(p, w);
-    }
-}
-
-static struct watch *start(struct loop *l, int fd, bool client, void (*readable)(void *context),
-                           void *context)
-{
-    struct watch *w = slab_take(&l->poller.watches);
-
-    ASSERT(fd >= 0);
-    *w = (struct watch){
-        .loop = l, .fd = fd, .client = client, .readable = readable, .context = context};
-    list_init(&w->node);
-    want(w, ON_BYTES);
-    return w;
-}
-
-struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context), void *context)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    ASSERT(flags != -1);
-    if ((flags & O_NONBLOCK) == 0)
-        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    return start(l, fd, false, readable, context);
-}
-
-struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
-                                void *context)
-{
-    return start(l, fd, false, readable, context);
-}
-
-struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
-                                 void *context)
-{
-    return start(l, fd, true, readable, context);
-}
-
-void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context)
-{
-    w->readable = readable;
-    w->context = context;
-}
-
-void watch_read_level(struct watch *w, enum watch_level level)
-{
-    static const uint32_t on[] = {
-        [WATCH_FAILURE] = ON_FAILURE, [WATCH_END] = ON_END, [WATCH_BYTES] = ON_BYTES};
-
-    want(w, (w->wanted & EPOLLOUT) | on[level]);
-}
-
-void watch_read(struct watch *w, bool on)
-{
-    watch_read_level(w, on ? WATCH_BYTES : WATCH_NOTHING);
-}
-
-bool watch_reads(const struct watch *w)
-{
-    return (w->wanted & EPOLLIN) != 0;
-}
-
-bool watch_ended(const struct watch *w)
-{
-    return w->ended;
-}
-
-bool watch_heard(const struct watch *w)
-{
-    /* The thread may have been suspended between the two calls of the wait. */
-    return w->known != 0 || !w->loop->poller.epoll_after;
-}
-
-void watch_write(struct watch *w, void (*writable)(void *context))
-{
-    w->writable = writable;
-    want(w, (w->wanted & ON_BYTES) | (writable != NULL ? (uint32_t)EPOLLOUT : 0));
-}
-
-bool watch_writes(const struct watch *w)
-{
-    return (w->wanted & EPOLLOUT) != 0;
-}
-
-void watch_stop(struct watch *w)
-{
-    if (w == NULL)
-        return;
-    struct poller *p = &w->loop->poller;
-    want(w, 0);
-    update_epoll(p, w); /* at once: the descriptor may continue to exist elsewhere */
-    list_remove(&w->node);
-    if (w->ready_at != 0)
-        leave_ready(ready_of(p, w), w);
-    slab_give(&p->watches, w);
 }

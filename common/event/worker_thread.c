@@ -45,11 +45,9 @@ static void unref_locked(struct worker_thread *t)
 
 static void report(struct list *jobs, bool dropped)
 {
-    struct list *node;
+    struct worker_job *j;
 
-    while ((node = list_pop_front(jobs)) != NULL) {
-        struct worker_job *j = list_entry(node, struct worker_job, node);
-
+    while ((j = list_pop_entry(jobs, struct worker_job, node)) != NULL) {
         if (j->done != NULL)
             j->done(j, dropped);
     }
@@ -60,10 +58,9 @@ static void on_message(struct loop_message *m)
     struct worker_thread *t = container_of(m, struct worker_thread, message);
     struct list finished;
 
-    list_init(&finished);
     pthread_mutex_lock(&t->mutex);
     t->posted = false;
-    list_splice_back(&finished, &t->finished);
+    list_take(&finished, &t->finished);
     unref_locked(t);
     report(&finished, false);
 }
@@ -77,10 +74,9 @@ static void work_locked(struct worker_thread *t, struct worker_job *j)
     pthread_mutex_unlock(&t->mutex);
     j->work(j);
     pthread_mutex_lock(&t->mutex);
-    if (!reports)
-        return;
-    list_push_back(&t->finished, &j->node);
-    if (t->posted || t->stop)
+    if (reports)
+        list_push_back(&t->finished, &j->node);
+    if (!reports || t->posted || t->stop)
         return;
     t->posted = true;
     ++t->refs;
@@ -95,21 +91,6 @@ static struct timespec timespec_of(uint64_t us)
                              .tv_nsec = (long)(us % 1000000) * 1000};
 }
 
-static void wait_locked(struct worker_thread *t)
-{
-    if (list_empty(&t->jobs)) {
-        pthread_cond_wait(&t->wake, &t->mutex);
-        return;
-    }
-    struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
-    struct timespec until = timespec_of(first->due_us);
-
-    if (first->due_us > clock_mono_us())
-        (void)pthread_cond_timedwait(&t->wake, &t->mutex, &until);
-    else
-        work_locked(t, first);
-}
-
 static void *run(void *arg)
 {
     struct worker_thread *t = arg;
@@ -117,8 +98,19 @@ static void *run(void *arg)
 
     list_init(&dropped);
     pthread_mutex_lock(&t->mutex);
-    while (!t->stop)
-        wait_locked(t);
+    while (!t->stop) {
+        if (list_empty(&t->jobs)) {
+            pthread_cond_wait(&t->wake, &t->mutex);
+            continue;
+        }
+        struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
+        struct timespec until = timespec_of(first->due_us);
+
+        if (first->due_us > clock_mono_us())
+            (void)pthread_cond_timedwait(&t->wake, &t->mutex, &until);
+        else
+            work_locked(t, first);
+    }
     t->ended = true;
     if (t->left)
         list_splice_back(&dropped, &t->finished);
@@ -154,35 +146,26 @@ struct worker_thread *worker_thread_create(struct loop *l)
     return t;
 }
 
-static void await_end_locked(struct worker_thread *t, uint64_t patience_ms)
-{
-    bool bounded = patience_ms != WORKER_THREAD_WAIT;
-    struct timespec until = {0};
-    int r = 0;
-
-    if (bounded)
-        until = timespec_of(clock_mono_us() + patience_ms * 1000);
-    while (!t->ended && r == 0)
-        r = bounded ? pthread_cond_timedwait(&t->quiet, &t->mutex, &until)
-                    : pthread_cond_wait(&t->quiet, &t->mutex);
-}
-
 bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
 {
+    bool bounded = patience_ms != WORKER_THREAD_WAIT;
     struct list left;
+    int r = 0;
 
     if (t == NULL)
         return true;
-    list_init(&left);
+    struct timespec until = timespec_of(bounded ? clock_mono_us() + patience_ms * 1000 : 0);
     pthread_mutex_lock(&t->mutex);
     t->stop = true;
     pthread_cond_signal(&t->wake);
-    await_end_locked(t, patience_ms);
+    while (!t->ended && r == 0)
+        r = bounded ? pthread_cond_timedwait(&t->quiet, &t->mutex, &until)
+                    : pthread_cond_wait(&t->quiet, &t->mutex);
     bool ended = t->ended;
     pthread_t thread = t->thread;
 
     t->left = !ended;
-    list_splice_back(&left, &t->finished);
+    list_take(&left, &t->finished);
     list_splice_back(&left, &t->jobs);
     unref_locked(t);
     if (ended)
@@ -195,28 +178,20 @@ bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
     return ended;
 }
 
-/* Behind those that are due at the same time or before. */
-static void insert_locked(struct worker_thread *t, struct worker_job *j)
-{
-    struct list *at = &t->jobs;
-
-    while (at->prev != &t->jobs &&
-           list_entry(at->prev, struct worker_job, node)->due_us > j->due_us)
-        at = at->prev;
-    list_insert_before(at, &j->node);
-}
-
 void worker_thread_add(struct worker_thread *t, struct worker_job *j, uint64_t delay_ms)
 {
     uint64_t due_us = delay_ms != 0 ? clock_mono_us() + delay_ms * 1000 : 0;
+    struct list *at = &t->jobs;
 
     pthread_mutex_lock(&t->mutex);
-    bool waits = list_linked(&j->node);
-
-    if (!waits || due_us < j->due_us) {
+    if (!list_linked(&j->node) || due_us < j->due_us) {
         list_remove(&j->node);
         j->due_us = due_us;
-        insert_locked(t, j);
+        /* Behind those that are due at the same time or before. */
+        while (at->prev != &t->jobs &&
+               list_entry(at->prev, struct worker_job, node)->due_us > due_us)
+            at = at->prev;
+        list_insert_before(at, &j->node);
         pthread_cond_signal(&t->wake);
     }
     pthread_mutex_unlock(&t->mutex);

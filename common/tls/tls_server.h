@@ -47,12 +47,8 @@ SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
 /* Loads the certificate and key of CTX. Returns false with the reason in D on failure. */
 bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
                      struct diag *d) must_check;
-/* Adds to TO the certificate of FROM, which has another kind of key. Returns false on failure. */
-bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
-/* Switches SSL to all settings of CTX. For use in a ClientHello callback. */
-void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
-/* Adds "FILE: WHAT: reason of the library" to D. */
-void tls_server_complain(struct diag *d, const char *file, const char *what);
+/* Adds "FILE: WHAT: reason of the library" to D. Returns false. */
+bool tls_server_complain(struct diag *d, const char *file, const char *what);
 
 /* ---- client certificates: the library verifies them ---- */
 
