@@ -11,15 +11,6 @@
 
 #include "common/base/bytes.h"
 
-static void store_short(char *p, size_t len, uint64_t word)
-{
-    uint32_t first = (uint32_t)word;
-    uint32_t last = (uint32_t)(word >> 32);
-
-    memcpy(p, &first, sizeof(first));
-    memcpy(p + len - sizeof(last), &last, sizeof(last));
-}
-
 bool bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
     if (len >= 8) {
@@ -55,7 +46,12 @@ void ascii_lower_copy(char *to, struct slice from)
         word = nocase_lower(load_word(from.p + from.len - 8));
         memcpy(to + from.len - 8, &word, sizeof(word));
     } else if (from.len >= 4) {
-        store_short(to, from.len, nocase_lower(load_short(from.p, from.len)));
+        word = nocase_lower(load_short(from.p, from.len));
+        uint32_t first = (uint32_t)word;
+        uint32_t last = (uint32_t)(word >> 32);
+
+        memcpy(to, &first, sizeof(first));
+        memcpy(to + from.len - sizeof(last), &last, sizeof(last));
     } else {
         for (; i < from.len; ++i)
             to[i] = ascii_lower(from.p[i]);
@@ -73,11 +69,6 @@ bool slice_ends(struct slice s, struct slice suffix)
            (suffix.len == 0 || memcmp(s.p + s.len - suffix.len, suffix.p, suffix.len) == 0);
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 bool slice_is_word(struct slice s, const char *more)
 {
     for (size_t i = 0; i < s.len; ++i) {
@@ -92,11 +83,11 @@ bool slice_is_word(struct slice s, const char *more)
 
 struct slice slice_trim(struct slice s)
 {
-    while (s.len != 0 && is_blank(s.p[0])) {
+    while (s.len != 0 && (s.p[0] == ' ' || s.p[0] == '\t')) {
         ++s.p;
         --s.len;
     }
-    while (s.len != 0 && is_blank(s.p[s.len - 1]))
+    while (s.len != 0 && (s.p[s.len - 1] == ' ' || s.p[s.len - 1] == '\t'))
         --s.len;
     return s;
 }
@@ -450,22 +441,19 @@ void text_add_real(struct text *t, double v)
     text_add(t, slice_of(digits));
 }
 
-/* Returns true if none of the eight bytes needs an escape. */
-static bool plain_word(uint64_t word)
-{
-    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
-    uint64_t special =
-        low | word | bytes_equal(word, 0x7f) | bytes_equal(word, '"') | bytes_equal(word, '\\');
-
-    return (special & EACH_BYTE(0x80)) == 0;
-}
-
 size_t text_plain_length(struct slice s)
 {
     size_t n = 0;
 
-    while (s.len - n >= sizeof(uint64_t) && plain_word(load_word(s.p + n)))
-        n += sizeof(uint64_t);
+    for (; s.len - n >= sizeof(uint64_t); n += sizeof(uint64_t)) {
+        uint64_t word = load_word(s.p + n);
+        uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+        uint64_t special =
+            low | word | bytes_equal(word, 0x7f) | bytes_equal(word, '"') | bytes_equal(word, '\\');
+
+        if ((special & EACH_BYTE(0x80)) != 0)
+            break;
+    }
     while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
         ++n;
     return n;
@@ -484,84 +472,55 @@ void text_add_escaped(struct text *t, struct slice s)
 }
 
 /*
- * Returns true for characters that are invisible or change the display of others: C1 controls, the
- * soft hyphen, direction marks and isolates, zero-width characters, line and paragraph separators,
- * tags, private use.
+ * Returns true for characters that are invisible or change the display of others: controls except
+ * the tab, the soft hyphen, direction marks and isolates, zero-width characters, line and paragraph
+ * separators, tags, private use.
  */
 static bool is_invisible(uint32_t c)
 {
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
-        {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xe000, 0xf8ff},
+        {0, 0x08},        {0x0a, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},        {0x61c, 0x61c},
+        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},    {0xe000, 0xf8ff},
         {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0x10ffff},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(ranges); ++i) {
-        if (c >= ranges[i].first && c <= ranges[i].last)
-            return true;
+        if (c <= ranges[i].last)
+            return c >= ranges[i].first;
     }
     return false;
-}
-
-/* Returns the length of the character at the start of S if it may be displayed unchanged, else
- * 0. */
-static size_t visible_length(struct slice s)
-{
-    unsigned char c = (unsigned char)s.p[0];
-    size_t len;
-
-    if (c < 0x80)
-        return (c >= 0x20 && c != 0x7f) || c == '\t' ? 1 : 0;
-    len = utf8_length(s);
-    return len == 0 || is_invisible(utf8_decode(s.p, len)) ? 0 : len;
 }
 
 void text_add_visible(struct text *t, struct slice s)
 {
     while (s.len != 0) {
-        size_t len = visible_length(s);
+        size_t len = utf8_length(s);
 
-        if (len != 0)
+        if (len != 0 && !is_invisible(utf8_decode(s.p, len))) {
             text_add(t, (struct slice){s.p, len});
-        else
+        } else {
             text_addf(t, "\\x%02x", (unsigned char)s.p[0]);
-        if (len == 0)
             len = 1;
+        }
         s = (struct slice){s.p + len, s.len - len};
-    }
-}
-
-static const char *html_entity(char c)
-{
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
     }
 }
 
 void text_add_html(struct text *t, struct slice s)
 {
+    static const char *const entities[] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
     size_t from = 0;
 
     for (size_t i = 0; i < s.len; ++i) {
-        const char *entity = html_entity(s.p[i]);
+        unsigned char c = (unsigned char)s.p[i];
 
-        if (entity == NULL)
+        if (c >= ARRAY_LEN(entities) || entities[c] == NULL)
             continue;
         text_add_visible(t, (struct slice){s.p + from, i - from});
-        text_add(t, slice_of(entity));
+        text_add(t, slice_of(entities[c]));
         from = i + 1;
     }
     text_add_visible(t, (struct slice){s.p + from, s.len - from});
