@@ -31,21 +31,16 @@ void diag_fini(struct diag *d)
     *d = (struct diag){0};
 }
 
-static int compare_numbers(size_t a, size_t b)
-{
-    /* 0, which means no position, becomes the largest. */
-    return (a - 1 > b - 1) - (a - 1 < b - 1);
-}
-
 static int compare_places(const struct diag_place *a, const struct diag_place *b)
 {
     if (a->file == NULL || b->file == NULL)
         return (a->file == NULL) - (b->file == NULL);
     int order = strcmp(a->file, b->file);
 
+    /* 0, which means no position, becomes the largest. */
     if (order == 0)
-        order = compare_numbers(a->line, b->line);
-    return order != 0 ? order : compare_numbers(a->column, b->column);
+        order = compare_u64((uint64_t)a->line - 1, (uint64_t)b->line - 1);
+    return order != 0 ? order : compare_u64((uint64_t)a->column - 1, (uint64_t)b->column - 1);
 }
 
 void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, const char *fmt,

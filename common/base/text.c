@@ -58,6 +58,14 @@ void ascii_lower_copy(char *to, struct slice from)
     }
 }
 
+int slice_compare(struct slice a, struct slice b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter != 0 ? memcmp(a.p, b.p, shorter) : 0;
+
+    return order != 0 ? order : compare_u64(a.len, b.len);
+}
+
 bool slice_starts(struct slice s, struct slice prefix)
 {
     return s.len >= prefix.len && slice_eq((struct slice){s.p, prefix.len}, prefix);

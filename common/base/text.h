@@ -27,6 +27,8 @@ static inline bool slice_eq_nocase(struct slice a, struct slice b)
     return a.len == b.len &&
            (a.len == 0 || (((a.p[0] ^ b.p[0]) & ~0x20) == 0 && bytes_eq_nocase(a.p, b.p, a.len)));
 }
+/* Compares bytes, then lengths. Returns a number less than, equal to, or greater than 0. */
+int slice_compare(struct slice a, struct slice b);
 static inline bool slice_is(struct slice a, const char *s)
 {
     return slice_eq(a, slice_of(s));
