@@ -75,29 +75,9 @@ static bool split(struct slice text, struct slice *host, bool *bracketed, uint16
     return true;
 }
 
-static bool is_label(struct slice s)
-{
-    return s.len != 0 && s.len <= LABEL_MAX_BYTES && s.p[0] != '-' && s.p[s.len - 1] != '-' &&
-           slice_is_word(s, "-_");
-}
-
-/* Returns true for "256" and "0x7f", which resolvers accept as a part of an IPv4 address. */
-static bool is_number(struct slice s)
-{
-    bool hex = slice_starts(s, SLICE_LIT("0x")) || slice_starts(s, SLICE_LIT("0X"));
-
-    for (size_t i = hex ? 2 : 0; i < s.len; ++i) {
-        int digit = ascii_hex_digit(s.p[i]);
-
-        if (digit < 0 || (!hex && digit > 9))
-            return false;
-    }
-    return true;
-}
-
 /*
- * A name has labels of letters, digits, '-' and '_', and the last one is not a number: "10.0.0.256"
- * is an invalid address, which a resolver might convert to another one.
+ * A name has labels of letters, digits, '-' and '_', and the last one is not a number such as "256"
+ * or "0x7f": "10.0.0.256" is an invalid address, which a resolver might convert to another one.
  */
 static bool is_name(struct slice s)
 {
@@ -109,15 +89,41 @@ static bool is_name(struct slice s)
         return false;
     while (s.p != NULL) {
         label = slice_cut(&s, '.');
-        if (!is_label(label))
+        if (label.len == 0 || label.len > LABEL_MAX_BYTES || label.p[0] == '-' ||
+            label.p[label.len - 1] == '-' || !slice_is_word(label, "-_"))
             return false;
     }
-    return !is_number(label);
+    bool hex = slice_starts(label, SLICE_LIT("0x")) || slice_starts(label, SLICE_LIT("0X"));
+    for (size_t i = hex ? 2 : 0; i < label.len; ++i) {
+        int digit = ascii_hex_digit(label.p[i]);
+
+        if (digit < 0 || (!hex && digit > 9))
+            return true;
+    }
+    return false;
+}
+
+bool addr_parse_ip(struct slice text, int family, struct addr *out)
+{
+    struct addr a = {.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6)};
+
+    a.sa.sa_family = (sa_family_t)family;
+    if (!parse_ip(text, family, family == AF_INET ? (void *)&a.in.sin_addr : &a.in6.sin6_addr))
+        return false;
+    *out = a;
+    return true;
+}
+
+void addr_set_port(struct addr *a, unsigned port)
+{
+    if (a->sa.sa_family == AF_INET)
+        a->in.sin_port = htons((uint16_t)port);
+    else
+        a->in6.sin6_port = htons((uint16_t)port);
 }
 
 enum err addr_parse(struct slice text, struct addr *out)
 {
-    struct addr a = {.len = 0};
     struct slice host;
     bool bracketed;
     uint16_t port;
@@ -126,18 +132,9 @@ enum err addr_parse(struct slice text, struct addr *out)
         return parse_unix((struct slice){text.p + 5, text.len - 5}, out);
     if (!split(text, &host, &bracketed, &port))
         return ERR_SYNTAX;
-    if (bracketed && parse_ip(host, AF_INET6, &a.in6.sin6_addr)) {
-        a.in6.sin6_family = AF_INET6;
-        a.in6.sin6_port = htons(port);
-        a.len = sizeof(a.in6);
-    } else if (!bracketed && parse_ip(host, AF_INET, &a.in.sin_addr)) {
-        a.in.sin_family = AF_INET;
-        a.in.sin_port = htons(port);
-        a.len = sizeof(a.in);
-    } else {
+    if (!addr_parse_ip(host, bracketed ? AF_INET6 : AF_INET, out))
         return !bracketed && is_name(host) ? ERR_UNSUPPORTED : ERR_SYNTAX;
-    }
-    *out = a;
+    addr_set_port(out, port);
     return ERR_OK;
 }
 
@@ -177,37 +174,30 @@ static struct slice bytes_of(const struct addr *a)
     }
 }
 
-/* The name may contain any bytes; control bytes become %XX so that they do not break lines. */
-static void format_unix(const struct addr *a, char out[ADDR_TEXT_MAX])
-{
-    struct slice name = unix_name(a);
-    size_t n = (size_t)snprintf(out, ADDR_TEXT_MAX, "unix:");
-
-    for (size_t i = 0; i < name.len; ++i) {
-        ASSERT(n + 4 <= ADDR_TEXT_MAX); /* 5 + 3 * 108 bytes fit */
-        if (i == 0 && name.p[0] == '\0')
-            out[n++] = '@';
-        else if (is_control(name.p[i]))
-            n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)(unsigned char)name.p[i]);
-        else
-            out[n++] = name.p[i];
-    }
-    out[n] = '\0';
-}
-
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     int family = family_of(a);
+    struct slice bytes = bytes_of(a);
     char host[INET6_ADDRSTRLEN];
 
     if (family == AF_INET || family == AF_INET6) {
-        inet_ntop(family, bytes_of(a).p, host, sizeof(host));
+        inet_ntop(family, bytes.p, host, sizeof(host));
         snprintf(out, ADDR_TEXT_MAX, family == AF_INET ? "%s:%u" : "[%s]:%u", host, addr_port(a));
-    } else if (family == AF_UNIX) {
-        format_unix(a, out);
-    } else {
-        snprintf(out, ADDR_TEXT_MAX, "unknown");
+        return out;
     }
+    size_t n = (size_t)snprintf(out, ADDR_TEXT_MAX, family == AF_UNIX ? "unix:" : "unknown");
+    /* The name of a socket may contain any bytes; control bytes become %XX so that they do not
+     * break lines. */
+    for (size_t i = 0; i < bytes.len; ++i) {
+        ASSERT(n + 4 <= ADDR_TEXT_MAX); /* 5 + 3 * 108 bytes fit */
+        if (i == 0 && bytes.p[0] == '\0')
+            out[n++] = '@';
+        else if (is_control(bytes.p[i]))
+            n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)(unsigned char)bytes.p[i]);
+        else
+            out[n++] = bytes.p[i];
+    }
+    out[n] = '\0';
     return out;
 }
 
@@ -277,26 +267,18 @@ unsigned addr_port(const struct addr *a)
 
 /* ---- compare ---- */
 
-static int compare_numbers(unsigned long a, unsigned long b)
-{
-    return (a > b) - (a < b);
-}
-
 /* Orders by family, then address, then port. */
-static int compare(const struct addr *a, const struct addr *b)
+static int compare(const void *x, const void *y)
 {
-    struct slice x = bytes_of(a);
-    struct slice y = bytes_of(b);
-    size_t shorter = x.len < y.len ? x.len : y.len;
-    int order = compare_numbers((unsigned)family_of(a), (unsigned)family_of(b));
+    const struct addr *a = x;
+    const struct addr *b = y;
+    int order = family_of(a) - family_of(b);
 
-    if (order == 0 && shorter != 0)
-        order = memcmp(x.p, y.p, shorter);
     if (order == 0)
-        order = compare_numbers(x.len, y.len);
+        order = slice_compare(bytes_of(a), bytes_of(b));
     if (order == 0 && family_of(a) == AF_INET6)
-        order = compare_numbers(a->in6.sin6_scope_id, b->in6.sin6_scope_id);
-    return order != 0 ? order : compare_numbers(addr_port(a), addr_port(b));
+        order = compare_u64(a->in6.sin6_scope_id, b->in6.sin6_scope_id);
+    return order != 0 ? order : compare_u64(addr_port(a), addr_port(b));
 }
 
 bool addr_equal(const struct addr *a, const struct addr *b)
@@ -355,11 +337,6 @@ bool addr_is_loopback(const struct addr *a)
 
 /* ---- resolve ---- */
 
-static int compare_for_qsort(const void *a, const void *b)
-{
-    return compare(a, b);
-}
-
 /* Stores the addresses of ANSWER in ALL, sorted and without duplicates. Returns their number. */
 static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
 {
@@ -371,13 +348,10 @@ static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct a
         if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
             continue;
         memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
-        if (i->ai_family == AF_INET)
-            a.in.sin_port = htons(port);
-        else
-            a.in6.sin6_port = htons(port);
+        addr_set_port(&a, port);
         all[n++] = a;
     }
-    qsort(all, n, sizeof(*all), compare_for_qsort);
+    qsort(all, n, sizeof(*all), compare);
     for (size_t i = 0; i < n; ++i) {
         if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
             all[kept++] = all[i];

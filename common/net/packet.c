@@ -180,14 +180,13 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass)
 
 enum err packet_queue_flush(struct packet_queue *q)
 {
-    struct list *node;
+    struct packet *p;
 
-    while ((node = list_pop_front(&q->items)) != NULL) {
-        struct packet *p = list_entry(node, struct packet, node);
+    while ((p = list_pop_entry(&q->items, struct packet, node)) != NULL) {
         enum err e = packet_send(q->fd, p->message, p->pass);
 
         if (e == ERR_BUSY) {
-            list_push_front(&q->items, node);
+            list_push_front(&q->items, &p->node);
             return ERR_BUSY;
         }
         packet_free(p);
@@ -201,10 +200,10 @@ enum err packet_queue_flush(struct packet_queue *q)
 
 void packet_queue_clear(struct packet_queue *q)
 {
-    struct list *node;
+    struct packet *p;
 
-    while ((node = list_pop_front(&q->items)) != NULL)
-        packet_free(list_entry(node, struct packet, node));
+    while ((p = list_pop_entry(&q->items, struct packet, node)) != NULL)
+        packet_free(p);
 }
 
 void packet_queue_close(struct packet_queue *q)
@@ -219,9 +218,7 @@ void packet_queue_close(struct packet_queue *q)
 
 bool packet_is(const json_t *m, const char *op)
 {
-    const char *said = json_string_value(json_object_get(m, "op"));
-
-    return said != NULL && strcmp(said, op) == 0;
+    return slice_is(json_text(m, "op"), op);
 }
 
 enum err packet_say(int fd, const char *op)
