@@ -47,10 +47,8 @@ static bool addr_of_interface(const struct ifaddrs *i, int family, unsigned port
         if (IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr))
             return false;
         a.in6.sin6_scope_id = 0;
-        a.in6.sin6_port = htons((uint16_t)port);
-    } else {
-        a.in.sin_port = htons((uint16_t)port);
     }
+    addr_set_port(&a, port);
     *out = a;
     return true;
 }
