@@ -231,52 +231,9 @@ static inline uint64_t maybe_encoded(uint64_t word)
            EACH_BYTE(0x80);
 }
 
-/* Copies bytes that need no encoding, eight at a time. Returns the number of bytes copied. */
-static size_t copy_plain(struct slice raw, char *out, size_t max)
-{
-    size_t n = 0;
-
-    if (max < raw.len)
-        return 0;
-    for (; raw.len - n >= 8; n += 8) {
-        uint64_t word = load_word(raw.p + n);
-
-        if (maybe_encoded(word) != 0)
-            return n;
-        memcpy(out + n, &word, sizeof(word));
-    }
-    /* The last eight bytes, some of which were already checked. */
-    if (raw.len < 8 || maybe_encoded(load_word(raw.p + raw.len - 8)) != 0)
-        return n;
-    memcpy(out + raw.len - 8, raw.p + raw.len - 8, 8);
-    return raw.len;
-}
-
 static bool is_plain(unsigned char c)
 {
     return c >= 0x21 && c <= 0x7e && c != '%';
-}
-
-size_t percent_encode(struct slice raw, char *out, size_t max)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    size_t n = copy_plain(raw, out, max);
-
-    for (size_t i = n; i < raw.len; ++i) {
-        unsigned char c = (unsigned char)raw.p[i];
-        bool plain = is_plain(c);
-
-        if (n + (plain ? 1 : 3) > max)
-            return SIZE_MAX;
-        if (plain) {
-            out[n++] = (char)c;
-        } else {
-            out[n++] = '%';
-            out[n++] = hex[c >> 4];
-            out[n++] = hex[c & 15];
-        }
-    }
-    return n;
 }
 
 static bool all_plain(struct slice raw)
@@ -298,6 +255,32 @@ bool percent_plain(struct slice raw)
         any |= maybe_encoded(load_word(raw.p + i));
     any |= maybe_encoded(load_word(raw.p + raw.len - 8));
     return any == 0 || all_plain(raw);
+}
+
+size_t percent_encode(struct slice raw, char *out, size_t max)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    if (raw.len <= max && percent_plain(raw)) {
+        put_slice(out, raw);
+        return raw.len;
+    }
+    for (size_t i = 0; i < raw.len; ++i) {
+        unsigned char c = (unsigned char)raw.p[i];
+        bool plain = is_plain(c);
+
+        if (n + (plain ? 1 : 3) > max)
+            return SIZE_MAX;
+        if (plain) {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '%';
+            out[n++] = hex[c >> 4];
+            out[n++] = hex[c & 15];
+        }
+    }
+    return n;
 }
 
 size_t percent_decode(struct slice raw, char *out, size_t room)

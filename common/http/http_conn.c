@@ -379,7 +379,9 @@ static cold_ void handshake_failed(struct http_conn *c)
     struct text answer = {0};
 
     http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
-    transport_drop_tls(&c->transport);
+    /* The alert was sent; the rest is sent without TLS. */
+    tls_link_destroy(c->transport.tls);
+    c->transport.tls = NULL;
     if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
         http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
     http_conn_linger(c, &answer);
@@ -436,7 +438,8 @@ static void serve(struct http_conn *c)
         return;
     }
     c->state = CONN_HANDSHAKE;
-    if (!transport_accept_tls(&c->transport, l->ssl, &c->tls_failure))
+    c->transport.tls = tls_link_accept(l->ssl, c->transport.fd, &c->tls_failure);
+    if (c->transport.tls == NULL)
         http_conn_close(c);
 }
 

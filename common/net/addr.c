@@ -201,49 +201,26 @@ const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
     return out;
 }
 
-/* The digits of a byte, and their number. */
-#define OCTET(v)                                                                                   \
-    {                                                                                              \
-        (v) >= 100  ? '0' + (v) / 100                                                              \
-        : (v) >= 10 ? '0' + (v) / 10                                                               \
-                    : '0' + (v),                                                                   \
-            (v) >= 100 ? '0' + (v) / 10 % 10 : '0' + (v) % 10, '0' + (v) % 10,                     \
-            (v) >= 100  ? 3                                                                        \
-            : (v) >= 10 ? 2                                                                        \
-                        : 1                                                                        \
-    }
-#define OCTETS_4(v) OCTET(v), OCTET((v) + 1), OCTET((v) + 2), OCTET((v) + 3)
-#define OCTETS_16(v) OCTETS_4(v), OCTETS_4((v) + 4), OCTETS_4((v) + 8), OCTETS_4((v) + 12)
-#define OCTETS_64(v) OCTETS_16(v), OCTETS_16((v) + 16), OCTETS_16((v) + 32), OCTETS_16((v) + 48)
-
-/*
- * Like inet_ntop(), which is slower because it formats with printf(): this is called for each
- * request. Each step may write past the end of its digits, for which OUT has room. Returns the end.
- */
-static char *format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
-{
-    static const char octets[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
-                                        OCTETS_64(192)};
-    unsigned char bytes[4];
-
-    memcpy(bytes, &ip->s_addr, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); ++i) {
-        const char *octet = octets[bytes[i]];
-
-        memcpy(out, octet, sizeof(octets[0]));
-        out += octet[3];
-        *out++ = '.';
-    }
-    *--out = '\0';
-    return out;
-}
-
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     int family = family_of(a);
 
-    if (family == AF_INET)
-        return (struct slice){out, (size_t)(format_ipv4(&a->in.sin_addr, out) - out)};
+    /* inet_ntop() is slower because it formats with printf(): this is called for each request. */
+    if (family == AF_INET) {
+        const unsigned char *bytes = (const unsigned char *)&a->in.sin_addr;
+        char *at = out;
+
+        for (size_t i = 0; i < sizeof(a->in.sin_addr); ++i) {
+            if (bytes[i] >= 100)
+                *at++ = (char)('0' + bytes[i] / 100);
+            if (bytes[i] >= 10)
+                *at++ = (char)('0' + bytes[i] / 10 % 10);
+            *at++ = (char)('0' + bytes[i] % 10);
+            *at++ = '.';
+        }
+        *--at = '\0';
+        return (struct slice){out, (size_t)(at - out)};
+    }
     if (family == AF_INET6)
         inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
     else

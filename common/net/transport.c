@@ -13,18 +13,6 @@ void transport_open(struct transport *t, int fd)
     *t = (struct transport){.fd = fd};
 }
 
-bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index)
-{
-    t->tls = tls_link_create(p, t->fd, loop_index);
-    return t->tls != NULL;
-}
-
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why)
-{
-    t->tls = tls_link_accept(ctx, t->fd, why);
-    return t->tls != NULL;
-}
-
 void transport_close(struct transport *t)
 {
     if (t->tls != NULL)
@@ -122,12 +110,6 @@ ssize_t transport_splice(struct transport *t, int pipe, size_t max)
 ssize_t transport_splice_from(struct transport *t, int pipe, size_t max)
 {
     return move(t, pipe, t->fd, max);
-}
-
-void transport_drop_tls(struct transport *t)
-{
-    tls_link_destroy(t->tls);
-    t->tls = NULL;
 }
 
 bool transport_has_failed(const struct transport *t)

@@ -18,9 +18,11 @@
 
 struct transport {
     struct loop *loop;
-    int fd;               /* -1: closed */
-    struct watch *watch;  /* watch of FD; NULL: not attached to a loop */
-    struct tls_link *tls; /* NULL: plain TCP or unix */
+    int fd;              /* -1: closed */
+    struct watch *watch; /* watch of FD; NULL: not attached to a loop */
+    /* NULL: plain TCP or unix. Set by the owner, from tls_link_create() or tls_link_accept() until
+     * the handshake has failed. */
+    struct tls_link *tls;
 };
 
 #define TRANSPORT_CLOSED ((struct transport){.fd = -1})
@@ -28,10 +30,6 @@ struct transport {
 /* Initializes T for FD, which T will close. T is not attached to a loop until
  * transport_attach(). */
 void transport_open(struct transport *t, int fd);
-/* Starts TLS as a client of P. Returns false if it could not be set up, which is logged. */
-bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
-/* Starts TLS as a server, see tls_link_accept(). Returns false if out of memory. */
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why) must_check;
 /* Returns NULL if T has no TLS. */
 static inline SSL *transport_ssl(const struct transport *t)
 {
@@ -115,8 +113,6 @@ ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
 ssize_t transport_splice(struct transport *t, int pipe, size_t max);
 /* The same from PIPE to the peer, as many bytes as it accepts. */
 ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
-/* Continues without TLS after a failed handshake, of which the alert was sent. */
-void transport_drop_tls(struct transport *t);
 /* Returns true if the connection was reset or has failed. Makes a system call. */
 bool transport_has_failed(const struct transport *t);
 /* Shuts down sending, with TLS after its close_notify. The peer is expected to close. */

@@ -113,7 +113,7 @@ static void on_record(int ours, int version, int type, const void *bytes, size_t
 /* ---- contexts ---- */
 
 /* The newest error is the most precise one, but a system error about a file has precedence. */
-bool tls_server_complain(struct diag *d, const char *file, const char *what)
+void tls_server_complain(struct diag *d, const char *file, const char *what)
 {
     unsigned long newest = 0;
     unsigned long system = 0;
@@ -128,7 +128,6 @@ bool tls_server_complain(struct diag *d, const char *file, const char *what)
     if (system != 0)
         reason = strerror(ERR_GET_REASON(system));
     diag_add(d, file, 0, 0, "%s: %s", what, reason != NULL ? reason : "unknown error");
-    return false;
 }
 
 /* Keys with a passphrase are not supported. */
@@ -141,58 +140,58 @@ static int no_passphrase(char *buf, int size, int writing, void *context)
     return -1;
 }
 
-bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
-                     struct diag *d)
+SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_options *o,
+                            struct diag *d)
 {
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-    if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1)
-        return tls_server_complain(d, certificate_file, "cannot use this certificate");
-    if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1)
-        return tls_server_complain(d, key_file,
-                                   "cannot use this key (it must be PEM, without a passphrase)");
-    return SSL_CTX_check_private_key(ctx) == 1 ||
-           tls_server_complain(d, key_file, "key and certificate do not match");
-}
+    const char *file = o->certificate_file;
 
-bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
-                           const char *ciphersuites, struct diag *d)
-{
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(method);
+    if (ctx == NULL) {
+        tls_server_complain(d, file, "cannot set up TLS");
+        return NULL;
+    }
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     /* The buffer of a repeated write may have moved (http1_client.c copies a head). */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);
-    if (SSL_CTX_set_min_proto_version(ctx, tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
-        return tls_server_complain(d, NULL, "min_version");
-    if (SSL_CTX_set_cipher_list(ctx, ciphers != NULL ? ciphers : AEAD_SUITES) != 1)
-        return tls_server_complain(d, NULL, "ciphers");
-    if (ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, ciphersuites) != 1)
-        return tls_server_complain(d, NULL, "ciphersuites");
-    return true;
+    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
+        tls_server_complain(d, NULL, "min_version");
+    else if (SSL_CTX_set_cipher_list(ctx, o->ciphers != NULL ? o->ciphers : AEAD_SUITES) != 1)
+        tls_server_complain(d, NULL, "ciphers");
+    else if (o->ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, o->ciphersuites) != 1)
+        tls_server_complain(d, NULL, "ciphersuites");
+    else if (file != NULL && SSL_CTX_use_certificate_chain_file(ctx, file) != 1)
+        tls_server_complain(d, file, "cannot use this certificate");
+    else if (file != NULL && SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1)
+        tls_server_complain(d, o->key_file,
+                            "cannot use this key (it must be PEM, without a passphrase)");
+    else if (file != NULL && SSL_CTX_check_private_key(ctx) != 1)
+        tls_server_complain(d, o->key_file, "key and certificate do not match");
+    else
+        return ctx;
+    SSL_CTX_free(ctx);
+    return NULL;
 }
 
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
 {
     const struct slice *protocols = o->http2 ? &http2_protocols : &http1_protocols;
-    const char *suites = o->ciphersuites != NULL ? o->ciphersuites : TLS13_SUITES;
+    struct tls_server_options with = *o;
 
-    ERR_clear_error();
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-
-    if (ctx == NULL) {
-        tls_server_complain(d, o->certificate_file, "cannot set up TLS");
+    if (o->ciphersuites == NULL)
+        with.ciphersuites = TLS13_SUITES;
+    SSL_CTX *ctx = tls_context_create(TLS_server_method(), &with, d);
+    if (ctx == NULL)
         return NULL;
-    }
     SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)(uintptr_t)protocols);
     SSL_CTX_set_info_callback(ctx, on_info);
     SSL_CTX_set_msg_callback(ctx, on_record);
-    if (tls_context_configure(ctx, o->tls13_only, o->ciphers, suites, d) &&
-        (o->certificate_file == NULL || tls_server_load(ctx, o->certificate_file, o->key_file, d)))
-        return ctx;
-    SSL_CTX_free(ctx);
-    return NULL;
+    return ctx;
 }
 
 /* ---- client certificates ---- */
@@ -236,8 +235,11 @@ bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool 
 {
     STACK_OF(X509_NAME) *names = NULL;
 
-    if (SSL_CTX_load_verify_file(ctx, file) != 1 || (names = SSL_load_client_CA_file(file)) == NULL)
-        return tls_server_complain(d, file, "cannot use these authorities");
+    if (SSL_CTX_load_verify_file(ctx, file) != 1 ||
+        (names = SSL_load_client_CA_file(file)) == NULL) {
+        tls_server_complain(d, file, "cannot use these authorities");
+        return false;
+    }
     SSL_CTX_set_client_CA_list(ctx, names);
     SSL_CTX_set_verify(
         ctx, required ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_PEER,

@@ -58,32 +58,27 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static bool set_trust(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
-{
-    SSL_CTX_set_verify(ctx, o->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    if (!o->verify)
-        return true;
-    if (o->ca == NULL)
-        return SSL_CTX_set_default_verify_paths(ctx) == 1 ||
-               tls_server_complain(d, NULL, "cannot use the system's authorities");
-    return SSL_CTX_load_verify_file(ctx, o->ca) == 1 ||
-           tls_server_complain(d, o->ca, "cannot use these authorities");
-}
-
 static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
 {
-    ERR_clear_error();
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    const struct tls_server_options common = {
+        .certificate_file = o->certificate,
+        .key_file = o->key,
+        .tls13_only = o->tls13_only,
+        .ciphers = o->ciphers,
+        .ciphersuites = o->ciphersuites,
+    };
+    SSL_CTX *ctx = tls_context_create(TLS_client_method(), &common, d);
 
-    if (ctx == NULL) {
-        tls_server_complain(d, NULL, "cannot set up TLS");
+    if (ctx == NULL)
         return NULL;
-    }
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_session);
-    if (tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d) &&
-        set_trust(ctx, o, d) &&
-        (o->certificate == NULL || tls_server_load(ctx, o->certificate, o->key, d)))
+    SSL_CTX_set_verify(ctx, o->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    if (o->verify && o->ca == NULL && SSL_CTX_set_default_verify_paths(ctx) != 1)
+        tls_server_complain(d, NULL, "cannot use the system's authorities");
+    else if (o->verify && o->ca != NULL && SSL_CTX_load_verify_file(ctx, o->ca) != 1)
+        tls_server_complain(d, o->ca, "cannot use these authorities");
+    else
         return ctx;
     SSL_CTX_free(ctx);
     return NULL;
