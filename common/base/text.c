@@ -74,7 +74,7 @@ bool slice_starts(struct slice s, struct slice prefix)
 bool slice_ends(struct slice s, struct slice suffix)
 {
     return s.len >= suffix.len &&
-           (suffix.len == 0 || memcmp(s.p + s.len - suffix.len, suffix.p, suffix.len) == 0);
+           slice_eq((struct slice){s.p + s.len - suffix.len, suffix.len}, suffix);
 }
 
 bool slice_is_word(struct slice s, const char *more)
@@ -110,33 +110,22 @@ void ascii_clean(char *s)
 
 size_t utf8_length(struct slice s)
 {
+    static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
     const unsigned char *p = (const unsigned char *)s.p;
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    size_t len;
 
     if (p[0] < 0x80)
         return 1;
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
-    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
     if (s.len < len)
         return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; ++i) {
+    for (size_t i = 1; i < len; ++i) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
     }
-    return len;
+    uint32_t c = utf8_decode(s.p, len);
+    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
 }
 
 uint32_t utf8_decode(const char *at, size_t len)

@@ -428,11 +428,12 @@ static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
 /* Of BYTES in the pipe, how many the client takes. A failure is found by the next send. */
 static size_t empty_pipe(struct http_reply *r, size_t bytes)
 {
+    const struct transport *t = &r->conn->transport;
     size_t taken = 0;
     ssize_t n = 1;
 
     while (taken < bytes && n > 0) {
-        n = transport_splice_from(&r->conn->transport, r->conn->server->pipe[0], bytes - taken);
+        n = transport_splice(t, r->conn->server->pipe[0], t->fd, bytes - taken);
         taken += n > 0 ? (size_t)n : 0;
     }
     r->sent_bytes += taken;
@@ -447,7 +448,7 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         return -1;
     }
     struct http_server *s = r->conn->server;
-    ssize_t n = transport_splice(from, s->pipe[1], max);
+    ssize_t n = transport_splice(from, from->fd, s->pipe[1], max);
     /* Data that cannot be spliced may still be read, or reading reports the error. */
     if (n == -1 && errno != EAGAIN)
         errno = ENOTSUP;

@@ -119,11 +119,6 @@ bool packet_peer_is(int fd, uid_t uid)
     return peer.uid == uid || peer.uid == 0;
 }
 
-bool packet_peer_is_ours(int fd)
-{
-    return packet_peer_is(fd, geteuid());
-}
-
 int packet_inherited(const char *variable, bool *bad)
 {
     const char *value = getenv(variable);
@@ -139,7 +134,7 @@ int packet_inherited(const char *variable, bool *bad)
         return -1;
     int fd = (int)n;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
-        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        !packet_peer_is(fd, geteuid()) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return -1;
     *bad = false;
     return fd;

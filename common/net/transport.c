@@ -88,7 +88,7 @@ ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
     return n;
 }
 
-static ssize_t move(const struct transport *t, int from, int to, size_t max)
+ssize_t transport_splice(const struct transport *t, int from, int to, size_t max)
 {
     ssize_t n;
 
@@ -100,16 +100,6 @@ static ssize_t move(const struct transport *t, int from, int to, size_t max)
         n = splice(from, NULL, to, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     while (n == -1 && errno == EINTR);
     return n;
-}
-
-ssize_t transport_splice(struct transport *t, int pipe, size_t max)
-{
-    return move(t, t->fd, pipe, max);
-}
-
-ssize_t transport_splice_from(struct transport *t, int pipe, size_t max)
-{
-    return move(t, pipe, t->fd, max);
 }
 
 bool transport_has_failed(const struct transport *t)

@@ -33,7 +33,7 @@ void transport_open(struct transport *t, int fd);
 /* Returns NULL if T has no TLS. */
 static inline SSL *transport_ssl(const struct transport *t)
 {
-    return t->tls != NULL ? tls_link_ssl(t->tls) : NULL;
+    return t->tls != NULL ? t->tls->ssl : NULL;
 }
 /*
  * Closes T and its descriptor. TLS sends close_notify if that is still possible. May be called from
@@ -109,10 +109,9 @@ static inline ssize_t transport_send(struct transport *t, struct iovec *iov, siz
 }
 /* Like sendfile(2): sends at most MAX bytes from offset AT of the file FD. ENOTSUP with TLS. */
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
-/* Like splice(2): moves at most MAX received bytes into PIPE. ENOTSUP with TLS. */
-ssize_t transport_splice(struct transport *t, int pipe, size_t max);
-/* The same from PIPE to the peer, as many bytes as it accepts. */
-ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
+/* Like splice(2): moves at most MAX bytes, received ones to a pipe, or those of a pipe to the peer;
+ * one of FROM and TO is the descriptor of T. ENOTSUP with TLS. */
+ssize_t transport_splice(const struct transport *t, int from, int to, size_t max);
 /* Returns true if the connection was reset or has failed. Makes a system call. */
 bool transport_has_failed(const struct transport *t);
 /* Shuts down sending, with TLS after its close_notify. The peer is expected to close. */

@@ -23,18 +23,6 @@ enum {
     REASON_ROOM = 160,
 };
 
-struct tls_link {
-    SSL *ssl;
-    struct tls_peer_use use; /* no peer on the server's side */
-    bool up;                 /* the handshake is complete */
-    bool requested;          /* the peer has requested a certificate */
-    bool received;           /* bytes of the peer were received */
-    bool drained;            /* the last read has emptied the library's buffer */
-    bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
-    bool ended;  /* there is no further input */
-    int end;     /* ENDED: errno; 0: by close_notify */
-};
-
 /* ---- life ---- */
 
 void tls_link_destroy(struct tls_link *l)
@@ -98,11 +86,6 @@ struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
     SSL_set_accept_state(ssl);
     SSL_set_app_data(ssl, why);
     return l;
-}
-
-SSL *tls_link_ssl(const struct tls_link *l)
-{
-    return l->ssl;
 }
 
 /* ---- failures ---- */
@@ -181,11 +164,6 @@ bool tls_link_has_input(const struct tls_link *l)
 void tls_link_abort(struct tls_link *l)
 {
     l->broken = true;
-}
-
-bool tls_link_ended(const struct tls_link *l)
-{
-    return l->ended;
 }
 
 bool tls_link_broken(const struct tls_link *l)

@@ -17,6 +17,7 @@
 #include "common/tls/tls_listener.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/tls/crypto.h"
 #include "common/tls/tls_files.h"
 #include "common/tls/tls_names.h"
 #include "common/tls/tls_tickets.h"
@@ -130,47 +131,40 @@ static const char *check(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer,
     return NULL;
 }
 
-static const char *check_bytes(const struct text *bytes, SSL_CTX *ctx, time_t *until)
-{
-    const unsigned char *p = (const unsigned char *)bytes->p;
-    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &p, (long)bytes->len);
-    OCSP_BASICRESP *basic = NULL;
-    X509 *certificate = SSL_CTX_get0_certificate(ctx);
-    const char *why = "not an OCSP response";
-
-    if (response != NULL && p == (const unsigned char *)bytes->p + bytes->len &&
-        OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
-        basic = OCSP_response_get1_basic(response);
-    if (basic != NULL)
-        why = check(basic, certificate, find_issuer(ctx, certificate), until);
-    OCSP_BASICRESP_free(basic);
-    OCSP_RESPONSE_free(response);
-    ERR_clear_error();
-    return why;
-}
-
 /*
  * Reads FILE for the certificate of CTX. The issuer is looked up in its chain; a certificate may be
  * its own issuer. Returns NULL and adds the reason to NOTES on failure, which is never fatal.
  */
 static struct tls_ocsp *tls_ocsp_read(const char *file, SSL_CTX *ctx, struct diag *notes)
 {
+    X509 *certificate = SSL_CTX_get0_certificate(ctx);
     struct text bytes = {0};
     time_t until = 0;
     enum err e = file_read(file, OCSP_BYTES_MAX, &bytes);
-    const char *why = e != ERR_OK ? err_text(e) : check_bytes(&bytes, ctx, &until);
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &p, (long)bytes.len);
+    OCSP_BASICRESP *basic = NULL;
+    const char *why = e != ERR_OK ? err_text(e) : "not an OCSP response";
 
+    if (response != NULL && p == (const unsigned char *)bytes.p + bytes.len &&
+        OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
+        basic = OCSP_response_get1_basic(response);
+    if (basic != NULL)
+        why = check(basic, certificate, find_issuer(ctx, certificate), &until);
+    OCSP_BASICRESP_free(basic);
+    OCSP_RESPONSE_free(response);
+    ERR_clear_error();
     if (why != NULL) {
         diag_add(notes, file, 0, 0, "%s", why);
         text_fini(&bytes);
         return NULL;
     }
     struct tls_ocsp *o = xcalloc(1, sizeof(*o));
-    o->certificate = SSL_CTX_get0_certificate(ctx);
-    X509_up_ref(o->certificate);
-    o->bytes = (unsigned char *)bytes.p;
-    o->len = bytes.len;
-    o->until = until;
+    X509_up_ref(certificate);
+    *o = (struct tls_ocsp){.certificate = certificate,
+                           .bytes = (unsigned char *)bytes.p,
+                           .len = bytes.len,
+                           .until = until};
     return o;
 }
 
@@ -206,9 +200,8 @@ struct place {
     struct tls_names *names;
     unsigned index;
     struct tls_tickets *tickets;
-    struct tls_ocsp *ocsp;                 /* or NULL */
-    unsigned char digest[EVP_MAX_MD_SIZE]; /* digest of the data that a session depends on */
-    unsigned digest_len;
+    struct tls_ocsp *ocsp;              /* or NULL */
+    unsigned char digest[SHA256_BYTES]; /* of the data that a session depends on */
 };
 
 /* ---- places ---- */
@@ -374,26 +367,24 @@ static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, s
     struct text basis = {0};
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
-    EVP_MD_CTX *md = EVP_MD_CTX_new();
     bool asked =
         o->clients == CLIENT_CERTIFICATE_OFF ||
         client_certificate_ask(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
                                o->client_subjects, &basis, d);
+    struct sha256 *all = sha256_begin();
 
     p->tickets = tls_tickets_create();
-    bool good = p->tickets != NULL && md != NULL &&
-                EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(md, basis.p, basis.len) == 1;
+    bool good = p->tickets != NULL;
+    sha256_add(all, basis.p, basis.len);
     text_fini(&basis);
     for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
          more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
-        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1 &&
-               EVP_DigestUpdate(md, digest, len) == 1;
+        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1;
+        sha256_add(all, digest, len);
     }
     SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
-    good = good && EVP_DigestFinal_ex(md, p->digest, &p->digest_len) == 1 &&
-           SSL_CTX_set_session_id_context(ctx, p->digest, p->digest_len) == 1;
-    EVP_MD_CTX_free(md);
+    sha256_end(all, p->digest);
+    good = good && SSL_CTX_set_session_id_context(ctx, p->digest, SHA256_BYTES) == 1;
     if (asked && !good)
         tls_server_complain(d, NULL, "cannot set up TLS sessions");
     return asked && good;
@@ -561,10 +552,10 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
         for (size_t k = 0; k < old->n; ++k) {
             const struct place *q = place_of(old->contexts[k]);
 
-            if (p->digest_len != q->digest_len || memcmp(p->digest, q->digest, p->digest_len) != 0)
-                continue;
-            tls_tickets_unref(p->tickets);
-            p->tickets = tls_tickets_ref(q->tickets);
+            if (memcmp(p->digest, q->digest, SHA256_BYTES) == 0) {
+                tls_tickets_unref(p->tickets);
+                p->tickets = tls_tickets_ref(q->tickets);
+            }
         }
     }
     pthread_mutex_lock(&t->lock);
