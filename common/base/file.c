@@ -20,10 +20,9 @@ enum err file_read_from(int fd, size_t max, struct text *out)
     size_t start = out->len;
 
     for (;;) {
-        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
+        char *at = text_reserve(out, STEP);
+        ssize_t n = TEMP_FAILURE_RETRY(read(fd, at, STEP));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n == 0)
             return ERR_OK;
         out->len += n > 0 ? (size_t)n : 0;
@@ -58,10 +57,8 @@ enum err file_read_state(const char *path, size_t max, struct text *out)
 bool file_write_all(int fd, struct slice bytes)
 {
     while (bytes.len != 0) {
-        ssize_t n = write(fd, bytes.p, bytes.len);
+        ssize_t n = TEMP_FAILURE_RETRY(write(fd, bytes.p, bytes.len));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return false;
         bytes.p += n;

@@ -40,14 +40,13 @@ static enum err check_bounds(struct slice s, char *why)
         else if ((c == ']' || c == '}') && depth != 0)
             --depth;
         entries += c == '[' || c == '{' || c == ',';
-        if (depth > JSON_DEPTH_MAX) {
+        if (depth > JSON_DEPTH_MAX)
             snprintf(why, JSON_WHY_ROOM, "nested deeper than %d", JSON_DEPTH_MAX);
-            return ERR_TOO_LARGE;
-        }
-        if (entries > JSON_ENTRIES_MAX) {
+        else if (entries > JSON_ENTRIES_MAX)
             snprintf(why, JSON_WHY_ROOM, "more than %d values", JSON_ENTRIES_MAX);
-            return ERR_TOO_LARGE;
-        }
+        else
+            continue;
+        return ERR_TOO_LARGE;
     }
     return ERR_OK;
 }

@@ -154,16 +154,12 @@ bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;
 
-    if (s.len == 0)
-        return false;
     for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < '0' || s.p[i] > '9')
-            return false;
-        if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+        if (s.p[i] < '0' || s.p[i] > '9' || __builtin_mul_overflow(v, (uint64_t)10, &v) ||
             __builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v))
             return false;
     }
-    if (v > max)
+    if (s.len == 0 || v > max)
         return false;
     *out = v;
     return true;

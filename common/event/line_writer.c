@@ -117,10 +117,8 @@ static void write_lines(struct line_writer *w)
     bool whole = true;
 
     while (s.len != 0 && whole) {
-        ssize_t n = write(w->fd, s.p, s.len);
+        ssize_t n = TEMP_FAILURE_RETRY(write(w->fd, s.p, s.len));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0 && errno == EAGAIN) {
             whole = wait_for_reader(w);
         } else if (n < 0) {

@@ -134,9 +134,8 @@ bool body_file_add(struct body_file *f, struct slice bytes)
 
     ASSERT(f->map == NULL);
     while (bytes.len != 0) {
-        ssize_t n = pwrite(f->fd, bytes.p, bytes.len, (off_t)at);
-        if (n == -1 && errno == EINTR)
-            continue;
+        ssize_t n = TEMP_FAILURE_RETRY(pwrite(f->fd, bytes.p, bytes.len, (off_t)at));
+
         if (n == -1)
             return false;
         at += (size_t)n;
@@ -149,12 +148,10 @@ bool body_file_add(struct body_file *f, struct slice bytes)
 
 ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t room)
 {
-    ssize_t n;
+    size_t max = room < f->bytes - at ? room : f->bytes - at;
 
     ASSERT(at < f->bytes);
-    do
-        n = pread(f->fd, to, room < f->bytes - at ? room : f->bytes - at, (off_t)at);
-    while (n == -1 && errno == EINTR);
+    ssize_t n = TEMP_FAILURE_RETRY(pread(f->fd, to, max, (off_t)at));
     if (n == 0) {
         /* Another program has truncated the file. */
         errno = EIO;

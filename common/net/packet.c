@@ -40,11 +40,7 @@ enum err packet_send(int fd, const json_t *message, int pass)
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &pass, sizeof(int));
     }
-    ssize_t n;
-    do
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+    if (TEMP_FAILURE_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0)
         result = errno == EAGAIN || errno == ENOBUFS ? ERR_BUSY : ERR_PEER_CLOSED;
     text_fini(&bytes);
     return result;

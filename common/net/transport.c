@@ -76,30 +76,22 @@ ssize_t transport_peek(struct transport *t, char *p, size_t room)
 
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
 {
-    ssize_t n;
-
     if (t->tls != NULL) {
         errno = ENOTSUP;
         return -1;
     }
-    do
-        n = sendfile(t->fd, fd, &at, max);
-    while (n == -1 && errno == EINTR);
-    return n;
+    return TEMP_FAILURE_RETRY(sendfile(t->fd, fd, &at, max));
 }
 
 ssize_t transport_splice(const struct transport *t, int from, int to, size_t max)
 {
-    ssize_t n;
+    const unsigned flags = SPLICE_F_NONBLOCK | SPLICE_F_MOVE;
 
     if (t->tls != NULL) {
         errno = ENOTSUP;
         return -1;
     }
-    do
-        n = splice(from, NULL, to, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    while (n == -1 && errno == EINTR);
-    return n;
+    return TEMP_FAILURE_RETRY(splice(from, NULL, to, NULL, max, flags));
 }
 
 bool transport_has_failed(const struct transport *t)

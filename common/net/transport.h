@@ -98,14 +98,10 @@ ssize_t transport_peek(struct transport *t, char *p, size_t room);
  */
 static inline ssize_t transport_send(struct transport *t, struct iovec *iov, size_t n, int flags)
 {
-    ssize_t sent;
-
     if (t->tls != NULL)
         return tls_link_send(t->tls, iov, n);
-    do
-        sent = sys_send_pieces(t->fd, iov, n, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (sent == -1 && errno == EINTR);
-    return sent;
+    flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
+    return TEMP_FAILURE_RETRY(sys_send_pieces(t->fd, iov, n, flags));
 }
 /* Like sendfile(2): sends at most MAX bytes from offset AT of the file FD. ENOTSUP with TLS. */
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
