@@ -507,3 +507,19 @@ const char *text_cstr(struct text *t)
     *text_reserve(t, 1) = '\0';
     return t->p;
 }
+
+void text_list_add(struct text_list *l, struct slice item)
+{
+    /* Powers of two, without a field for the room. */
+    if ((l->n & (l->n - 1)) == 0)
+        l->items = xrealloc(l->items, (l->n != 0 ? l->n * 2 : 1) * sizeof(char *));
+    l->items[l->n++] = xslicedup(item);
+}
+
+void text_list_fini(struct text_list *l)
+{
+    for (size_t i = 0; i < l->n; ++i)
+        free(l->items[i]);
+    free(l->items);
+    *l = (struct text_list){0};
+}

@@ -184,4 +184,13 @@ void text_add_html(struct text *t, struct slice s);
 /* NUL-terminates (not counted in ->len) and returns the bytes. */
 const char *text_cstr(struct text *t);
 
+/* A list of texts. Must be zero-initialized, and freed with text_list_fini(). */
+struct text_list {
+    char **items;
+    size_t n;
+};
+
+void text_list_add(struct text_list *l, struct slice item);
+void text_list_fini(struct text_list *l);
+
 #endif

@@ -20,15 +20,10 @@
 #include "common/base/memory.h"
 #include "common/base/text.h"
 
-struct secret_file {
-    struct secret_file *next;
-    char path[];
-};
-
 /* What a configuration owns. */
 struct config_memory {
     struct arena arena;
-    struct secret_file *secret_files; /* in the arena */
+    struct text_list secret_files;
 };
 
 /* BYTES in the arena of C, zeroed. */
@@ -67,12 +62,6 @@ static const struct {
     {"found unexpected end of stream", "unterminated text in quotes", true},
     {"found unexpected document indicator", "unterminated text in quotes", true},
     {"found unknown escape character", "unknown \"\\\" sequence in this text in quotes", false},
-    {"invalid leading UTF-8 octet", "not valid UTF-8", false},
-    {"invalid trailing UTF-8 octet", "not valid UTF-8", false},
-    {"invalid length of a UTF-8 sequence", "not valid UTF-8", false},
-    {"incomplete UTF-8 octet sequence", "not valid UTF-8", false},
-    {"invalid Unicode character", "not valid UTF-8", false},
-    {"control characters are not allowed", "control characters are not allowed", false},
 };
 
 static void complain_at(struct reader *r, yaml_mark_t mark, const char *message)
@@ -106,6 +95,8 @@ static void syntax_error(struct reader *r)
             ++mark.column;
         }
     }
+    if (p->error == YAML_READER_ERROR && strstr(problem, "control characters") == NULL)
+        problem = "not valid UTF-8";
     if (p->error == YAML_SCANNER_ERROR && strstr(problem, "cannot start any token") != NULL) {
         bool tab = mark.index < r->text.len && *p->buffer.pointer == '\t';
 
@@ -175,11 +166,10 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     if (n < 2)
         return;
     struct config_node **sorted = xmalloc(n * sizeof(struct config_node *));
-    const struct config_node *first;
 
     memcpy(sorted, keys, n * sizeof(struct config_node *));
     qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
-    first = sorted[0];
+    const struct config_node *first = sorted[0];
     for (size_t i = 1; i < n; ++i) {
         /* Names without text have been refused as such. */
         if (first->text.len == 0 || !slice_eq(first->text, sorted[i]->text)) {
@@ -394,8 +384,10 @@ bool config_read(const char *file, struct config *out, struct diag *d)
 
 void config_fini(struct config *c)
 {
-    if (c->memory != NULL)
+    if (c->memory != NULL) {
         arena_fini(&c->memory->arena);
+        text_list_fini(&c->memory->secret_files);
+    }
     free(c->memory);
     free(c->file);
     *c = (struct config){0};
@@ -403,22 +395,19 @@ void config_fini(struct config *c)
 
 void config_add_secret_file(const struct config *c, const char *path)
 {
-    size_t room = strlen(path) + 1;
+    struct text_list *l = &c->memory->secret_files;
 
-    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next) {
-        if (strcmp(f->path, path) == 0)
+    for (size_t i = 0; i < l->n; ++i) {
+        if (strcmp(l->items[i], path) == 0)
             return;
     }
-    struct secret_file *f = take(c, sizeof(*f) + room);
-    memcpy(f->path, path, room);
-    f->next = c->memory->secret_files;
-    c->memory->secret_files = f;
+    text_list_add(l, slice_of(path));
 }
 
 void config_warn_exposed(const struct config *c)
 {
-    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next)
-        file_warn_exposed(f->path);
+    for (size_t i = 0; i < c->memory->secret_files.n; ++i)
+        file_warn_exposed(c->memory->secret_files.items[i]);
 }
 
 struct config_node *config_get(const struct config_node *map, const char *key)

@@ -52,22 +52,6 @@ const struct setting_type_info setting_types[] = {
 
 /* ---- lists ---- */
 
-void text_list_add(struct text_list *l, struct slice item)
-{
-    /* Powers of two, without a field for the room. */
-    if ((l->n & (l->n - 1)) == 0)
-        l->items = xrealloc(l->items, (l->n != 0 ? l->n * 2 : 1) * sizeof(char *));
-    l->items[l->n++] = xslicedup(item);
-}
-
-void text_list_fini(struct text_list *l)
-{
-    for (size_t i = 0; i < l->n; ++i)
-        free(l->items[i]);
-    free(l->items);
-    *l = (struct text_list){0};
-}
-
 /* One item and the comma after it. */
 static bool parse_item(struct slice *rest, struct text *item)
 {
