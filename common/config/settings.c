@@ -236,13 +236,9 @@ void settings_read(const struct settings_table *t, const struct config *c,
             complain_unknown(t, c, map->keys[i], d);
             continue;
         }
-        size_t index = (size_t)(row - t->rows);
         if (is_null(map->items[i]))
             continue;
-        if (present[index]) {
-            config_complain(c, map->keys[i], d, "%s: duplicate setting", row->name);
-            continue;
-        }
+        size_t index = (size_t)(row - t->rows); /* once: config_parse() rejects duplicates */
         present[index] = true;
         if (read_field(row, c, map->items[i], out, d) && origins != NULL)
             origins[index] = ORIGIN_YAML;
@@ -264,12 +260,9 @@ void settings_defaults(const struct settings_table *t, void *out)
     memset(out, 0, t->bytes);
     for (size_t i = 0; i < t->n; ++i) {
         const struct setting_row *row = &t->rows[i];
-        struct setting_value v = {0};
 
-        if (row->deflt == NULL)
-            continue;
-        ASSERT(setting_value_parse(row, slice_of(row->deflt), &v, why) == ERR_OK);
-        field_put(row, out, &v);
+        if (row->deflt != NULL)
+            ASSERT(settings_set(row, slice_of(row->deflt), out, why) == ERR_OK);
     }
 }
 
