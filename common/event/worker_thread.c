@@ -85,10 +85,13 @@ static void work_locked(struct worker_thread *t, struct worker_job *j)
     pthread_mutex_lock(&t->mutex);
 }
 
-static struct timespec timespec_of(uint64_t us)
+/* Waits for C until UNTIL_US of the monotonic clock at most. Returns 0, or ETIMEDOUT. */
+static int wait_until_locked(struct worker_thread *t, pthread_cond_t *c, uint64_t until_us)
 {
-    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
-                             .tv_nsec = (long)(us % 1000000) * 1000};
+    const struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                   .tv_nsec = (long)(until_us % 1000000) * 1000};
+
+    return pthread_cond_clockwait(c, &t->mutex, CLOCK_MONOTONIC, &until);
 }
 
 static void *run(void *arg)
@@ -104,10 +107,9 @@ static void *run(void *arg)
             continue;
         }
         struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
-        struct timespec until = timespec_of(first->due_us);
 
         if (first->due_us > clock_mono_us())
-            (void)pthread_cond_timedwait(&t->wake, &t->mutex, &until);
+            (void)wait_until_locked(t, &t->wake, first->due_us);
         else
             work_locked(t, first);
     }
@@ -120,16 +122,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void init_cond(pthread_cond_t *c)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 struct worker_thread *worker_thread_create(struct loop *l)
 {
     struct worker_thread *t = xcalloc(1, sizeof(*t));
@@ -140,27 +132,26 @@ struct worker_thread *worker_thread_create(struct loop *l)
     list_init(&t->jobs);
     list_init(&t->finished);
     pthread_mutex_init(&t->mutex, NULL);
-    init_cond(&t->wake);
-    init_cond(&t->quiet);
+    pthread_cond_init(&t->wake, NULL);
+    pthread_cond_init(&t->quiet, NULL);
     ASSERT(pthread_create(&t->thread, NULL, run, t) == 0);
     return t;
 }
 
 bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
 {
-    bool bounded = patience_ms != WORKER_THREAD_WAIT;
+    uint64_t until_us = clock_mono_us() + patience_ms * 1000;
     struct list left;
     int r = 0;
 
     if (t == NULL)
         return true;
-    struct timespec until = timespec_of(bounded ? clock_mono_us() + patience_ms * 1000 : 0);
     pthread_mutex_lock(&t->mutex);
     t->stop = true;
     pthread_cond_signal(&t->wake);
     while (!t->ended && r == 0)
-        r = bounded ? pthread_cond_timedwait(&t->quiet, &t->mutex, &until)
-                    : pthread_cond_wait(&t->quiet, &t->mutex);
+        r = patience_ms == WORKER_THREAD_WAIT ? pthread_cond_wait(&t->quiet, &t->mutex)
+                                              : wait_until_locked(t, &t->quiet, until_us);
     bool ended = t->ended;
     pthread_t thread = t->thread;
 

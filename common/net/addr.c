@@ -449,23 +449,20 @@ static enum err check_stale(const struct addr *a)
     return failed == 0 || failed == EAGAIN || failed == EPROTOTYPE ? ERR_BUSY : ERR_SYSTEM;
 }
 
-static enum err bind_socket(int fd, const struct addr *a)
+static enum err bind_socket(int fd, const struct addr *a, bool is_path)
 {
-    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
+    if (bind(fd, &a->sa, a->len) == 0)
+        return ERR_OK;
+    if (errno == EADDRINUSE && is_path) {
+        enum err e = check_stale(a);
 
-    if (bind(fd, &a->sa, a->len) == 0)
-        return ERR_OK;
-    if (errno != EADDRINUSE)
-        return ERR_SYSTEM;
-    if (!is_path)
-        return ERR_BUSY;
-    enum err e = check_stale(a);
-    if (e != ERR_OK)
-        return e;
-    if (unlink(a->un.sun_path) == -1 && errno != ENOENT)
-        return ERR_SYSTEM;
-    if (bind(fd, &a->sa, a->len) == 0)
-        return ERR_OK;
+        if (e != ERR_OK)
+            return e;
+        if (unlink(a->un.sun_path) == -1 && errno != ENOENT)
+            return ERR_SYSTEM;
+        if (bind(fd, &a->sa, a->len) == 0)
+            return ERR_OK;
+    }
     return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
 }
 
@@ -499,7 +496,7 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
     int s = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s == -1)
         return ERR_SYSTEM;
-    enum err e = set_options(s, a, o) ? bind_socket(s, a) : ERR_SYSTEM;
+    enum err e = set_options(s, a, o) ? bind_socket(s, a, is_path) : ERR_SYSTEM;
     if (e == ERR_OK && is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
         e = ERR_SYSTEM;
     if (e == ERR_OK && !o->bound_only)
@@ -516,16 +513,14 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
 
 enum err addr_of_socket(int fd, struct addr *out)
 {
-    struct sockaddr_storage storage = {0};
-    struct addr a = {.len = 0};
-    socklen_t len = sizeof(storage);
+    struct addr a = {.un = {0}};
+    socklen_t len = sizeof(a.un);
 
-    if (getsockname(fd, (struct sockaddr *)&storage, &len) == -1)
+    if (getsockname(fd, &a.sa, &len) == -1)
         return ERR_SYSTEM;
     /* For a path of maximum length the kernel returns a length that includes a NUL beyond the
      * struct. */
     a.len = len < (socklen_t)sizeof(a.un) ? len : (socklen_t)sizeof(a.un);
-    memcpy(&a.sa, &storage, a.len);
     *out = a;
     return ERR_OK;
 }
