@@ -94,25 +94,21 @@ int file_open_new(const char *path, mode_t mode)
 static enum err write_with_mode(const char *path, struct slice bytes, mode_t mode)
 {
     char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-    enum err result = ERR_SYSTEM;
     int fd = file_open_new(tmp, mode);
+    bool ok = fd >= 0 && file_write_all(fd, bytes) && fsync(fd) == 0;
 
-    if (fd < 0)
-        goto out;
-    bool ok = file_write_all(fd, bytes) && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    if (!ok || rename(tmp, path) != 0) {
+    ok = (fd < 0 || close(fd) == 0) && ok;
+    ok = ok && rename(tmp, path) == 0;
+    if (ok) {
+        sync_directory_of(path);
+    } else if (fd >= 0) {
         int saved = errno;
 
         unlink(tmp);
         errno = saved;
-        goto out;
     }
-    sync_directory_of(path);
-    result = ERR_OK;
-out:
     free(tmp);
-    return result;
+    return ok ? ERR_OK : ERR_SYSTEM;
 }
 
 enum err file_write(const char *path, struct slice bytes)

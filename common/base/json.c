@@ -233,13 +233,9 @@ const char **json_sorted_names(const json_t *v)
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
     /* The iterators of jansson do not modify V, but take a pointer that is not const. */
-    union {
-        const json_t *given;
-        json_t *walked;
-    } object = {v};
+    json_t *walked = (json_t *)(uintptr_t)v;
 
-    for (void *it = json_object_iter(object.walked); it != NULL;
-         it = json_object_iter_next(object.walked, it))
+    for (void *it = json_object_iter(walked); it != NULL; it = json_object_iter_next(walked, it))
         names[n++] = json_object_iter_key(it);
     qsort(names, n, sizeof(char *), by_name);
     return names;

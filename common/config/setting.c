@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* A century: far beyond any wait, and "now" plus it never overflows. */
 static const uint64_t time_ms_max = 100ULL * 365 * 86400 * 1000;
@@ -147,46 +146,34 @@ static bool parse_int(struct slice s, int64_t *out)
     return true;
 }
 
-/* Multiplies WHOLE.FRACTION (FRACTION: the decimal digits) by FACTOR. Returns false if the
+/* Digits, perhaps a point and digits, and one of UNITS at once behind them. Returns false if the
  * product is not an integer. */
-static bool multiply(struct slice whole, struct slice fraction, uint64_t factor, uint64_t *out)
+static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
 {
     enum { FRACTION_DIGITS = 6 }; /* times a TiB fits 64 bits */
+    struct slice fraction = {s.p, 0};
+    const struct unit *unit = units;
     uint64_t w;
     uint64_t f = 0;
     uint64_t scale = 1;
 
-    if (!parse_u64(whole, UINT64_MAX, &w) || fraction.len > FRACTION_DIGITS)
-        return false;
-    if (fraction.len != 0 && !parse_u64(fraction, UINT64_MAX, &f))
-        return false;
-    for (size_t i = 0; i < fraction.len; ++i)
-        scale *= 10;
-    if (f * factor % scale != 0)
-        return false;
-    return !__builtin_mul_overflow(w, factor, &w) &&
-           !__builtin_add_overflow(w, f * factor / scale, out);
-}
-
-/* Digits, perhaps a point and digits, and one of UNITS at once behind them. */
-static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
-{
-    struct slice fraction = {s.p, 0};
-
     while (fraction.len < s.len &&
            slice_find(SLICE_LIT("0123456789."), s.p[fraction.len]) != SIZE_MAX)
         ++fraction.len;
-    if (fraction.len == 0)
-        return false;
     struct slice suffix = {s.p + fraction.len, s.len - fraction.len};
     struct slice whole = slice_cut(&fraction, '.');
-    if (fraction.p != NULL && fraction.len == 0)
+    while (unit < units + n && !slice_is(suffix, unit->suffix))
+        ++unit;
+    if (unit == units + n || !parse_u64(whole, UINT64_MAX, &w) || fraction.len > FRACTION_DIGITS)
         return false;
-    for (size_t i = 0; i < n; ++i) {
-        if (slice_is(suffix, units[i].suffix))
-            return multiply(whole, fraction, units[i].factor, out);
-    }
-    return false;
+    if (fraction.p != NULL && !parse_u64(fraction, UINT64_MAX, &f))
+        return false;
+    for (size_t i = 0; i < fraction.len; ++i)
+        scale *= 10;
+    if (f * unit->factor % scale != 0)
+        return false;
+    return !__builtin_mul_overflow(w, unit->factor, &w) &&
+           !__builtin_add_overflow(w, f * unit->factor / scale, out);
 }
 
 static bool parse_time(struct slice s, uint64_t *out)

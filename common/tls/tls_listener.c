@@ -198,6 +198,7 @@ struct tls_listener {
 /* The part of a context that refers to its set. */
 struct place {
     struct tls_names *names;
+    struct tls_names *own_names; /* of the first certificate */
     unsigned index;
     struct tls_tickets *tickets;
     struct tls_ocsp *ocsp;              /* or NULL */
@@ -219,6 +220,7 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
     if (p == NULL)
         return;
     tls_names_unref(p->names);
+    tls_names_unref(p->own_names);
     tls_tickets_unref(p->tickets);
     while (p->ocsp != NULL) {
         struct tls_ocsp *o = p->ocsp;
@@ -239,17 +241,6 @@ static void make_place_index(void)
 {
     place_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_place);
     ASSERT(place_index >= 0);
-}
-
-static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
-{
-    struct place *p = xcalloc(1, sizeof(*p));
-
-    pthread_once(&place_index_made, make_place_index);
-    p->names = tls_names_ref(names);
-    p->index = index;
-    if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
-        abort(); /* out of memory */
 }
 
 static struct place *place_of(const SSL_CTX *ctx)
@@ -306,11 +297,9 @@ static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *
     SSL_CTX_set_tlsext_status_cb(to, on_status);
 }
 
-/* Reads a certificate and adds a context for it to S, or adds it to a context of S. ALL_NAMES has
- * the names of each context's first certificate. */
+/* Reads a certificate and adds a context for it to S, or adds it to a context of S. */
 static bool read_certificate(struct tls_set *s, const struct tls_listener_options *o,
-                             const struct tls_certificate_files *from, struct tls_names **all_names,
-                             struct diag *d)
+                             const struct tls_certificate_files *from, struct diag *d)
 {
     const char *file = from->certificate;
     struct tls_server_options server = {
@@ -335,14 +324,20 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
         goto out;
     }
     /* A context accepts a further certificate with the same names and another kind of key. */
-    while (twin < s->n &&
-           (!tls_names_same(all_names[twin], names) || has_kind(s->contexts[twin], key_kind(ctx))))
+    while (twin < s->n && (!tls_names_same(place_of(s->contexts[twin])->own_names, names) ||
+                           has_kind(s->contexts[twin], key_kind(ctx))))
         ++twin;
     if (twin == s->n) {
+        struct place *p = xcalloc(1, sizeof(*p));
+
         /* Adding the same names succeeded before. */
         ASSERT(tls_names_add(s->names, certificate, (unsigned)s->n));
-        all_names[s->n] = names;
-        set_place(ctx, s->names, (unsigned)s->n);
+        pthread_once(&place_index_made, make_place_index);
+        p->names = tls_names_ref(s->names);
+        p->own_names = names;
+        p->index = (unsigned)s->n;
+        if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
+            abort(); /* out of memory */
         add_ocsp(s, ctx, ctx, from->ocsp);
         s->contexts[s->n++] = ctx;
         return true;
@@ -406,20 +401,15 @@ static void set_unref(struct tls_set *s)
 static struct tls_set *set_create(const struct tls_listener_options *o, struct diag *d)
 {
     struct tls_set *s = xcalloc(1, sizeof(*s));
-    /* For each context, the names of its first certificate. */
-    struct tls_names **names = xcalloc(o->ncertificates, sizeof(struct tls_names *));
     bool good = true;
 
     atomic_init(&s->refs, 1);
     s->names = tls_names_create();
     s->contexts = xcalloc(o->ncertificates, sizeof(SSL_CTX *));
     for (size_t i = 0; i < o->ncertificates && good; ++i)
-        good = read_certificate(s, o, &o->certificates[i], names, d);
+        good = read_certificate(s, o, &o->certificates[i], d);
     for (size_t i = 0; i < s->n && good; ++i)
         good = finish_context(o, s->contexts[i], d);
-    for (size_t i = 0; i < s->n; ++i)
-        tls_names_unref(names[i]);
-    free(names);
     if (good)
         return s;
     set_unref(s);
