@@ -136,8 +136,7 @@ enum {
 /* Members used in each turn are adjacent; those that other threads write have their own cache
  * lines. */
 struct loop {
-    struct loop_time time; /* first: points to CLOCK */
-    struct loop_clock clock;
+    struct loop_clock clock; /* first: see loop_now_us() */
     struct list each_turn;
     struct list deferred;
     unsigned index;
@@ -452,6 +451,8 @@ void watch_stop(struct watch *w)
     slab_give(&p->watches, w);
 }
 
+_Static_assert(offsetof(struct loop, clock) == 0, "as loop_now_us() expects");
+
 static void assert_own_thread(const struct loop *l)
 {
     ASSERT(pthread_equal(l->thread, pthread_self()));
@@ -459,9 +460,15 @@ static void assert_own_thread(const struct loop *l)
 
 /* ---- time ---- */
 
+/* Reading the time of a constant loop may read the clock. */
+static struct loop_clock *clock_of(const struct loop *l)
+{
+    return (struct loop_clock *)(uintptr_t)&l->clock;
+}
+
 uint64_t loop_read_clock_us(const struct loop *l)
 {
-    struct loop_clock *c = l->time.clock;
+    struct loop_clock *c = clock_of(l);
     uint64_t now_us = clock_mono_us();
 
     if (c->in_turn) {
@@ -480,7 +487,7 @@ static void compare_clocks(struct loop_clock *c, uint64_t now_us)
 
 uint64_t loop_wall_ms(const struct loop *l)
 {
-    struct loop_clock *c = l->time.clock;
+    struct loop_clock *c = clock_of(l);
     uint64_t now_us = loop_now_us(l);
 
     if (now_us - c->wall_checked_us >= WALL_OFFSET_AGE_US)
@@ -715,7 +722,6 @@ struct loop *loop_create(unsigned index)
 
     l->index = index;
     l->thread = pthread_self();
-    l->time.clock = &l->clock;
     compare_clocks(&l->clock, now_us);
     timer_wheel_init(&l->wheel, now_us / 1000);
     list_init(&l->each_turn);

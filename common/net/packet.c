@@ -189,17 +189,12 @@ enum err packet_queue_flush(struct packet_queue *q)
     return ERR_OK;
 }
 
-void packet_queue_clear(struct packet_queue *q)
+void packet_queue_close(struct packet_queue *q)
 {
     struct packet *p;
 
     while ((p = list_pop_entry(&q->items, struct packet, node)) != NULL)
         packet_free(p);
-}
-
-void packet_queue_close(struct packet_queue *q)
-{
-    packet_queue_clear(q);
     if (q->fd >= 0)
         close(q->fd);
     q->fd = -1;

@@ -61,8 +61,6 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
 enum err packet_queue_flush(struct packet_queue *q) must_check;
 /* Discards unsent messages, and closes the socket if there is one. */
 void packet_queue_close(struct packet_queue *q);
-/* Discards unsent messages. */
-void packet_queue_clear(struct packet_queue *q);
 
 /* ---- conversations: each message has a member `op`; one thread at a time ---- */
 

@@ -37,8 +37,9 @@ void transport_reset_at_close(struct transport *t)
 void transport_abort_at_close(struct transport *t)
 {
     setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    /* Without close_notify the peer detects the truncation. */
     if (t->tls != NULL)
-        tls_link_abort(t->tls);
+        t->tls->broken = true;
 }
 
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
@@ -127,7 +128,8 @@ static bool is_empty(int fd)
 
 bool transport_has_input(const struct transport *t)
 {
-    return (t->tls != NULL && tls_link_has_input(t->tls)) || !is_empty(t->fd);
+    return (t->tls != NULL && (t->tls->ended || SSL_has_pending(t->tls->ssl) == 1)) ||
+           !is_empty(t->fd);
 }
 
 bool transport_is_quiet(struct transport *t)

@@ -156,16 +156,6 @@ bool tls_link_resumed(const struct tls_link *l)
     return SSL_session_reused(l->ssl) == 1;
 }
 
-bool tls_link_has_input(const struct tls_link *l)
-{
-    return l->ended || SSL_has_pending(l->ssl) == 1;
-}
-
-void tls_link_abort(struct tls_link *l)
-{
-    l->broken = true;
-}
-
 bool tls_link_broken(const struct tls_link *l)
 {
     return l->broken && l->end == EPROTO;

@@ -15,7 +15,7 @@
 
 struct iovec;
 
-/* Others read SSL and ENDED only. */
+/* Others read SSL and ENDED, and set BROKEN before they close the socket. */
 struct tls_link {
     SSL *ssl;
     struct tls_peer_use use; /* no peer on the server's side */
@@ -63,11 +63,6 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Returns true if tls_link_recv() can return data although the socket is not readable. */
 bool tls_link_more(const struct tls_link *l) noinline_;
-/* Returns true if the library has data, or the end of the connection, that tls_link_recv() has
- * not returned. */
-bool tls_link_has_input(const struct tls_link *l);
-/* Prevents further sending, including close_notify, so that the peer detects the truncation. */
-void tls_link_abort(struct tls_link *l);
 /* Returns true if the link has failed with EPROTO. */
 bool tls_link_broken(const struct tls_link *l);
 /*
