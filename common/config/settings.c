@@ -57,37 +57,33 @@ const struct setting_row *settings_find(const struct settings_table *t, struct s
 
 enum { NAME_COMPARED_MAX = 40 };
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /*
  * How many letters to insert, drop, change or swap with their neighbour to make A into B (optimal
- * string alignment), over a table of three rows. Both at most NAME_COMPARED_MAX long.
+ * string alignment). Both at most NAME_COMPARED_MAX long.
  */
 static size_t edits_between(struct slice a, struct slice b)
 {
-    size_t rows[3][NAME_COMPARED_MAX + 1];
-    size_t *before = rows[0];
-    size_t *above = rows[1];
-    size_t *row = rows[2];
+    /* For the first I letters of A and the first K of B. */
+    size_t edits[NAME_COMPARED_MAX + 1][NAME_COMPARED_MAX + 1];
 
-    for (size_t k = 0; k <= b.len; ++k)
-        row[k] = k;
-    for (size_t i = 1; i <= a.len; ++i) {
-        size_t *oldest = before;
+    for (size_t i = 0; i <= a.len; ++i) {
+        for (size_t k = 0; k <= b.len; ++k) {
+            size_t n = i + k;
 
-        before = above;
-        above = row;
-        row = oldest;
-        row[0] = i;
-        for (size_t k = 1; k <= b.len; ++k) {
-            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
-            size_t edits[] = {above[k - 1] + (a.p[i - 1] != b.p[k - 1]), above[k] + 1,
-                              row[k - 1] + 1, swapped ? before[k - 2] + 1 : SIZE_MAX};
-
-            row[k] = edits[0];
-            for (size_t e = 1; e < ARRAY_LEN(edits); ++e)
-                row[k] = edits[e] < row[k] ? edits[e] : row[k];
+            if (i > 0 && k > 0)
+                n = least(edits[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]),
+                          least(edits[i - 1][k], edits[i][k - 1]) + 1);
+            if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1])
+                n = least(n, edits[i - 2][k - 2] + 1);
+            edits[i][k] = n;
         }
     }
-    return row[b.len];
+    return edits[a.len][b.len];
 }
 
 /* The known name that NAME is most likely a slip of, or NULL. */

@@ -383,13 +383,9 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
     return watch_start_as_is(l, fd, readable, context);
 }
 
-struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
-                                 void *context)
+void watch_set_client(struct watch *w)
 {
-    struct watch *w = watch_start_as_is(l, fd, readable, context);
-
     w->client = true;
-    return w;
 }
 
 void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context)

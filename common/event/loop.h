@@ -192,12 +192,11 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
 struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
                                 void *context);
 /*
- * As watch_start_as_is, for a client's descriptor: its callbacks run after those of all other
+ * For a client's descriptor, before the next wait: the callbacks run after those of all other
  * watches that the same wait has reported. So everything reported of workers' connections has been
  * processed when a client's request selects one of them.
  */
-struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
-                                 void *context);
+void watch_set_client(struct watch *w);
 /* Replaces the callback and its context. */
 void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context);
 /*

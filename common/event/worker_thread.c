@@ -6,7 +6,6 @@
  */
 #include "common/event/worker_thread.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>

@@ -150,7 +150,8 @@ static struct http_conn *create(struct http_listener *l, int fd, const struct ad
     http_server_load_changed(c->server);
     http_conn_enter(c, PHASE_NEW);
     transport_open(&c->transport, fd);
-    transport_attach_client(&c->transport, c->server->loop, on_readable, c);
+    transport_attach(&c->transport, c->server->loop, on_readable, c);
+    watch_set_client(c->transport.watch);
     return c;
 }
 

@@ -2,7 +2,6 @@
 #include "common/net/address_counts.h"
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/base/map.h"

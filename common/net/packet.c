@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/packet.h"
 #include "common/base/clock.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 
@@ -27,10 +26,6 @@ enum err packet_send(int fd, const json_t *message, int pass)
 
     json_print(message, &bytes);
     iov = (struct iovec){bytes.p, bytes.len};
-    if (bytes.len > PACKET_BYTES_MAX) {
-        text_fini(&bytes);
-        return ERR_TOO_LARGE;
-    }
     if (pass >= 0) {
         msg.msg_control = control.bytes;
         msg.msg_controllen = sizeof(control.bytes);
@@ -40,7 +35,9 @@ enum err packet_send(int fd, const json_t *message, int pass)
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &pass, sizeof(int));
     }
-    if (TEMP_FAILURE_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0)
+    if (bytes.len > PACKET_BYTES_MAX)
+        result = ERR_TOO_LARGE;
+    else if (TEMP_FAILURE_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0)
         result = errno == EAGAIN || errno == ENOBUFS ? ERR_BUSY : ERR_PEER_CLOSED;
     text_fini(&bytes);
     return result;

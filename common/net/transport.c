@@ -54,14 +54,6 @@ void transport_attach(struct transport *t, struct loop *l, void (*readable)(void
     }
 }
 
-void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
-                             void *context)
-{
-    ASSERT(t->watch == NULL);
-    t->loop = l;
-    t->watch = watch_start_client(l, t->fd, readable, context);
-}
-
 void transport_detach(struct transport *t)
 {
     watch_stop(t->watch);

@@ -59,9 +59,6 @@ static inline bool transport_is_open(const struct transport *t)
  * conditions. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
-/* The same for a connection of a client, see watch_start_client(). */
-void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
-                             void *context);
 /* Removes T from its loop, so that it can be attached to another one. transport_await_writable()
  * must not be pending. */
 void transport_detach(struct transport *t);

@@ -11,7 +11,6 @@
 #include "common/tls/tls_server.h"
 
 #include <arpa/inet.h>
-#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdatomic.h>
