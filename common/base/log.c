@@ -321,7 +321,7 @@ static void report_folded(const struct timespec *now, time_t keep)
         struct event taken = *e;
         e->folded = 0;
         atomic_fetch_sub(&sink.nfolding, 1);
-        /* The table only grows, so the iteration may go on after the lock was released. */
+        /* The table only grows, so the iteration may continue after the lock was released. */
         pthread_mutex_unlock(&sink.lock);
         struct log_text t = begin_line(taken.level, taken.name, now);
         log_put(&t, "folded=%lu", taken.folded);

@@ -530,8 +530,8 @@ SSL_CTX *tls_listener_context(struct tls_listener *t)
     return t->outer;
 }
 
-/* Makes SET effective; its reference passes to T. Returns the previous set, whose tickets become
- * valid for contexts of SET with the same certificates before that. */
+/* Makes SET effective; its reference passes to T. Before that, tickets of the previous set become
+ * valid for contexts of SET with the same certificates. Returns the previous set. */
 static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
 {
     struct tls_set *old = t->set;
