@@ -143,29 +143,25 @@ static const char *kind_text(enum config_kind kind)
     return kind == CONFIG_SCALAR ? "a single value" : kind == CONFIG_LIST ? "a list" : "a map";
 }
 
-static bool read_value(const struct setting_row *row, const struct config *c,
-                       const struct config_node *node, struct setting_value *v, struct diag *d)
-{
-    char why[SETTINGS_WHY_ROOM];
-
-    if (row->type == SETTING_LIST && node->kind == CONFIG_LIST)
-        return read_list(row, c, node, v, d);
-    if (node->kind != CONFIG_SCALAR)
-        snprintf(why, sizeof(why), "expected %s, not %s", setting_types[row->type].expected,
-                 kind_text(node->kind));
-    else if (setting_value_parse(row, node->text, v, why) == ERR_OK)
-        return true;
-    config_complain(c, node, d, "%s: %s", row->name, why);
-    return false;
-}
-
 static bool read_field(const struct setting_row *row, const struct config *c,
                        const struct config_node *node, void *out, struct diag *d)
 {
     struct setting_value v = {.node = node};
+    char why[SETTINGS_WHY_ROOM] = "";
 
-    if (row->type != SETTING_NODE && !read_value(row, c, node, &v, d))
-        return false;
+    if (row->type == SETTING_LIST && node->kind == CONFIG_LIST) {
+        if (!read_list(row, c, node, &v, d))
+            return false;
+    } else if (row->type != SETTING_NODE) {
+        if (node->kind != CONFIG_SCALAR)
+            snprintf(why, sizeof(why), "expected %s, not %s", setting_types[row->type].expected,
+                     kind_text(node->kind));
+        if (node->kind != CONFIG_SCALAR ||
+            setting_value_parse(row, node->text, &v, why) != ERR_OK) {
+            config_complain(c, node, d, "%s: %s", row->name, why);
+            return false;
+        }
+    }
     /* Files with secrets: the configuration itself, and files that it names in rows of this unit.
      */
     if (v.text != NULL && row->type == SETTING_SECRET)
@@ -374,34 +370,29 @@ static void put_value(const struct setting_row *row, FILE *out)
         fputs(", or off", out);
 }
 
-static void put_row(const struct setting_row *row, FILE *out)
-{
-    fprintf(out, "| `%s` | ", row->name);
-    put_value(row, out);
-    if (row->deflt == NULL)
-        fputs(is_required(row) ? " | required" : " | none", out);
-    else if (row->deflt[0] == '\0')
-        fputs(" | empty", out);
-    else
-        fprintf(out, " | `%s`", row->deflt);
-    fprintf(out, " | %s | ", setting_when_text(row->when));
-    /* Markdown tables are cut at "|", wherever it stands. */
-    for (const char *s = row->doc; *s != '\0'; ++s)
-        fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
-    fputs(" |\n", out);
-}
-
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out)
 {
     for (size_t i = 0; i < n; ++i) {
         const struct settings_table *t = tables[i];
 
-        fputs(i != 0 ? "\n### " : "### ", out);
-        fprintf(out, "%s\n\n", t->where);
+        fprintf(out, "%s### %s\n\n", i != 0 ? "\n" : "", t->where);
         fputs("| setting | value | default | when | meaning |\n| --- | --- | --- | --- | --- |\n",
               out);
-        for (size_t k = 0; k < t->n; ++k)
-            put_row(&t->rows[k], out);
+        for (const struct setting_row *row = t->rows; row < t->rows + t->n; ++row) {
+            fprintf(out, "| `%s` | ", row->name);
+            put_value(row, out);
+            if (row->deflt == NULL)
+                fputs(is_required(row) ? " | required" : " | none", out);
+            else if (row->deflt[0] == '\0')
+                fputs(" | empty", out);
+            else
+                fprintf(out, " | `%s`", row->deflt);
+            fprintf(out, " | %s | ", setting_when_text(row->when));
+            /* Markdown tables are cut at "|", wherever it stands. */
+            for (const char *s = row->doc; *s != '\0'; ++s)
+                fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
+            fputs(" |\n", out);
+        }
     }
 }
 
