@@ -314,28 +314,6 @@ bool addr_is_loopback(const struct addr *a)
 
 /* ---- resolve ---- */
 
-/* Stores the addresses of ANSWER in ALL, sorted and without duplicates. Returns their number. */
-static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
-{
-    size_t n = 0;
-    size_t kept = 0;
-
-    for (const struct addrinfo *i = answer; i != NULL && n < RESOLVED_MAX; i = i->ai_next) {
-        struct addr a = {.len = i->ai_addrlen};
-        if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
-            continue;
-        memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
-        addr_set_port(&a, port);
-        all[n++] = a;
-    }
-    qsort(all, n, sizeof(*all), compare);
-    for (size_t i = 0; i < n; ++i) {
-        if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
-            all[kept++] = all[i];
-    }
-    return kept;
-}
-
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -358,14 +336,28 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
     if (failed != 0)
         return ERR_NOT_FOUND;
     struct addr *all = xcalloc(RESOLVED_MAX, sizeof(*all));
-    size_t found = take_answer(answer, port, all);
+    size_t nall = 0;
+    size_t kept = 0;
+    for (const struct addrinfo *i = answer; i != NULL && nall < RESOLVED_MAX; i = i->ai_next) {
+        struct addr a = {.len = i->ai_addrlen};
+
+        if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
+            continue;
+        memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
+        addr_set_port(&a, port);
+        all[nall++] = a;
+    }
     freeaddrinfo(answer);
-    if (found != 0) {
-        *n = found < *n ? found : *n;
-        memcpy(out, all, *n * sizeof(*all));
+    qsort(all, nall, sizeof(*all), compare);
+    for (size_t i = 0; i < nall && kept < *n; ++i) {
+        if (kept == 0 || !addr_equal(&out[kept - 1], &all[i]))
+            out[kept++] = all[i];
     }
     free(all);
-    return found != 0 ? ERR_OK : ERR_NOT_FOUND;
+    if (kept == 0)
+        return ERR_NOT_FOUND;
+    *n = kept;
+    return ERR_OK;
 }
 
 struct resolver_job {

@@ -416,7 +416,7 @@ static struct tls_set *set_create(const struct tls_listener_options *o, struct d
     return NULL;
 }
 
-/* ---- sessions ---- */
+/* ---- connections ---- */
 
 /*
  * Called on the loop of a connection, with the context that the connection began with; the keys are
@@ -434,8 +434,6 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
 
     return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;
 }
-
-/* ---- choosing ---- */
 
 /* Called on the loop of a connection: selects the context by the client's server name; without
  * one, or if it is unknown, the first context. */
