@@ -430,15 +430,17 @@ static json_t *parse_collection(struct literal_reader *r, size_t depth)
     while (!take(r, close)) {
         bool good = false;
 
-        if (!comma)
+        if (!comma) {
             fail(r, ERR_SYNTAX, r->p,
                  close == ']'   ? "expected ',' or ']'"
                  : close == ')' ? "expected ',' or ')'"
                                 : "expected ',' or '}'");
-        else if (open == '{')
+        } else if (open == '{') {
             good = parse_member(r, all, depth);
-        else /* appending NULL fails */
+        } else {
+            /* Appending NULL fails. */
             good = json_array_append_new(all, parse_inner(r, depth)) == 0;
+        }
         if (!good) {
             json_decref(all);
             return NULL;

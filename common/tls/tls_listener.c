@@ -486,12 +486,13 @@ struct tls_listener *tls_listener_create(const struct tls_listener_options *o, s
     pthread_mutex_init(&t->lock, NULL);
     c->o = *o;
     c->o.certificates = c->certificates = xcalloc(o->ncertificates, sizeof(*c->certificates));
-    for (size_t i = 0; i < o->ncertificates; ++i)
+    for (size_t i = 0; i < o->ncertificates; ++i) {
         c->certificates[i] = (struct tls_certificate_files){
             .certificate = tls_files_add(f, o->certificates[i].certificate),
             .key = tls_files_add(f, o->certificates[i].key),
             .ocsp = tls_files_add(f, o->certificates[i].ocsp),
         };
+    }
     c->o.client_ca = tls_files_add(f, o->client_ca);
     tls_files_watch(f);
     c->o.ciphers = tls_files_add(f, o->ciphers);
