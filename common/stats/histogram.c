@@ -22,7 +22,7 @@ void histogram_add(struct histogram *h, uint64_t us, double weight)
     size_t bucket = t;
 
     if (t >= HISTOGRAM_STEPS) {
-        unsigned doubling = 63 - (unsigned)__builtin_clzll(t) - STEP_BITS; /* 0: 16..31 */
+        size_t doubling = 63 - (size_t)__builtin_clzll(t) - STEP_BITS; /* 0: 16..31 */
         bucket = (doubling + 1) * HISTOGRAM_STEPS + ((t >> doubling) & (HISTOGRAM_STEPS - 1));
     }
     h->n[bucket] += (float)weight;
