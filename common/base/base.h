@@ -49,6 +49,12 @@ struct slice {
 
 void assert_failed(const char *expr, const char *file, int line, const char *func) no_return cold_;
 
+/* For sorting: returns a number less than, equal to, or greater than 0, as A is to B. */
+static inline int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /*
  * Memory allocation. Sizes from outside are bounded by the caller, so these functions abort instead
  * of returning NULL when memory runs out. Free the result with free().

@@ -31,15 +31,20 @@ static inline uint64_t load_short(const char *p, size_t len)
     return (uint64_t)last << 32 | first;
 }
 
-/* Eight bytes at once: the top bit of each is used to mark whether it is between 'A' and 'Z'. */
-static inline uint64_t nocase_lower(uint64_t word)
+/* Returns a word with 0x20 in each byte of WORD that is from A to Z (letters of one case), eight
+ * bytes at once: the top bit of each is used to mark it. */
+static inline uint64_t nocase_letters(uint64_t word, unsigned char a, unsigned char z)
 {
     uint64_t low_bits = word & EACH_BYTE(0x7f);
-    uint64_t from_a = low_bits + EACH_BYTE(0x80 - 'A');
-    uint64_t after_z = low_bits + EACH_BYTE(0x80 - 'Z' - 1);
-    uint64_t capital = (from_a ^ after_z) & ~word & EACH_BYTE(0x80);
+    uint64_t from_a = low_bits + EACH_BYTE(0x80U - a);
+    uint64_t after_z = low_bits + EACH_BYTE(0x80U - z - 1);
 
-    return word | capital >> 2;
+    return ((from_a ^ after_z) & ~word & EACH_BYTE(0x80)) >> 2;
+}
+
+static inline uint64_t nocase_lower(uint64_t word)
+{
+    return word | nocase_letters(word, 'A', 'Z');
 }
 
 /* Words that are equal mostly are identical, and words that differ mostly differ in more than
@@ -53,21 +58,11 @@ static inline bool nocase_same(uint64_t a, uint64_t b)
     return (differ & ~EACH_BYTE(0x20)) == 0 && nocase_lower(a) == nocase_lower(b);
 }
 
-/* Returns a word with 0x20 in each byte that is a small letter in WORD. */
-static inline uint64_t nocase_letters(uint64_t word)
-{
-    uint64_t low_bits = word & EACH_BYTE(0x7f);
-    uint64_t from_a = low_bits + EACH_BYTE(0x80 - 'a');
-    uint64_t after_z = low_bits + EACH_BYTE(0x80 - 'z' - 1);
-
-    return ((from_a ^ after_z) & ~word & EACH_BYTE(0x80)) >> 2;
-}
-
 /* Returns the bits in which A differs from KNOWN, apart from the case of letters. KNOWN has no
  * capitals. */
 static inline uint64_t nocase_differ(uint64_t a, uint64_t known)
 {
-    return (a ^ known) & ~nocase_letters(known);
+    return (a ^ known) & ~nocase_letters(known, 'a', 'z');
 }
 
 /*

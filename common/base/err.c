@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/err.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,65 +31,56 @@ void diag_fini(struct diag *d)
     *d = (struct diag){0};
 }
 
-static int compare_numbers(size_t a, size_t b)
-{
-    /* 0, which means no position, becomes the largest. */
-    return (a - 1 > b - 1) - (a - 1 < b - 1);
-}
-
 static int compare_places(const struct diag_place *a, const struct diag_place *b)
 {
     if (a->file == NULL || b->file == NULL)
         return (a->file == NULL) - (b->file == NULL);
     int order = strcmp(a->file, b->file);
 
+    /* 0, which means no position, becomes the largest. */
     if (order == 0)
-        order = compare_numbers(a->line, b->line);
-    return order != 0 ? order : compare_numbers(a->column, b->column);
+        order = compare_u64((uint64_t)a->line - 1, (uint64_t)b->line - 1);
+    return order != 0 ? order : compare_u64((uint64_t)a->column - 1, (uint64_t)b->column - 1);
 }
 
-/* Inserts P into the sorted places, after equal ones, and returns the offset in the text at
- * which its line belongs. */
-static size_t insert_place(struct diag *d, const struct diag_place *p)
+void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, const char *fmt,
+               va_list args)
 {
+    char *message = NULL;
     size_t at = d->nplaces;
     size_t offset = 0;
 
-    d->places = xrealloc(d->places, (d->nplaces + 1) * sizeof(*d->places));
-    while (at != 0 && compare_places(&d->places[at - 1], p) > 0)
-        --at;
-    memmove(&d->places[at + 1], &d->places[at], (d->nplaces - at) * sizeof(*d->places));
-    d->places[at] = *p;
-    ++d->nplaces;
-    for (size_t i = 0; i < at; ++i)
-        offset += d->places[i].bytes;
-    return offset;
-}
-
-void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
-{
-    char *message = NULL;
-    va_list args;
-
-    va_start(args, fmt);
-    int n = vasprintf(&message, fmt, args);
-    va_end(args);
-    ASSERT(n >= 0);
+    ASSERT(vasprintf(&message, fmt, args) >= 0);
     char where[64] = "";
     if (line != 0)
         snprintf(where, sizeof(where), ":%zu:%zu", line, column);
     char *added =
         xasprintf("%s%s%s%s\n", file != NULL ? file : "", where, file != NULL ? ": " : "", message);
-    struct diag_place p = {.file = file != NULL ? xstrdup(file) : NULL,
-                           .line = line,
-                           .column = column,
-                           .bytes = strlen(added)};
+    struct diag_place p = {
+        .file = xstrdup(file), .line = line, .column = column, .bytes = strlen(added)};
     const char *before = d->text != NULL ? d->text : "";
-    size_t offset = insert_place(d, &p);
+    /* The places are sorted; equal ones are in the order in which they came. */
+    d->places = xrealloc(d->places, (d->nplaces + 1) * sizeof(*d->places));
+    while (at != 0 && compare_places(&d->places[at - 1], &p) > 0)
+        --at;
+    memmove(&d->places[at + 1], &d->places[at], (d->nplaces - at) * sizeof(*d->places));
+    d->places[at] = p;
+    ++d->nplaces;
+    for (size_t i = 0; i < at; ++i)
+        offset += d->places[i].bytes;
     char *all = xasprintf("%.*s%s%s", (int)offset, before, added, before + offset);
     free(message);
     free(added);
     free(d->text);
     d->text = all;
     ++d->errors;
+}
+
+void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    diag_vadd(d, file, line, column, fmt, args);
+    va_end(args);
 }

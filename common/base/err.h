@@ -8,6 +8,8 @@
 
 #include "common/base/base.h"
 
+#include <stdarg.h>
+
 enum err {
 #define ERROR(name, text) ERR_##name,
 #include "common/base/err.def"
@@ -38,5 +40,7 @@ void diag_fini(struct diag *d);
  */
 void diag_add(struct diag *d, const char *file, size_t line, size_t column, const char *fmt, ...)
     printf_like(5, 6);
+void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, const char *fmt,
+               va_list args) printf_like(5, 0);
 
 #endif

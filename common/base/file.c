@@ -20,10 +20,9 @@ enum err file_read_from(int fd, size_t max, struct text *out)
     size_t start = out->len;
 
     for (;;) {
-        ssize_t n = read(fd, text_reserve(out, STEP), STEP);
+        char *at = text_reserve(out, STEP);
+        ssize_t n = TEMP_FAILURE_RETRY(read(fd, at, STEP));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n == 0)
             return ERR_OK;
         out->len += n > 0 ? (size_t)n : 0;
@@ -58,10 +57,8 @@ enum err file_read_state(const char *path, size_t max, struct text *out)
 bool file_write_all(int fd, struct slice bytes)
 {
     while (bytes.len != 0) {
-        ssize_t n = write(fd, bytes.p, bytes.len);
+        ssize_t n = TEMP_FAILURE_RETRY(write(fd, bytes.p, bytes.len));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return false;
         bytes.p += n;
@@ -97,25 +94,21 @@ int file_open_new(const char *path, mode_t mode)
 static enum err write_with_mode(const char *path, struct slice bytes, mode_t mode)
 {
     char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
-    enum err result = ERR_SYSTEM;
     int fd = file_open_new(tmp, mode);
+    bool ok = fd >= 0 && file_write_all(fd, bytes) && fsync(fd) == 0;
 
-    if (fd < 0)
-        goto out;
-    bool ok = file_write_all(fd, bytes) && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    if (!ok || rename(tmp, path) != 0) {
+    ok = (fd < 0 || close(fd) == 0) && ok;
+    ok = ok && rename(tmp, path) == 0;
+    if (ok) {
+        sync_directory_of(path);
+    } else if (fd >= 0) {
         int saved = errno;
 
         unlink(tmp);
         errno = saved;
-        goto out;
     }
-    sync_directory_of(path);
-    result = ERR_OK;
-out:
     free(tmp);
-    return result;
+    return ok ? ERR_OK : ERR_SYSTEM;
 }
 
 enum err file_write(const char *path, struct slice bytes)

@@ -40,24 +40,15 @@ static enum err check_bounds(struct slice s, char *why)
         else if ((c == ']' || c == '}') && depth != 0)
             --depth;
         entries += c == '[' || c == '{' || c == ',';
-        if (depth > JSON_DEPTH_MAX) {
+        if (depth > JSON_DEPTH_MAX)
             snprintf(why, JSON_WHY_ROOM, "nested deeper than %d", JSON_DEPTH_MAX);
-            return ERR_TOO_LARGE;
-        }
-        if (entries > JSON_ENTRIES_MAX) {
+        else if (entries > JSON_ENTRIES_MAX)
             snprintf(why, JSON_WHY_ROOM, "more than %d values", JSON_ENTRIES_MAX);
-            return ERR_TOO_LARGE;
-        }
+        else
+            continue;
+        return ERR_TOO_LARGE;
     }
     return ERR_OK;
-}
-
-/* The messages of jansson quote the input, so unprintable bytes are removed before they reach a
- * log. */
-static void explain(const json_error_t *e, char *why)
-{
-    snprintf(why, JSON_WHY_ROOM, "line %d, column %d: %.100s", e->line, e->column, e->text);
-    ascii_clean(why);
 }
 
 enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why[JSON_WHY_ROOM])
@@ -84,20 +75,15 @@ enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why
     json_t *v = json_loadb(bytes.p != NULL ? bytes.p : "", bytes.len,
                            JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (v == NULL) {
-        explain(&error, why);
+        snprintf(why, JSON_WHY_ROOM, "line %d, column %d: %.100s", error.line, error.column,
+                 error.text);
+        /* The messages of jansson quote the input, so unprintable bytes are removed before they
+         * reach a log. */
+        ascii_clean(why);
         return ERR_SYNTAX;
     }
     *out = v;
     return ERR_OK;
-}
-
-struct slice json_text(const json_t *obj, const char *name)
-{
-    const json_t *v = json_object_get(obj, name);
-
-    if (!json_is_string(v))
-        return SLICE_NULL;
-    return (struct slice){json_string_value(v), json_string_length(v)};
 }
 
 /* ---- numbers and strings ---- */
@@ -108,25 +94,12 @@ bool json_scalar_text(const json_t *v, struct text *out)
     if (v == NULL || json_is_null(v) || json_is_array(v) || json_is_object(v))
         return false;
     if (json_is_string(v))
-        text_add(out, (struct slice){json_string_value(v), json_string_length(v)});
+        text_add(out, json_slice(v));
     else if (json_is_real(v))
         text_add_real(out, json_real_value(v));
     else
         json_print(v, out);
     return true;
-}
-
-/* Appends the escape sequence of C. */
-static void add_control(struct text *out, unsigned char c)
-{
-    if (c == '"' || c == '\\') {
-        text_add_char(out, '\\');
-        text_add_char(out, (char)c);
-    } else if (c == '\n') {
-        text_add(out, SLICE_LIT("\\n"));
-    } else {
-        text_addf(out, "\\u%04x", c);
-    }
 }
 
 static void add_string(struct slice s, struct text *out)
@@ -144,8 +117,12 @@ static void add_string(struct slice s, struct text *out)
         /* U+0080 to U+009F, which terminals interpret as control characters. */
         bool c1 = len == 2 && s.p[0] == '\xc2' && (unsigned char)s.p[1] < 0xa0;
 
-        if (len == 1 || c1)
-            add_control(out, (unsigned char)s.p[len - 1]);
+        if (s.p[0] == '"' || s.p[0] == '\\')
+            text_addf(out, "\\%c", s.p[0]);
+        else if (s.p[0] == '\n')
+            text_add(out, SLICE_LIT("\\n"));
+        else if (len == 1 || c1)
+            text_addf(out, "\\u%04x", (unsigned char)s.p[len - 1]);
         else if (len == 0)
             text_add(out, SLICE_LIT("\xef\xbf\xbd")); /* U+FFFD */
         else
@@ -256,13 +233,9 @@ const char **json_sorted_names(const json_t *v)
     const char **names = xmalloc((json_object_size(v) + 1) * sizeof(char *));
     size_t n = 0;
     /* The iterators of jansson do not modify V, but take a pointer that is not const. */
-    union {
-        const json_t *given;
-        json_t *walked;
-    } object = {v};
+    json_t *walked = (json_t *)(uintptr_t)v;
 
-    for (void *it = json_object_iter(object.walked); it != NULL;
-         it = json_object_iter_next(object.walked, it))
+    for (void *it = json_object_iter(walked); it != NULL; it = json_object_iter_next(walked, it))
         names[n++] = json_object_iter_key(it);
     qsort(names, n, sizeof(char *), by_name);
     return names;
@@ -284,42 +257,32 @@ static void print_object(const json_t *v, const struct json_style *style, struct
     free(names);
 }
 
-static void print_array(const json_t *v, const struct json_style *style, struct text *out)
-{
-    text_add_char(out, '[');
-    for (size_t i = 0; i < json_array_size(v); ++i) {
-        text_add(out, slice_of(i != 0 ? style->comma : ""));
-        json_print_as(json_array_get(v, i), style, out);
-    }
-    text_add_char(out, ']');
-}
-
-static void print_real(double v, struct text *out)
-{
-    size_t before = out->len;
-
-    text_add_real(out, v);
-    /* A real number without a fraction must remain a real number. */
-    if (strcspn(text_cstr(out) + before, ".e") == out->len - before)
-        text_add(out, SLICE_LIT(".0"));
-}
-
 /* Recurses as deep as V is nested, which json_parse() bounds; values built by the program are
  * flat. */
 void json_print_as(const json_t *v, const struct json_style *style, struct text *out)
 {
+    size_t before = out->len;
+
     switch (v != NULL ? json_typeof(v) : JSON_NULL) {
     case JSON_OBJECT:
         print_object(v, style, out);
         break;
     case JSON_ARRAY:
-        print_array(v, style, out);
+        text_add_char(out, '[');
+        for (size_t i = 0; i < json_array_size(v); ++i) {
+            text_add(out, slice_of(i != 0 ? style->comma : ""));
+            json_print_as(json_array_get(v, i), style, out);
+        }
+        text_add_char(out, ']');
         break;
     case JSON_STRING:
-        style->add_string((struct slice){json_string_value(v), json_string_length(v)}, out);
+        style->add_string(json_slice(v), out);
         break;
     case JSON_REAL:
-        print_real(json_real_value(v), out);
+        text_add_real(out, json_real_value(v));
+        /* A real number without a fraction must remain a real number. */
+        if (strcspn(text_cstr(out) + before, ".e") == out->len - before)
+            text_add(out, SLICE_LIT(".0"));
         break;
     case JSON_INTEGER:
         text_addf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));

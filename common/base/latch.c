@@ -16,31 +16,6 @@ enum {
     POLLS_MAX = 100,
 };
 
-/* Delays a polling loop as processor manuals recommend. */
-static void pause_polling(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Polls L for a moment. Returns true if it was locked. */
-static bool lock_by_polling(struct latch *l)
-{
-    for (int i = 0; i < POLLS_MAX; ++i) {
-        unsigned state = LATCH_FREE;
-
-        if (atomic_load_explicit(&l->state, memory_order_relaxed) == LATCH_FREE &&
-            atomic_compare_exchange_weak_explicit(&l->state, &state, LATCH_HELD,
-                                                  memory_order_acquire, memory_order_relaxed))
-            return true;
-        pause_polling();
-    }
-    return false;
-}
-
 static long futex(struct latch *l, int operation, unsigned value)
 {
     return syscall(SYS_futex, &l->state, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
@@ -50,8 +25,20 @@ void latch_wait_(struct latch *l)
 {
     int saved = errno;
 
-    if (lock_by_polling(l))
-        return;
+    for (int i = 0; i < POLLS_MAX; ++i) {
+        unsigned state = LATCH_FREE;
+
+        if (atomic_load_explicit(&l->state, memory_order_relaxed) == LATCH_FREE &&
+            atomic_compare_exchange_weak_explicit(&l->state, &state, LATCH_HELD,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return;
+            /* Delayed as processor manuals recommend. */
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
     while (atomic_exchange_explicit(&l->state, LATCH_AWAITED, memory_order_acquire) != LATCH_FREE) {
         /* Whether it was woken, interrupted, or the state had changed: try again. */
         long rc = futex(l, FUTEX_WAIT, LATCH_AWAITED);

@@ -100,8 +100,21 @@ static inline void list_splice_back(struct list *to, struct list *from)
     list_init(from);
 }
 
+/* Initializes TO with all members of FROM, in order. FROM is empty afterwards. */
+static inline void list_take(struct list *to, struct list *from)
+{
+    list_init(to);
+    list_splice_back(to, from);
+}
+
 #define list_entry(node, type, member) container_of(node, type, member)
 #define list_first(head, type, member) list_entry((head)->next, type, member)
+/* Removes and returns the first struct, or returns NULL if the list is empty. */
+#define list_pop_entry(head, type, member)                                                         \
+    ({                                                                                             \
+        struct list *list_popped_ = list_pop_front(head);                                          \
+        list_popped_ != NULL ? list_entry(list_popped_, type, member) : NULL;                      \
+    })
 /* IT is a struct list *. In the _safe form, the body may remove (and free) IT. */
 #define list_for_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 #define list_for_each_safe(it, tmp, head)                                                          \

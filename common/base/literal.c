@@ -32,6 +32,12 @@ static json_t *fail(struct literal_reader *r, enum err e, const char *at, const 
     return NULL;
 }
 
+/* The same for functions that return whether they succeed. */
+static bool refuse(struct literal_reader *r, enum err e, const char *at, const char *why)
+{
+    return fail(r, e, at, why) != NULL;
+}
+
 /* ---- code points ---- */
 
 static void add_code_point(struct text *out, uint32_t c)
@@ -85,36 +91,10 @@ static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
     for (; n != 0; --n, ++r->p) {
         int digit = ascii_hex_digit(*r->p);
 
-        if (digit < 0) {
-            fail(r, ERR_SYNTAX, r->p, "expected a hexadecimal digit");
-            return false;
-        }
+        if (digit < 0)
+            return refuse(r, ERR_SYNTAX, r->p, "expected a hexadecimal digit");
         *out = *out << 4 | (uint32_t)digit;
     }
-    return true;
-}
-
-/* Appends the value V of \xHH or \OOO: a byte, or a code point in a u'' string. */
-static void add_number(struct text *out, enum kind kind, uint32_t v)
-{
-    if (kind == UNICODE)
-        add_code_point(out, v);
-    else
-        text_add_char(out, (char)v);
-}
-
-static bool take_octal(struct literal_reader *r, enum kind kind, struct text *out)
-{
-    const char *start = r->p;
-    uint32_t v = 0;
-
-    for (; r->p - start < 3 && *r->p >= '0' && *r->p <= '7'; ++r->p)
-        v = v * 8 + (uint32_t)(*r->p - '0');
-    if (v > 0xff) {
-        fail(r, ERR_RANGE, start, "an octal escape over \\377");
-        return false;
-    }
-    add_number(out, kind, v);
     return true;
 }
 
@@ -135,11 +115,9 @@ static bool take_code_point(struct literal_reader *r, unsigned digits, struct te
         if (low >= 0xdc00 && low < 0xe000)
             c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
-    if (c > CODE_POINT_MAX || (c >= 0xd800 && c < 0xe000)) {
-        fail(r, ERR_RANGE, start,
-             c > CODE_POINT_MAX ? "above U+10FFFF" : "half of a surrogate pair");
-        return false;
-    }
+    if (c > CODE_POINT_MAX || (c >= 0xd800 && c < 0xe000))
+        return refuse(r, ERR_RANGE, start,
+                      c > CODE_POINT_MAX ? "above U+10FFFF" : "half of a surrogate pair");
     add_code_point(out, c);
     return true;
 }
@@ -149,32 +127,40 @@ static bool take_escape(struct literal_reader *r, enum kind kind, struct text *o
 {
     static const char letters[] = "\\'\"abfnrtv";
     static const char meanings[] = "\\'\"\a\b\f\n\r\t\v";
-    char c = *r->p;
+    const char *start = r->p;
+    char c = *start;
     const char *letter = c != '\0' ? strchr(letters, c) : NULL;
-    uint32_t v;
+    uint32_t v = 0;
 
     if (letter != NULL) {
         text_add_char(out, meanings[letter - letters]);
         ++r->p;
         return true;
     }
-    if (c >= '0' && c <= '7')
-        return take_octal(r, kind, out);
-    if (c == 'x') {
-        ++r->p;
-        if (!take_hex(r, 2, &v))
-            return false;
-        add_number(out, kind, v);
+    if (c == 'x' || (c >= '0' && c <= '7')) {
+        if (c == 'x') {
+            ++r->p;
+            if (!take_hex(r, 2, &v))
+                return false;
+        } else {
+            for (; r->p - start < 3 && *r->p >= '0' && *r->p <= '7'; ++r->p)
+                v = v * 8 + (uint32_t)(*r->p - '0');
+        }
+        if (v > 0xff)
+            return refuse(r, ERR_RANGE, start, "an octal escape over \\377");
+        /* A byte, or a code point in a u'' string. */
+        if (kind == UNICODE)
+            add_code_point(out, v);
+        else
+            text_add_char(out, (char)v);
         return true;
     }
     if ((c == 'u' || c == 'U') && kind != BYTES) {
         ++r->p;
         return take_code_point(r, c == 'u' ? 4 : 8, out);
     }
-    if (c == 'N' && kind != BYTES) {
-        fail(r, ERR_SYNTAX, r->p, "names of characters are not supported: use \\u");
-        return false;
-    }
+    if (c == 'N' && kind != BYTES)
+        return refuse(r, ERR_SYNTAX, start, "names of characters are not supported: use \\u");
     /* Python retains the backslash of an unknown escape. */
     text_add_char(out, '\\');
     return true;
@@ -202,10 +188,9 @@ static bool take_string(struct literal_reader *r, struct text *out)
     char prefix = ascii_lower(*r->p);
     enum kind kind = prefix == 'u' ? UNICODE : prefix == 'b' ? BYTES : PLAIN;
 
-    if (prefix == 'r') {
-        fail(r, ERR_SYNTAX, start, "raw strings are not supported: double the backslashes");
-        return false;
-    }
+    if (prefix == 'r')
+        return refuse(r, ERR_SYNTAX, start,
+                      "raw strings are not supported: double the backslashes");
     r->p += kind != PLAIN;
     char quote = *r->p++;
     while (r->p < r->end) {
@@ -218,8 +203,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
         else if (!take_escape(r, kind, out))
             return false;
     }
-    fail(r, ERR_SYNTAX, start, "unterminated string");
-    return false;
+    return refuse(r, ERR_SYNTAX, start, "unterminated string");
 }
 
 /* Parses a string and those that follow it directly as one. */
@@ -305,21 +289,6 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || c == '_';
 }
 
-/* Parses the digits after 0x, 0o, 0b of a number that begins at START. */
-static json_t *parse_based(struct literal_reader *r, const char *start, int base)
-{
-    const char *digits = r->p;
-
-    r->p += strspn(r->p, base == 16 ? DIGITS "abcdefABCDEF" : base == 8 ? "01234567" : "01");
-    if (r->p == digits || is_letter(*r->p) || is_digit(*r->p))
-        return fail(r, ERR_SYNTAX, r->p, "not a digit of this number");
-    errno = 0;
-    unsigned long long value = strtoull(digits, NULL, base);
-    if (errno != 0 || value > INT64_MAX)
-        return fail(r, ERR_RANGE, start, "more than 64 bits");
-    return json_integer(*start == '-' ? -(json_int_t)value : (json_int_t)value);
-}
-
 /* Scans digits, fraction and exponent. Returns false if it is not a number. *REAL: whether there is
  * a fraction or an exponent. */
 static bool scan_number(struct literal_reader *r, bool *real)
@@ -354,8 +323,19 @@ static json_t *parse_number(struct literal_reader *r)
     const char *first = r->p;
     char kind = (char)(*first == '0' ? ascii_lower(first[1]) : '\0');
     if (kind == 'x' || kind == 'o' || kind == 'b') {
-        r->p += 2;
-        return parse_based(r, start, kind == 'x' ? 16 : kind == 'o' ? 8 : 2);
+        const char *digits = first + 2;
+
+        r->p = digits;
+        r->p += strspn(digits, kind == 'x'   ? DIGITS "abcdefABCDEF"
+                               : kind == 'o' ? "01234567"
+                                             : "01");
+        if (r->p == digits || is_letter(*r->p) || is_digit(*r->p))
+            return fail(r, ERR_SYNTAX, r->p, "not a digit of this number");
+        errno = 0;
+        unsigned long long n = strtoull(digits, NULL, kind == 'x' ? 16 : kind == 'o' ? 8 : 2);
+        if (errno != 0 || n > INT64_MAX)
+            return fail(r, ERR_RANGE, start, "more than 64 bits");
+        return json_integer(*start == '-' ? -(json_int_t)n : (json_int_t)n);
     }
     if (!scan_number(r, &real))
         return fail(r, ERR_SYNTAX, start, "not a number");
@@ -407,8 +387,7 @@ static json_t *parse_inner(struct literal_reader *r, size_t depth)
     const char *start = r->p;
     json_t *v = parse_value(r, depth);
 
-    if (json_is_string(v) &&
-        !literal_is_text((struct slice){json_string_value(v), json_string_length(v)})) {
+    if (json_is_string(v) && !literal_is_text(json_slice(v))) {
         json_decref(v);
         return fail(r, ERR_SYNTAX, start,
                     "bytes that are not text are not permitted inside a value");
@@ -440,13 +419,6 @@ static bool parse_member(struct literal_reader *r, json_t *dict, size_t depth)
     return v != NULL;
 }
 
-static bool parse_item(struct literal_reader *r, json_t *list, size_t depth)
-{
-    json_t *v = parse_inner(r, depth);
-
-    return v != NULL && json_array_append_new(list, v) == 0;
-}
-
 /* Parses a dict, list or tuple; a tuple becomes a list. "(v)" is not a tuple, but V. */
 static json_t *parse_collection(struct literal_reader *r, size_t depth)
 {
@@ -456,12 +428,20 @@ static json_t *parse_collection(struct literal_reader *r, size_t depth)
     bool comma = true; /* another value may follow */
 
     while (!take(r, close)) {
-        if (!comma)
+        bool good = false;
+
+        if (!comma) {
             fail(r, ERR_SYNTAX, r->p,
                  close == ']'   ? "expected ',' or ']'"
                  : close == ')' ? "expected ',' or ')'"
                                 : "expected ',' or '}'");
-        if (!comma || !(open == '{' ? parse_member(r, all, depth) : parse_item(r, all, depth))) {
+        } else if (open == '{') {
+            good = parse_member(r, all, depth);
+        } else {
+            /* Appending NULL fails. */
+            good = json_array_append_new(all, parse_inner(r, depth)) == 0;
+        }
+        if (!good) {
             json_decref(all);
             return NULL;
         }

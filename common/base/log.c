@@ -89,32 +89,23 @@ static void put_bytes(struct log_text *t, struct slice s)
     t->len += s.len;
 }
 
-static void put_escape(struct log_text *t, char c)
-{
-    static const char from[] = "\"\\\n\r\t";
-    static const char to[] = "\"\\nrt";
-    const char *known = c != '\0' ? strchr(from, c) : NULL;
-    char out[5];
-
-    if (known != NULL)
-        snprintf(out, sizeof(out), "\\%c", to[known - from]);
-    else
-        snprintf(out, sizeof(out), "\\x%02x", (unsigned char)c);
-    put_bytes(t, slice_of(out));
-}
-
 /* Appends S with escapes. If the line becomes full, S is truncated and ends in "...". */
 static void put_escaped(struct log_text *t, struct slice s)
 {
+    static const char from[] = "\"\\\n\r\t";
+    static const char to[] = "\"\\nrt";
     bool was_full = t->full;
 
     while (s.len != 0 && !t->full) {
         size_t len = plain_length(s);
+        const char *known = s.p[0] != '\0' ? strchr(from, s.p[0]) : NULL;
+        char escape[5];
 
-        if (len == 0)
-            put_escape(t, s.p[0]);
-        else
-            put_bytes(t, (struct slice){s.p, len});
+        if (known != NULL)
+            snprintf(escape, sizeof(escape), "\\%c", to[known - from]);
+        else if (len == 0)
+            snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)s.p[0]);
+        put_bytes(t, len != 0 ? (struct slice){s.p, len} : slice_of(escape));
         len = len != 0 ? len : 1;
         s = (struct slice){s.p + len, s.len - len};
     }
@@ -124,33 +115,22 @@ static void put_escaped(struct log_text *t, struct slice s)
     }
 }
 
-static bool needs_quotes(struct slice s)
-{
-    while (s.len != 0) {
-        size_t len = s.p[0] != ' ' ? plain_length(s) : 0;
-
-        if (len == 0)
-            return true;
-        s = (struct slice){s.p + len, s.len - len};
-    }
-    return false;
-}
-
 static void put_value(struct log_text *t, struct slice s, bool quoted)
 {
-    if (t->full)
-        return;
-    quoted = quoted || needs_quotes(s);
-    if (!quoted) {
-        put_escaped(t, s);
-        return;
+    for (struct slice rest = s; !quoted && rest.len != 0;) {
+        size_t len = rest.p[0] != ' ' ? plain_length(rest) : 0;
+
+        quoted = len == 0;
+        rest = (struct slice){rest.p + len, rest.len - len};
     }
-    put_bytes(t, SLICE_LIT("\""));
+    if (quoted)
+        put_bytes(t, SLICE_LIT("\""));
     if (t->full)
         return;
     put_escaped(t, s);
     /* VALUE_END_ROOM reserves room for the quote. */
-    t->bytes[t->len++] = '"';
+    if (quoted)
+        t->bytes[t->len++] = '"';
 }
 
 /* ---- formats ---- */
@@ -277,15 +257,6 @@ static struct event *find_event_locked(enum log_level level, const char *name)
     return &sink.events[sink.nevents++];
 }
 
-static bool is_known(const struct event *e, uint64_t line)
-{
-    for (unsigned i = 0; i < e->nlines; ++i) {
-        if (e->lines[i] == line)
-            return true;
-    }
-    return false;
-}
-
 /* Returns true if this line of the event may be written now. */
 static bool admit(enum log_level level, const char *name, time_t now, struct slice body)
 {
@@ -299,7 +270,9 @@ static bool admit(enum log_level level, const char *name, time_t now, struct sli
             e->second = now;
             e->nlines = 0;
         }
-        go = e->second == now && e->nlines < LOG_LINES_PER_SECOND && !is_known(e, line);
+        go = e->second == now && e->nlines < LOG_LINES_PER_SECOND;
+        for (unsigned i = 0; i < e->nlines; ++i)
+            go = go && e->lines[i] != line;
         if (go)
             e->lines[e->nlines++] = line;
         else if (e->folded++ == 0)
@@ -334,38 +307,28 @@ static void write_line(struct log_text *t)
         return;
 }
 
-/* Takes one event with folded lines to report, except from the second KEEP. Returns false if
- * there is none. */
-static bool take_folded(time_t keep, struct event *out)
+/* Reports the events with folded lines, except those of the second KEEP. */
+static void report_folded(const struct timespec *now, time_t keep)
 {
-    bool found = false;
-
+    if (atomic_load_explicit(&sink.nfolding, memory_order_relaxed) == 0)
+        return;
     pthread_mutex_lock(&sink.lock);
-    for (size_t i = 0; i < sink.nevents && !found; ++i) {
+    for (size_t i = 0; i < sink.nevents; ++i) {
         struct event *e = &sink.events[i];
 
         if (e->folded == 0 || e->second == keep)
             continue;
-        *out = *e;
+        struct event taken = *e;
         e->folded = 0;
         atomic_fetch_sub(&sink.nfolding, 1);
-        found = true;
+        /* The table only grows, so the iteration may continue after the lock was released. */
+        pthread_mutex_unlock(&sink.lock);
+        struct log_text t = begin_line(taken.level, taken.name, now);
+        log_put(&t, "folded=%lu", taken.folded);
+        write_line(&t);
+        pthread_mutex_lock(&sink.lock);
     }
     pthread_mutex_unlock(&sink.lock);
-    return found;
-}
-
-static void report_folded(const struct timespec *now, time_t keep)
-{
-    struct event e;
-
-    while (atomic_load_explicit(&sink.nfolding, memory_order_relaxed) != 0 &&
-           take_folded(keep, &e)) {
-        struct log_text t = begin_line(e.level, e.name, now);
-
-        log_put(&t, "folded=%lu", e.folded);
-        write_line(&t);
-    }
 }
 
 void log_flush(void)

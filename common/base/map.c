@@ -53,17 +53,15 @@ static void make_seed(void)
     atomic_store_explicit(&seed, made, memory_order_relaxed);
 }
 
-static cold_ uint64_t first_seed(void)
-{
-    pthread_once(&seed_once, make_seed);
-    return atomic_load_explicit(&seed, memory_order_relaxed);
-}
-
 uint64_t map_hash(const void *key, size_t len)
 {
     uint64_t now = atomic_load_explicit(&seed, memory_order_relaxed);
 
-    return XXH3_64bits_withSeed(key, len, now != 0 ? now : first_seed());
+    if (__builtin_expect(now == 0, 0)) {
+        pthread_once(&seed_once, make_seed);
+        now = atomic_load_explicit(&seed, memory_order_relaxed);
+    }
+    return XXH3_64bits_withSeed(key, len, now);
 }
 
 enum {
@@ -73,6 +71,12 @@ enum {
     SHRINK_BELOW = 4,
 };
 
+/* The segment of bucket I, which is not in the first one. */
+static unsigned segment_of(size_t i)
+{
+    return 64U - SPLIT_MAP_FIRST_BITS - (unsigned)__builtin_clzl(i);
+}
+
 /* Buckets never move, so that growing costs only the new ones. */
 static struct split_node **bucket(const struct split_map *m, size_t i)
 {
@@ -80,7 +84,7 @@ static struct split_node **bucket(const struct split_map *m, size_t i)
         return &m->segments[0][i];
     unsigned top = 63U - (unsigned)__builtin_clzl(i);
 
-    return &m->segments[top - SPLIT_MAP_FIRST_BITS + 1][i - ((size_t)1 << top)];
+    return &m->segments[segment_of(i)][i - ((size_t)1 << top)];
 }
 
 static size_t bucket_of(const struct split_map *m, uint32_t hash)
@@ -128,24 +132,16 @@ struct split_node *split_map_find(const struct split_map *m, struct slice key)
 
 /* ---- growing and shrinking, by one bucket ---- */
 
-/* Allocates the segment of the buckets from FULL on, if it does not exist. Returns false if out
- * of memory. */
-static bool has_segment(struct split_map *m)
-{
-    unsigned top = 63U - (unsigned)__builtin_clzl(m->full);
-    unsigned i = top - SPLIT_MAP_FIRST_BITS + 1;
-
-    if (i >= SPLIT_MAP_SEGMENTS)
-        return false;
-    if (m->segments[i] == NULL)
-        m->segments[i] = calloc(m->full, sizeof(struct split_node *));
-    return m->segments[i] != NULL;
-}
-
 static void grow(struct split_map *m)
 {
-    if (m->n <= m->buckets || !has_segment(m))
+    unsigned last = segment_of(m->full);
+
+    if (m->n <= m->buckets || last >= SPLIT_MAP_SEGMENTS)
         return;
+    if (m->segments[last] == NULL)
+        m->segments[last] = calloc(m->full, sizeof(struct split_node *));
+    if (m->segments[last] == NULL)
+        return; /* out of memory */
     struct split_node **from = bucket(m, m->buckets - m->full);
     struct split_node **to = bucket(m, m->buckets);
 
@@ -164,36 +160,6 @@ static void grow(struct split_map *m)
         m->full *= 2;
 }
 
-/* FULL was just halved: frees the last segment, which is empty and needed again only for four
- * times as many entries. */
-static void drop_segment(struct split_map *m)
-{
-    unsigned top = 63U - (unsigned)__builtin_clzl(m->full);
-    unsigned i = top - SPLIT_MAP_FIRST_BITS + 2;
-
-    if (i >= SPLIT_MAP_SEGMENTS)
-        return;
-    free(m->segments[i]);
-    m->segments[i] = NULL;
-}
-
-static void shrink_once(struct split_map *m)
-{
-    --m->buckets;
-    bool half = m->buckets < m->full;
-    if (half)
-        m->full /= 2;
-    struct split_node **from = bucket(m, m->buckets);
-    struct split_node **to = bucket(m, m->buckets - m->full);
-
-    while (*to != NULL)
-        to = &(*to)->next;
-    *to = *from;
-    *from = NULL;
-    if (half)
-        drop_segment(m);
-}
-
 /* Removes as many buckets per removed entry as an entry may have, so that buckets go as fast as
  * entries. */
 static void shrink(struct split_map *m)
@@ -201,7 +167,23 @@ static void shrink(struct split_map *m)
     for (int i = 0; i < SHRINK_BELOW; ++i) {
         if (m->n * SHRINK_BELOW >= m->buckets || m->buckets == FIRST)
             return;
-        shrink_once(m);
+        unsigned last = segment_of(m->full);
+
+        /* The last segment is empty, and needed again only for four times as many entries. */
+        if (m->buckets-- == m->full) {
+            m->full /= 2;
+            if (last < SPLIT_MAP_SEGMENTS) {
+                free(m->segments[last]);
+                m->segments[last] = NULL;
+            }
+        }
+        struct split_node **from = bucket(m, m->buckets);
+        struct split_node **to = bucket(m, m->buckets - m->full);
+
+        while (*to != NULL)
+            to = &(*to)->next;
+        *to = *from;
+        *from = NULL;
     }
 }
 

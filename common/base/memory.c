@@ -79,13 +79,6 @@ static size_t objects_of_block(const struct slab *s)
     return n < OBJECTS_MAX ? n : OBJECTS_MAX;
 }
 
-static struct block *block_of(void *object)
-{
-    char *p = object;
-
-    return (struct block *)(void *)(p - ((uintptr_t)object & (SLAB_BLOCK_BYTES - 1)));
-}
-
 void slab_init(struct slab *s, size_t object_bytes)
 {
     size_t unit = alignof(max_align_t);
@@ -96,23 +89,14 @@ void slab_init(struct slab *s, size_t object_bytes)
     list_init(&s->open);
 }
 
-#ifdef RLB_CHECKED
-static struct block *map_block(void)
+static cold_ struct block *add_block(struct slab *s)
 {
+#ifdef RLB_CHECKED
     struct block *b = aligned_alloc(SLAB_BLOCK_BYTES, SLAB_BLOCK_BYTES);
 
     ASSERT(b != NULL);
-    return b;
-}
-
-static void unmap_block(struct block *b)
-{
-    free(b);
-}
 #else
-/* Mapped instead of allocated: the alignment would leave a hole in the heap. */
-static struct block *map_block(void)
-{
+    /* Mapped instead of allocated: the alignment would leave a hole in the heap. */
     char *p = mmap(NULL, (size_t)2 * SLAB_BLOCK_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -122,19 +106,8 @@ static struct block *map_block(void)
     if (before != 0)
         munmap(p, before);
     munmap(p + before + SLAB_BLOCK_BYTES, SLAB_BLOCK_BYTES - before);
-    return (struct block *)(void *)(p + before);
-}
-
-static void unmap_block(struct block *b)
-{
-    munmap(b, SLAB_BLOCK_BYTES);
-}
+    struct block *b = (struct block *)(void *)(p + before);
 #endif
-
-static cold_ struct block *add_block(struct slab *s)
-{
-    struct block *b = map_block();
-
     *b = (struct block){.fresh = objects_of_block(s)};
     list_push_back(&s->open, &b->node);
     ++s->blocks;
@@ -144,7 +117,11 @@ static cold_ struct block *add_block(struct slab *s)
 static cold_ void drop_block(struct slab *s, struct block *b)
 {
     list_remove(&b->node);
-    unmap_block(b);
+#ifdef RLB_CHECKED
+    free(b);
+#else
+    munmap(b, SLAB_BLOCK_BYTES);
+#endif
     --s->blocks;
 }
 
@@ -156,23 +133,16 @@ void slab_fini(struct slab *s)
     ASSERT(s->blocks == 0);
 }
 
-static void *take_from(const struct slab *s, struct block *b)
-{
-    if (b->gaps != NULL) {
-        struct gap *g = b->gaps;
-        b->gaps = g->next;
-        return g;
-    }
-    size_t n = objects_of_block(s) - b->fresh--;
-    return b->objects + n * s->object_bytes;
-}
-
 void *slab_take(struct slab *s)
 {
     struct block *b =
         list_empty(&s->open) ? add_block(s) : list_first(&s->open, struct block, node);
-    void *object = take_from(s, b);
+    void *object = b->gaps;
 
+    if (b->gaps != NULL)
+        b->gaps = b->gaps->next;
+    else
+        object = b->objects + (objects_of_block(s) - b->fresh--) * s->object_bytes;
     ++b->taken;
     ++s->objects;
     if (b->gaps == NULL && b->fresh == 0)
@@ -182,7 +152,8 @@ void *slab_take(struct slab *s)
 
 void slab_give(struct slab *s, void *object)
 {
-    struct block *b = block_of(object);
+    size_t offset = (uintptr_t)object & (SLAB_BLOCK_BYTES - 1);
+    struct block *b = (struct block *)(void *)((char *)object - offset);
     struct gap *g = object;
 
     ASSERT(b->taken != 0);

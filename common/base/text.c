@@ -3,22 +3,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/bytes.h"
-
-static void store_short(char *p, size_t len, uint64_t word)
-{
-    uint32_t first = (uint32_t)word;
-    uint32_t last = (uint32_t)(word >> 32);
-
-    memcpy(p, &first, sizeof(first));
-    memcpy(p + len - sizeof(last), &last, sizeof(last));
-}
 
 bool bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
@@ -55,11 +45,24 @@ void ascii_lower_copy(char *to, struct slice from)
         word = nocase_lower(load_word(from.p + from.len - 8));
         memcpy(to + from.len - 8, &word, sizeof(word));
     } else if (from.len >= 4) {
-        store_short(to, from.len, nocase_lower(load_short(from.p, from.len)));
+        word = nocase_lower(load_short(from.p, from.len));
+        uint32_t first = (uint32_t)word;
+        uint32_t last = (uint32_t)(word >> 32);
+
+        memcpy(to, &first, sizeof(first));
+        memcpy(to + from.len - sizeof(last), &last, sizeof(last));
     } else {
         for (; i < from.len; ++i)
             to[i] = ascii_lower(from.p[i]);
     }
+}
+
+int slice_compare(struct slice a, struct slice b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter != 0 ? memcmp(a.p, b.p, shorter) : 0;
+
+    return order != 0 ? order : compare_u64(a.len, b.len);
 }
 
 bool slice_starts(struct slice s, struct slice prefix)
@@ -70,12 +73,7 @@ bool slice_starts(struct slice s, struct slice prefix)
 bool slice_ends(struct slice s, struct slice suffix)
 {
     return s.len >= suffix.len &&
-           (suffix.len == 0 || memcmp(s.p + s.len - suffix.len, suffix.p, suffix.len) == 0);
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
+           slice_eq((struct slice){s.p + s.len - suffix.len, suffix.len}, suffix);
 }
 
 bool slice_is_word(struct slice s, const char *more)
@@ -92,11 +90,11 @@ bool slice_is_word(struct slice s, const char *more)
 
 struct slice slice_trim(struct slice s)
 {
-    while (s.len != 0 && is_blank(s.p[0])) {
+    while (s.len != 0 && (s.p[0] == ' ' || s.p[0] == '\t')) {
         ++s.p;
         --s.len;
     }
-    while (s.len != 0 && is_blank(s.p[s.len - 1]))
+    while (s.len != 0 && (s.p[s.len - 1] == ' ' || s.p[s.len - 1] == '\t'))
         --s.len;
     return s;
 }
@@ -111,33 +109,22 @@ void ascii_clean(char *s)
 
 size_t utf8_length(struct slice s)
 {
+    static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
     const unsigned char *p = (const unsigned char *)s.p;
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    size_t len;
 
     if (p[0] < 0x80)
         return 1;
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
-    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
     if (s.len < len)
         return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; ++i) {
+    for (size_t i = 1; i < len; ++i) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
     }
-    return len;
+    uint32_t c = utf8_decode(s.p, len);
+    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
 }
 
 uint32_t utf8_decode(const char *at, size_t len)
@@ -166,16 +153,12 @@ bool parse_u64(struct slice s, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;
 
-    if (s.len == 0)
-        return false;
     for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < '0' || s.p[i] > '9')
-            return false;
-        if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+        if (s.p[i] < '0' || s.p[i] > '9' || __builtin_mul_overflow(v, (uint64_t)10, &v) ||
             __builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v))
             return false;
     }
-    if (v > max)
+    if (s.len == 0 || v > max)
         return false;
     *out = v;
     return true;
@@ -232,52 +215,9 @@ static inline uint64_t maybe_encoded(uint64_t word)
            EACH_BYTE(0x80);
 }
 
-/* Copies bytes that need no encoding, eight at a time. Returns the number of bytes copied. */
-static size_t copy_plain(struct slice raw, char *out, size_t max)
-{
-    size_t n = 0;
-
-    if (max < raw.len)
-        return 0;
-    for (; raw.len - n >= 8; n += 8) {
-        uint64_t word = load_word(raw.p + n);
-
-        if (maybe_encoded(word) != 0)
-            return n;
-        memcpy(out + n, &word, sizeof(word));
-    }
-    /* The last eight bytes, some of which were already checked. */
-    if (raw.len < 8 || maybe_encoded(load_word(raw.p + raw.len - 8)) != 0)
-        return n;
-    memcpy(out + raw.len - 8, raw.p + raw.len - 8, 8);
-    return raw.len;
-}
-
 static bool is_plain(unsigned char c)
 {
     return c >= 0x21 && c <= 0x7e && c != '%';
-}
-
-size_t percent_encode(struct slice raw, char *out, size_t max)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    size_t n = copy_plain(raw, out, max);
-
-    for (size_t i = n; i < raw.len; ++i) {
-        unsigned char c = (unsigned char)raw.p[i];
-        bool plain = is_plain(c);
-
-        if (n + (plain ? 1 : 3) > max)
-            return SIZE_MAX;
-        if (plain) {
-            out[n++] = (char)c;
-        } else {
-            out[n++] = '%';
-            out[n++] = hex[c >> 4];
-            out[n++] = hex[c & 15];
-        }
-    }
-    return n;
 }
 
 static bool all_plain(struct slice raw)
@@ -299,6 +239,32 @@ bool percent_plain(struct slice raw)
         any |= maybe_encoded(load_word(raw.p + i));
     any |= maybe_encoded(load_word(raw.p + raw.len - 8));
     return any == 0 || all_plain(raw);
+}
+
+size_t percent_encode(struct slice raw, char *out, size_t max)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    if (raw.len <= max && percent_plain(raw)) {
+        put_slice(out, raw);
+        return raw.len;
+    }
+    for (size_t i = 0; i < raw.len; ++i) {
+        unsigned char c = (unsigned char)raw.p[i];
+        bool plain = is_plain(c);
+
+        if (n + (plain ? 1 : 3) > max)
+            return SIZE_MAX;
+        if (plain) {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '%';
+            out[n++] = hex[c >> 4];
+            out[n++] = hex[c & 15];
+        }
+    }
+    return n;
 }
 
 size_t percent_decode(struct slice raw, char *out, size_t room)
@@ -450,22 +416,19 @@ void text_add_real(struct text *t, double v)
     text_add(t, slice_of(digits));
 }
 
-/* Returns true if none of the eight bytes needs an escape. */
-static bool plain_word(uint64_t word)
-{
-    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
-    uint64_t special =
-        low | word | bytes_equal(word, 0x7f) | bytes_equal(word, '"') | bytes_equal(word, '\\');
-
-    return (special & EACH_BYTE(0x80)) == 0;
-}
-
 size_t text_plain_length(struct slice s)
 {
     size_t n = 0;
 
-    while (s.len - n >= sizeof(uint64_t) && plain_word(load_word(s.p + n)))
-        n += sizeof(uint64_t);
+    for (; s.len - n >= sizeof(uint64_t); n += sizeof(uint64_t)) {
+        uint64_t word = load_word(s.p + n);
+        uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+        uint64_t special =
+            low | word | bytes_equal(word, 0x7f) | bytes_equal(word, '"') | bytes_equal(word, '\\');
+
+        if ((special & EACH_BYTE(0x80)) != 0)
+            break;
+    }
     while (n < s.len && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
         ++n;
     return n;
@@ -484,84 +447,55 @@ void text_add_escaped(struct text *t, struct slice s)
 }
 
 /*
- * Returns true for characters that are invisible or change the display of others: C1 controls, the
- * soft hyphen, direction marks and isolates, zero-width characters, line and paragraph separators,
- * tags, private use.
+ * Returns true for characters that are invisible or change the display of others: controls except
+ * the tab, the soft hyphen, direction marks and isolates, zero-width characters, line and paragraph
+ * separators, tags, private use.
  */
 static bool is_invisible(uint32_t c)
 {
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
-        {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xe000, 0xf8ff},
+        {0, 0x08},        {0x0a, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},        {0x61c, 0x61c},
+        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},    {0xe000, 0xf8ff},
         {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0x10ffff},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(ranges); ++i) {
-        if (c >= ranges[i].first && c <= ranges[i].last)
-            return true;
+        if (c <= ranges[i].last)
+            return c >= ranges[i].first;
     }
     return false;
-}
-
-/* Returns the length of the character at the start of S if it may be displayed unchanged, else
- * 0. */
-static size_t visible_length(struct slice s)
-{
-    unsigned char c = (unsigned char)s.p[0];
-    size_t len;
-
-    if (c < 0x80)
-        return (c >= 0x20 && c != 0x7f) || c == '\t' ? 1 : 0;
-    len = utf8_length(s);
-    return len == 0 || is_invisible(utf8_decode(s.p, len)) ? 0 : len;
 }
 
 void text_add_visible(struct text *t, struct slice s)
 {
     while (s.len != 0) {
-        size_t len = visible_length(s);
+        size_t len = utf8_length(s);
 
-        if (len != 0)
+        if (len != 0 && !is_invisible(utf8_decode(s.p, len))) {
             text_add(t, (struct slice){s.p, len});
-        else
+        } else {
             text_addf(t, "\\x%02x", (unsigned char)s.p[0]);
-        if (len == 0)
             len = 1;
+        }
         s = (struct slice){s.p + len, s.len - len};
-    }
-}
-
-static const char *html_entity(char c)
-{
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
     }
 }
 
 void text_add_html(struct text *t, struct slice s)
 {
+    static const char *const entities[] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
     size_t from = 0;
 
     for (size_t i = 0; i < s.len; ++i) {
-        const char *entity = html_entity(s.p[i]);
+        unsigned char c = (unsigned char)s.p[i];
 
-        if (entity == NULL)
+        if (c >= ARRAY_LEN(entities) || entities[c] == NULL)
             continue;
         text_add_visible(t, (struct slice){s.p + from, i - from});
-        text_add(t, slice_of(entity));
+        text_add(t, slice_of(entities[c]));
         from = i + 1;
     }
     text_add_visible(t, (struct slice){s.p + from, s.len - from});
@@ -571,4 +505,20 @@ const char *text_cstr(struct text *t)
 {
     *text_reserve(t, 1) = '\0';
     return t->p;
+}
+
+void text_list_add(struct text_list *l, struct slice item)
+{
+    /* Powers of two, without a field for the room. */
+    if ((l->n & (l->n - 1)) == 0)
+        l->items = xrealloc(l->items, (l->n != 0 ? l->n * 2 : 1) * sizeof(char *));
+    l->items[l->n++] = xslicedup(item);
+}
+
+void text_list_fini(struct text_list *l)
+{
+    for (size_t i = 0; i < l->n; ++i)
+        free(l->items[i]);
+    free(l->items);
+    *l = (struct text_list){0};
 }

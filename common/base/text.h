@@ -27,6 +27,8 @@ static inline bool slice_eq_nocase(struct slice a, struct slice b)
     return a.len == b.len &&
            (a.len == 0 || (((a.p[0] ^ b.p[0]) & ~0x20) == 0 && bytes_eq_nocase(a.p, b.p, a.len)));
 }
+/* Compares bytes, then lengths. Returns a number less than, equal to, or greater than 0. */
+int slice_compare(struct slice a, struct slice b);
 static inline bool slice_is(struct slice a, const char *s)
 {
     return slice_eq(a, slice_of(s));
@@ -181,5 +183,14 @@ void text_add_visible(struct text *t, struct slice s);
 void text_add_html(struct text *t, struct slice s);
 /* NUL-terminates (not counted in ->len) and returns the bytes. */
 const char *text_cstr(struct text *t);
+
+/* A list of texts. Must be zero-initialized, and freed with text_list_fini(). */
+struct text_list {
+    char **items;
+    size_t n;
+};
+
+void text_list_add(struct text_list *l, struct slice item);
+void text_list_fini(struct text_list *l);
 
 #endif

@@ -7,8 +7,6 @@
 #include "common/config/config.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,15 +18,10 @@
 #include "common/base/memory.h"
 #include "common/base/text.h"
 
-struct secret_file {
-    struct secret_file *next;
-    char path[];
-};
-
 /* What a configuration owns. */
 struct config_memory {
     struct arena arena;
-    struct secret_file *secret_files; /* in the arena */
+    struct text_list secret_files;
 };
 
 /* BYTES in the arena of C, zeroed. */
@@ -46,13 +39,6 @@ struct reader {
     struct diag *diag;
     size_t nodes;
     bool stopped; /* after a syntax error or a bound: no further event is read */
-};
-
-/* Children of one list or map while their number is unknown. */
-struct children {
-    struct config_node **items;
-    struct config_node **keys;
-    size_t n, room;
 };
 
 /* Messages of libyaml, and their replacements for users. */
@@ -74,12 +60,6 @@ static const struct {
     {"found unexpected end of stream", "unterminated text in quotes", true},
     {"found unexpected document indicator", "unterminated text in quotes", true},
     {"found unknown escape character", "unknown \"\\\" sequence in this text in quotes", false},
-    {"invalid leading UTF-8 octet", "not valid UTF-8", false},
-    {"invalid trailing UTF-8 octet", "not valid UTF-8", false},
-    {"invalid length of a UTF-8 sequence", "not valid UTF-8", false},
-    {"incomplete UTF-8 octet sequence", "not valid UTF-8", false},
-    {"invalid Unicode character", "not valid UTF-8", false},
-    {"control characters are not allowed", "control characters are not allowed", false},
 };
 
 static void complain_at(struct reader *r, yaml_mark_t mark, const char *message)
@@ -95,44 +75,38 @@ static void stop_at(struct reader *r, yaml_mark_t mark, const char *message)
     r->stopped = true;
 }
 
-/* For invalid bytes libyaml reports a byte offset instead of a position. */
-static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
-{
-    yaml_mark_t m = {0};
-
-    for (size_t i = 0; i < offset && i < r->text.len; ++i) {
-        unsigned char c = (unsigned char)r->text.p[i];
-
-        if (c == '\n') {
-            ++m.line;
-            m.column = 0;
-        } else if ((c & 0xc0) != 0x80) {
-            ++m.column;
-        }
-    }
-    return m;
-}
-
 static void syntax_error(struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem != NULL ? p->problem : "not readable as YAML";
-    yaml_mark_t mark =
-        p->error == YAML_READER_ERROR ? mark_of_offset(r, p->problem_offset) : p->problem_mark;
+    yaml_mark_t mark = p->error != YAML_READER_ERROR ? p->problem_mark : (yaml_mark_t){0};
 
+    /* For invalid bytes libyaml reports a byte offset instead of a position. */
+    for (size_t i = 0; p->error == YAML_READER_ERROR && i < p->problem_offset && i < r->text.len;
+         ++i) {
+        unsigned char c = (unsigned char)r->text.p[i];
+
+        if (c == '\n') {
+            ++mark.line;
+            mark.column = 0;
+        } else if ((c & 0xc0) != 0x80) {
+            ++mark.column;
+        }
+    }
+    if (p->error == YAML_READER_ERROR && strstr(problem, "control characters") == NULL)
+        problem = "not valid UTF-8";
     if (p->error == YAML_SCANNER_ERROR && strstr(problem, "cannot start any token") != NULL) {
         bool tab = mark.index < r->text.len && *p->buffer.pointer == '\t';
 
-        stop_at(r, mark,
-                tab ? "a tab cannot be used for indentation"
-                    : "a text that starts like this must be in quotes");
-        return;
+        problem = tab ? "a tab cannot be used for indentation"
+                      : "a text that starts like this must be in quotes";
     }
     for (size_t i = 0; i < ARRAY_LEN(syntax_texts); ++i) {
         if (strcmp(problem, syntax_texts[i].problem) == 0) {
-            stop_at(r, syntax_texts[i].at_context && p->context != NULL ? p->context_mark : mark,
-                    syntax_texts[i].plain);
-            return;
+            problem = syntax_texts[i].plain;
+            if (syntax_texts[i].at_context && p->context != NULL)
+                mark = p->context_mark;
+            break;
         }
     }
     stop_at(r, mark, problem);
@@ -163,80 +137,25 @@ static struct config_node *node_create(struct reader *r, enum config_kind kind, 
     return node;
 }
 
-static void refuse_decorations(struct reader *r, const yaml_event_t *e)
+/* Rejects anchors and tags. */
+static void check_decorations(struct reader *r, yaml_mark_t mark, const yaml_char_t *anchor,
+                              const yaml_char_t *tag)
 {
-    const yaml_char_t *anchor = NULL;
-    const yaml_char_t *tag = NULL;
-
-    if (e->type == YAML_SCALAR_EVENT) {
-        anchor = e->data.scalar.anchor;
-        tag = e->data.scalar.tag;
-    } else if (e->type == YAML_SEQUENCE_START_EVENT) {
-        anchor = e->data.sequence_start.anchor;
-        tag = e->data.sequence_start.tag;
-    } else if (e->type == YAML_MAPPING_START_EVENT) {
-        anchor = e->data.mapping_start.anchor;
-        tag = e->data.mapping_start.tag;
-    }
     if (anchor != NULL)
-        complain_at(r, e->start_mark, "anchors (\"&name\") are not supported; write the value");
+        complain_at(r, mark, "anchors (\"&name\") are not supported; write the value");
     if (tag != NULL)
-        complain_at(r, e->start_mark, "tags (\"!type\") are not supported; remove it");
-}
-
-static struct config_node *scalar_create(struct reader *r, const yaml_event_t *e)
-{
-    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
-    size_t len = e->data.scalar.length;
-
-    if (node == NULL)
-        return NULL;
-    char *copy = take(r->config, len + 1);
-    memcpy(copy, e->data.scalar.value, len);
-    node->text = (struct slice){copy, len};
-    node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    /* Texts end up as C strings: a NUL would silently cut them. */
-    if (memchr(copy, '\0', len) != NULL)
-        complain_at(r, e->start_mark, "a text cannot contain a NUL (\"\\0\")");
-    return node;
-}
-
-static struct config_node *refuse_alias(struct reader *r, const yaml_event_t *e)
-{
-    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
-
-    complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value");
-    if (node != NULL)
-        node->text = SLICE_LIT("*");
-    return node;
-}
-
-static void children_add(struct children *c, struct config_node *key, struct config_node *item)
-{
-    if (c->n == c->room) {
-        c->room = c->room != 0 ? c->room * 2 : 8;
-        c->items = xrealloc(c->items, c->room * sizeof(struct config_node *));
-        c->keys = xrealloc(c->keys, c->room * sizeof(struct config_node *));
-    }
-    c->items[c->n] = item;
-    c->keys[c->n] = key;
-    ++c->n;
+        complain_at(r, mark, "tags (\"!type\") are not supported; remove it");
 }
 
 static int by_text_then_place(const void *a, const void *b)
 {
     const struct config_node *x = *(struct config_node *const *)a;
     const struct config_node *y = *(struct config_node *const *)b;
-    size_t shorter = x->text.len < y->text.len ? x->text.len : y->text.len;
-    int order = shorter != 0 ? memcmp(x->text.p, y->text.p, shorter) : 0;
+    int order = slice_compare(x->text, y->text);
 
-    if (order != 0)
-        return order;
-    if (x->text.len != y->text.len)
-        return x->text.len < y->text.len ? -1 : 1;
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    return x->column < y->column ? -1 : x->column > y->column;
+    if (order == 0)
+        order = compare_u64(x->line, y->line);
+    return order != 0 ? order : compare_u64(x->column, y->column);
 }
 
 /* Sorted neighbours instead of each with each: a large map must not cost its square. */
@@ -245,11 +164,10 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     if (n < 2)
         return;
     struct config_node **sorted = xmalloc(n * sizeof(struct config_node *));
-    const struct config_node *first;
 
     memcpy(sorted, keys, n * sizeof(struct config_node *));
     qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
-    first = sorted[0];
+    const struct config_node *first = sorted[0];
     for (size_t i = 1; i < n; ++i) {
         /* Names without text have been refused as such. */
         if (first->text.len == 0 || !slice_eq(first->text, sorted[i]->text)) {
@@ -266,33 +184,18 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     free(sorted);
 }
 
-/* Move the children into the arena, where the node keeps them. */
-static void children_settle(struct reader *r, struct children *c, struct config_node *node)
-{
-    size_t bytes = c->n * sizeof(struct config_node *);
-
-    if (c->n != 0 && !r->stopped) {
-        node->items = memcpy(take(r->config, bytes), c->items, bytes);
-        node->n = c->n;
-    }
-    if (c->n != 0 && !r->stopped && node->kind == CONFIG_MAP) {
-        node->keys = memcpy(take(r->config, bytes), c->keys, bytes);
-        check_duplicates(r, node->keys, node->n);
-    }
-    free(c->items);
-    free(c->keys);
-}
-
 static void check_key(struct reader *r, const struct config_node *key)
 {
-    yaml_mark_t mark = {.line = key->line - 1, .column = key->column - 1};
+    const char *problem = NULL;
 
     if (key->kind != CONFIG_SCALAR)
-        complain_at(r, mark, "a name cannot be a list or a map");
+        problem = "a name cannot be a list or a map";
     else if (key->text.len == 0)
-        complain_at(r, mark, "a name cannot be empty");
+        problem = "a name cannot be empty";
     else if (!key->quoted && slice_is(key->text, "<<"))
-        complain_at(r, mark, "merging (\"<<\") is not supported; write the values");
+        problem = "merging (\"<<\") is not supported; write the values";
+    if (problem != NULL)
+        config_complain(r->config, key, r->diag, "%s", problem);
 }
 
 static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);
@@ -316,8 +219,12 @@ static struct config_node *read_collection(struct reader *r, enum config_kind ki
                                            yaml_mark_t mark, size_t depth)
 {
     struct config_node *node = node_create(r, kind, mark);
-    struct children children = {0};
+    struct config_node **items = NULL; /* moved into the arena when their number is known */
+    struct config_node **keys = NULL;
     struct config_node *child;
+    size_t item_room = 0;
+    size_t key_room = 0;
+    size_t n = 0;
 
     if (node == NULL)
         return NULL;
@@ -326,52 +233,74 @@ static struct config_node *read_collection(struct reader *r, enum config_kind ki
         return NULL;
     }
     while ((child = read_child(r, depth + 1)) != NULL) {
-        struct config_node *key = NULL;
-
         if (kind == CONFIG_MAP) {
-            key = child;
-            check_key(r, key);
+            keys = xgrow(keys, n + 1, &key_room, sizeof(struct config_node *));
+            keys[n] = child;
+            check_key(r, child);
             child = read_child(r, depth + 1);
             if (child == NULL)
                 break;
         }
-        children_add(&children, key, child);
+        items = xgrow(items, n + 1, &item_room, sizeof(struct config_node *));
+        items[n++] = child;
     }
-    children_settle(r, &children, node);
+    if (n != 0 && !r->stopped) {
+        size_t bytes = n * sizeof(struct config_node *);
+
+        node->n = n;
+        node->items = memcpy(take(r->config, bytes), items, bytes);
+        if (kind == CONFIG_MAP) {
+            node->keys = memcpy(take(r->config, bytes), keys, bytes);
+            check_duplicates(r, keys, n);
+        }
+    }
+    free(items);
+    free(keys);
+    return node;
+}
+
+static struct config_node *read_scalar(struct reader *r, const yaml_event_t *e)
+{
+    struct config_node *node = node_create(r, CONFIG_SCALAR, e->start_mark);
+
+    if (e->type == YAML_ALIAS_EVENT)
+        complain_at(r, e->start_mark, "references (\"*name\") are not supported; write the value");
+    if (node == NULL)
+        return NULL;
+    if (e->type == YAML_ALIAS_EVENT) {
+        node->text = SLICE_LIT("*");
+        return node;
+    }
+    size_t len = e->data.scalar.length;
+    char *copy = take(r->config, len + 1);
+    memcpy(copy, e->data.scalar.value, len);
+    node->text = (struct slice){copy, len};
+    node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    /* Texts end up as C strings: a NUL would silently cut them. */
+    if (memchr(copy, '\0', len) != NULL)
+        complain_at(r, e->start_mark, "a text cannot contain a NUL (\"\\0\")");
     return node;
 }
 
 static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth)
 {
-    refuse_decorations(r, e);
     switch ((int)e->type) {
     case YAML_SCALAR_EVENT:
-        return scalar_create(r, e);
+        check_decorations(r, e->start_mark, e->data.scalar.anchor, e->data.scalar.tag);
+        return read_scalar(r, e);
     case YAML_SEQUENCE_START_EVENT:
+        check_decorations(r, e->start_mark, e->data.sequence_start.anchor,
+                          e->data.sequence_start.tag);
         return read_collection(r, CONFIG_LIST, e->start_mark, depth);
     case YAML_MAPPING_START_EVENT:
+        check_decorations(r, e->start_mark, e->data.mapping_start.anchor,
+                          e->data.mapping_start.tag);
         return read_collection(r, CONFIG_MAP, e->start_mark, depth);
     case YAML_ALIAS_EVENT:
-        return refuse_alias(r, e);
+        return read_scalar(r, e);
     default:
         UNREACHABLE();
     }
-}
-
-static void check_root(struct reader *r)
-{
-    struct config_node *root = r->config->root;
-
-    if (r->stopped)
-        return;
-    if (root == NULL ||
-        (root->kind == CONFIG_SCALAR && !root->quoted && root->text.len == 0)) { /* an empty file */
-        r->config->root = node_create(r, CONFIG_MAP, (yaml_mark_t){0});
-        return;
-    }
-    if (root->kind != CONFIG_MAP)
-        config_complain(r->config, root, r->diag,
-                        "a configuration is made of \"name: value\" lines");
 }
 
 static void read_document(struct reader *r)
@@ -398,7 +327,15 @@ static void read_document(struct reader *r)
         }
         yaml_event_delete(&e);
     }
-    check_root(r);
+    if (r->stopped)
+        return;
+    struct config_node *root = r->config->root;
+    if (root == NULL ||
+        (root->kind == CONFIG_SCALAR && !root->quoted && root->text.len == 0)) /* an empty file */
+        r->config->root = node_create(r, CONFIG_MAP, (yaml_mark_t){0});
+    else if (root->kind != CONFIG_MAP)
+        config_complain(r->config, root, r->diag,
+                        "a configuration is made of \"name: value\" lines");
 }
 
 bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d)
@@ -445,8 +382,10 @@ bool config_read(const char *file, struct config *out, struct diag *d)
 
 void config_fini(struct config *c)
 {
-    if (c->memory != NULL)
+    if (c->memory != NULL) {
         arena_fini(&c->memory->arena);
+        text_list_fini(&c->memory->secret_files);
+    }
     free(c->memory);
     free(c->file);
     *c = (struct config){0};
@@ -454,22 +393,19 @@ void config_fini(struct config *c)
 
 void config_add_secret_file(const struct config *c, const char *path)
 {
-    size_t room = strlen(path) + 1;
+    struct text_list *l = &c->memory->secret_files;
 
-    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next) {
-        if (strcmp(f->path, path) == 0)
+    for (size_t i = 0; i < l->n; ++i) {
+        if (strcmp(l->items[i], path) == 0)
             return;
     }
-    struct secret_file *f = take(c, sizeof(*f) + room);
-    memcpy(f->path, path, room);
-    f->next = c->memory->secret_files;
-    c->memory->secret_files = f;
+    text_list_add(l, slice_of(path));
 }
 
 void config_warn_exposed(const struct config *c)
 {
-    for (const struct secret_file *f = c->memory->secret_files; f != NULL; f = f->next)
-        file_warn_exposed(f->path);
+    for (size_t i = 0; i < c->memory->secret_files.n; ++i)
+        file_warn_exposed(c->memory->secret_files.items[i]);
 }
 
 struct config_node *config_get(const struct config_node *map, const char *key)
@@ -486,7 +422,7 @@ struct config_node *config_get(const struct config_node *map, const char *key)
 void config_complain(const struct config *c, const struct config_node *at, struct diag *d,
                      const char *fmt, ...)
 {
-    char *message = NULL;
+    const char *file = c != NULL ? c->file : NULL;
     va_list args;
 
     if (d->errors > CONFIG_PROBLEMS_MAX) {
@@ -494,34 +430,22 @@ void config_complain(const struct config *c, const struct config_node *at, struc
         return;
     }
     if (d->errors == CONFIG_PROBLEMS_MAX) {
-        diag_add(d, c != NULL ? c->file : NULL, 0, 0, "further problems are not shown");
+        diag_add(d, file, 0, 0, "further problems are not shown");
         return;
     }
     va_start(args, fmt);
-    int n = vasprintf(&message, fmt, args);
+    diag_vadd(d, file, at != NULL ? at->line : 0, at != NULL ? at->column : 0, fmt, args);
     va_end(args);
-    ASSERT(n >= 0);
-    diag_add(d, c != NULL ? c->file : NULL, at != NULL ? at->line : 0, at != NULL ? at->column : 0,
-             "%s", message);
-    free(message);
 }
 
 /* ---- files and directories that settings name ---- */
 
-/* The directory that PATH is in; to be freed. */
-static char *directory_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (slash == NULL)
-        return xstrdup(".");
-    return xslicedup((struct slice){path, slash == path ? 1 : (size_t)(slash - path)});
-}
-
 static void check_directory_above(const struct config *c, const struct config_node *at,
                                   const char *what, const char *path, struct diag *d)
 {
-    char *directory = directory_of(path);
+    const char *slash = strrchr(path, '/');
+    struct slice above = {path, slash == path ? 1 : (size_t)(slash - path)};
+    char *directory = xslicedup(slash != NULL ? above : SLICE_LIT("."));
     struct stat st;
 
     if (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode))

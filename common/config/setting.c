@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* A century: far beyond any wait, and "now" plus it never overflows. */
 static const uint64_t time_ms_max = 100ULL * 365 * 86400 * 1000;
@@ -52,55 +51,25 @@ const struct setting_type_info setting_types[] = {
 
 /* ---- lists ---- */
 
-void text_list_add(struct text_list *l, struct slice item)
-{
-    /* Powers of two, without a field for the room. */
-    if ((l->n & (l->n - 1)) == 0)
-        l->items = xrealloc(l->items, (l->n != 0 ? l->n * 2 : 1) * sizeof(char *));
-    l->items[l->n++] = xslicedup(item);
-}
-
-void text_list_fini(struct text_list *l)
-{
-    for (size_t i = 0; i < l->n; ++i)
-        free(l->items[i]);
-    free(l->items);
-    *l = (struct text_list){0};
-}
-
-/*
- * A quoted item at the front of *REST, which is left behind its closing quote.
- * False when it does not close.
- */
-static bool parse_quoted_item(struct slice *rest, struct text *item)
-{
-    size_t i = 1;
-
-    while (i < rest->len && rest->p[i] != '"') {
-        if (rest->p[i] == '\\')
-            ++i;
-        if (i >= rest->len)
-            return false;
-        text_add_char(item, rest->p[i++]);
-    }
-    if (i >= rest->len)
-        return false;
-    *rest = (struct slice){rest->p + i + 1, rest->len - i - 1};
-    return true;
-}
-
 /* One item and the comma after it. */
 static bool parse_item(struct slice *rest, struct text *item)
 {
+    size_t i = 1;
+
     *rest = slice_trim(*rest);
     if (!slice_starts(*rest, SLICE_LIT("\""))) {
         text_add(item, slice_trim(slice_cut(rest, ',')));
         /* A trailing comma would yield an empty item. */
         return item->len != 0 && (rest->p == NULL || rest->len != 0);
     }
-    if (!parse_quoted_item(rest, item))
-        return false;
-    *rest = slice_trim(*rest);
+    for (; i < rest->len && rest->p[i] != '"'; ++i) {
+        if (rest->p[i] == '\\' && ++i == rest->len)
+            return false;
+        text_add_char(item, rest->p[i]);
+    }
+    if (i >= rest->len)
+        return false; /* the closing quote is missing */
+    *rest = slice_trim((struct slice){rest->p + i + 1, rest->len - i - 1});
     if (rest->len == 0)
         return true;
     struct slice between = slice_cut(rest, ',');
@@ -125,19 +94,14 @@ static bool parse_list(struct slice text, struct text_list *out)
     return good;
 }
 
-static bool item_wants_quotes(struct slice item)
-{
-    return item.len == 0 || slice_trim(item).len != item.len || item.p[0] == '"' ||
-           slice_find(item, ',') != SIZE_MAX;
-}
-
 static void print_list(const struct text_list *l, struct text *out)
 {
     for (size_t i = 0; i < l->n; ++i) {
         struct slice item = slice_of(l->items[i]);
 
         text_add(out, i != 0 ? SLICE_LIT(", ") : SLICE_NULL);
-        if (!item_wants_quotes(item)) {
+        if (item.len != 0 && slice_trim(item).len == item.len && item.p[0] != '"' &&
+            slice_find(item, ',') == SIZE_MAX) {
             text_add(out, item);
             continue;
         }
@@ -182,51 +146,34 @@ static bool parse_int(struct slice s, int64_t *out)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* Multiplies WHOLE.FRACTION (FRACTION: the decimal digits) by FACTOR. Returns false if the
+/* Digits, perhaps a point and digits, and one of UNITS at once behind them. Returns false if the
  * product is not an integer. */
-static bool multiply(struct slice whole, struct slice fraction, uint64_t factor, uint64_t *out)
+static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
 {
     enum { FRACTION_DIGITS = 6 }; /* times a TiB fits 64 bits */
+    struct slice fraction = {s.p, 0};
+    const struct unit *unit = units;
     uint64_t w;
     uint64_t f = 0;
     uint64_t scale = 1;
 
-    if (!parse_u64(whole, UINT64_MAX, &w) || fraction.len > FRACTION_DIGITS)
+    while (fraction.len < s.len &&
+           slice_find(SLICE_LIT("0123456789."), s.p[fraction.len]) != SIZE_MAX)
+        ++fraction.len;
+    struct slice suffix = {s.p + fraction.len, s.len - fraction.len};
+    struct slice whole = slice_cut(&fraction, '.');
+    while (unit < units + n && !slice_is(suffix, unit->suffix))
+        ++unit;
+    if (unit == units + n || !parse_u64(whole, UINT64_MAX, &w) || fraction.len > FRACTION_DIGITS)
         return false;
-    if (fraction.len != 0 && !parse_u64(fraction, UINT64_MAX, &f))
+    if (fraction.p != NULL && !parse_u64(fraction, UINT64_MAX, &f))
         return false;
     for (size_t i = 0; i < fraction.len; ++i)
         scale *= 10;
-    if (f * factor % scale != 0)
+    if (f * unit->factor % scale != 0)
         return false;
-    return !__builtin_mul_overflow(w, factor, &w) &&
-           !__builtin_add_overflow(w, f * factor / scale, out);
-}
-
-/* Digits, perhaps a point and digits, and one of UNITS at once behind them. */
-static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
-{
-    struct slice number = {s.p, 0};
-
-    while (number.len < s.len && (is_digit(s.p[number.len]) || s.p[number.len] == '.'))
-        ++number.len;
-    if (number.len == 0)
-        return false;
-    struct slice suffix = {s.p + number.len, s.len - number.len};
-    struct slice fraction = number;
-    struct slice whole = slice_cut(&fraction, '.');
-    if (whole.len != number.len && fraction.len == 0)
-        return false;
-    for (size_t i = 0; i < n; ++i) {
-        if (slice_is(suffix, units[i].suffix))
-            return multiply(whole, fraction, units[i].factor, out);
-    }
-    return false;
+    return !__builtin_mul_overflow(w, unit->factor, &w) &&
+           !__builtin_add_overflow(w, f * unit->factor / scale, out);
 }
 
 static bool parse_time(struct slice s, uint64_t *out)
@@ -251,26 +198,7 @@ static bool parse_choice(const char *choices, struct slice s, int *out)
     return false;
 }
 
-static struct slice choice_text(const char *choices, int index)
-{
-    struct slice rest = slice_of(choices);
-    struct slice one = slice_cut(&rest, '|');
-
-    while (index-- > 0)
-        one = slice_cut(&rest, '|');
-    return one;
-}
-
 /* ---- any type ---- */
-
-static bool parse_text(const struct setting_row *row, struct slice s, char **out)
-{
-    if (s.len != 0 && memchr(s.p, '\0', s.len) != NULL)
-        return false;
-    /* Where "none" is the default, an empty text is the way to write it. */
-    *out = s.len == 0 && row->deflt == NULL ? NULL : xslicedup(s);
-    return true;
-}
 
 static bool parse_by_type(const struct setting_row *row, struct slice s, struct setting_value *v)
 {
@@ -289,9 +217,13 @@ static bool parse_by_type(const struct setting_row *row, struct slice s, struct 
         return parse_choice(row->min, s, &v->choice);
     case SETTING_TEXT:
     case SETTING_SECRET:
-        return parse_text(row, s, &v->text);
+        if (slice_find(s, '\0') != SIZE_MAX)
+            return false;
+        /* Where "none" is the default, an empty text is the way to write it. */
+        v->text = s.len == 0 && row->deflt == NULL ? NULL : xslicedup(s);
+        return true;
     case SETTING_LIST:
-        return (s.len == 0 || memchr(s.p, '\0', s.len) == NULL) && parse_list(s, &v->list);
+        return slice_find(s, '\0') == SIZE_MAX && parse_list(s, &v->list);
     case SETTING_NODE:
         return false;
     }
@@ -321,42 +253,21 @@ static int compare(const struct setting_row *row, const struct setting_value *v,
         return (v->number > b.number) - (v->number < b.number);
     if (row->type == SETTING_REAL)
         return (v->real > b.real) - (v->real < b.real);
-    return (v->amount > b.amount) - (v->amount < b.amount);
-}
-
-static enum err check_range(const struct setting_row *row, const struct setting_value *v,
-                            char why[SETTINGS_WHY_ROOM])
-{
-    if (!setting_types[row->type].ranged ||
-        (row->type == SETTING_TIME && v->amount == 0 && setting_takes_off(row)))
-        return ERR_OK;
-    if (row->min != NULL && compare(row, v, row->min) < 0)
-        snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
-    else if (row->max != NULL && compare(row, v, row->max) > 0)
-        snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
-    else if ((row->type == SETTING_TIME && v->amount > time_ms_max) ||
-             (row->type == SETTING_SIZE && v->amount > size_bytes_max))
-        snprintf(why, SETTINGS_WHY_ROOM, "is too large");
-    else
-        return ERR_OK;
-    return ERR_RANGE;
+    return compare_u64(v->amount, b.amount);
 }
 
 static void explain(const struct setting_row *row, struct slice text, char why[SETTINGS_WHY_ROOM])
 {
     char buf[SETTING_SHOWN_ROOM];
-    size_t used;
 
+    /* A secret is not repeated, not even a wrong one. */
+    setting_shown(row->type == SETTING_SECRET ? SLICE_LIT("***") : text, buf);
     if (row->type != SETTING_CHOICE) {
-        /* A secret is not repeated, not even a wrong one. */
-        bool secret = row->type == SETTING_SECRET;
         snprintf(why, SETTINGS_WHY_ROOM, "expected %s%s, not \"%s\"",
-                 setting_types[row->type].expected, setting_takes_off(row) ? ", or off" : "",
-                 secret ? "***" : setting_shown(text, buf));
+                 setting_types[row->type].expected, setting_takes_off(row) ? ", or off" : "", buf);
         return;
     }
-    used =
-        (size_t)snprintf(why, SETTINGS_WHY_ROOM, "\"%s\" is not one of ", setting_shown(text, buf));
+    size_t used = (size_t)snprintf(why, SETTINGS_WHY_ROOM, "\"%s\" is not one of ", buf);
     for (const char *c = row->min; *c != '\0' && used + 3 < SETTINGS_WHY_ROOM; ++c) {
         why[used++] = (char)(*c != '|' ? *c : ',');
         if (*c == '|')
@@ -375,10 +286,23 @@ enum err setting_value_parse(const struct setting_row *row, struct slice text,
         explain(row, text, why);
         return ERR_SYNTAX;
     }
-    enum err e = check_range(row, &v, why);
-    if (e == ERR_OK)
-        *out = v;
-    return e;
+    bool ranged = setting_types[row->type].ranged &&
+                  !(row->type == SETTING_TIME && v.amount == 0 && setting_takes_off(row));
+    if (ranged && row->min != NULL && compare(row, &v, row->min) < 0) {
+        snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
+        return ERR_RANGE;
+    }
+    if (ranged && row->max != NULL && compare(row, &v, row->max) > 0) {
+        snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
+        return ERR_RANGE;
+    }
+    if ((row->type == SETTING_TIME && v.amount > time_ms_max) ||
+        (row->type == SETTING_SIZE && v.amount > size_bytes_max)) {
+        snprintf(why, SETTINGS_WHY_ROOM, "is too large");
+        return ERR_RANGE;
+    }
+    *out = v;
+    return ERR_OK;
 }
 
 /* ---- printing ---- */
@@ -391,25 +315,12 @@ static void print_amount(uint64_t amount, const struct unit *units, struct text 
     text_addf(out, "%" PRIu64 "%s", amount / units->factor, units->suffix);
 }
 
-static void print_time(const struct setting_row *row, uint64_t ms, struct text *out)
-{
-    char digits[32];
-
-    if (ms == 0) {
-        text_add(out, setting_takes_off(row) ? SLICE_LIT("off") : SLICE_LIT("0s"));
-    } else if (ms < 1000 || ms % 1000 == 0) {
-        print_amount(ms, time_units, out);
-    } else {
-        int n = snprintf(digits, sizeof(digits), "%" PRIu64 ".%03" PRIu64, ms / 1000, ms % 1000);
-        while (digits[n - 1] == '0')
-            --n;
-        text_addf(out, "%.*ss", n, digits);
-    }
-}
-
 void setting_value_print(const struct setting_row *row, const struct setting_value *v,
                          struct text *out)
 {
+    struct slice choices;
+    struct slice choice = SLICE_NULL;
+
     switch (row->type) {
     case SETTING_BOOL:
         text_add(out, v->yes ? SLICE_LIT("true") : SLICE_LIT("false"));
@@ -421,7 +332,16 @@ void setting_value_print(const struct setting_row *row, const struct setting_val
         text_add_real(out, v->real);
         break;
     case SETTING_TIME:
-        print_time(row, v->amount, out);
+        if (v->amount == 0) {
+            text_add(out, setting_takes_off(row) ? SLICE_LIT("off") : SLICE_LIT("0s"));
+        } else if (v->amount < 1000 || v->amount % 1000 == 0) {
+            print_amount(v->amount, time_units, out);
+        } else {
+            text_addf(out, "%" PRIu64 ".%03" PRIu64, v->amount / 1000, v->amount % 1000);
+            while (out->p[out->len - 1] == '0')
+                --out->len;
+            text_add_char(out, 's');
+        }
         break;
     case SETTING_SIZE:
         if (v->amount == 0)
@@ -436,7 +356,10 @@ void setting_value_print(const struct setting_row *row, const struct setting_val
         text_add(out, v->text != NULL ? SLICE_LIT("***") : SLICE_NULL);
         break;
     case SETTING_CHOICE:
-        text_add(out, choice_text(row->min, v->choice));
+        choices = slice_of(row->min);
+        for (int i = 0; i <= v->choice; ++i)
+            choice = slice_cut(&choices, '|');
+        text_add(out, choice);
         break;
     case SETTING_LIST:
         print_list(&v->list, out);

@@ -37,11 +37,6 @@ enum setting_type {
 enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
 enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
 
-struct text_list {
-    char **items;
-    size_t n;
-};
-
 struct setting_row {
     const char *name;
     const char *unit;      /* "MS", "RATIO", ... for the manual; SECRET_FILE: see
@@ -69,9 +64,6 @@ struct setting_value {
     struct text_list list; /* owned */
     const struct config_node *node;
 };
-
-void text_list_add(struct text_list *l, struct slice item);
-void text_list_fini(struct text_list *l);
 
 /*
  * Parses TEXT as a value of ROW, of any type but NODE, and checks its range.

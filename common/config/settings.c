@@ -64,34 +64,26 @@ static size_t least(size_t a, size_t b)
 
 /*
  * How many letters to insert, drop, change or swap with their neighbour to make A into B (optimal
- * string alignment), over a table of three rows. Both at most NAME_COMPARED_MAX long.
+ * string alignment). Both at most NAME_COMPARED_MAX long.
  */
 static size_t edits_between(struct slice a, struct slice b)
 {
-    size_t rows[3][NAME_COMPARED_MAX + 1];
-    size_t *before = rows[0];
-    size_t *above = rows[1];
-    size_t *row = rows[2];
+    /* For the first I letters of A and the first K of B. */
+    size_t edits[NAME_COMPARED_MAX + 1][NAME_COMPARED_MAX + 1];
 
-    for (size_t k = 0; k <= b.len; ++k)
-        row[k] = k;
-    for (size_t i = 1; i <= a.len; ++i) {
-        size_t *oldest = before;
+    for (size_t i = 0; i <= a.len; ++i) {
+        for (size_t k = 0; k <= b.len; ++k) {
+            size_t n = i + k;
 
-        before = above;
-        above = row;
-        row = oldest;
-        row[0] = i;
-        for (size_t k = 1; k <= b.len; ++k) {
-            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
-
-            row[k] =
-                least(above[k - 1] + (a.p[i - 1] != b.p[k - 1]), least(above[k], row[k - 1]) + 1);
-            if (swapped)
-                row[k] = least(row[k], before[k - 2] + 1);
+            if (i > 0 && k > 0)
+                n = least(edits[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]),
+                          least(edits[i - 1][k], edits[i][k - 1]) + 1);
+            if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1])
+                n = least(n, edits[i - 2][k - 2] + 1);
+            edits[i][k] = n;
         }
     }
-    return row[b.len];
+    return edits[a.len][b.len];
 }
 
 /* The known name that NAME is most likely a slip of, or NULL. */
@@ -151,44 +143,31 @@ static const char *kind_text(enum config_kind kind)
     return kind == CONFIG_SCALAR ? "a single value" : kind == CONFIG_LIST ? "a list" : "a map";
 }
 
-static bool read_value(const struct setting_row *row, const struct config *c,
-                       const struct config_node *node, struct setting_value *v, struct diag *d)
-{
-    char why[SETTINGS_WHY_ROOM];
-
-    if (row->type == SETTING_LIST && node->kind == CONFIG_LIST)
-        return read_list(row, c, node, v, d);
-    if (node->kind != CONFIG_SCALAR) {
-        config_complain(c, node, d, "%s: expected %s, not %s", row->name,
-                        setting_types[row->type].expected, kind_text(node->kind));
-        return false;
-    }
-    if (setting_value_parse(row, node->text, v, why) == ERR_OK)
-        return true;
-    config_complain(c, node, d, "%s: %s", row->name, why);
-    return false;
-}
-
-/* Files with secrets: the configuration itself, and files that it names in rows of this unit. */
-static void note_secret(const struct setting_row *row, const struct config *c,
-                        const struct setting_value *v)
-{
-    if (v->text == NULL)
-        return;
-    if (row->type == SETTING_SECRET)
-        config_add_secret_file(c, c->file);
-    else if (row->type == SETTING_TEXT && strcmp(row->unit, "SECRET_FILE") == 0)
-        config_add_secret_file(c, v->text);
-}
-
 static bool read_field(const struct setting_row *row, const struct config *c,
                        const struct config_node *node, void *out, struct diag *d)
 {
     struct setting_value v = {.node = node};
+    char why[SETTINGS_WHY_ROOM] = "";
 
-    if (row->type != SETTING_NODE && !read_value(row, c, node, &v, d))
-        return false;
-    note_secret(row, c, &v);
+    if (row->type == SETTING_LIST && node->kind == CONFIG_LIST) {
+        if (!read_list(row, c, node, &v, d))
+            return false;
+    } else if (row->type != SETTING_NODE) {
+        if (node->kind != CONFIG_SCALAR)
+            snprintf(why, sizeof(why), "expected %s, not %s", setting_types[row->type].expected,
+                     kind_text(node->kind));
+        if (node->kind != CONFIG_SCALAR ||
+            setting_value_parse(row, node->text, &v, why) != ERR_OK) {
+            config_complain(c, node, d, "%s: %s", row->name, why);
+            return false;
+        }
+    }
+    /* Files with secrets: the configuration itself, and files that it names in rows of this unit.
+     */
+    if (v.text != NULL && row->type == SETTING_SECRET)
+        config_add_secret_file(c, c->file);
+    else if (v.text != NULL && strcmp(row->unit, "SECRET_FILE") == 0)
+        config_add_secret_file(c, v.text);
     field_put(row, out, &v);
     return true;
 }
@@ -249,13 +228,9 @@ void settings_read(const struct settings_table *t, const struct config *c,
             complain_unknown(t, c, map->keys[i], d);
             continue;
         }
-        size_t index = (size_t)(row - t->rows);
         if (is_null(map->items[i]))
             continue;
-        if (present[index]) {
-            config_complain(c, map->keys[i], d, "%s: duplicate setting", row->name);
-            continue;
-        }
+        size_t index = (size_t)(row - t->rows); /* once: config_parse() rejects duplicates */
         present[index] = true;
         if (read_field(row, c, map->items[i], out, d) && origins != NULL)
             origins[index] = ORIGIN_YAML;
@@ -277,12 +252,9 @@ void settings_defaults(const struct settings_table *t, void *out)
     memset(out, 0, t->bytes);
     for (size_t i = 0; i < t->n; ++i) {
         const struct setting_row *row = &t->rows[i];
-        struct setting_value v = {0};
 
-        if (row->deflt == NULL)
-            continue;
-        ASSERT(setting_value_parse(row, slice_of(row->deflt), &v, why) == ERR_OK);
-        field_put(row, out, &v);
+        if (row->deflt != NULL)
+            ASSERT(settings_set(row, slice_of(row->deflt), out, why) == ERR_OK);
     }
 }
 
@@ -292,23 +264,16 @@ void settings_fini(const struct settings_table *t, void *s)
         field_free(&t->rows[i], s);
 }
 
-/* Texts and lists of its own for what borrows them. */
-static void value_own(struct setting_value *v)
-{
-    struct text_list copy = {0};
-
-    v->text = xstrdup(v->text);
-    for (size_t i = 0; i < v->list.n; ++i)
-        text_list_add(&copy, slice_of(v->list.items[i]));
-    v->list = copy;
-}
-
 void settings_take(const struct setting_row *row, const void *from, void *to)
 {
     struct setting_value v = field_get(row, from);
+    struct text_list copy = {0};
 
     /* Copied before the old one goes: FROM and TO may be the same. */
-    value_own(&v);
+    v.text = xstrdup(v.text);
+    for (size_t i = 0; i < v.list.n; ++i)
+        text_list_add(&copy, slice_of(v.list.items[i]));
+    v.list = copy;
     field_put(row, to, &v);
 }
 
@@ -336,25 +301,18 @@ enum err settings_set(const struct setting_row *row, struct slice text, void *s,
     return e;
 }
 
-static bool same_lists(const struct text_list *a, const struct text_list *b)
-{
-    if (a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        if (strcmp(a->items[i], b->items[i]) != 0)
-            return false;
-    }
-    return true;
-}
-
 bool settings_same(const struct setting_row *row, const void *a, const void *b)
 {
     struct setting_value x = field_get(row, a);
     struct setting_value y = field_get(row, b);
+    bool same = x.yes == y.yes && x.number == y.number && x.real == y.real &&
+                x.amount == y.amount && x.choice == y.choice && x.node == y.node &&
+                (x.text == NULL) == (y.text == NULL) &&
+                (x.text == NULL || strcmp(x.text, y.text) == 0) && x.list.n == y.list.n;
 
-    return x.yes == y.yes && x.number == y.number && x.real == y.real && x.amount == y.amount &&
-           x.choice == y.choice && x.node == y.node && (x.text == NULL) == (y.text == NULL) &&
-           (x.text == NULL || strcmp(x.text, y.text) == 0) && same_lists(&x.list, &y.list);
+    for (size_t i = 0; same && i < x.list.n; ++i)
+        same = strcmp(x.list.items[i], y.list.items[i]) == 0;
+    return same;
 }
 
 void settings_print(const struct setting_row *row, const void *s, struct text *out)
@@ -380,85 +338,36 @@ const char *setting_origin_text(enum setting_origin o)
 
 /* ---- the manual, and the check that a table is fit for use ---- */
 
-/* Markdown tables are cut at "|", wherever it stands. */
-static void put_cell(const char *s, FILE *out)
-{
-    for (; *s != '\0'; ++s) {
-        if (*s == '|')
-            fputc('\\', out);
-        fputc(*s, out);
-    }
-}
-
-static void put_lower(const char *s, FILE *out)
-{
-    for (; *s != '\0'; ++s)
-        fputc(*s == '_' ? ' ' : ascii_lower(*s), out);
-}
-
-static void put_choices(const char *choices, FILE *out)
-{
-    struct slice rest = slice_of(choices);
-    const char *between = "";
-
-    while (rest.len != 0) {
-        struct slice one = slice_cut(&rest, '|');
-
-        fprintf(out, "%s`%.*s`", between, SLICE_FMT(one));
-        between = ", ";
-    }
-}
-
-static void put_type(const struct setting_row *row, FILE *out)
+/* The type, unit and range of a value. */
+static void put_value(const struct setting_row *row, FILE *out)
 {
     bool has_unit = row->type == SETTING_INT || row->type == SETTING_REAL;
+    struct slice choices = slice_of(row->type == SETTING_CHOICE ? row->min : NULL);
 
+    for (const char *between = ""; choices.len != 0; between = ", ") {
+        struct slice one = slice_cut(&choices, '|');
+
+        fprintf(out, "%s`%.*s`", between, SLICE_FMT(one));
+    }
     if (row->type == SETTING_CHOICE)
-        put_choices(row->min, out);
-    else
-        fputs(setting_types[row->type].manual, out);
+        return;
+    fputs(setting_types[row->type].manual, out);
     if (has_unit && strcmp(row->unit, "NONE") != 0) {
         fputs(" (", out);
-        put_lower(row->unit, out);
+        for (const char *s = row->unit; *s != '\0'; ++s)
+            fputc(*s == '_' ? ' ' : ascii_lower(*s), out);
         fputc(')', out);
     }
-}
-
-static void put_range(const struct setting_row *row, FILE *out)
-{
-    if (row->type == SETTING_CHOICE || (row->min == NULL && row->max == NULL))
-        return;
-    fputs(", ", out);
     if (row->min != NULL && row->max != NULL)
-        fprintf(out, "%s to %s", row->min, row->max);
+        fprintf(out, ", %s to %s", row->min, row->max);
     else if (row->min != NULL)
-        fprintf(out, "at least %s", row->min);
+        fprintf(out, ", at least %s", row->min);
+    else if (row->max != NULL)
+        fprintf(out, ", at most %s", row->max);
     else
-        fprintf(out, "at most %s", row->max);
+        return;
     if (setting_takes_off(row) && !setting_is_off(row->min))
         fputs(", or off", out);
-}
-
-static void put_default(const struct setting_row *row, FILE *out)
-{
-    if (row->deflt == NULL)
-        fputs(is_required(row) ? "required" : "none", out);
-    else if (row->deflt[0] == '\0')
-        fputs("empty", out);
-    else
-        fprintf(out, "`%s`", row->deflt);
-}
-
-static void put_row(const struct setting_row *row, FILE *out)
-{
-    fprintf(out, "| `%s` | ", row->name);
-    put_type(row, out);
-    put_range(row, out);
-    fputs(" | ", out);
-    put_default(row, out);
-    fprintf(out, " | %s | ", setting_when_text(row->when));
-    put_cell(row->doc, out);
-    fputs(" |\n", out);
 }
 
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out)
@@ -466,12 +375,24 @@ void settings_describe(const struct settings_table *const *tables, size_t n, FIL
     for (size_t i = 0; i < n; ++i) {
         const struct settings_table *t = tables[i];
 
-        fputs(i != 0 ? "\n### " : "### ", out);
-        fprintf(out, "%s\n\n", t->where);
+        fprintf(out, "%s### %s\n\n", i != 0 ? "\n" : "", t->where);
         fputs("| setting | value | default | when | meaning |\n| --- | --- | --- | --- | --- |\n",
               out);
-        for (size_t k = 0; k < t->n; ++k)
-            put_row(&t->rows[k], out);
+        for (const struct setting_row *row = t->rows; row < t->rows + t->n; ++row) {
+            fprintf(out, "| `%s` | ", row->name);
+            put_value(row, out);
+            if (row->deflt == NULL)
+                fputs(is_required(row) ? " | required" : " | none", out);
+            else if (row->deflt[0] == '\0')
+                fputs(" | empty", out);
+            else
+                fprintf(out, " | `%s`", row->deflt);
+            fprintf(out, " | %s | ", setting_when_text(row->when));
+            /* Markdown tables are cut at "|", wherever it stands. */
+            for (const char *s = row->doc; *s != '\0'; ++s)
+                fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
+            fputs(" |\n", out);
+        }
     }
 }
 
@@ -487,30 +408,24 @@ static void check_text(const struct setting_row *row, const char *text)
     text_list_fini(&v.list);
 }
 
-static void check_row(const struct setting_row *row)
-{
-    ASSERT(row->doc[0] != '\0');
-    if (row->type == SETTING_CHOICE) {
-        ASSERT(row->min != NULL);
-        ASSERT(row->max == NULL);
-    } else if (setting_types[row->type].ranged) {
-        /* Each bound is within the bounds, so the lower is not above the upper. */
-        check_text(row, row->min);
-        check_text(row, row->max);
-    } else {
-        ASSERT(row->min == NULL);
-        ASSERT(row->max == NULL);
-    }
-    if (row->type == SETTING_NODE)
-        ASSERT(row->deflt == NULL);
-    else
-        check_text(row, row->deflt);
-}
-
 void settings_check_table(const struct settings_table *t)
 {
     for (size_t i = 0; i < t->n; ++i) {
-        ASSERT(settings_find(t, slice_of(t->rows[i].name)) == &t->rows[i]);
-        check_row(&t->rows[i]);
+        const struct setting_row *row = &t->rows[i];
+
+        ASSERT(settings_find(t, slice_of(row->name)) == row);
+        ASSERT(row->doc[0] != '\0');
+        if (setting_types[row->type].ranged) {
+            /* Each bound is within the bounds, so the lower is not above the upper. */
+            check_text(row, row->min);
+            check_text(row, row->max);
+        } else {
+            ASSERT((row->min != NULL) == (row->type == SETTING_CHOICE));
+            ASSERT(row->max == NULL);
+        }
+        if (row->type == SETTING_NODE)
+            ASSERT(row->deflt == NULL);
+        else
+            check_text(row, row->deflt);
     }
 }

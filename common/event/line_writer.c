@@ -117,10 +117,8 @@ static void write_lines(struct line_writer *w)
     bool whole = true;
 
     while (s.len != 0 && whole) {
-        ssize_t n = write(w->fd, s.p, s.len);
+        ssize_t n = TEMP_FAILURE_RETRY(write(w->fd, s.p, s.len));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0 && errno == EAGAIN) {
             whole = wait_for_reader(w);
         } else if (n < 0) {
@@ -141,39 +139,34 @@ static void write_lines(struct line_writer *w)
     w->nlines = 0;
 }
 
-static void write_records(struct line_writer *w, struct slice records)
+static void write_round(struct worker_job *j)
 {
-    while (records.len != 0) {
-        w->o.print(w->o.context, &records, &w->lines);
-        ++w->nlines;
-        if (w->lines.len >= WRITE_BYTES)
-            write_lines(w);
-    }
-    write_lines(w);
-}
+    struct line_writer *w = container_of(j, struct line_writer, round);
+    bool reopen = atomic_exchange(&w->reopen, false);
 
-/* Takes the records of each by swapping it for an empty one. */
-static void write_buffers(struct line_writer *w)
-{
     for (unsigned i = 0; i < w->o.nbuffers; ++i) {
         struct line_buffer *b = &w->buffers[i];
 
+        /* Takes the records by swapping the buffer for an empty one. */
         pthread_mutex_lock(&b->lock);
         struct text taken = b->filling;
 
         b->filling = w->spare;
         b->full = false;
         pthread_mutex_unlock(&b->lock);
-        write_records(w, text_slice(&taken));
+        for (struct slice records = text_slice(&taken); records.len != 0;) {
+            w->o.print(w->o.context, &records, &w->lines);
+            ++w->nlines;
+            if (w->lines.len >= WRITE_BYTES)
+                write_lines(w);
+        }
+        write_lines(w);
         text_clear(&taken);
         w->spare = taken;
     }
-}
-
-static void reopen_file(struct line_writer *w)
-{
+    if (!reopen)
+        return;
     int fd = open_file(w->file);
-
     if (fd < 0) {
         log_error(NULL, w->o.open_event, "file=%s reason=\"%s\" action=\"keep the old file\"",
                   w->file, strerror(errno));
@@ -181,16 +174,6 @@ static void reopen_file(struct line_writer *w)
     }
     close(w->fd);
     w->fd = fd;
-}
-
-static void write_round(struct worker_job *j)
-{
-    struct line_writer *w = container_of(j, struct line_writer, round);
-    bool reopen = atomic_exchange(&w->reopen, false);
-
-    write_buffers(w);
-    if (reopen)
-        reopen_file(w);
 }
 
 /* ---- life ---- */

@@ -4,7 +4,7 @@
  *
  *     wait -> watches, clients' last -> timers -> messages -> each turn -> deferred -> (next turn)
  *
- * The wait, and the callbacks of watches, are the poller's (below). The wait ends when the first
+ * The wait, and the callbacks of watches, are the poller's. The wait ends when the first
  * timer of the wheel (timer_wheel.c) is due.
  *
  * A thread that posts a message wakes the loop by a system call only if the loop has announced that
@@ -28,8 +28,46 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-/* The number of descriptors that one wait can report. */
-enum { POLLER_EVENTS_MAX = 256 };
+/* ---- the poller: how a loop waits, and calls the callbacks of watches ---- */
+
+/*
+ * Descriptors are watched in one of two ways. Registering a descriptor in epoll costs a system call
+ * to add and one to remove it. This is cheap for a descriptor that stays, and expensive for a
+ * connection that serves one request here and then continues on another loop. So a new watch starts
+ * beside epoll: the loop waits in poll(2) on the few such descriptors and on epoll itself. If only
+ * polled descriptors are ready, this is the only system call. If epoll is ready as well, a second
+ * call (epoll_wait) fetches its events, and the watches that were polled then are registered before
+ * the next wait. If there are more than a few, the oldest are registered at once, because poll(2)
+ * checks each descriptor in every call. With no polled watch the loop waits in epoll_wait alone.
+ *
+ * Interest in a registered descriptor is changed just before the wait, and only if it differs from
+ * what epoll knows: interest that is dropped and resumed within a turn costs no system call. Only
+ * watch_stop removes a descriptor at once, because it may continue to exist elsewhere.
+ *
+ * What a wait reports is stored in two arrays, one for clients' watches, which run last, and one
+ * for all others. An array, instead of a list node in each watch, keeps a watch at 64 bytes.
+ *
+ * A wait has no time-out: with one, the kernel sets and cancels a timer in each call, although the
+ * next timer of the loop is mostly the same as before, or a later one. Instead, a timerfd is set to
+ * the earliest time that was needed. It is set again only if an earlier time is needed, or after it
+ * has expired. If the timer that it was set for has been stopped meanwhile, one turn is wasted.
+ *
+ * The timerfd, and the eventfd by which other threads wake the loop, are edge-triggered, so they
+ * need not be read.
+ */
+
+enum {
+    /* The number of descriptors that one wait can report. */
+    POLLER_EVENTS_MAX = 256,
+    /* Watches beside epoll; poll(2) checks each of them in every call. */
+    POLLED_MAX = 8,
+    /* Waits with a second call after which a polled watch is registered in epoll. */
+    SECOND_CALLS_MAX = 1,
+    /* The events of each enum watch_level. */
+    ON_FAILURE = EPOLLERR | EPOLLHUP,
+    ON_END = ON_FAILURE | EPOLLRDHUP,
+    ON_BYTES = ON_END | EPOLLIN,
+};
 
 #define POLLER_FOREVER UINT64_MAX
 
@@ -61,415 +99,6 @@ struct poller {
     struct poller_ready clients;
 };
 
-static void poller_init(struct poller *p);
-static void poller_fini(struct poller *p);
-static bool poller_wait(struct poller *p, uint64_t until_ms);
-static void poller_run(struct poller *p);
-static void poller_wake(struct poller *p);
-
-enum {
-    /* The wait of a turn without a limit of its own. */
-    WAIT_MAX_MS = 3600 * 1000,
-    /* Turns in which a loop that is destroyed runs what has been posted or deferred. Work that
-     * defers itself again and again must not prevent the end of the program. */
-    LAST_TURNS_MAX = 1000,
-    /* Blocks kept for reuse: the number of responses that are read within a few turns. */
-    SPARE_BLOCKS_MAX = 16,
-    /* In a turn: deferred work, and what that defers. */
-    DEFERRED_ROUNDS = 2,
-    /* The maximum age of the offset between the clocks. */
-    WALL_OFFSET_AGE_US = 1000 * 1000,
-};
-
-/* Members used in each turn are adjacent; those that other threads write have their own cache
- * lines. */
-struct loop {
-    struct loop_time time; /* first: points to CLOCK */
-    struct loop_clock clock;
-    struct list each_turn;
-    struct list deferred;
-    unsigned index;
-    pthread_t thread;
-    size_t nspare_blocks;
-    struct poller poller;
-    void *spare_blocks[SPARE_BLOCKS_MAX];
-    /* Sequentially consistent: see the head of this file. */
-    _Alignas(CACHE_LINE_BYTES) atomic_bool has_mail; /* set and cleared under MUTEX */
-    atomic_bool sleeping; /* a thread that clears it must call poller_wake */
-    atomic_bool stop;
-    /* Threads in loop_post or loop_stop: the loop may act on these before they have returned. */
-    atomic_uint callers;
-    pthread_mutex_t mutex;
-    struct list mail; /* under MUTEX */
-    _Alignas(CACHE_LINE_BYTES) struct timer_wheel wheel;
-};
-
-static void assert_own_thread(const struct loop *l)
-{
-    ASSERT(pthread_equal(l->thread, pthread_self()));
-}
-
-/* ---- time ---- */
-
-uint64_t loop_read_clock_us(const struct loop *l)
-{
-    struct loop_clock *c = l->time.clock;
-    uint64_t now_us = clock_mono_us();
-
-    if (c->in_turn) {
-        c->now_us = now_us;
-        c->now_ms = now_us / 1000;
-    }
-    return now_us;
-}
-
-/* NOW_US: of the loop's clock, which may be behind the time at which the clocks are compared. */
-static void compare_clocks(struct loop_clock *c, uint64_t now_us)
-{
-    c->wall_offset_us = clock_wall_us() - clock_mono_us();
-    c->wall_checked_us = now_us;
-}
-
-uint64_t loop_wall_ms(const struct loop *l)
-{
-    struct loop_clock *c = l->time.clock;
-    uint64_t now_us = loop_now_us(l);
-
-    if (now_us - c->wall_checked_us >= WALL_OFFSET_AGE_US)
-        compare_clocks(c, now_us);
-    return (now_us + c->wall_offset_us) / 1000;
-}
-
-/* ---- timers ---- */
-
-void timer_init(struct timer *t, void (*expired)(struct timer *t))
-{
-    *t = (struct timer){.expired = expired};
-    list_init(&t->node);
-}
-
-void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
-{
-    uint64_t due_ms = delay_ms != 0 ? loop_due_ms(l, delay_ms) : loop_now_ms(l);
-
-    timer_start_at(l, t, due_ms);
-}
-
-void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms)
-{
-    ASSERT(t->expired != NULL);
-    assert_own_thread(l);
-    /* A timer that is restarted at each step is mostly restarted within the same millisecond. */
-    if (t->due_ms == due_ms && list_linked(&t->node))
-        return;
-    list_remove(&t->node);
-    t->due_ms = due_ms;
-    timer_wheel_add(&l->wheel, t);
-}
-
-static void run_timers(struct loop *l)
-{
-    struct list due;
-    struct list *node;
-
-    timer_wheel_advance(&l->wheel, loop_now_ms(l));
-    /* Timers that are started here without delay expire in the next turn; otherwise a timer that
-     * restarts itself would keep this turn from ending. */
-    list_init(&due);
-    list_splice_back(&due, &l->wheel.due);
-    while ((node = list_pop_front(&due)) != NULL) {
-        struct timer *t = list_entry(node, struct timer, node);
-        t->expired(t);
-    }
-}
-
-/* ---- messages ---- */
-
-/* Whether the caller must wake the loop. */
-static bool take_sleep(struct loop *l)
-{
-    return atomic_exchange(&l->sleeping, false);
-}
-
-void loop_post(struct loop *l, struct loop_message *m)
-{
-    ASSERT(m->run != NULL);
-    atomic_fetch_add(&l->callers, 1);
-    pthread_mutex_lock(&l->mutex);
-    ASSERT(!list_linked(&m->node));
-    list_push_back(&l->mail, &m->node);
-    atomic_store(&l->has_mail, true);
-    /* The loop's own thread posts within a turn, and messages are run after its callbacks, or
-     * between two turns. */
-    bool must_wake = !pthread_equal(l->thread, pthread_self()) && take_sleep(l);
-    pthread_mutex_unlock(&l->mutex);
-    if (must_wake)
-        poller_wake(&l->poller);
-    atomic_fetch_sub(&l->callers, 1); /* the last access to L */
-}
-
-void loop_stop(struct loop *l)
-{
-    atomic_fetch_add(&l->callers, 1);
-    pthread_mutex_lock(&l->mutex);
-    atomic_store(&l->stop, true);
-    bool must_wake = take_sleep(l);
-    pthread_mutex_unlock(&l->mutex);
-    if (must_wake)
-        poller_wake(&l->poller);
-    atomic_fetch_sub(&l->callers, 1);
-}
-
-static void run_mail(struct loop *l)
-{
-    struct list mail;
-    struct list *node;
-
-    atomic_store_explicit(&l->sleeping, false, memory_order_relaxed);
-    if (!atomic_load(&l->has_mail))
-        return;
-    list_init(&mail);
-    pthread_mutex_lock(&l->mutex);
-    atomic_store(&l->has_mail, false);
-    list_splice_back(&mail, &l->mail);
-    pthread_mutex_unlock(&l->mutex);
-    while ((node = list_pop_front(&mail)) != NULL) {
-        struct loop_message *m = list_entry(node, struct loop_message, node);
-        m->run(m);
-    }
-}
-
-/* ---- end of turn ---- */
-
-static void append(struct loop *l, struct list *all, struct loop_deferred *d)
-{
-    assert_own_thread(l);
-    ASSERT(d->run != NULL);
-    ASSERT(!list_linked(&d->node));
-    list_push_back(all, &d->node);
-}
-
-void loop_defer(struct loop *l, struct loop_deferred *d)
-{
-    append(l, &l->deferred, d);
-}
-
-void loop_each_turn(struct loop *l, struct loop_deferred *d)
-{
-    append(l, &l->each_turn, d);
-}
-
-static void run_each(struct list *all)
-{
-    struct list now;
-    struct list *node;
-
-    /* A single one, as in most loops, is run in place. */
-    if (all->next == all->prev) {
-        if (!list_empty(all)) {
-            struct loop_deferred *only = list_entry(all->next, struct loop_deferred, node);
-            only->run(only);
-        }
-        return;
-    }
-    list_init(&now);
-    list_splice_back(&now, all);
-    /* Each is put back before it runs, so that it, or another one, can remove it. */
-    while ((node = list_pop_front(&now)) != NULL) {
-        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
-        list_push_back(all, &d->node);
-        d->run(d);
-    }
-}
-
-static void run_deferred_once(struct loop *l)
-{
-    struct list now;
-    struct list *node;
-
-    list_init(&now);
-    list_splice_back(&now, &l->deferred);
-    while ((node = list_pop_front(&now)) != NULL) {
-        struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
-
-        /* After splicing, NOW is not a node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
-        d->run(d);
-    }
-}
-
-/* Two rounds, because the end of a response mostly defers the end of its request. What remains is
- * run in a turn that does not wait. */
-static void run_deferred(struct loop *l)
-{
-    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i)
-        run_deferred_once(l);
-}
-
-/* ---- turns ---- */
-
-/* When the first timer is due, or a time before that. */
-static uint64_t next_timer_ms(struct loop *l)
-{
-    uint64_t bound_ms = timer_wheel_bound(&l->wheel);
-
-    /* The timerfd expires before that anyway: the exact time is not needed. */
-    if (l->poller.alarm_ms <= bound_ms)
-        return bound_ms;
-    /* A loop that is idle determines the exact time, so that it is not woken only to sort its
-     * timers; a busy one has no time for it. */
-    return l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
-}
-
-/* Until when the loop may wait; 0: not at all. */
-static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
-{
-    if (max_wait_ms == 0 || !list_empty(&l->deferred))
-        return 0;
-    uint64_t until_ms = next_timer_ms(l);
-    if (until_ms <= l->wheel.tick_ms)
-        return 0;
-    if (max_wait_ms < WAIT_MAX_MS) {
-        uint64_t last_ms = clock_mono_us() / 1000 + 1 + max_wait_ms; /* rounded up */
-        until_ms = until_ms < last_ms ? until_ms : last_ms;
-    }
-    atomic_store(&l->sleeping, true);
-    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : until_ms;
-}
-
-void loop_turn(struct loop *l, unsigned max_wait_ms)
-{
-    assert_own_thread(l);
-    ASSERT(!l->clock.in_turn);
-    l->clock.in_turn = true;
-    if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
-        log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
-    poller_run(&l->poller);
-    run_timers(l);
-    run_mail(l);
-    run_each(&l->each_turn);
-    run_deferred(l);
-    l->poller.complete = false;
-    l->clock.in_turn = false;
-    l->clock.now_us = 0;
-}
-
-void loop_run(struct loop *l)
-{
-    while (!atomic_load(&l->stop))
-        loop_turn(l, WAIT_MAX_MS);
-    atomic_store(&l->stop, false);
-}
-
-uint64_t loop_waits(const struct loop *l)
-{
-    return l->poller.waits;
-}
-
-bool loop_heard_all(const struct loop *l)
-{
-    return l->poller.complete && l->poller.workers.left == 0;
-}
-
-/* ---- buffers ---- */
-
-void *loop_take_block(struct loop *l)
-{
-    assert_own_thread(l);
-    return l->nspare_blocks != 0 ? l->spare_blocks[--l->nspare_blocks] : xmalloc(LOOP_BLOCK_BYTES);
-}
-
-void loop_give_block(struct loop *l, void *block)
-{
-    assert_own_thread(l);
-    if (l->nspare_blocks == SPARE_BLOCKS_MAX)
-        free(block);
-    else
-        l->spare_blocks[l->nspare_blocks++] = block;
-}
-
-/* ---- creation ---- */
-
-struct loop *loop_create(unsigned index)
-{
-    struct loop *l = xcalloc_lines(1, sizeof(*l));
-    uint64_t now_us = clock_mono_us();
-
-    l->index = index;
-    l->thread = pthread_self();
-    l->time.clock = &l->clock;
-    compare_clocks(&l->clock, now_us);
-    timer_wheel_init(&l->wheel, now_us / 1000);
-    list_init(&l->each_turn);
-    list_init(&l->deferred);
-    list_init(&l->mail);
-    int failed = pthread_mutex_init(&l->mutex, NULL);
-    ASSERT(failed == 0);
-    poller_init(&l->poller);
-    return l;
-}
-
-void loop_destroy(struct loop *l)
-{
-    if (l == NULL)
-        return;
-    assert_own_thread(l);
-    unsigned turns = 0;
-    do
-        loop_turn(l, 0);
-    while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
-    while (atomic_load(&l->callers) != 0)
-        sched_yield(); /* they are a few instructions from returning */
-    poller_fini(&l->poller);
-    while (l->nspare_blocks != 0)
-        free(l->spare_blocks[--l->nspare_blocks]);
-    pthread_mutex_destroy(&l->mutex);
-    free(l);
-}
-
-unsigned loop_index(const struct loop *l)
-{
-    return l->index;
-}
-
-/* ---- the poller: how a loop waits, and calls the callbacks of watches ---- */
-
-/*
- * Descriptors are watched in one of two ways. Registering a descriptor in epoll costs a system call
- * to add and one to remove it. This is cheap for a descriptor that stays, and expensive for a
- * connection that serves one request here and then continues on another loop. So a new watch starts
- * beside epoll: the loop waits in poll(2) on the few such descriptors and on epoll itself. If only
- * polled descriptors are ready, this is the only system call. If epoll is ready as well, a second
- * call (epoll_wait) fetches its events, and the watches that were polled then are registered before
- * the next wait. If there are more than a few, the oldest are registered at once, because poll(2)
- * checks each descriptor in every call. With no polled watch the loop waits in epoll_wait alone.
- *
- * Interest in a registered descriptor is changed just before the wait, and only if it differs from
- * what epoll knows: interest that is dropped and resumed within a turn costs no system call. Only
- * watch_stop removes a descriptor at once, because it may continue to exist elsewhere.
- *
- * What a wait reports is stored in two arrays, one for clients' watches, which run last, and one
- * for all others. An array, instead of a list node in each watch, keeps a watch at 64 bytes.
- *
- * A wait has no time-out: with one, the kernel sets and cancels a timer in each call, although the
- * next timer of the loop is mostly the same as before, or a later one. Instead, a timerfd is set to
- * the earliest time that was needed. It is set again only if an earlier time is needed, or after it
- * has expired. If the timer that it was set for has been stopped meanwhile, one turn is wasted.
- *
- * The timerfd, and the eventfd by which other threads wake the loop, are edge-triggered, so they
- * need not be read.
- */
-
-enum {
-    /* Watches beside epoll; poll(2) checks each of them in every call. */
-    POLLED_MAX = 8,
-    /* Waits with a second call after which a polled watch is registered in epoll. */
-    SECOND_CALLS_MAX = 1,
-    /* The events of each enum watch_level. */
-    ON_FAILURE = EPOLLERR | EPOLLHUP,
-    ON_END = ON_FAILURE | EPOLLRDHUP,
-    ON_BYTES = ON_END | EPOLLIN,
-};
-
 struct watch {
     struct list node; /* in POLLED, or in CHANGED */
     struct loop *loop;
@@ -490,40 +119,41 @@ _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &
                "events have the same values in epoll and poll");
 _Static_assert(sizeof(struct watch) <= 64, "a watch fits into one cache line");
 
-/* ---- creation ---- */
+enum {
+    /* The wait of a turn without a limit of its own. */
+    WAIT_MAX_MS = 3600 * 1000,
+    /* Turns in which a loop that is destroyed runs what has been posted or deferred. Work that
+     * defers itself again and again must not prevent the end of the program. */
+    LAST_TURNS_MAX = 1000,
+    /* Blocks kept for reuse: the number of responses that are read within a few turns. */
+    SPARE_BLOCKS_MAX = 16,
+    /* In a turn: deferred work, and what that defers. */
+    DEFERRED_ROUNDS = 2,
+    /* The maximum age of the offset between the clocks. */
+    WALL_OFFSET_AGE_US = 1000 * 1000,
+};
 
-static void register_own(struct poller *p, int *fd)
-{
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
-
-    ASSERT(*fd != -1);
-    int failed = epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e);
-    ASSERT(failed == 0);
-}
-
-static void poller_init(struct poller *p)
-{
-    p->alarm_ms = POLLER_FOREVER;
-    list_init(&p->polled);
-    list_init(&p->changed);
-    slab_init(&p->watches, sizeof(struct watch));
-    p->epoll = epoll_create1(EPOLL_CLOEXEC);
-    ASSERT(p->epoll != -1);
-    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    register_own(p, &p->timer_fd);
-    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    register_own(p, &p->wake_fd);
-}
-
-/* Every watch must have been stopped. */
-static void poller_fini(struct poller *p)
-{
-    slab_fini(&p->watches);
-    close(p->wake_fd);
-    close(p->timer_fd);
-    close(p->epoll);
-    free(p->poll_set);
-}
+/* Members used in each turn are adjacent; those that other threads write have their own cache
+ * lines. */
+struct loop {
+    struct loop_clock clock; /* first: see loop_now_us() */
+    struct list each_turn;
+    struct list deferred;
+    unsigned index;
+    pthread_t thread;
+    size_t nspare_blocks;
+    struct poller poller;
+    void *spare_blocks[SPARE_BLOCKS_MAX];
+    /* Sequentially consistent: see the head of this file. */
+    _Alignas(CACHE_LINE_BYTES) atomic_bool has_mail; /* set and cleared under MUTEX */
+    atomic_bool sleeping; /* a thread that clears it must call poller_wake */
+    atomic_bool stop;
+    /* Threads in loop_post or loop_stop: the loop may act on these before they have returned. */
+    atomic_uint callers;
+    pthread_mutex_t mutex;
+    struct list mail; /* under MUTEX */
+    _Alignas(CACHE_LINE_BYTES) struct timer_wheel wheel;
+};
 
 /* Any thread: makes the present wait return, or the next one. */
 static void poller_wake(struct poller *p)
@@ -563,47 +193,36 @@ static void leave_ready(struct poller_ready *r, struct watch *w)
     --r->left;
 }
 
-/* Any callback may stop any watch. */
-static void run_at(struct poller_ready *r, unsigned i)
-{
-    struct watch *w = r->at[i].watch;
-    uint32_t found = r->at[i].found;
-
-    if (w == NULL)
-        return;
-    if ((found & w->wanted & EPOLLOUT) == 0)
-        leave_ready(r, w);
-    if ((found & w->wanted & ON_BYTES) != 0) {
-        w->ended = (found & ON_END) != 0;
-        w->readable(w->context);
-    }
-    w = r->at[i].watch;
-    if (w == NULL)
-        return;
-    leave_ready(r, w);
-    if ((w->wanted & EPOLLOUT) != 0) {
-        void (*writable)(void *) = w->writable;
-        watch_write(w, NULL);
-        writable(w->context);
-    }
-}
-
 static void run_ready(struct poller_ready *r)
 {
-    for (unsigned i = 0; i < r->n; ++i)
-        run_at(r, i);
+    for (unsigned i = 0; i < r->n; ++i) {
+        struct watch *w = r->at[i].watch;
+        uint32_t found = r->at[i].found;
+
+        if (w == NULL)
+            continue;
+        if ((found & w->wanted & EPOLLOUT) == 0)
+            leave_ready(r, w);
+        if ((found & w->wanted & ON_BYTES) != 0) {
+            w->ended = (found & ON_END) != 0;
+            w->readable(w->context);
+        }
+        /* Any callback may stop any watch. */
+        w = r->at[i].watch;
+        if (w == NULL)
+            continue;
+        leave_ready(r, w);
+        if ((w->wanted & EPOLLOUT) != 0) {
+            void (*writable)(void *) = w->writable;
+            watch_write(w, NULL);
+            writable(w->context);
+        }
+    }
     ASSERT(r->left == 0);
     r->n = 0;
 }
 
-/* Calls the callbacks of the watches that the wait has reported. */
-static void poller_run(struct poller *p)
-{
-    run_ready(&p->workers);
-    run_ready(&p->clients);
-}
-
-/* ---- before the wait ---- */
+/* ---- the wait ---- */
 
 static void leave_polled(struct poller *p, struct watch *w)
 {
@@ -611,30 +230,22 @@ static void leave_polled(struct poller *p, struct watch *w)
     --p->npolled;
 }
 
-/* Returns false if epoll rejects it; the watch stays polled then. */
-static bool register_polled(struct poller *p, struct watch *w)
-{
-    struct epoll_event e = {.events = w->wanted, .data.ptr = w};
-
-    if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
-        log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", loop_index(w->loop),
-                  strerror(errno));
-        return false;
-    }
-    w->known = w->wanted;
-    leave_polled(p, w);
-    return true;
-}
-
 static void register_excess(struct poller *p)
 {
     struct watch *w;
 
     list_for_each_entry_safe (w, &p->polled, node) {
+        struct epoll_event e = {.events = w->wanted, .data.ptr = w};
+
         if (p->npolled <= POLLED_MAX && w->second_calls < SECOND_CALLS_MAX)
             continue;
-        if (!register_polled(p, w))
-            return;
+        if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, w->fd, &e) != 0) {
+            log_error(NULL, "watch-failed", "loop=%u reason=\"%s\"", w->loop->index,
+                      strerror(errno));
+            return; /* the watch stays polled */
+        }
+        w->known = w->wanted;
+        leave_polled(p, w);
     }
 }
 
@@ -644,45 +255,21 @@ static void update_epoll(struct poller *p, struct watch *w)
 
     if (w->wanted == w->known)
         return;
-    int failed = epoll_ctl(p->epoll, w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, w->fd, &e);
-    ASSERT(failed == 0);
+    int op = w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    ASSERT(epoll_ctl(p->epoll, op, w->fd, &e) == 0);
     w->known = w->wanted;
 }
-
-static void update_changed(struct poller *p)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(&p->changed)) != NULL)
-        update_epoll(p, list_entry(node, struct watch, node));
-}
-
-/* The timerfd is to expire by UNTIL_MS. */
-static void set_alarm(struct poller *p, uint64_t until_ms)
-{
-    struct itimerspec at = {
-        .it_value = {.tv_sec = (time_t)(until_ms / 1000),
-                     .tv_nsec = (long)(until_ms % 1000) * 1000000},
-    };
-
-    if (p->alarm_ms <= until_ms)
-        return;
-    int failed = timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-    ASSERT(failed == 0);
-    p->alarm_ms = until_ms;
-}
-
-/* ---- the wait ---- */
 
 static unsigned ready_room(const struct poller *p)
 {
     return POLLER_EVENTS_MAX - p->workers.n - p->clients.n;
 }
 
-static void fill_poll_set(struct poller *p)
+/* The number of EVENTS filled in; -1 with errno. */
+static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
 {
     unsigned n = 0;
-    const struct watch *w;
+    struct watch *w;
 
     if (p->poll_room < p->npolled + 1) {
         p->poll_room = p->npolled + POLLED_MAX + 1;
@@ -692,41 +279,55 @@ static void fill_poll_set(struct poller *p)
     list_for_each_entry (w, &p->polled, node)
         p->poll_set[n++] = (struct pollfd){.fd = w->fd, .events = (short)w->wanted};
     ASSERT(n == p->npolled + 1);
-}
-
-/* Stores the polled watches that are ready, leaving room for one event of epoll. */
-static void take_polled(struct poller *p)
-{
-    unsigned i = 1;
-    struct watch *w;
-
+    int nready = sys_poll(p->poll_set, n, timeout_ms);
+    if (nready <= 0)
+        return nready;
+    n = 1;
     list_for_each_entry (w, &p->polled, node) {
-        uint32_t found = (uint32_t)p->poll_set[i++].revents;
+        uint32_t found = (uint32_t)p->poll_set[n++].revents;
 
         ASSERT((found & POLLNVAL) == 0); /* closed before watch_stop */
         if (p->poll_set[0].revents != 0)
             ++w->second_calls;
+        /* One place is left for an event of epoll. */
         if (found != 0 && ready_room(p) > 1)
             add_ready(p, w, found);
     }
-}
-
-/* The number of EVENTS filled in; -1 with errno. */
-static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
-{
-    fill_poll_set(p);
-    int n = sys_poll(p->poll_set, p->npolled + 1, timeout_ms);
-    if (n <= 0)
-        return n;
-    take_polled(p);
     if (p->poll_set[0].revents == 0)
         return 0;
     p->epoll_after = true;
     return sys_epoll_wait(p->epoll, events, (int)ready_room(p), 0);
 }
 
-static void take_events(struct poller *p, const struct epoll_event *events, int n)
+/*
+ * Waits until UNTIL_MS of the monotonic clock (0: does not wait), until a descriptor is ready, or
+ * until poller_wake. It may return earlier. Returns false with errno if the wait failed; what was
+ * found ready before is kept for run_ready.
+ */
+static bool poller_wait(struct poller *p, uint64_t until_ms)
 {
+    struct epoll_event events[POLLER_EVENTS_MAX];
+    int timeout_ms = until_ms == 0 ? 0 : -1;
+    struct watch *w;
+
+    ++p->waits;
+    p->epoll_after = false;
+    while ((w = list_pop_entry(&p->changed, struct watch, node)) != NULL)
+        update_epoll(p, w);
+    register_excess(p);
+    if (until_ms != 0 && until_ms < p->alarm_ms) {
+        struct itimerspec at = {
+            .it_value = {.tv_sec = (time_t)(until_ms / 1000),
+                         .tv_nsec = (long)(until_ms % 1000) * 1000000},
+        };
+
+        ASSERT(timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
+        p->alarm_ms = until_ms;
+    }
+    int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
+                                   : wait_beside_epoll(p, events, timeout_ms);
+    /* A place that stays free: there was room for all, also for those of the polled watches. */
+    p->complete = n >= 0 && n + 1 < (int)ready_room(p);
     p->idle = p->workers.n + p->clients.n == 0;
     for (int i = 0; i < n; ++i) {
         if (events[i].data.ptr == &p->timer_fd) {
@@ -737,30 +338,6 @@ static void take_events(struct poller *p, const struct epoll_event *events, int 
         if (events[i].data.ptr != &p->wake_fd)
             add_ready(p, events[i].data.ptr, events[i].events);
     }
-}
-
-/*
- * Waits until UNTIL_MS of the monotonic clock (0: does not wait), until a descriptor is ready, or
- * until poller_wake. It may return earlier. Returns false with errno if the wait failed; what was
- * found ready before is kept for poller_run.
- */
-static bool poller_wait(struct poller *p, uint64_t until_ms)
-{
-    struct epoll_event events[POLLER_EVENTS_MAX];
-    int timeout_ms = until_ms == 0 ? 0 : -1;
-
-    ++p->waits;
-    p->epoll_after = false;
-    update_changed(p);
-    if (!list_empty(&p->polled))
-        register_excess(p);
-    if (until_ms != 0)
-        set_alarm(p, until_ms);
-    int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
-                                   : wait_beside_epoll(p, events, timeout_ms);
-    /* A place that stays free: there was room for all, also for those of take_polled. */
-    p->complete = n >= 0 && n + 1 < (int)ready_room(p);
-    take_events(p, events, n);
     return n >= 0;
 }
 
@@ -784,14 +361,13 @@ static void want(struct watch *w, uint32_t wanted)
     }
 }
 
-static struct watch *start(struct loop *l, int fd, bool client, void (*readable)(void *context),
-                           void *context)
+struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
+                                void *context)
 {
     struct watch *w = slab_take(&l->poller.watches);
 
     ASSERT(fd >= 0);
-    *w = (struct watch){
-        .loop = l, .fd = fd, .client = client, .readable = readable, .context = context};
+    *w = (struct watch){.loop = l, .fd = fd, .readable = readable, .context = context};
     list_init(&w->node);
     want(w, ON_BYTES);
     return w;
@@ -804,19 +380,12 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
     ASSERT(flags != -1);
     if ((flags & O_NONBLOCK) == 0)
         (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    return start(l, fd, false, readable, context);
+    return watch_start_as_is(l, fd, readable, context);
 }
 
-struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
-                                void *context)
+void watch_set_client(struct watch *w)
 {
-    return start(l, fd, false, readable, context);
-}
-
-struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
-                                 void *context)
-{
-    return start(l, fd, true, readable, context);
+    w->client = true;
 }
 
 void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context)
@@ -876,4 +445,321 @@ void watch_stop(struct watch *w)
     if (w->ready_at != 0)
         leave_ready(ready_of(p, w), w);
     slab_give(&p->watches, w);
+}
+
+_Static_assert(offsetof(struct loop, clock) == 0, "as loop_now_us() expects");
+
+static void assert_own_thread(const struct loop *l)
+{
+    ASSERT(pthread_equal(l->thread, pthread_self()));
+}
+
+/* ---- time ---- */
+
+/* Reading the time of a constant loop may read the clock. */
+static struct loop_clock *clock_of(const struct loop *l)
+{
+    return (struct loop_clock *)(uintptr_t)&l->clock;
+}
+
+uint64_t loop_read_clock_us(const struct loop *l)
+{
+    struct loop_clock *c = clock_of(l);
+    uint64_t now_us = clock_mono_us();
+
+    if (c->in_turn) {
+        c->now_us = now_us;
+        c->now_ms = now_us / 1000;
+    }
+    return now_us;
+}
+
+/* NOW_US: of the loop's clock, which may be behind the time at which the clocks are compared. */
+static void compare_clocks(struct loop_clock *c, uint64_t now_us)
+{
+    c->wall_offset_us = clock_wall_us() - clock_mono_us();
+    c->wall_checked_us = now_us;
+}
+
+uint64_t loop_wall_ms(const struct loop *l)
+{
+    struct loop_clock *c = clock_of(l);
+    uint64_t now_us = loop_now_us(l);
+
+    if (now_us - c->wall_checked_us >= WALL_OFFSET_AGE_US)
+        compare_clocks(c, now_us);
+    return (now_us + c->wall_offset_us) / 1000;
+}
+
+/* ---- timers ---- */
+
+void timer_init(struct timer *t, void (*expired)(struct timer *t))
+{
+    *t = (struct timer){.expired = expired};
+    list_init(&t->node);
+}
+
+void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
+{
+    uint64_t due_ms = delay_ms != 0 ? loop_due_ms(l, delay_ms) : loop_now_ms(l);
+
+    timer_start_at(l, t, due_ms);
+}
+
+void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms)
+{
+    ASSERT(t->expired != NULL);
+    assert_own_thread(l);
+    /* A timer that is restarted at each step is mostly restarted within the same millisecond. */
+    if (t->due_ms == due_ms && list_linked(&t->node))
+        return;
+    list_remove(&t->node);
+    t->due_ms = due_ms;
+    timer_wheel_add(&l->wheel, t);
+}
+
+static void run_timers(struct loop *l)
+{
+    struct list due;
+    struct timer *t;
+
+    timer_wheel_advance(&l->wheel, loop_now_ms(l));
+    /* Timers that are started here without delay expire in the next turn; otherwise a timer that
+     * restarts itself would keep this turn from ending. */
+    list_take(&due, &l->wheel.due);
+    while ((t = list_pop_entry(&due, struct timer, node)) != NULL)
+        t->expired(t);
+}
+
+/* ---- messages ---- */
+
+void loop_post(struct loop *l, struct loop_message *m)
+{
+    ASSERT(m->run != NULL);
+    atomic_fetch_add(&l->callers, 1);
+    pthread_mutex_lock(&l->mutex);
+    ASSERT(!list_linked(&m->node));
+    list_push_back(&l->mail, &m->node);
+    atomic_store(&l->has_mail, true);
+    /* The loop's own thread posts within a turn, and messages are run after its callbacks, or
+     * between two turns. */
+    bool must_wake =
+        !pthread_equal(l->thread, pthread_self()) && atomic_exchange(&l->sleeping, false);
+    pthread_mutex_unlock(&l->mutex);
+    if (must_wake)
+        poller_wake(&l->poller);
+    atomic_fetch_sub(&l->callers, 1); /* the last access to L */
+}
+
+void loop_stop(struct loop *l)
+{
+    atomic_fetch_add(&l->callers, 1);
+    pthread_mutex_lock(&l->mutex);
+    atomic_store(&l->stop, true);
+    bool must_wake = atomic_exchange(&l->sleeping, false);
+    pthread_mutex_unlock(&l->mutex);
+    if (must_wake)
+        poller_wake(&l->poller);
+    atomic_fetch_sub(&l->callers, 1);
+}
+
+static void run_mail(struct loop *l)
+{
+    struct list mail;
+    struct loop_message *m;
+
+    atomic_store_explicit(&l->sleeping, false, memory_order_relaxed);
+    if (!atomic_load(&l->has_mail))
+        return;
+    pthread_mutex_lock(&l->mutex);
+    atomic_store(&l->has_mail, false);
+    list_take(&mail, &l->mail);
+    pthread_mutex_unlock(&l->mutex);
+    while ((m = list_pop_entry(&mail, struct loop_message, node)) != NULL)
+        m->run(m);
+}
+
+/* ---- end of turn ---- */
+
+static void append(struct loop *l, struct list *all, struct loop_deferred *d)
+{
+    assert_own_thread(l);
+    ASSERT(d->run != NULL);
+    ASSERT(!list_linked(&d->node));
+    list_push_back(all, &d->node);
+}
+
+void loop_defer(struct loop *l, struct loop_deferred *d)
+{
+    append(l, &l->deferred, d);
+}
+
+void loop_each_turn(struct loop *l, struct loop_deferred *d)
+{
+    append(l, &l->each_turn, d);
+}
+
+/* AGAIN: they remain in ALL, for the next turn. */
+static void run_all(struct list *all, bool again)
+{
+    struct list now;
+    struct loop_deferred *d;
+
+    /* A single one, as in most loops, is run in place. */
+    if (again && all->next == all->prev && !list_empty(all)) {
+        d = list_first(all, struct loop_deferred, node);
+        d->run(d);
+        return;
+    }
+    list_take(&now, all);
+    while ((d = list_pop_entry(&now, struct loop_deferred, node)) != NULL) {
+        /* Each is put back before it runs, so that it, or another one, can remove it. */
+        if (again)
+            list_push_back(all, &d->node);
+        /* After splicing, NOW is not a node. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
+        d->run(d);
+    }
+}
+
+/* ---- turns ---- */
+
+/* Until when the loop may wait; 0: not at all. */
+static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
+{
+    if (max_wait_ms == 0 || !list_empty(&l->deferred))
+        return 0;
+    /* When the first timer is due, or a time before that. If the timerfd expires before that
+     * anyway, the exact time is not needed. */
+    uint64_t until_ms = timer_wheel_bound(&l->wheel);
+    /* A loop that is idle determines the exact time, so that it is not woken only to sort its
+     * timers; a busy one has no time for it. */
+    if (until_ms < l->poller.alarm_ms)
+        until_ms = l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
+    if (until_ms <= l->wheel.tick_ms)
+        return 0;
+    if (max_wait_ms < WAIT_MAX_MS) {
+        uint64_t last_ms = clock_mono_us() / 1000 + 1 + max_wait_ms; /* rounded up */
+        until_ms = until_ms < last_ms ? until_ms : last_ms;
+    }
+    atomic_store(&l->sleeping, true);
+    return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : until_ms;
+}
+
+void loop_turn(struct loop *l, unsigned max_wait_ms)
+{
+    assert_own_thread(l);
+    ASSERT(!l->clock.in_turn);
+    l->clock.in_turn = true;
+    if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
+        log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
+    run_ready(&l->poller.workers);
+    run_ready(&l->poller.clients);
+    run_timers(l);
+    run_mail(l);
+    run_all(&l->each_turn, true);
+    /* Two rounds, because the end of a response mostly defers the end of its request. What remains
+     * is run in a turn that does not wait. */
+    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i)
+        run_all(&l->deferred, false);
+    l->poller.complete = false;
+    l->clock.in_turn = false;
+    l->clock.now_us = 0;
+}
+
+void loop_run(struct loop *l)
+{
+    while (!atomic_load(&l->stop))
+        loop_turn(l, WAIT_MAX_MS);
+    atomic_store(&l->stop, false);
+}
+
+uint64_t loop_waits(const struct loop *l)
+{
+    return l->poller.waits;
+}
+
+bool loop_heard_all(const struct loop *l)
+{
+    return l->poller.complete && l->poller.workers.left == 0;
+}
+
+/* ---- buffers ---- */
+
+void *loop_take_block(struct loop *l)
+{
+    assert_own_thread(l);
+    return l->nspare_blocks != 0 ? l->spare_blocks[--l->nspare_blocks] : xmalloc(LOOP_BLOCK_BYTES);
+}
+
+void loop_give_block(struct loop *l, void *block)
+{
+    assert_own_thread(l);
+    if (l->nspare_blocks == SPARE_BLOCKS_MAX)
+        free(block);
+    else
+        l->spare_blocks[l->nspare_blocks++] = block;
+}
+
+/* ---- creation ---- */
+
+static void register_own(struct poller *p, int *fd)
+{
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
+
+    ASSERT(*fd != -1);
+    ASSERT(epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e) == 0);
+}
+
+struct loop *loop_create(unsigned index)
+{
+    struct loop *l = xcalloc_lines(1, sizeof(*l));
+    struct poller *p = &l->poller;
+    uint64_t now_us = clock_mono_us();
+
+    l->index = index;
+    l->thread = pthread_self();
+    compare_clocks(&l->clock, now_us);
+    timer_wheel_init(&l->wheel, now_us / 1000);
+    list_init(&l->each_turn);
+    list_init(&l->deferred);
+    list_init(&l->mail);
+    ASSERT(pthread_mutex_init(&l->mutex, NULL) == 0);
+    p->alarm_ms = POLLER_FOREVER;
+    list_init(&p->polled);
+    list_init(&p->changed);
+    slab_init(&p->watches, sizeof(struct watch));
+    p->epoll = epoll_create1(EPOLL_CLOEXEC);
+    ASSERT(p->epoll != -1);
+    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    register_own(p, &p->timer_fd);
+    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    register_own(p, &p->wake_fd);
+    return l;
+}
+
+void loop_destroy(struct loop *l)
+{
+    if (l == NULL)
+        return;
+    assert_own_thread(l);
+    unsigned turns = 0;
+    do
+        loop_turn(l, 0);
+    while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
+    while (atomic_load(&l->callers) != 0)
+        sched_yield();             /* they are a few instructions from returning */
+    slab_fini(&l->poller.watches); /* every watch must have been stopped */
+    close(l->poller.wake_fd);
+    close(l->poller.timer_fd);
+    close(l->poller.epoll);
+    free(l->poller.poll_set);
+    while (l->nspare_blocks != 0)
+        free(l->spare_blocks[--l->nspare_blocks]);
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+unsigned loop_index(const struct loop *l)
+{
+    return l->index;
 }

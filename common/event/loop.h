@@ -32,7 +32,7 @@ unsigned loop_index(const struct loop *l);
 /*
  * The monotonic clock, read at most once a turn: at the first request after the wait. Between turns
  * it is read each time. The wall clock is the monotonic time plus an offset, which is determined
- * again when it is older than a second.
+ * again when it is older than a second. The first member of struct loop.
  */
 struct loop_clock {
     uint64_t now_us, now_ms;  /* of the turn; now_us is 0 until it is read */
@@ -40,23 +40,19 @@ struct loop_clock {
     uint64_t wall_checked_us; /* monotonic time at which the offset was determined */
     bool in_turn;
 };
-/* The first member of struct loop. */
-struct loop_time {
-    struct loop_clock *clock; /* a pointer, so that a const loop can read the clock */
-};
 uint64_t loop_read_clock_us(const struct loop *l) noinline_;
 
 /* Monotonic time [us]. */
 static inline uint64_t loop_now_us(const struct loop *l)
 {
-    const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
+    const struct loop_clock *c = (const struct loop_clock *)(const void *)l;
 
     return c->now_us != 0 ? c->now_us : loop_read_clock_us(l);
 }
 /* Monotonic time [ms]. */
 static inline uint64_t loop_now_ms(const struct loop *l)
 {
-    const struct loop_clock *c = ((const struct loop_time *)(const void *)l)->clock;
+    const struct loop_clock *c = (const struct loop_clock *)(const void *)l;
 
     return c->now_us != 0 ? c->now_ms : loop_read_clock_us(l) / 1000;
 }
@@ -196,12 +192,11 @@ struct watch *watch_start(struct loop *l, int fd, void (*readable)(void *context
 struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
                                 void *context);
 /*
- * As watch_start_as_is, for a client's descriptor: its callbacks run after those of all other
+ * For a client's descriptor, before the next wait: the callbacks run after those of all other
  * watches that the same wait has reported. So everything reported of workers' connections has been
  * processed when a client's request selects one of them.
  */
-struct watch *watch_start_client(struct loop *l, int fd, void (*readable)(void *context),
-                                 void *context);
+void watch_set_client(struct watch *w);
 /* Replaces the callback and its context. */
 void watch_hand_over(struct watch *w, void (*readable)(void *context), void *context);
 /*

@@ -42,30 +42,17 @@ static inline ssize_t sys_recv(int fd, void *to, size_t room, int flags)
 #endif
 }
 
-static inline ssize_t sys_send(int fd, const void *from, size_t bytes, int flags)
-{
-#ifdef RLB_SYS_BY_LIBC
-    return send(fd, from, bytes, flags);
-#else
-    return syscall(SYS_sendto, fd, from, bytes, flags, NULL, 0);
-#endif
-}
-
-static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
-{
-#ifdef RLB_SYS_BY_LIBC
-    return sendmsg(fd, m, flags);
-#else
-    return syscall(SYS_sendmsg, fd, m, flags);
-#endif
-}
-
 /* Sends N pieces at IOV. A single one needs no msghdr, which the kernel would have to copy. */
 static inline ssize_t sys_send_pieces(int fd, struct iovec *iov, size_t n, int flags)
 {
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
 
-    return n == 1 ? sys_send(fd, iov->iov_base, iov->iov_len, flags) : sys_sendmsg(fd, &m, flags);
+#ifdef RLB_SYS_BY_LIBC
+    return n == 1 ? send(fd, iov->iov_base, iov->iov_len, flags) : sendmsg(fd, &m, flags);
+#else
+    return n == 1 ? syscall(SYS_sendto, fd, iov->iov_base, iov->iov_len, flags, NULL, 0)
+                  : syscall(SYS_sendmsg, fd, &m, flags);
+#endif
 }
 
 /* epoll_wait(2). */

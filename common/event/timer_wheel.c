@@ -70,16 +70,15 @@ static struct list *next_slot(struct timer_wheel *w)
 void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
 {
     struct list *slot;
-    struct list *node;
+    struct timer *t;
 
     while (w->next_ms <= now_ms && (slot = next_slot(w)) != NULL && w->next_ms <= now_ms) {
         struct list members;
 
-        list_init(&members);
-        list_splice_back(&members, slot);
+        list_take(&members, slot);
         w->tick_ms = w->next_ms;
-        while ((node = list_pop_front(&members)) != NULL)
-            timer_wheel_add(w, list_entry(node, struct timer, node));
+        while ((t = list_pop_entry(&members, struct timer, node)) != NULL)
+            timer_wheel_add(w, t);
     }
     if (now_ms > w->tick_ms)
         w->tick_ms = now_ms;
@@ -93,26 +92,22 @@ uint64_t timer_wheel_next(struct timer_wheel *w)
     return w->next_ms;
 }
 
-/* When the first member of SLOT is due, or BEGINS_MS if it has many members. */
-static uint64_t first_due(const struct list *slot, uint64_t begins_ms)
+uint64_t timer_wheel_next_due(struct timer_wheel *w)
 {
     uint64_t due_ms = UINT64_MAX;
     unsigned seen = 0;
     const struct timer *t;
 
+    if (!list_empty(&w->due))
+        return w->tick_ms;
+    struct list *slot = next_slot(w);
+    if (slot == NULL)
+        return UINT64_MAX;
     list_for_each_entry (t, slot, node) {
         if (++seen > WHEEL_SEARCH_MAX)
-            return begins_ms;
+            return w->next_ms;
         if (t->due_ms < due_ms)
             due_ms = t->due_ms;
     }
     return due_ms;
-}
-
-uint64_t timer_wheel_next_due(struct timer_wheel *w)
-{
-    if (!list_empty(&w->due))
-        return w->tick_ms;
-    struct list *slot = next_slot(w);
-    return slot == NULL ? UINT64_MAX : first_due(slot, w->next_ms);
 }

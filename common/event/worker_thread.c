@@ -6,7 +6,6 @@
  */
 #include "common/event/worker_thread.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -45,11 +44,9 @@ static void unref_locked(struct worker_thread *t)
 
 static void report(struct list *jobs, bool dropped)
 {
-    struct list *node;
+    struct worker_job *j;
 
-    while ((node = list_pop_front(jobs)) != NULL) {
-        struct worker_job *j = list_entry(node, struct worker_job, node);
-
+    while ((j = list_pop_entry(jobs, struct worker_job, node)) != NULL) {
         if (j->done != NULL)
             j->done(j, dropped);
     }
@@ -60,10 +57,9 @@ static void on_message(struct loop_message *m)
     struct worker_thread *t = container_of(m, struct worker_thread, message);
     struct list finished;
 
-    list_init(&finished);
     pthread_mutex_lock(&t->mutex);
     t->posted = false;
-    list_splice_back(&finished, &t->finished);
+    list_take(&finished, &t->finished);
     unref_locked(t);
     report(&finished, false);
 }
@@ -77,10 +73,9 @@ static void work_locked(struct worker_thread *t, struct worker_job *j)
     pthread_mutex_unlock(&t->mutex);
     j->work(j);
     pthread_mutex_lock(&t->mutex);
-    if (!reports)
-        return;
-    list_push_back(&t->finished, &j->node);
-    if (t->posted || t->stop)
+    if (reports)
+        list_push_back(&t->finished, &j->node);
+    if (!reports || t->posted || t->stop)
         return;
     t->posted = true;
     ++t->refs;
@@ -89,25 +84,13 @@ static void work_locked(struct worker_thread *t, struct worker_job *j)
     pthread_mutex_lock(&t->mutex);
 }
 
-static struct timespec timespec_of(uint64_t us)
+/* Waits for C until UNTIL_US of the monotonic clock at most. Returns 0, or ETIMEDOUT. */
+static int wait_until_locked(struct worker_thread *t, pthread_cond_t *c, uint64_t until_us)
 {
-    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
-                             .tv_nsec = (long)(us % 1000000) * 1000};
-}
+    const struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                   .tv_nsec = (long)(until_us % 1000000) * 1000};
 
-static void wait_locked(struct worker_thread *t)
-{
-    if (list_empty(&t->jobs)) {
-        pthread_cond_wait(&t->wake, &t->mutex);
-        return;
-    }
-    struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
-    struct timespec until = timespec_of(first->due_us);
-
-    if (first->due_us > clock_mono_us())
-        (void)pthread_cond_timedwait(&t->wake, &t->mutex, &until);
-    else
-        work_locked(t, first);
+    return pthread_cond_clockwait(c, &t->mutex, CLOCK_MONOTONIC, &until);
 }
 
 static void *run(void *arg)
@@ -117,8 +100,18 @@ static void *run(void *arg)
 
     list_init(&dropped);
     pthread_mutex_lock(&t->mutex);
-    while (!t->stop)
-        wait_locked(t);
+    while (!t->stop) {
+        if (list_empty(&t->jobs)) {
+            pthread_cond_wait(&t->wake, &t->mutex);
+            continue;
+        }
+        struct worker_job *first = list_first(&t->jobs, struct worker_job, node);
+
+        if (first->due_us > clock_mono_us())
+            (void)wait_until_locked(t, &t->wake, first->due_us);
+        else
+            work_locked(t, first);
+    }
     t->ended = true;
     if (t->left)
         list_splice_back(&dropped, &t->finished);
@@ -126,16 +119,6 @@ static void *run(void *arg)
     unref_locked(t);
     report(&dropped, true);
     return NULL;
-}
-
-static void init_cond(pthread_cond_t *c)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &monotonic);
-    pthread_condattr_destroy(&monotonic);
 }
 
 struct worker_thread *worker_thread_create(struct loop *l)
@@ -148,41 +131,31 @@ struct worker_thread *worker_thread_create(struct loop *l)
     list_init(&t->jobs);
     list_init(&t->finished);
     pthread_mutex_init(&t->mutex, NULL);
-    init_cond(&t->wake);
-    init_cond(&t->quiet);
+    pthread_cond_init(&t->wake, NULL);
+    pthread_cond_init(&t->quiet, NULL);
     ASSERT(pthread_create(&t->thread, NULL, run, t) == 0);
     return t;
 }
 
-static void await_end_locked(struct worker_thread *t, uint64_t patience_ms)
-{
-    bool bounded = patience_ms != WORKER_THREAD_WAIT;
-    struct timespec until = {0};
-    int r = 0;
-
-    if (bounded)
-        until = timespec_of(clock_mono_us() + patience_ms * 1000);
-    while (!t->ended && r == 0)
-        r = bounded ? pthread_cond_timedwait(&t->quiet, &t->mutex, &until)
-                    : pthread_cond_wait(&t->quiet, &t->mutex);
-}
-
 bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
 {
+    uint64_t until_us = clock_mono_us() + patience_ms * 1000;
     struct list left;
+    int r = 0;
 
     if (t == NULL)
         return true;
-    list_init(&left);
     pthread_mutex_lock(&t->mutex);
     t->stop = true;
     pthread_cond_signal(&t->wake);
-    await_end_locked(t, patience_ms);
+    while (!t->ended && r == 0)
+        r = patience_ms == WORKER_THREAD_WAIT ? pthread_cond_wait(&t->quiet, &t->mutex)
+                                              : wait_until_locked(t, &t->quiet, until_us);
     bool ended = t->ended;
     pthread_t thread = t->thread;
 
     t->left = !ended;
-    list_splice_back(&left, &t->finished);
+    list_take(&left, &t->finished);
     list_splice_back(&left, &t->jobs);
     unref_locked(t);
     if (ended)
@@ -195,28 +168,20 @@ bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
     return ended;
 }
 
-/* Behind those that are due at the same time or before. */
-static void insert_locked(struct worker_thread *t, struct worker_job *j)
-{
-    struct list *at = &t->jobs;
-
-    while (at->prev != &t->jobs &&
-           list_entry(at->prev, struct worker_job, node)->due_us > j->due_us)
-        at = at->prev;
-    list_insert_before(at, &j->node);
-}
-
 void worker_thread_add(struct worker_thread *t, struct worker_job *j, uint64_t delay_ms)
 {
     uint64_t due_us = delay_ms != 0 ? clock_mono_us() + delay_ms * 1000 : 0;
+    struct list *at = &t->jobs;
 
     pthread_mutex_lock(&t->mutex);
-    bool waits = list_linked(&j->node);
-
-    if (!waits || due_us < j->due_us) {
+    if (!list_linked(&j->node) || due_us < j->due_us) {
         list_remove(&j->node);
         j->due_us = due_us;
-        insert_locked(t, j);
+        /* Behind those that are due at the same time or before. */
+        while (at->prev != &t->jobs &&
+               list_entry(at->prev, struct worker_job, node)->due_us > due_us)
+            at = at->prev;
+        list_insert_before(at, &j->node);
         pthread_cond_signal(&t->wake);
     }
     pthread_mutex_unlock(&t->mutex);

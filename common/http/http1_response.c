@@ -403,7 +403,7 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         return -1;
     }
     struct http_server *s = r->conn->server;
-    ssize_t n = transport_splice(from, s->pipe[1], max);
+    ssize_t n = transport_splice(from, from->fd, s->pipe[1], max);
     /* Data that cannot be spliced may still be read, or reading reports the error. */
     if (n == -1 && errno != EAGAIN)
         errno = ENOTSUP;
@@ -416,7 +416,8 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
     }
     size_t left = (size_t)n;
     while (left != 0 && !r->in_flight) {
-        ssize_t taken = transport_splice_from(&r->conn->transport, s->pipe[0], left);
+        ssize_t taken =
+            transport_splice(&r->conn->transport, s->pipe[0], r->conn->transport.fd, left);
         if (taken <= 0)
             break; /* a failure is found by the next send */
         left -= (size_t)taken;

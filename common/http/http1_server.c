@@ -495,7 +495,7 @@ static void check_busy(struct http_conn *c)
     bool ended = watch_ended(c->transport.watch);
     bool quiet = c->transport.tls != NULL && !ended && transport_is_quiet(&c->transport);
 
-    if (c->transport.tls != NULL && tls_link_ended(c->transport.tls))
+    if (c->transport.tls != NULL && c->transport.tls->ended)
         ended = true;
     if (quiet && !ended)
         return;

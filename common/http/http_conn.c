@@ -354,7 +354,8 @@ static void handshake(void *conn)
          * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
          */
         http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
-        transport_drop_tls(&c->transport);
+        tls_link_destroy(c->transport.tls);
+        c->transport.tls = NULL;
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
             http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
         http_conn_linger(c, &answer);
@@ -377,7 +378,8 @@ static void serve(struct http_conn *c)
         return;
     }
     c->state = CONN_HANDSHAKE;
-    if (!transport_accept_tls(&c->transport, l->ssl, &c->tls_failure))
+    c->transport.tls = tls_link_accept(l->ssl, c->transport.fd, &c->tls_failure);
+    if (c->transport.tls == NULL)
         http_conn_close(c);
 }
 
@@ -396,7 +398,8 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
     http_server_load_changed(c->server);
     http_conn_enter(c, PHASE_NEW);
     transport_open(&c->transport, fd);
-    transport_attach_client(&c->transport, c->server->loop, on_readable, c);
+    transport_attach(&c->transport, c->server->loop, on_readable, c);
+    watch_set_client(c->transport.watch);
     if (l->options.proxy_from == NULL) {
         serve(c);
     } else if (!networks_have(l->options.proxy_from, http_conn_peer(c))) {

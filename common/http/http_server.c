@@ -416,7 +416,8 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
         setsockopt(fd, options[i].level, options[i].name, &options[i].value,
                    sizeof(options[i].value));
     set_user_timeout(s, fd);
-    l->watch = watch_start_client(s->loop, fd, on_accept, l);
+    l->watch = watch_start_as_is(s->loop, fd, on_accept, l);
+    watch_set_client(l->watch);
     watch_read(l->watch, !s->accept_paused);
     list_push_back(&s->listeners, &l->node);
     /* Only now, as it can serve what it is given by any listener: all are added in one go. */

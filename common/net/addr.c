@@ -75,29 +75,9 @@ static bool split(struct slice text, struct slice *host, bool *bracketed, uint16
     return true;
 }
 
-static bool is_label(struct slice s)
-{
-    return s.len != 0 && s.len <= LABEL_MAX_BYTES && s.p[0] != '-' && s.p[s.len - 1] != '-' &&
-           slice_is_word(s, "-_");
-}
-
-/* Returns true for "256" and "0x7f", which resolvers accept as a part of an IPv4 address. */
-static bool is_number(struct slice s)
-{
-    bool hex = slice_starts(s, SLICE_LIT("0x")) || slice_starts(s, SLICE_LIT("0X"));
-
-    for (size_t i = hex ? 2 : 0; i < s.len; ++i) {
-        int digit = ascii_hex_digit(s.p[i]);
-
-        if (digit < 0 || (!hex && digit > 9))
-            return false;
-    }
-    return true;
-}
-
 /*
- * A name has labels of letters, digits, '-' and '_', and the last one is not a number: "10.0.0.256"
- * is an invalid address, which a resolver might convert to another one.
+ * A name has labels of letters, digits, '-' and '_', and the last one is not a number such as "256"
+ * or "0x7f": "10.0.0.256" is an invalid address, which a resolver might convert to another one.
  */
 static bool is_name(struct slice s)
 {
@@ -109,15 +89,41 @@ static bool is_name(struct slice s)
         return false;
     while (s.p != NULL) {
         label = slice_cut(&s, '.');
-        if (!is_label(label))
+        if (label.len == 0 || label.len > LABEL_MAX_BYTES || label.p[0] == '-' ||
+            label.p[label.len - 1] == '-' || !slice_is_word(label, "-_"))
             return false;
     }
-    return !is_number(label);
+    bool hex = slice_starts(label, SLICE_LIT("0x")) || slice_starts(label, SLICE_LIT("0X"));
+    for (size_t i = hex ? 2 : 0; i < label.len; ++i) {
+        int digit = ascii_hex_digit(label.p[i]);
+
+        if (digit < 0 || (!hex && digit > 9))
+            return true;
+    }
+    return false;
+}
+
+bool addr_parse_ip(struct slice text, int family, struct addr *out)
+{
+    struct addr a = {.len = family == AF_INET ? sizeof(a.in) : sizeof(a.in6)};
+
+    a.sa.sa_family = (sa_family_t)family;
+    if (!parse_ip(text, family, family == AF_INET ? (void *)&a.in.sin_addr : &a.in6.sin6_addr))
+        return false;
+    *out = a;
+    return true;
+}
+
+void addr_set_port(struct addr *a, unsigned port)
+{
+    if (a->sa.sa_family == AF_INET)
+        a->in.sin_port = htons((uint16_t)port);
+    else
+        a->in6.sin6_port = htons((uint16_t)port);
 }
 
 enum err addr_parse(struct slice text, struct addr *out)
 {
-    struct addr a = {.len = 0};
     struct slice host;
     bool bracketed;
     uint16_t port;
@@ -126,18 +132,9 @@ enum err addr_parse(struct slice text, struct addr *out)
         return parse_unix((struct slice){text.p + 5, text.len - 5}, out);
     if (!split(text, &host, &bracketed, &port))
         return ERR_SYNTAX;
-    if (bracketed && parse_ip(host, AF_INET6, &a.in6.sin6_addr)) {
-        a.in6.sin6_family = AF_INET6;
-        a.in6.sin6_port = htons(port);
-        a.len = sizeof(a.in6);
-    } else if (!bracketed && parse_ip(host, AF_INET, &a.in.sin_addr)) {
-        a.in.sin_family = AF_INET;
-        a.in.sin_port = htons(port);
-        a.len = sizeof(a.in);
-    } else {
+    if (!addr_parse_ip(host, bracketed ? AF_INET6 : AF_INET, out))
         return !bracketed && is_name(host) ? ERR_UNSUPPORTED : ERR_SYNTAX;
-    }
-    *out = a;
+    addr_set_port(out, port);
     return ERR_OK;
 }
 
@@ -177,74 +174,30 @@ static struct slice bytes_of(const struct addr *a)
     }
 }
 
-/* The name may contain any bytes; control bytes become %XX so that they do not break lines. */
-static void format_unix(const struct addr *a, char out[ADDR_TEXT_MAX])
-{
-    struct slice name = unix_name(a);
-    size_t n = (size_t)snprintf(out, ADDR_TEXT_MAX, "unix:");
-
-    for (size_t i = 0; i < name.len; ++i) {
-        ASSERT(n + 4 <= ADDR_TEXT_MAX); /* 5 + 3 * 108 bytes fit */
-        if (i == 0 && name.p[0] == '\0')
-            out[n++] = '@';
-        else if (is_control(name.p[i]))
-            n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)(unsigned char)name.p[i]);
-        else
-            out[n++] = name.p[i];
-    }
-    out[n] = '\0';
-}
-
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     int family = family_of(a);
+    struct slice bytes = bytes_of(a);
     char host[INET6_ADDRSTRLEN];
 
     if (family == AF_INET || family == AF_INET6) {
-        inet_ntop(family, bytes_of(a).p, host, sizeof(host));
+        inet_ntop(family, bytes.p, host, sizeof(host));
         snprintf(out, ADDR_TEXT_MAX, family == AF_INET ? "%s:%u" : "[%s]:%u", host, addr_port(a));
-    } else if (family == AF_UNIX) {
-        format_unix(a, out);
-    } else {
-        snprintf(out, ADDR_TEXT_MAX, "unknown");
+        return out;
     }
-    return out;
-}
-
-/* The digits of a byte, and their number. */
-#define OCTET(v)                                                                                   \
-    {                                                                                              \
-        (v) >= 100  ? '0' + (v) / 100                                                              \
-        : (v) >= 10 ? '0' + (v) / 10                                                               \
-                    : '0' + (v),                                                                   \
-            (v) >= 100 ? '0' + (v) / 10 % 10 : '0' + (v) % 10, '0' + (v) % 10,                     \
-            (v) >= 100  ? 3                                                                        \
-            : (v) >= 10 ? 2                                                                        \
-                        : 1                                                                        \
+    size_t n = (size_t)snprintf(out, ADDR_TEXT_MAX, family == AF_UNIX ? "unix:" : "unknown");
+    /* The name of a socket may contain any bytes; control bytes become %XX so that they do not
+     * break lines. */
+    for (size_t i = 0; i < bytes.len; ++i) {
+        ASSERT(n + 4 <= ADDR_TEXT_MAX); /* 5 + 3 * 108 bytes fit */
+        if (i == 0 && bytes.p[0] == '\0')
+            out[n++] = '@';
+        else if (is_control(bytes.p[i]))
+            n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)(unsigned char)bytes.p[i]);
+        else
+            out[n++] = bytes.p[i];
     }
-#define OCTETS_4(v) OCTET(v), OCTET((v) + 1), OCTET((v) + 2), OCTET((v) + 3)
-#define OCTETS_16(v) OCTETS_4(v), OCTETS_4((v) + 4), OCTETS_4((v) + 8), OCTETS_4((v) + 12)
-#define OCTETS_64(v) OCTETS_16(v), OCTETS_16((v) + 16), OCTETS_16((v) + 32), OCTETS_16((v) + 48)
-
-/*
- * Like inet_ntop(), which is slower because it formats with printf(): this is called for each
- * request. Each step may write past the end of its digits, for which OUT has room. Returns the end.
- */
-static char *format_ipv4(const struct in_addr *ip, char out[ADDR_TEXT_MAX])
-{
-    static const char octets[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
-                                        OCTETS_64(192)};
-    unsigned char bytes[4];
-
-    memcpy(bytes, &ip->s_addr, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); ++i) {
-        const char *octet = octets[bytes[i]];
-
-        memcpy(out, octet, sizeof(octets[0]));
-        out += octet[3];
-        *out++ = '.';
-    }
-    *--out = '\0';
+    out[n] = '\0';
     return out;
 }
 
@@ -252,8 +205,22 @@ struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
     int family = family_of(a);
 
-    if (family == AF_INET)
-        return (struct slice){out, (size_t)(format_ipv4(&a->in.sin_addr, out) - out)};
+    /* inet_ntop() is slower because it formats with printf(): this is called for each request. */
+    if (family == AF_INET) {
+        const unsigned char *bytes = (const unsigned char *)&a->in.sin_addr;
+        char *at = out;
+
+        for (size_t i = 0; i < sizeof(a->in.sin_addr); ++i) {
+            if (bytes[i] >= 100)
+                *at++ = (char)('0' + bytes[i] / 100);
+            if (bytes[i] >= 10)
+                *at++ = (char)('0' + bytes[i] / 10 % 10);
+            *at++ = (char)('0' + bytes[i] % 10);
+            *at++ = '.';
+        }
+        *--at = '\0';
+        return (struct slice){out, (size_t)(at - out)};
+    }
     if (family == AF_INET6)
         inet_ntop(AF_INET6, &a->in6.sin6_addr, out, ADDR_TEXT_MAX);
     else
@@ -277,26 +244,18 @@ unsigned addr_port(const struct addr *a)
 
 /* ---- compare ---- */
 
-static int compare_numbers(unsigned long a, unsigned long b)
-{
-    return (a > b) - (a < b);
-}
-
 /* Orders by family, then address, then port. */
-static int compare(const struct addr *a, const struct addr *b)
+static int compare(const void *x, const void *y)
 {
-    struct slice x = bytes_of(a);
-    struct slice y = bytes_of(b);
-    size_t shorter = x.len < y.len ? x.len : y.len;
-    int order = compare_numbers((unsigned)family_of(a), (unsigned)family_of(b));
+    const struct addr *a = x;
+    const struct addr *b = y;
+    int order = family_of(a) - family_of(b);
 
-    if (order == 0 && shorter != 0)
-        order = memcmp(x.p, y.p, shorter);
     if (order == 0)
-        order = compare_numbers(x.len, y.len);
+        order = slice_compare(bytes_of(a), bytes_of(b));
     if (order == 0 && family_of(a) == AF_INET6)
-        order = compare_numbers(a->in6.sin6_scope_id, b->in6.sin6_scope_id);
-    return order != 0 ? order : compare_numbers(addr_port(a), addr_port(b));
+        order = compare_u64(a->in6.sin6_scope_id, b->in6.sin6_scope_id);
+    return order != 0 ? order : compare_u64(addr_port(a), addr_port(b));
 }
 
 bool addr_equal(const struct addr *a, const struct addr *b)
@@ -355,36 +314,6 @@ bool addr_is_loopback(const struct addr *a)
 
 /* ---- resolve ---- */
 
-static int compare_for_qsort(const void *a, const void *b)
-{
-    return compare(a, b);
-}
-
-/* Stores the addresses of ANSWER in ALL, sorted and without duplicates. Returns their number. */
-static size_t take_answer(const struct addrinfo *answer, uint16_t port, struct addr *all)
-{
-    size_t n = 0;
-    size_t kept = 0;
-
-    for (const struct addrinfo *i = answer; i != NULL && n < RESOLVED_MAX; i = i->ai_next) {
-        struct addr a = {.len = i->ai_addrlen};
-        if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
-            continue;
-        memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
-        if (i->ai_family == AF_INET)
-            a.in.sin_port = htons(port);
-        else
-            a.in6.sin6_port = htons(port);
-        all[n++] = a;
-    }
-    qsort(all, n, sizeof(*all), compare_for_qsort);
-    for (size_t i = 0; i < n; ++i) {
-        if (kept == 0 || !addr_equal(&all[kept - 1], &all[i]))
-            all[kept++] = all[i];
-    }
-    return kept;
-}
-
 enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -407,14 +336,28 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
     if (failed != 0)
         return ERR_NOT_FOUND;
     struct addr *all = xcalloc(RESOLVED_MAX, sizeof(*all));
-    size_t found = take_answer(answer, port, all);
+    size_t nall = 0;
+    size_t kept = 0;
+    for (const struct addrinfo *i = answer; i != NULL && nall < RESOLVED_MAX; i = i->ai_next) {
+        struct addr a = {.len = i->ai_addrlen};
+
+        if ((i->ai_family != AF_INET && i->ai_family != AF_INET6) || i->ai_addrlen > sizeof(a.in6))
+            continue;
+        memcpy(&a.sa, i->ai_addr, i->ai_addrlen);
+        addr_set_port(&a, port);
+        all[nall++] = a;
+    }
     freeaddrinfo(answer);
-    if (found != 0) {
-        *n = found < *n ? found : *n;
-        memcpy(out, all, *n * sizeof(*all));
+    qsort(all, nall, sizeof(*all), compare);
+    for (size_t i = 0; i < nall && kept < *n; ++i) {
+        if (kept == 0 || !addr_equal(&out[kept - 1], &all[i]))
+            out[kept++] = all[i];
     }
     free(all);
-    return found != 0 ? ERR_OK : ERR_NOT_FOUND;
+    if (kept == 0)
+        return ERR_NOT_FOUND;
+    *n = kept;
+    return ERR_OK;
 }
 
 struct resolver_job {
@@ -498,23 +441,20 @@ static enum err check_stale(const struct addr *a)
     return failed == 0 || failed == EAGAIN || failed == EPROTOTYPE ? ERR_BUSY : ERR_SYSTEM;
 }
 
-static enum err bind_socket(int fd, const struct addr *a)
+static enum err bind_socket(int fd, const struct addr *a, bool is_path)
 {
-    bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
+    if (bind(fd, &a->sa, a->len) == 0)
+        return ERR_OK;
+    if (errno == EADDRINUSE && is_path) {
+        enum err e = check_stale(a);
 
-    if (bind(fd, &a->sa, a->len) == 0)
-        return ERR_OK;
-    if (errno != EADDRINUSE)
-        return ERR_SYSTEM;
-    if (!is_path)
-        return ERR_BUSY;
-    enum err e = check_stale(a);
-    if (e != ERR_OK)
-        return e;
-    if (unlink(a->un.sun_path) == -1 && errno != ENOENT)
-        return ERR_SYSTEM;
-    if (bind(fd, &a->sa, a->len) == 0)
-        return ERR_OK;
+        if (e != ERR_OK)
+            return e;
+        if (unlink(a->un.sun_path) == -1 && errno != ENOENT)
+            return ERR_SYSTEM;
+        if (bind(fd, &a->sa, a->len) == 0)
+            return ERR_OK;
+    }
     return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
 }
 
@@ -548,7 +488,7 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
     int s = socket(a->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s == -1)
         return ERR_SYSTEM;
-    enum err e = set_options(s, a, o) ? bind_socket(s, a) : ERR_SYSTEM;
+    enum err e = set_options(s, a, o) ? bind_socket(s, a, is_path) : ERR_SYSTEM;
     if (e == ERR_OK && is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
         e = ERR_SYSTEM;
     if (e == ERR_OK && !o->bound_only)
@@ -565,16 +505,14 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
 
 enum err addr_of_socket(int fd, struct addr *out)
 {
-    struct sockaddr_storage storage = {0};
-    struct addr a = {.len = 0};
-    socklen_t len = sizeof(storage);
+    struct addr a = {.un = {0}};
+    socklen_t len = sizeof(a.un);
 
-    if (getsockname(fd, (struct sockaddr *)&storage, &len) == -1)
+    if (getsockname(fd, &a.sa, &len) == -1)
         return ERR_SYSTEM;
     /* For a path of maximum length the kernel returns a length that includes a NUL beyond the
      * struct. */
     a.len = len < (socklen_t)sizeof(a.un) ? len : (socklen_t)sizeof(a.un);
-    memcpy(&a.sa, &storage, a.len);
     *out = a;
     return ERR_OK;
 }

@@ -29,6 +29,9 @@ struct addr {
  * ERR_UNSUPPORTED: a well-formed name:port, which addr_resolve() can resolve.
  */
 enum err addr_parse(struct slice text, struct addr *out) must_check;
+/* Parses an IP address of FAMILY without port and brackets; the port is 0. Returns false, without
+ * changing OUT, for anything else. */
+bool addr_parse_ip(struct slice text, int family, struct addr *out) must_check;
 /* Writes the canonical text with a NUL, and returns OUT. An unnamed unix peer is "unix:". */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
 /* Writes the address without port, as in REMOTE_ADDR and X-Forwarded-For: "127.0.0.1", "::1",
@@ -37,6 +40,8 @@ const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
 /* The same, with its length. */
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);
 unsigned addr_port(const struct addr *a); /* 0 for unix */
+/* A must be an IP address. */
+void addr_set_port(struct addr *a, unsigned port);
 bool addr_equal(const struct addr *a, const struct addr *b);
 /* Returns true if A and B are equal IP addresses, regardless of ports and scopes. */
 bool addr_same_host(const struct addr *a, const struct addr *b);

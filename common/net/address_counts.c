@@ -2,7 +2,6 @@
 #include "common/net/address_counts.h"
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/base/map.h"
@@ -64,12 +63,18 @@ static bool key_of(const struct address_counts *t, const struct addr *peer,
     return true;
 }
 
-static bool join_locked(struct address_counts *t, const unsigned char key[KEY_BYTES], size_t max,
-                        struct address_count **out)
+bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
+                         struct address_count **out)
 {
-    struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
+    unsigned char key[KEY_BYTES];
     struct address_count *one = NULL;
 
+    ASSERT(max != 0);
+    *out = NULL;
+    if (!key_of(t, peer, key))
+        return true;
+    pthread_mutex_lock(&t->lock);
+    struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
     if (node != NULL) {
         one = container_of(node, struct address_count, node);
     } else if (split_map_count(&t->map) < ADDRESS_COUNTS_MAX) {
@@ -80,25 +85,11 @@ static bool join_locked(struct address_counts *t, const unsigned char key[KEY_BY
             one = NULL;
         }
     }
-    if (one != NULL && one->connections >= max)
-        return false;
-    if (one != NULL)
+    bool good = one == NULL || one->connections < max;
+    if (good && one != NULL) {
         ++one->connections;
-    *out = one;
-    return true;
-}
-
-bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
-                         struct address_count **out)
-{
-    unsigned char key[KEY_BYTES];
-
-    ASSERT(max != 0);
-    *out = NULL;
-    if (!key_of(t, peer, key))
-        return true;
-    pthread_mutex_lock(&t->lock);
-    bool good = join_locked(t, key, max, out);
+        *out = one;
+    }
     pthread_mutex_unlock(&t->lock);
     return good;
 }

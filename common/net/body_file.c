@@ -36,40 +36,25 @@ struct body_file {
     void *map;       /* NULL: not mapped yet */
 };
 
-/* Not every file system supports O_TMPFILE. */
-static int open_nameless(const char *directory)
-{
-    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-    if (fd != -1 || (errno != EOPNOTSUPP && errno != EISDIR))
-        return fd;
-    char *name = xasprintf("%s/resumelb.XXXXXX", directory);
-
-    fd = mkostemp(name, O_CLOEXEC);
-    if (fd != -1)
-        unlink(name);
-    free(name);
-    return fd;
-}
-
-static bool count_one(struct body_file_count *c)
-{
-    uint64_t max = atomic_load_explicit(&c->max, memory_order_relaxed);
-
-    if (atomic_fetch_add_explicit(&c->files, 1, memory_order_relaxed) < max || max == 0)
-        return true;
-    atomic_fetch_sub_explicit(&c->files, 1, memory_order_relaxed);
-    return false;
-}
-
 struct body_file *body_file_create(const char *directory, struct body_file_count *count)
 {
-    if (count != NULL && !count_one(count)) {
-        errno = EMFILE;
-        return NULL;
-    }
-    int fd = open_nameless(directory);
+    uint64_t max = count != NULL ? atomic_load_explicit(&count->max, memory_order_relaxed) : 0;
+    int fd = -1;
 
+    if (count != NULL && atomic_fetch_add_explicit(&count->files, 1, memory_order_relaxed) >= max &&
+        max != 0)
+        errno = EMFILE;
+    else
+        fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    /* Not every file system supports O_TMPFILE. */
+    if (fd == -1 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        char *name = xasprintf("%s/resumelb.XXXXXX", directory);
+
+        fd = mkostemp(name, O_CLOEXEC);
+        if (fd != -1)
+            unlink(name);
+        free(name);
+    }
     if (fd == -1) {
         if (count != NULL)
             atomic_fetch_sub_explicit(&count->files, 1, memory_order_relaxed);
@@ -120,11 +105,11 @@ void body_file_bin_init(struct body_file_bin *b, struct loop *l)
 
 void body_file_bin_fini(struct body_file_bin *b)
 {
-    struct list *node;
+    struct body_file *f;
 
     timer_stop(&b->timer);
-    while ((node = list_pop_front(&b->files)) != NULL)
-        body_file_destroy(list_entry(node, struct body_file, in_bin));
+    while ((f = list_pop_entry(&b->files, struct body_file, in_bin)) != NULL)
+        body_file_destroy(f);
 }
 
 void body_file_throw(struct body_file_bin *b, struct body_file *f)
@@ -149,9 +134,8 @@ bool body_file_add(struct body_file *f, struct slice bytes)
 
     ASSERT(f->map == NULL);
     while (bytes.len != 0) {
-        ssize_t n = pwrite(f->fd, bytes.p, bytes.len, (off_t)at);
-        if (n == -1 && errno == EINTR)
-            continue;
+        ssize_t n = TEMP_FAILURE_RETRY(pwrite(f->fd, bytes.p, bytes.len, (off_t)at));
+
         if (n == -1)
             return false;
         at += (size_t)n;
@@ -164,12 +148,10 @@ bool body_file_add(struct body_file *f, struct slice bytes)
 
 ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t room)
 {
-    ssize_t n;
+    size_t max = room < f->bytes - at ? room : f->bytes - at;
 
     ASSERT(at < f->bytes);
-    do
-        n = pread(f->fd, to, room < f->bytes - at ? room : f->bytes - at, (off_t)at);
-    while (n == -1 && errno == EINTR);
+    ssize_t n = TEMP_FAILURE_RETRY(pread(f->fd, to, max, (off_t)at));
     if (n == 0) {
         /* Another program has truncated the file. */
         errno = EIO;

@@ -17,15 +17,6 @@ static bool same_prefix(const unsigned char *a, const unsigned char *b, unsigned
     return memcmp(a, b, whole) == 0 && (mask == 0 || ((a[whole] ^ b[whole]) & mask) == 0);
 }
 
-static bool ends_with_zeros(const struct network *n)
-{
-    for (unsigned bit = n->bits; bit < family_bits(n->family); ++bit) {
-        if (n->bytes[bit / 8] & 0x80U >> (bit % 8))
-            return false;
-    }
-    return true;
-}
-
 static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 enum err networks_add(struct networks *n, struct slice text)
@@ -35,14 +26,12 @@ enum err networks_add(struct networks *n, struct slice text)
     struct slice address = slice_cut(&rest, '/');
     uint64_t bits;
 
-    if (slice_is(text, "loopback")) {
-        n->loopback = true;
+    bool loopback = slice_is(text, "loopback");
+    bool unix_peers = slice_is(text, "unix");
+    n->loopback |= loopback;
+    n->unix_peers |= unix_peers;
+    if (loopback || unix_peers)
         return ERR_OK;
-    }
-    if (slice_is(text, "unix")) {
-        n->unix_peers = true;
-        return ERR_OK;
-    }
     if (n->n == NETWORKS_MAX)
         return ERR_TOO_LARGE;
     one.family = slice_find(address, ':') != SIZE_MAX ? AF_INET6 : AF_INET;
@@ -58,8 +47,10 @@ enum err networks_add(struct networks *n, struct slice text)
         one.bits -= 96;
         memmove(one.bytes, one.bytes + 12, 4);
     }
-    if (!ends_with_zeros(&one))
-        return ERR_RANGE;
+    for (unsigned bit = one.bits; bit < family_bits(one.family); ++bit) {
+        if (one.bytes[bit / 8] & 0x80U >> (bit % 8))
+            return ERR_RANGE;
+    }
     n->items = xrealloc(n->items, (n->n + 1) * sizeof(*n->items));
     n->items[n->n++] = one;
     return ERR_OK;
@@ -108,17 +99,12 @@ enum err client_addr_parse(struct slice text, struct addr *out)
 {
     bool bracketed = text.len > 1 && text.p[0] == '[' && text.p[text.len - 1] == ']';
     struct slice bare = bracketed ? (struct slice){text.p + 1, text.len - 2} : text;
-    struct addr a = {.len = 0};
+    struct addr a;
 
-    if (!bracketed && parse_ip(bare, AF_INET, &a.in.sin_addr)) {
-        a.in.sin_family = AF_INET;
-        a.len = sizeof(a.in);
-    } else if (parse_ip(bare, AF_INET6, &a.in6.sin6_addr)) {
-        a.in6.sin6_family = AF_INET6;
-        a.len = sizeof(a.in6);
-    } else if (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX) {
+    if ((!bracketed && addr_parse_ip(bare, AF_INET, out)) || addr_parse_ip(bare, AF_INET6, out))
+        return ERR_OK;
+    if (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
         return ERR_SYNTAX;
-    }
     *out = a;
     return ERR_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/net/packet.h"
 #include "common/base/clock.h"
-#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 
@@ -27,10 +26,6 @@ enum err packet_send(int fd, const json_t *message, int pass)
 
     json_print(message, &bytes);
     iov = (struct iovec){bytes.p, bytes.len};
-    if (bytes.len > PACKET_BYTES_MAX) {
-        text_fini(&bytes);
-        return ERR_TOO_LARGE;
-    }
     if (pass >= 0) {
         msg.msg_control = control.bytes;
         msg.msg_controllen = sizeof(control.bytes);
@@ -40,11 +35,9 @@ enum err packet_send(int fd, const json_t *message, int pass)
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &pass, sizeof(int));
     }
-    ssize_t n;
-    do
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+    if (bytes.len > PACKET_BYTES_MAX)
+        result = ERR_TOO_LARGE;
+    else if (TEMP_FAILURE_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0)
         result = errno == EAGAIN || errno == ENOBUFS ? ERR_BUSY : ERR_PEER_CLOSED;
     text_fini(&bytes);
     return result;
@@ -119,11 +112,6 @@ bool packet_peer_is(int fd, uid_t uid)
     return peer.uid == uid || peer.uid == 0;
 }
 
-bool packet_peer_is_ours(int fd)
-{
-    return packet_peer_is(fd, geteuid());
-}
-
 int packet_inherited(const char *variable, bool *bad)
 {
     const char *value = getenv(variable);
@@ -139,7 +127,7 @@ int packet_inherited(const char *variable, bool *bad)
         return -1;
     int fd = (int)n;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET ||
-        !packet_peer_is_ours(fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        !packet_peer_is(fd, geteuid()) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return -1;
     *bad = false;
     return fd;
@@ -180,14 +168,13 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass)
 
 enum err packet_queue_flush(struct packet_queue *q)
 {
-    struct list *node;
+    struct packet *p;
 
-    while ((node = list_pop_front(&q->items)) != NULL) {
-        struct packet *p = list_entry(node, struct packet, node);
+    while ((p = list_pop_entry(&q->items, struct packet, node)) != NULL) {
         enum err e = packet_send(q->fd, p->message, p->pass);
 
         if (e == ERR_BUSY) {
-            list_push_front(&q->items, node);
+            list_push_front(&q->items, &p->node);
             return ERR_BUSY;
         }
         packet_free(p);
@@ -199,17 +186,12 @@ enum err packet_queue_flush(struct packet_queue *q)
     return ERR_OK;
 }
 
-void packet_queue_clear(struct packet_queue *q)
-{
-    struct list *node;
-
-    while ((node = list_pop_front(&q->items)) != NULL)
-        packet_free(list_entry(node, struct packet, node));
-}
-
 void packet_queue_close(struct packet_queue *q)
 {
-    packet_queue_clear(q);
+    struct packet *p;
+
+    while ((p = list_pop_entry(&q->items, struct packet, node)) != NULL)
+        packet_free(p);
     if (q->fd >= 0)
         close(q->fd);
     q->fd = -1;
@@ -219,9 +201,7 @@ void packet_queue_close(struct packet_queue *q)
 
 bool packet_is(const json_t *m, const char *op)
 {
-    const char *said = json_string_value(json_object_get(m, "op"));
-
-    return said != NULL && strcmp(said, op) == 0;
+    return slice_is(json_text(m, "op"), op);
 }
 
 enum err packet_say(int fd, const char *op)

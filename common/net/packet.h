@@ -29,8 +29,7 @@ enum err packet_send(int fd, const json_t *message, int pass) must_check;
  * ERR_BUSY (no message), ERR_PEER_CLOSED, ERR_SYNTAX (the packet was dropped).
  */
 enum err packet_receive(int fd, json_t **message, int *passed) must_check;
-/* Returns true if the process connected to FD runs as the user of this process, or as root. */
-bool packet_peer_is_ours(int fd);
+/* Returns true if the process connected to FD runs as UID, or as root. */
 bool packet_peer_is(int fd, uid_t uid);
 /*
  * Returns the packet socket that was inherited from the parent process, with its number in the
@@ -62,8 +61,6 @@ void packet_queue_add(struct packet_queue *q, json_t *message, int pass);
 enum err packet_queue_flush(struct packet_queue *q) must_check;
 /* Discards unsent messages, and closes the socket if there is one. */
 void packet_queue_close(struct packet_queue *q);
-/* Discards unsent messages. */
-void packet_queue_clear(struct packet_queue *q);
 
 /* ---- conversations: each message has a member `op`; one thread at a time ---- */
 

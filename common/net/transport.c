@@ -13,18 +13,6 @@ void transport_open(struct transport *t, int fd)
     *t = (struct transport){.fd = fd};
 }
 
-bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index)
-{
-    t->tls = tls_link_create(p, t->fd, loop_index);
-    return t->tls != NULL;
-}
-
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why)
-{
-    t->tls = tls_link_accept(ctx, t->fd, why);
-    return t->tls != NULL;
-}
-
 void transport_close(struct transport *t)
 {
     if (t->tls != NULL)
@@ -49,8 +37,9 @@ void transport_reset_at_close(struct transport *t)
 void transport_abort_at_close(struct transport *t)
 {
     setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    /* Without close_notify the peer detects the truncation. */
     if (t->tls != NULL)
-        tls_link_abort(t->tls);
+        t->tls->broken = true;
 }
 
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
@@ -63,14 +52,6 @@ void transport_attach(struct transport *t, struct loop *l, void (*readable)(void
         t->loop = l;
         t->watch = watch_start_as_is(l, t->fd, readable, context);
     }
-}
-
-void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
-                             void *context)
-{
-    ASSERT(t->watch == NULL);
-    t->loop = l;
-    t->watch = watch_start_client(l, t->fd, readable, context);
 }
 
 void transport_detach(struct transport *t)
@@ -88,46 +69,22 @@ ssize_t transport_peek(struct transport *t, char *p, size_t room)
 
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max)
 {
-    ssize_t n;
+    if (t->tls != NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    return TEMP_FAILURE_RETRY(sendfile(t->fd, fd, &at, max));
+}
+
+ssize_t transport_splice(const struct transport *t, int from, int to, size_t max)
+{
+    const unsigned flags = SPLICE_F_NONBLOCK | SPLICE_F_MOVE;
 
     if (t->tls != NULL) {
         errno = ENOTSUP;
         return -1;
     }
-    do
-        n = sendfile(t->fd, fd, &at, max);
-    while (n == -1 && errno == EINTR);
-    return n;
-}
-
-static ssize_t move(const struct transport *t, int from, int to, size_t max)
-{
-    ssize_t n;
-
-    if (t->tls != NULL) {
-        errno = ENOTSUP;
-        return -1;
-    }
-    do
-        n = splice(from, NULL, to, NULL, max, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    while (n == -1 && errno == EINTR);
-    return n;
-}
-
-ssize_t transport_splice(struct transport *t, int pipe, size_t max)
-{
-    return move(t, t->fd, pipe, max);
-}
-
-ssize_t transport_splice_from(struct transport *t, int pipe, size_t max)
-{
-    return move(t, pipe, t->fd, max);
-}
-
-void transport_drop_tls(struct transport *t)
-{
-    tls_link_destroy(t->tls);
-    t->tls = NULL;
+    return TEMP_FAILURE_RETRY(splice(from, NULL, to, NULL, max, flags));
 }
 
 bool transport_has_failed(const struct transport *t)
@@ -163,7 +120,8 @@ static bool is_empty(int fd)
 
 bool transport_has_input(const struct transport *t)
 {
-    return (t->tls != NULL && tls_link_has_input(t->tls)) || !is_empty(t->fd);
+    return (t->tls != NULL && (t->tls->ended || SSL_has_pending(t->tls->ssl) == 1)) ||
+           !is_empty(t->fd);
 }
 
 bool transport_is_quiet(struct transport *t)

@@ -18,9 +18,11 @@
 
 struct transport {
     struct loop *loop;
-    int fd;               /* -1: closed */
-    struct watch *watch;  /* watch of FD; NULL: not attached to a loop */
-    struct tls_link *tls; /* NULL: plain TCP or unix */
+    int fd;              /* -1: closed */
+    struct watch *watch; /* watch of FD; NULL: not attached to a loop */
+    /* NULL: plain TCP or unix. Set by the owner, from tls_link_create() or tls_link_accept() until
+     * the handshake has failed. */
+    struct tls_link *tls;
 };
 
 #define TRANSPORT_CLOSED ((struct transport){.fd = -1})
@@ -28,14 +30,10 @@ struct transport {
 /* Initializes T for FD, which T will close. T is not attached to a loop until
  * transport_attach(). */
 void transport_open(struct transport *t, int fd);
-/* Starts TLS as a client of P. Returns false if it could not be set up, which is logged. */
-bool transport_secure(struct transport *t, struct tls_peer *p, unsigned loop_index) must_check;
-/* Starts TLS as a server, see tls_link_accept(). Returns false if out of memory. */
-bool transport_accept_tls(struct transport *t, SSL_CTX *ctx, enum tls_failure *why) must_check;
 /* Returns NULL if T has no TLS. */
 static inline SSL *transport_ssl(const struct transport *t)
 {
-    return t->tls != NULL ? tls_link_ssl(t->tls) : NULL;
+    return t->tls != NULL ? t->tls->ssl : NULL;
 }
 /*
  * Closes T and its descriptor. TLS sends close_notify if that is still possible. May be called from
@@ -61,9 +59,6 @@ static inline bool transport_is_open(const struct transport *t)
  * conditions. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
-/* The same for a connection of a client, see watch_start_client(). */
-void transport_attach_client(struct transport *t, struct loop *l, void (*readable)(void *context),
-                             void *context);
 /* Removes T from its loop, so that it can be attached to another one. transport_await_writable()
  * must not be pending. */
 void transport_detach(struct transport *t);
@@ -100,23 +95,16 @@ ssize_t transport_peek(struct transport *t, char *p, size_t room);
  */
 static inline ssize_t transport_send(struct transport *t, struct iovec *iov, size_t n, int flags)
 {
-    ssize_t sent;
-
     if (t->tls != NULL)
         return tls_link_send(t->tls, iov, n);
-    do
-        sent = sys_send_pieces(t->fd, iov, n, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (sent == -1 && errno == EINTR);
-    return sent;
+    flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
+    return TEMP_FAILURE_RETRY(sys_send_pieces(t->fd, iov, n, flags));
 }
 /* Like sendfile(2): sends at most MAX bytes from offset AT of the file FD. ENOTSUP with TLS. */
 ssize_t transport_send_file(struct transport *t, int fd, off_t at, size_t max);
-/* Like splice(2): moves at most MAX received bytes into PIPE. ENOTSUP with TLS. */
-ssize_t transport_splice(struct transport *t, int pipe, size_t max);
-/* The same from PIPE to the peer, as many bytes as it accepts. */
-ssize_t transport_splice_from(struct transport *t, int pipe, size_t max);
-/* Continues without TLS after a failed handshake, of which the alert was sent. */
-void transport_drop_tls(struct transport *t);
+/* Like splice(2): moves at most MAX bytes, received ones to a pipe, or those of a pipe to the peer;
+ * one of FROM and TO is the descriptor of T. ENOTSUP with TLS. */
+ssize_t transport_splice(const struct transport *t, int from, int to, size_t max);
 /* Returns true if the connection was reset or has failed. Makes a system call. */
 bool transport_has_failed(const struct transport *t);
 /* Shuts down sending, with TLS after its close_notify. The peer is expected to close. */

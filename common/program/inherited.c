@@ -146,10 +146,7 @@ static bool is_some_port_of(const struct item *one, const struct addr *address)
     if (address->sa.sa_family == AF_UNIX || addr_port(address) != 0 ||
         a.sa.sa_family != address->sa.sa_family)
         return false;
-    if (a.sa.sa_family == AF_INET)
-        a.in.sin_port = 0;
-    else
-        a.in6.sin6_port = 0;
+    addr_set_port(&a, 0);
     return addr_equal(&a, address);
 }
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -17,14 +16,11 @@ void events_fini(struct events *e)
 void events_add(struct events *e, const char *kind, bool bad, const char *application,
                 const char *subject, const char *text)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
     if (e->ring == NULL)
         e->ring = xcalloc(EVENTS_MAX, sizeof(*e->ring));
     struct event *at = &e->ring[e->serial % EVENTS_MAX];
     *at = (struct event){.serial = ++e->serial,
-                         .wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+                         .wall_ms = clock_wall_us() / 1000,
                          .mono_ms = clock_mono_us() / 1000,
                          .kind = kind,
                          .bad = bad};
@@ -33,39 +29,33 @@ void events_add(struct events *e, const char *kind, bool bad, const char *applic
     snprintf(at->text, sizeof(at->text), "%s", text);
 }
 
-/* Returns the I-th newest event of the last hour, or NULL if there are fewer. */
-static const struct event *newest(const struct events *e, size_t i, uint64_t now_ms)
-{
-    if (i >= EVENTS_MAX || i >= e->serial)
-        return NULL;
-    const struct event *at = &e->ring[(e->serial - 1 - i) % EVENTS_MAX];
-    return at->mono_ms + EVENTS_AGE_MS >= now_ms ? at : NULL;
-}
-
-static void put(struct json_writer *w, const struct event *x)
-{
-    json_open_object(w, NULL);
-    json_put_int(w, "id", (int64_t)x->serial);
-    json_put_real(w, "time", (double)x->wall_ms / 1000);
-    json_put_text(w, "kind", slice_of(x->kind));
-    json_put_bool(w, "bad", x->bad);
-    json_put_text(w, "application", slice_of(x->application));
-    json_put_text(w, "subject", slice_of(x->subject));
-    json_put_text(w, "text", slice_of(x->text));
-    json_close_object(w);
-}
-
 void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out)
 {
     struct json_writer w = {.out = out};
     size_t n = 0;
 
-    for (const struct event *x; (x = newest(e, n, now_ms)) != NULL && x->serial > after;)
-        ++n;
+    /* How many of the newest are of the last hour, and after AFTER. */
+    for (; n < EVENTS_MAX && n < e->serial; ++n) {
+        const struct event *x = &e->ring[(e->serial - 1 - n) % EVENTS_MAX];
+
+        if (x->mono_ms + EVENTS_AGE_MS < now_ms || x->serial <= after)
+            break;
+    }
     json_open_object(&w, NULL);
     json_open_array(&w, "events");
-    while (n-- != 0)
-        put(&w, &e->ring[(e->serial - 1 - n) % EVENTS_MAX]);
+    while (n-- != 0) {
+        const struct event *x = &e->ring[(e->serial - 1 - n) % EVENTS_MAX];
+
+        json_open_object(&w, NULL);
+        json_put_int(&w, "id", (int64_t)x->serial);
+        json_put_real(&w, "time", (double)x->wall_ms / 1000);
+        json_put_text(&w, "kind", slice_of(x->kind));
+        json_put_bool(&w, "bad", x->bad);
+        json_put_text(&w, "application", slice_of(x->application));
+        json_put_text(&w, "subject", slice_of(x->subject));
+        json_put_text(&w, "text", slice_of(x->text));
+        json_close_object(&w);
+    }
     json_close_array(&w);
     json_close_object(&w);
     text_add_char(out, '\n');

@@ -7,16 +7,6 @@
 
 enum { STEP_BITS = 4, TIME_BITS = 32 };
 
-static unsigned bucket_of(uint64_t us)
-{
-    uint64_t t = us >> TIME_BITS != 0 ? UINT32_MAX : us;
-
-    if (t < HISTOGRAM_STEPS)
-        return (unsigned)t;
-    unsigned doubling = 63 - (unsigned)__builtin_clzll(t) - STEP_BITS; /* 0: 16..31 */
-    return (doubling + 1) * HISTOGRAM_STEPS + (unsigned)((t >> doubling) & (HISTOGRAM_STEPS - 1));
-}
-
 static double lower_bound(unsigned bucket)
 {
     unsigned doubling = bucket / HISTOGRAM_STEPS;
@@ -28,7 +18,14 @@ static double lower_bound(unsigned bucket)
 
 void histogram_add(struct histogram *h, uint64_t us, double weight)
 {
-    h->n[bucket_of(us)] += (float)weight;
+    uint64_t t = us >> TIME_BITS != 0 ? UINT32_MAX : us;
+    size_t bucket = t;
+
+    if (t >= HISTOGRAM_STEPS) {
+        size_t doubling = 63 - (size_t)__builtin_clzll(t) - STEP_BITS; /* 0: 16..31 */
+        bucket = (doubling + 1) * HISTOGRAM_STEPS + ((t >> doubling) & (HISTOGRAM_STEPS - 1));
+    }
+    h->n[bucket] += (float)weight;
 }
 
 void histogram_scale(struct histogram *h, double factor)

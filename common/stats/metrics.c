@@ -16,19 +16,6 @@ static double relaxed(const void *at)
     return (double)atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
 }
 
-static double count(const void *at, size_t size)
-{
-    switch (size) {
-    case sizeof(bool):
-        return *(const bool *)at;
-    case sizeof(uint32_t):
-        return *(const uint32_t *)at;
-    case sizeof(uint64_t):
-        return (double)*(const uint64_t *)at;
-    }
-    UNREACHABLE();
-}
-
 double metric_value(const struct metric *row, const void *object)
 {
     const void *at = (const char *)object + row->offset;
@@ -37,7 +24,12 @@ double metric_value(const struct metric *row, const void *object)
     case METRIC_GET:
         return row->get(object);
     case METRIC_COUNT:
-        return count(at, row->size);
+        if (row->size == sizeof(bool))
+            return *(const bool *)at;
+        if (row->size == sizeof(uint32_t))
+            return *(const uint32_t *)at;
+        ASSERT(row->size == sizeof(uint64_t));
+        return (double)*(const uint64_t *)at;
     case METRIC_REAL:
         return *(const double *)at;
     case METRIC_WHOLE:
@@ -193,22 +185,10 @@ static void put_histogram(struct metrics *m, const struct stat_histogram *h, str
     text_addf(m->out, "%" PRIu64 "\n", so_far);
 }
 
-static void put_stat(struct metrics *m, const struct stats_set *set, size_t i)
-{
-    struct stat_histogram h;
-
-    if (m->row->kind == STAT_HISTOGRAM) {
-        stats_histogram(set->stats, i, &h);
-        put_histogram(m, &h, set->labels);
-        return;
-    }
-    add_series(m, "", set->labels, NULL, SLICE_NULL);
-    text_addf(m->out, "%" PRId64 "\n", stats_sum(set->stats, i));
-}
-
 void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets)
 {
     const struct stats_table *t = nsets != 0 ? stats_table(sets[0].stats) : NULL;
+    struct stat_histogram h;
     struct text name = {0};
 
     for (size_t i = 0; t != NULL && i < t->n; ++i) {
@@ -217,7 +197,13 @@ void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t n
         metrics_begin(m, &row);
         for (size_t k = 0; k < nsets; ++k) {
             ASSERT(stats_table(sets[k].stats) == t);
-            put_stat(m, &sets[k], i);
+            if (row.kind == STAT_HISTOGRAM) {
+                stats_histogram(sets[k].stats, i, &h);
+                put_histogram(m, &h, sets[k].labels);
+                continue;
+            }
+            add_series(m, "", sets[k].labels, NULL, SLICE_NULL);
+            text_addf(m->out, "%" PRId64 "\n", stats_sum(sets[k].stats, i));
         }
     }
     m->row = NULL;

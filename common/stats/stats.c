@@ -57,7 +57,6 @@ struct stats *stats_create(const struct stats_table *t, size_t ncells)
     for (size_t i = 0; i < ncells; ++i) {
         struct stats_cell *c = stats_cell(s, i);
 
-        c->stats = s;
         c->first = s->first;
         c->nrows = t->n;
     }

@@ -34,8 +34,8 @@ struct stats;
 /* The metrics of one writer. The fields are private to stats.c and stat_add(). */
 struct stats_cell {
     /* Read-only, on a cache line of its own. */
-    _Alignas(CACHE_LINE_BYTES) const struct stats *stats;
-    const uint32_t *first; /* slot of each row; a histogram's with STATS_IN_BUCKETS */
+    _Alignas(CACHE_LINE_BYTES) const uint32_t *first; /* slot of each row; a histogram's with
+                                                         STATS_IN_BUCKETS */
     size_t nrows;
     _Alignas(CACHE_LINE_BYTES) _Atomic int64_t slots[];
 };

@@ -62,17 +62,6 @@ static void place(struct topk *top, struct entry *e, size_t at)
     e->at = at;
 }
 
-static void move_up(struct topk *top, struct entry *e)
-{
-    size_t at = e->at;
-
-    while (at > 0 && top->heap[(at - 1) / 2]->sum > e->sum) {
-        place(top, top->heap[(at - 1) / 2], at);
-        at = (at - 1) / 2;
-    }
-    place(top, e, at);
-}
-
 static void move_down(struct topk *top, struct entry *e)
 {
     size_t at = e->at;
@@ -94,27 +83,19 @@ static struct entry *find(const struct topk *top, struct slice key)
     return node != NULL ? container_of(node, struct entry, node) : NULL;
 }
 
-/* Returns false if out of memory. */
-static bool has_room(struct entry *e, size_t len)
-{
-    if (e->key != NULL && len <= e->room)
-        return true;
-    char *p = realloc(e->key, len + 1); /* an empty key needs memory as well */
-    if (p == NULL)
-        return false;
-    e->key = p;
-    e->room = len;
-    return true;
-}
-
 /* Adds an entry for KEY, which has none. Returns NULL if out of memory. */
 static struct entry *add_entry(struct topk *top, struct slice key)
 {
     bool full = top->n == top->max;
     struct entry *e = full ? top->heap[0] : &top->entries[top->n];
 
-    if (!has_room(e, key.len))
-        return NULL;
+    if (e->key == NULL || key.len > e->room) {
+        char *p = realloc(e->key, key.len + 1); /* an empty key needs memory as well */
+        if (p == NULL)
+            return NULL;
+        e->key = p;
+        e->room = key.len;
+    }
     /* The entry with the smallest sum is replaced; that sum is the maximum error of the new one. */
     if (full)
         split_map_remove(&top->keys, &e->node);
@@ -123,10 +104,12 @@ static struct entry *add_entry(struct topk *top, struct slice key)
         return NULL; /* possible for the first entry only */
     e->over = e->sum;
     e->count = 0;
-    if (!full) {
-        place(top, e, top->n++);
-        move_up(top, e);
-    }
+    if (full)
+        return e;
+    size_t at = top->n++;
+    for (; at > 0 && top->heap[(at - 1) / 2]->sum > e->sum; at = (at - 1) / 2)
+        place(top, top->heap[(at - 1) / 2], at);
+    place(top, e, at);
     return e;
 }
 

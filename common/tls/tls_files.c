@@ -20,22 +20,19 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
-}
-
 bool tls_files_changed(struct tls_files *f)
 {
     bool changed = false;
 
     for (size_t i = 0; i < f->nfiles; ++i) {
+        const struct stat *old = &f->states[i];
         struct stat now = {0}; /* also if there is no file, or stat(2) fails */
 
         if (f->texts[i] != NULL && stat(f->texts[i], &now) != 0)
             now = (struct stat){0};
-        changed = changed || !same(&now, &f->states[i]);
+        changed = changed || now.st_dev != old->st_dev || now.st_ino != old->st_ino ||
+                  now.st_size != old->st_size || !same_time(&now.st_mtim, &old->st_mtim) ||
+                  !same_time(&now.st_ctim, &old->st_ctim);
         f->states[i] = now;
     }
     return changed;

@@ -23,18 +23,6 @@ enum {
     REASON_ROOM = 160,
 };
 
-struct tls_link {
-    SSL *ssl;
-    struct tls_peer_use use; /* no peer on the server's side */
-    bool up;                 /* the handshake is complete */
-    bool requested;          /* the peer has requested a certificate */
-    bool received;           /* bytes of the peer were received */
-    bool drained;            /* the last read has emptied the library's buffer */
-    bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
-    bool ended;  /* there is no further input */
-    int end;     /* ENDED: errno; 0: by close_notify */
-};
-
 /* ---- life ---- */
 
 void tls_link_destroy(struct tls_link *l)
@@ -100,11 +88,6 @@ struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
     return l;
 }
 
-SSL *tls_link_ssl(const struct tls_link *l)
-{
-    return l->ssl;
-}
-
 /* ---- failures ---- */
 
 void tls_link_say(const struct tls_link *l, const char *reason)
@@ -113,37 +96,36 @@ void tls_link_say(const struct tls_link *l, const char *reason)
              tls_peer_name(l->use.peer), reason);
 }
 
-static void describe(const struct tls_link *l, int error, int system_error, char out[REASON_ROOM])
+static bool is_ssl_error(unsigned long code, int reason)
 {
-    long verdict = SSL_get_verify_result(l->ssl);
-    unsigned long code = ERR_peek_error();
-    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
-    bool cut = ERR_GET_LIB(code) == ERR_LIB_SSL &&
-               ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-
-    if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
-        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-        snprintf(out, REASON_ROOM, "certificate rejected: %s",
-                 X509_verify_cert_error_string(verdict));
-    else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
-        snprintf(out, REASON_ROOM, "the peer does not speak TLS");
-    else if (text != NULL && !cut)
-        snprintf(out, REASON_ROOM, "%s", text);
-    else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut)
-        snprintf(out, REASON_ROOM, "%s", strerror(system_error));
-    else
-        snprintf(out, REASON_ROOM, "closed in the handshake");
+    return ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == reason;
 }
 
 /* Handles a failure of TLS. */
 static void fail(struct tls_link *l, int error, int system_error)
 {
-    char reason[REASON_ROOM];
+    char rejected[REASON_ROOM];
+    long verdict = SSL_get_verify_result(l->ssl);
+    unsigned long code = ERR_peek_error();
+    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    bool cut = is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING);
+    const char *reason = "closed in the handshake";
 
     l->broken = true;
     if (l->use.peer == NULL)
         return;
-    describe(l, error, system_error, reason);
+    if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
+        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+        snprintf(rejected, sizeof(rejected), "certificate rejected: %s",
+                 X509_verify_cert_error_string(verdict));
+        reason = rejected;
+    } else if (is_ssl_error(code, SSL_R_WRONG_VERSION_NUMBER)) {
+        reason = "the peer does not speak TLS";
+    } else if (text != NULL && !cut) {
+        reason = text;
+    } else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut) {
+        reason = strerror(system_error);
+    }
     tls_link_say(l, reason);
     /* The session may be the cause, so it is not resumed again. */
     tls_peer_keep(&l->use, NULL);
@@ -172,21 +154,6 @@ enum tls_progress tls_link_handshake(struct tls_link *l)
 bool tls_link_resumed(const struct tls_link *l)
 {
     return SSL_session_reused(l->ssl) == 1;
-}
-
-bool tls_link_has_input(const struct tls_link *l)
-{
-    return l->ended || SSL_has_pending(l->ssl) == 1;
-}
-
-void tls_link_abort(struct tls_link *l)
-{
-    l->broken = true;
-}
-
-bool tls_link_ended(const struct tls_link *l)
-{
-    return l->ended;
 }
 
 bool tls_link_broken(const struct tls_link *l)
@@ -227,21 +194,12 @@ static void take_end(struct tls_link *l, int n, int system_error)
     default:
         break;
     }
-    if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
-        ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+    if (is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
         end_with(l, ECONNRESET);
         return;
     }
     fail(l, error, system_error);
     end_with(l, EPROTO);
-}
-
-static ssize_t report_end(const struct tls_link *l)
-{
-    if (l->ended && l->end == 0)
-        return 0;
-    errno = l->ended ? l->end : EAGAIN;
-    return -1;
 }
 
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
@@ -265,7 +223,12 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
         if (l->drained)
             break;
     }
-    return got != 0 ? (ssize_t)got : report_end(l);
+    if (got != 0)
+        return (ssize_t)got;
+    if (l->ended && l->end == 0)
+        return 0;
+    errno = l->ended ? l->end : EAGAIN;
+    return -1;
 }
 
 bool tls_link_more(const struct tls_link *l)
@@ -299,20 +262,6 @@ bool tls_link_quiet(struct tls_link *l)
 
 /* ---- writing ---- */
 
-static ssize_t send_failed(struct tls_link *l, int n, int system_error)
-{
-    int error = SSL_get_error(l->ssl, n);
-
-    if (error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ) {
-        errno = EAGAIN;
-        return -1;
-    }
-    /* The cause is determined and logged by the reading side. */
-    l->broken = l->broken || error == SSL_ERROR_SYSCALL;
-    errno = error == SSL_ERROR_SYSCALL && system_error != 0 ? system_error : EPIPE;
-    return -1;
-}
-
 /* Returns the first bytes of N pieces at IOV, copied to ROOM if several pieces have to be
  * joined. */
 static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_MAX])
@@ -344,11 +293,19 @@ ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_piec
         errno = 0;
         int n = SSL_write(l->ssl, now.p + sent, (int)(all - sent));
         int system_error = errno;
-        if (n <= 0) {
-            ssize_t failed = send_failed(l, n, system_error);
-            return sent != 0 ? (ssize_t)sent : failed;
+        if (n > 0) {
+            sent += (size_t)n;
+            continue;
         }
-        sent += (size_t)n;
+        int error = SSL_get_error(l->ssl, n);
+        if (error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ) {
+            errno = EAGAIN;
+        } else {
+            /* The cause is determined and logged by the reading side. */
+            l->broken = l->broken || error == SSL_ERROR_SYSCALL;
+            errno = error == SSL_ERROR_SYSCALL && system_error != 0 ? system_error : EPIPE;
+        }
+        return sent != 0 ? (ssize_t)sent : -1;
     }
     return (ssize_t)sent;
 }

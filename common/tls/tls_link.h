@@ -14,7 +14,19 @@
 #include "common/tls/worker_tls.h"
 
 struct iovec;
-struct tls_link;
+
+/* Others read SSL and ENDED, and set BROKEN before they close the socket. */
+struct tls_link {
+    SSL *ssl;
+    struct tls_peer_use use; /* no peer on the server's side */
+    bool up;                 /* the handshake is complete */
+    bool requested;          /* the peer has requested a certificate */
+    bool received;           /* bytes of the peer were received */
+    bool drained;            /* the last read has emptied the library's buffer */
+    bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
+    bool ended;  /* there is no further input, after close_notify or a failure */
+    int end;     /* ENDED: errno; 0: by close_notify */
+};
 
 /* Creates the client side of TLS on FD, which is connected and must outlive the link. Returns
  * NULL if it could not be set up, which is logged. */
@@ -25,7 +37,6 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
  * memory.
  */
 struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why);
-SSL *tls_link_ssl(const struct tls_link *l);
 /* NULL is allowed. */
 void tls_link_destroy(struct tls_link *l);
 
@@ -52,13 +63,6 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Returns true if tls_link_recv() can return data although the socket is not readable. */
 bool tls_link_more(const struct tls_link *l) noinline_;
-/* Returns true if the library has data, or the end of the connection, that tls_link_recv() has
- * not returned. */
-bool tls_link_has_input(const struct tls_link *l);
-/* Prevents further sending, including close_notify, so that the peer detects the truncation. */
-void tls_link_abort(struct tls_link *l);
-/* Returns true if the input has ended, by close_notify or by a failure. */
-bool tls_link_ended(const struct tls_link *l);
 /* Returns true if the link has failed with EPROTO. */
 bool tls_link_broken(const struct tls_link *l);
 /*

@@ -17,6 +17,7 @@
 #include "common/tls/tls_listener.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/tls/crypto.h"
 #include "common/tls/tls_files.h"
 #include "common/tls/tls_names.h"
 #include "common/tls/tls_tickets.h"
@@ -101,14 +102,24 @@ static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
     return same;
 }
 
-/* Returns NULL if the status is good until *UNTIL, else the problem. */
-static const char *judge(OCSP_SINGLERESP *one, time_t *until)
+/* Returns NULL if BASIC confirms CERTIFICATE until *UNTIL, else the problem. */
+static const char *check(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer, time_t *until)
 {
     ASN1_GENERALIZEDTIME *from = NULL;
     ASN1_GENERALIZEDTIME *next = NULL;
     int days = 0;
     int seconds = 0;
+    int i = 0;
 
+    if (issuer == NULL)
+        return "the certificate's file does not have its issuer";
+    if (!signed_for(basic, issuer))
+        return "it is not signed for the certificate's issuer";
+    while (i < OCSP_resp_count(basic) && !is_about(OCSP_resp_get0(basic, i), certificate, issuer))
+        ++i;
+    OCSP_SINGLERESP *one = OCSP_resp_get0(basic, i);
+    if (one == NULL)
+        return "it is of another certificate";
     if (OCSP_single_get0_status(one, NULL, NULL, &from, &next) != V_OCSP_CERTSTATUS_GOOD)
         return "it does not confirm the certificate";
     if (next == NULL)
@@ -120,91 +131,41 @@ static const char *judge(OCSP_SINGLERESP *one, time_t *until)
     return NULL;
 }
 
-static const char *check(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer, time_t *until)
-{
-    if (issuer == NULL)
-        return "the certificate's file does not have its issuer";
-    if (!signed_for(basic, issuer))
-        return "it is not signed for the certificate's issuer";
-    for (int i = 0; i < OCSP_resp_count(basic); ++i) {
-        OCSP_SINGLERESP *one = OCSP_resp_get0(basic, i);
-
-        if (is_about(one, certificate, issuer))
-            return judge(one, until);
-    }
-    return "it is of another certificate";
-}
-
-static const char *check_bytes(const struct text *bytes, SSL_CTX *ctx, time_t *until)
-{
-    const unsigned char *p = (const unsigned char *)bytes->p;
-    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &p, (long)bytes->len);
-    OCSP_BASICRESP *basic = NULL;
-    X509 *certificate = SSL_CTX_get0_certificate(ctx);
-    const char *why = "not an OCSP response";
-
-    if (response != NULL && p == (const unsigned char *)bytes->p + bytes->len &&
-        OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
-        basic = OCSP_response_get1_basic(response);
-    if (basic != NULL)
-        why = check(basic, certificate, find_issuer(ctx, certificate), until);
-    OCSP_BASICRESP_free(basic);
-    OCSP_RESPONSE_free(response);
-    ERR_clear_error();
-    return why;
-}
-
 /*
  * Reads FILE for the certificate of CTX. The issuer is looked up in its chain; a certificate may be
  * its own issuer. Returns NULL and adds the reason to NOTES on failure, which is never fatal.
  */
 static struct tls_ocsp *tls_ocsp_read(const char *file, SSL_CTX *ctx, struct diag *notes)
 {
+    X509 *certificate = SSL_CTX_get0_certificate(ctx);
     struct text bytes = {0};
     time_t until = 0;
     enum err e = file_read(file, OCSP_BYTES_MAX, &bytes);
-    const char *why = e != ERR_OK ? err_text(e) : check_bytes(&bytes, ctx, &until);
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &p, (long)bytes.len);
+    OCSP_BASICRESP *basic = NULL;
+    const char *why = e != ERR_OK ? err_text(e) : "not an OCSP response";
 
+    if (response != NULL && p == (const unsigned char *)bytes.p + bytes.len &&
+        OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
+        basic = OCSP_response_get1_basic(response);
+    if (basic != NULL)
+        why = check(basic, certificate, find_issuer(ctx, certificate), &until);
+    OCSP_BASICRESP_free(basic);
+    OCSP_RESPONSE_free(response);
+    ERR_clear_error();
     if (why != NULL) {
         diag_add(notes, file, 0, 0, "%s", why);
         text_fini(&bytes);
         return NULL;
     }
     struct tls_ocsp *o = xcalloc(1, sizeof(*o));
-    o->certificate = SSL_CTX_get0_certificate(ctx);
-    X509_up_ref(o->certificate);
-    o->bytes = (unsigned char *)bytes.p;
-    o->len = bytes.len;
-    o->until = until;
+    X509_up_ref(certificate);
+    *o = (struct tls_ocsp){.certificate = certificate,
+                           .bytes = (unsigned char *)bytes.p,
+                           .len = bytes.len,
+                           .until = until};
     return o;
-}
-
-/* Frees the whole list. NULL is allowed. */
-static void tls_ocsp_destroy(struct tls_ocsp *o)
-{
-    while (o != NULL) {
-        struct tls_ocsp *next = o->next;
-
-        X509_free(o->certificate);
-        free(o->bytes);
-        free(o);
-        o = next;
-    }
-}
-
-/* For the library's status callback: staples the response in LIST for the certificate that SSL
- * uses. */
-static int tls_ocsp_staple(const struct tls_ocsp *list, SSL *ssl)
-{
-    const X509 *shown = SSL_get_certificate(ssl);
-
-    while (list != NULL && (shown == NULL || X509_cmp(list->certificate, shown) != 0))
-        list = list->next;
-    unsigned char *copy = list != NULL ? OPENSSL_memdup(list->bytes, list->len) : NULL;
-    if (copy == NULL)
-        return SSL_TLSEXT_ERR_NOACK;
-    SSL_set_tlsext_status_ocsp_resp(ssl, copy, (long)list->len);
-    return SSL_TLSEXT_ERR_OK;
 }
 
 /* ---- listeners ---- */
@@ -237,11 +198,11 @@ struct tls_listener {
 /* The part of a context that refers to its set. */
 struct place {
     struct tls_names *names;
+    struct tls_names *own_names; /* of the first certificate */
     unsigned index;
     struct tls_tickets *tickets;
-    struct tls_ocsp *ocsp;                 /* or NULL */
-    unsigned char digest[EVP_MAX_MD_SIZE]; /* digest of the data that a session depends on */
-    unsigned digest_len;
+    struct tls_ocsp *ocsp;              /* or NULL */
+    unsigned char digest[SHA256_BYTES]; /* of the data that a session depends on */
 };
 
 /* ---- places ---- */
@@ -259,8 +220,16 @@ static void free_place(void *parent, void *place, CRYPTO_EX_DATA *data, int inde
     if (p == NULL)
         return;
     tls_names_unref(p->names);
+    tls_names_unref(p->own_names);
     tls_tickets_unref(p->tickets);
-    tls_ocsp_destroy(p->ocsp);
+    while (p->ocsp != NULL) {
+        struct tls_ocsp *o = p->ocsp;
+
+        p->ocsp = o->next;
+        X509_free(o->certificate);
+        free(o->bytes);
+        free(o);
+    }
     free(p);
 }
 
@@ -274,30 +243,12 @@ static void make_place_index(void)
     ASSERT(place_index >= 0);
 }
 
-static void set_place(SSL_CTX *ctx, struct tls_names *names, unsigned index)
-{
-    struct place *p = xcalloc(1, sizeof(*p));
-
-    pthread_once(&place_index_made, make_place_index);
-    p->names = tls_names_ref(names);
-    p->index = index;
-    if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
-        abort(); /* out of memory */
-}
-
 static struct place *place_of(const SSL_CTX *ctx)
 {
     return SSL_CTX_get_ex_data(ctx, place_index);
 }
 
 /* ---- reading ---- */
-
-struct reading {
-    const struct tls_listener_options *o;
-    struct tls_set *set;
-    struct tls_names **names; /* for each context, the names of its first certificate */
-    struct diag *d;
-};
 
 static int key_kind(SSL_CTX *ctx)
 {
@@ -315,23 +266,20 @@ static bool has_kind(SSL_CTX *ctx, int kind)
     return found;
 }
 
-/* Returns the index of the context that accepts a further certificate with these NAMES and this
- * KIND of key, or N. */
-static size_t find_twin(const struct reading *r, const struct tls_names *names, int kind)
-{
-    size_t i = 0;
-
-    while (i < r->set->n &&
-           (!tls_names_same(r->names[i], names) || has_kind(r->set->contexts[i], kind)))
-        ++i;
-    return i;
-}
-
-/* Called on the loop of a connection. */
+/* Called on the loop of a connection: staples the response for the certificate that SSL uses. */
 static int on_status(SSL *ssl, void *context)
 {
+    const struct tls_ocsp *o = place_of(SSL_get_SSL_CTX(ssl))->ocsp;
+    const X509 *shown = SSL_get_certificate(ssl);
+
     (void)context;
-    return tls_ocsp_staple(place_of(SSL_get_SSL_CTX(ssl))->ocsp, ssl);
+    while (o != NULL && (shown == NULL || X509_cmp(o->certificate, shown) != 0))
+        o = o->next;
+    unsigned char *copy = o != NULL ? OPENSSL_memdup(o->bytes, o->len) : NULL;
+    if (copy == NULL)
+        return SSL_TLSEXT_ERR_NOACK;
+    SSL_set_tlsext_status_ocsp_resp(ssl, copy, (long)o->len);
+    return SSL_TLSEXT_ERR_OK;
 }
 
 /* Adds the OCSP response in FILE (NULL: none) for the certificate of FROM, which TO presents. */
@@ -349,91 +297,91 @@ static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *
     SSL_CTX_set_tlsext_status_cb(to, on_status);
 }
 
-/* Adds CTX to the set, or its certificate to a context of the set. */
-static bool place_context(struct reading *r, SSL_CTX *ctx, const struct tls_certificate_files *from)
+/* Reads a certificate and adds a context for it to S, or adds it to a context of S. */
+static bool read_certificate(struct tls_set *s, const struct tls_listener_options *o,
+                             const struct tls_certificate_files *from, struct diag *d)
 {
     const char *file = from->certificate;
-    struct tls_names *names = tls_names_create();
-    struct tls_set *s = r->set;
-    X509 *certificate = SSL_CTX_get0_certificate(ctx);
+    struct tls_server_options server = {
+        .certificate_file = file,
+        .key_file = from->key,
+        .http2 = o->http2,
+        .tls13_only = o->tls13_only,
+        .ciphers = o->ciphers,
+        .ciphersuites = o->ciphersuites,
+    };
+    SSL_CTX *ctx = tls_server_create(&server, d);
+    STACK_OF(X509) *chain = NULL;
+    size_t twin = 0;
 
-    if (!tls_names_add(names, certificate, 0)) {
-        diag_add(r->d, file, 0, 0, "more than %d names", TLS_CERTIFICATE_NAMES_MAX);
-        tls_names_unref(names);
-        SSL_CTX_free(ctx);
+    if (ctx == NULL)
         return false;
+    struct tls_names *names = tls_names_create();
+    X509 *certificate = SSL_CTX_get0_certificate(ctx);
+    bool good = tls_names_add(names, certificate, 0);
+    if (!good) {
+        diag_add(d, file, 0, 0, "more than %d names", TLS_CERTIFICATE_NAMES_MAX);
+        goto out;
     }
-    size_t twin = find_twin(r, names, key_kind(ctx));
+    /* A context accepts a further certificate with the same names and another kind of key. */
+    while (twin < s->n && (!tls_names_same(place_of(s->contexts[twin])->own_names, names) ||
+                           has_kind(s->contexts[twin], key_kind(ctx))))
+        ++twin;
     if (twin == s->n) {
+        struct place *p = xcalloc(1, sizeof(*p));
+
         /* Adding the same names succeeded before. */
-        bool few = tls_names_add(s->names, certificate, (unsigned)s->n);
-        ASSERT(few);
-        r->names[s->n] = names;
-        set_place(ctx, s->names, (unsigned)s->n);
+        ASSERT(tls_names_add(s->names, certificate, (unsigned)s->n));
+        pthread_once(&place_index_made, make_place_index);
+        p->names = tls_names_ref(s->names);
+        p->own_names = names;
+        p->index = (unsigned)s->n;
+        if (SSL_CTX_set_ex_data(ctx, place_index, p) != 1)
+            abort(); /* out of memory */
         add_ocsp(s, ctx, ctx, from->ocsp);
         s->contexts[s->n++] = ctx;
         return true;
     }
     add_ocsp(s, s->contexts[twin], ctx, from->ocsp);
-    bool added = tls_server_add(s->contexts[twin], ctx);
-    if (!added)
-        tls_server_complain(r->d, file, "conflicts with the other one for the same names");
+    good = SSL_CTX_get0_chain_certs(ctx, &chain) == 1 &&
+           SSL_CTX_use_cert_and_key(s->contexts[twin], certificate, SSL_CTX_get0_privatekey(ctx),
+                                    chain, 0) == 1;
+    if (!good)
+        tls_server_complain(d, file, "conflicts with the other one for the same names");
+out:
     tls_names_unref(names);
     SSL_CTX_free(ctx);
-    return added;
-}
-
-static bool read_certificate(struct reading *r, const struct tls_certificate_files *from)
-{
-    struct tls_server_options o = {
-        .certificate_file = from->certificate,
-        .key_file = from->key,
-        .http2 = r->o->http2,
-        .tls13_only = r->o->tls13_only,
-        .ciphers = r->o->ciphers,
-        .ciphersuites = r->o->ciphersuites,
-    };
-    SSL_CTX *ctx = tls_server_create(&o, r->d);
-
-    return ctx != NULL && place_context(r, ctx, from);
-}
-
-/* Restricts the resumption of sessions to contexts that present the same certificates and
- * request the same ones (BASIS) of clients. */
-static bool set_session_context(SSL_CTX *ctx, struct place *p, struct slice basis)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    EVP_MD_CTX *md = EVP_MD_CTX_new();
-    bool good = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(md, basis.p, basis.len) == 1;
-
-    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
-         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
-        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1 &&
-               EVP_DigestUpdate(md, digest, len) == 1;
-    }
-    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
-    good = good && EVP_DigestFinal_ex(md, p->digest, &p->digest_len) == 1 &&
-           SSL_CTX_set_session_id_context(ctx, p->digest, p->digest_len) == 1;
-    EVP_MD_CTX_free(md);
     return good;
 }
 
-static bool finish_context(struct reading *r, SSL_CTX *ctx)
+/* Restricts the resumption of sessions to contexts that present the same certificates and
+ * request the same ones of clients. */
+static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, struct diag *d)
 {
     struct place *p = place_of(ctx);
     struct text basis = {0};
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
     bool asked =
-        r->o->clients == CLIENT_CERTIFICATE_OFF ||
-        client_certificate_ask(ctx, r->o->client_ca, r->o->clients == CLIENT_CERTIFICATE_REQUIRED,
-                               r->o->client_subjects, &basis, r->d);
+        o->clients == CLIENT_CERTIFICATE_OFF ||
+        client_certificate_ask(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
+                               o->client_subjects, &basis, d);
+    struct sha256 *all = sha256_begin();
 
     p->tickets = tls_tickets_create();
-    bool good = p->tickets != NULL && set_session_context(ctx, p, text_slice(&basis));
+    bool good = p->tickets != NULL;
+    sha256_add(all, basis.p, basis.len);
     text_fini(&basis);
+    for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); good && more == 1;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
+        good = X509_digest(SSL_CTX_get0_certificate(ctx), EVP_sha256(), digest, &len) == 1;
+        sha256_add(all, digest, len);
+    }
+    SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
+    sha256_end(all, p->digest);
+    good = good && SSL_CTX_set_session_id_context(ctx, p->digest, SHA256_BYTES) == 1;
     if (asked && !good)
-        tls_server_complain(r->d, NULL, "cannot set up TLS sessions");
+        tls_server_complain(d, NULL, "cannot set up TLS sessions");
     return asked && good;
 }
 
@@ -453,27 +401,22 @@ static void set_unref(struct tls_set *s)
 static struct tls_set *set_create(const struct tls_listener_options *o, struct diag *d)
 {
     struct tls_set *s = xcalloc(1, sizeof(*s));
-    struct reading r = {.o = o, .set = s, .d = d};
     bool good = true;
 
     atomic_init(&s->refs, 1);
     s->names = tls_names_create();
     s->contexts = xcalloc(o->ncertificates, sizeof(SSL_CTX *));
-    r.names = xcalloc(o->ncertificates, sizeof(struct tls_names *));
     for (size_t i = 0; i < o->ncertificates && good; ++i)
-        good = read_certificate(&r, &o->certificates[i]);
+        good = read_certificate(s, o, &o->certificates[i], d);
     for (size_t i = 0; i < s->n && good; ++i)
-        good = finish_context(&r, s->contexts[i]);
-    for (size_t i = 0; i < s->n; ++i)
-        tls_names_unref(r.names[i]);
-    free(r.names);
+        good = finish_context(o, s->contexts[i], d);
     if (good)
         return s;
     set_unref(s);
     return NULL;
 }
 
-/* ---- sessions ---- */
+/* ---- connections ---- */
 
 /*
  * Called on the loop of a connection, with the context that the connection began with; the keys are
@@ -492,53 +435,31 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;
 }
 
-static void inherit(struct place *p, const struct place *old)
+/* Called on the loop of a connection: selects the context by the client's server name; without
+ * one, or if it is unknown, the first context. */
+static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
-    if (p->digest_len != old->digest_len || memcmp(p->digest, old->digest, p->digest_len) != 0)
-        return;
-    tls_tickets_unref(p->tickets);
-    p->tickets = tls_tickets_ref(old->tickets);
-}
-
-/* Makes tickets of OLD valid for contexts of S with the same certificates. Called before S
- * becomes effective. */
-static void inherit_all(struct tls_set *s, const struct tls_set *old)
-{
-    for (size_t i = 0; i < s->n; ++i) {
-        for (size_t k = 0; k < old->n; ++k)
-            inherit(place_of(s->contexts[i]), place_of(old->contexts[k]));
-    }
-}
-
-/* ---- choosing ---- */
-
-/* Selects the context by the client's server name; without one, or if it is unknown, the first
- * context. */
-static SSL_CTX *choose(const struct tls_set *s, SSL *ssl)
-{
+    struct tls_listener *t = context;
     const unsigned char *bytes = NULL;
     size_t len = 0;
     struct slice name;
     unsigned owner = 0;
-
-    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) != 1 ||
-        !tls_server_name((struct slice){(const char *)bytes, len}, &name) ||
-        !tls_names_find(s->names, name, &owner))
-        owner = 0;
-    return s->contexts[owner];
-}
-
-/* Called on the loop of a connection. */
-static int on_client_hello(SSL *ssl, int *alert, void *context)
-{
-    struct tls_listener *t = context;
 
     (void)alert;
     pthread_mutex_lock(&t->lock);
     struct tls_set *set = t->set;
     atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
-    tls_server_switch(ssl, choose(set, ssl));
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &len) != 1 ||
+        !tls_server_name((struct slice){(const char *)bytes, len}, &name) ||
+        !tls_names_find(set->names, name, &owner))
+        owner = 0;
+    /* SSL_set_SSL_CTX() takes over the certificates and everything that is looked up through the
+     * context; the rest was copied when the connection was created. */
+    SSL_CTX *ctx = set->contexts[owner];
+    SSL_set_SSL_CTX(ssl, ctx);
+    SSL_set_min_proto_version(ssl, SSL_CTX_get_min_proto_version(ctx));
+    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
     set_unref(set);
     return SSL_CLIENT_HELLO_SUCCESS;
 }
@@ -554,52 +475,40 @@ bool tls_listener_misdirected(const SSL *ssl, struct slice host)
 
 /* ---- life ---- */
 
-static SSL_CTX *create_outer(const struct tls_listener_options *options, struct diag *d)
+struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
 {
     static const unsigned char none[] = "outer";
-    const struct tls_server_options o = {.http2 = options->http2};
-    SSL_CTX *ctx = tls_server_create(&o, d);
-
-    /* SSL_set_SSL_CTX() takes over the session id context of the selected context only if both
-     * were equal before. */
-    if (ctx != NULL && SSL_CTX_set_session_id_context(ctx, none, sizeof(none)) != 1)
-        abort();
-    if (ctx != NULL && SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) != 1)
-        abort();
-    return ctx;
-}
-
-static void copy_options(struct configuration *c, const struct tls_listener_options *o)
-{
+    const struct tls_server_options outer = {.http2 = o->http2};
+    struct tls_listener *t = xcalloc(1, sizeof(*t));
+    struct configuration *c = &t->c;
     struct tls_files *f = &c->files;
 
+    pthread_mutex_init(&t->lock, NULL);
     c->o = *o;
     c->o.certificates = c->certificates = xcalloc(o->ncertificates, sizeof(*c->certificates));
-    for (size_t i = 0; i < o->ncertificates; ++i)
+    for (size_t i = 0; i < o->ncertificates; ++i) {
         c->certificates[i] = (struct tls_certificate_files){
             .certificate = tls_files_add(f, o->certificates[i].certificate),
             .key = tls_files_add(f, o->certificates[i].key),
             .ocsp = tls_files_add(f, o->certificates[i].ocsp),
         };
+    }
     c->o.client_ca = tls_files_add(f, o->client_ca);
     tls_files_watch(f);
     c->o.ciphers = tls_files_add(f, o->ciphers);
     c->o.ciphersuites = tls_files_add(f, o->ciphersuites);
-}
-
-struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
-{
-    struct tls_listener *t = xcalloc(1, sizeof(*t));
-
-    pthread_mutex_init(&t->lock, NULL);
-    copy_options(&t->c, o);
-    t->set = set_create(&t->c.o, d);
-    t->outer = t->set != NULL ? create_outer(&t->c.o, d) : NULL;
+    t->set = set_create(&c->o, d);
+    t->outer = t->set != NULL ? tls_server_create(&outer, d) : NULL;
     if (t->outer == NULL) {
         tls_listener_destroy(t);
         return NULL;
     }
     SSL_CTX_set_client_hello_cb(t->outer, on_client_hello, t);
+    /* SSL_set_SSL_CTX() takes over the session id context of the selected context only if both
+     * were equal before. */
+    if (SSL_CTX_set_session_id_context(t->outer, none, sizeof(none)) != 1 ||
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(t->outer, on_ticket) != 1)
+        abort();
     return t;
 }
 
@@ -620,12 +529,24 @@ SSL_CTX *tls_listener_context(struct tls_listener *t)
     return t->outer;
 }
 
-/* Makes SET effective; its reference passes to T. Returns the previous set. */
+/* Makes SET effective; its reference passes to T. Before that, tickets of the previous set become
+ * valid for contexts of SET with the same certificates. Returns the previous set. */
 static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
 {
     struct tls_set *old = t->set;
 
-    inherit_all(set, old);
+    for (size_t i = 0; i < set->n; ++i) {
+        struct place *p = place_of(set->contexts[i]);
+
+        for (size_t k = 0; k < old->n; ++k) {
+            const struct place *q = place_of(old->contexts[k]);
+
+            if (memcmp(p->digest, q->digest, SHA256_BYTES) == 0) {
+                tls_tickets_unref(p->tickets);
+                p->tickets = tls_tickets_ref(q->tickets);
+            }
+        }
+    }
     pthread_mutex_lock(&t->lock);
     t->set = set;
     pthread_mutex_unlock(&t->lock);

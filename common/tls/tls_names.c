@@ -68,18 +68,6 @@ static const struct owned_name *look_up(const struct tls_names *n, const char *t
     return map_entry(map_find(&n->names, text, len), struct owned_name, node);
 }
 
-static void add(struct tls_names *n, struct slice name, unsigned owner)
-{
-    struct owned_name *o = xcalloc(1, sizeof(*o) + name.len);
-
-    o->owner = owner;
-    ascii_lower_copy(o->text, name);
-    if (look_up(n, o->text, name.len) == NULL)
-        map_add(&n->names, &o->node, o->text, name.len);
-    else
-        free(o); /* the name belongs to its first owner */
-}
-
 bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
 {
     GENERAL_NAMES *all = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -92,8 +80,15 @@ bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
             continue;
         struct slice name = {(const char *)ASN1_STRING_get0_data(g->d.dNSName),
                              (size_t)ASN1_STRING_length(g->d.dNSName)};
-        if (usable(name))
-            add(n, name, owner);
+        if (!usable(name))
+            continue;
+        struct owned_name *o = xcalloc(1, sizeof(*o) + name.len);
+        o->owner = owner;
+        ascii_lower_copy(o->text, name);
+        if (look_up(n, o->text, name.len) == NULL)
+            map_add(&n->names, &o->node, o->text, name.len);
+        else
+            free(o); /* the name belongs to its first owner */
     }
     GENERAL_NAMES_free(all);
     return count <= TLS_CERTIFICATE_NAMES_MAX;
@@ -142,18 +137,14 @@ static size_t two_bytes(const char *p)
 
 bool tls_server_name(struct slice extension, struct slice *name)
 {
-    const char *p = extension.p;
-    size_t len = extension.len;
-
-    if (len <= LIST_HEAD + ENTRY_HEAD || two_bytes(p) != len - LIST_HEAD)
+    if (extension.len <= LIST_HEAD + ENTRY_HEAD)
         return false;
-    p += LIST_HEAD;
-    len -= LIST_HEAD;
-    if (p[0] != TYPE_HOST_NAME || two_bytes(p + 1) != len - ENTRY_HEAD)
+    const char *entry = extension.p + LIST_HEAD;
+    size_t len = extension.len - LIST_HEAD - ENTRY_HEAD;
+    if (two_bytes(extension.p) != len + ENTRY_HEAD || entry[0] != TYPE_HOST_NAME ||
+        two_bytes(entry + 1) != len || len > TLS_NAME_MAX ||
+        memchr(entry + ENTRY_HEAD, '\0', len) != NULL)
         return false;
-    struct slice found = {p + ENTRY_HEAD, len - ENTRY_HEAD};
-    if (found.len > TLS_NAME_MAX || memchr(found.p, '\0', found.len) != NULL)
-        return false;
-    *name = found;
+    *name = (struct slice){entry + ENTRY_HEAD, len};
     return true;
 }

@@ -74,12 +74,15 @@ static enum tls_failure failure_of_our_alert(int alert)
 }
 
 /* RET is the level and number of an alert, as in SSL_CTX_set_info_callback(3). */
-static void on_alert(enum tls_failure *why, bool ours, int ret)
+static void on_info(const SSL *ssl, int where, int ret)
 {
-    bool fatal = (ret >> 8) == SSL3_AL_FATAL;
+    bool ours = (where & SSL_CB_WRITE) != 0;
 
+    if ((where & SSL_CB_ALERT) == 0 || SSL_is_init_finished(ssl))
+        return;
+    enum tls_failure *why = SSL_get_app_data(ssl);
     /* The first error is the cause. */
-    if (!fatal || *why != TLS_FAILURE_CLOSED)
+    if ((ret >> 8) != SSL3_AL_FATAL || *why != TLS_FAILURE_CLOSED)
         return;
     /* The library sends an alert also to a client that has closed. */
     if (ours && ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
@@ -87,39 +90,24 @@ static void on_alert(enum tls_failure *why, bool ours, int ret)
     *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
 }
 
-static void on_info(const SSL *ssl, int where, int ret)
-{
-    if ((where & SSL_CB_ALERT) != 0 && !SSL_is_init_finished(ssl))
-        on_alert(SSL_get_app_data(ssl), (where & SSL_CB_WRITE) != 0, ret);
-}
-
-/* ---- clients that do not speak TLS ---- */
-
-/* P points to the first RECORD_HEAD bytes of a client. */
-static bool begins_http(const char *p)
+/* Detects clients that do not speak TLS. Examines only the first record of each connection, which
+ * is the client's. */
+static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                      void *context)
 {
     static const char methods[][RECORD_HEAD + 1] = {
         "GET ", "HEAD ", "POST ", "PUT ", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE", "PRI *",
     };
 
-    for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
-        if (memcmp(p, methods[i], strlen(methods[i])) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Examines only the first record of each connection, which is the client's. */
-static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
-                      void *context)
-{
     (void)version;
     (void)context;
     if (type != SSL3_RT_HEADER)
         return;
     SSL_set_msg_callback(ssl, NULL);
-    if (!ours && len == RECORD_HEAD && begins_http(bytes))
-        *(enum tls_failure *)SSL_get_app_data(ssl) = TLS_FAILURE_PLAIN_HTTP;
+    for (size_t i = 0; !ours && len == RECORD_HEAD && i < ARRAY_LEN(methods); ++i) {
+        if (memcmp(bytes, methods[i], strlen(methods[i])) == 0)
+            *(enum tls_failure *)SSL_get_app_data(ssl) = TLS_FAILURE_PLAIN_HTTP;
+    }
 }
 
 /* ---- contexts ---- */
@@ -152,95 +140,58 @@ static int no_passphrase(char *buf, int size, int writing, void *context)
     return -1;
 }
 
-bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
-                     struct diag *d)
+SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_options *o,
+                            struct diag *d)
 {
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-    if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1) {
-        tls_server_complain(d, certificate_file, "cannot use this certificate");
-        return false;
-    }
-    if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1) {
-        tls_server_complain(d, key_file,
-                            "cannot use this key (it must be PEM, without a passphrase)");
-        return false;
-    }
-    if (SSL_CTX_check_private_key(ctx) != 1) {
-        tls_server_complain(d, key_file, "key and certificate do not match");
-        return false;
-    }
-    return true;
-}
+    const char *file = o->certificate_file;
 
-bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
-                           const char *ciphersuites, struct diag *d)
-{
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(method);
+    if (ctx == NULL) {
+        tls_server_complain(d, file, "cannot set up TLS");
+        return NULL;
+    }
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     /* The buffer of a repeated write may have moved (http1_client.c copies a head). */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);
-    if (SSL_CTX_set_min_proto_version(ctx, tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1) {
+    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+    if (SSL_CTX_set_min_proto_version(ctx, o->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
         tls_server_complain(d, NULL, "min_version");
-        return false;
-    }
-    if (SSL_CTX_set_cipher_list(ctx, ciphers != NULL ? ciphers : AEAD_SUITES) != 1) {
+    else if (SSL_CTX_set_cipher_list(ctx, o->ciphers != NULL ? o->ciphers : AEAD_SUITES) != 1)
         tls_server_complain(d, NULL, "ciphers");
-        return false;
-    }
-    if (ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, ciphersuites) != 1) {
+    else if (o->ciphersuites != NULL && SSL_CTX_set_ciphersuites(ctx, o->ciphersuites) != 1)
         tls_server_complain(d, NULL, "ciphersuites");
-        return false;
-    }
-    return true;
-}
-
-static bool configure(SSL_CTX *ctx, const struct tls_server_options *o, struct diag *d)
-{
-    const struct slice *protocols = o->http2 ? &http2_protocols : &http1_protocols;
-
-    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)(uintptr_t)protocols);
-    SSL_CTX_set_info_callback(ctx, on_info);
-    SSL_CTX_set_msg_callback(ctx, on_record);
-    return tls_context_configure(ctx, o->tls13_only, o->ciphers,
-                                 o->ciphersuites != NULL ? o->ciphersuites : TLS13_SUITES, d);
-}
-
-SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
-{
-    ERR_clear_error();
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-
-    if (ctx == NULL) {
-        tls_server_complain(d, o->certificate_file, "cannot set up TLS");
-        return NULL;
-    }
-    if (configure(ctx, o, d) &&
-        (o->certificate_file == NULL || tls_server_load(ctx, o->certificate_file, o->key_file, d)))
+    else if (file != NULL && SSL_CTX_use_certificate_chain_file(ctx, file) != 1)
+        tls_server_complain(d, file, "cannot use this certificate");
+    else if (file != NULL && SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1)
+        tls_server_complain(d, o->key_file,
+                            "cannot use this key (it must be PEM, without a passphrase)");
+    else if (file != NULL && SSL_CTX_check_private_key(ctx) != 1)
+        tls_server_complain(d, o->key_file, "key and certificate do not match");
+    else
         return ctx;
     SSL_CTX_free(ctx);
     return NULL;
 }
 
-bool tls_server_add(SSL_CTX *to, SSL_CTX *from)
+SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
 {
-    STACK_OF(X509) *chain = NULL;
+    const struct slice *protocols = o->http2 ? &http2_protocols : &http1_protocols;
+    struct tls_server_options with = *o;
 
-    if (SSL_CTX_get0_chain_certs(from, &chain) != 1)
-        return false;
-    return SSL_CTX_use_cert_and_key(to, SSL_CTX_get0_certificate(from),
-                                    SSL_CTX_get0_privatekey(from), chain, 0) == 1;
-}
-
-/* SSL_set_SSL_CTX() takes over the certificates and everything that is looked up through the
- * context; the rest was copied when the connection was created. */
-void tls_server_switch(SSL *ssl, SSL_CTX *ctx)
-{
-    SSL_set_SSL_CTX(ssl, ctx);
-    SSL_set_min_proto_version(ssl, SSL_CTX_get_min_proto_version(ctx));
-    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
+    if (o->ciphersuites == NULL)
+        with.ciphersuites = TLS13_SUITES;
+    SSL_CTX *ctx = tls_context_create(TLS_server_method(), &with, d);
+    if (ctx == NULL)
+        return NULL;
+    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)(uintptr_t)protocols);
+    SSL_CTX_set_info_callback(ctx, on_info);
+    SSL_CTX_set_msg_callback(ctx, on_record);
+    return ctx;
 }
 
 /* ---- client certificates ---- */
@@ -317,8 +268,7 @@ struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT
 
     if (certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK)
         len = print_subject(certificate, room);
-    c.verdict = len != 0 ? SLICE_LIT("SUCCESS") : SLICE_LIT("NONE");
-    if (len != 0)
-        c.subject = (struct slice){room, len};
-    return c;
+    if (len == 0)
+        return (struct client_certificate){SLICE_LIT("NONE"), SLICE_NULL};
+    return (struct client_certificate){SLICE_LIT("SUCCESS"), {room, len}};
 }

@@ -36,21 +36,14 @@ struct tls_server_options {
         *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only; the library's defaults */
 };
 /*
- * Configures the common properties of server and client contexts: versions, ciphers (NULL: AEAD
- * only), ciphersuites of TLS 1.3 (NULL: the library's), and the modes of reading and writing.
- * Returns false with the reason in D on failure.
+ * Creates a context for METHOD (a server's or a client's) with the versions, ciphers and
+ * certificate of O, and the modes of reading and writing. Returns NULL with the errors in D on
+ * failure.
  */
-bool tls_context_configure(SSL_CTX *ctx, bool tls13_only, const char *ciphers,
-                           const char *ciphersuites, struct diag *d) must_check;
-/* Creates a context. Returns NULL with the errors in D on failure. */
+SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_options *o,
+                            struct diag *d);
+/* Creates a server's context. Returns NULL with the errors in D on failure. */
 SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
-/* Loads the certificate and key of CTX. Returns false with the reason in D on failure. */
-bool tls_server_load(SSL_CTX *ctx, const char *certificate_file, const char *key_file,
-                     struct diag *d) must_check;
-/* Adds to TO the certificate of FROM, which has another kind of key. Returns false on failure. */
-bool tls_server_add(SSL_CTX *to, SSL_CTX *from) must_check;
-/* Switches SSL to all settings of CTX. For use in a ClientHello callback. */
-void tls_server_switch(SSL *ssl, SSL_CTX *ctx);
 /* Adds "FILE: WHAT: reason of the library" to D. */
 void tls_server_complain(struct diag *d, const char *file, const char *what);
 

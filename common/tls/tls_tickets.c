@@ -112,29 +112,20 @@ bool tls_tickets_seal(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTE
     return good;
 }
 
-/* Returns the index of the key NAME, or TICKET_KEYS_KEPT. */
-static size_t find_key(struct tls_tickets *t, const unsigned char *name, struct ticket_key *k)
-{
-    size_t found = TICKET_KEYS_KEPT;
-
-    pthread_mutex_lock(&t->lock);
-    for (size_t i = 0; i < t->n && found == TICKET_KEYS_KEPT; ++i) {
-        if (memcmp(t->keys[i].name, name, TICKET_NAME_BYTES) != 0)
-            continue;
-        *k = t->keys[i];
-        found = i;
-    }
-    pthread_mutex_unlock(&t->lock);
-    return found;
-}
-
 int tls_tickets_open(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
                      const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
     struct ticket_key k;
-    size_t at = find_key(t, name, &k);
+    size_t at = 0;
 
-    if (at == TICKET_KEYS_KEPT)
+    pthread_mutex_lock(&t->lock);
+    while (at < t->n && memcmp(t->keys[at].name, name, TICKET_NAME_BYTES) != 0)
+        ++at;
+    bool found = at < t->n;
+    if (found)
+        k = t->keys[at];
+    pthread_mutex_unlock(&t->lock);
+    if (!found)
         return 0;
     bool good = EVP_DecryptInit_ex(cipher, t->cipher, NULL, k.cipher, iv) == 1 && set_mac(mac, &k);
     OPENSSL_cleanse(&k, sizeof(k));

@@ -11,7 +11,6 @@
 #include "common/tls/tls_server.h"
 
 #include <arpa/inet.h>
-#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,38 +57,27 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static bool set_trust(SSL_CTX *ctx, const struct worker_tls_options *o, struct diag *d)
-{
-    if (!o->verify) {
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
-        return true;
-    }
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    if (o->ca == NULL && SSL_CTX_set_default_verify_paths(ctx) != 1) {
-        tls_server_complain(d, NULL, "cannot use the system's authorities");
-        return false;
-    }
-    if (o->ca != NULL && SSL_CTX_load_verify_file(ctx, o->ca) != 1) {
-        tls_server_complain(d, o->ca, "cannot use these authorities");
-        return false;
-    }
-    return true;
-}
-
 static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
 {
-    ERR_clear_error();
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    const struct tls_server_options common = {
+        .certificate_file = o->certificate,
+        .key_file = o->key,
+        .tls13_only = o->tls13_only,
+        .ciphers = o->ciphers,
+        .ciphersuites = o->ciphersuites,
+    };
+    SSL_CTX *ctx = tls_context_create(TLS_client_method(), &common, d);
 
-    if (ctx == NULL) {
-        tls_server_complain(d, NULL, "cannot set up TLS");
+    if (ctx == NULL)
         return NULL;
-    }
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_session);
-    if (tls_context_configure(ctx, o->tls13_only, o->ciphers, o->ciphersuites, d) &&
-        set_trust(ctx, o, d) &&
-        (o->certificate == NULL || tls_server_load(ctx, o->certificate, o->key, d)))
+    SSL_CTX_set_verify(ctx, o->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    if (o->verify && o->ca == NULL && SSL_CTX_set_default_verify_paths(ctx) != 1)
+        tls_server_complain(d, NULL, "cannot use the system's authorities");
+    else if (o->verify && o->ca != NULL && SSL_CTX_load_verify_file(ctx, o->ca) != 1)
+        tls_server_complain(d, o->ca, "cannot use these authorities");
+    else
         return ctx;
     SSL_CTX_free(ctx);
     return NULL;
@@ -180,13 +168,6 @@ void worker_tls_look(struct worker_tls *t, const char *application)
 
 /* ---- identities of workers ---- */
 
-static bool is_address(const char *name)
-{
-    unsigned char bytes[sizeof(struct in6_addr)];
-
-    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
-}
-
 static void describe_peer(const struct log_subject *self, struct log_text *out)
 {
     const struct tls_peer *p = (const struct tls_peer *)(const void *)self;
@@ -198,6 +179,7 @@ struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
                                  const char *application, const char *worker, unsigned nloops)
 {
     struct tls_peer *p = xcalloc(1, sizeof(*p) + (nloops + 1) * sizeof(p->sessions[0]));
+    struct in6_addr ip;
 
     atomic_init(&p->refs, 1);
     p->tls = worker_tls_ref(t);
@@ -205,7 +187,8 @@ struct tls_peer *tls_peer_create(struct worker_tls *t, const char *server_name,
     p->subject.describe = describe_peer;
     p->application = xstrdup(application);
     p->worker = xstrdup(worker);
-    p->is_address = is_address(server_name);
+    p->is_address =
+        inet_pton(AF_INET, server_name, &ip) == 1 || inet_pton(AF_INET6, server_name, &ip) == 1;
     p->nloops = nloops;
     return p;
 }

@@ -43,12 +43,9 @@ static void add_machine(struct text_list *names, int family, unsigned port)
         memcpy(&a.sa, i->ifa_addr, a.len);
         if (addr_is_loopback(&a) || (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr)))
             continue;
-        if (family == AF_INET6) {
+        if (family == AF_INET6)
             a.in6.sin6_scope_id = 0;
-            a.in6.sin6_port = htons((uint16_t)port);
-        } else {
-            a.in.sin_port = htons((uint16_t)port);
-        }
+        addr_set_port(&a, port);
         add_name(names, addr_format(&a, text));
     }
     if (all != NULL)

@@ -164,11 +164,6 @@ void slot_address_of(const struct slot_address *a, unsigned n, struct addr *out)
         return;
     }
     *out = a->base;
-    if (!a->numbered || addr_port(&a->base) == 0)
-        return;
-    in_port_t port = htons((uint16_t)(addr_port(&a->base) + n));
-    if (out->sa.sa_family == AF_INET)
-        out->in.sin_port = port;
-    else
-        out->in6.sin6_port = port;
+    if (a->numbered && addr_port(&a->base) != 0)
+        addr_set_port(out, addr_port(&a->base) + n);
 }

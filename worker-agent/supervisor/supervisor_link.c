@@ -125,7 +125,7 @@ static int connect_to_supervisor(const char *state_dir)
         return -1;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd >= 0 &&
-        (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !packet_peer_is_ours(fd))) {
+        (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0 || !packet_peer_is(fd, geteuid()))) {
         close(fd);
         fd = -1;
     }

@@ -242,7 +242,8 @@ static void a_client_is_called_when_all_else_has_been(void **state)
     struct ringing client, two[2];
 
     client = (struct ringing){.loop = f->loop, .fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
-    client.watch = watch_start_client(f->loop, client.fd, on_ring, &client);
+    client.watch = watch_start_as_is(f->loop, client.fd, on_ring, &client);
+    watch_set_client(client.watch);
     ring(f, &two[0]);
     ring(f, &two[1]);
     loop_turn(f->loop, 0);

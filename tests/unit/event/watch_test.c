@@ -331,7 +331,8 @@ static void become_client(struct watched *w)
     stop(w);
     tcp_pair(pair);
     *w = (struct watched){.f = w->f, .fd = pair[0], .peer = pair[1]};
-    w->watch = watch_start_client(w->f->loop, w->fd, on_readable, w);
+    w->watch = watch_start_as_is(w->f->loop, w->fd, on_readable, w);
+    watch_set_client(w->watch);
     if (w->f->crowd[0] == NULL)
         return;
     /* As many younger ones as are polled. */

@@ -27,7 +27,8 @@ static int open_pair(void **state)
 static int close_pair(void **state)
 {
     (void)state;
-    packet_queue_clear(&queue);
+    queue.fd = -1;
+    packet_queue_close(&queue);
     if (pair[0] >= 0)
         close(pair[0]);
     if (pair[1] >= 0)
