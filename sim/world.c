@@ -478,10 +478,10 @@ static void publish(struct world *w)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
-        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
 
         if (!is_due(w, m))
             continue;
+        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
         for (; r != NULL; r = home_records_next(m->homes, r)) {
             publish_one(w, m, r);
             m->homes_reported = r->change;
