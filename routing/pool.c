@@ -120,33 +120,21 @@ void pool_set(struct pool *p, const struct pool_settings *s)
  * _quorum (formulas: tests/oracle/README.md).
  */
 
-/* Names come from workers, so the number of stored unused names is limited. */
-static void forget_idle(struct pool *p)
+static struct version *version_named(struct pool *p, const char *name)
 {
-    struct version *first = NULL;
+    struct version *first_idle = NULL;
     struct version *v;
     size_t idle = 0;
 
     list_for_each_entry (v, &p->versions, node) {
-        if (v->members != 0 || v == p->active)
-            continue;
-        if (first == NULL)
-            first = v;
-        ++idle;
-    }
-    if (idle >= VERSIONS_IDLE_MAX)
-        version_free(first);
-}
-
-static struct version *version_named(struct pool *p, const char *name)
-{
-    struct version *v;
-
-    list_for_each_entry (v, &p->versions, node) {
         if (strcmp(v->name, name) == 0)
             return v;
+        if (v->members == 0 && v != p->active && idle++ == 0)
+            first_idle = v;
     }
-    forget_idle(p);
+    /* Names come from workers, so the number of stored unused names is limited. */
+    if (idle >= VERSIONS_IDLE_MAX)
+        version_free(first_idle);
     v = xcalloc(1, sizeof(*v));
     v->name = xstrdup(name);
     list_push_back(&p->versions, &v->node);
@@ -259,28 +247,6 @@ void pool_update_eligible_locked(struct pool *p)
  * released request is about to use it.
  */
 
-static struct pool_waiter *waiter_at(struct list *node)
-{
-    return list_entry(node, struct pool_waiter, node);
-}
-
-/* Returns true if W has to queue behind other waiters. W may be NULL. */
-static bool must_park(const struct pool *p, const struct pool_waiter *w)
-{
-    return w != NULL && w->state != WAITER_RELEASED && p->nwaiting != 0;
-}
-
-/* Used only for a waiter that was released in vain, so its place is near the front: few steps.
- */
-static void insert_by_ticket(struct pool *p, struct pool_waiter *w)
-{
-    struct list *at = p->waiting.next;
-
-    while (at != &p->waiting && waiter_at(at)->ticket_ < w->ticket_)
-        at = at->next;
-    list_insert_before(at, &w->node);
-}
-
 /* Ends the turn of W, if it has one. W may be NULL. */
 static void end_turn(struct pool *p, struct pool_waiter *w)
 {
@@ -297,8 +263,13 @@ static noinline_ enum err park(struct pool *p, struct pool_waiter *w)
     ASSERT(w->state != WAITER_PARKED);
     ASSERT(!list_linked(&w->node));
     if (w->state == WAITER_RELEASED) {
+        /* It was released in vain, so its place is near the front: few steps. */
+        struct list *at = p->waiting.next;
+
         end_turn(p, w);
-        insert_by_ticket(p, w);
+        while (at != &p->waiting && list_entry(at, struct pool_waiter, node)->ticket_ < w->ticket_)
+            at = at->next;
+        list_insert_before(at, &w->node);
     } else {
         /* Outstanding turns count, because each may return to the queue. */
         if (p->nwaiting + p->nreleased >= p->settings.max_waiting)
@@ -320,14 +291,12 @@ void pool_release_waiting_locked_(struct pool *p, struct list *released)
 {
     ASSERT(p->held);
     while (turn_is_due(p) && released != NULL) {
-        struct list *node = list_pop_front(&p->waiting);
+        struct pool_waiter *w = list_first(&p->waiting, struct pool_waiter, node);
 
-        ASSERT(node != NULL);
-        struct pool_waiter *w = waiter_at(node);
         w->state = WAITER_RELEASED;
         --p->nwaiting;
         ++p->nreleased;
-        list_push_back(released, &w->node);
+        list_move_back(released, &w->node);
     }
     p->owes_turns = turn_is_due(p);
 }
@@ -352,11 +321,6 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
 
 /* ---- membership ---- */
 
-static bool is_member(const struct worker *w)
-{
-    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
-}
-
 /* A worker that returns with requests in flight retains backlog and mean; else they are reset. */
 static void admit(struct pool *p, struct worker *w)
 {
@@ -379,17 +343,6 @@ static void admit(struct pool *p, struct worker *w)
     pool_policy_joined_locked(p, w);
 }
 
-static void set_version(struct pool *p, struct worker *w, struct version *v)
-{
-    if (w->version == v)
-        return;
-    /* Of its new group it is the youngest. */
-    pool_look_past_locked(p, &w->member_node);
-    list_remove(&w->member_node);
-    list_push_back(&p->members, &w->member_node);
-    w->version = v;
-}
-
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released)
 {
@@ -398,9 +351,15 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     pool_lock(p);
     if (strcmp(fingerprint != NULL ? fingerprint : "", p->fingerprint) != 0)
         r = &no_skills;
-    if (!is_member(w))
+    if (!worker_is_member(w))
         admit(p, w);
-    set_version(p, w, version_named(p, version != NULL ? version : ""));
+    struct version *v = version_named(p, version != NULL ? version : "");
+    if (w->version != v) {
+        /* Of its new group it is the youngest. */
+        pool_look_past_locked(p, &w->member_node);
+        list_move_back(&p->members, &w->member_node);
+        w->version = v;
+    }
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
@@ -417,10 +376,11 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     pool_unlock(p);
 }
 
-/* Nothing of W is left here. */
+/* Its last request was put, or it had none when it left: nothing of W remains here. */
 static cold_ void step_out(struct pool *p, struct worker *w)
 {
-    pool_policy_gone_locked(p, w);
+    free(w->policy);
+    w->policy = NULL;
     pool_shadow_gone_locked(p, w);
     w->place = WORKER_OUTSIDE;
     w->pool = NULL;
@@ -454,7 +414,7 @@ static void expel(struct pool *p, struct worker *w)
 void pool_remove(struct pool *p, struct worker *w, struct list *released)
 {
     pool_lock(p);
-    bool was_member = is_member(w);
+    bool was_member = worker_is_member(w);
     if (was_member) {
         ASSERT(w->pool == p);
         expel(p, w);
@@ -470,7 +430,7 @@ void pool_set_available(struct pool *p, struct worker *w, bool available, struct
 {
     pool_lock(p);
     w->unavailable = !available;
-    if (is_member(w)) {
+    if (worker_is_member(w)) {
         pool_update_eligible_locked(p);
         pool_release_locked(p, released);
     }
@@ -481,7 +441,7 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
     bool ineligible = from->place == WORKER_INELIGIBLE;
-    if (to != NULL ? is_member(from) && is_member(to) : ineligible) {
+    if (to != NULL ? worker_is_member(from) && worker_is_member(to) : ineligible) {
         if (p->rule->leaves != NULL)
             p->rule->leaves(p, from, to);
         if (p->shadow != NULL)
@@ -504,42 +464,18 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     return n;
 }
 
-/* The first eligible worker that is not excluded and has room; else the first not excluded; or
- * NULL. */
-static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
-                                bool *has_room)
-{
-    struct worker *first = NULL;
-    struct worker *w;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        if (pool_excludes(r, w))
-            continue;
-        if (!worker_is_full(w, now_ms)) {
-            *has_room = true;
-            return w;
-        }
-        if (first == NULL)
-            first = w;
-    }
-    return first;
-}
-
-static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
+/* Returns true if waiting is useless because all workers are excluded. */
+static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
 {
     const struct worker *w;
 
+    if (r->waiter == NULL || p->neligible != 0)
+        return true;
     list_for_each_entry (w, &p->members, member_node) {
         if (!pool_excludes(r, w))
             return false;
     }
     return p->nmembers != 0;
-}
-
-/* Returns true if waiting is useless because all workers are excluded. */
-static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
-{
-    return r->waiter == NULL || p->neligible != 0 || all_members_excluded(p, r);
 }
 
 static void tick(struct pool *p, struct worker *w)
@@ -548,26 +484,11 @@ static void tick(struct pool *p, struct worker *w)
     decayed_add(&w->mean, p->worker_decay, (double)worker_backlog(w));
 }
 
-static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
-{
-    uint64_t backlog = worker_backlog(w);
-
-    list_move_back(&p->eligible, &w->place_node);
-    if (backlog < w->concurrency)
-        --p->places;
-    out->backlog = backlog;
-    worker_set_backlog(w, backlog + 1);
-    ++p->backlog;
-    if (w->call != WORKER_NOT_CALLED)
-        pool_called_took_locked(p, w);
-    tick(p, w);
-    list_push_back(&w->in_flight, &out->node_);
-    out->worker = worker_ref(w);
-}
-
 bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
                           struct pool_question *out)
 {
+    struct worker *w;
+
     ASSERT(p->held);
     if (now_us > p->now_us)
         p->now_us = now_us;
@@ -577,7 +498,16 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
         .now_ms = now_us / 1000,
         .since_ms = pool_reports_since(&p->settings, now_us / 1000),
     };
-    out->front = front_for(p, r, out->now_ms, &out->some_have_room);
+    /* The first eligible worker that is not excluded and has room; else the first not excluded. */
+    list_for_each_entry (w, &p->eligible, place_node) {
+        if (pool_excludes(r, w))
+            continue;
+        out->some_have_room = !worker_is_full(w, out->now_ms);
+        if (out->front == NULL || out->some_have_room)
+            out->front = w;
+        if (out->some_have_room)
+            break;
+    }
     return out->front != NULL;
 }
 
@@ -596,7 +526,19 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     out->skipped = c.skipped;
     ++p->picks[out->reason];
     pool_policy_begin_locked(p, q, &c, out);
-    hand_out(p, c.worker, out);
+    struct worker *w = c.worker;
+    uint64_t backlog = worker_backlog(w);
+    list_move_back(&p->eligible, &w->place_node);
+    if (backlog < w->concurrency)
+        --p->places;
+    out->backlog = backlog;
+    worker_set_backlog(w, backlog + 1);
+    ++p->backlog;
+    if (w->call != WORKER_NOT_CALLED)
+        pool_called_took_locked(p, w);
+    tick(p, w);
+    list_push_back(&w->in_flight, &out->node_);
+    out->worker = worker_ref(w);
     if (p->shadow != NULL)
         pool_shadow_get_locked(p, q->request, now_us, out);
 }
@@ -612,11 +554,12 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     /* Must be first; otherwise a request that is parked below could be released by this call. */
     if (p->owes_turns)
         pool_release_locked(p, r->released);
+    bool must_queue = r->waiter != NULL && r->waiter->state != WAITER_RELEASED && p->nwaiting != 0;
     bool somebody = pool_question_locked(p, r, now_us, &q);
     if (!somebody && hopeless(p, r)) {
         end_turn(p, r->waiter);
         result = ERR_NO_WORKER;
-    } else if (!somebody || must_park(p, r->waiter)) {
+    } else if (!somebody || must_queue) {
         result = park(p, r->waiter);
     } else {
         choose(p, &q, now_us, out);
@@ -684,7 +627,7 @@ void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *ho
     pool_lock(p);
     if (now_us > p->now_us)
         p->now_us = now_us;
-    for (size_t i = 0; i < n && is_member(w) && p->rule->housed != NULL; ++i)
+    for (size_t i = 0; i < n && worker_is_member(w) && p->rule->housed != NULL; ++i)
         p->rule->housed(p, w, &homes[i]);
     pool_unlock(p);
 }

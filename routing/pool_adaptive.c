@@ -143,17 +143,6 @@ static void leaves(struct pool *p, struct worker *w, struct worker *to)
                     &r);
 }
 
-static enum pick_reason reason_of(enum homes_reason r)
-{
-    static const enum pick_reason reasons[HOMES_REASONS] = {
-        [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
-        [HOMES_COPY] = PICK_COPY,     [HOMES_MOVE] = PICK_MOVE, [HOMES_DRAW] = PICK_DRAW,
-        [HOMES_DETOUR] = PICK_DETOUR,
-    };
-
-    return reasons[r];
-}
-
 /*
  * ---- the explanation of a choice ----
  *
@@ -164,7 +153,7 @@ static enum pick_reason reason_of(enum homes_reason r)
 struct story {
     const struct homes_choice *choice;
     const struct homes_worker *chosen; /* NULL: no worker may have it */
-    double cold_us, price_us, patience_us;
+    double price_us, patience_us;
     bool owned; /* with several load balancers: by this one */
     size_t nwarm;
     struct homes_sight *sights;
@@ -228,33 +217,9 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
 }
 
 /* How many workers are left after each step. */
-struct tally {
-    size_t open_homes, others, saving, paying, ways_out;
-};
-
-static struct tally count(const struct story *s)
+static void explain_steps(const struct story *s, size_t neligible, struct pool_explain *e)
 {
-    bool may_add =
-        s->price_us <= s->patience_us && s->choice->homes < s->choice->homes_max && s->owned;
-    struct tally t = {0};
-
-    for (size_t i = 0; i < s->n; ++i) {
-        const struct homes_sight *x = &s->sights[i];
-
-        t.open_homes += x->home && x->eligible && !x->refused;
-        if (x->home || x->refused)
-            continue;
-        ++t.others;
-        t.saving += x->saves_us > 0;
-        t.paying += may_add && x->saves_us > s->price_us;
-        t.ways_out += x->saves_us > s->patience_us;
-    }
-    return t;
-}
-
-/* Facts that do not follow from the numbers of the previous steps. */
-static void explain_last_step(const struct story *s, size_t others, struct pool_explain *e)
-{
+    /* Facts that do not follow from the numbers of the previous steps. */
     static const char *const causes[HOMES_CAUSES] = {
         [HOMES_SLOW] =
             "the best of them; the class is moved there, because other classes keep its home busy",
@@ -263,83 +228,81 @@ static void explain_last_step(const struct story *s, size_t others, struct pool_
         [HOMES_UNSERVED] = "the best of them; the class is moved there, because its home has "
                            "served none of its requests",
     };
-
-    if (s->choice->reason == HOMES_MOVE)
-        pool_explain_step(e, causes[s->choice->cause], others, 1);
-    if (s->choice->reason == HOMES_DRAW)
-        pool_explain_step(
-            e, "the least loaded of them, far below a home: the class is rebalanced to it", others,
-            1);
-}
-
-static void explain_steps(const struct story *s, size_t neligible, struct pool_explain *e)
-{
-    size_t homes = s->choice->homes;
-    const struct tally t = count(s);
-
-    pool_explain_step(e, "homes of the class", neligible, homes);
-    if (homes != 0)
-        pool_explain_step(e, "eligible homes", homes, t.open_homes);
-    pool_explain_step(e, "other eligible workers", neligible - homes, t.others);
-    if (s->nwarm != 0)
-        pool_explain_step(e, "skilled at it, by what they publish", t.others, s->nwarm);
-    if (homes == 0 || t.open_homes == 0)
-        return;
-    pool_explain_step(e, "others with less work in flight than the home", t.others, t.saving);
-    pool_explain_step(e, "others where a further home would pay off", t.others, t.paying);
-    pool_explain_step(e, "others that save more than the tolerated wait", t.others, t.ways_out);
-    explain_last_step(s, t.others, e);
-}
-
-static void explain_values(const struct story *s, struct pool_explain *e)
-{
+    static const char drawn[] =
+        "the least loaded of them, far below a home: the class is rebalanced to it";
     const struct homes_choice *c = s->choice;
+    bool may_add = s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned;
+    size_t open_homes = 0, others = 0, saving = 0, paying = 0, ways_out = 0;
 
-    pool_explain_value(e, "owned", s->owned);
-    pool_explain_value(e, "expected_s", c->expected_us / 1e6);
-    pool_explain_value(e, "share_workers", c->share);
-    pool_explain_value(e, "homes_max", (double)c->homes_max);
-    pool_explain_value(e, "cold_request_s", s->cold_us / 1e6);
-    pool_explain_value(e, "least_work_s", c->least_us / 1e6);
-    if (c->homes == 0)
+    for (const struct homes_sight *x = s->sights; x < s->sights + s->n; ++x) {
+        open_homes += x->home && x->eligible && !x->refused;
+        if (x->home || x->refused)
+            continue;
+        ++others;
+        saving += x->saves_us > 0;
+        paying += may_add && x->saves_us > s->price_us;
+        ways_out += x->saves_us > s->patience_us;
+    }
+    pool_explain_step(e, "homes of the class", neligible, c->homes);
+    if (c->homes != 0)
+        pool_explain_step(e, "eligible homes", c->homes, open_homes);
+    pool_explain_step(e, "other eligible workers", neligible - c->homes, others);
+    if (s->nwarm != 0)
+        pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
+    if (c->homes == 0 || open_homes == 0)
         return;
-    pool_explain_value(e, "home_work_s", c->home_us / 1e6);
-    pool_explain_value(e, "price_of_a_home_s", s->price_us / 1e6);
-    pool_explain_value(e, "patience_s", s->patience_us / 1e6);
+    pool_explain_step(e, "others with less work in flight than the home", others, saving);
+    pool_explain_step(e, "others where a further home would pay off", others, paying);
+    pool_explain_step(e, "others that save more than the tolerated wait", others, ways_out);
+    if (c->reason == HOMES_MOVE || c->reason == HOMES_DRAW)
+        pool_explain_step(e, c->reason == HOMES_MOVE ? causes[c->cause] : drawn, others, 1);
 }
 
 static noinline_ void explain(struct homes *h, const struct pool_question *q,
                               const struct homes_request *r, const struct homes_plan *plan)
 {
+    struct pool_explain *e = q->explain;
+    const struct homes_choice *c = &plan->choice;
     struct homes_view v;
 
     homes_view(h, r->now_us, &v);
-    size_t n = homes_look_round(h, r, plan, NULL, 0);
-    struct story s = {.choice = &plan->choice,
+    struct story s = {.choice = c,
                       .chosen = plan->worker,
-                      .cold_us = v.cold_us,
                       .price_us = homes_price(h, plan),
                       .patience_us = v.patience_us,
                       .owned = homes_owns(h, r->cls),
-                      .nwarm = plan->nwarm,
-                      .sights = xcalloc(n + 1, sizeof(struct homes_sight)),
-                      .n = n};
-    (void)homes_look_round(h, r, plan, s.sights, n);
-    for (size_t i = 0; i < n; ++i) {
+                      .nwarm = plan->nwarm};
+    s.n = homes_look_round(h, r, plan, &s.sights);
+    for (size_t i = 0; i < s.n; ++i) {
         const struct homes_sight *x = &s.sights[i];
 
-        pool_explain_candidate(q->explain, homes_worker_context(x->worker), x->cost,
-                               x->work_us / 1e6, why_not(&s, x));
+        pool_explain_candidate(e, homes_worker_context(x->worker), x->cost, x->work_us / 1e6,
+                               why_not(&s, x));
     }
-    explain_steps(&s, v.workers, q->explain);
-    explain_values(&s, q->explain);
+    explain_steps(&s, v.workers, e);
     free(s.sights);
+    pool_explain_value(e, "owned", s.owned);
+    pool_explain_value(e, "expected_s", c->expected_us / 1e6);
+    pool_explain_value(e, "share_workers", c->share);
+    pool_explain_value(e, "homes_max", (double)c->homes_max);
+    pool_explain_value(e, "cold_request_s", v.cold_us / 1e6);
+    pool_explain_value(e, "least_work_s", c->least_us / 1e6);
+    if (c->homes == 0)
+        return;
+    pool_explain_value(e, "home_work_s", c->home_us / 1e6);
+    pool_explain_value(e, "price_of_a_home_s", s.price_us / 1e6);
+    pool_explain_value(e, "patience_s", s.patience_us / 1e6);
 }
 
 /* ---- requests ---- */
 
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
+    static const enum pick_reason reasons[HOMES_REASONS] = {
+        [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
+        [HOMES_COPY] = PICK_COPY,     [HOMES_MOVE] = PICK_MOVE, [HOMES_DRAW] = PICK_DRAW,
+        [HOMES_DETOUR] = PICK_DETOUR,
+    };
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls,
                               .cls_hash = q->request->cls_hash,
@@ -349,7 +312,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 
     homes_plan(a->homes, &r, &a->plan);
     out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
-    out->reason = a->plan.worker != NULL ? reason_of(a->plan.choice.reason) : PICK_DETOUR;
+    out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_DETOUR;
     if (q->explain != NULL)
         explain(a->homes, q, &r, &a->plan);
 }

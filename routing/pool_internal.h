@@ -89,6 +89,11 @@ static inline uint64_t worker_backlog(const struct worker *w)
     return atomic_load_explicit(&w->backlog, memory_order_relaxed);
 }
 
+static inline bool worker_is_member(const struct worker *w)
+{
+    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
+}
+
 /* Number of classes that W has a score for: it has either slots or stored skills. */
 static inline size_t worker_nskills(const struct worker *w)
 {
@@ -359,8 +364,6 @@ extern const struct pool_rule pool_rule_adaptive;
 void pool_policy_set_locked(struct pool *p);
 void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
-/* W's last request was put, or it had none when it left. */
-void pool_policy_gone_locked(struct pool *p, struct worker *w);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
@@ -412,7 +415,7 @@ void pool_skills_init(struct pool *p);
 /* Returns the entry of CLS, or NULL if the class is unknown. */
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
 /* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
-const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
+struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
 /* Assigns a score for CLS to W, as its youngest. */
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
 /* Replaces the skills of W with R. */

@@ -43,9 +43,10 @@ struct p2c {
     uint32_t n, room;
 };
 
+/* E may be NULL. */
 static struct cost_class *class_of(struct class_entry *e)
 {
-    return container_of(e, struct cost_class, base);
+    return (struct cost_class *)(void *)e;
 }
 
 static void on_drop(void *owner, struct class_entry *e)
@@ -58,14 +59,6 @@ static void on_drop(void *owner, struct class_entry *e)
         list_entry(node, struct pool_hand, node)->entry = NULL;
 }
 
-/* NULL if the class is not known. */
-static struct cost_class *cost_find(const struct p2c *s, struct slice cls)
-{
-    struct class_entry *e = classes_find(&s->classes, cls);
-
-    return e != NULL ? class_of(e) : NULL;
-}
-
 /* Of a request of C, which may be NULL; > 0. */
 static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
 {
@@ -74,42 +67,9 @@ static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
     return s->mean_s > 0 ? s->mean_s : UNKNOWN_S;
 }
 
-/* A request of CLS begins: sets H's entry, node and work_s. */
-static void cost_begin(struct p2c *s, struct slice cls, struct pool_hand *h)
-{
-    struct cost_class *c = cost_find(s, cls);
-
-    classes_request(&s->classes, c != NULL ? &c->base : NULL);
-    if (c == NULL) {
-        c = class_of(classes_add(&s->classes, cls));
-        list_init(&c->hands);
-    }
-    h->entry = c;
-    h->work_s = cost_expected_s(s, c);
-    list_push_back(&c->hands, &h->node);
-}
-
 static void learn(double *mean_s, double share, double value_s)
 {
     *mean_s = *mean_s > 0 ? *mean_s + share * (value_s - *mean_s) : value_s;
-}
-
-/* The request has ended; h->work_s stays for the caller. Only successful requests count as a
- * measurement of cost. */
-static void cost_end(struct p2c *s, struct pool_hand *h, const struct pool_served *how)
-{
-    struct cost_class *c = h->entry;
-
-    list_remove(&h->node);
-    h->entry = NULL;
-    if (how->failed || how->service_us == 0)
-        return;
-    double took_s = (double)how->service_us / 1e6;
-    if (took_s < LEAST_S)
-        took_s = LEAST_S;
-    learn(&s->mean_s, ALL_SHARE, took_s);
-    if (c != NULL)
-        learn(&c->mean_s, CLASS_SHARE, took_s);
 }
 
 /* ---- the policy ---- */
@@ -207,7 +167,7 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
 static void explain(const struct p2c *s, const struct pool_question *q, struct worker *a,
                     struct worker *b, const struct worker *chosen)
 {
-    const struct cost_class *c = cost_find(s, q->request->cls);
+    const struct cost_class *c = class_of(classes_find(&s->classes, q->request->cls));
 
     pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
     if (b != NULL)
@@ -240,9 +200,17 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
                   struct pool_hand *h)
 {
     struct p2c *s = p->state;
+    struct class_entry *e = classes_find(&s->classes, q->request->cls);
 
     s->random = c->flags;
-    cost_begin(s, q->request->cls, h);
+    classes_request(&s->classes, e);
+    if (e == NULL) {
+        e = classes_add(&s->classes, q->request->cls);
+        list_init(&class_of(e)->hands);
+    }
+    h->entry = class_of(e);
+    h->work_s = cost_expected_s(s, h->entry);
+    list_push_back(&class_of(e)->hands, &h->node);
     own(c->worker)->work_s += h->work_s;
 }
 
@@ -259,12 +227,23 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how)
 {
     struct p2c *s = p->state;
+    struct cost_class *c = h->entry;
 
     own(w)->work_s -= h->work_s;
     /* The remainder after rounding. */
     if (worker_backlog(w) == 0 || own(w)->work_s < 0)
         own(w)->work_s = 0;
-    cost_end(s, h, how);
+    list_remove(&h->node);
+    h->entry = NULL;
+    /* Only successful requests count as a measurement of cost. */
+    if (how->failed || how->service_us == 0)
+        return;
+    double took_s = (double)how->service_us / 1e6;
+    if (took_s < LEAST_S)
+        took_s = LEAST_S;
+    learn(&s->mean_s, ALL_SHARE, took_s);
+    if (c != NULL)
+        learn(&c->mean_s, CLASS_SHARE, took_s);
 }
 
 static void check(struct pool *p)

@@ -26,10 +26,15 @@ const char *pool_policy_text(enum pool_policy policy)
 
 /* ---- workers join and leave ---- */
 
-static void adopt(struct pool *p, struct worker *w)
+void pool_policy_joined_locked(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
 
+    ASSERT(p->held);
+    if (w->policy == NULL && p->rule->worker_bytes != 0)
+        w->policy = xcalloc(1, p->rule->worker_bytes);
+    if (p->rule->joined != NULL)
+        p->rule->joined(p, w);
     if (p->rule->end == NULL)
         return;
     list_for_each_entry (pick, &w->in_flight, node_) {
@@ -39,23 +44,6 @@ static void adopt(struct pool *p, struct worker *w)
         if (p->rule->adopt != NULL)
             p->rule->adopt(p, w, &pick->hand_, pick->started_us);
     }
-}
-
-void pool_policy_joined_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (w->policy == NULL && p->rule->worker_bytes != 0)
-        w->policy = xcalloc(1, p->rule->worker_bytes);
-    if (p->rule->joined != NULL)
-        p->rule->joined(p, w);
-    adopt(p, w);
-}
-
-void pool_policy_gone_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    free(w->policy);
-    w->policy = NULL;
 }
 
 /* ---- requests ---- */
@@ -73,11 +61,18 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     out->reason = PICK_CALLED;
 }
 
-/* Copies from the policy's data what is to be reported to the worker. */
-static void copy_report(struct pool_pick *pick)
+void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
+                              const struct pool_choice *c, struct pool_pick *pick)
 {
     const struct homes_ticket *t = &pick->hand_.homes;
 
+    ASSERT(p->held);
+    ASSERT(c->worker->place == WORKER_ELIGIBLE);
+    if (p->rule->begin == NULL)
+        return;
+    pick->counted_ = true;
+    p->rule->begin(p, q, c, &pick->hand_);
+    /* What is to be reported to the worker. */
     if (t->worker == NULL)
         return;
     if (t->passing)
@@ -87,18 +82,6 @@ static void copy_report(struct pool_pick *pick)
     pick->home = t->kind;
     if (t->from != NULL)
         pick->home_from = worker_ref(homes_worker_context(t->from));
-}
-
-void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
-                              const struct pool_choice *c, struct pool_pick *pick)
-{
-    ASSERT(p->held);
-    ASSERT(c->worker->place == WORKER_ELIGIBLE);
-    if (p->rule->begin == NULL)
-        return;
-    pick->counted_ = true;
-    p->rule->begin(p, q, c, &pick->hand_);
-    copy_report(pick);
 }
 
 void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
@@ -118,7 +101,7 @@ void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *
 
 /* ---- another policy ---- */
 
-static void forget_worker(struct pool *p, struct worker *w)
+static void forget_worker(struct worker *w)
 {
     struct pool_pick *pick;
 
@@ -126,39 +109,14 @@ static void forget_worker(struct pool *p, struct worker *w)
         pick->hand_ = (struct pool_hand){0};
         pick->counted_ = false;
     }
-    pool_policy_gone_locked(p, w);
-}
-
-static void end_old(struct pool *p)
-{
-    struct worker *w;
-
-    pool_policy_fini(p);
-    p->state = NULL;
-    list_for_each_entry (w, &p->members, member_node)
-        forget_worker(p, w);
-    list_for_each_entry (w, &p->leaving, place_node)
-        forget_worker(p, w);
-}
-
-static void start_new(struct pool *p)
-{
-    struct worker *w;
-
-    if (p->rule->create != NULL)
-        p->state = p->rule->create(p);
-    if (p->rule->balancers != NULL)
-        p->rule->balancers(p);
-    list_for_each_entry (w, &p->members, member_node)
-        pool_policy_joined_locked(p, w);
-    if (p->rule->became_eligible == NULL)
-        return;
-    list_for_each_entry (w, &p->eligible, place_node)
-        p->rule->became_eligible(p, w);
+    free(w->policy);
+    w->policy = NULL;
 }
 
 void pool_policy_set_locked(struct pool *p)
 {
+    struct worker *w;
+
     ASSERT(p->held);
     ASSERT((unsigned)p->settings.policy < POOL_POLICIES);
     const struct pool_rule *rule = policies[p->settings.policy].rule;
@@ -167,10 +125,25 @@ void pool_policy_set_locked(struct pool *p)
             rule->changed(p);
         return;
     }
-    if (p->rule != NULL)
-        end_old(p);
+    if (p->rule != NULL) {
+        pool_policy_fini(p);
+        p->state = NULL;
+        list_for_each_entry (w, &p->members, member_node)
+            forget_worker(w);
+        list_for_each_entry (w, &p->leaving, place_node)
+            forget_worker(w);
+    }
     p->rule = rule;
-    start_new(p);
+    if (rule->create != NULL)
+        p->state = rule->create(p);
+    if (rule->balancers != NULL)
+        rule->balancers(p);
+    list_for_each_entry (w, &p->members, member_node)
+        pool_policy_joined_locked(p, w);
+    if (rule->became_eligible == NULL)
+        return;
+    list_for_each_entry (w, &p->eligible, place_node)
+        rule->became_eligible(p, w);
 }
 
 void pool_policy_fini(struct pool *p)

@@ -99,20 +99,6 @@ struct shadow_clock {
 
 /* ---- what a worker has served lately ---- */
 
-/* Returns the entry of TAG, or the oldest. */
-static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
-{
-    struct shadow_recent *oldest = &set[0];
-
-    for (int i = 0; i < SHADOW_WAYS; ++i) {
-        if (set[i].at != 0 && set[i].tag == tag)
-            return &set[i];
-        if (set[i].at < oldest->at)
-            oldest = &set[i];
-    }
-    return oldest;
-}
-
 /* Creates the notes on the first call. */
 static struct shadow_notes *notes_of(struct worker *w)
 {
@@ -128,9 +114,16 @@ static bool recall(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
     struct shadow_notes *n = notes_of(w);
-    struct shadow_recent *c = place_of(n->sets[hash % SHADOW_SETS], tag);
-    bool had = c->at != 0 && c->tag == tag && n->served - c->at < SHADOW_RECENT;
+    struct shadow_recent *set = n->sets[hash % SHADOW_SETS];
+    struct shadow_recent *c = set; /* the entry of TAG, or the oldest */
+    bool had = false;
 
+    for (int i = 0; i < SHADOW_WAYS && !had; ++i) {
+        had = set[i].at != 0 && set[i].tag == tag;
+        if (had || set[i].at < c->at)
+            c = &set[i];
+    }
+    had = had && n->served - c->at < SHADOW_RECENT;
     *c = (struct shadow_recent){.tag = tag, .at = ++n->served};
     return had;
 }
@@ -197,27 +190,18 @@ static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
     r->at = at;
 }
 
-static void rise(struct shadow_clock *c, struct shadow_request *r, size_t at)
+/* Puts R where it belongs, from the free place AT on. */
+static void place(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {
-    while (at != 0 && r->due_us < c->due[(at - 1) / 2]->due_us) {
-        put_at(c, c->due[(at - 1) / 2], at);
-        at = (at - 1) / 2;
-    }
-    put_at(c, r, at);
-}
-
-static void sink(struct shadow_clock *c, struct shadow_request *r, size_t at)
-{
-    size_t child;
-
-    while ((child = 2 * at + 1) < c->ndue) {
+    for (size_t child; (child = 2 * at + 1) < c->ndue; at = child) {
         if (child + 1 < c->ndue && c->due[child + 1]->due_us < c->due[child]->due_us)
             ++child;
         if (c->due[child]->due_us >= r->due_us)
             break;
         put_at(c, c->due[child], at);
-        at = child;
     }
+    for (; at != 0 && r->due_us < c->due[(at - 1) / 2]->due_us; at = (at - 1) / 2)
+        put_at(c, c->due[(at - 1) / 2], at);
     put_at(c, r, at);
 }
 
@@ -227,19 +211,7 @@ static void await(struct shadow_clock *c, struct shadow_request *r)
     r->due_us = r->here.serve_us + r->took_us;
     list_remove(&r->reported_node);
     list_push_back(&c->served, &r->reported_node);
-    rise(c, r, c->ndue++);
-}
-
-static void await_no_more(struct shadow_clock *c, struct shadow_request *r)
-{
-    struct shadow_request *last = c->due[--c->ndue];
-    size_t at = r->at;
-
-    r->at = SIZE_MAX;
-    if (last == r)
-        return;
-    sink(c, last, at);
-    rise(c, last, last->at);
+    place(c, r, c->ndue++);
 }
 
 /* ---- ends ---- */
@@ -253,8 +225,12 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
     /* One that is cut off while it waits has waited until now. */
     uint64_t until_us = r->reported && !r->here.serving ? now_us : r->here.serve_us;
     p->shadow_counts.shadow_wait_us += until_us - r->start_us;
-    if (r->at != SIZE_MAX)
-        await_no_more(c, r);
+    if (r->at != SIZE_MAX) {
+        struct shadow_request *last = c->due[--c->ndue];
+
+        if (last != r)
+            place(c, last, r->at);
+    }
     if (r->reported) {
         list_remove(&r->reported_node);
         --c->nreported;
@@ -270,40 +246,22 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
     free(r);
 }
 
-/* It has been served here, too. What a load balancer measures may have the wait in it. */
-static void end_served(struct pool *p, struct shadow_request *r)
-{
-    uint64_t waited_us = r->with_wait ? r->here.serve_us - r->start_us : 0;
-    struct pool_served how = {.now_us = r->due_us,
-                              .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
-                              .failed = r->failed};
-
-    end(p, r, r->due_us, &how);
-}
-
 /* Cost: O(log SHADOW_BEHIND_MAX) for each request that is due. */
 void pool_shadow_catch_up_locked(struct pool *p)
 {
     struct shadow_clock *c = p->shadow_clock;
 
     ASSERT(p->held);
-    while (c->ndue != 0 && c->due[0]->due_us <= p->now_us)
-        end_served(p, c->due[0]);
-}
+    while (c->ndue != 0 && c->due[0]->due_us <= p->now_us) {
+        struct shadow_request *r = c->due[0];
+        /* What a load balancer measures may have the wait in it. */
+        uint64_t waited_us = r->with_wait ? r->here.serve_us - r->start_us : 0;
+        struct pool_served how = {.now_us = r->due_us,
+                                  .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
+                                  .failed = r->failed};
 
-/* Requests being served are aborted last. */
-static struct shadow_request *longest(const struct shadow_clock *c)
-{
-    const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
-
-    return list_entry(of->next, struct shadow_request, reported_node);
-}
-
-static size_t behind_max(const struct pool *p)
-{
-    uint64_t n = p->backlog > p->neligible ? p->backlog : p->neligible;
-
-    return n < SHADOW_BEHIND_MAX / SHADOW_BEHIND ? (size_t)n * SHADOW_BEHIND : SHADOW_BEHIND_MAX;
+        end(p, r, r->due_us, &how);
+    }
 }
 
 /* R has ended in reality, by HOW (NULL: aborted). Ownership of R passes to the clock, or R is
@@ -333,19 +291,15 @@ static noinline_ void put_request(struct pool *p, struct shadow_request *r,
     if (r->here.serving)
         await(c, r);
     pool_shadow_catch_up_locked(p);
-    while (c->nreported > behind_max(p)) {
+    uint64_t behind_max = SHADOW_BEHIND * (p->backlog > p->neligible ? p->backlog : p->neligible);
+    if (behind_max > SHADOW_BEHIND_MAX)
+        behind_max = SHADOW_BEHIND_MAX;
+    while (c->nreported > behind_max) {
+        /* Requests being served are aborted last. */
+        const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
+
         ++p->shadow_counts.overdue;
-        end(p, longest(c), p->now_us, NULL);
-    }
-}
-
-static void cut_list(struct pool *p, struct list *of, const struct worker *mirror)
-{
-    struct shadow_request *r;
-
-    list_for_each_entry_safe (r, of, reported_node) {
-        if (mirror == NULL || r->pick.worker == mirror)
-            end(p, r, p->now_us, NULL);
+        end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
     }
 }
 
@@ -353,8 +307,16 @@ static void cut_list(struct pool *p, struct list *of, const struct worker *mirro
  * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
 static void cut(struct pool *p, const struct worker *mirror)
 {
-    cut_list(p, &p->shadow_clock->waiting, mirror);
-    cut_list(p, &p->shadow_clock->served, mirror);
+    struct list *const lists[] = {&p->shadow_clock->waiting, &p->shadow_clock->served};
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
+        struct shadow_request *r;
+
+        list_for_each_entry_safe (r, lists[i], reported_node) {
+            if (mirror == NULL || r->pick.worker == mirror)
+                end(p, r, p->now_us, NULL);
+        }
+    }
 }
 
 /* ---- requests ---- */
@@ -471,36 +433,6 @@ void pool_shadow_update_eligible_locked(struct pool *p)
 
 /* ---- on and off ---- */
 
-static struct pool_settings settings_of(const struct pool *p)
-{
-    struct pool_settings s = p->settings;
-
-    s.policy = s.shadow;
-    s.shadowed = false;
-    /* The list of eligible workers is the pool's. */
-    s.single_version = false;
-    s.spawn_backlog = 0;
-    s.max_waiting = 0;
-    return s;
-}
-
-static void start(struct pool *p, const struct pool_settings *s)
-{
-    struct worker *w;
-
-    p->shadow = pool_create(s, p->fingerprint);
-    p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
-    list_init(&p->shadow_clock->waiting);
-    list_init(&p->shadow_clock->served);
-    list_for_each_entry (w, &p->members, member_node) {
-        struct resume r = {0};
-
-        pool_skills_copy(w, &r);
-        pool_shadow_resume_locked(p, w, &r);
-        resume_fini(&r);
-    }
-}
-
 static void end_requests(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
@@ -535,47 +467,38 @@ void pool_shadow_fini_locked(struct pool *p)
 
 void pool_shadow_set_locked(struct pool *p)
 {
-    struct pool_settings s = settings_of(p);
+    struct pool_settings s = p->settings;
+    struct worker *w;
 
     ASSERT(p->held);
-    if (!p->settings.shadowed)
+    if (!s.shadowed) {
         pool_shadow_fini_locked(p);
-    else if (p->shadow == NULL)
-        start(p, &s);
-    else
+        return;
+    }
+    s.policy = s.shadow;
+    s.shadowed = false;
+    /* The list of eligible workers is the pool's. */
+    s.single_version = false;
+    s.spawn_backlog = 0;
+    s.max_waiting = 0;
+    if (p->shadow != NULL) {
         pool_set(p->shadow, &s);
+        return;
+    }
+    p->shadow = pool_create(&s, p->fingerprint);
+    p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
+    list_init(&p->shadow_clock->waiting);
+    list_init(&p->shadow_clock->served);
+    list_for_each_entry (w, &p->members, member_node) {
+        struct resume r = {0};
+
+        pool_skills_copy(w, &r);
+        pool_shadow_resume_locked(p, w, &r);
+        resume_fini(&r);
+    }
 }
 
 /* ---- invariants ---- */
-
-static size_t check_reported(const struct list *of, bool serving)
-{
-    size_t n = 0;
-    const struct shadow_request *r;
-
-    list_for_each_entry (r, of, reported_node) {
-        ASSERT(r->reported);
-        ASSERT(r->live == NULL);
-        ASSERT(r->here.serving == serving);
-        ASSERT((r->at != SIZE_MAX) == serving);
-        ++n;
-    }
-    return n;
-}
-
-static void check_clock(const struct pool *p)
-{
-    const struct shadow_clock *c = p->shadow_clock;
-    size_t served = check_reported(&c->served, true);
-
-    ASSERT(served == c->ndue);
-    ASSERT(check_reported(&c->waiting, false) + served == c->nreported);
-    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
-    for (size_t i = 0; i < c->ndue; ++i) {
-        ASSERT(c->due[i]->at == i);
-        ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
-    }
-}
 
 void pool_shadow_check(const struct pool *p)
 {
@@ -588,7 +511,30 @@ void pool_shadow_check(const struct pool *p)
     }
     if (p->shadow == NULL)
         return;
-    check_clock(p);
+    const struct shadow_clock *c = p->shadow_clock;
+    const struct shadow_request *r;
+    size_t nserved = 0;
+    size_t nwaiting = 0;
+    list_for_each_entry (r, &c->served, reported_node) {
+        ASSERT(r->reported);
+        ASSERT(r->live == NULL);
+        ASSERT(r->here.serving);
+        ++nserved;
+    }
+    list_for_each_entry (r, &c->waiting, reported_node) {
+        ASSERT(r->reported);
+        ASSERT(r->live == NULL);
+        ASSERT(!r->here.serving);
+        ASSERT(r->at == SIZE_MAX);
+        ++nwaiting;
+    }
+    ASSERT(nserved == c->ndue);
+    ASSERT(nwaiting + nserved == c->nreported);
+    ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
+    for (size_t i = 0; i < c->ndue; ++i) {
+        ASSERT(c->due[i]->at == i);
+        ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
+    }
     ASSERT(p->shadow->neligible == p->neligible);
     ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */

@@ -14,23 +14,19 @@
 
 #include "routing/pool_internal.h"
 
+/* E may be NULL. */
 static struct pool_class *class_of(struct class_entry *e)
 {
-    return container_of(e, struct pool_class, base);
+    return (struct pool_class *)(void *)e;
 }
 
-static struct skill *find_skill(const struct pool_class *c, const struct worker *w)
+struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w)
 {
-    for (uint32_t i = 0; i < c->n; ++i) {
+    for (uint32_t i = 0; c != NULL && i < c->n; ++i) {
         if (c->skills[i].worker == w)
             return &c->skills[i];
     }
     return NULL;
-}
-
-const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w)
-{
-    return c != NULL ? find_skill(c, w) : NULL;
 }
 
 /* The last slot takes the place of the one that goes. */
@@ -42,21 +38,9 @@ static void drop_slot(struct worker *w, uint32_t slot)
     if (slot == last)
         return;
     w->slots[slot] = w->slots[last];
-    struct skill *moved = find_skill(w->slots[slot].cls, w);
+    struct skill *moved = pool_skill_of(w->slots[slot].cls, w);
     ASSERT(moved != NULL);
     moved->slot = slot;
-}
-
-static uint32_t add_slot(struct worker *w, struct pool_class *c)
-{
-    enum { FIRST_ROOM = 8 };
-
-    if (w->nslots == w->slots_room) {
-        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_ROOM;
-        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
-    }
-    w->slots[w->nslots] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
-    return w->nslots++;
 }
 
 static void on_drop(void *owner, struct class_entry *e)
@@ -78,25 +62,30 @@ void pool_skills_init(struct pool *p)
 
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
 {
-    struct class_entry *e = classes_find(&p->classes, cls);
-
-    return e != NULL ? class_of(e) : NULL;
+    return class_of(classes_find(&p->classes, cls));
 }
 
 static void append_skill(struct pool *p, struct pool_class *c, struct worker *w, double score)
 {
+    enum { FIRST_SLOTS = 8 };
+
+    if (w->nslots == w->slots_room) {
+        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_SLOTS;
+        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
+    }
     if (c->n == c->room) {
         c->room = c->room != 0 ? c->room * 2 : 1;
         c->skills = xrealloc(c->skills, c->room * sizeof(c->skills[0]));
     }
     if (c->n == 0)
         ++p->nscored;
-    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = add_slot(w, c)};
+    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = w->nslots};
+    w->slots[w->nslots++] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
 }
 
 static void remove_skill(struct pool *p, struct pool_class *c, const struct worker *w)
 {
-    struct skill *s = find_skill(c, w);
+    struct skill *s = pool_skill_of(c, w);
 
     ASSERT(s != NULL);
     drop_slot(s->worker, s->slot);
@@ -121,7 +110,7 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
     if (e != NULL)
         classes_refresh(&p->classes, e);
     struct pool_class *c = class_of(e != NULL ? e : classes_add(&p->classes, cls));
-    struct skill *old = find_skill(c, w);
+    struct skill *old = pool_skill_of(c, w);
     if (old == NULL) {
         append_skill(p, c, w, score);
         return;
@@ -163,16 +152,16 @@ size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *
         pool_skills_clear(p, w);
         return n;
     }
-    struct class_entry *e = classes_find(&p->classes, *cls);
-    if (e == NULL || find_skill(class_of(e), w) == NULL)
+    struct pool_class *c = pool_skills_find(p, *cls);
+    if (pool_skill_of(c, w) == NULL)
         return 0;
-    remove_skill(p, class_of(e), w);
+    remove_skill(p, c, w);
     return 1;
 }
 
 double pool_skills_score(const struct worker *w, uint32_t i)
 {
-    const struct skill *s = find_skill(w->slots[i].cls, w);
+    const struct skill *s = pool_skill_of(w->slots[i].cls, w);
 
     ASSERT(s != NULL);
     return s->score;

@@ -8,23 +8,11 @@
 #include "common/base/json.h"
 #include "routing/pool_internal.h"
 
-/* Tunnels and responses without an end are not requests that the worker has yet to answer. */
-static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
-{
-    struct pool_pick *pick;
-
-    list_for_each_entry (pick, &w->in_flight, node_) {
-        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
-            return pick;
-    }
-    return NULL;
-}
-
 /* Sets all of OUT except its skills. */
 static void view_worker_locked(struct worker *w, struct worker_view *out)
 {
-    const struct pool_pick *oldest = oldest_unanswered_locked(w);
     const char *version = w->version != NULL ? w->version->name : "";
+    const struct pool_pick *pick;
 
     *out = (struct worker_view){
         .name = w->name,
@@ -36,11 +24,17 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
         .mean_backlog = w->mean.mean,
         .weighted_sum = w->mean.sum,
         .weight = w->mean.weight,
-        .oldest_us = oldest != NULL ? oldest->started_us : 0,
         .nskills = worker_nskills(w),
         .worker = worker_ref(w),
     };
     memcpy(out->version, version, strnlen(version, VERSION_MAX));
+    /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
+    list_for_each_entry (pick, &w->in_flight, node_) {
+        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed)) {
+            out->oldest_us = pick->started_us;
+            break;
+        }
+    }
 }
 
 static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
@@ -56,40 +50,30 @@ static struct worker_view *view_list(const struct list *head, bool skills, struc
     return out;
 }
 
-static double mean_backlog(const struct pool *p)
-{
-    if (p->rule != &pool_rule_classless)
-        return p->mean.mean;
-    return p->neligible != 0 ? (double)p->backlog / (double)p->neligible : 0;
-}
-
-static double max_backlog(const struct pool *p)
-{
-    double spread =
-        p->neligible != 0 ? p->settings.variance * p->mean.mean / (double)p->neligible : 0;
-
-    return spread > 1 ? spread : 1;
-}
-
 /* Sets all of OUT except workers, n and ndetached. */
 static void view_figures_locked(const struct pool *p, struct pool_view *out)
 {
+    double workers = (double)p->neligible;
+    double spread = workers > 0 ? p->settings.variance * p->mean.mean / workers : 0;
+
     *out = (struct pool_view){
         .nactive = p->neligible,
         .settings = p->settings,
         .backlog = p->backlog,
-        .mean_backlog = mean_backlog(p),
+        .mean_backlog = p->mean.mean,
         .weighted_sum = p->mean.sum,
         .weight = p->mean.weight,
         .pool_decay = p->decay,
         .worker_decay = p->worker_decay,
-        .max_backlog = max_backlog(p),
+        .max_backlog = spread > 1 ? spread : 1,
         .classes = p->nscored,
         .waiting = p->nwaiting,
+        .shadow = p->shadow_counts,
     };
+    if (p->rule == &pool_rule_classless)
+        out->mean_backlog = workers > 0 ? (double)p->backlog / workers : 0;
     if (p->settings.single_version && p->active != NULL)
         out->active_version = xstrdup(p->active->name);
-    out->shadow = p->shadow_counts;
     memcpy(out->picks, p->picks, sizeof(out->picks));
 }
 
@@ -171,20 +155,6 @@ struct skill_piece {
     } rows[POOL_LOOK_SKILLS];
 };
 
-static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
-{
-    bool eligible = w->place == WORKER_ELIGIBLE;
-    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
-
-    ASSERT(cls.len <= CLASS_BYTES_MAX);
-    out->rows[out->n].score =
-        eligible ? pool_skills_score(w, (uint32_t)i) : w->stored.rows[i].score;
-    out->rows[out->n].len = cls.len;
-    if (cls.len != 0)
-        memcpy(out->rows[out->n].cls, cls.p, cls.len);
-    ++out->n;
-}
-
 /* In pieces. False: some have gone meanwhile, so that others may have been missed. */
 static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
 {
@@ -199,8 +169,20 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
         if (from == 0)
             lost = w->lost;
         bool same = lost == w->lost;
-        while (same && piece.n < POOL_LOOK_SKILLS && from + piece.n < worker_nskills(w))
-            take_skill(w, from + piece.n, &piece);
+        for (; same && piece.n < POOL_LOOK_SKILLS && from + piece.n < worker_nskills(w);
+             ++piece.n) {
+            bool eligible = w->place == WORKER_ELIGIBLE;
+            uint32_t i = (uint32_t)(from + piece.n);
+            struct slice cls =
+                eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
+
+            ASSERT(cls.len <= CLASS_BYTES_MAX);
+            piece.rows[piece.n].score =
+                eligible ? pool_skills_score(w, i) : w->stored.rows[i].score;
+            piece.rows[piece.n].len = cls.len;
+            if (cls.len != 0)
+                memcpy(piece.rows[piece.n].cls, cls.p, cls.len);
+        }
         from += piece.n;
         more = same && from < worker_nskills(w);
         pool_let_in(p);
@@ -211,19 +193,6 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
                         piece.rows[i].score);
     }
     return true;
-}
-
-static void scan_skills(struct pool *p, struct worker *w, struct resume *out)
-{
-    for (int i = 0; i < TRIES; ++i) {
-        if (try_skills(p, w, out))
-            return;
-        resume_fini(out);
-    }
-    /* It is never at rest: once with the lock held throughout. */
-    pool_lock(p);
-    pool_skills_copy(w, out);
-    pool_let_in(p);
 }
 
 void pool_look(struct pool *p, bool skills, struct pool_view *out)
@@ -242,8 +211,18 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
     scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
     pthread_mutex_unlock(&p->scan_lock);
-    for (size_t i = 0; skills && i < n; ++i)
-        scan_skills(p, out->workers[i].worker, &out->workers[i].skills);
+    for (struct worker_view *v = out->workers; skills && v < out->workers + n; ++v) {
+        int tries = 0;
+
+        for (; tries < TRIES && !try_skills(p, v->worker, &v->skills); ++tries)
+            resume_fini(&v->skills);
+        if (tries < TRIES)
+            continue;
+        /* It is never at rest: once with the lock held throughout. */
+        pool_lock(p);
+        pool_skills_copy(v->worker, &v->skills);
+        pool_let_in(p);
+    }
 }
 
 /* ---- single figures ---- */
@@ -309,25 +288,19 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
     e->steps[e->nsteps++].after = after;
 }
 
-/* The place for one more; of those passed over the last gives way to one that was not. */
-static struct explain_candidate *place_for(struct pool_explain *e, const char *why)
-{
-    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
-        return &e->candidates[e->ncandidates++];
-    for (size_t i = EXPLAIN_CANDIDATES_MAX; why == NULL && i-- != 0;) {
-        if (e->candidates[i].why != NULL)
-            return &e->candidates[i];
-    }
-    return NULL;
-}
-
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why)
 {
+    struct explain_candidate *c = NULL;
+
     if (e == NULL)
         return;
     ++e->considered;
-    struct explain_candidate *c = place_for(e, why);
+    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
+        c = &e->candidates[e->ncandidates++];
+    /* Of those passed over the last gives way to one that was not. */
+    for (size_t i = EXPLAIN_CANDIDATES_MAX; c == NULL && why == NULL && i-- != 0;)
+        c = e->candidates[i].why != NULL ? &e->candidates[i] : NULL;
     if (c == NULL)
         return;
     worker_unref(c->worker);
@@ -335,25 +308,31 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
         .worker = worker_ref(w), .score = score, .work_s = work_s, .why = why};
 }
 
-static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
+void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_explain *out)
 {
-    for (size_t i = 0; i < e->ncandidates; ++i) {
-        struct explain_candidate *c = &e->candidates[i];
-
-        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q->since_ms);
-    }
-}
-
-/* Marks the chosen worker as the only one not passed over. It may be a fallback, or a worker
- * activated instead. */
-static void settle(struct pool_explain *e, struct worker *chosen)
-{
+    struct pool_question q;
+    struct pool_choice choice = {0};
     bool listed = false;
 
-    for (size_t i = 0; i < e->ncandidates; ++i) {
-        struct explain_candidate *c = &e->candidates[i];
+    ASSERT(r->nexcluded <= TRIED_MAX);
+    pool_lock(p);
+    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
+                                 .workers = p->neligible};
+    if (!pool_question_locked(p, r, now_us, &q)) {
+        pool_unlock(p);
+        return;
+    }
+    q.explain = out;
+    pool_policy_choose_locked(p, &q, &choice);
+    out->worker = worker_ref(choice.worker);
+    out->reason = r->retry ? PICK_RETRY : choice.reason;
+    /* Only the chosen worker is not passed over. It may be a fallback, or a worker activated
+     * instead. */
+    for (size_t i = 0; i < out->ncandidates; ++i) {
+        struct explain_candidate *c = &out->candidates[i];
 
-        if (c->worker == chosen) {
+        if (c->worker == choice.worker) {
             c->why = NULL;
             listed = true;
         } else if (c->why == NULL) {
@@ -361,26 +340,11 @@ static void settle(struct pool_explain *e, struct worker *chosen)
         }
     }
     if (!listed)
-        pool_explain_candidate(e, chosen, 0, 0, NULL);
-}
+        pool_explain_candidate(out, choice.worker, 0, 0, NULL);
+    for (size_t i = 0; i < out->ncandidates; ++i) {
+        struct explain_candidate *c = &out->candidates[i];
 
-void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
-                  struct pool_explain *out)
-{
-    struct pool_question q;
-    struct pool_choice c = {0};
-
-    ASSERT(r->nexcluded <= TRIED_MAX);
-    pool_lock(p);
-    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
-                                 .workers = p->neligible};
-    if (pool_question_locked(p, r, now_us, &q)) {
-        q.explain = out;
-        pool_policy_choose_locked(p, &q, &c);
-        out->worker = worker_ref(c.worker);
-        out->reason = r->retry ? PICK_RETRY : c.reason;
-        settle(out, c.worker);
-        add_backlogs(out, &q);
+        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q.since_ms);
     }
     pool_unlock(p);
 }

@@ -254,11 +254,11 @@ struct homes_sight {
     double cost;
 };
 /*
- * Sets OUT to at most MAX workers, as evaluated by PLAN (just made for R): eligible homes, homes
- * outside it, then the others roughly by B. Returns the total number of workers.
+ * Sets *OUT, which the caller frees, to the workers as evaluated by PLAN (just made for R):
+ * eligible homes, homes outside it, then the others roughly by B. Returns their number.
  */
 size_t homes_look_round(struct homes *h, const struct homes_request *r,
-                        const struct homes_plan *plan, struct homes_sight out[], size_t max);
+                        const struct homes_plan *plan, struct homes_sight **out);
 /* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
 

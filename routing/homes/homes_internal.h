@@ -230,15 +230,16 @@ struct homes {
     uint64_t look_us;       /* the next */
 };
 
-/* Like fmax and fmin, but not for NaN, and without a function call. */
+/* Returns true if W may not have the request. */
+static inline bool homes_refused(const struct homes_request *r, const struct homes_worker *w)
+{
+    return r->refuses != NULL && r->refuses(r->context, w->context);
+}
+
+/* Like fmax, but not for NaN, and without a function call. */
 static inline double greater_of(double a, double b)
 {
     return a > b ? a : b;
-}
-
-static inline double lesser_of(double a, double b)
-{
-    return a < b ? a : b;
 }
 
 /* For microseconds and counts, which are below 2^63: signed numbers convert in one instruction.
@@ -288,8 +289,6 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
     if (now_us >= h->look_us)
         homes_look(h);
 }
-/* Call when a request has arrived. */
-void homes_let_fade(struct homes *h);
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
 double homes_work_of(const struct homes_worker *w);
@@ -344,9 +343,12 @@ void homes_eligible_remove(struct homes *h, struct homes_worker *w);
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us);
 
 /* homes_index.c */
-struct homes_class *homes_class_of(struct class_entry *e);
+/* E may be NULL. */
+static inline struct homes_class *homes_class_of(struct class_entry *e)
+{
+    return (struct homes_class *)(void *)e;
+}
 void homes_class_dropped(void *owner, struct class_entry *e);
-struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w);
 /* Returns the pair, which is created if missing. May free another pair that is not a home and has
  * no requests in flight. */
 struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,

@@ -44,11 +44,6 @@ struct choosing {
     bool owned; /* with several load balancers: by this one */
 };
 
-static bool refused(const struct homes_request *r, const struct homes_worker *w)
-{
-    return r->refuses != NULL && r->refuses(r->context, w->context);
-}
-
 double homes_patience(const struct homes *h)
 {
     return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
@@ -108,25 +103,6 @@ static void weigh(struct choosing *g)
 
 /* ---- which worker ---- */
 
-/* The home with the least work in flight, of those that may have the request; counts the homes. */
-static struct homes_pair *least_home(const struct choosing *g)
-{
-    struct homes_pair *best = NULL;
-
-    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
-        struct homes_pair *p = g->c->pairs[i];
-
-        if (!p->worker->eligible)
-            continue;
-        ++g->out->homes;
-        if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
-            continue;
-        if (!refused(g->r, p->worker))
-            best = p;
-    }
-    return best;
-}
-
 bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w)
 {
     for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
@@ -149,7 +125,7 @@ static void consider(const struct choosing *g, struct homes_worker *w, struct fo
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
 
-    if (better && !homes_is_home_of(g->c, w) && !refused(g->r, w))
+    if (better && !homes_is_home_of(g->c, w) && !homes_refused(g->r, w))
         *best = (struct found){w, value};
 }
 
@@ -209,18 +185,30 @@ static noinline_ bool first_home(struct choosing *g)
         plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
     for (size_t i = 0; i < plan->nwarm; ++i) {
-        if (plan->warm[i]->eligible && !refused(g->r, plan->warm[i]))
+        if (plan->warm[i]->eligible && !homes_refused(g->r, plan->warm[i]))
             return decide(g, plan->warm[i], HOMES_WARM);
     }
     return decide(g, best_other(g), HOMES_NEW);
 }
 
-static noinline_ bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
-                              enum homes_reason reason)
+static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                    enum homes_reason reason)
 {
     g->plan->from = from;
     g->out->from = from->worker;
     return decide(g, x, reason);
+}
+
+/* Moves the class away from HOME if that saves more than SAVES. */
+static bool move_away(struct choosing *g, struct homes_pair *home, double saves,
+                      enum homes_cause cause)
+{
+    struct homes_worker *x = other_saving(g, saves);
+
+    if (x == NULL)
+        return false;
+    g->out->cause = cause;
+    return move_to(g, home, x, HOMES_MOVE);
 }
 
 /* Less than half of the work before a request of it at HOME is the class's own. */
@@ -270,45 +258,15 @@ static bool flee(struct choosing *g, struct homes_pair *home)
         w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
         real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us))
         return false;
-    struct homes_worker *x = other_saving(g, HOMES_FLOODED_COLD * h->cold_us);
-    if (x == NULL)
-        return false;
-    g->out->cause = HOMES_FLOODED;
-    return move_to(g, home, x, HOMES_MOVE);
+    return move_away(g, home, HOMES_FLOODED_COLD * h->cold_us, HOMES_FLOODED);
 }
 
 /* Moves the class away from a home that received it by hand-over and has not served it yet: its
  * cache contains no more than that of other workers. */
 static bool pass_on(struct choosing *g, struct homes_pair *home)
 {
-    if (home->touched || g->out->homes != 1)
-        return false;
-    struct homes_worker *x = other_saving(g, HOMES_CLAIM_COLD * g->h->cold_us);
-    if (x == NULL)
-        return false;
-    g->out->cause = HOMES_UNSERVED;
-    return move_to(g, home, x, HOMES_MOVE);
-}
-
-/* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
- * by a part of sqrt(1 / N). */
-static noinline_ double noise_of(const struct choosing *g)
-{
-    double n = g->plan->all_asked / (double)homes_eligible(g->h);
-
-    return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
-}
-
-/* The most loaded of the class's homes; HOME is one of them. */
-static struct homes_pair *most_loaded(const struct choosing *g, struct homes_pair *home)
-{
-    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
-        struct homes_pair *p = g->c->pairs[i];
-
-        if (p->worker->eligible && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
-            home = p;
-    }
-    return home;
+    return !home->touched && g->out->homes == 1 &&
+           move_away(g, home, HOMES_CLAIM_COLD * g->h->cold_us, HOMES_UNSERVED);
 }
 
 /* From the most loaded of its homes to the least loaded worker. */
@@ -326,15 +284,28 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     bool few = h->eligible_homes <= HOMES_DRAW_FEW * homes_eligible(h);
     if (g->out->homes > 1 && !(idle && few))
         return false;
-    struct homes_pair *from = most_loaded(g, home);
+    struct homes_pair *from = home; /* the most loaded of the class's homes */
+    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (p->worker->eligible && homes_before(from->worker, p->worker, HOMES_BY_LOAD))
+            from = p;
+    }
     double share = g->out->share / real_of(g->out->homes);
     double own =
         (idle ? HOMES_DRAW_OWN_IDLE : HOMES_DRAW_OWN) * (HOMES_LOAD_WORK * share + g->worth.home);
     double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
-    if (gap <= HOMES_DRAW_GAP + own || gap <= noise_of(g) + own)
+    if (gap <= HOMES_DRAW_GAP + own)
         return false;
-    double least = lesser_of(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
-    if (share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
+    /* How far apart the loads of two workers may be by chance: of N requests at each, the work is
+     * off by a part of sqrt(1 / N). */
+    double n = g->plan->all_asked / (double)homes_eligible(h);
+    if (gap <= HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
+        return false;
+    double least = HOMES_DRAW_USUAL * h->usual_share;
+    if (least > HOMES_DRAW_SHARE)
+        least = HOMES_DRAW_SHARE;
+    if (share < least * gap || homes_is_home_of(g->c, x) || homes_refused(g->r, x))
         return false;
     return move_to(g, from, x, HOMES_DRAW);
 }
@@ -354,8 +325,18 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
 
 static bool choose(struct choosing *g)
 {
-    struct homes_pair *home = least_home(g);
+    struct homes_pair *home = NULL; /* the one with the least work that may have the request */
 
+    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (!p->worker->eligible)
+            continue;
+        ++g->out->homes;
+        if ((home == NULL || homes_before(p->worker, home->worker, HOMES_BY_WORK)) &&
+            !homes_refused(g->r, p->worker))
+            home = p;
+    }
     if (g->out->homes == 0)
         return first_home(g);
     if (home == NULL)
@@ -385,8 +366,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
     if (least == NULL)
         return;
-    if (e != NULL)
-        g.c = out->cls = homes_class_of(e);
+    g.c = out->cls = homes_class_of(e);
     g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
     weigh(&g);
     (void)choose(&g);

@@ -24,65 +24,51 @@ void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
 
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max)
 {
-    struct class_entry *e = classes_find(&h->classes, cls);
+    const struct homes_class *c = homes_class_of(classes_find(&h->classes, cls));
 
-    if (e == NULL)
-        return 0;
-    const struct homes_class *c = homes_class_of(e);
-    for (size_t i = 0; i < c->nhomes && i < max; ++i)
+    for (size_t i = 0; c != NULL && i < c->nhomes && i < max; ++i)
         out[i] = c->pairs[i]->worker;
-    return c->nhomes;
+    return c != NULL ? c->nhomes : 0;
 }
 
 /* ---- one request ---- */
 
-struct round {
-    const struct homes *h;
-    const struct homes_request *r;
-    const struct homes_plan *plan;
-    struct homes_sight *out;
-    size_t n, max;
-};
-
-static void see(struct round *s, struct homes_worker *w, bool home)
+static struct homes_sight sight_of(const struct homes *h, const struct homes_request *r,
+                                   const struct homes_plan *plan, struct homes_worker *w, bool home)
 {
-    const struct homes_choice *c = &s->plan->choice;
     double work_us = homes_work_of(w);
 
-    if (s->n++ >= s->max)
-        return;
-    s->out[s->n - 1] = (struct homes_sight){
+    return (struct homes_sight){
         .worker = w,
         .home = home,
         .eligible = w->eligible,
-        .refused = s->r->refuses != NULL && s->r->refuses(s->r->context, w->context),
+        .refused = homes_refused(r, w),
         .work_us = work_us,
-        .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
-        .cost = homes_load(s->h, w) + (work_us - c->least_us) / s->h->cold_us,
+        .saves_us = plan->choice.homes != 0 ? plan->choice.home_us - work_us : 0,
+        .cost = homes_load(h, w) + (work_us - plan->choice.least_us) / h->cold_us,
     };
 }
 
-static void see_homes(struct round *s, bool eligible)
-{
-    const struct homes_class *c = s->plan->cls;
-
-    for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
-        if (c->pairs[i]->worker->eligible == eligible)
-            see(s, c->pairs[i]->worker, true);
-    }
-}
-
 size_t homes_look_round(struct homes *h, const struct homes_request *r,
-                        const struct homes_plan *plan, struct homes_sight out[], size_t max)
+                        const struct homes_plan *plan, struct homes_sight **out)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
-    struct round s = {.h = h, .r = r, .plan = plan, .out = out, .max = max};
+    const struct homes_class *c = plan->cls;
+    uint32_t nhomes = c != NULL ? c->nhomes : 0;
+    size_t n = 0;
 
-    see_homes(&s, true);
-    see_homes(&s, false);
-    for (size_t i = 0; i < heap->n; ++i) {
-        if (!homes_is_home_of(plan->cls, heap->at[i]))
-            see(&s, heap->at[i], false);
+    *out = xcalloc(heap->n + nhomes + 1, sizeof(**out));
+    for (int eligible = 1; eligible >= 0; --eligible) {
+        for (uint32_t i = 0; i < nhomes; ++i) {
+            struct homes_worker *w = c->pairs[i]->worker;
+
+            if (w->eligible == eligible)
+                (*out)[n++] = sight_of(h, r, plan, w, true);
+        }
     }
-    return s.n;
+    for (size_t i = 0; i < heap->n; ++i) {
+        if (!homes_is_home_of(c, heap->at[i]))
+            (*out)[n++] = sight_of(h, r, plan, heap->at[i], false);
+    }
+    return n;
 }
