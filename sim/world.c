@@ -180,14 +180,6 @@ static void kill_member(struct world *w, struct member *m)
         send_job(w, list_entry(list_pop_front(&lost), struct job, node));
 }
 
-static void drain_member(struct world *w, struct member *m)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        pool_set_available(w->pools[b], m->known[b], false, NULL);
-        pool_hand_over(w->pools[b], m->known[b], NULL);
-    }
-}
-
 /* The old process's requests in flight are not jobs of the member any more (finish). */
 static void replace_member(struct world *w, struct member *m)
 {
@@ -212,14 +204,25 @@ static void change_member(struct world *w, const struct world_event *e)
     ASSERT(e->worker < w->options.workers);
     struct member *m = &w->members[e->worker];
 
-    if (e->change == WORLD_KILL && m->up)
+    if (m->up == (e->change == WORLD_START))
+        return;
+    switch (e->change) {
+    case WORLD_KILL:
         kill_member(w, m);
-    else if (e->change == WORLD_START && !m->up)
+        break;
+    case WORLD_START:
         start_member(w, m);
-    else if (e->change == WORLD_DRAIN && m->up)
-        drain_member(w, m);
-    else if (e->change == WORLD_REPLACE && m->up)
+        break;
+    case WORLD_DRAIN:
+        for (unsigned b = 0; b < w->options.balancers; ++b) {
+            pool_set_available(w->pools[b], m->known[b], false, NULL);
+            pool_hand_over(w->pools[b], m->known[b], NULL);
+        }
+        break;
+    case WORLD_REPLACE:
         replace_member(w, m);
+        break;
+    }
 }
 
 /* ---- the world ---- */
@@ -297,22 +300,6 @@ void world_destroy(struct world *w)
 
 /* ---- a worker's work ---- */
 
-/* When the database has done work of BUSY_NS that begins at T_NS at the earliest. */
-static uint64_t load_objects(struct world *w, uint64_t t_ns, uint64_t busy_ns)
-{
-    unsigned first = 0;
-
-    if (w->options.db_slots == 0 || busy_ns == 0)
-        return t_ns + busy_ns;
-    for (unsigned i = 1; i < w->options.db_slots; ++i) {
-        if (w->db_free_ns[i] < w->db_free_ns[first])
-            first = i;
-    }
-    if (w->db_free_ns[first] > t_ns)
-        t_ns = w->db_free_ns[first];
-    return w->db_free_ns[first] = t_ns + busy_ns;
-}
-
 static void serve(struct world *w, struct member *m, struct job *j)
 {
     const struct trace *t = w->run->trace;
@@ -327,8 +314,20 @@ static void serve(struct world *w, struct member *m, struct job *j)
         else
             ++j->loads;
     }
-    uint64_t end_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
-    m->free_ns = load_objects(w, end_ns, j->loads * w->options.load_ns);
+    uint64_t load_ns = j->loads * w->options.load_ns;
+    m->free_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
+    if (w->options.db_slots != 0 && load_ns != 0) {
+        uint64_t *slot = &w->db_free_ns[0]; /* the one that is free first */
+
+        for (unsigned i = 1; i < w->options.db_slots; ++i) {
+            if (w->db_free_ns[i] < *slot)
+                slot = &w->db_free_ns[i];
+        }
+        if (*slot > m->free_ns)
+            m->free_ns = *slot;
+        *slot = m->free_ns + load_ns;
+    }
+    m->free_ns += load_ns;
     j->service_ns = m->free_ns - begin_ns;
     j->member = m;
     j->life = m->life;
@@ -361,53 +360,26 @@ static void record(struct world *w, const struct job *j, bool failed)
     };
 }
 
-/* Reports to the worker, with the request, what the policy decided about the class's homes. */
-static void report_home(struct world *w, const struct job *j)
-{
-    const struct pool_pick *p = &j->pick;
-    struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
-
-    if (p->reported != POOL_REPORTED_PASSING)
-        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
-}
-
 /* To a worker, or nowhere. */
 static void send_job(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = class_of(w, j->request)};
 
     if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
+        const struct worker *from = j->pick.home_from;
+        struct slice from_name = from != NULL ? slice_of(worker_name(from)) : SLICE_NULL;
+
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
-        report_home(w, j);
+        /* Reports to the worker what the policy decided about the class's homes. */
+        if (j->pick.reported != POOL_REPORTED_PASSING)
+            home_records_use(j->member->homes, r.cls, j->pick.home, from_name, now_us(w));
         return;
     }
     j->service_ns = 0;
     record(w, j, true);
     --w->in_flight;
     list_push_back(&w->free_jobs, &j->node);
-}
-
-/* The other balancers receive the report later. */
-static void spread_report(struct world *w, const struct job *j, uint64_t total)
-{
-    if (w->options.balancers == 1 || w->options.report_delay_ns == 0)
-        return;
-    struct job *report = take_job(w);
-    *report = (struct job){.member = j->member,
-                           .life = j->life,
-                           .balancer = j->balancer,
-                           .is_report = true,
-                           .in_flight = total};
-    event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
-}
-
-static void receive_report(struct world *w, const struct job *j)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        if (b != j->balancer)
-            worker_report(j->member->known[b], j->in_flight, now_ms(w));
-    }
 }
 
 /* The response of a process that was replaced meanwhile (PAST) does not describe its replacement.
@@ -424,7 +396,17 @@ static void finish(struct world *w, struct job *j, bool past)
     record(w, j, false);
     if (!past) {
         worker_report(j->pick.worker, total, now_ms(w));
-        spread_report(w, j, total);
+        if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
+            /* The other balancers receive the report later. */
+            struct job *report = take_job(w);
+
+            *report = (struct job){.member = m,
+                                   .life = j->life,
+                                   .balancer = j->balancer,
+                                   .is_report = true,
+                                   .in_flight = total};
+            event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
+        }
         resume_due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
         home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
         --m->in_flight;
@@ -459,18 +441,6 @@ static void publish_one(struct world *w, const struct member *by, const struct h
     }
 }
 
-/* An agent publishes decisions soon, and the rest periodically. */
-static bool is_due(const struct world *w, const struct member *m)
-{
-    uint64_t delay_ns = w->options.homes_delay_ns;
-
-    if (!m->up)
-        return false;
-    if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
-        delay_ns = DECISION_NS;
-    return w->now_ns - m->published_ns >= delay_ns;
-}
-
 /* Publishes the changes since the last publication. */
 static void publish(struct world *w)
 {
@@ -478,8 +448,14 @@ static void publish(struct world *w)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
+        uint64_t delay_ns = w->options.homes_delay_ns;
 
-        if (!is_due(w, m))
+        if (!m->up)
+            continue;
+        /* An agent publishes decisions soon, and the rest periodically. */
+        if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
+            delay_ns = DECISION_NS;
+        if (w->now_ns - m->published_ns < delay_ns)
             continue;
         const struct home_record *r = home_records_after(m->homes, m->homes_reported);
         for (; r != NULL; r = home_records_next(m->homes, r)) {
@@ -493,20 +469,6 @@ static void publish(struct world *w)
 /* ---- a run ---- */
 
 static const uint64_t NEVER_NS = UINT64_MAX;
-
-/* When the request at NEXT is due: the past counts as now, a client that is busy as never. */
-static uint64_t next_due(const struct world *w)
-{
-    const struct world_run *run = w->run;
-
-    if (w->next == run->first + run->n)
-        return NEVER_NS;
-    if (run->clients != 0)
-        return w->in_flight < run->clients ? w->now_ns : NEVER_NS;
-    double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
-    uint64_t due = w->begin_ns + (uint64_t)due_ns;
-    return due > w->now_ns ? due : w->now_ns;
-}
 
 static void issue(struct world *w)
 {
@@ -530,10 +492,14 @@ static void happen(struct world *w)
 
     w->now_ns = e.at_ns;
     bool past = !j->member->up || j->life != j->member->life;
-    if (j->is_report && !past)
-        receive_report(w, j);
-    else if (!j->is_report && (!past || j->pick.worker != NULL))
+    if (j->is_report && !past) {
+        for (unsigned b = 0; b < w->options.balancers; ++b) {
+            if (b != j->balancer)
+                worker_report(j->member->known[b], j->in_flight, now_ms(w));
+        }
+    } else if (!j->is_report && (!past || j->pick.worker != NULL)) {
         finish(w, j, past);
+    }
     list_push_back(&w->free_jobs, &j->node);
 }
 
@@ -546,8 +512,17 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->next = run->first;
     w->next_event = 0;
     for (;;) {
-        uint64_t due = next_due(w);
         const struct queued_event *e = event_queue_peek(&w->events);
+        uint64_t due = w->now_ns; /* when the next request is; the past counts as now */
+
+        if (w->next == run->first + run->n || (run->clients != 0 && w->in_flight >= run->clients)) {
+            due = NEVER_NS; /* none is left, or all clients are busy */
+        } else if (run->clients == 0) {
+            double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
+
+            if (w->begin_ns + (uint64_t)due_ns > due)
+                due = w->begin_ns + (uint64_t)due_ns;
+        }
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;
@@ -654,12 +629,6 @@ static double class_workers(const struct world_record *records, const struct fig
     return classes != 0 ? (double)workers / (double)classes : 0;
 }
 
-/* The latency in milliseconds that PERCENT of N do not exceed. */
-static double percentile(const uint64_t *sorted_us, size_t n, unsigned percent)
-{
-    return (double)sorted_us[n * percent / 100] / US_PER_MS;
-}
-
 /* The busiest worker's requests or work, over the mean of NWORKERS. */
 static double busiest(const uint64_t *of_workers, unsigned nworkers, double sum)
 {
@@ -710,9 +679,9 @@ void figures_of(const struct world_record *records, const struct figures_part *p
         out->loads = (double)loads / served;
         out->hit_share = (double)hits / fmax((double)(hits + loads), 1);
         out->mean_ms = (double)latency_us / served / US_PER_MS;
-        out->p50_ms = percentile(latencies, n, 50);
-        out->p90_ms = percentile(latencies, n, 90);
-        out->p99_ms = percentile(latencies, n, 99);
+        out->p50_ms = (double)latencies[n * 50 / 100] / US_PER_MS;
+        out->p90_ms = (double)latencies[n * 90 / 100] / US_PER_MS;
+        out->p99_ms = (double)latencies[n * 99 / 100] / US_PER_MS;
         out->max_ms = (double)latencies[n - 1] / US_PER_MS;
         out->share_max = busiest(requests, nworkers, served);
         out->busy_max = busiest(busy_us, nworkers, fmax((double)service_us, 1));
