@@ -57,46 +57,7 @@ static struct scratch *scratch_create(const struct search *search)
     return s;
 }
 
-static void scratch_destroy(struct scratch *s)
-{
-    pcre2_jit_stack_free(s->stack);
-    pcre2_match_context_free(s->context);
-    pcre2_match_data_free(s->data);
-    free(s);
-}
-
-static struct scratch *scratch_get(struct search *search)
-{
-    pthread_mutex_lock(&search->lock);
-    struct scratch *s = search->idle;
-    if (s != NULL)
-        search->idle = s->next;
-    pthread_mutex_unlock(&search->lock);
-    return s != NULL ? s : scratch_create(search);
-}
-
-static void scratch_put(struct search *search, struct scratch *s)
-{
-    pthread_mutex_lock(&search->lock);
-    s->next = search->idle;
-    search->idle = s;
-    pthread_mutex_unlock(&search->lock);
-}
-
 /* ---- searching ---- */
-
-static struct slice group_part(const struct scratch *s, struct slice subject, uint32_t group)
-{
-    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data);
-    size_t at = (size_t)group * 2;
-    size_t start = ends[at];
-    size_t end = ends[at + 1];
-
-    /* \K can set the start after the end. */
-    if (start == PCRE2_UNSET || end < start)
-        return SLICE_NULL;
-    return (struct slice){subject.p + start, end - start};
-}
 
 enum search_result search_run(struct search *search, struct slice subject, uint32_t group,
                               struct slice *part)
@@ -105,12 +66,27 @@ enum search_result search_run(struct search *search, struct slice subject, uint3
         return SEARCH_EXCEEDED;
     if (subject.p == NULL)
         subject = SLICE_LIT("");
-    struct scratch *s = scratch_get(search);
+    pthread_mutex_lock(&search->lock);
+    struct scratch *s = search->idle;
+    if (s != NULL)
+        search->idle = s->next;
+    pthread_mutex_unlock(&search->lock);
+    if (s == NULL)
+        s = scratch_create(search);
     int found =
         pcre2_match(search->code, (PCRE2_SPTR)subject.p, subject.len, 0, 0, s->data, s->context);
-    if (found >= 0)
-        *part = group_part(s, subject, group);
-    scratch_put(search, s);
+    if (found >= 0) {
+        const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data) + (size_t)group * 2;
+
+        *part = (struct slice){subject.p + ends[0], ends[1] - ends[0]};
+        /* \K can set the start after the end. */
+        if (ends[0] == PCRE2_UNSET || ends[1] < ends[0])
+            *part = SLICE_NULL;
+    }
+    pthread_mutex_lock(&search->lock);
+    s->next = search->idle;
+    search->idle = s;
+    pthread_mutex_unlock(&search->lock);
     if (found >= 0)
         return SEARCH_FOUND;
     return found == PCRE2_ERROR_NOMATCH ? SEARCH_NONE : SEARCH_EXCEEDED;
@@ -162,7 +138,10 @@ void search_destroy(struct search *search)
         return;
     for (struct scratch *s = search->idle, *next; s != NULL; s = next) {
         next = s->next;
-        scratch_destroy(s);
+        pcre2_jit_stack_free(s->stack);
+        pcre2_match_context_free(s->context);
+        pcre2_match_data_free(s->data);
+        free(s);
     }
     pthread_mutex_destroy(&search->lock);
     pcre2_code_free(search->code);
