@@ -114,14 +114,6 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
     return EXIT_SUCCESS;
 }
 
-static int describe(const struct daemon_program *p, const char *what)
-{
-    if (p->describe(what, stdout))
-        return exit_of_output();
-    fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, what);
-    return exit_of_usage(p);
-}
-
 int daemon_main(const struct daemon_program *p, int argc, char **argv)
 {
     struct daemon_line line = {.argv = argv};
@@ -147,7 +139,10 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
             print_help(p);
             return exit_of_output();
         case 'd':
-            return describe(p, optarg);
+            if (p->describe(optarg, stdout))
+                return exit_of_output();
+            fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, optarg);
+            return exit_of_usage(p);
         case '?':
             return exit_of_usage(p); /* getopt has printed the reason */
         default:
@@ -178,15 +173,23 @@ struct daemon_watch {
     int fd;
 };
 
+static const struct {
+    int number;
+    size_t handler; /* its offset */
+} signals[] = {
+    {SIGTERM, offsetof(struct daemon_signals, on_term)},
+    {SIGINT, offsetof(struct daemon_signals, on_int)},
+    {SIGHUP, offsetof(struct daemon_signals, on_hup)},
+    {SIGCHLD, offsetof(struct daemon_signals, on_child)},
+    {SIGUSR1, offsetof(struct daemon_signals, on_usr1)},
+    {SIGUSR2, offsetof(struct daemon_signals, on_usr2)},
+};
+
 static void fill_signals(sigset_t *set)
 {
     sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-    sigaddset(set, SIGCHLD);
-    sigaddset(set, SIGUSR1);
-    sigaddset(set, SIGUSR2);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i)
+        sigaddset(set, signals[i].number);
 }
 
 struct rlimit daemon_descriptors(void)
@@ -196,15 +199,6 @@ struct rlimit daemon_descriptors(void)
 
     ASSERT(failed == 0);
     return limit;
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit = daemon_descriptors();
-
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
-        log_warn(NULL, "descriptor-limit-not-raised", "reason=\"%s\"", strerror(errno));
 }
 
 size_t daemon_descriptor_limit(void)
@@ -232,29 +226,12 @@ void daemon_prepare(void)
     sigemptyset(&ignore.sa_mask);
     failed = sigaction(SIGPIPE, &ignore, NULL);
     ASSERT(failed == 0);
-    raise_descriptor_limit();
+    struct rlimit limit = daemon_descriptors();
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+        log_warn(NULL, "descriptor-limit-not-raised", "reason=\"%s\"", strerror(errno));
     (void)mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
-}
-
-static void (*handler_of(const struct daemon_signals *s, uint32_t signo))(void *)
-{
-    switch (signo) {
-    case SIGTERM:
-        return s->on_term;
-    case SIGINT:
-        return s->on_int;
-    case SIGHUP:
-        return s->on_hup;
-    case SIGCHLD:
-        return s->on_child;
-    case SIGUSR1:
-        return s->on_usr1;
-    case SIGUSR2:
-        return s->on_usr2;
-    default:
-        return NULL;
-    }
 }
 
 /* One signal a call: the descriptor stays readable while there are more, and a handler may stop the
@@ -266,9 +243,16 @@ static void on_signal(void *context)
 
     if (read(w->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
-    void (*handler)(void *) = handler_of(&w->handlers, info.ssi_signo);
-    if (handler != NULL)
-        handler(w->handlers.context);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i) {
+        void (*handler)(void *);
+
+        if ((uint32_t)signals[i].number != info.ssi_signo)
+            continue;
+        memcpy(&handler, (const char *)&w->handlers + signals[i].handler, sizeof(handler));
+        if (handler != NULL)
+            handler(w->handlers.context);
+        return;
+    }
 }
 
 static void on_log_second(struct timer *t)
@@ -310,36 +294,25 @@ void daemon_signals_stop(struct daemon_watch *w)
 
 /* ---- ready notification ---- */
 
-/* The path or abstract name in NOTIFY_SOCKET; false when it is neither. */
-static bool notify_address(const char *name, struct sockaddr_un *sa, socklen_t *len)
-{
-    size_t n = strlen(name);
-
-    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa->sun_path))
-        return false;
-    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(sa->sun_path, name, n);
-    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-    if (name[0] == '@')
-        sa->sun_path[0] = '\0';
-    else
-        ++*len; /* the NUL */
-    return true;
-}
-
 void daemon_notify(const char *state)
 {
-    const char *name = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un sa;
-    socklen_t len;
+    const char *name = getenv("NOTIFY_SOCKET"); /* a path, or an abstract name */
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
 
     if (name == NULL || name[0] == '\0')
         return;
-    if (!notify_address(name, &sa, &len)) {
+    size_t n = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa.sun_path)) {
         char escaped[LOG_CUT_ROOM];
         log_warn(NULL, "notify-socket-invalid", "name=\"%s\"", log_cut(slice_of(name), escaped));
         return;
     }
+    memcpy(sa.sun_path, name, n);
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (name[0] == '@')
+        sa.sun_path[0] = '\0';
+    else
+        ++len; /* the NUL */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ssize_t sent = -1;
     if (fd != -1) {

@@ -51,14 +51,6 @@ bool privileges_differ(const struct privileges *p)
     return false;
 }
 
-/* Whether the switch is permanent: only root's own user may be able to become root again. */
-static bool is_for_good(const struct privileges *p)
-{
-    if (p->uid == 0)
-        return true;
-    return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
-}
-
 const char *privileges_switch(const struct privileges *p)
 {
     if (setgroups((size_t)p->ngroups, p->groups) != 0)
@@ -75,7 +67,8 @@ static const char *drop(const struct privileges *p)
 
     if (failed != NULL)
         return failed;
-    if (!is_for_good(p)) {
+    /* The switch must be permanent: only root's own user may be able to become root again. */
+    if (p->uid != 0 && (setuid(0) == 0 || seteuid(0) == 0 || privileges_differ(p))) {
         errno = EPERM;
         return "privileges could be regained";
     }

@@ -6,16 +6,6 @@
 
 #include "common/base/log.h"
 
-/* PORT of ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
-static bool is_port_alone(struct slice text, uint64_t *port)
-{
-    if (slice_starts(text, SLICE_LIT("*:")))
-        text = (struct slice){text.p + 1, text.len - 1};
-    if (slice_starts(text, SLICE_LIT(":")))
-        text = (struct slice){text.p + 1, text.len - 1};
-    return parse_u64(text, UINT16_MAX, port);
-}
-
 const char *config_addr_problem(enum err e)
 {
     switch (e) {
@@ -32,11 +22,15 @@ bool config_read_addr(const struct config *file, const struct config_node *at, c
                       const char *text, struct addr *out, struct diag *d)
 {
     enum err e = addr_parse(slice_of(text), out);
+    const char *at_port = text;
     uint64_t port;
 
     if (e == ERR_OK)
         return true;
-    if (is_port_alone(slice_of(text), &port)) {
+    /* ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
+    at_port += strncmp(at_port, "*:", 2) == 0;
+    at_port += *at_port == ':';
+    if (parse_u64(slice_of(at_port), UINT16_MAX, &port)) {
         config_complain(file, at, d,
                         "%s: %s: address is missing: 0.0.0.0:%" PRIu64
                         " is all of IPv4, [::]:%" PRIu64 " all of IPv6, 127.0.0.1:%" PRIu64
