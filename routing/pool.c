@@ -88,7 +88,8 @@ void pool_destroy(struct pool *p)
     pool_lock(p);
     pool_shadow_fini_locked(p);
     pool_unlock(p);
-    pool_policy_fini(p);
+    if (p->rule->destroy != NULL)
+        p->rule->destroy(p->state);
     classes_fini(&p->classes);
     while (!list_empty(&p->versions))
         version_free(list_first(&p->versions, struct version, node));
@@ -303,17 +304,14 @@ void pool_release_waiting_locked_(struct pool *p, struct list *released)
 
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released)
 {
-    bool still_ours = true;
-
     pool_lock(p);
+    bool still_ours = w->state != WAITER_RELEASED;
     if (w->state == WAITER_PARKED) {
         list_remove(&w->node);
         w->state = WAITER_IDLE;
         --p->nwaiting;
-    } else if (w->state == WAITER_RELEASED) {
-        end_turn(p, w);
-        still_ours = false;
     }
+    end_turn(p, w);
     pool_release_locked(p, released);
     pool_unlock(p);
     return still_ours;
@@ -321,26 +319,12 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
 
 /* ---- membership ---- */
 
-/* A worker that returns with requests in flight retains backlog and mean; else they are reset. */
-static void admit(struct pool *p, struct worker *w)
+/* W returns, or the last of its requests in flight was put. */
+static cold_ void drop_leaving(struct pool *p, struct worker *w)
 {
-    ASSERT(w->pool == NULL || w->pool == p);
-    if (w->place == WORKER_LEAVING) {
-        pool_look_past_locked(p, &w->place_node);
-        list_remove(&w->place_node);
-        --p->nleaving;
-    } else {
-        w->mean = (struct decayed){0};
-    }
-    atomic_store_explicit(&w->report, 0, memory_order_relaxed);
-    atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
-    w->pool = p;
-    w->place = WORKER_INELIGIBLE;
-    list_push_back(&p->ineligible, &w->place_node);
-    list_push_back(&p->members, &w->member_node);
-    ++p->nmembers;
-    worker_ref(w);
-    pool_policy_joined_locked(p, w);
+    pool_look_past_locked(p, &w->place_node);
+    list_remove(&w->place_node);
+    --p->nleaving;
 }
 
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
@@ -351,8 +335,23 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     pool_lock(p);
     if (strcmp(fingerprint != NULL ? fingerprint : "", p->fingerprint) != 0)
         r = &no_skills;
-    if (!worker_is_member(w))
-        admit(p, w);
+    if (!worker_is_member(w)) {
+        ASSERT(w->pool == NULL || w->pool == p);
+        /* A worker that returns with requests in flight retains backlog and mean. */
+        if (w->place == WORKER_LEAVING)
+            drop_leaving(p, w);
+        else
+            w->mean = (struct decayed){0};
+        atomic_store_explicit(&w->report, 0, memory_order_relaxed);
+        atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
+        w->pool = p;
+        w->place = WORKER_INELIGIBLE;
+        list_push_back(&p->ineligible, &w->place_node);
+        list_push_back(&p->members, &w->member_node);
+        ++p->nmembers;
+        worker_ref(w);
+        pool_policy_joined_locked(p, w);
+    }
     struct version *v = version_named(p, version != NULL ? version : "");
     if (w->version != v) {
         /* Of its new group it is the youngest. */
@@ -386,8 +385,14 @@ static cold_ void step_out(struct pool *p, struct worker *w)
     w->pool = NULL;
 }
 
-static void expel(struct pool *p, struct worker *w)
+void pool_remove(struct pool *p, struct worker *w, struct list *released)
 {
+    pool_lock(p);
+    if (!worker_is_member(w)) {
+        pool_unlock(p);
+        return;
+    }
+    ASSERT(w->pool == p);
     if (w->place == WORKER_ELIGIBLE)
         make_ineligible(p, w, false);
     pool_uncall_locked(p, w);
@@ -409,21 +414,10 @@ static void expel(struct pool *p, struct worker *w)
     } else {
         step_out(p, w);
     }
-}
-
-void pool_remove(struct pool *p, struct worker *w, struct list *released)
-{
-    pool_lock(p);
-    bool was_member = worker_is_member(w);
-    if (was_member) {
-        ASSERT(w->pool == p);
-        expel(p, w);
-        pool_update_eligible_locked(p);
-        pool_release_locked(p, released);
-    }
+    pool_update_eligible_locked(p);
+    pool_release_locked(p, released);
     pool_unlock(p);
-    if (was_member)
-        worker_unref(w);
+    worker_unref(w);
 }
 
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released)
@@ -444,8 +438,8 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
     if (to != NULL ? worker_is_member(from) && worker_is_member(to) : ineligible) {
         if (p->rule->leaves != NULL)
             p->rule->leaves(p, from, to);
-        if (p->shadow != NULL)
-            pool_shadow_leaves_locked(p, from, to);
+        if (p->shadow != NULL && from->mirror != NULL && (to == NULL || to->mirror != NULL))
+            pool_hand_over(p->shadow, from->mirror, to != NULL ? to->mirror : NULL);
     }
     pool_unlock(p);
 }
@@ -514,9 +508,12 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
 static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
                    struct pool_pick *out)
 {
+    const struct homes_ticket *home = &out->hand_.homes;
     struct pool_choice c = {0};
 
     pool_policy_choose_locked(p, q, &c);
+    struct worker *w = c.worker;
+    ASSERT(w->place == WORKER_ELIGIBLE);
     /* In place: what is set at once is made elsewhere and copied. */
     memset(out, 0, sizeof(*out));
     out->reason = q->request->retry ? PICK_RETRY : c.reason;
@@ -525,8 +522,20 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     out->min_backlog = c.min_backlog;
     out->skipped = c.skipped;
     ++p->picks[out->reason];
-    pool_policy_begin_locked(p, q, &c, out);
-    struct worker *w = c.worker;
+    if (p->rule->begin != NULL) {
+        out->counted_ = true;
+        p->rule->begin(p, q, &c, &out->hand_);
+    }
+    /* What is to be reported to the worker. */
+    if (home->worker != NULL) {
+        if (home->passing)
+            out->reported = POOL_REPORTED_PASSING;
+        else if (home->kind != HOME_USED)
+            out->reported = POOL_REPORTED_HOME;
+        out->home = home->kind;
+        if (home->from != NULL)
+            out->home_from = worker_ref(homes_worker_context(home->from));
+    }
     uint64_t backlog = worker_backlog(w);
     list_move_back(&p->eligible, &w->place_node);
     if (backlog < w->concurrency)
@@ -588,12 +597,16 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
     tick(p, w);
     if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
         ++p->places;
-    pool_policy_end_locked(p, w, pick, how);
+    struct pool_served given_up = {.now_us = p->now_us, .failed = true};
+    const struct pool_served *end = how != NULL ? how : &given_up;
+    if (end->now_us > p->now_us)
+        p->now_us = end->now_us;
+    if (pick->counted_ && p->rule->end != NULL)
+        p->rule->end(p, w, &pick->hand_, end);
+    pick->counted_ = false;
     pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
-        pool_look_past_locked(p, &w->place_node);
-        list_remove(&w->place_node);
-        --p->nleaving;
+        drop_leaving(p, w);
         step_out(p, w);
     }
     pool_release_locked(p, released);

@@ -387,8 +387,8 @@ struct pool_shadow_counts {
 void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer *w);
 
 struct pool_view {
-    /* The list of eligible workers from front to back, then the inactive workers, then those that
-     * left with requests in flight. */
+    /* Active and inactive ones in the order they joined, then those that left with requests in
+     * flight. */
     struct worker_view *workers;
     size_t n, nactive; /* members; those eligible */
     size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
@@ -405,27 +405,20 @@ struct pool_view {
     struct pool_shadow_counts shadow;
 };
 
-/*
- * A consistent copy. SKILLS: include each worker's resume (bounded by max_classes; large). The lock
- * is held throughout, so use it only in tests or if no other thread uses P.
- */
-void pool_view(struct pool *p, bool skills, struct pool_view *out);
 enum {
     POOL_LOOK_WORKERS = 32, /* workers scanned per acquisition of the lock */
     POOL_LOOK_SKILLS = 64,  /* scores copied per acquisition of the lock */
 };
 /*
- * The same, but usable while requests are processed: copied in pieces, so that the lock is never
- * held for longer than one piece takes. Workers are in the order they joined (active and inactive
- * ones), then those that have left. Each piece is consistent, but the pieces are of different
- * times:
+ * A copy. SKILLS: include each worker's resume (bounded by max_classes; large). Copied in pieces,
+ * so that the lock is never held for longer than one piece takes. Each piece is consistent, but the
+ * pieces are of different times:
  *   - the pool's own metrics are read first; the workers' metrics are read later and need not add
  *     up to them;
  *   - each worker is listed at most once, with its state when it was scanned. A worker that was a
  *     member throughout is listed; one that joins, leaves or changes its version during the scan
  *     may be missing;
- *   - the skills of one worker, if requested, are consistent, but read later than its other
- *     metrics.
+ *   - the skills of one worker are consistent, but read later than its other metrics.
  * Scans of the same pool are serialized.
  */
 void pool_look(struct pool *p, bool skills, struct pool_view *out);

@@ -362,16 +362,10 @@ extern const struct pool_rule pool_rule_adaptive;
 /* pool_policy.c: the pool's policy, its state, and the calls to it */
 /* Selects the policy that p->settings names; if it has changed, creates its state again. */
 void pool_policy_set_locked(struct pool *p);
-void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
-void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
-                              const struct pool_choice *c, struct pool_pick *pick);
-/* Call after W's counts were updated; HOW may be NULL. */
-void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
-                            const struct pool_served *how);
 
 /* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
  * there is one. */
@@ -381,8 +375,6 @@ void pool_shadow_set_locked(struct pool *p);
 void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
-/* W is about to leave, or TO takes its place; see pool_hand_over. */
-void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
 /* The list of eligible workers has changed. */
 void pool_shadow_update_eligible_locked(struct pool *p);

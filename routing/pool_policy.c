@@ -61,44 +61,6 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     out->reason = PICK_CALLED;
 }
 
-void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
-                              const struct pool_choice *c, struct pool_pick *pick)
-{
-    const struct homes_ticket *t = &pick->hand_.homes;
-
-    ASSERT(p->held);
-    ASSERT(c->worker->place == WORKER_ELIGIBLE);
-    if (p->rule->begin == NULL)
-        return;
-    pick->counted_ = true;
-    p->rule->begin(p, q, c, &pick->hand_);
-    /* What is to be reported to the worker. */
-    if (t->worker == NULL)
-        return;
-    if (t->passing)
-        pick->reported = POOL_REPORTED_PASSING;
-    else if (t->kind != HOME_USED)
-        pick->reported = POOL_REPORTED_HOME;
-    pick->home = t->kind;
-    if (t->from != NULL)
-        pick->home_from = worker_ref(homes_worker_context(t->from));
-}
-
-void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
-                            const struct pool_served *how)
-{
-    struct pool_served given_up = {.now_us = p->now_us, .failed = true};
-
-    ASSERT(p->held);
-    if (how == NULL)
-        how = &given_up;
-    if (how->now_us > p->now_us)
-        p->now_us = how->now_us;
-    if (pick->counted_ && p->rule->end != NULL)
-        p->rule->end(p, w, &pick->hand_, how);
-    pick->counted_ = false;
-}
-
 /* ---- another policy ---- */
 
 static void forget_worker(struct worker *w)
@@ -126,7 +88,8 @@ void pool_policy_set_locked(struct pool *p)
         return;
     }
     if (p->rule != NULL) {
-        pool_policy_fini(p);
+        if (p->rule->destroy != NULL)
+            p->rule->destroy(p->state);
         p->state = NULL;
         list_for_each_entry (w, &p->members, member_node)
             forget_worker(w);
@@ -144,12 +107,6 @@ void pool_policy_set_locked(struct pool *p)
         return;
     list_for_each_entry (w, &p->eligible, place_node)
         rule->became_eligible(p, w);
-}
-
-void pool_policy_fini(struct pool *p)
-{
-    if (p->rule->destroy != NULL)
-        p->rule->destroy(p->state);
 }
 
 /*

@@ -264,45 +264,6 @@ void pool_shadow_catch_up_locked(struct pool *p)
     }
 }
 
-/* R has ended in reality, by HOW (NULL: aborted). Ownership of R passes to the clock, or R is
- * freed.
- */
-static noinline_ void put_request(struct pool *p, struct shadow_request *r,
-                                  const struct pool_served *how)
-{
-    struct shadow_clock *c = p->shadow_clock;
-    bool had_turn = r->in_truth.serving;
-    uint64_t waited_us = r->in_truth.serve_us - r->start_us;
-
-    r->took_us = p->now_us - r->in_truth.serve_us;
-    p->shadow_counts.live_wait_us += waited_us;
-    (void)leave(r->live, &r->in_truth, p->now_us);
-    r->live = NULL;
-    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
-        end(p, r, p->now_us, how);
-        return;
-    }
-    r->failed = how->failed;
-    r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
-    r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
-    r->reported = true;
-    list_push_back(&c->waiting, &r->reported_node);
-    ++c->nreported;
-    if (r->here.serving)
-        await(c, r);
-    pool_shadow_catch_up_locked(p);
-    uint64_t behind_max = SHADOW_BEHIND * (p->backlog > p->neligible ? p->backlog : p->neligible);
-    if (behind_max > SHADOW_BEHIND_MAX)
-        behind_max = SHADOW_BEHIND_MAX;
-    while (c->nreported > behind_max) {
-        /* Requests being served are aborted last. */
-        const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
-
-        ++p->shadow_counts.overdue;
-        end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
-    }
-}
-
 /* Ends the requests at MIRROR, or all (NULL), immediately: those that wait first, so that none of
  * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
 static void cut(struct pool *p, const struct worker *mirror)
@@ -354,13 +315,45 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     p->shadow_counts.shadow_skilled += recall(shadow->pick.worker, hash);
 }
 
+/* The request has ended in reality, by HOW (NULL: aborted). The clock takes it, or it is freed. */
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how)
 {
+    struct shadow_clock *c = p->shadow_clock;
+    struct shadow_request *r = pick->shadow_;
+
     ASSERT(p->held);
-    if (pick->shadow_ == NULL)
+    if (r == NULL)
         return;
-    put_request(p, pick->shadow_, how);
     pick->shadow_ = NULL;
+    bool had_turn = r->in_truth.serving;
+    uint64_t waited_us = r->in_truth.serve_us - r->start_us;
+    r->took_us = p->now_us - r->in_truth.serve_us;
+    p->shadow_counts.live_wait_us += waited_us;
+    (void)leave(r->live, &r->in_truth, p->now_us);
+    r->live = NULL;
+    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
+        end(p, r, p->now_us, how);
+        return;
+    }
+    r->failed = how->failed;
+    r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
+    r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
+    r->reported = true;
+    list_push_back(&c->waiting, &r->reported_node);
+    ++c->nreported;
+    if (r->here.serving)
+        await(c, r);
+    pool_shadow_catch_up_locked(p);
+    uint64_t behind_max = SHADOW_BEHIND * (p->backlog > p->neligible ? p->backlog : p->neligible);
+    if (behind_max > SHADOW_BEHIND_MAX)
+        behind_max = SHADOW_BEHIND_MAX;
+    while (c->nreported > behind_max) {
+        /* Requests being served are aborted last. */
+        const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
+
+        ++p->shadow_counts.overdue;
+        end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
+    }
 }
 
 /* ---- workers ---- */
@@ -387,13 +380,6 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w)
     cut(p, w->mirror);
     pool_remove(p->shadow, w->mirror, NULL);
     w->mirror->unavailable = true;
-}
-
-void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
-{
-    ASSERT(p->held);
-    if (w->mirror != NULL && (to == NULL || to->mirror != NULL))
-        pool_hand_over(p->shadow, w->mirror, to != NULL ? to->mirror : NULL);
 }
 
 void pool_shadow_gone_locked(struct pool *p, struct worker *w)

@@ -65,24 +65,6 @@ struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
     return class_of(classes_find(&p->classes, cls));
 }
 
-static void append_skill(struct pool *p, struct pool_class *c, struct worker *w, double score)
-{
-    enum { FIRST_SLOTS = 8 };
-
-    if (w->nslots == w->slots_room) {
-        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_SLOTS;
-        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
-    }
-    if (c->n == c->room) {
-        c->room = c->room != 0 ? c->room * 2 : 1;
-        c->skills = xrealloc(c->skills, c->room * sizeof(c->skills[0]));
-    }
-    if (c->n == 0)
-        ++p->nscored;
-    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = w->nslots};
-    w->slots[w->nslots++] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
-}
-
 static void remove_skill(struct pool *p, struct pool_class *c, const struct worker *w)
 {
     struct skill *s = pool_skill_of(c, w);
@@ -102,6 +84,7 @@ static void remove_skill(struct pool *p, struct pool_class *c, const struct work
 
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score)
 {
+    enum { FIRST_SLOTS = 8 };
     struct class_entry *e = classes_find(&p->classes, cls);
 
     ASSERT(isfinite(score));
@@ -111,14 +94,26 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
         classes_refresh(&p->classes, e);
     struct pool_class *c = class_of(e != NULL ? e : classes_add(&p->classes, cls));
     struct skill *old = pool_skill_of(c, w);
-    if (old == NULL) {
-        append_skill(p, c, w, score);
+    if (old != NULL) {
+        struct skill renewed = {.worker = w, .score = score, .slot = old->slot};
+
+        memmove(old, old + 1, (size_t)(&c->skills[c->n] - (old + 1)) * sizeof(*old));
+        c->skills[c->n - 1] = renewed;
+        w->slots[renewed.slot].resume_no = w->resume_no;
         return;
     }
-    struct skill renewed = {.worker = w, .score = score, .slot = old->slot};
-    memmove(old, old + 1, (size_t)(&c->skills[c->n] - (old + 1)) * sizeof(*old));
-    c->skills[c->n - 1] = renewed;
-    w->slots[renewed.slot].resume_no = w->resume_no;
+    if (w->nslots == w->slots_room) {
+        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_SLOTS;
+        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
+    }
+    if (c->n == c->room) {
+        c->room = c->room != 0 ? c->room * 2 : 1;
+        c->skills = xrealloc(c->skills, c->room * sizeof(c->skills[0]));
+    }
+    if (c->n == 0)
+        ++p->nscored;
+    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = w->nslots};
+    w->slots[w->nslots++] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
 }
 
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r)

@@ -37,19 +37,6 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
     }
 }
 
-static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
-{
-    struct worker *w;
-
-    list_for_each_entry (w, head, place_node) {
-        view_worker_locked(w, out);
-        if (skills)
-            pool_skills_copy(w, &out->skills);
-        ++out;
-    }
-    return out;
-}
-
 /* Sets all of OUT except workers, n and ndetached. */
 static void view_figures_locked(const struct pool *p, struct pool_view *out)
 {
@@ -75,20 +62,6 @@ static void view_figures_locked(const struct pool *p, struct pool_view *out)
     if (p->settings.single_version && p->active != NULL)
         out->active_version = xstrdup(p->active->name);
     memcpy(out->picks, p->picks, sizeof(out->picks));
-}
-
-void pool_view(struct pool *p, bool skills, struct pool_view *out)
-{
-    pool_lock(p);
-    view_figures_locked(p, out);
-    out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
-    out->n = p->nmembers;
-    out->ndetached = p->nleaving;
-    struct worker_view *next = view_list(&p->eligible, skills, out->workers);
-    next = view_list(&p->ineligible, skills, next);
-    next = view_list(&p->leaving, skills, next);
-    ASSERT(next == out->workers + out->n + out->ndetached);
-    pool_unlock(p);
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)

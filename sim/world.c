@@ -577,7 +577,7 @@ void world_add_shadow(const struct world *w, int times, struct pool_shadow_count
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct pool_view v;
 
-        pool_view(w->pools[b], false, &v);
+        pool_look(w->pools[b], false, &v);
         out->requests += n * v.shadow.requests;
         out->differed += n * v.shadow.differed;
         out->live_skilled += n * v.shadow.live_skilled;

@@ -51,12 +51,6 @@ static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_k
     put(h, at, w, key);
 }
 
-static void sift(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
-{
-    sift_up(h, w, key);
-    sift_down(h, w, key);
-}
-
 static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
 {
     enum { FIRST_ROOM = 16 };
@@ -66,7 +60,7 @@ static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_ke
         h->at = xrealloc(h->at, h->room * sizeof(struct homes_worker *));
     }
     put(h, h->n++, w, key);
-    sift(h, w, key);
+    sift_up(h, w, key);
 }
 
 static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
@@ -76,7 +70,8 @@ static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes
     if (last == w)
         return;
     put(h, w->pos[key], last, key);
-    sift(h, last, key);
+    sift_up(h, last, key);
+    sift_down(h, last, key);
 }
 
 /* W's key has become VALUE. */

@@ -378,10 +378,8 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
                 const struct homes_worker *from) noinline_;
 
 /* homes_rule.c */
-double homes_patience(const struct homes *h);
 /* Returns the home with the oldest record, excluding KEEP; or NULL. */
 struct homes_pair *homes_oldest(const struct homes_class *c,
                                 const struct homes_worker *keep) noinline_;
-bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
 
 #endif

@@ -44,7 +44,7 @@ struct choosing {
     bool owned; /* with several load balancers: by this one */
 };
 
-double homes_patience(const struct homes *h)
+static double patience_of(const struct homes *h)
 {
     return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
 }
@@ -103,7 +103,7 @@ static void weigh(struct choosing *g)
 
 /* ---- which worker ---- */
 
-bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w)
+static bool is_home_of(const struct homes_class *c, const struct homes_worker *w)
 {
     for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
         if (c->pairs[i]->worker == w)
@@ -125,7 +125,7 @@ static void consider(const struct choosing *g, struct homes_worker *w, struct fo
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
 
-    if (better && !homes_is_home_of(g->c, w) && !homes_refused(g->r, w))
+    if (better && !is_home_of(g->c, w) && !homes_refused(g->r, w))
         *best = (struct found){w, value};
 }
 
@@ -231,7 +231,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     out->price_us = homes_price(h, g->plan);
     if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
-    double patience = out->patience_us = homes_patience(h);
+    double patience = out->patience_us = patience_of(h);
     bool may_copy = room && over > out->price_us && out->price_us <= patience;
     bool may_move = victim && over > patience;
     if (!may_copy && !may_move)
@@ -305,7 +305,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     double least = HOMES_DRAW_USUAL * h->usual_share;
     if (least > HOMES_DRAW_SHARE)
         least = HOMES_DRAW_SHARE;
-    if (share < least * gap || homes_is_home_of(g->c, x) || homes_refused(g->r, x))
+    if (share < least * gap || is_home_of(g->c, x) || homes_refused(g->r, x))
         return false;
     return move_to(g, from, x, HOMES_DRAW);
 }
@@ -370,4 +370,73 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
     weigh(&g);
     (void)choose(&g);
+}
+
+/* ---- for status pages and explanations ---- */
+
+void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
+{
+    const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
+
+    homes_tick(h, now_us);
+    *out = (struct homes_view){
+        .balancers = h->nbalancers,
+        .workers = homes_eligible(h),
+        .classes = h->classes.n,
+        .homes = h->eligible_homes,
+        .cold_us = h->cold_us,
+        .mean_us = h->mean_us,
+        .least_us = least != NULL ? least->key[HOMES_BY_WORK] : 0,
+        .median_us = homes_median(h),
+        .patience_us = patience_of(h),
+    };
+}
+
+size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max)
+{
+    const struct homes_class *c = homes_class_of(classes_find(&h->classes, cls));
+
+    for (size_t i = 0; c != NULL && i < c->nhomes && i < max; ++i)
+        out[i] = c->pairs[i]->worker;
+    return c != NULL ? c->nhomes : 0;
+}
+
+static struct homes_sight sight_of(const struct homes *h, const struct homes_request *r,
+                                   const struct homes_plan *plan, struct homes_worker *w, bool home)
+{
+    double work_us = homes_work_of(w);
+
+    return (struct homes_sight){
+        .worker = w,
+        .home = home,
+        .eligible = w->eligible,
+        .refused = homes_refused(r, w),
+        .work_us = work_us,
+        .saves_us = plan->choice.homes != 0 ? plan->choice.home_us - work_us : 0,
+        .cost = homes_load(h, w) + (work_us - plan->choice.least_us) / h->cold_us,
+    };
+}
+
+size_t homes_look_round(struct homes *h, const struct homes_request *r,
+                        const struct homes_plan *plan, struct homes_sight **out)
+{
+    const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
+    const struct homes_class *c = plan->cls;
+    uint32_t nhomes = c != NULL ? c->nhomes : 0;
+    size_t n = 0;
+
+    *out = xcalloc(heap->n + nhomes + 1, sizeof(**out));
+    for (int eligible = 1; eligible >= 0; --eligible) {
+        for (uint32_t i = 0; i < nhomes; ++i) {
+            struct homes_worker *w = c->pairs[i]->worker;
+
+            if (w->eligible == eligible)
+                (*out)[n++] = sight_of(h, r, plan, w, true);
+        }
+    }
+    for (size_t i = 0; i < heap->n; ++i) {
+        if (!is_home_of(c, heap->at[i]))
+            (*out)[n++] = sight_of(h, r, plan, heap->at[i], false);
+    }
+    return n;
 }
