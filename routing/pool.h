@@ -362,7 +362,6 @@ struct worker_view {
     bool available;
     uint64_t backlog;
     double mean_backlog;
-    double weighted_sum, weight; /* what the mean is made of */
     uint64_t oldest_us; /* monotonic start of the oldest request in flight that is not ANSWERED; 0 =
                            none */
     size_t nskills;     /* number of classes it has a score for */
@@ -394,11 +393,8 @@ struct pool_view {
     size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
     struct pool_settings settings;
     uint64_t backlog;
-    double mean_backlog;         /* per pool; classless: backlog / workers */
-    double weighted_sum, weight; /* what the mean is made of */
-    double pool_decay;           /* 0 before the first worker */
-    double worker_decay;
-    double max_backlog; /* the cutoff's L: max(variance * mean per worker, 1) */
+    double mean_backlog; /* per pool; classless: backlog / workers */
+    double max_backlog;  /* the cutoff's L: max(variance * mean per worker, 1) */
     size_t classes, waiting;
     char *active_version; /* or NULL */
     uint64_t picks[PICK_REASONS];

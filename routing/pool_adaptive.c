@@ -150,17 +150,8 @@ static void leaves(struct pool *p, struct worker *w, struct worker *to)
  * flight of each, and why it was not selected.
  */
 
-struct story {
-    const struct homes_choice *choice;
-    const struct homes_worker *chosen; /* NULL: no worker may have it */
-    double price_us, patience_us;
-    bool owned; /* with several load balancers: by this one */
-    size_t nwarm;
-    struct homes_sight *sights;
-    size_t n;
-};
-
-static const char *why_no_home(const struct story *s, const struct homes_sight *x)
+static const char *why_no_home(const struct homes_choice *c, const struct homes_evidence *s,
+                               const struct homes_sight *x)
 {
     static const char *const others[HOMES_REASONS] = {
         [HOMES_NEW] = "more load, or more work in flight, than the new home",
@@ -173,18 +164,19 @@ static const char *why_no_home(const struct story *s, const struct homes_sight *
 
     if (x->refused)
         return "not eligible now: tried before, just rejected a request, or has no process";
-    if (s->choice->reason != HOMES_HOME)
-        return others[s->choice->reason];
+    if (c->reason != HOMES_HOME)
+        return others[c->reason];
     if (x->saves_us <= 0)
         return "no home, and no less work in flight than the home";
     if (!s->owned)
         return "no home, and another load balancer assigns the homes of this class";
-    if (s->choice->homes >= s->choice->homes_max)
+    if (c->homes >= c->homes_max)
         return "no home, and the class has the maximum number of homes";
     return "no home, and the wait it would save is not worth filling its cache";
 }
 
-static const char *why_not(const struct story *s, const struct homes_sight *x)
+static const char *why_not(const struct homes_plan *plan, const struct homes_evidence *s,
+                           const struct homes_sight *x)
 {
     static const char *const moved[HOMES_CAUSES] = {
         [HOMES_SLOW] = "a home that the class is moved from: it is slow because of other classes",
@@ -198,26 +190,29 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         [HOMES_DETOUR] = "a home, busy with other classes while half of the workers are idle",
     };
 
-    if (x->worker == s->chosen)
+    const struct homes_choice *c = &plan->choice;
+
+    if (x->worker == plan->worker)
         return NULL;
     if (!x->home)
-        return why_no_home(s, x);
+        return why_no_home(c, s, x);
     if (!x->eligible)
         return "an ineligible home: drained, ejected, silent, or of another version";
     if (x->refused)
         return "a home that is not eligible now: tried before, just rejected a request, or has no "
                "process";
-    if (s->choice->reason == HOMES_MOVE)
-        return x->worker == s->choice->from
-                   ? moved[s->choice->cause]
+    if (c->reason == HOMES_MOVE)
+        return x->worker == c->from
+                   ? moved[c->cause]
                    : "a home with more work in flight than the one that the class is moved from";
-    if (s->choice->reason == HOMES_DRAW && x->worker != s->choice->from)
+    if (c->reason == HOMES_DRAW && x->worker != c->from)
         return "a home with less load than the one that the class is rebalanced from";
-    return left[s->choice->reason];
+    return left[c->reason];
 }
 
 /* How many workers are left after each step. */
-static void explain_steps(const struct story *s, size_t neligible, struct pool_explain *e)
+static void explain_steps(const struct homes_plan *plan, const struct homes_evidence *s,
+                          size_t neligible, struct pool_explain *e)
 {
     /* Facts that do not follow from the numbers of the previous steps. */
     static const char *const causes[HOMES_CAUSES] = {
@@ -230,7 +225,7 @@ static void explain_steps(const struct story *s, size_t neligible, struct pool_e
     };
     static const char drawn[] =
         "the least loaded of them, far below a home: the class is rebalanced to it";
-    const struct homes_choice *c = s->choice;
+    const struct homes_choice *c = &plan->choice;
     bool may_add = s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned;
     size_t open_homes = 0, others = 0, saving = 0, paying = 0, ways_out = 0;
 
@@ -247,8 +242,8 @@ static void explain_steps(const struct story *s, size_t neligible, struct pool_e
     if (c->homes != 0)
         pool_explain_step(e, "eligible homes", c->homes, open_homes);
     pool_explain_step(e, "other eligible workers", neligible - c->homes, others);
-    if (s->nwarm != 0)
-        pool_explain_step(e, "skilled at it, by what they publish", others, s->nwarm);
+    if (plan->nwarm != 0)
+        pool_explain_step(e, "skilled at it, by what they publish", others, plan->nwarm);
     if (c->homes == 0 || open_homes == 0)
         return;
     pool_explain_step(e, "others with less work in flight than the home", others, saving);
@@ -258,34 +253,24 @@ static void explain_steps(const struct story *s, size_t neligible, struct pool_e
         pool_explain_step(e, c->reason == HOMES_MOVE ? causes[c->cause] : drawn, others, 1);
 }
 
-static noinline_ void explain(struct homes *h, const struct pool_question *q,
+static noinline_ void explain(const struct pool *p, const struct pool_question *q,
                               const struct homes_request *r, const struct homes_plan *plan)
 {
     struct pool_explain *e = q->explain;
     const struct homes_choice *c = &plan->choice;
-    struct homes_view v;
+    struct homes_evidence s;
 
-    homes_view(h, r->now_us, &v);
-    struct story s = {.choice = c,
-                      .chosen = plan->worker,
-                      .price_us = homes_price(h, plan),
-                      .patience_us = v.patience_us,
-                      .owned = homes_owns(h, r->cls),
-                      .nwarm = plan->nwarm};
-    s.n = homes_look_round(h, r, plan, &s.sights);
-    for (size_t i = 0; i < s.n; ++i) {
-        const struct homes_sight *x = &s.sights[i];
-
+    homes_evaluate(state_of(p)->homes, r, plan, &s);
+    for (const struct homes_sight *x = s.sights; x < s.sights + s.n; ++x)
         pool_explain_candidate(e, homes_worker_context(x->worker), x->cost, x->work_us / 1e6,
-                               why_not(&s, x));
-    }
-    explain_steps(&s, v.workers, e);
+                               why_not(plan, &s, x));
+    explain_steps(plan, &s, p->neligible, e);
     free(s.sights);
     pool_explain_value(e, "owned", s.owned);
     pool_explain_value(e, "expected_s", c->expected_us / 1e6);
     pool_explain_value(e, "share_workers", c->share);
     pool_explain_value(e, "homes_max", (double)c->homes_max);
-    pool_explain_value(e, "cold_request_s", v.cold_us / 1e6);
+    pool_explain_value(e, "cold_request_s", s.cold_us / 1e6);
     pool_explain_value(e, "least_work_s", c->least_us / 1e6);
     if (c->homes == 0)
         return;
@@ -314,7 +299,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
     out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_DETOUR;
     if (q->explain != NULL)
-        explain(a->homes, q, &r, &a->plan);
+        explain(p, q, &r, &a->plan);
 }
 
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,

@@ -111,17 +111,10 @@ void *homes_worker_context(const struct homes_worker *w)
 
 /* ---- a request in flight ---- */
 
-/* Sets all members except those that are set when it enters its pair and its worker. */
 static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
 {
-    t->worker = NULL;
-    t->pair = NULL;
-    t->of_pair = (struct list){NULL, NULL};
-    t->start_us = t->serve_us = now_us;
-    t->expected_us = (uint32_t)(int64_t)expected_us;
-    t->serving = t->overtaken = t->cold = t->passing = false;
-    t->kind = HOME_USED;
-    t->from = NULL;
+    *t = (struct homes_ticket){
+        .serve_us = now_us, .expected_us = (uint32_t)(int64_t)expected_us, .kind = HOME_USED};
 }
 
 static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
@@ -133,7 +126,6 @@ static void serve(const struct homes *h, struct homes_worker *w, struct homes_ti
 
 static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
-    ++h->ntickets;
     t->worker = w;
     list_push_back(&w->in_flight, &t->of_worker);
     ++w->nin_flight;
@@ -157,7 +149,6 @@ static void leave(struct homes *h, struct homes_ticket *t)
 {
     struct homes_worker *w = t->worker;
 
-    --h->ntickets;
     if (t->pair != NULL) {
         t->pair->own_us -= t->expected_us;
         --t->pair->in_flight_n;

@@ -79,9 +79,8 @@ struct homes_ticket {
     struct list of_pair;
     struct homes_worker *worker; /* NULL: not in flight */
     struct homes_pair *pair;     /* NULL if its class or worker was deleted */
-    uint64_t start_us;
-    uint64_t serve_us;    /* estimated start of service at the worker */
-    uint32_t expected_us; /* as added to the worker's work */
+    uint64_t serve_us;           /* estimated start of service at the worker */
+    uint32_t expected_us;        /* as added to the worker's work */
     bool serving;
     bool overtaken; /* its duration does not indicate whether the worker hangs */
     bool cold;      /* the first of its class at the worker */
@@ -227,20 +226,6 @@ bool homes_owns(const struct homes *h, struct slice cls);
 
 /* ---- for status pages and tests ---- */
 
-struct homes_view {
-    size_t balancers; /* >= 1 */
-    size_t workers;   /* eligible */
-    size_t classes;
-    size_t homes;       /* pairs of a class and an eligible worker that is its home */
-    double cold_us;     /* P */
-    double mean_us;     /* mean service time of a request */
-    double least_us;    /* of B */
-    double median_us;   /* of B; estimated from a sample if there are many workers */
-    double patience_us; /* V */
-};
-/* Returns the price of one more home for the class of PLAN; 0 if it has no home. */
-double homes_price(const struct homes *h, const struct homes_plan *plan);
-void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
 /* A worker as evaluated by the rule for a request; microseconds of work. */
 struct homes_sight {
     struct homes_worker *worker;
@@ -253,12 +238,19 @@ struct homes_sight {
      * lowest cost. */
     double cost;
 };
-/*
- * Sets *OUT, which the caller frees, to the workers as evaluated by PLAN (just made for R):
- * eligible homes, homes outside it, then the others roughly by B. Returns their number.
- */
-size_t homes_look_round(struct homes *h, const struct homes_request *r,
-                        const struct homes_plan *plan, struct homes_sight **out);
+/* What the rule knew when it made a plan. */
+struct homes_evidence {
+    double cold_us;     /* P */
+    double price_us;    /* of one more home for the class; 0 if it has none */
+    double patience_us; /* V */
+    bool owned;         /* homes_owns() */
+    /* Eligible homes, homes that are not eligible, then the other workers roughly by B. */
+    struct homes_sight *sights;
+    size_t n;
+};
+/* Evaluates PLAN, which was just made for R. The caller frees OUT->sights. */
+void homes_evaluate(const struct homes *h, const struct homes_request *r,
+                    const struct homes_plan *plan, struct homes_evidence *out);
 /* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
 

@@ -210,8 +210,7 @@ struct homes {
     struct homes_heap heaps[HOMES_KEYS];
     struct list workers; /* eligible or not */
     uint64_t njoined;
-    struct list gone; /* removed workers with outstanding tickets */
-    size_t ntickets;
+    struct list gone;   /* removed workers with outstanding tickets */
     struct fading work; /* of all classes */
     struct fading asked;
     double mean_us;

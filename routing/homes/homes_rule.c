@@ -49,7 +49,7 @@ static double patience_of(const struct homes *h)
     return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
 }
 
-double homes_price(const struct homes *h, const struct homes_plan *plan)
+static double price_of(const struct homes *h, const struct homes_plan *plan)
 {
     const struct homes_choice *c = &plan->choice;
 
@@ -228,7 +228,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     bool room = out->homes < out->homes_max && g->owned;
     bool victim = is_victim(g, home);
 
-    out->price_us = homes_price(h, g->plan);
+    out->price_us = price_of(h, g->plan);
     if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
     double patience = out->patience_us = patience_of(h);
@@ -374,24 +374,6 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
 
 /* ---- for status pages and explanations ---- */
 
-void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
-{
-    const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
-
-    homes_tick(h, now_us);
-    *out = (struct homes_view){
-        .balancers = h->nbalancers,
-        .workers = homes_eligible(h),
-        .classes = h->classes.n,
-        .homes = h->eligible_homes,
-        .cold_us = h->cold_us,
-        .mean_us = h->mean_us,
-        .least_us = least != NULL ? least->key[HOMES_BY_WORK] : 0,
-        .median_us = homes_median(h),
-        .patience_us = patience_of(h),
-    };
-}
-
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max)
 {
     const struct homes_class *c = homes_class_of(classes_find(&h->classes, cls));
@@ -401,42 +383,47 @@ size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], s
     return c != NULL ? c->nhomes : 0;
 }
 
-static struct homes_sight sight_of(const struct homes *h, const struct homes_request *r,
-                                   const struct homes_plan *plan, struct homes_worker *w, bool home)
+static void see(const struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                struct homes_worker *w, struct homes_evidence *out)
 {
+    const struct homes_choice *c = &plan->choice;
     double work_us = homes_work_of(w);
 
-    return (struct homes_sight){
+    out->sights[out->n++] = (struct homes_sight){
         .worker = w,
-        .home = home,
+        .home = is_home_of(plan->cls, w),
         .eligible = w->eligible,
         .refused = homes_refused(r, w),
         .work_us = work_us,
-        .saves_us = plan->choice.homes != 0 ? plan->choice.home_us - work_us : 0,
-        .cost = homes_load(h, w) + (work_us - plan->choice.least_us) / h->cold_us,
+        .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
+        .cost = homes_load(h, w) + (work_us - c->least_us) / h->cold_us,
     };
 }
 
-size_t homes_look_round(struct homes *h, const struct homes_request *r,
-                        const struct homes_plan *plan, struct homes_sight **out)
+void homes_evaluate(const struct homes *h, const struct homes_request *r,
+                    const struct homes_plan *plan, struct homes_evidence *out)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
     const struct homes_class *c = plan->cls;
     uint32_t nhomes = c != NULL ? c->nhomes : 0;
-    size_t n = 0;
 
-    *out = xcalloc(heap->n + nhomes + 1, sizeof(**out));
-    for (int eligible = 1; eligible >= 0; --eligible) {
-        for (uint32_t i = 0; i < nhomes; ++i) {
-            struct homes_worker *w = c->pairs[i]->worker;
-
-            if (w->eligible == eligible)
-                (*out)[n++] = sight_of(h, r, plan, w, true);
-        }
+    *out = (struct homes_evidence){
+        .cold_us = h->cold_us,
+        .price_us = price_of(h, plan),
+        .patience_us = patience_of(h),
+        .owned = homes_owns(h, r->cls),
+        .sights = xcalloc(heap->n + nhomes + 1, sizeof(*out->sights)),
+    };
+    for (uint32_t i = 0; i < nhomes; ++i) {
+        if (c->pairs[i]->worker->eligible)
+            see(h, r, plan, c->pairs[i]->worker, out);
+    }
+    for (uint32_t i = 0; i < nhomes; ++i) {
+        if (!c->pairs[i]->worker->eligible)
+            see(h, r, plan, c->pairs[i]->worker, out);
     }
     for (size_t i = 0; i < heap->n; ++i) {
         if (!is_home_of(c, heap->at[i]))
-            (*out)[n++] = sight_of(h, r, plan, heap->at[i], false);
+            see(h, r, plan, heap->at[i], out);
     }
-    return n;
 }
