@@ -17,8 +17,7 @@
 enum {
     /* Maximum number of backtracking steps of a search, about a millisecond. */
     MATCH_STEPS_MAX = 100000,
-    /* For the interpreter, used if the JIT is unavailable: maximum depth of nested steps, and their
-     * maximum memory. */
+    /* For the interpreter, used without the JIT: maximum depth of nested steps, and memory. */
     MATCH_DEPTH_MAX = 20000,
     MATCH_HEAP_KIB_MAX = 8192,
     JIT_STACK_START_BYTES = 32 * 1024,
@@ -111,8 +110,7 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
         snprintf(why, SEARCH_WHY_ROOM, "%s (at its character %zu)", (const char *)text, at + 1);
         return NULL;
     }
-    /* Without JIT support for the machine or the pattern, the pattern is interpreted, which is
-     * slower. */
+    /* Without JIT support for the machine or the pattern it is interpreted, which is slower. */
     (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 
     struct search *s = xcalloc(1, sizeof(*s));

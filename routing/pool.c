@@ -226,8 +226,7 @@ void pool_update_eligible_locked(struct pool *p)
         if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
             make_eligible(p, w);
     }
-    /* Without workers the pool retains its last decay, which is used for the puts of workers that
-     * left. */
+    /* Without workers the last decay remains, for the puts of workers that left. */
     if (p->neligible != 0)
         p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->neligible);
     if (p->shadow != NULL)

@@ -119,8 +119,7 @@ static void became_ineligible(struct pool *p, struct worker *w)
     homes_set_eligible(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
 }
 
-/* A slot without a process gets nothing by the rule: it is activated when all workers are
- * overloaded. */
+/* A slot without a process is activated only when all workers are overloaded. */
 static bool refuses(void *context, void *worker)
 {
     const struct worker *w = worker;

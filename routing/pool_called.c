@@ -16,8 +16,7 @@
 #include "routing/pool_internal.h"
 
 enum {
-    /* Maximum number of activated workers that one request examines; a worker that gets one moves
-     * to the end. */
+    /* Activated workers that one request examines; one that gets it moves to the end. */
     CALLED_LOOK_MAX = 8,
 };
 
@@ -121,8 +120,7 @@ struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
         if (w->place != WORKER_ELIGIBLE || !pool_may_choose(q, w))
             continue;
         uint64_t others = worker_others(w, q->since_ms);
-        /* A worker to be woken gets only one request, which may wait long for the process to
-         * start. */
+        /* To be woken: one request only, which may wait long for the process to start. */
         if (w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others))
             return w;
     }

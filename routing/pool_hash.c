@@ -210,8 +210,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 {
     struct hash *s = p->state;
 
-    /* The contents depend only on the list of eligible workers, so it does not matter when the ring
-     * is built. */
+    /* Its contents depend only on the eligible workers, so it may be built at any time. */
     if (s->stale)
         renew(s, p->neligible);
     uint64_t most = UINT64_MAX;

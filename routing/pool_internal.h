@@ -30,8 +30,7 @@ enum {
     VERSIONS_IDLE_MAX = 64,
 };
 
-/* Bits of a worker's report: the lower ones are a number of requests, the higher ones a time in ms.
- */
+/* A worker's report: the lower bits are a number of requests, the higher a time in ms. */
 enum { WORKER_REPORT_BITS = 24 };
 
 enum worker_call {
@@ -125,9 +124,7 @@ static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
     return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
-/* A worker's score for one class. The skills of a class are in the order of assignment, oldest
- * first.
- */
+/* Skills of a class are in the order of assignment, oldest first. */
 struct skill {
     struct worker *worker;
     double score;
@@ -209,8 +206,7 @@ struct pool_rule {
     /* W has become a member, or has ceased to be one; its requests in flight still end. */
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
-    /* W has become eligible, or ineligible: drained, ejected, of an inactive version, or about to
-     * leave. */
+    /* W has become eligible, or ineligible: drained, ejected, of another version, leaving. */
     void (*became_eligible)(struct pool *p, struct worker *w);
     void (*became_ineligible)(struct pool *p, struct worker *w);
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
@@ -228,11 +224,9 @@ struct pool_rule {
      * does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
-    /* A request, of any class, that W received under another policy. Called immediately after
-     * joined. */
+    /* A request of any class, begun under another policy. Called right after joined. */
     void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
-    /* Called for each request that was begun or adopted, after the counts were updated. HOW->now_us
-     * is not after pool->now_us. */
+    /* Ends a request, after the counts were updated. HOW->now_us <= pool->now_us. */
     void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how);
     /* p->balancers has changed; also called immediately after create. */
@@ -295,8 +289,7 @@ struct pool {
     /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t scan_lock;
     uint64_t scan;          /* number of scans so far */
-    struct list *scan_next; /* the node, of members or leaving, where the scan continues; or NULL
-                             */
+    struct list *scan_next; /* of members or leaving, where the scan continues; or NULL */
 };
 
 static inline void pool_lock(struct pool *p)
@@ -344,8 +337,7 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
     return !pool_excludes(q->request, w) && !pool_spares(q, w);
 }
 
-/* Must be called before NODE is removed from members or leaving: a scan that would continue there
- * continues with the next node. */
+/* Call before NODE leaves members or leaving: a scan continues with the next node. */
 static inline void pool_look_past_locked(struct pool *p, const struct list *node)
 {
     if (p->scan_next == node)
@@ -367,8 +359,7 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w);
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
 
-/* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
- * there is one. */
+/* pool_shadow.c: all except _set, _fini, _gone and _check require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 /* No effect if there is no shadow. */

@@ -34,8 +34,7 @@ struct cost_class {
 };
 
 struct p2c {
-    /* Of struct cost_class. If a class is dropped while it has requests in flight, they count for
-     * the average over all only. */
+    /* Of struct cost_class. Requests of a dropped class count for the mean over all only. */
     struct classes classes;
     double mean_s;   /* over all; 0 before the first */
     uint64_t random; /* xorshift64's; never 0 */
@@ -84,8 +83,7 @@ static struct p2c_worker *own(const struct worker *w)
     return w->policy;
 }
 
-/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by the upper half: a product instead of a
- * division. */
+/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by a product of the upper half. */
 static uint32_t random_below(uint64_t *state, uint32_t n)
 {
     *state ^= *state << 13;

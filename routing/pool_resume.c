@@ -25,8 +25,7 @@ static bool is_over(const struct worker *w, uint64_t others, const struct pool_c
     return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
 }
 
-/* More of others' can only make a worker worse: asked for last, of the few that would be the best.
- */
+/* Others' requests only make a worker worse: read last, of the few that would win. */
 static struct worker *best_skilled(const struct pool_class *c, const struct pool_question *q,
                                    struct pool_choice *out)
 {

@@ -28,8 +28,7 @@
 #include "routing/pool_internal.h"
 
 enum {
-    /* Maximum number of requests that have ended in reality but not for the shadow; 400 bytes each.
-     */
+    /* Maximum number of requests that have ended only in reality; 400 bytes each. */
     SHADOW_BEHIND_MAX = 4096,
     /* ... and as a multiple of the pool's requests in flight, or of its eligible workers:
      * clients wait for responses before they send further requests, so they would not have sent
@@ -37,14 +36,12 @@ enum {
     SHADOW_BEHIND = 4,
     /* A worker is assumed to have the classes of this number of recent requests in its cache. */
     SHADOW_RECENT = 256,
-    /* Sets for their classes, each with WAYS entries for equal hashes; the oldest entry is
-     * replaced. */
+    /* Sets for their classes, of WAYS entries each; the oldest is replaced. */
     SHADOW_SETS = 128,
     SHADOW_WAYS = 8,
 };
 
-/* A request at a worker that serves as many requests at once as it has threads, and the others in
- * order. */
+/* A request at a worker that serves as many at once as it has threads, in order. */
 struct shadow_turn {
     struct list node; /* of shadow_turns.waiting, unless it is being served */
     bool serving;

@@ -119,8 +119,7 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r)
 {
     ++w->resume_no;
-    /* A resume has what matters most first; what comes last is the last to be dropped for want of
-     * room. */
+    /* Backwards: a resume begins with what matters most, to be dropped last. */
     for (size_t i = r->n; i-- != 0;)
         pool_skill_assign(p, w, r->rows[i].cls, r->rows[i].score);
     /* Downwards, as the last slot moves into the place of one that goes. */

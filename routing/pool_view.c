@@ -294,8 +294,7 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
     pool_policy_choose_locked(p, &q, &choice);
     out->worker = worker_ref(choice.worker);
     out->reason = r->retry ? PICK_RETRY : choice.reason;
-    /* Only the chosen worker is not passed over. It may be a fallback, or a worker activated
-     * instead. */
+    /* Only the chosen worker, maybe a fallback or activated, is not passed over. */
     for (size_t i = 0; i < out->ncandidates; ++i) {
         struct explain_candidate *c = &out->candidates[i];
 

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- randomness: splitmix64, a counter and a mixing function, good enough for loads of work ----
- */
+/* ---- randomness: splitmix64, a counter and a mixing function ---- */
 
 static const uint64_t INCREMENT = 0x9E3779B97F4A7C15ULL;
 

@@ -37,8 +37,7 @@ struct stretch {
     int tag;
 };
 
-/* In place of a figure: the share of the new workers in percent; of the replaced one, over the
- * mean. */
+/* In place of a figure: the new workers' share in percent; the replaced one's, over the mean. */
 enum { NEW_PERCENT = INT_MAX - 1, REPLACED_SHARE = INT_MAX };
 
 /* One figure of some of the requests. */
@@ -235,8 +234,7 @@ size_t scenario_requests(enum scenario s)
 
 /* ---- plans ---- */
 
-/* Draws phase I of P's scenario; one without a rate has as many clients as there are, unless all is
- * to come at a rate. */
+/* Draws phase I of P's scenario; a closed loop unless it, or the plan, has a rate. */
 static enum err add_phase(struct plan *p, size_t i)
 {
     struct workload_part part = scenarios[p->scenario].phases[i].part;

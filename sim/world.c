@@ -30,8 +30,7 @@ struct job {
     size_t request;
     uint64_t start_ns, sent_ns, service_ns;
     uint16_t hits, loads;
-    /* Not a request, but the report of a response to the other balancers, of so many requests in
-     * flight. */
+    /* Not a request but a report to the other balancers, of so many in flight. */
     bool is_report;
     uint64_t in_flight;
 };
@@ -143,8 +142,7 @@ static void end_process(struct member *m)
     lru_clear(m->cache);
 }
 
-/* Ends the process and removes it from the pools; requests in flight hold references to the pools'
- * records. */
+/* Ends the process and removes it from the pools; requests in flight refer to it. */
 static void stop_member(struct world *w, struct member *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -382,8 +380,7 @@ static void send_job(struct world *w, struct job *j)
     list_push_back(&w->free_jobs, &j->node);
 }
 
-/* The response of a process that was replaced meanwhile (PAST) does not describe its replacement.
- */
+/* PAST: the process was replaced, so its response does not describe its successor. */
 static void finish(struct world *w, struct job *j, bool past)
 {
     struct member *m = j->member;

@@ -234,8 +234,7 @@ void daemon_prepare(void)
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
-/* One signal a call: the descriptor stays readable while there are more, and a handler may stop the
- * watch. */
+/* One signal a call: the descriptor stays readable, and a handler may stop the watch. */
 static void on_signal(void *context)
 {
     struct daemon_watch *w = context;

@@ -42,8 +42,7 @@ char *program_find(const char *name, const char *path)
         struct slice directory = slice_cut(&rest, ':');
         char *file = xasprintf("%.*s/%s", (int)directory.len, directory.p, name);
 
-        /* An empty entry would mean the current directory, which must not be searched for
-         * programs. */
+        /* An empty entry would mean the current directory, which must not be searched. */
         if (directory.len > 0 && is_program(file))
             return file;
         free(file);

@@ -185,8 +185,7 @@ static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work
     p->left_us = h->now_us;
 }
 
-/* Removes homes in excess: those at the workers with the most homes; with several balancers the
- * oldest, as all of them do. */
+/* Removes homes in excess: at workers with the most homes; if shared the oldest, as all do. */
 static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                        const struct homes_plan *plan)
 {
@@ -267,8 +266,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    /* Ineligible homes are removed, because there is another one now. The plan has just counted
-     * the eligible ones. */
+    /* The plan has just counted the eligible homes; now that there is another, others go. */
     uint32_t n = c->nhomes;
     for (uint32_t i = n; reason != HOMES_DETOUR && plan->choice.homes != n && i-- != 0;) {
         if (!c->pairs[i]->worker->eligible)
@@ -326,8 +324,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     p->used_us = h->now_us;
     start(t, h->now_us, plan->choice.expected_us);
     t->passing = !homes_is_home(p);
-    /* The first request of a class handed over to this worker: other requests must take its cost
-     * into account. */
+    /* The first of a class handed over to W: other requests must expect its cost. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
         h->cold_us > t->expected_us)
         t->expected_us = (uint32_t)h->cold_us;
@@ -377,8 +374,7 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
     /* A fast error is not a measurement. */
     if (!e->failed) {
         w->alive_us = h->now_us;
-        /* Requests that were begun before T and are still in flight are slow at a worker that makes
-         * progress. */
+        /* Earlier requests still in flight are slow at a worker that makes progress. */
         for (struct list *it = t->of_worker.prev; it != &w->in_flight; it = it->prev) {
             struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
 

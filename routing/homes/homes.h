@@ -28,11 +28,9 @@ struct homes_pair;
 struct homes_worker;
 
 enum {
-    /* Maximum number of workers recorded as having a new class in their caches because they publish
-     * a skill for it. */
+    /* Maximum number of workers expected to be warm for a new class, by their resumes. */
     HOMES_WARM_MAX = 8,
-    /* Maximum number of load balancers that share the workers; if there are more, each decides
-     * alone. */
+    /* Maximum number of load balancers that agree; if there are more, each decides alone. */
     HOMES_BALANCERS_MAX = 64,
 };
 
@@ -140,8 +138,7 @@ struct homes *homes_create(const struct homes_options *o);
 void homes_destroy(struct homes *h);
 void homes_set(struct homes *h, const struct homes_settings *s);
 
-/* Adds a worker with an empty cache, not yet eligible. CONCURRENCY: requests it serves at once;
- * >= 1. */
+/* Adds a worker with an empty cache, ineligible. CONCURRENCY: requests served at once; >= 1. */
 struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
@@ -180,8 +177,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
  */
 size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,
                        const struct homes_request *r);
-/* Adds a request that W has had since STARTED_US, of unknown class. Must be paired with homes_end.
- */
+/* Adds a request of unknown class, at W since STARTED_US. Pair with homes_end. */
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t);
 struct homes_end {
@@ -204,8 +200,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 
-/* A record of W about a class. Times are converted to this machine's clock, as far as
- * possible. */
+/* A record of W about a class; times are converted to this clock as far as possible. */
 struct homes_record {
     enum home_kind kind;
     const struct homes_worker *from; /* MOVE; NULL: not known here, or not yet ... */
@@ -220,8 +215,7 @@ struct homes_record {
  */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
-/* Returns true if this load balancer assigns additional homes to CLS and moves it to less loaded
- * workers. */
+/* Whether this load balancer assigns additional homes to CLS and rebalances it. */
 bool homes_owns(const struct homes *h, struct slice cls);
 
 /* ---- for status pages and tests ---- */
@@ -234,8 +228,7 @@ struct homes_sight {
     bool refused;    /* it may not have the request */
     double work_us;  /* B */
     double saves_us; /* difference to the home with the least work; <= 0: no saving, or no home */
-    /* L + (B - min B) / P: a class that needs a home, or another one, gets the worker with the
-     * lowest cost. */
+    /* L + (B - min B) / P: the lowest gets a class that needs a home, or another one. */
     double cost;
 };
 /* What the rule knew when it made a plan. */

@@ -22,8 +22,7 @@
 /* ... if at least this many requests arrive in that time; with fewer the decay is slower. Requests,
  * not time, evict the contents of a cache, and a share of a few requests is random. */
 #define HOMES_TAU_REQUESTS 4000.0
-/* ... and at full speed for this long after there were enough requests: everything has decayed by
- * then. */
+/* ... and at full speed for this long after enough requests: then all has decayed. */
 #define HOMES_FADE_US (10 * HOMES_TAU_US)
 /* Time constant of the momentary demand, by which floods are detected. */
 #define HOMES_TAU_DEMAND_US 1e6
@@ -45,8 +44,7 @@
  * at most one home in this time. */
 #define HOMES_SHED_SHARE 0.08
 #define HOMES_SHED_US 3000000
-/* V, the time a request may wait for its home: in cold requests, and in medians of work in flight.
- */
+/* V, how long a request may wait for its home: in cold requests, and in medians of B. */
 #define HOMES_PATIENCE_COLD 5.0
 #define HOMES_PATIENCE_MEDIAN 4.0
 /* A class is a victim if its own requests are less than this fraction of the work before it. */
@@ -59,8 +57,7 @@
 #define HOMES_FLOODED_REQUESTS 14
 #define HOMES_FLOODED_PART 0.75
 #define HOMES_FLOODED_COLD 4.0
-/* Maximum wait, in cold requests, at a home that received the class by hand-over and has not served
- * it yet. */
+/* Maximum wait, in cold requests, at a home received by hand-over and not used yet. */
 #define HOMES_CLAIM_COLD 1.5
 /* If half of the workers have less work in flight than this fraction of a cold request, there is
  * spare capacity, and a request that would wait for this many cold requests is served elsewhere,
@@ -83,20 +80,17 @@
 #define HOMES_DRAW_FEW 8
 /* ... and by this many times the random variation of the work of a worker's few requests. */
 #define HOMES_DRAW_NOISE 2.0
-/* ... and if its share is at least this fraction of the difference, so that few classes move.
- */
+/* ... and if its share is at least this part of the difference, so that few classes move. */
 #define HOMES_DRAW_SHARE 0.06
 /* ... or at least this many times the usual share, if that is less: if all classes are small, small
  * ones move. The usual share is the moving average over the requests' classes, with this weight of
  * the newest. */
 #define HOMES_DRAW_USUAL 0.5
 #define HOMES_USUAL_STEP 0.01
-/* A class is a flood if its demand is this many times its room; it may then have this fraction of
- * the room. */
+/* A class is a flood above this many times its room; it may then have this part of it. */
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (3.0 / 7)
-/* A class with nearly all of the work may exceed max_share: the others are left this many times
- * what they use. */
+/* A class may exceed max_share if that leaves the others this many times what they use. */
 #define HOMES_OTHERS_ROOM 6.0
 /* A demand above this fraction of the pool counts as the class's share immediately. */
 #define HOMES_SURGE 0.5625
@@ -120,8 +114,7 @@ enum {
     HOMES_SCAN_MAX = 64,
     /* Maximum number of former homes stored for each class. */
     HOMES_PAST_MAX = 16,
-    /* Interval of the check of workers for progress, and its increment for each eligible worker.
-     */
+    /* Interval of the check of workers for progress, and its increment per eligible worker. */
     HOMES_LOOK_US = 5000,
     HOMES_LOOK_WORKER_US = 10,
     /* Maximum number of classes that get another home in one call when their worker is about to
@@ -241,8 +234,7 @@ static inline double greater_of(double a, double b)
     return a > b ? a : b;
 }
 
-/* For microseconds and counts, which are below 2^63: signed numbers convert in one instruction.
- */
+/* For microseconds and counts, below 2^63: signed numbers convert in one instruction. */
 static inline double real_of(uint64_t n)
 {
     return (double)(int64_t)n;
@@ -348,8 +340,7 @@ static inline struct homes_class *homes_class_of(struct class_entry *e)
     return (struct homes_class *)(void *)e;
 }
 void homes_class_dropped(void *owner, struct class_entry *e);
-/* Returns the pair, which is created if missing. May free another pair that is not a home and has
- * no requests in flight. */
+/* Creates the pair if missing. May free a pair of the past without requests in flight. */
 struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
                                   uint64_t now_us);
 void homes_pair_free(struct homes *h, struct homes_pair *p);

@@ -247,8 +247,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     return false;
 }
 
-/* Moves the class away from a home that another class floods: the flood will last, so waiting until
- * V does not help. */
+/* A flood by another class will last, so waiting until V does not help. */
 static bool flee(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
@@ -297,8 +296,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
     if (gap <= HOMES_DRAW_GAP + own)
         return false;
-    /* How far apart the loads of two workers may be by chance: of N requests at each, the work is
-     * off by a part of sqrt(1 / N). */
+    /* Loads differ by chance: of N requests, the work is off by a part of sqrt(1 / N). */
     double n = g->plan->all_asked / (double)homes_eligible(h);
     if (gap <= HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
         return false;

@@ -58,8 +58,7 @@ bool homes_owns(const struct homes *h, struct slice cls)
 
 /* ---- a change between one and several load balancers ---- */
 
-/* Drops what is known of decisions and of other load balancers' work; to share: our own work is the
- * first estimate. */
+/* Drops decisions and others' work; to share, our own work is the first estimate. */
 static void begin_again(struct homes *h, struct list *classes)
 {
     struct class_entry *e;
@@ -138,8 +137,7 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
-/* Returns true if MOVE was away from W, which may have been unknown when the record was received.
- */
+/* Whether MOVE was away from W, which may have been unknown when the record came. */
 static bool is_from(const struct homes *h, const struct homes_pair *move,
                     const struct homes_worker *w)
 {
@@ -167,8 +165,7 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
 
         if (move->kind != HOME_MOVE || !counts(move, last_us))
             continue;
-        /* Also applies to a home that has not been used for long: it is the only one of its
-         * class. */
+        /* Even a home that has not been used for long: it is the only one of its class. */
         for (uint32_t k = 0; k < c->npairs; ++k) {
             struct homes_pair *p = c->pairs[k];
 
@@ -274,9 +271,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* The others compare the time at which the worker received the decision, so it is used here,
-     * too.
-     */
+    /* The others compare the time at which the worker received the decision; so do we. */
     bool own = !p->published;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
