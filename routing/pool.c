@@ -147,25 +147,6 @@ static size_t standing(const struct version *v)
     return v != NULL && v->available != 0 ? v->members : 0;
 }
 
-static struct version *elect(struct pool *p)
-{
-    struct version *best = p->active;
-    struct version *v;
-    const struct worker *w;
-
-    list_for_each_entry (v, &p->versions, node)
-        v->members = v->available = 0;
-    list_for_each_entry (w, &p->members, member_node) {
-        ++w->version->members;
-        w->version->available += !w->unavailable;
-    }
-    list_for_each_entry (v, &p->versions, node) {
-        if (standing(v) > standing(best))
-            best = v;
-    }
-    return best;
-}
-
 static uint64_t free_places(const struct worker *w)
 {
     uint64_t backlog = worker_backlog(w);
@@ -184,16 +165,16 @@ static void make_eligible(struct pool *p, struct worker *w)
     pool_skills_replace(p, w, &w->stored);
     resume_fini(&w->stored);
     ++w->lost;
-    if (p->rule->became_eligible != NULL)
-        p->rule->became_eligible(p, w);
+    if (p->rule->set_eligible != NULL)
+        p->rule->set_eligible(p, w, true);
 }
 
 /* RETURNS: it may become eligible again, so its skills are stored. */
 static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 {
     ASSERT(w->place == WORKER_ELIGIBLE);
-    if (p->rule->became_ineligible != NULL)
-        p->rule->became_ineligible(p, w);
+    if (p->rule->set_eligible != NULL)
+        p->rule->set_eligible(p, w, false);
     if (returns)
         pool_skills_copy(w, &w->stored);
     pool_skills_clear(p, w);
@@ -212,10 +193,20 @@ static bool is_eligible(const struct pool *p, const struct worker *w)
 
 void pool_update_eligible_locked(struct pool *p)
 {
+    struct version *v;
     struct worker *w;
 
     ASSERT(p->held);
-    p->active = elect(p);
+    list_for_each_entry (v, &p->versions, node)
+        v->members = v->available = 0;
+    list_for_each_entry (w, &p->members, member_node) {
+        ++w->version->members;
+        w->version->available += !w->unavailable;
+    }
+    list_for_each_entry (v, &p->versions, node) {
+        if (standing(v) > standing(p->active))
+            p->active = v;
+    }
     list_for_each_entry (w, &p->members, member_node) {
         if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
             make_ineligible(p, w, true);

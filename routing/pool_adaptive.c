@@ -109,14 +109,9 @@ static void left(struct pool *p, struct worker *w)
     homes_leave(state_of(p)->homes, homes_of_worker(w));
 }
 
-static void became_eligible(struct pool *p, struct worker *w)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
-    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), true, p->now_us);
-}
-
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
+    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), eligible, p->now_us);
 }
 
 /* A slot without a process is activated only when all workers are overloaded. */
@@ -362,8 +357,7 @@ const struct pool_rule pool_rule_adaptive = {
     .changed = changed,
     .joined = joined,
     .left = left,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .leaves = leaves,
     .choose = choose,
     .begin = begin,

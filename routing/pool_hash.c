@@ -102,10 +102,7 @@ static void renew(struct hash *s, size_t nworkers)
     qsort(fresh, left, sizeof(*fresh), compare_points);
     s->n = old + left;
     ASSERT(s->n == nworkers * POINTS);
-    if (s->n > s->room) {
-        s->room = s->n;
-        s->ring = xrealloc(s->ring, s->room * sizeof(*s->ring));
-    }
+    s->ring = xgrow(s->ring, s->n, &s->room, sizeof(*s->ring));
     /* From the back, so that no old point is overwritten before it has moved. */
     for (size_t to = s->n; left != 0;) {
         if (old != 0 && compare_points(&s->ring[old - 1], &fresh[left - 1]) > 0)
@@ -142,10 +139,17 @@ static void destroy(void *state)
     free(s);
 }
 
-static void became_eligible(struct pool *p, struct worker *w)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
     struct hash *s = p->state;
 
+    s->stale = true;
+    if (!eligible) {
+        s->slots[own(w)->slot].worker = NULL;
+        own(w)->slot = NO_SLOT;
+        s->in_flight -= worker_backlog(w);
+        return;
+    }
     if (s->nfree == 0 && s->nslots == s->slots_room) {
         s->slots_room *= 2;
         s->slots = xrealloc(s->slots, s->slots_room * sizeof(*s->slots));
@@ -154,17 +158,6 @@ static void became_eligible(struct pool *p, struct worker *w)
     own(w)->slot = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
     s->slots[own(w)->slot] = (struct slot){.worker = w};
     s->in_flight += worker_backlog(w);
-    s->stale = true;
-}
-
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    struct hash *s = p->state;
-
-    s->slots[own(w)->slot].worker = NULL;
-    own(w)->slot = NO_SLOT;
-    s->in_flight -= worker_backlog(w);
-    s->stale = true;
 }
 
 /* ---- choosing ---- */
@@ -279,8 +272,7 @@ const struct pool_rule pool_rule_hash = {
     .worker_bytes = sizeof(struct hash_worker),
     .create = create,
     .destroy = destroy,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .choose = choose,
     .begin = begin,
     .end = end,

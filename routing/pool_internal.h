@@ -174,15 +174,14 @@ struct pool_choice {
 
 /*
  * A policy: a const table. All members except choose may be NULL, and adopt is called only if there
- * is an end. The functions are called with the
- * pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
+ * is an end. The functions are called with the pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
  * decreases, and does not advance between requests.
  *
  *     create     creates the state of the policy, owned by the pool
  *       joined, adopt             for each member: adopt for each request in flight, oldest first
- *       became_eligible           for each eligible worker, front first
+ *       set_eligible              for each eligible worker, front first
  *
- *       joined < became_eligible ... became_ineligible < left   as workers join and leave
+ *       joined < set_eligible < left                      as workers join and leave
  *       choose, begin ... end                             for each request
  *       choose                                            without begin, for pool_explain
  *     destroy    frees the state; left and end are not called before
@@ -207,8 +206,7 @@ struct pool_rule {
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
     /* W has become eligible, or ineligible: drained, ejected, of another version, leaving. */
-    void (*became_eligible)(struct pool *p, struct worker *w);
-    void (*became_ineligible)(struct pool *p, struct worker *w);
+    void (*set_eligible)(struct pool *p, struct worker *w, bool eligible);
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
 

@@ -39,7 +39,8 @@ struct p2c {
     double mean_s;   /* over all; 0 before the first */
     uint64_t random; /* xorshift64's; never 0 */
     struct worker **eligible;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
 };
 
 /* E may be NULL. */
@@ -118,24 +119,17 @@ static void changed(struct pool *p)
     classes_set_max(&s->classes, p->settings.max_classes);
 }
 
-static void became_eligible(struct pool *p, struct worker *w)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
-    enum { FIRST_ROOM = 16 };
     struct p2c *s = p->state;
 
-    if (s->n == s->room) {
-        s->room = s->room != 0 ? s->room * 2 : FIRST_ROOM;
-        s->eligible = xrealloc(s->eligible, s->room * sizeof(struct worker *));
+    if (eligible) {
+        s->eligible = xgrow(s->eligible, s->n + 1, &s->room, sizeof(struct worker *));
+        own(w)->index = s->n;
+        s->eligible[s->n++] = w;
+        return;
     }
-    own(w)->index = s->n;
-    s->eligible[s->n++] = w;
-}
-
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    struct p2c *s = p->state;
     struct worker *last = s->eligible[--s->n];
-
     s->eligible[own(w)->index] = last;
     own(last)->index = own(w)->index;
 }
@@ -261,8 +255,7 @@ const struct pool_rule pool_rule_p2c = {
     .create = create,
     .destroy = destroy,
     .changed = changed,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .choose = choose,
     .begin = begin,
     .adopt = adopt,

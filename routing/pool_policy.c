@@ -103,10 +103,10 @@ void pool_policy_set_locked(struct pool *p)
         rule->balancers(p);
     list_for_each_entry (w, &p->members, member_node)
         pool_policy_joined_locked(p, w);
-    if (rule->became_eligible == NULL)
+    if (rule->set_eligible == NULL)
         return;
     list_for_each_entry (w, &p->eligible, place_node)
-        rule->became_eligible(p, w);
+        rule->set_eligible(p, w, true);
 }
 
 /*
@@ -116,26 +116,6 @@ void pool_policy_set_locked(struct pool *p)
  * balancers), and of several the one nearest to the front. A worker activated because of overload
  * has the lowest backlog and needs no special rule.
  */
-
-static void explain_least(const struct pool *p, const struct pool_question *q, uint64_t least)
-{
-    struct worker *w;
-    size_t may = 0;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
-        const char *why = backlog > least ? "more in flight" : NULL;
-
-        if (!pool_may_choose(q, w))
-            why = "not eligible";
-        else
-            ++may;
-        pool_explain_candidate(q->explain, w, 0, 0, why);
-    }
-    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
-                      p->neligible, may);
-    pool_explain_value(q->explain, "least_backlog", (double)least);
-}
 
 static void choose_least(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
@@ -154,8 +134,23 @@ static void choose_least(struct pool *p, const struct pool_question *q, struct p
     }
     out->reason = PICK_CLASSLESS;
     out->worker = best;
-    if (q->explain != NULL)
-        explain_least(p, q, least);
+    if (q->explain == NULL)
+        return;
+    struct worker *w;
+    size_t may = 0;
+    list_for_each_entry (w, &p->eligible, place_node) {
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in flight" : NULL;
+
+        if (pool_may_choose(q, w))
+            ++may;
+        else
+            why = "not eligible";
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
+                      p->neligible, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
 }
 
 const struct pool_rule pool_rule_classless = {.choose = choose_least};

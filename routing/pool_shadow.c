@@ -496,23 +496,18 @@ void pool_shadow_check(const struct pool *p)
         return;
     const struct shadow_clock *c = p->shadow_clock;
     const struct shadow_request *r;
-    size_t nserved = 0;
-    size_t nwaiting = 0;
-    list_for_each_entry (r, &c->served, reported_node) {
-        ASSERT(r->reported);
-        ASSERT(r->live == NULL);
-        ASSERT(r->here.serving);
-        ++nserved;
+    size_t n[2] = {0};
+    for (size_t served = 0; served < ARRAY_LEN(n); ++served) {
+        list_for_each_entry (r, served ? &c->served : &c->waiting, reported_node) {
+            ASSERT(r->reported);
+            ASSERT(r->live == NULL);
+            ASSERT(r->here.serving == served);
+            ASSERT((r->at != SIZE_MAX) == served);
+            ++n[served];
+        }
     }
-    list_for_each_entry (r, &c->waiting, reported_node) {
-        ASSERT(r->reported);
-        ASSERT(r->live == NULL);
-        ASSERT(!r->here.serving);
-        ASSERT(r->at == SIZE_MAX);
-        ++nwaiting;
-    }
-    ASSERT(nserved == c->ndue);
-    ASSERT(nwaiting + nserved == c->nreported);
+    ASSERT(n[1] == c->ndue);
+    ASSERT(n[0] + n[1] == c->nreported);
     ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
     for (size_t i = 0; i < c->ndue; ++i) {
         ASSERT(c->due[i]->at == i);

@@ -414,19 +414,6 @@ static int more_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void share_out(const struct done *d)
-{
-    struct plan_result *r = d->out;
-    const struct plan_phase *phase = &d->plan->phases[d->plan->main];
-
-    r->nshares = d->plan->options.world.workers;
-    for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
-        if (!d->records[i].failed)
-            r->shares[d->records[i].worker] += 1.0 / (double)phase->n;
-    }
-    qsort(r->shares, r->nshares, sizeof(r->shares[0]), more_first);
-}
-
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
@@ -460,6 +447,12 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     out->main = figures_in(&d, &main);
     measure(&d);
     cut_windows(&d);
-    share_out(&d);
+    const struct plan_phase *phase = &p->phases[p->main];
+    out->nshares = p->options.world.workers;
+    for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
+        if (!records[i].failed)
+            out->shares[records[i].worker] += 1.0 / (double)phase->n;
+    }
+    qsort(out->shares, out->nshares, sizeof(out->shares[0]), more_first);
     free(records);
 }

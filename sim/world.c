@@ -467,21 +467,6 @@ static void publish(struct world *w)
 
 static const uint64_t NEVER_NS = UINT64_MAX;
 
-static void issue(struct world *w)
-{
-    const struct world_run *run = w->run;
-
-    while (w->next_event < run->nevents && run->first + run->events[w->next_event].at == w->next)
-        change_member(w, &run->events[w->next_event++]);
-    publish(w);
-    struct job *j = take_job(w);
-    j->request = w->next++;
-    j->balancer = (unsigned)(w->turn++ % w->options.balancers);
-    j->start_ns = w->now_ns;
-    ++w->in_flight;
-    send_job(w, j);
-}
-
 static void happen(struct world *w)
 {
     struct queued_event e = event_queue_take(&w->events);
@@ -523,7 +508,16 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;
-            issue(w);
+            while (w->next_event < run->nevents &&
+                   run->first + run->events[w->next_event].at == w->next)
+                change_member(w, &run->events[w->next_event++]);
+            publish(w);
+            struct job *j = take_job(w);
+            j->request = w->next++;
+            j->balancer = (unsigned)(w->turn++ % w->options.balancers);
+            j->start_ns = w->now_ns;
+            ++w->in_flight;
+            send_job(w, j);
         } else if (e != NULL) {
             happen(w);
         } else {

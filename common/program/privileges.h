@@ -31,7 +31,7 @@ struct privileges {
 const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
 /* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
-/* Takes groups, group and user of P; system calls only. Returns the failed step (errno) or NULL. */
+/* Takes the rights of P, by system calls only. Returns the failed step (see errno), or NULL. */
 const char *privileges_switch(const struct privileges *p);
 
 /* ---- the settings `user` and `group` ---- */

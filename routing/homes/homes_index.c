@@ -53,12 +53,7 @@ static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_k
 
 static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
 {
-    enum { FIRST_ROOM = 16 };
-
-    if (h->n == h->room) {
-        h->room = h->room != 0 ? h->room * 2 : FIRST_ROOM;
-        h->at = xrealloc(h->at, h->room * sizeof(struct homes_worker *));
-    }
+    h->at = xgrow(h->at, h->n + 1, &h->room, sizeof(struct homes_worker *));
     put(h, h->n++, w, key);
     sift_up(h, w, key);
 }
