@@ -19,12 +19,7 @@
 #include <sys/stat.h>
 
 #define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wundef"
 #include <xxhash.h>
-#pragma GCC diagnostic pop
 
 /* ---- kinds of classifiers: a const table of functions, and a base struct as first member ---- */
 
@@ -187,32 +182,27 @@ static void regex_destroy(struct classifier *k)
 
 static struct classifier *regex_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
 {
-    static const char *const problems[] = {
-        [SEARCH_GROUP_SEVERAL] =
-            "has several groups named class; use alternatives inside of one, or "
-            "(?|...|...) around them",
-        [SEARCH_GROUP_NONE] = "has no group named class: (?<class>...)",
-    };
     const struct regex_settings *s = settings;
     struct slice variable = slice_of(s->variable);
     char problem[SEARCH_WHY_ROOM];
-    uint32_t group;
 
     if (variable.len == 0 || variable.len > VARIABLE_BYTES_MAX || !slice_is_word(variable, "_."))
         return fail(why, "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
     struct search *search = search_compile(s->pattern, problem);
     if (search == NULL)
         return fail(why, "pattern: %s", problem);
-    enum search_group_result result = search_group(search, "class", &group);
-    if (result != SEARCH_GROUP_FOUND) {
+    int group = search_group(search, "class");
+    if (group <= 0) {
         search_destroy(search);
-        return fail(why, "pattern: %s", problems[result]);
+        return fail(why, "pattern: %s",
+                    group < 0 ? "has several groups named class; use alternatives inside of one, "
+                                "or (?|...|...) around them"
+                              : "has no group named class: (?<class>...)");
     }
-
     struct regex *r = xcalloc(1, sizeof(*r));
     r->variable = xstrdup(s->variable);
     r->search = search;
-    r->group = group;
+    r->group = (uint32_t)group;
     set_fingerprint(&r->super, (const char *const[]){"regex", s->variable, s->pattern}, 3);
     return &r->super;
 }

@@ -119,15 +119,13 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
     return s;
 }
 
-enum search_group_result search_group(const struct search *s, const char *name, uint32_t *number)
+int search_group(const struct search *s, const char *name)
 {
     int n = pcre2_substring_number_from_name(s->code, (PCRE2_SPTR)name);
 
-    if (n > 0) {
-        *number = (uint32_t)n;
-        return SEARCH_GROUP_FOUND;
-    }
-    return n == PCRE2_ERROR_NOUNIQUESUBSTRING ? SEARCH_GROUP_SEVERAL : SEARCH_GROUP_NONE;
+    if (n > 0)
+        return n;
+    return n == PCRE2_ERROR_NOUNIQUESUBSTRING ? -1 : 0;
 }
 
 void search_destroy(struct search *search)

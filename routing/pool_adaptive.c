@@ -144,10 +144,10 @@ static void leaves(struct pool *p, struct worker *w, struct worker *to)
  * flight of each, and why it was not selected.
  */
 
-static const char *why_no_home(const struct homes_choice *c, const struct homes_evidence *s,
-                               const struct homes_sight *x)
+static const char *why_not(const struct homes_plan *plan, const struct homes_evidence *s,
+                           const struct homes_sight *x)
 {
-    static const char *const others[HOMES_REASONS] = {
+    static const char *const no_home[HOMES_REASONS] = {
         [HOMES_NEW] = "more load, or more work in flight, than the new home",
         [HOMES_WARM] = "not the best at the class by the published resumes",
         [HOMES_COPY] = "no home, and more load or work in flight than the new one",
@@ -155,23 +155,6 @@ static const char *why_no_home(const struct homes_choice *c, const struct homes_
         [HOMES_DRAW] = "no home, and more load than the new home",
         [HOMES_DETOUR] = "no home, and more load or work in flight than the selected worker",
     };
-
-    if (x->refused)
-        return "not eligible now: tried before, just rejected a request, or has no process";
-    if (c->reason != HOMES_HOME)
-        return others[c->reason];
-    if (x->saves_us <= 0)
-        return "no home, and no less work in flight than the home";
-    if (!s->owned)
-        return "no home, and another load balancer assigns the homes of this class";
-    if (c->homes >= c->homes_max)
-        return "no home, and the class has the maximum number of homes";
-    return "no home, and the wait it would save is not worth filling its cache";
-}
-
-static const char *why_not(const struct homes_plan *plan, const struct homes_evidence *s,
-                           const struct homes_sight *x)
-{
     static const char *const moved[HOMES_CAUSES] = {
         [HOMES_SLOW] = "a home that the class is moved from: it is slow because of other classes",
         [HOMES_FLOODED] = "a home that the class is moved from: another class floods it",
@@ -188,8 +171,19 @@ static const char *why_not(const struct homes_plan *plan, const struct homes_evi
 
     if (x->worker == plan->worker)
         return NULL;
-    if (!x->home)
-        return why_no_home(c, s, x);
+    if (!x->home) {
+        if (x->refused)
+            return "not eligible now: tried before, just rejected a request, or has no process";
+        if (c->reason != HOMES_HOME)
+            return no_home[c->reason];
+        if (x->saves_us <= 0)
+            return "no home, and no less work in flight than the home";
+        if (!s->owned)
+            return "no home, and another load balancer assigns the homes of this class";
+        if (c->homes >= c->homes_max)
+            return "no home, and the class has the maximum number of homes";
+        return "no home, and the wait it would save is not worth filling its cache";
+    }
     if (!x->eligible)
         return "an ineligible home: drained, ejected, silent, or of another version";
     if (x->refused)

@@ -174,8 +174,8 @@ struct pool_choice {
 
 /*
  * A policy: a const table. All members except choose may be NULL, and adopt is called only if there
- * is an end. The functions are called with the pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
- * decreases, and does not advance between requests.
+ * is an end. The functions are called with the pool's lock held. The time, pool->now_us, is the
+ * latest that any caller has passed; it never decreases, and does not advance between requests.
  *
  *     create     creates the state of the policy, owned by the pool
  *       joined, adopt             for each member: adopt for each request in flight, oldest first

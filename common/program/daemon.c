@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -201,11 +200,6 @@ struct rlimit daemon_descriptors(void)
     return limit;
 }
 
-size_t daemon_descriptor_limit(void)
-{
-    return (size_t)daemon_descriptors().rlim_cur;
-}
-
 enum {
     /* Freed memory each arena keeps. By default 128 KiB, so that relaying a large body gave its
      * buffers to the kernel and took them back, page by page, at every read: half the cost of a
@@ -329,20 +323,13 @@ void daemon_notify(const char *state)
 
 void daemon_random_id(char out[33])
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
 
-    /* Up to 256 bytes come whole once the kernel's generator is ready, which it waits for. */
-    ssize_t got;
-    do
-        got = getrandom(bytes, sizeof(bytes), 0);
-    while (got == -1 && errno == EINTR);
-    ASSERT(got == (ssize_t)sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); ++i) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[32] = '\0';
+    /* Waits until the kernel's generator is ready. */
+    int failed = getentropy(bytes, sizeof(bytes));
+    ASSERT(failed == 0);
+    for (size_t i = 0; i < sizeof(bytes); ++i)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
 void daemon_reload_failed(const char *file, const struct diag *d)

@@ -31,7 +31,7 @@ enum {
  */
 static size_t descriptors_left(unsigned nloops)
 {
-    size_t limit = daemon_descriptor_limit();
+    size_t limit = daemon_descriptors().rlim_cur;
     size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
     size_t left = limit > base ? limit - base : 0;
 
@@ -48,7 +48,7 @@ static size_t client_connections(const struct program_settings *s, unsigned nloo
 {
     ASSERT(nloops != 0);
     size_t wanted = (size_t)s->max_client_connections;
-    size_t limit = daemon_descriptor_limit();
+    size_t limit = daemon_descriptors().rlim_cur;
     size_t room = descriptors_left(nloops);
 
     room -= body_files_max(room);

@@ -40,7 +40,6 @@ struct choosing {
     struct homes_plan *plan;
     struct homes_choice *out; /* plan->choice */
     struct homes_worth worth;
-    double least_us;
     bool owned; /* with several load balancers: by this one */
 };
 
@@ -120,7 +119,7 @@ struct found {
 static void consider(const struct choosing *g, struct homes_worker *w, struct found *best)
 {
     double value =
-        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
+        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->out->least_us) / g->h->cold_us;
 
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
@@ -158,7 +157,7 @@ static noinline_ struct homes_worker *best_other(const struct choosing *g)
 static struct homes_worker *other_saving(const struct choosing *g, double saves)
 {
     /* An upper bound of what any saves. */
-    if (g->out->home_us - g->least_us <= saves)
+    if (g->out->home_us - g->out->least_us <= saves)
         return NULL;
     struct homes_worker *x = best_other(g);
     return x != NULL && g->out->home_us - x->key[HOMES_BY_WORK] > saves ? x : NULL;
@@ -224,7 +223,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     struct homes_choice *out = g->out;
-    double over = out->home_us - g->least_us;
+    double over = out->home_us - g->out->least_us;
     bool room = out->homes < out->homes_max && g->owned;
     bool victim = is_victim(g, home);
 
@@ -315,8 +314,9 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
     const struct homes *h = g->h;
     double saves = HOMES_DETOUR_COLD * h->cold_us;
 
-    if (g->out->home_us - g->least_us <= saves || g->least_us > HOMES_SPARE_COLD * h->cold_us ||
-        !is_victim(g, home) || homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
+    if (g->out->home_us - g->out->least_us <= saves ||
+        g->out->least_us > HOMES_SPARE_COLD * h->cold_us || !is_victim(g, home) ||
+        homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
         return false;
     return decide(g, other_saving(g, saves), HOMES_DETOUR);
 }
@@ -342,7 +342,7 @@ static bool choose(struct choosing *g)
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
-    if (g->out->home_us > g->least_us &&
+    if (g->out->home_us > g->out->least_us &&
         (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
         return true;
     if ((g->owned && draw(g, home)) || detour(g, home))
@@ -365,7 +365,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     if (least == NULL)
         return;
     g.c = out->cls = homes_class_of(e);
-    g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
+    out->choice.least_us = least->key[HOMES_BY_WORK];
     weigh(&g);
     (void)choose(&g);
 }

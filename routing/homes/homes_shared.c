@@ -214,21 +214,6 @@ struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_
     return oldest;
 }
 
-static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
-{
-    size_t room = homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
-                             fading_value(&h->work, &h->fade));
-
-    if (c->nhomes >= room) {
-        struct homes_pair *oldest = homes_oldest(c, NULL);
-
-        if (!is_before(oldest, p))
-            return;
-        homes_unsettle(h, oldest, 0);
-    }
-    homes_settle(h, p, 0);
-}
-
 static void follow(struct homes *h, struct homes_class *c)
 {
     uint64_t last_us = 0; /* when the class was last used, here or elsewhere */
@@ -245,9 +230,19 @@ static void follow(struct homes *h, struct homes_class *c)
 
         /* If other load balancers still use one that was given up here, they have not applied our
          * decision by now, and will not. */
-        if (!homes_is_home(p) && counts(p, last_us) && !p->gone &&
-            (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US))
-            adopt(h, c, p);
+        if (homes_is_home(p) || !counts(p, last_us) || p->gone ||
+            (p->left_us >= p->since_us &&
+             (double)p->used_us <= (double)p->left_us + HOMES_FOLLOW_US))
+            continue;
+        if (c->nhomes >= homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
+                                    fading_value(&h->work, &h->fade))) {
+            struct homes_pair *oldest = homes_oldest(c, NULL);
+
+            if (!is_before(oldest, p))
+                continue;
+            homes_unsettle(h, oldest, 0);
+        }
+        homes_settle(h, p, 0);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
         others |= !c->pairs[i]->gone && c->pairs[i]->worker->eligible;
