@@ -119,19 +119,13 @@ static bool refuses(void *context, void *worker)
 {
     const struct worker *w = worker;
 
-    return w->of->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
-}
-
-/* Used without a request, so spared workers, which depend on one, are not considered. */
-static bool has_no_process(void *context, void *worker)
-{
-    (void)context;
-    return ((const struct worker *)worker)->of->call == WORKER_TO_WAKE;
+    /* Without a request, spared workers, which depend on one, are not considered. */
+    return w->of->call == WORKER_TO_WAKE || (context != NULL && !pool_may_choose(context, w));
 }
 
 static void leaves(struct pool *p, struct worker *w, struct worker *to)
 {
-    struct homes_request r = {.now_us = p->now_us, .refuses = has_no_process};
+    struct homes_request r = {.now_us = p->now_us, .refuses = refuses};
 
     homes_hand_over(state_of(p)->homes, homes_of_worker(w), to != NULL ? homes_of_worker(to) : NULL,
                     &r);

@@ -22,7 +22,7 @@ static const char NAME[] = "w";
 
 /* A request in flight. */
 struct job {
-    struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
+    struct list node; /* member->jobs, in the order of arrival */
     struct pool_pick pick;
     struct member *member;
     unsigned life; /* of the worker */
@@ -57,7 +57,6 @@ struct world {
     struct member *members;
     uint64_t *db_free_ns; /* of each slot */
     struct event_queue events;
-    struct list free_jobs;
     uint64_t now_ns;
     size_t turn; /* requests given to balancers */
 
@@ -69,27 +68,12 @@ struct world {
     size_t in_flight;
 };
 
-static uint64_t now_ms(const struct world *w)
-{
-    return w->now_ns / NS_PER_MS;
-}
-
 static uint64_t now_us(const struct world *w)
 {
     return w->now_ns / NS_PER_US;
 }
 
 static void send_job(struct world *w, struct job *j);
-
-static struct job *take_job(struct world *w)
-{
-    struct list *free_node = list_pop_front(&w->free_jobs);
-    struct job *j =
-        free_node != NULL ? list_entry(free_node, struct job, node) : xmalloc(sizeof(*j));
-
-    *j = (struct job){0};
-    return j;
-}
 
 /* ---- workers start, drain, are replaced, and are killed ---- */
 
@@ -163,7 +147,7 @@ static void kill_member(struct world *w, struct member *m)
     stop_member(w, m);
     while (!list_empty(&m->jobs)) {
         struct job *old = list_entry(m->jobs.next, struct job, node);
-        struct job *j = take_job(w);
+        struct job *j = xcalloc(1, sizeof(struct job));
 
         /* The old one stays where the queue of events knows it. */
         j->balancer = old->balancer;
@@ -244,7 +228,6 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     ASSERT(o->db_slots <= WORLD_DB_SLOTS_MAX);
     w->options = *o;
     w->now_ns = FIRST_NS;
-    list_init(&w->free_jobs);
     w->pools = xcalloc(o->balancers, sizeof(struct pool *));
     w->members = xcalloc(o->workers, sizeof(w->members[0]));
     w->db_free_ns = xcalloc(o->db_slots != 0 ? o->db_slots : 1, sizeof(w->db_free_ns[0]));
@@ -285,8 +268,6 @@ void world_destroy(struct world *w)
         lru_destroy(m->cache);
         free(m->known);
     }
-    for (struct list *it; (it = list_pop_front(&w->free_jobs)) != NULL;)
-        free(list_entry(it, struct job, node));
     for (unsigned b = 0; b < w->options.balancers; ++b)
         pool_destroy(w->pools[b]);
     event_queue_fini(&w->events);
@@ -336,11 +317,6 @@ static void serve(struct world *w, struct member *m, struct job *j)
 
 /* ---- a request's path ---- */
 
-static struct slice class_of(const struct world *w, size_t request)
-{
-    return names_get(w->run->names, w->run->classes[request]);
-}
-
 static void record(struct world *w, const struct job *j, bool failed)
 {
     struct world_record *r = &w->records[j->request];
@@ -361,7 +337,7 @@ static void record(struct world *w, const struct job *j, bool failed)
 /* To a worker, or nowhere. */
 static void send_job(struct world *w, struct job *j)
 {
-    struct pool_request r = {.cls = class_of(w, j->request)};
+    struct pool_request r = {.cls = names_get(w->run->names, w->run->classes[j->request])};
 
     if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
         const struct worker *from = j->pick.home_from;
@@ -377,14 +353,14 @@ static void send_job(struct world *w, struct job *j)
     j->service_ns = 0;
     record(w, j, true);
     --w->in_flight;
-    list_push_back(&w->free_jobs, &j->node);
+    free(j);
 }
 
 /* PAST: the process was replaced, so its response does not describe its successor. */
 static void finish(struct world *w, struct job *j, bool past)
 {
     struct member *m = j->member;
-    struct slice cls = class_of(w, j->request);
+    struct slice cls = names_get(w->run->names, w->run->classes[j->request]);
     uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
     struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
@@ -392,10 +368,10 @@ static void finish(struct world *w, struct job *j, bool past)
 
     record(w, j, false);
     if (!past) {
-        worker_report(j->pick.worker, total, now_ms(w));
+        worker_report(j->pick.worker, total, w->now_ns / NS_PER_MS);
         if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
             /* The other balancers receive the report later. */
-            struct job *report = take_job(w);
+            struct job *report = xcalloc(1, sizeof(struct job));
 
             *report = (struct job){.member = m,
                                    .life = j->life,
@@ -477,12 +453,12 @@ static void happen(struct world *w)
     if (j->is_report && !past) {
         for (unsigned b = 0; b < w->options.balancers; ++b) {
             if (b != j->balancer)
-                worker_report(j->member->known[b], j->in_flight, now_ms(w));
+                worker_report(j->member->known[b], j->in_flight, w->now_ns / NS_PER_MS);
         }
     } else if (!j->is_report && (!past || j->pick.worker != NULL)) {
         finish(w, j, past);
     }
-    list_push_back(&w->free_jobs, &j->node);
+    free(j);
 }
 
 void world_run(struct world *w, const struct world_run *run, struct world_record *out)
@@ -512,7 +488,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
                    run->first + run->events[w->next_event].at == w->next)
                 change_member(w, &run->events[w->next_event++]);
             publish(w);
-            struct job *j = take_job(w);
+            struct job *j = xcalloc(1, sizeof(struct job));
             j->request = w->next++;
             j->balancer = (unsigned)(w->turn++ % w->options.balancers);
             j->start_ns = w->now_ns;

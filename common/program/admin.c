@@ -188,15 +188,10 @@ static bool authorized(const char *token, const struct http_request *req)
 
 /* ---- answers ---- */
 
-static void add_header(struct http_request *req, const char *name, const char *value)
-{
-    http_request_answer(req, name, slice_of(value));
-}
-
 static void add_fixed_headers(struct http_request *req)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        add_header(req, fixed_headers[i].name, fixed_headers[i].value);
+        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
 }
 
 static void answer(struct http_reply *call, int status, const char *content_type, struct slice body)
@@ -338,7 +333,7 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
         return;
     }
     add_fixed_headers(call->req);
-    add_header(call->req, "Content-Type", "text/event-stream");
+    http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
     x->admin = a;
@@ -448,12 +443,12 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         argument = req->body;
     bool allowed = r != NULL && is_listed(slice_of(methods[r->kind]), req->method);
     if ((allowed || !is_order) && !authorized(is_order ? a->actions_token : a->token, req)) {
-        add_header(req, "WWW-Authenticate", "Bearer");
+        http_request_answer(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
         answer_error(call, 401);
     } else if (r == NULL) {
         answer_error(call, 404);
     } else if (!allowed) {
-        add_header(req, "Allow", methods[r->kind]);
+        http_request_answer(req, "Allow", slice_of(methods[r->kind]));
         answer_error(call, 405);
     } else if (r->kind == ROUTE_LIVE) {
         answer_live(call, a, r, query);

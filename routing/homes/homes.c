@@ -209,15 +209,9 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
     }
 }
 
-/* Returns true if a home that was last used at USED_US is to be removed. */
-static bool is_old(const struct homes *h, uint64_t used_us)
-{
-    return (double)(h->now_us - used_us) > HOMES_AGE_US;
-}
-
 static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 {
-    if (c->nhomes < 2 || !is_old(h, c->oldest_us))
+    if (c->nhomes < 2 || (double)(h->now_us - c->oldest_us) <= HOMES_AGE_US)
         return;
 
     double part_us = work_us / c->nhomes;
@@ -226,7 +220,7 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
     for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
         uint64_t used_us = c->pairs[i]->used_us;
 
-        if (is_old(h, used_us))
+        if ((double)(h->now_us - used_us) > HOMES_AGE_US)
             give_up(h, c->pairs[i], part_us);
         else if (used_us < oldest_us)
             oldest_us = used_us;
