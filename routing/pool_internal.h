@@ -357,7 +357,7 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w);
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
 
-/* pool_shadow.c: all except _set, _fini, _gone and _check require p->shadow. */
+/* pool_shadow.c: all except _set, _fini and _gone require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 /* No effect if there is no shadow. */
@@ -373,7 +373,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
-/* Asserts every invariant except those of the pool p->shadow. For tests. */
+/* Asserts the invariants of requests that have not ended for the shadow. For tests. */
 void pool_shadow_check(const struct pool *p);
 
 /* pool_view.c: no effect if E is NULL, so that a policy need not check it */

@@ -43,14 +43,9 @@ enum {
 
 /* A request at a worker that serves as many at once as it has threads, in order. */
 struct shadow_turn {
-    struct list node; /* of shadow_turns.waiting, unless it is being served */
+    struct list node; /* of shadow_notes.waiting, unless it is being served */
     bool serving;
     uint64_t serve_us; /* start of service; of a waiting request, its arrival */
-};
-
-struct shadow_turns {
-    struct list waiting;
-    unsigned serving;
 };
 
 struct shadow_recent {
@@ -62,7 +57,8 @@ struct shadow_recent {
 struct shadow_notes {
     uint32_t served;
     struct shadow_recent sets[SHADOW_SETS][SHADOW_WAYS]; /* its last classes, by hash */
-    struct shadow_turns turns;
+    struct list waiting;                                 /* shadow_turn.node */
+    unsigned serving;
 };
 
 /*
@@ -101,7 +97,7 @@ static struct shadow_notes *notes_of(struct worker *w)
 {
     if (w->notes == NULL) {
         w->notes = xcalloc(1, sizeof(*w->notes));
-        list_init(&w->notes->turns.waiting);
+        list_init(&w->notes->waiting);
     }
     return w->notes;
 }
@@ -143,7 +139,7 @@ static bool recall(struct worker *w, uint64_t hash)
  * It is unknown which clients would have aborted, or not sent further requests: if too many
  * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
-static void serve(struct shadow_turns *at, struct shadow_turn *t, uint64_t now_us)
+static void serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
 {
     /* When its worker was free, which may have been before it came. */
     if (t->serve_us < now_us)
@@ -154,7 +150,7 @@ static void serve(struct shadow_turns *at, struct shadow_turn *t, uint64_t now_u
 
 static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
-    struct shadow_turns *at = &notes_of(w)->turns;
+    struct shadow_notes *at = notes_of(w);
 
     *t = (struct shadow_turn){.serve_us = now_us};
     list_init(&t->node);
@@ -167,7 +163,7 @@ static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 /* Returns the request that is served next, or NULL. */
 static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
-    struct shadow_turns *at = &notes_of(w)->turns;
+    struct shadow_notes *at = notes_of(w);
 
     at->serving -= t->serving;
     t->serving = false;
@@ -382,7 +378,7 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w)
 void pool_shadow_gone_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    ASSERT(w->notes == NULL || w->notes->turns.serving == 0);
+    ASSERT(w->notes == NULL || w->notes->serving == 0);
     free(w->notes);
     w->notes = NULL;
     if (w->mirror == NULL)
@@ -485,18 +481,10 @@ void pool_shadow_set_locked(struct pool *p)
 
 void pool_shadow_check(const struct pool *p)
 {
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->members, member_node) {
-        ASSERT((w->mirror != NULL) == (p->shadow != NULL));
-        ASSERT(w->mirror == NULL || w->mirror->of == w);
-        ASSERT(w->mirror == NULL || w->mirror->place == w->place);
-    }
-    if (p->shadow == NULL)
-        return;
     const struct shadow_clock *c = p->shadow_clock;
     const struct shadow_request *r;
     size_t n[2] = {0};
+
     for (size_t served = 0; served < ARRAY_LEN(n); ++served) {
         list_for_each_entry (r, served ? &c->served : &c->waiting, reported_node) {
             ASSERT(r->reported);
@@ -513,8 +501,6 @@ void pool_shadow_check(const struct pool *p)
         ASSERT(c->due[i]->at == i);
         ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
     }
-    ASSERT(p->shadow->neligible == p->neligible);
-    ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */
-    ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->nreported);
+    ASSERT(p->shadow->backlog <= p->backlog + c->nreported);
 }

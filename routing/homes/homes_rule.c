@@ -227,11 +227,11 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     bool room = out->homes < out->homes_max && g->owned;
     bool victim = is_victim(g, home);
 
-    out->price_us = price_of(h, g->plan);
-    if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
+    double price = price_of(h, g->plan);
+    if (!(room && over > price) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
-    double patience = out->patience_us = patience_of(h);
-    bool may_copy = room && over > out->price_us && out->price_us <= patience;
+    double patience = patience_of(h);
+    bool may_copy = room && over > price && price <= patience;
     bool may_move = victim && over > patience;
     if (!may_copy && !may_move)
         return false;
@@ -239,7 +239,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     if (x == NULL)
         return false;
     double saves = out->home_us - x->key[HOMES_BY_WORK];
-    if (may_copy && saves > out->price_us)
+    if (may_copy && saves > price)
         return decide(g, x, HOMES_COPY);
     if (may_move && saves > HOMES_VICTIM_SAVES * patience)
         return move_to(g, home, x, HOMES_MOVE);
