@@ -63,10 +63,12 @@ struct homes_choice {
     struct homes_worker *from; /* MOVE, DRAW: where the class lived before; else NULL */
     double expected_us;        /* expected cost of the request */
     double share;              /* s: the class's share of all work, in workers */
-    double home_us;   /* lowest B of the homes, before the choice; 0 if there are no homes */
-    double least_us;  /* lowest B of all workers */
-    size_t homes;     /* before the choice */
-    size_t homes_max; /* the number of homes the class may have now */
+    double home_us;     /* lowest B of the homes, before the choice; 0 if there are no homes */
+    double least_us;    /* lowest B of all workers */
+    double price_us;    /* of one more home; 0 if it was not computed */
+    double patience_us; /* V; 0 if it was not computed */
+    size_t homes;       /* before the choice */
+    size_t homes_max;   /* the number of homes the class may have now */
 };
 
 /* A request in flight. All members are private. */

@@ -227,10 +227,10 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     bool room = out->homes < out->homes_max && g->owned;
     bool victim = is_victim(g, home);
 
-    double price = price_of(h, g->plan);
+    double price = out->price_us = price_of(h, g->plan);
     if (!(room && over > price) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
-    double patience = patience_of(h);
+    double patience = out->patience_us = patience_of(h);
     bool may_copy = room && over > price && price <= patience;
     bool may_move = victim && over > patience;
     if (!may_copy && !may_move)
