@@ -7,7 +7,6 @@
 #include "classifiers/registry.h"
 #include "classifiers/search.h"
 #include "common/base/text.h"
-#include "common/config/settings.h"
 
 #include <dlfcn.h>
 #include <endian.h>

@@ -35,10 +35,6 @@ struct point {
     uint32_t slot;
 };
 
-struct hash_worker {
-    uint32_t slot; /* NO_SLOT: not eligible */
-};
-
 struct slot {
     struct worker *worker; /* NULL: it has left */
     bool in_ring;
@@ -55,7 +51,8 @@ struct hash {
     uint64_t in_flight; /* of the eligible workers */
 };
 
-static struct hash_worker *own(const struct worker *w)
+/* NO_SLOT: W is not eligible. */
+static uint32_t *slot_of(const struct worker *w)
 {
     return w->policy;
 }
@@ -145,8 +142,8 @@ static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 
     s->stale = true;
     if (!eligible) {
-        s->slots[own(w)->slot].worker = NULL;
-        own(w)->slot = NO_SLOT;
+        s->slots[*slot_of(w)].worker = NULL;
+        *slot_of(w) = NO_SLOT;
         s->in_flight -= worker_backlog(w);
         return;
     }
@@ -155,8 +152,8 @@ static void set_eligible(struct pool *p, struct worker *w, bool eligible)
         s->slots = xrealloc(s->slots, s->slots_room * sizeof(*s->slots));
         s->free = xrealloc(s->free, s->slots_room * sizeof(*s->free));
     }
-    own(w)->slot = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
-    s->slots[own(w)->slot] = (struct slot){.worker = w};
+    *slot_of(w) = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
+    s->slots[*slot_of(w)] = (struct slot){.worker = w};
     s->in_flight += worker_backlog(w);
 }
 
@@ -259,8 +256,8 @@ static void check(struct pool *p)
 
     list_for_each_entry (w, &p->eligible, place_node) {
         in_flight += worker_backlog(w);
-        ASSERT(own(w)->slot != NO_SLOT);
-        ASSERT(s->slots[own(w)->slot].worker == w);
+        ASSERT(*slot_of(w) != NO_SLOT);
+        ASSERT(s->slots[*slot_of(w)].worker == w);
     }
     ASSERT(in_flight == s->in_flight);
     ASSERT(s->stale || s->n == p->neligible * POINTS);
@@ -269,7 +266,7 @@ static void check(struct pool *p)
 }
 
 const struct pool_rule pool_rule_hash = {
-    .worker_bytes = sizeof(struct hash_worker),
+    .worker_bytes = sizeof(uint32_t),
     .create = create,
     .destroy = destroy,
     .set_eligible = set_eligible,

@@ -9,7 +9,6 @@
 #include "common/base/list.h"
 #include "common/skills/home_records.h"
 #include "common/skills/meter.h"
-#include "sim/parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -545,13 +544,9 @@ void world_add_shadow(const struct world *w, int times, struct pool_shadow_count
         struct pool_view v;
 
         pool_look(w->pools[b], false, &v);
-        out->requests += n * v.shadow.requests;
-        out->differed += n * v.shadow.differed;
-        out->live_skilled += n * v.shadow.live_skilled;
-        out->shadow_skilled += n * v.shadow.shadow_skilled;
-        out->live_wait_us += n * v.shadow.live_wait_us;
-        out->shadow_wait_us += n * v.shadow.shadow_wait_us;
-        out->overdue += n * v.shadow.overdue;
+        /* All its members are counters. */
+        for (size_t i = 0; i < sizeof(*out) / sizeof(n); ++i)
+            ((uint64_t *)out)[i] += n * ((const uint64_t *)&v.shadow)[i];
         pool_view_fini(&v);
     }
 }

@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/net/packet.h"
 #include "common/program/daemon.h"
-#include "common/program/privileges.h"
 
 enum {
     /* For each step of the old process, which has little to do: it writes files, sends messages. */

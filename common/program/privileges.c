@@ -60,21 +60,6 @@ const char *privileges_switch(const struct privileges *p)
     return setresuid(p->uid, p->uid, p->uid) != 0 ? "setuid" : NULL;
 }
 
-/* Returns the step that failed (see errno), or NULL. */
-static const char *drop(const struct privileges *p)
-{
-    const char *failed = privileges_switch(p);
-
-    if (failed != NULL)
-        return failed;
-    /* The switch must be permanent: only root's own user may be able to become root again. */
-    if (p->uid != 0 && (setuid(0) == 0 || seteuid(0) == 0 || privileges_differ(p))) {
-        errno = EPERM;
-        return "privileges could be regained";
-    }
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? NULL : "no_new_privs";
-}
-
 /* ---- the settings `user` and `group` ---- */
 
 /* Whether the process may switch to it is checked at the start: a test need not run as root. */
@@ -132,8 +117,19 @@ bool user_rights_make_directory(const char *directory, unsigned mode, const stru
 
 bool user_rights_drop(const char *user, const struct privileges *p)
 {
-    const char *step = privileges_differ(p) ? drop(p) : NULL;
+    const char *step = NULL;
 
+    if (privileges_differ(p)) {
+        step = privileges_switch(p);
+        /* It must be permanent: only root's own user may be able to become root again. */
+        if (step == NULL && p->uid != 0 &&
+            (setuid(0) == 0 || seteuid(0) == 0 || privileges_differ(p))) {
+            errno = EPERM;
+            step = "privileges could be regained";
+        }
+        if (step == NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+            step = "no_new_privs";
+    }
     if (step != NULL) {
         log_error(NULL, "privileges-drop-failed", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));

@@ -2,7 +2,6 @@
 #include "common/program/upgrade.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/packet.h"
 #include "common/program/daemon.h"
 
 #include <errno.h>

@@ -82,8 +82,7 @@ void homes_leave(struct homes *h, struct homes_worker *w)
     struct homes_pair *p;
 
     ASSERT(!w->gone);
-    if (w->eligible)
-        homes_eligible_remove(h, w);
+    homes_set_eligible(h, w, false, h->now_us);
     list_for_each_entry_safe (p, &w->pairs, of_worker)
         homes_pair_free(h, p);
     list_remove(&w->node);
@@ -92,16 +91,6 @@ void homes_leave(struct homes *h, struct homes_worker *w)
         free(w);
     else
         list_push_back(&h->gone, &w->node);
-}
-
-void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us)
-{
-    ASSERT(!w->gone);
-    homes_tick(h, now_us);
-    if (eligible && !w->eligible)
-        homes_eligible_add(h, w);
-    else if (!eligible && w->eligible)
-        homes_eligible_remove(h, w);
 }
 
 void *homes_worker_context(const struct homes_worker *w)

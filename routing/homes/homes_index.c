@@ -121,21 +121,23 @@ double homes_load(const struct homes *h, const struct homes_worker *w)
     return homes_load_by(&worth, w);
 }
 
-void homes_eligible_add(struct homes *h, struct homes_worker *w)
+void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us)
 {
-    w->eligible = true;
-    h->eligible_work += w->work;
-    h->eligible_homes += w->nhomes;
-    h->eligible_places += w->concurrency;
-    w->key[HOMES_BY_WORK] = homes_work_of(w);
-    w->key[HOMES_BY_LOAD] = load_key(h, w);
-    heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
-    heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
-}
-
-void homes_eligible_remove(struct homes *h, struct homes_worker *w)
-{
-    w->eligible = false;
+    ASSERT(!w->gone);
+    homes_tick(h, now_us);
+    if (w->eligible == eligible)
+        return;
+    w->eligible = eligible;
+    if (eligible) {
+        h->eligible_work += w->work;
+        h->eligible_homes += w->nhomes;
+        h->eligible_places += w->concurrency;
+        w->key[HOMES_BY_WORK] = homes_work_of(w);
+        w->key[HOMES_BY_LOAD] = load_key(h, w);
+        heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
+        heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+        return;
+    }
     h->eligible_work -= w->work;
     h->eligible_homes -= w->nhomes;
     h->eligible_places -= w->concurrency;

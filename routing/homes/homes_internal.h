@@ -326,8 +326,6 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
     return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
 }
 double homes_median(const struct homes *h) noinline_;
-void homes_eligible_add(struct homes *h, struct homes_worker *w);
-void homes_eligible_remove(struct homes *h, struct homes_worker *w);
 
 /* homes_rule.c: returns the maximum number of homes of a class with OWN_US of ALL_US of work: PART
  * of the eligible workers, or more. */
