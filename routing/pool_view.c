@@ -93,10 +93,7 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
     p->scan_next = head->next;
     pool_let_in(p);
     for (bool more = true; more;) {
-        if (*room - *n < POOL_LOOK_WORKERS) {
-            *room = 2 * *room + POOL_LOOK_WORKERS;
-            out->workers = xrealloc(out->workers, *room * sizeof(out->workers[0]));
-        }
+        out->workers = xgrow(out->workers, *n + POOL_LOOK_WORKERS, room, sizeof(out->workers[0]));
         pool_lock(p);
         struct list *it = p->scan_next;
         for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
@@ -113,66 +110,59 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
     }
 }
 
-struct skill_piece {
-    size_t n;
+/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
+static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
+{
     struct {
         double score;
         size_t len;
         char cls[CLASS_BYTES_MAX];
     } rows[POOL_LOOK_SKILLS];
-};
-
-/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
-static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
-{
-    struct skill_piece piece;
     uint32_t lost = 0;
     size_t from = 0;
     bool more = true;
 
     while (more) {
-        piece.n = 0;
+        size_t n = 0;
+
         pool_lock(p);
         if (from == 0)
             lost = w->lost;
         bool same = lost == w->lost;
-        for (; same && piece.n < POOL_LOOK_SKILLS && from + piece.n < worker_nskills(w);
-             ++piece.n) {
-            bool eligible = w->place == WORKER_ELIGIBLE;
-            uint32_t i = (uint32_t)(from + piece.n);
-            struct slice cls =
-                eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
+        for (; same && n < POOL_LOOK_SKILLS && from < worker_nskills(w); ++n, ++from) {
+            struct slice cls;
 
+            if (w->place == WORKER_ELIGIBLE) {
+                cls = class_name(&w->slots[from].cls->base);
+                rows[n].score = pool_skills_score(w, (uint32_t)from);
+            } else {
+                cls = w->stored.rows[from].cls;
+                rows[n].score = w->stored.rows[from].score;
+            }
             ASSERT(cls.len <= CLASS_BYTES_MAX);
-            piece.rows[piece.n].score =
-                eligible ? pool_skills_score(w, i) : w->stored.rows[i].score;
-            piece.rows[piece.n].len = cls.len;
+            rows[n].len = cls.len;
             if (cls.len != 0)
-                memcpy(piece.rows[piece.n].cls, cls.p, cls.len);
+                memcpy(rows[n].cls, cls.p, cls.len);
         }
-        from += piece.n;
         more = same && from < worker_nskills(w);
         pool_let_in(p);
         if (!same)
             return false;
-        for (size_t i = 0; i < piece.n; ++i)
-            resume_push(out, (struct slice){piece.rows[i].cls, piece.rows[i].len},
-                        piece.rows[i].score);
+        for (size_t i = 0; i < n; ++i)
+            resume_push(out, (struct slice){rows[i].cls, rows[i].len}, rows[i].score);
     }
     return true;
 }
 
 void pool_look(struct pool *p, bool skills, struct pool_view *out)
 {
-    size_t n = 0;
+    size_t n = 0, room = 0;
 
     pthread_mutex_lock(&p->scan_lock);
     pool_lock(p);
     view_figures_locked(p, out);
-    size_t room = p->nmembers + p->nleaving + POOL_LOOK_WORKERS;
     ++p->scan;
     pool_let_in(p);
-    out->workers = xcalloc(room, sizeof(out->workers[0]));
     scan_list(p, &p->members, true, &room, &n, out);
     out->n = n;
     scan_list(p, &p->leaving, false, &room, &n, out);

@@ -266,7 +266,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* The others compare the time at which the worker received the decision; so do we. */
+    /* The others compare the time at which the worker received the decision; so must this one. */
     bool own = !p->published;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
