@@ -35,11 +35,11 @@ bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
     uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
     bool above = p->settings.spawn_backlog != 0;
     list_for_each_entry (w, &p->eligible, place_node) {
-        /* A slot without a process does not indicate the load of the others. */
-        if (above && w->call != WORKER_TO_WAKE)
-            above = is_above(p, w, worker_others(w, since_ms));
         if (!above)
             break;
+        /* A slot without a process does not indicate the load of the others. */
+        if (w->call != WORKER_TO_WAKE)
+            above = is_above(p, w, worker_others(w, since_ms));
     }
     if (above && !p->above)
         p->above_since_ms = now_ms;
@@ -104,25 +104,26 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
     }
 }
 
-struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
-                                  const struct worker *picked)
+void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     struct worker *w;
     int looked = 0;
 
     ASSERT(p->held);
     if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
-        !is_above(p, picked, worker_others(picked, q->since_ms)))
-        return NULL;
+        !is_above(p, out->worker, worker_others(out->worker, q->since_ms)))
+        return;
     list_for_each_entry (w, &p->called, called_node) {
         if (++looked > CALLED_LOOK_MAX)
-            return NULL;
+            return;
         if (w->place != WORKER_ELIGIBLE || !pool_may_choose(q, w))
             continue;
         uint64_t others = worker_others(w, q->since_ms);
         /* To be woken: one request only, which may wait long for the process to start. */
-        if (w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others))
-            return w;
+        if (w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others)) {
+            out->worker = w;
+            out->reason = PICK_CALLED;
+            return;
+        }
     }
-    return NULL;
 }

@@ -410,9 +410,8 @@ void pool_skills_copy(const struct worker *w, struct resume *out);
 double pool_skills_score(const struct worker *w, uint32_t i);
 
 /* pool_called.c: workers activated because of overload */
-/* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */
-struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
-                                  const struct worker *picked);
+/* If the policy's choice is overloaded, an activated worker gets the request instead, if it can. */
+void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
 /* W, which is activated, has received a request, by any rule. */
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);

@@ -54,11 +54,7 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     ASSERT(p->held);
     p->rule->choose(p, q, out);
     ASSERT(out->worker != NULL);
-    struct worker *called = pool_called_locked(p, q, out->worker);
-    if (called == NULL)
-        return;
-    out->worker = called;
-    out->reason = PICK_CALLED;
+    pool_called_locked(p, q, out);
 }
 
 /* ---- another policy ---- */
