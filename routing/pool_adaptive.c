@@ -56,12 +56,6 @@ static uint64_t number_of(struct slice name)
     return class_hash(name) | 1;
 }
 
-static uint64_t name(void *context, void *worker)
-{
-    (void)context;
-    return number_of(worker_name_slice(worker));
-}
-
 /* ---- workers ---- */
 
 static struct homes_settings settings_of(const struct pool *p)
@@ -75,7 +69,7 @@ static struct homes_settings settings_of(const struct pool *p)
 
 static void *create(struct pool *p)
 {
-    struct homes_options o = {.settings = settings_of(p), .warm = warm, .name = name, .context = p};
+    struct homes_options o = {.settings = settings_of(p), .warm = warm, .context = p};
     struct adaptive *a = xcalloc(1, sizeof(*a));
 
     a->homes = homes_create(&o);
@@ -101,7 +95,7 @@ static void joined(struct pool *p, struct worker *w)
 {
     struct homes_worker **own = w->policy;
 
-    *own = homes_join(state_of(p)->homes, w->concurrency, w);
+    *own = homes_join(state_of(p)->homes, w->concurrency, number_of(worker_name_slice(w)), w);
 }
 
 static void left(struct pool *p, struct worker *w)

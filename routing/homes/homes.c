@@ -62,13 +62,14 @@ void homes_set(struct homes *h, const struct homes_settings *s)
 
 /* ---- workers ---- */
 
-struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context)
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t name, void *context)
 {
     struct homes_worker *w = xcalloc(1, sizeof(*w));
 
     ASSERT(concurrency >= 1);
     w->concurrency = concurrency;
     w->per_place = 1.0 / concurrency;
+    w->name = name;
     w->context = context;
     w->number = h->njoined++;
     list_init(&w->pairs);

@@ -102,10 +102,6 @@ struct homes_options {
      *   Returns their number, <= HOMES_WARM_MAX.
      */
     size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
-    /* Returns a number other than 0 for the name of a worker, the same each time it joins. NULL:
-     * workers do not have names.
-     */
-    uint64_t (*name)(void *context, void *worker_context);
     void *context;
 };
 
@@ -138,8 +134,10 @@ struct homes *homes_create(const struct homes_options *o);
 void homes_destroy(struct homes *h);
 void homes_set(struct homes *h, const struct homes_settings *s);
 
-/* Adds a worker with an empty cache, ineligible. CONCURRENCY: requests served at once; >= 1. */
-struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
+/* Adds a worker with an empty cache, ineligible. CONCURRENCY: requests served at once; >= 1. NAME:
+ * a number for its name, the same each time it joins; 0: none. */
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t name,
+                                void *context);
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /*
@@ -204,7 +202,7 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
 struct homes_record {
     enum home_kind kind;
     const struct homes_worker *from; /* MOVE; NULL: not known here, or not yet ... */
-    uint64_t from_name;              /* ... and has this name (homes_options.name); 0: none */
+    uint64_t from_name;              /* ... and has this name (homes_join); 0: none */
     uint64_t since_us, used_us;
     double rate; /* recent work, in workers */
 };

@@ -139,7 +139,7 @@ struct homes_pair {
     bool gone;          /* when homes_shared.c last examined the class */
     bool published;     /* the worker has published the pair since our decision */
     uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
-    uint64_t from_name; /* MOVE: of HOMES_NOBODY, as homes_options.name has it; 0: none */
+    uint64_t from_name; /* MOVE: of HOMES_NOBODY, as given to homes_join; 0: none */
     uint64_t since_us;  /* 0: no record */
     /* time of our own decision for this home; earlier records do not include it */
     uint64_t made_us;
@@ -167,6 +167,7 @@ enum homes_key { HOMES_BY_WORK, HOMES_BY_LOAD, HOMES_KEYS };
 
 struct homes_worker {
     void *context;
+    uint64_t name;   /* as a number; 0: none */
     uint64_t number; /* in the order they joined; decides between equals */
     unsigned concurrency;
     double per_place; /* 1 / concurrency */

@@ -138,12 +138,11 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
 }
 
 /* Whether MOVE was away from W, which may have been unknown when the record came. */
-static bool is_from(const struct homes *h, const struct homes_pair *move,
-                    const struct homes_worker *w)
+static bool is_from(const struct homes_pair *move, const struct homes_worker *w)
 {
-    if (move->from != HOMES_NOBODY || move->from_name == 0 || h->o.name == NULL)
+    if (move->from != HOMES_NOBODY || move->from_name == 0)
         return move->from == w->number;
-    return h->o.name(h->o.context, w->context) == move->from_name;
+    return move->from_name == w->name;
 }
 
 /* Returns true if A and B have the same kind and A must be removed. */
@@ -156,7 +155,7 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
     return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
 }
 
-static void find_gone(const struct homes *h, struct homes_class *c, uint64_t last_us)
+static void find_gone(struct homes_class *c, uint64_t last_us)
 {
     for (uint32_t i = 0; i < c->npairs; ++i)
         c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(c->pairs[i], last_us);
@@ -169,7 +168,7 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
         for (uint32_t k = 0; k < c->npairs; ++k) {
             struct homes_pair *p = c->pairs[k];
 
-            p->gone |= p->since_us < move->since_us && is_from(h, move, p->worker);
+            p->gone |= p->since_us < move->since_us && is_from(move, p->worker);
         }
     }
     for (uint32_t i = 0; i < c->npairs; ++i) {
@@ -223,7 +222,7 @@ static void follow(struct homes *h, struct homes_class *c)
         if (c->pairs[i]->used_us > last_us)
             last_us = c->pairs[i]->used_us;
     }
-    find_gone(h, c, last_us);
+    find_gone(c, last_us);
     /* A pair that becomes a home is swapped with the first past one, which was already examined. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
         struct homes_pair *p = c->pairs[i];
