@@ -12,8 +12,7 @@
 
 #include <stddef.h>
 
-/* Version of the contract, increased with incompatible changes; plugins of other versions are
- * rejected. */
+/* Increased with incompatible changes; plugins of other versions are rejected. */
 #define RLB_CLASSIFIER_API 1
 
 #define RLB_CLASSIFIER_EXPORT __attribute__((visibility("default")))

@@ -7,23 +7,18 @@
 #include "classifiers/registry.h"
 #include "classifiers/search.h"
 #include "common/base/text.h"
-#include "common/config/settings.h"
 
 #include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wundef"
 #include <xxhash.h>
-#pragma GCC diagnostic pop
 
 /* ---- kinds of classifiers: a const table of functions, and a base struct as first member ---- */
 
@@ -67,16 +62,19 @@ struct plugin_settings {
 #include "classifiers/settings.def"
 };
 
-/* ---- fingerprints ---- */
-
-/* Appends a field with its length, so that different lists of fields yield different bytes. */
-static void add_field(struct text *t, const char *field)
+/* Writes the reason to WHY; returns NULL. */
+static void *fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...) printf_like(2, 3);
+static void *fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...)
 {
-    uint64_t len = htole64(strlen(field));
+    va_list args;
 
-    text_add(t, (struct slice){(const char *)&len, sizeof(len)});
-    text_add(t, slice_of(field));
+    va_start(args, fmt);
+    vsnprintf(why, CLASSIFIER_WHY_ROOM, fmt, args);
+    va_end(args);
+    return NULL;
 }
+
+/* ---- fingerprints ---- */
 
 /*
  * Sets the fingerprint: of the kind, the first of FIELDS, and of everything that determines its
@@ -87,8 +85,13 @@ static void set_fingerprint(struct classifier *k, const char *const *fields, siz
 {
     struct text t = {0};
 
-    for (size_t i = 0; i < n; ++i)
-        add_field(&t, fields[i]);
+    /* Each field with its length, so that different lists of fields yield different bytes. */
+    for (size_t i = 0; i < n; ++i) {
+        uint64_t len = htole64(strlen(fields[i]));
+
+        text_add(&t, (struct slice){(const char *)&len, sizeof(len)});
+        text_add(&t, slice_of(fields[i]));
+    }
     snprintf(k->fingerprint, sizeof(k->fingerprint), "%016" PRIx64, XXH3_64bits(t.p, t.len));
     text_fini(&t);
 }
@@ -176,58 +179,29 @@ static void regex_destroy(struct classifier *k)
     free(r->variable);
 }
 
-static bool check_variable(const char *variable, char why[CLASSIFIER_WHY_ROOM])
-{
-    size_t len = strlen(variable);
-    bool good = len != 0 && len <= VARIABLE_BYTES_MAX &&
-                strspn(variable, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                 "0123456789_.") == len;
-
-    if (!good)
-        snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
-    return good;
-}
-
-/* Returns the number of the group "class", or 0. */
-static uint32_t find_group(const struct search *search, char why[CLASSIFIER_WHY_ROOM])
-{
-    static const char *const problems[] = {
-        [SEARCH_GROUP_SEVERAL] =
-            "has several groups named class; use alternatives inside of one, or "
-            "(?|...|...) around them",
-        [SEARCH_GROUP_NONE] = "has no group named class: (?<class>...)",
-    };
-    uint32_t n = 0;
-    enum search_group_result result = search_group(search, "class", &n);
-
-    if (result != SEARCH_GROUP_FOUND)
-        snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problems[result]);
-    return n;
-}
-
 static struct classifier *regex_create(const void *settings, char why[CLASSIFIER_WHY_ROOM])
 {
     const struct regex_settings *s = settings;
+    struct slice variable = slice_of(s->variable);
     char problem[SEARCH_WHY_ROOM];
 
-    if (!check_variable(s->variable, why))
-        return NULL;
+    if (variable.len == 0 || variable.len > VARIABLE_BYTES_MAX || !slice_is_word(variable, "_."))
+        return fail(why, "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
     struct search *search = search_compile(s->pattern, problem);
-    if (search == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "pattern: %s", problem);
-        return NULL;
-    }
-    uint32_t group = find_group(search, why);
-    if (group == 0) {
+    if (search == NULL)
+        return fail(why, "pattern: %s", problem);
+    int group = search_group(search, "class");
+    if (group <= 0) {
         search_destroy(search);
-        return NULL;
+        return fail(why, "pattern: %s",
+                    group < 0 ? "has several groups named class; use alternatives inside of one, "
+                                "or (?|...|...) around them"
+                              : "has no group named class: (?<class>...)");
     }
-
     struct regex *r = xcalloc(1, sizeof(*r));
     r->variable = xstrdup(s->variable);
     r->search = search;
-    r->group = group;
+    r->group = (uint32_t)group;
     set_fingerprint(&r->super, (const char *const[]){"regex", s->variable, s->pattern}, 3);
     return &r->super;
 }
@@ -274,48 +248,21 @@ static const struct rlb_classifier *find_contract(void *library, char why[CLASSI
     contract_fn get;
     void *symbol = dlsym(library, "rlb_classifier");
 
-    if (symbol == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "path: not a classifier: it does not export rlb_classifier");
-        return NULL;
-    }
+    if (symbol == NULL)
+        return fail(why, "path: not a classifier: it does not export rlb_classifier");
     /* POSIX, unlike ISO C, guarantees the conversion of an object pointer to a function pointer. */
     memcpy(&get, &symbol, sizeof(get));
     const struct rlb_classifier *c = get();
-    if (c == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: the plugin has no classifier");
-        return NULL;
-    }
+    if (c == NULL)
+        return fail(why, "path: the plugin has no classifier");
     /* Nothing after the version may be read before it is known to match. */
-    if (c->api != RLB_CLASSIFIER_API) {
-        snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "path: built for version %u of the plugin contract, expected version %d", c->api,
-                 RLB_CLASSIFIER_API);
-        return NULL;
-    }
+    if (c->api != RLB_CLASSIFIER_API)
+        return fail(why, "path: built for version %u of the plugin contract, expected version %d",
+                    c->api, RLB_CLASSIFIER_API);
     if (c->name == NULL || c->version == NULL || c->create == NULL || c->destroy == NULL ||
-        c->classify == NULL) {
-        snprintf(why, CLASSIFIER_WHY_ROOM,
-                 "path: the plugin does not implement all of the contract");
-        return NULL;
-    }
+        c->classify == NULL)
+        return fail(why, "path: the plugin does not implement all of the contract");
     return c;
-}
-
-static void *make_instance(const struct rlb_classifier *c, const char *options,
-                           char why[CLASSIFIER_WHY_ROOM])
-{
-    char reason[160] = "";
-    struct text shown = {0};
-    void *instance = c->create(options, reason, sizeof(reason));
-
-    if (instance != NULL)
-        return instance;
-    reason[sizeof(reason) - 1] = '\0';
-    text_add_escaped(&shown, slice_of(reason));
-    snprintf(why, CLASSIFIER_WHY_ROOM, "options: rejected by the plugin: %s", text_cstr(&shown));
-    text_fini(&shown);
-    return NULL;
 }
 
 /* Appends BITS as path elements without effect: "/." for a one, "/" for a zero. */
@@ -331,26 +278,18 @@ static void add_idle_elements(struct text *t, uint64_t bits)
  * while the old classifier is still in use, a new version at the old path would not be loaded. The
  * directory stays the same, so $ORIGIN works.
  */
-static void spell_path(const char *path, const struct stat *st, struct text *out)
-{
-    const char *base = strrchr(path, '/');
-
-    text_add(out, (struct slice){path, (size_t)(base - path)});
-    add_idle_elements(out, st->st_ino);
-    add_idle_elements(out, st->st_dev);
-    text_add(out, slice_of(base));
-}
-
 static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
 {
+    const char *base = strrchr(path, '/');
     struct text spelt = {0};
     struct stat st;
 
-    if (stat(path, &st) != 0) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded: %s", strerror(errno));
-        return NULL;
-    }
-    spell_path(path, &st, &spelt);
+    if (stat(path, &st) != 0)
+        return fail(why, "path: cannot be loaded: %s", strerror(errno));
+    text_add(&spelt, (struct slice){path, (size_t)(base - path)});
+    add_idle_elements(&spelt, st.st_ino);
+    add_idle_elements(&spelt, st.st_dev);
+    text_add(&spelt, slice_of(base));
     void *library = dlopen(text_cstr(&spelt), RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         struct slice problem = slice_of(dlerror());
@@ -358,7 +297,7 @@ static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
         /* "NAME: reason", and the name is ours. */
         if (slice_starts(problem, text_slice(&spelt)))
             problem = (struct slice){problem.p + spelt.len, problem.len - spelt.len};
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: cannot be loaded%.*s", SLICE_FMT(problem));
+        fail(why, "path: cannot be loaded%.*s", SLICE_FMT(problem));
     }
     text_fini(&spelt);
     return library;
@@ -369,17 +308,22 @@ static struct classifier *plugin_create(const void *settings, char why[CLASSIFIE
     const struct plugin_settings *s = settings;
 
     /* A name without directory would be searched for in directories that others may write to. */
-    if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX) {
-        snprintf(why, CLASSIFIER_WHY_ROOM, "path: must be absolute, and at most %d bytes",
-                 PLUGIN_PATH_MAX);
-        return NULL;
-    }
+    if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX)
+        return fail(why, "path: must be absolute, and at most %d bytes", PLUGIN_PATH_MAX);
     void *library = load(s->path, why);
     if (library == NULL)
         return NULL;
     const struct rlb_classifier *contract = find_contract(library, why);
-    void *instance = contract != NULL ? make_instance(contract, s->options, why) : NULL;
+    char reason[160] = "";
+    void *instance = contract != NULL ? contract->create(s->options, reason, sizeof(reason)) : NULL;
     if (instance == NULL) {
+        struct text shown = {0};
+
+        reason[sizeof(reason) - 1] = '\0';
+        text_add_escaped(&shown, slice_of(reason));
+        if (contract != NULL)
+            fail(why, "options: rejected by the plugin: %s", text_cstr(&shown));
+        text_fini(&shown);
         dlclose(library);
         return NULL;
     }
@@ -427,52 +371,38 @@ static const struct classifier_kind kinds[] = {
 
 /* ---- from configuration ---- */
 
-/* All settings are texts; those without a default are required. */
-static void check_required(const struct settings_table *t, const void *settings,
-                           const struct config *c, const struct config_node *at, struct diag *d)
-{
-    for (const struct setting_row *row = t->rows; row < t->rows + t->n; ++row) {
-        const char *value;
-
-        memcpy(&value, (const char *)settings + row->offset, sizeof(value));
-        if (value == NULL && row->deflt == NULL)
-            config_complain(c, at, d, "classifier: %s: is required and missing", row->name);
-    }
-}
-
-/* Reports WHY, "NAME: ...", at the position of the setting NAME in MAP. */
-static void complain_why(const struct config *c, const struct config_node *map, const char *why,
-                         struct diag *d)
-{
-    struct slice rest = slice_of(why);
-    struct slice name = slice_cut(&rest, ':');
-
-    for (size_t i = 0; i < map->n; ++i) {
-        if (slice_eq(map->keys[i]->text, name)) {
-            config_complain(c, map->items[i], d, "classifier: %s", why);
-            return;
-        }
-    }
-    config_complain(c, map, d, "classifier: %s", why);
-}
-
 static struct classifier *read_settings(const struct classifier_kind *kind, const struct config *c,
                                         const struct config_node *node, struct diag *d)
 {
-    void *settings = xcalloc(1, kind->table->bytes);
+    const struct settings_table *t = kind->table;
+    char *settings = xcalloc(1, t->bytes);
     struct classifier *k = NULL;
     char why[CLASSIFIER_WHY_ROOM];
     unsigned errors_before = d->errors;
 
-    settings_read(kind->table, c, node, settings, NULL, d);
-    if (d->errors == errors_before)
-        check_required(kind->table, settings, c, node, d);
-    if (d->errors == errors_before) {
-        k = kind->create(settings, why);
-        if (k == NULL)
-            complain_why(c, node, why, d);
+    settings_read(t, c, node, settings, NULL, d);
+    /* All settings are texts; those without a default are required. */
+    bool readable = d->errors == errors_before;
+    for (size_t i = 0; i < t->n && readable; ++i) {
+        const char *value;
+
+        memcpy(&value, settings + t->rows[i].offset, sizeof(value));
+        if (value == NULL && t->rows[i].deflt == NULL)
+            config_complain(c, node, d, "classifier: %s: is required and missing", t->rows[i].name);
     }
-    settings_fini(kind->table, settings);
+    if (d->errors == errors_before)
+        k = kind->create(settings, why);
+    if (k == NULL && d->errors == errors_before) {
+        /* WHY is "NAME: ...": reported at the position of the setting NAME. */
+        struct slice rest = slice_of(why);
+        struct slice name = slice_cut(&rest, ':');
+        const struct config_node *at = node;
+
+        for (size_t i = 0; i < node->n; ++i)
+            at = slice_eq(node->keys[i]->text, name) ? node->items[i] : at;
+        config_complain(c, at, d, "classifier: %s", why);
+    }
+    settings_fini(t, settings);
     free(settings);
     return k;
 }

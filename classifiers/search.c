@@ -17,8 +17,7 @@
 enum {
     /* Maximum number of backtracking steps of a search, about a millisecond. */
     MATCH_STEPS_MAX = 100000,
-    /* For the interpreter, used if the JIT is unavailable: maximum depth of nested steps, and their
-     * maximum memory. */
+    /* For the interpreter, used without the JIT: maximum depth of nested steps, and memory. */
     MATCH_DEPTH_MAX = 20000,
     MATCH_HEAP_KIB_MAX = 8192,
     JIT_STACK_START_BYTES = 32 * 1024,
@@ -57,46 +56,7 @@ static struct scratch *scratch_create(const struct search *search)
     return s;
 }
 
-static void scratch_destroy(struct scratch *s)
-{
-    pcre2_jit_stack_free(s->stack);
-    pcre2_match_context_free(s->context);
-    pcre2_match_data_free(s->data);
-    free(s);
-}
-
-static struct scratch *scratch_get(struct search *search)
-{
-    pthread_mutex_lock(&search->lock);
-    struct scratch *s = search->idle;
-    if (s != NULL)
-        search->idle = s->next;
-    pthread_mutex_unlock(&search->lock);
-    return s != NULL ? s : scratch_create(search);
-}
-
-static void scratch_put(struct search *search, struct scratch *s)
-{
-    pthread_mutex_lock(&search->lock);
-    s->next = search->idle;
-    search->idle = s;
-    pthread_mutex_unlock(&search->lock);
-}
-
 /* ---- searching ---- */
-
-static struct slice group_part(const struct scratch *s, struct slice subject, uint32_t group)
-{
-    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data);
-    size_t at = (size_t)group * 2;
-    size_t start = ends[at];
-    size_t end = ends[at + 1];
-
-    /* \K can set the start after the end. */
-    if (start == PCRE2_UNSET || end < start)
-        return SLICE_NULL;
-    return (struct slice){subject.p + start, end - start};
-}
 
 enum search_result search_run(struct search *search, struct slice subject, uint32_t group,
                               struct slice *part)
@@ -105,12 +65,27 @@ enum search_result search_run(struct search *search, struct slice subject, uint3
         return SEARCH_EXCEEDED;
     if (subject.p == NULL)
         subject = SLICE_LIT("");
-    struct scratch *s = scratch_get(search);
+    pthread_mutex_lock(&search->lock);
+    struct scratch *s = search->idle;
+    if (s != NULL)
+        search->idle = s->next;
+    pthread_mutex_unlock(&search->lock);
+    if (s == NULL)
+        s = scratch_create(search);
     int found =
         pcre2_match(search->code, (PCRE2_SPTR)subject.p, subject.len, 0, 0, s->data, s->context);
-    if (found >= 0)
-        *part = group_part(s, subject, group);
-    scratch_put(search, s);
+    if (found >= 0) {
+        const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data) + (size_t)group * 2;
+
+        *part = (struct slice){subject.p + ends[0], ends[1] - ends[0]};
+        /* \K can set the start after the end. */
+        if (ends[0] == PCRE2_UNSET || ends[1] < ends[0])
+            *part = SLICE_NULL;
+    }
+    pthread_mutex_lock(&search->lock);
+    s->next = search->idle;
+    search->idle = s;
+    pthread_mutex_unlock(&search->lock);
     if (found >= 0)
         return SEARCH_FOUND;
     return found == PCRE2_ERROR_NOMATCH ? SEARCH_NONE : SEARCH_EXCEEDED;
@@ -135,8 +110,7 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
         snprintf(why, SEARCH_WHY_ROOM, "%s (at its character %zu)", (const char *)text, at + 1);
         return NULL;
     }
-    /* Without JIT support for the machine or the pattern, the pattern is interpreted, which is
-     * slower. */
+    /* Without JIT support for the machine or the pattern it is interpreted, which is slower. */
     (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 
     struct search *s = xcalloc(1, sizeof(*s));
@@ -145,15 +119,13 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM])
     return s;
 }
 
-enum search_group_result search_group(const struct search *s, const char *name, uint32_t *number)
+int search_group(const struct search *s, const char *name)
 {
     int n = pcre2_substring_number_from_name(s->code, (PCRE2_SPTR)name);
 
-    if (n > 0) {
-        *number = (uint32_t)n;
-        return SEARCH_GROUP_FOUND;
-    }
-    return n == PCRE2_ERROR_NOUNIQUESUBSTRING ? SEARCH_GROUP_SEVERAL : SEARCH_GROUP_NONE;
+    if (n > 0)
+        return n;
+    return n == PCRE2_ERROR_NOUNIQUESUBSTRING ? -1 : 0;
 }
 
 void search_destroy(struct search *search)
@@ -162,7 +134,10 @@ void search_destroy(struct search *search)
         return;
     for (struct scratch *s = search->idle, *next; s != NULL; s = next) {
         next = s->next;
-        scratch_destroy(s);
+        pcre2_jit_stack_free(s->stack);
+        pcre2_match_context_free(s->context);
+        pcre2_match_data_free(s->data);
+        free(s);
     }
     pthread_mutex_destroy(&search->lock);
     pcre2_code_free(search->code);

@@ -33,9 +33,8 @@ struct search *search_compile(const char *pattern, char why[SEARCH_WHY_ROOM]);
 /* NULL is allowed. */
 void search_destroy(struct search *s);
 
-enum search_group_result { SEARCH_GROUP_FOUND, SEARCH_GROUP_NONE, SEARCH_GROUP_SEVERAL };
-/* Finds the number of the group NAME. */
-enum search_group_result search_group(const struct search *s, const char *name, uint32_t *number);
+/* Returns the number of the group NAME; 0 if there is none, < 0 if there are several. */
+int search_group(const struct search *s, const char *name);
 
 /*
  * Searches SUBJECT bytewise. On a match, *PART is the part of SUBJECT that group number GROUP has

@@ -88,7 +88,8 @@ void pool_destroy(struct pool *p)
     pool_lock(p);
     pool_shadow_fini_locked(p);
     pool_unlock(p);
-    pool_policy_fini(p);
+    if (p->rule->destroy != NULL)
+        p->rule->destroy(p->state);
     classes_fini(&p->classes);
     while (!list_empty(&p->versions))
         version_free(list_first(&p->versions, struct version, node));
@@ -120,33 +121,21 @@ void pool_set(struct pool *p, const struct pool_settings *s)
  * _quorum (formulas: tests/oracle/README.md).
  */
 
-/* Names come from workers, so the number of stored unused names is limited. */
-static void forget_idle(struct pool *p)
+static struct version *version_named(struct pool *p, const char *name)
 {
-    struct version *first = NULL;
+    struct version *first_idle = NULL;
     struct version *v;
     size_t idle = 0;
 
     list_for_each_entry (v, &p->versions, node) {
-        if (v->members != 0 || v == p->active)
-            continue;
-        if (first == NULL)
-            first = v;
-        ++idle;
-    }
-    if (idle >= VERSIONS_IDLE_MAX)
-        version_free(first);
-}
-
-static struct version *version_named(struct pool *p, const char *name)
-{
-    struct version *v;
-
-    list_for_each_entry (v, &p->versions, node) {
         if (strcmp(v->name, name) == 0)
             return v;
+        if (v->members == 0 && v != p->active && idle++ == 0)
+            first_idle = v;
     }
-    forget_idle(p);
+    /* Names come from workers, so the number of stored unused names is limited. */
+    if (idle >= VERSIONS_IDLE_MAX)
+        version_free(first_idle);
     v = xcalloc(1, sizeof(*v));
     v->name = xstrdup(name);
     list_push_back(&p->versions, &v->node);
@@ -156,25 +145,6 @@ static struct version *version_named(struct pool *p, const char *name)
 static size_t standing(const struct version *v)
 {
     return v != NULL && v->available != 0 ? v->members : 0;
-}
-
-static struct version *elect(struct pool *p)
-{
-    struct version *best = p->active;
-    struct version *v;
-    const struct worker *w;
-
-    list_for_each_entry (v, &p->versions, node)
-        v->members = v->available = 0;
-    list_for_each_entry (w, &p->members, member_node) {
-        ++w->version->members;
-        w->version->available += !w->unavailable;
-    }
-    list_for_each_entry (v, &p->versions, node) {
-        if (standing(v) > standing(best))
-            best = v;
-    }
-    return best;
 }
 
 static uint64_t free_places(const struct worker *w)
@@ -195,16 +165,16 @@ static void make_eligible(struct pool *p, struct worker *w)
     pool_skills_replace(p, w, &w->stored);
     resume_fini(&w->stored);
     ++w->lost;
-    if (p->rule->became_eligible != NULL)
-        p->rule->became_eligible(p, w);
+    if (p->rule->set_eligible != NULL)
+        p->rule->set_eligible(p, w, true);
 }
 
 /* RETURNS: it may become eligible again, so its skills are stored. */
 static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 {
     ASSERT(w->place == WORKER_ELIGIBLE);
-    if (p->rule->became_ineligible != NULL)
-        p->rule->became_ineligible(p, w);
+    if (p->rule->set_eligible != NULL)
+        p->rule->set_eligible(p, w, false);
     if (returns)
         pool_skills_copy(w, &w->stored);
     pool_skills_clear(p, w);
@@ -223,10 +193,20 @@ static bool is_eligible(const struct pool *p, const struct worker *w)
 
 void pool_update_eligible_locked(struct pool *p)
 {
+    struct version *v;
     struct worker *w;
 
     ASSERT(p->held);
-    p->active = elect(p);
+    list_for_each_entry (v, &p->versions, node)
+        v->members = v->available = 0;
+    list_for_each_entry (w, &p->members, member_node) {
+        ++w->version->members;
+        w->version->available += !w->unavailable;
+    }
+    list_for_each_entry (v, &p->versions, node) {
+        if (standing(v) > standing(p->active))
+            p->active = v;
+    }
     list_for_each_entry (w, &p->members, member_node) {
         if (w->place == WORKER_ELIGIBLE && !is_eligible(p, w))
             make_ineligible(p, w, true);
@@ -237,8 +217,7 @@ void pool_update_eligible_locked(struct pool *p)
         if (w->place == WORKER_INELIGIBLE && is_eligible(p, w))
             make_eligible(p, w);
     }
-    /* Without workers the pool retains its last decay, which is used for the puts of workers that
-     * left. */
+    /* Without workers the last decay remains, for the puts of workers that left. */
     if (p->neligible != 0)
         p->decay = decay_over(2.0 * (double)p->settings.backlog_history * (double)p->neligible);
     if (p->shadow != NULL)
@@ -259,28 +238,6 @@ void pool_update_eligible_locked(struct pool *p)
  * released request is about to use it.
  */
 
-static struct pool_waiter *waiter_at(struct list *node)
-{
-    return list_entry(node, struct pool_waiter, node);
-}
-
-/* Returns true if W has to queue behind other waiters. W may be NULL. */
-static bool must_park(const struct pool *p, const struct pool_waiter *w)
-{
-    return w != NULL && w->state != WAITER_RELEASED && p->nwaiting != 0;
-}
-
-/* Used only for a waiter that was released in vain, so its place is near the front: few steps.
- */
-static void insert_by_ticket(struct pool *p, struct pool_waiter *w)
-{
-    struct list *at = p->waiting.next;
-
-    while (at != &p->waiting && waiter_at(at)->ticket_ < w->ticket_)
-        at = at->next;
-    list_insert_before(at, &w->node);
-}
-
 /* Ends the turn of W, if it has one. W may be NULL. */
 static void end_turn(struct pool *p, struct pool_waiter *w)
 {
@@ -297,8 +254,13 @@ static noinline_ enum err park(struct pool *p, struct pool_waiter *w)
     ASSERT(w->state != WAITER_PARKED);
     ASSERT(!list_linked(&w->node));
     if (w->state == WAITER_RELEASED) {
+        /* It was released in vain, so its place is near the front: few steps. */
+        struct list *at = p->waiting.next;
+
         end_turn(p, w);
-        insert_by_ticket(p, w);
+        while (at != &p->waiting && list_entry(at, struct pool_waiter, node)->ticket_ < w->ticket_)
+            at = at->next;
+        list_insert_before(at, &w->node);
     } else {
         /* Outstanding turns count, because each may return to the queue. */
         if (p->nwaiting + p->nreleased >= p->settings.max_waiting)
@@ -320,31 +282,26 @@ void pool_release_waiting_locked_(struct pool *p, struct list *released)
 {
     ASSERT(p->held);
     while (turn_is_due(p) && released != NULL) {
-        struct list *node = list_pop_front(&p->waiting);
+        struct pool_waiter *w = list_first(&p->waiting, struct pool_waiter, node);
 
-        ASSERT(node != NULL);
-        struct pool_waiter *w = waiter_at(node);
         w->state = WAITER_RELEASED;
         --p->nwaiting;
         ++p->nreleased;
-        list_push_back(released, &w->node);
+        list_move_back(released, &w->node);
     }
     p->owes_turns = turn_is_due(p);
 }
 
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released)
 {
-    bool still_ours = true;
-
     pool_lock(p);
+    bool still_ours = w->state != WAITER_RELEASED;
     if (w->state == WAITER_PARKED) {
         list_remove(&w->node);
         w->state = WAITER_IDLE;
         --p->nwaiting;
-    } else if (w->state == WAITER_RELEASED) {
-        end_turn(p, w);
-        still_ours = false;
     }
+    end_turn(p, w);
     pool_release_locked(p, released);
     pool_unlock(p);
     return still_ours;
@@ -352,42 +309,12 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
 
 /* ---- membership ---- */
 
-static bool is_member(const struct worker *w)
+/* W returns, or the last of its requests in flight was put. */
+static cold_ void drop_leaving(struct pool *p, struct worker *w)
 {
-    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
-}
-
-/* A worker that returns with requests in flight retains backlog and mean; else they are reset. */
-static void admit(struct pool *p, struct worker *w)
-{
-    ASSERT(w->pool == NULL || w->pool == p);
-    if (w->place == WORKER_LEAVING) {
-        pool_look_past_locked(p, &w->place_node);
-        list_remove(&w->place_node);
-        --p->nleaving;
-    } else {
-        w->mean = (struct decayed){0};
-    }
-    atomic_store_explicit(&w->report, 0, memory_order_relaxed);
-    atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
-    w->pool = p;
-    w->place = WORKER_INELIGIBLE;
-    list_push_back(&p->ineligible, &w->place_node);
-    list_push_back(&p->members, &w->member_node);
-    ++p->nmembers;
-    worker_ref(w);
-    pool_policy_joined_locked(p, w);
-}
-
-static void set_version(struct pool *p, struct worker *w, struct version *v)
-{
-    if (w->version == v)
-        return;
-    /* Of its new group it is the youngest. */
-    pool_look_past_locked(p, &w->member_node);
-    list_remove(&w->member_node);
-    list_push_back(&p->members, &w->member_node);
-    w->version = v;
+    pool_look_past_locked(p, &w->place_node);
+    list_remove(&w->place_node);
+    --p->nleaving;
 }
 
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
@@ -398,9 +325,30 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     pool_lock(p);
     if (strcmp(fingerprint != NULL ? fingerprint : "", p->fingerprint) != 0)
         r = &no_skills;
-    if (!is_member(w))
-        admit(p, w);
-    set_version(p, w, version_named(p, version != NULL ? version : ""));
+    if (!worker_is_member(w)) {
+        ASSERT(w->pool == NULL || w->pool == p);
+        /* A worker that returns with requests in flight retains backlog and mean. */
+        if (w->place == WORKER_LEAVING)
+            drop_leaving(p, w);
+        else
+            w->mean = (struct decayed){0};
+        atomic_store_explicit(&w->report, 0, memory_order_relaxed);
+        atomic_store_explicit(&w->full_until_ms, 0, memory_order_relaxed);
+        w->pool = p;
+        w->place = WORKER_INELIGIBLE;
+        list_push_back(&p->ineligible, &w->place_node);
+        list_push_back(&p->members, &w->member_node);
+        ++p->nmembers;
+        worker_ref(w);
+        pool_policy_joined_locked(p, w);
+    }
+    struct version *v = version_named(p, version != NULL ? version : "");
+    if (w->version != v) {
+        /* Of its new group it is the youngest. */
+        pool_look_past_locked(p, &w->member_node);
+        list_move_back(&p->members, &w->member_node);
+        w->version = v;
+    }
     w->has_shown = r->n != 0;
     if (w->call == WORKER_RELIEVES && w->has_shown)
         pool_uncall_locked(p, w);
@@ -417,17 +365,24 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     pool_unlock(p);
 }
 
-/* Nothing of W is left here. */
+/* Its last request was put, or it had none when it left: nothing of W remains here. */
 static cold_ void step_out(struct pool *p, struct worker *w)
 {
-    pool_policy_gone_locked(p, w);
+    free(w->policy);
+    w->policy = NULL;
     pool_shadow_gone_locked(p, w);
     w->place = WORKER_OUTSIDE;
     w->pool = NULL;
 }
 
-static void expel(struct pool *p, struct worker *w)
+void pool_remove(struct pool *p, struct worker *w, struct list *released)
 {
+    pool_lock(p);
+    if (!worker_is_member(w)) {
+        pool_unlock(p);
+        return;
+    }
+    ASSERT(w->pool == p);
     if (w->place == WORKER_ELIGIBLE)
         make_ineligible(p, w, false);
     pool_uncall_locked(p, w);
@@ -449,28 +404,17 @@ static void expel(struct pool *p, struct worker *w)
     } else {
         step_out(p, w);
     }
-}
-
-void pool_remove(struct pool *p, struct worker *w, struct list *released)
-{
-    pool_lock(p);
-    bool was_member = is_member(w);
-    if (was_member) {
-        ASSERT(w->pool == p);
-        expel(p, w);
-        pool_update_eligible_locked(p);
-        pool_release_locked(p, released);
-    }
+    pool_update_eligible_locked(p);
+    pool_release_locked(p, released);
     pool_unlock(p);
-    if (was_member)
-        worker_unref(w);
+    worker_unref(w);
 }
 
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released)
 {
     pool_lock(p);
     w->unavailable = !available;
-    if (is_member(w)) {
+    if (worker_is_member(w)) {
         pool_update_eligible_locked(p);
         pool_release_locked(p, released);
     }
@@ -481,11 +425,11 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to)
 {
     pool_lock(p);
     bool ineligible = from->place == WORKER_INELIGIBLE;
-    if (to != NULL ? is_member(from) && is_member(to) : ineligible) {
+    if (to != NULL ? worker_is_member(from) && worker_is_member(to) : ineligible) {
         if (p->rule->leaves != NULL)
             p->rule->leaves(p, from, to);
-        if (p->shadow != NULL)
-            pool_shadow_leaves_locked(p, from, to);
+        if (p->shadow != NULL && from->mirror != NULL && (to == NULL || to->mirror != NULL))
+            pool_hand_over(p->shadow, from->mirror, to != NULL ? to->mirror : NULL);
     }
     pool_unlock(p);
 }
@@ -504,42 +448,18 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
     return n;
 }
 
-/* The first eligible worker that is not excluded and has room; else the first not excluded; or
- * NULL. */
-static struct worker *front_for(const struct pool *p, const struct pool_request *r, uint64_t now_ms,
-                                bool *has_room)
-{
-    struct worker *first = NULL;
-    struct worker *w;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        if (pool_excludes(r, w))
-            continue;
-        if (!worker_is_full(w, now_ms)) {
-            *has_room = true;
-            return w;
-        }
-        if (first == NULL)
-            first = w;
-    }
-    return first;
-}
-
-static bool all_members_excluded(const struct pool *p, const struct pool_request *r)
+/* Returns true if waiting is useless because all workers are excluded. */
+static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
 {
     const struct worker *w;
 
+    if (r->waiter == NULL || p->neligible != 0)
+        return true;
     list_for_each_entry (w, &p->members, member_node) {
         if (!pool_excludes(r, w))
             return false;
     }
     return p->nmembers != 0;
-}
-
-/* Returns true if waiting is useless because all workers are excluded. */
-static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
-{
-    return r->waiter == NULL || p->neligible != 0 || all_members_excluded(p, r);
 }
 
 static void tick(struct pool *p, struct worker *w)
@@ -548,10 +468,65 @@ static void tick(struct pool *p, struct worker *w)
     decayed_add(&w->mean, p->worker_decay, (double)worker_backlog(w));
 }
 
-static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
+bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                          struct pool_question *out)
 {
-    uint64_t backlog = worker_backlog(w);
+    struct worker *w;
 
+    ASSERT(p->held);
+    if (now_us > p->now_us)
+        p->now_us = now_us;
+    *out = (struct pool_question){
+        .request = r,
+        .now_us = p->now_us,
+        .now_ms = now_us / 1000,
+        .since_ms = pool_reports_since(&p->settings, now_us / 1000),
+    };
+    /* The first eligible worker that is not excluded and has room; else the first not excluded. */
+    list_for_each_entry (w, &p->eligible, place_node) {
+        if (pool_excludes(r, w))
+            continue;
+        out->some_have_room = !worker_is_full(w, out->now_ms);
+        if (out->front == NULL || out->some_have_room)
+            out->front = w;
+        if (out->some_have_room)
+            break;
+    }
+    return out->front != NULL;
+}
+
+static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
+                   struct pool_pick *out)
+{
+    const struct homes_ticket *home = &out->hand_.homes;
+    struct pool_choice c = {0};
+
+    pool_policy_choose_locked(p, q, &c);
+    struct worker *w = c.worker;
+    ASSERT(w->place == WORKER_ELIGIBLE);
+    /* In place: what is set at once is made elsewhere and copied. */
+    memset(out, 0, sizeof(*out));
+    out->reason = q->request->retry ? PICK_RETRY : c.reason;
+    out->started_us = now_us;
+    out->max_backlog = c.max_backlog;
+    out->min_backlog = c.min_backlog;
+    out->skipped = c.skipped;
+    ++p->picks[out->reason];
+    if (p->rule->begin != NULL) {
+        out->counted_ = true;
+        p->rule->begin(p, q, &c, &out->hand_);
+    }
+    /* What is to be reported to the worker. */
+    if (home->worker != NULL) {
+        if (home->passing)
+            out->reported = POOL_REPORTED_PASSING;
+        else if (home->kind != HOME_USED)
+            out->reported = POOL_REPORTED_HOME;
+        out->home = home->kind;
+        if (home->from != NULL)
+            out->home_from = worker_ref(homes_worker_context(home->from));
+    }
+    uint64_t backlog = worker_backlog(w);
     list_move_back(&p->eligible, &w->place_node);
     if (backlog < w->concurrency)
         --p->places;
@@ -563,40 +538,6 @@ static void hand_out(struct pool *p, struct worker *w, struct pool_pick *out)
     tick(p, w);
     list_push_back(&w->in_flight, &out->node_);
     out->worker = worker_ref(w);
-}
-
-bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t now_us,
-                          struct pool_question *out)
-{
-    ASSERT(p->held);
-    if (now_us > p->now_us)
-        p->now_us = now_us;
-    *out = (struct pool_question){
-        .request = r,
-        .now_us = p->now_us,
-        .now_ms = now_us / 1000,
-        .since_ms = pool_reports_since(&p->settings, now_us / 1000),
-    };
-    out->front = front_for(p, r, out->now_ms, &out->some_have_room);
-    return out->front != NULL;
-}
-
-static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
-                   struct pool_pick *out)
-{
-    struct pool_choice c = {0};
-
-    pool_policy_choose_locked(p, q, &c);
-    /* In place: what is set at once is made elsewhere and copied. */
-    memset(out, 0, sizeof(*out));
-    out->reason = q->request->retry ? PICK_RETRY : c.reason;
-    out->started_us = now_us;
-    out->max_backlog = c.max_backlog;
-    out->min_backlog = c.min_backlog;
-    out->skipped = c.skipped;
-    ++p->picks[out->reason];
-    pool_policy_begin_locked(p, q, &c, out);
-    hand_out(p, c.worker, out);
     if (p->shadow != NULL)
         pool_shadow_get_locked(p, q->request, now_us, out);
 }
@@ -612,11 +553,12 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     /* Must be first; otherwise a request that is parked below could be released by this call. */
     if (p->owes_turns)
         pool_release_locked(p, r->released);
+    bool must_queue = r->waiter != NULL && r->waiter->state != WAITER_RELEASED && p->nwaiting != 0;
     bool somebody = pool_question_locked(p, r, now_us, &q);
     if (!somebody && hopeless(p, r)) {
         end_turn(p, r->waiter);
         result = ERR_NO_WORKER;
-    } else if (!somebody || must_park(p, r->waiter)) {
+    } else if (!somebody || must_queue) {
         result = park(p, r->waiter);
     } else {
         choose(p, &q, now_us, out);
@@ -645,12 +587,16 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
     tick(p, w);
     if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
         ++p->places;
-    pool_policy_end_locked(p, w, pick, how);
+    struct pool_served given_up = {.now_us = p->now_us, .failed = true};
+    const struct pool_served *end = how != NULL ? how : &given_up;
+    if (end->now_us > p->now_us)
+        p->now_us = end->now_us;
+    if (pick->counted_ && p->rule->end != NULL)
+        p->rule->end(p, w, &pick->hand_, end);
+    pick->counted_ = false;
     pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
-        pool_look_past_locked(p, &w->place_node);
-        list_remove(&w->place_node);
-        --p->nleaving;
+        drop_leaving(p, w);
         step_out(p, w);
     }
     pool_release_locked(p, released);
@@ -684,7 +630,7 @@ void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *ho
     pool_lock(p);
     if (now_us > p->now_us)
         p->now_us = now_us;
-    for (size_t i = 0; i < n && is_member(w) && p->rule->housed != NULL; ++i)
+    for (size_t i = 0; i < n && worker_is_member(w) && p->rule->housed != NULL; ++i)
         p->rule->housed(p, w, &homes[i]);
     pool_unlock(p);
 }

@@ -35,26 +35,22 @@ struct pool_settings {
     bool single_version;
     double variance;          /* how far a worker's backlog may exceed the front's mean backlog */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
-    double max_share; /* adaptive: maximum fraction of the workers that are homes of one class; 0:
-                         7/16 */
-    bool max_share_always;  /* ... even if hardly any other class is requested */
+    double max_share;         /* adaptive: maximum part of the workers for one class; 0: 7/16 */
+    bool max_share_always;    /* ... even if hardly any other class is requested */
     double unskilled_score; /* score assigned to an unskilled worker for the class of its request */
     size_t max_classes;     /* classes kept; a tenth of the room is for those on probation */
-    size_t max_waiting;     /* limit of requests parked or released and not yet back; above it
-                               ERR_QUEUE_FULL */
+    size_t max_waiting;     /* of requests parked or released; above it ERR_QUEUE_FULL */
     bool backlog_shared;    /* requests in flight from other load balancers count (worker_report) */
     uint64_t backlog_max_age_ms; /* ... for this time after the report; >= 1 */
     /* A worker is overloaded if it has more requests in flight than this per unit of its
      * concurrency (pool_overloaded); 0: never. */
     uint64_t spawn_backlog;
-    /* Policy hash: maximum number of requests in flight at a worker, in percent of the mean; 0: no
-     * limit. */
+    /* Policy hash: maximum requests in flight at a worker, percent of the mean; 0: no limit. */
     uint64_t hash_balance_percent;
     /* A second policy that makes the same decisions without effect (pool_shadow.c). */
     enum pool_policy shadow;
     bool shadowed;
-    uint64_t seed; /* of the policy's random numbers, used when the policy is created; 0 is a valid
-                      seed */
+    uint64_t seed; /* of the random numbers, used when the policy is created; may be 0 */
 };
 
 /* Converts S, a pointer to a struct with a field for each row of pool_settings.def; max_waiting
@@ -117,8 +113,7 @@ struct pool_request {
     struct worker *const *excluded; /* all must be alive; NULL: none */
     size_t nexcluded;               /* <= TRIED_MAX */
     bool retry;                     /* not the first attempt: the reason is PICK_RETRY */
-    /* Returns true if W is excluded as well. Called with the pool's lock held. NULL: no further
-     * worker is excluded. */
+    /* Also excludes W if true. Called with the lock held. NULL: no further exclusion. */
     bool (*unfit)(void *context, const struct worker *w);
     void *unfit_context;
     /* Parked if there are no workers or if other requests already wait. NULL: do not wait. */
@@ -140,8 +135,7 @@ struct pool_pick {
     struct worker *worker; /* counted reference; pool_put drops it */
     enum pick_reason reason;
     uint64_t started_us; /* as passed to pool_get */
-    uint64_t backlog;    /* the worker's backlog from this load balancer before this request; valid
-                            after pool_put */
+    uint64_t backlog;    /* the worker's, of our requests before this one; valid after pool_put */
     /* Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers were not picked
      * because their mean backlog exceeded MIN_BACKLOG by more than MAX_BACKLOG, or because they
      * rejected a request within the last WORKER_REFUSAL_MS. A worker that exceeds the limit only
@@ -362,10 +356,8 @@ struct worker_view {
     bool available;
     uint64_t backlog;
     double mean_backlog;
-    double weighted_sum, weight; /* what the mean is made of */
-    uint64_t oldest_us; /* monotonic start of the oldest request in flight that is not ANSWERED; 0 =
-                           none */
-    size_t nskills;     /* number of classes it has a score for */
+    uint64_t oldest_us;    /* monotonic start of the oldest request not ANSWERED; 0: none */
+    size_t nskills;        /* number of classes it has a score for */
     struct resume skills;  /* with assigned scores; filled only when asked for */
     struct worker *worker; /* counted reference */
     uint64_t report;       /* for pool_view_others */
@@ -375,8 +367,7 @@ struct worker_view {
 struct pool_shadow_counts {
     uint64_t requests; /* decided by both policies */
     uint64_t differed; /* ... to different workers */
-    /* ... and assigned to a worker that had served the class within its last 256 requests, under
-     * that policy. */
+    /* ... to workers that had served the class within 256 requests, under that policy. */
     uint64_t live_skilled, shadow_skilled;
     /* Total waiting time of the completed requests, at workers that serve in order. */
     uint64_t live_wait_us, shadow_wait_us;
@@ -387,53 +378,41 @@ struct pool_shadow_counts {
 void pool_shadow_put_json(const struct pool_shadow_counts *c, struct json_writer *w);
 
 struct pool_view {
-    /* The list of eligible workers from front to back, then the inactive workers, then those that
-     * left with requests in flight. */
+    /* Members in the order they joined, then those that left with requests in flight. */
     struct worker_view *workers;
     size_t n, nactive; /* members; those eligible */
     size_t ndetached;  /* behind the members: workers[n] .. workers[n + ndetached - 1] */
     struct pool_settings settings;
     uint64_t backlog;
-    double mean_backlog;         /* per pool; classless: backlog / workers */
-    double weighted_sum, weight; /* what the mean is made of */
-    double pool_decay;           /* 0 before the first worker */
-    double worker_decay;
-    double max_backlog; /* the cutoff's L: max(variance * mean per worker, 1) */
+    double mean_backlog; /* per pool; classless: backlog / workers */
+    double max_backlog;  /* the cutoff's L: max(variance * mean per worker, 1) */
     size_t classes, waiting;
     char *active_version; /* or NULL */
     uint64_t picks[PICK_REASONS];
     struct pool_shadow_counts shadow;
 };
 
-/*
- * A consistent copy. SKILLS: include each worker's resume (bounded by max_classes; large). The lock
- * is held throughout, so use it only in tests or if no other thread uses P.
- */
-void pool_view(struct pool *p, bool skills, struct pool_view *out);
 enum {
     POOL_LOOK_WORKERS = 32, /* workers scanned per acquisition of the lock */
     POOL_LOOK_SKILLS = 64,  /* scores copied per acquisition of the lock */
 };
 /*
- * The same, but usable while requests are processed: copied in pieces, so that the lock is never
- * held for longer than one piece takes. Workers are in the order they joined (active and inactive
- * ones), then those that have left. Each piece is consistent, but the pieces are of different
- * times:
+ * A copy. SKILLS: include each worker's resume (bounded by max_classes; large). Copied in pieces,
+ * so that the lock is never held for longer than one piece takes. Each piece is consistent, but the
+ * pieces are of different times:
  *   - the pool's own metrics are read first; the workers' metrics are read later and need not add
  *     up to them;
  *   - each worker is listed at most once, with its state when it was scanned. A worker that was a
  *     member throughout is listed; one that joins, leaves or changes its version during the scan
  *     may be missing;
- *   - the skills of one worker, if requested, are consistent, but read later than its other
- *     metrics.
+ *   - the skills of one worker are consistent, but read later than its other metrics.
  * Scans of the same pool are serialized.
  */
 void pool_look(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
 /* Requests in flight from other load balancers at W of V, as far as they count at NOW_MS. */
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);
-/* The workers skilled at one class: at most POOL_CLASS_ROWS_MAX, in the order the scores were
- * assigned. */
+/* Workers skilled at one class: up to POOL_CLASS_ROWS_MAX, in order of assignment. */
 enum { POOL_CLASS_ROWS_MAX = 128, POOL_CLASS_NAME_MAX = 127 };
 struct pool_class_view {
     size_t total; /* eligible workers with a score for the class */
@@ -445,8 +424,7 @@ struct pool_class_view {
         double score;
     } rows[POOL_CLASS_ROWS_MAX];
 };
-/* A copy; empty if no worker is skilled at the class. Cost: O(POOL_CLASS_ROWS_MAX) under the lock.
- */
+/* Empty if no worker is skilled at CLS. Cost: O(POOL_CLASS_ROWS_MAX) under the lock. */
 void pool_class_view(struct pool *p, struct slice cls, struct pool_class_view *out);
 /* The version that gets requests if single_version is set; else "". */
 void pool_active_version(struct pool *p, char *out, size_t room);

@@ -56,12 +56,6 @@ static uint64_t number_of(struct slice name)
     return class_hash(name) | 1;
 }
 
-static uint64_t name(void *context, void *worker)
-{
-    (void)context;
-    return number_of(worker_name_slice(worker));
-}
-
 /* ---- workers ---- */
 
 static struct homes_settings settings_of(const struct pool *p)
@@ -75,7 +69,7 @@ static struct homes_settings settings_of(const struct pool *p)
 
 static void *create(struct pool *p)
 {
-    struct homes_options o = {.settings = settings_of(p), .warm = warm, .name = name, .context = p};
+    struct homes_options o = {.settings = settings_of(p), .warm = warm, .context = p};
     struct adaptive *a = xcalloc(1, sizeof(*a));
 
     a->homes = homes_create(&o);
@@ -101,7 +95,7 @@ static void joined(struct pool *p, struct worker *w)
 {
     struct homes_worker **own = w->policy;
 
-    *own = homes_join(state_of(p)->homes, w->concurrency, w);
+    *own = homes_join(state_of(p)->homes, w->concurrency, number_of(worker_name_slice(w)), w);
 }
 
 static void left(struct pool *p, struct worker *w)
@@ -109,49 +103,26 @@ static void left(struct pool *p, struct worker *w)
     homes_leave(state_of(p)->homes, homes_of_worker(w));
 }
 
-static void became_eligible(struct pool *p, struct worker *w)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
-    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), true, p->now_us);
+    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), eligible, p->now_us);
 }
 
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    homes_set_eligible(state_of(p)->homes, homes_of_worker(w), false, p->now_us);
-}
-
-/* A slot without a process gets nothing by the rule: it is activated when all workers are
- * overloaded. */
+/* A slot without a process is activated only when all workers are overloaded. */
 static bool refuses(void *context, void *worker)
 {
     const struct worker *w = worker;
 
-    return w->of->call == WORKER_TO_WAKE || !pool_may_choose(context, w);
-}
-
-/* Used without a request, so spared workers, which depend on one, are not considered. */
-static bool has_no_process(void *context, void *worker)
-{
-    (void)context;
-    return ((const struct worker *)worker)->of->call == WORKER_TO_WAKE;
+    /* Without a request, spared workers, which depend on one, are not considered. */
+    return w->of->call == WORKER_TO_WAKE || (context != NULL && !pool_may_choose(context, w));
 }
 
 static void leaves(struct pool *p, struct worker *w, struct worker *to)
 {
-    struct homes_request r = {.now_us = p->now_us, .refuses = has_no_process};
+    struct homes_request r = {.now_us = p->now_us, .refuses = refuses};
 
     homes_hand_over(state_of(p)->homes, homes_of_worker(w), to != NULL ? homes_of_worker(to) : NULL,
                     &r);
-}
-
-static enum pick_reason reason_of(enum homes_reason r)
-{
-    static const enum pick_reason reasons[HOMES_REASONS] = {
-        [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
-        [HOMES_COPY] = PICK_COPY,     [HOMES_MOVE] = PICK_MOVE, [HOMES_DRAW] = PICK_DRAW,
-        [HOMES_DETOUR] = PICK_DETOUR,
-    };
-
-    return reasons[r];
 }
 
 /*
@@ -161,19 +132,10 @@ static enum pick_reason reason_of(enum homes_reason r)
  * flight of each, and why it was not selected.
  */
 
-struct story {
-    const struct homes_choice *choice;
-    const struct homes_worker *chosen; /* NULL: no worker may have it */
-    double cold_us, price_us, patience_us;
-    bool owned; /* with several load balancers: by this one */
-    size_t nwarm;
-    struct homes_sight *sights;
-    size_t n;
-};
-
-static const char *why_no_home(const struct story *s, const struct homes_sight *x)
+static const char *why_not(const struct homes_plan *plan, const struct homes_evidence *s,
+                           const struct homes_sight *x)
 {
-    static const char *const others[HOMES_REASONS] = {
+    static const char *const no_home[HOMES_REASONS] = {
         [HOMES_NEW] = "more load, or more work in flight, than the new home",
         [HOMES_WARM] = "not the best at the class by the published resumes",
         [HOMES_COPY] = "no home, and more load or work in flight than the new one",
@@ -181,22 +143,6 @@ static const char *why_no_home(const struct story *s, const struct homes_sight *
         [HOMES_DRAW] = "no home, and more load than the new home",
         [HOMES_DETOUR] = "no home, and more load or work in flight than the selected worker",
     };
-
-    if (x->refused)
-        return "not eligible now: tried before, just rejected a request, or has no process";
-    if (s->choice->reason != HOMES_HOME)
-        return others[s->choice->reason];
-    if (x->saves_us <= 0)
-        return "no home, and no less work in flight than the home";
-    if (!s->owned)
-        return "no home, and another load balancer assigns the homes of this class";
-    if (s->choice->homes >= s->choice->homes_max)
-        return "no home, and the class has the maximum number of homes";
-    return "no home, and the wait it would save is not worth filling its cache";
-}
-
-static const char *why_not(const struct story *s, const struct homes_sight *x)
-{
     static const char *const moved[HOMES_CAUSES] = {
         [HOMES_SLOW] = "a home that the class is moved from: it is slow because of other classes",
         [HOMES_FLOODED] = "a home that the class is moved from: another class floods it",
@@ -209,52 +155,42 @@ static const char *why_not(const struct story *s, const struct homes_sight *x)
         [HOMES_DETOUR] = "a home, busy with other classes while half of the workers are idle",
     };
 
-    if (x->worker == s->chosen)
+    const struct homes_choice *c = &plan->choice;
+
+    if (x->worker == plan->worker)
         return NULL;
-    if (!x->home)
-        return why_no_home(s, x);
+    if (!x->home) {
+        if (x->refused)
+            return "not eligible now: tried before, just rejected a request, or has no process";
+        if (c->reason != HOMES_HOME)
+            return no_home[c->reason];
+        if (x->saves_us <= 0)
+            return "no home, and no less work in flight than the home";
+        if (!s->owned)
+            return "no home, and another load balancer assigns the homes of this class";
+        if (c->homes >= c->homes_max)
+            return "no home, and the class has the maximum number of homes";
+        return "no home, and the wait it would save is not worth filling its cache";
+    }
     if (!x->eligible)
         return "an ineligible home: drained, ejected, silent, or of another version";
     if (x->refused)
         return "a home that is not eligible now: tried before, just rejected a request, or has no "
                "process";
-    if (s->choice->reason == HOMES_MOVE)
-        return x->worker == s->choice->from
-                   ? moved[s->choice->cause]
+    if (c->reason == HOMES_MOVE)
+        return x->worker == c->from
+                   ? moved[c->cause]
                    : "a home with more work in flight than the one that the class is moved from";
-    if (s->choice->reason == HOMES_DRAW && x->worker != s->choice->from)
+    if (c->reason == HOMES_DRAW && x->worker != c->from)
         return "a home with less load than the one that the class is rebalanced from";
-    return left[s->choice->reason];
+    return left[c->reason];
 }
 
 /* How many workers are left after each step. */
-struct tally {
-    size_t open_homes, others, saving, paying, ways_out;
-};
-
-static struct tally count(const struct story *s)
+static void explain_steps(const struct homes_plan *plan, const struct homes_evidence *s,
+                          size_t neligible, struct pool_explain *e)
 {
-    bool may_add =
-        s->price_us <= s->patience_us && s->choice->homes < s->choice->homes_max && s->owned;
-    struct tally t = {0};
-
-    for (size_t i = 0; i < s->n; ++i) {
-        const struct homes_sight *x = &s->sights[i];
-
-        t.open_homes += x->home && x->eligible && !x->refused;
-        if (x->home || x->refused)
-            continue;
-        ++t.others;
-        t.saving += x->saves_us > 0;
-        t.paying += may_add && x->saves_us > s->price_us;
-        t.ways_out += x->saves_us > s->patience_us;
-    }
-    return t;
-}
-
-/* Facts that do not follow from the numbers of the previous steps. */
-static void explain_last_step(const struct story *s, size_t others, struct pool_explain *e)
-{
+    /* Facts that do not follow from the numbers of the previous steps. */
     static const char *const causes[HOMES_CAUSES] = {
         [HOMES_SLOW] =
             "the best of them; the class is moved there, because other classes keep its home busy",
@@ -263,83 +199,71 @@ static void explain_last_step(const struct story *s, size_t others, struct pool_
         [HOMES_UNSERVED] = "the best of them; the class is moved there, because its home has "
                            "served none of its requests",
     };
+    static const char drawn[] =
+        "the least loaded of them, far below a home: the class is rebalanced to it";
+    const struct homes_choice *c = &plan->choice;
+    bool may_add = s->price_us <= s->patience_us && c->homes < c->homes_max && s->owned;
+    size_t open_homes = 0, others = 0, saving = 0, paying = 0, ways_out = 0;
 
-    if (s->choice->reason == HOMES_MOVE)
-        pool_explain_step(e, causes[s->choice->cause], others, 1);
-    if (s->choice->reason == HOMES_DRAW)
-        pool_explain_step(
-            e, "the least loaded of them, far below a home: the class is rebalanced to it", others,
-            1);
-}
-
-static void explain_steps(const struct story *s, size_t neligible, struct pool_explain *e)
-{
-    size_t homes = s->choice->homes;
-    const struct tally t = count(s);
-
-    pool_explain_step(e, "homes of the class", neligible, homes);
-    if (homes != 0)
-        pool_explain_step(e, "eligible homes", homes, t.open_homes);
-    pool_explain_step(e, "other eligible workers", neligible - homes, t.others);
-    if (s->nwarm != 0)
-        pool_explain_step(e, "skilled at it, by what they publish", t.others, s->nwarm);
-    if (homes == 0 || t.open_homes == 0)
+    for (const struct homes_sight *x = s->sights; x < s->sights + s->n; ++x) {
+        open_homes += x->home && x->eligible && !x->refused;
+        if (x->home || x->refused)
+            continue;
+        ++others;
+        saving += x->saves_us > 0;
+        paying += may_add && x->saves_us > s->price_us;
+        ways_out += x->saves_us > s->patience_us;
+    }
+    pool_explain_step(e, "homes of the class", neligible, c->homes);
+    if (c->homes != 0)
+        pool_explain_step(e, "eligible homes", c->homes, open_homes);
+    pool_explain_step(e, "other eligible workers", neligible - c->homes, others);
+    if (plan->nwarm != 0)
+        pool_explain_step(e, "skilled at it, by what they publish", others, plan->nwarm);
+    if (c->homes == 0 || open_homes == 0)
         return;
-    pool_explain_step(e, "others with less work in flight than the home", t.others, t.saving);
-    pool_explain_step(e, "others where a further home would pay off", t.others, t.paying);
-    pool_explain_step(e, "others that save more than the tolerated wait", t.others, t.ways_out);
-    explain_last_step(s, t.others, e);
+    pool_explain_step(e, "others with less work in flight than the home", others, saving);
+    pool_explain_step(e, "others where a further home would pay off", others, paying);
+    pool_explain_step(e, "others that save more than the tolerated wait", others, ways_out);
+    if (c->reason == HOMES_MOVE || c->reason == HOMES_DRAW)
+        pool_explain_step(e, c->reason == HOMES_MOVE ? causes[c->cause] : drawn, others, 1);
 }
 
-static void explain_values(const struct story *s, struct pool_explain *e)
+static noinline_ void explain(const struct pool *p, const struct pool_question *q,
+                              const struct homes_request *r, const struct homes_plan *plan)
 {
-    const struct homes_choice *c = s->choice;
+    struct pool_explain *e = q->explain;
+    const struct homes_choice *c = &plan->choice;
+    struct homes_evidence s;
 
-    pool_explain_value(e, "owned", s->owned);
+    homes_evaluate(state_of(p)->homes, r, plan, &s);
+    for (const struct homes_sight *x = s.sights; x < s.sights + s.n; ++x)
+        pool_explain_candidate(e, homes_worker_context(x->worker), x->cost, x->work_us / 1e6,
+                               why_not(plan, &s, x));
+    explain_steps(plan, &s, p->neligible, e);
+    free(s.sights);
+    pool_explain_value(e, "owned", s.owned);
     pool_explain_value(e, "expected_s", c->expected_us / 1e6);
     pool_explain_value(e, "share_workers", c->share);
     pool_explain_value(e, "homes_max", (double)c->homes_max);
-    pool_explain_value(e, "cold_request_s", s->cold_us / 1e6);
+    pool_explain_value(e, "cold_request_s", s.cold_us / 1e6);
     pool_explain_value(e, "least_work_s", c->least_us / 1e6);
     if (c->homes == 0)
         return;
     pool_explain_value(e, "home_work_s", c->home_us / 1e6);
-    pool_explain_value(e, "price_of_a_home_s", s->price_us / 1e6);
-    pool_explain_value(e, "patience_s", s->patience_us / 1e6);
-}
-
-static noinline_ void explain(struct homes *h, const struct pool_question *q,
-                              const struct homes_request *r, const struct homes_plan *plan)
-{
-    struct homes_view v;
-
-    homes_view(h, r->now_us, &v);
-    size_t n = homes_look_round(h, r, plan, NULL, 0);
-    struct story s = {.choice = &plan->choice,
-                      .chosen = plan->worker,
-                      .cold_us = v.cold_us,
-                      .price_us = homes_price(h, plan),
-                      .patience_us = v.patience_us,
-                      .owned = homes_owns(h, r->cls),
-                      .nwarm = plan->nwarm,
-                      .sights = xcalloc(n + 1, sizeof(struct homes_sight)),
-                      .n = n};
-    (void)homes_look_round(h, r, plan, s.sights, n);
-    for (size_t i = 0; i < n; ++i) {
-        const struct homes_sight *x = &s.sights[i];
-
-        pool_explain_candidate(q->explain, homes_worker_context(x->worker), x->cost,
-                               x->work_us / 1e6, why_not(&s, x));
-    }
-    explain_steps(&s, v.workers, q->explain);
-    explain_values(&s, q->explain);
-    free(s.sights);
+    pool_explain_value(e, "price_of_a_home_s", s.price_us / 1e6);
+    pool_explain_value(e, "patience_s", s.patience_us / 1e6);
 }
 
 /* ---- requests ---- */
 
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
+    static const enum pick_reason reasons[HOMES_REASONS] = {
+        [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
+        [HOMES_COPY] = PICK_COPY,     [HOMES_MOVE] = PICK_MOVE, [HOMES_DRAW] = PICK_DRAW,
+        [HOMES_DETOUR] = PICK_DETOUR,
+    };
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls,
                               .cls_hash = q->request->cls_hash,
@@ -349,9 +273,9 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 
     homes_plan(a->homes, &r, &a->plan);
     out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
-    out->reason = a->plan.worker != NULL ? reason_of(a->plan.choice.reason) : PICK_DETOUR;
+    out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_DETOUR;
     if (q->explain != NULL)
-        explain(a->homes, q, &r, &a->plan);
+        explain(p, q, &r, &a->plan);
 }
 
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
@@ -415,8 +339,7 @@ const struct pool_rule pool_rule_adaptive = {
     .changed = changed,
     .joined = joined,
     .left = left,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .leaves = leaves,
     .choose = choose,
     .begin = begin,

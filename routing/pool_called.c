@@ -16,8 +16,7 @@
 #include "routing/pool_internal.h"
 
 enum {
-    /* Maximum number of activated workers that one request examines; a worker that gets one moves
-     * to the end. */
+    /* Activated workers that one request examines; one that gets it moves to the end. */
     CALLED_LOOK_MAX = 8,
 };
 
@@ -28,23 +27,20 @@ static bool is_above(const struct pool *p, const struct worker *w, uint64_t othe
 
 /* ---- detection ---- */
 
-static bool all_above(const struct pool *p, uint64_t now_ms)
-{
-    uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        /* A slot without a process does not indicate the load of the others. */
-        if (w->call != WORKER_TO_WAKE && !is_above(p, w, worker_others(w, since_ms)))
-            return false;
-    }
-    return true;
-}
-
 bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
 {
+    const struct worker *w;
+
     pool_lock(p);
-    bool above = p->settings.spawn_backlog != 0 && all_above(p, now_ms);
+    uint64_t since_ms = pool_reports_since(&p->settings, now_ms);
+    bool above = p->settings.spawn_backlog != 0;
+    list_for_each_entry (w, &p->eligible, place_node) {
+        if (!above)
+            break;
+        /* A slot without a process does not indicate the load of the others. */
+        if (w->call != WORKER_TO_WAKE)
+            above = is_above(p, w, worker_others(w, since_ms));
+    }
     if (above && !p->above)
         p->above_since_ms = now_ms;
     p->above = above;
@@ -72,7 +68,7 @@ void pool_uncall_locked(struct pool *p, struct worker *w)
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
 {
     pool_lock(p);
-    bool is_member = w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE;
+    bool is_member = worker_is_member(w);
     bool woke = w->call == WORKER_WOKEN;
     pool_uncall_locked(p, w);
     if (how == POOL_CALL_WAKE && is_member)
@@ -96,16 +92,6 @@ bool pool_woke(struct pool *p, const struct worker *w)
     return woke;
 }
 
-/* A worker to be woken gets only one request, which may wait long for the process to start. */
-static bool may_take(const struct pool *p, const struct pool_request *r, const struct worker *w,
-                     uint64_t since_ms)
-{
-    if (w->place != WORKER_ELIGIBLE || pool_excludes(r, w))
-        return false;
-    uint64_t others = worker_others(w, since_ms);
-    return w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others);
-}
-
 void pool_called_took_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
@@ -118,21 +104,26 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
     }
 }
 
-struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
-                                  const struct worker *picked)
+void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     struct worker *w;
     int looked = 0;
 
     ASSERT(p->held);
     if (list_empty(&p->called) || p->settings.spawn_backlog == 0 ||
-        !is_above(p, picked, worker_others(picked, q->since_ms)))
-        return NULL;
+        !is_above(p, out->worker, worker_others(out->worker, q->since_ms)))
+        return;
     list_for_each_entry (w, &p->called, called_node) {
         if (++looked > CALLED_LOOK_MAX)
-            return NULL;
-        if (!pool_spares(q, w) && may_take(p, q->request, w, q->since_ms))
-            return w;
+            return;
+        if (w->place != WORKER_ELIGIBLE || !pool_may_choose(q, w))
+            continue;
+        uint64_t others = worker_others(w, q->since_ms);
+        /* To be woken: one request only, which may wait long for the process to start. */
+        if (w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others)) {
+            out->worker = w;
+            out->reason = PICK_CALLED;
+            return;
+        }
     }
-    return NULL;
 }

@@ -35,10 +35,6 @@ struct point {
     uint32_t slot;
 };
 
-struct hash_worker {
-    uint32_t slot; /* NO_SLOT: not eligible */
-};
-
 struct slot {
     struct worker *worker; /* NULL: it has left */
     bool in_ring;
@@ -55,7 +51,8 @@ struct hash {
     uint64_t in_flight; /* of the eligible workers */
 };
 
-static struct hash_worker *own(const struct worker *w)
+/* NO_SLOT: W is not eligible. */
+static uint32_t *slot_of(const struct worker *w)
 {
     return w->policy;
 }
@@ -72,56 +69,37 @@ static int compare_points(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static void drop_points(struct hash *s)
+/* Removes the points of workers that left, and merges in those of new workers. */
+static void renew(struct hash *s, size_t nworkers)
 {
-    size_t kept = 0;
+    size_t old = 0;
+    size_t left = 0;
 
     for (size_t i = 0; i < s->n; ++i) {
         if (s->slots[s->ring[i].slot].worker != NULL)
-            s->ring[kept++] = s->ring[i];
+            s->ring[old++] = s->ring[i];
     }
-    s->n = kept;
+    struct point *fresh = xmalloc((nworkers * POINTS - old + 1) * sizeof(*fresh));
     s->nfree = 0;
-    for (uint32_t i = 1; i < s->nslots; ++i) {
-        if (s->slots[i].worker != NULL)
-            continue;
-        s->slots[i].in_ring = false;
-        s->free[s->nfree++] = i;
-    }
-}
-
-/* Creates the points of workers that have none yet, sorted; TO has room for all. */
-static size_t make_points(struct hash *s, struct point *to)
-{
-    size_t n = 0;
-
     for (uint32_t i = 1; i < s->nslots; ++i) {
         struct slot *slot = &s->slots[i];
 
-        if (slot->worker == NULL || slot->in_ring)
-            continue;
-        slot->in_ring = true;
-        uint64_t h = hash_mixed(hash_fixed(worker_name_slice(slot->worker)));
-        for (uint64_t k = 0; k < POINTS; ++k)
-            to[n++] = (struct point){.at = hash_mixed(h + k * 0x9e3779b97f4a7c15), .slot = i};
-    }
-    qsort(to, n, sizeof(*to), compare_points);
-    return n;
-}
+        if (slot->worker == NULL) {
+            slot->in_ring = false;
+            s->free[s->nfree++] = i;
+        } else if (!slot->in_ring) {
+            uint64_t h = hash_mixed(hash_fixed(worker_name_slice(slot->worker)));
 
-static void renew(struct hash *s, size_t nworkers)
-{
-    drop_points(s);
-    size_t added = nworkers * POINTS - s->n;
-    struct point *fresh = xmalloc((added + 1) * sizeof(*fresh));
-    size_t left = make_points(s, fresh);
-    ASSERT(left == added);
-    size_t old = s->n;
-    s->n += added;
-    if (s->n > s->room) {
-        s->room = s->n;
-        s->ring = xrealloc(s->ring, s->room * sizeof(*s->ring));
+            slot->in_ring = true;
+            for (uint64_t k = 0; k < POINTS; ++k)
+                fresh[left++] =
+                    (struct point){.at = hash_mixed(h + k * 0x9e3779b97f4a7c15), .slot = i};
+        }
     }
+    qsort(fresh, left, sizeof(*fresh), compare_points);
+    s->n = old + left;
+    ASSERT(s->n == nworkers * POINTS);
+    s->ring = xgrow(s->ring, s->n, &s->room, sizeof(*s->ring));
     /* From the back, so that no old point is overwritten before it has moved. */
     for (size_t to = s->n; left != 0;) {
         if (old != 0 && compare_points(&s->ring[old - 1], &fresh[left - 1]) > 0)
@@ -131,23 +109,6 @@ static void renew(struct hash *s, size_t nworkers)
     }
     free(fresh);
     s->stale = false;
-}
-
-/* The first point at or after AT, round the ring. */
-static size_t find(const struct hash *s, uint64_t at)
-{
-    size_t from = 0;
-    size_t to = s->n;
-
-    while (from != to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (s->ring[middle].at < at)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from != s->n ? from : 0;
 }
 
 /* ---- the eligible workers ---- */
@@ -175,77 +136,48 @@ static void destroy(void *state)
     free(s);
 }
 
-static uint32_t take_slot(struct hash *s)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
-    if (s->nfree != 0)
-        return s->free[--s->nfree];
-    if (s->nslots == s->slots_room) {
+    struct hash *s = p->state;
+
+    s->stale = true;
+    if (!eligible) {
+        s->slots[*slot_of(w)].worker = NULL;
+        *slot_of(w) = NO_SLOT;
+        s->in_flight -= worker_backlog(w);
+        return;
+    }
+    if (s->nfree == 0 && s->nslots == s->slots_room) {
         s->slots_room *= 2;
         s->slots = xrealloc(s->slots, s->slots_room * sizeof(*s->slots));
         s->free = xrealloc(s->free, s->slots_room * sizeof(*s->free));
     }
-    return s->nslots++;
-}
-
-static void became_eligible(struct pool *p, struct worker *w)
-{
-    struct hash *s = p->state;
-
-    own(w)->slot = take_slot(s);
-    s->slots[own(w)->slot] = (struct slot){.worker = w};
+    *slot_of(w) = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
+    s->slots[*slot_of(w)] = (struct slot){.worker = w};
     s->in_flight += worker_backlog(w);
-    s->stale = true;
-}
-
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    struct hash *s = p->state;
-
-    s->slots[own(w)->slot].worker = NULL;
-    own(w)->slot = NO_SLOT;
-    s->in_flight -= worker_backlog(w);
-    s->stale = true;
 }
 
 /* ---- choosing ---- */
 
-static uint64_t most_in_flight(const struct pool *p, const struct hash *s)
-{
-    uint64_t percent = p->settings.hash_balance_percent;
-    uint64_t parts = 100 * (uint64_t)p->neligible;
-
-    if (percent == 0)
-        return UINT64_MAX;
-    return ((s->in_flight + 1) * percent + parts - 1) / parts;
-}
-
-static struct worker *least_loaded(const struct pool *p, const struct pool_question *q)
-{
-    struct worker *best = q->front;
-
-    for (struct list *it = &q->front->place_node; it != &p->eligible; it = it->next) {
-        struct worker *w = list_entry(it, struct worker, place_node);
-
-        if (worker_backlog(w) < worker_backlog(best) && pool_may_choose(q, w))
-            best = w;
-    }
-    return best;
-}
-
-static const char *passed_over(const struct pool_question *q, const struct worker *w, uint64_t most)
-{
-    if (!pool_may_choose(q, w))
-        return "not eligible";
-    return worker_backlog(w) >= most ? "over the bound" : NULL;
-}
-
 static struct worker *walk(const struct hash *s, const struct pool_question *q, uint64_t most,
                            struct pool_choice *out)
 {
-    size_t at = find(s, hash_mixed(hash_fixed(q->request->cls)));
+    uint64_t hash = hash_mixed(hash_fixed(q->request->cls));
     size_t steps = s->n < WALK_MAX ? s->n : WALK_MAX;
     const struct worker *last = NULL;
+    size_t at = 0;
 
+    /* The first point at or after HASH, round the ring. */
+    for (size_t end = s->n; at != end;) {
+        size_t middle = at + (end - at) / 2;
+
+        if (s->ring[middle].at < hash)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    if (at == s->n)
+        at = 0;
     for (size_t i = 0; i < steps; ++i) {
         struct worker *w = s->slots[s->ring[at].slot].worker;
 
@@ -253,7 +185,9 @@ static struct worker *walk(const struct hash *s, const struct pool_question *q, 
         if (w == last)
             continue;
         last = w;
-        const char *why = passed_over(q, w, most);
+        const char *why = worker_backlog(w) >= most ? "over the bound" : NULL;
+        if (!pool_may_choose(q, w))
+            why = "not eligible";
         pool_explain_candidate(q->explain, w, 0, 0, why);
         if (why == NULL)
             return w;
@@ -266,11 +200,14 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 {
     struct hash *s = p->state;
 
-    /* The contents depend only on the list of eligible workers, so it does not matter when the ring
-     * is built. */
+    /* Its contents depend only on the eligible workers, so it may be built at any time. */
     if (s->stale)
         renew(s, p->neligible);
-    uint64_t most = most_in_flight(p, s);
+    uint64_t most = UINT64_MAX;
+    uint64_t percent = p->settings.hash_balance_percent;
+    uint64_t parts = 100 * (uint64_t)p->neligible;
+    if (percent != 0)
+        most = ((s->in_flight + 1) * percent + parts - 1) / parts;
     out->worker = walk(s, q, most, out);
     out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
     if (q->explain != NULL) {
@@ -278,8 +215,16 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
             pool_explain_value(q->explain, "too_much_in_hand", (double)most);
         pool_explain_step(q->explain, "along the ring", out->skipped + 1, out->worker != NULL);
     }
-    if (out->worker == NULL)
-        out->worker = least_loaded(p, q);
+    if (out->worker != NULL)
+        return;
+    /* The least loaded. */
+    out->worker = q->front;
+    for (struct list *it = &q->front->place_node; it != &p->eligible; it = it->next) {
+        struct worker *w = list_entry(it, struct worker, place_node);
+
+        if (worker_backlog(w) < worker_backlog(out->worker) && pool_may_choose(q, w))
+            out->worker = w;
+    }
 }
 
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
@@ -311,8 +256,8 @@ static void check(struct pool *p)
 
     list_for_each_entry (w, &p->eligible, place_node) {
         in_flight += worker_backlog(w);
-        ASSERT(own(w)->slot != NO_SLOT);
-        ASSERT(s->slots[own(w)->slot].worker == w);
+        ASSERT(*slot_of(w) != NO_SLOT);
+        ASSERT(s->slots[*slot_of(w)].worker == w);
     }
     ASSERT(in_flight == s->in_flight);
     ASSERT(s->stale || s->n == p->neligible * POINTS);
@@ -321,11 +266,10 @@ static void check(struct pool *p)
 }
 
 const struct pool_rule pool_rule_hash = {
-    .worker_bytes = sizeof(struct hash_worker),
+    .worker_bytes = sizeof(uint32_t),
     .create = create,
     .destroy = destroy,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .choose = choose,
     .begin = begin,
     .end = end,

@@ -30,8 +30,7 @@ enum {
     VERSIONS_IDLE_MAX = 64,
 };
 
-/* Bits of a worker's report: the lower ones are a number of requests, the higher ones a time in ms.
- */
+/* A worker's report: the lower bits are a number of requests, the higher a time in ms. */
 enum { WORKER_REPORT_BITS = 24 };
 
 enum worker_call {
@@ -89,6 +88,11 @@ static inline uint64_t worker_backlog(const struct worker *w)
     return atomic_load_explicit(&w->backlog, memory_order_relaxed);
 }
 
+static inline bool worker_is_member(const struct worker *w)
+{
+    return w->place == WORKER_INELIGIBLE || w->place == WORKER_ELIGIBLE;
+}
+
 /* Number of classes that W has a score for: it has either slots or stored skills. */
 static inline size_t worker_nskills(const struct worker *w)
 {
@@ -120,9 +124,7 @@ static inline bool worker_is_full(const struct worker *w, uint64_t now_ms)
     return atomic_load_explicit(&w->of->full_until_ms, memory_order_relaxed) > now_ms;
 }
 
-/* A worker's score for one class. The skills of a class are in the order of assignment, oldest
- * first.
- */
+/* Skills of a class are in the order of assignment, oldest first. */
 struct skill {
     struct worker *worker;
     double score;
@@ -172,15 +174,14 @@ struct pool_choice {
 
 /*
  * A policy: a const table. All members except choose may be NULL, and adopt is called only if there
- * is an end. The functions are called with the
- * pool's lock held. The time, pool->now_us, is the latest that any caller has passed; it never
- * decreases, and does not advance between requests.
+ * is an end. The functions are called with the pool's lock held. The time, pool->now_us, is the
+ * latest that any caller has passed; it never decreases, and does not advance between requests.
  *
  *     create     creates the state of the policy, owned by the pool
  *       joined, adopt             for each member: adopt for each request in flight, oldest first
- *       became_eligible           for each eligible worker, front first
+ *       set_eligible              for each eligible worker, front first
  *
- *       joined < became_eligible ... became_ineligible < left   as workers join and leave
+ *       joined < set_eligible < left                      as workers join and leave
  *       choose, begin ... end                             for each request
  *       choose                                            without begin, for pool_explain
  *     destroy    frees the state; left and end are not called before
@@ -204,10 +205,8 @@ struct pool_rule {
     /* W has become a member, or has ceased to be one; its requests in flight still end. */
     void (*joined)(struct pool *p, struct worker *w);
     void (*left)(struct pool *p, struct worker *w);
-    /* W has become eligible, or ineligible: drained, ejected, of an inactive version, or about to
-     * leave. */
-    void (*became_eligible)(struct pool *p, struct worker *w);
-    void (*became_ineligible)(struct pool *p, struct worker *w);
+    /* W has become eligible, or ineligible: drained, ejected, of another version, leaving. */
+    void (*set_eligible)(struct pool *p, struct worker *w, bool eligible);
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
 
@@ -223,11 +222,9 @@ struct pool_rule {
      * does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
-    /* A request, of any class, that W received under another policy. Called immediately after
-     * joined. */
+    /* A request of any class, begun under another policy. Called right after joined. */
     void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
-    /* Called for each request that was begun or adopted, after the counts were updated. HOW->now_us
-     * is not after pool->now_us. */
+    /* Ends a request, after the counts were updated. HOW->now_us <= pool->now_us. */
     void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how);
     /* p->balancers has changed; also called immediately after create. */
@@ -290,8 +287,7 @@ struct pool {
     /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t scan_lock;
     uint64_t scan;          /* number of scans so far */
-    struct list *scan_next; /* the node, of members or leaving, where the scan continues; or NULL
-                             */
+    struct list *scan_next; /* of members or leaving, where the scan continues; or NULL */
 };
 
 static inline void pool_lock(struct pool *p)
@@ -339,8 +335,7 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
     return !pool_excludes(q->request, w) && !pool_spares(q, w);
 }
 
-/* Must be called before NODE is removed from members or leaving: a scan that would continue there
- * continues with the next node. */
+/* Call before NODE leaves members or leaving: a scan continues with the next node. */
 static inline void pool_look_past_locked(struct pool *p, const struct list *node)
 {
     if (p->scan_next == node)
@@ -357,29 +352,18 @@ extern const struct pool_rule pool_rule_adaptive;
 /* pool_policy.c: the pool's policy, its state, and the calls to it */
 /* Selects the policy that p->settings names; if it has changed, creates its state again. */
 void pool_policy_set_locked(struct pool *p);
-void pool_policy_fini(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
-/* W's last request was put, or it had none when it left. */
-void pool_policy_gone_locked(struct pool *p, struct worker *w);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
-void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
-                              const struct pool_choice *c, struct pool_pick *pick);
-/* Call after W's counts were updated; HOW may be NULL. */
-void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
-                            const struct pool_served *how);
 
-/* pool_shadow.c: the shadow policy. All functions except _set, _fini, _gone and _check require that
- * there is one. */
+/* pool_shadow.c: all except _set, _fini and _gone require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 /* No effect if there is no shadow. */
 void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
-/* W is about to leave, or TO takes its place; see pool_hand_over. */
-void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to);
 void pool_shadow_gone_locked(struct pool *p, struct worker *w);
 /* The list of eligible workers has changed. */
 void pool_shadow_update_eligible_locked(struct pool *p);
@@ -389,7 +373,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
 /* Ends the requests that are due to end in the shadow. */
 void pool_shadow_catch_up_locked(struct pool *p);
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how);
-/* Asserts every invariant except those of the pool p->shadow. For tests. */
+/* Asserts the invariants of requests that have not ended for the shadow. For tests. */
 void pool_shadow_check(const struct pool *p);
 
 /* pool_view.c: no effect if E is NULL, so that a policy need not check it */
@@ -412,7 +396,7 @@ void pool_skills_init(struct pool *p);
 /* Returns the entry of CLS, or NULL if the class is unknown. */
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
 /* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
-const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
+struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
 /* Assigns a score for CLS to W, as its youngest. */
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
 /* Replaces the skills of W with R. */
@@ -426,9 +410,8 @@ void pool_skills_copy(const struct worker *w, struct resume *out);
 double pool_skills_score(const struct worker *w, uint32_t i);
 
 /* pool_called.c: workers activated because of overload */
-/* Returns the worker that gets the request instead of PICKED, the policy's choice; or NULL. */
-struct worker *pool_called_locked(struct pool *p, const struct pool_question *q,
-                                  const struct worker *picked);
+/* If the policy's choice is overloaded, an activated worker gets the request instead, if it can. */
+void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
 /* W, which is activated, has received a request, by any rule. */
 void pool_called_took_locked(struct pool *p, struct worker *w);
 void pool_uncall_locked(struct pool *p, struct worker *w);

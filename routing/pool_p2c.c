@@ -34,18 +34,19 @@ struct cost_class {
 };
 
 struct p2c {
-    /* Of struct cost_class. If a class is dropped while it has requests in flight, they count for
-     * the average over all only. */
+    /* Of struct cost_class. Requests of a dropped class count for the mean over all only. */
     struct classes classes;
     double mean_s;   /* over all; 0 before the first */
     uint64_t random; /* xorshift64's; never 0 */
     struct worker **eligible;
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
 };
 
+/* E may be NULL. */
 static struct cost_class *class_of(struct class_entry *e)
 {
-    return container_of(e, struct cost_class, base);
+    return (struct cost_class *)(void *)e;
 }
 
 static void on_drop(void *owner, struct class_entry *e)
@@ -58,14 +59,6 @@ static void on_drop(void *owner, struct class_entry *e)
         list_entry(node, struct pool_hand, node)->entry = NULL;
 }
 
-/* NULL if the class is not known. */
-static struct cost_class *cost_find(const struct p2c *s, struct slice cls)
-{
-    struct class_entry *e = classes_find(&s->classes, cls);
-
-    return e != NULL ? class_of(e) : NULL;
-}
-
 /* Of a request of C, which may be NULL; > 0. */
 static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
 {
@@ -74,42 +67,9 @@ static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
     return s->mean_s > 0 ? s->mean_s : UNKNOWN_S;
 }
 
-/* A request of CLS begins: sets H's entry, node and work_s. */
-static void cost_begin(struct p2c *s, struct slice cls, struct pool_hand *h)
-{
-    struct cost_class *c = cost_find(s, cls);
-
-    classes_request(&s->classes, c != NULL ? &c->base : NULL);
-    if (c == NULL) {
-        c = class_of(classes_add(&s->classes, cls));
-        list_init(&c->hands);
-    }
-    h->entry = c;
-    h->work_s = cost_expected_s(s, c);
-    list_push_back(&c->hands, &h->node);
-}
-
 static void learn(double *mean_s, double share, double value_s)
 {
     *mean_s = *mean_s > 0 ? *mean_s + share * (value_s - *mean_s) : value_s;
-}
-
-/* The request has ended; h->work_s stays for the caller. Only successful requests count as a
- * measurement of cost. */
-static void cost_end(struct p2c *s, struct pool_hand *h, const struct pool_served *how)
-{
-    struct cost_class *c = h->entry;
-
-    list_remove(&h->node);
-    h->entry = NULL;
-    if (how->failed || how->service_us == 0)
-        return;
-    double took_s = (double)how->service_us / 1e6;
-    if (took_s < LEAST_S)
-        took_s = LEAST_S;
-    learn(&s->mean_s, ALL_SHARE, took_s);
-    if (c != NULL)
-        learn(&c->mean_s, CLASS_SHARE, took_s);
 }
 
 /* ---- the policy ---- */
@@ -124,8 +84,7 @@ static struct p2c_worker *own(const struct worker *w)
     return w->policy;
 }
 
-/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by the upper half: a product instead of a
- * division. */
+/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by a product of the upper half. */
 static uint32_t random_below(uint64_t *state, uint32_t n)
 {
     *state ^= *state << 13;
@@ -160,24 +119,17 @@ static void changed(struct pool *p)
     classes_set_max(&s->classes, p->settings.max_classes);
 }
 
-static void became_eligible(struct pool *p, struct worker *w)
+static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
-    enum { FIRST_ROOM = 16 };
     struct p2c *s = p->state;
 
-    if (s->n == s->room) {
-        s->room = s->room != 0 ? s->room * 2 : FIRST_ROOM;
-        s->eligible = xrealloc(s->eligible, s->room * sizeof(struct worker *));
+    if (eligible) {
+        s->eligible = xgrow(s->eligible, s->n + 1, &s->room, sizeof(struct worker *));
+        own(w)->index = s->n;
+        s->eligible[s->n++] = w;
+        return;
     }
-    own(w)->index = s->n;
-    s->eligible[s->n++] = w;
-}
-
-static void became_ineligible(struct pool *p, struct worker *w)
-{
-    struct p2c *s = p->state;
     struct worker *last = s->eligible[--s->n];
-
     s->eligible[own(w)->index] = last;
     own(last)->index = own(w)->index;
 }
@@ -207,7 +159,7 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
 static void explain(const struct p2c *s, const struct pool_question *q, struct worker *a,
                     struct worker *b, const struct worker *chosen)
 {
-    const struct cost_class *c = cost_find(s, q->request->cls);
+    const struct cost_class *c = class_of(classes_find(&s->classes, q->request->cls));
 
     pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
     if (b != NULL)
@@ -240,9 +192,17 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
                   struct pool_hand *h)
 {
     struct p2c *s = p->state;
+    struct class_entry *e = classes_find(&s->classes, q->request->cls);
 
     s->random = c->flags;
-    cost_begin(s, q->request->cls, h);
+    classes_request(&s->classes, e);
+    if (e == NULL) {
+        e = classes_add(&s->classes, q->request->cls);
+        list_init(&class_of(e)->hands);
+    }
+    h->entry = class_of(e);
+    h->work_s = cost_expected_s(s, h->entry);
+    list_push_back(&class_of(e)->hands, &h->node);
     own(c->worker)->work_s += h->work_s;
 }
 
@@ -259,12 +219,23 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
                 const struct pool_served *how)
 {
     struct p2c *s = p->state;
+    struct cost_class *c = h->entry;
 
     own(w)->work_s -= h->work_s;
     /* The remainder after rounding. */
     if (worker_backlog(w) == 0 || own(w)->work_s < 0)
         own(w)->work_s = 0;
-    cost_end(s, h, how);
+    list_remove(&h->node);
+    h->entry = NULL;
+    /* Only successful requests count as a measurement of cost. */
+    if (how->failed || how->service_us == 0)
+        return;
+    double took_s = (double)how->service_us / 1e6;
+    if (took_s < LEAST_S)
+        took_s = LEAST_S;
+    learn(&s->mean_s, ALL_SHARE, took_s);
+    if (c != NULL)
+        learn(&c->mean_s, CLASS_SHARE, took_s);
 }
 
 static void check(struct pool *p)
@@ -284,8 +255,7 @@ const struct pool_rule pool_rule_p2c = {
     .create = create,
     .destroy = destroy,
     .changed = changed,
-    .became_eligible = became_eligible,
-    .became_ineligible = became_ineligible,
+    .set_eligible = set_eligible,
     .choose = choose,
     .begin = begin,
     .adopt = adopt,

@@ -26,10 +26,15 @@ const char *pool_policy_text(enum pool_policy policy)
 
 /* ---- workers join and leave ---- */
 
-static void adopt(struct pool *p, struct worker *w)
+void pool_policy_joined_locked(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
 
+    ASSERT(p->held);
+    if (w->policy == NULL && p->rule->worker_bytes != 0)
+        w->policy = xcalloc(1, p->rule->worker_bytes);
+    if (p->rule->joined != NULL)
+        p->rule->joined(p, w);
     if (p->rule->end == NULL)
         return;
     list_for_each_entry (pick, &w->in_flight, node_) {
@@ -41,23 +46,6 @@ static void adopt(struct pool *p, struct worker *w)
     }
 }
 
-void pool_policy_joined_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    if (w->policy == NULL && p->rule->worker_bytes != 0)
-        w->policy = xcalloc(1, p->rule->worker_bytes);
-    if (p->rule->joined != NULL)
-        p->rule->joined(p, w);
-    adopt(p, w);
-}
-
-void pool_policy_gone_locked(struct pool *p, struct worker *w)
-{
-    ASSERT(p->held);
-    free(w->policy);
-    w->policy = NULL;
-}
-
 /* ---- requests ---- */
 
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
@@ -66,59 +54,12 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     ASSERT(p->held);
     p->rule->choose(p, q, out);
     ASSERT(out->worker != NULL);
-    struct worker *called = pool_called_locked(p, q, out->worker);
-    if (called == NULL)
-        return;
-    out->worker = called;
-    out->reason = PICK_CALLED;
-}
-
-/* Copies from the policy's data what is to be reported to the worker. */
-static void copy_report(struct pool_pick *pick)
-{
-    const struct homes_ticket *t = &pick->hand_.homes;
-
-    if (t->worker == NULL)
-        return;
-    if (t->passing)
-        pick->reported = POOL_REPORTED_PASSING;
-    else if (t->kind != HOME_USED)
-        pick->reported = POOL_REPORTED_HOME;
-    pick->home = t->kind;
-    if (t->from != NULL)
-        pick->home_from = worker_ref(homes_worker_context(t->from));
-}
-
-void pool_policy_begin_locked(struct pool *p, const struct pool_question *q,
-                              const struct pool_choice *c, struct pool_pick *pick)
-{
-    ASSERT(p->held);
-    ASSERT(c->worker->place == WORKER_ELIGIBLE);
-    if (p->rule->begin == NULL)
-        return;
-    pick->counted_ = true;
-    p->rule->begin(p, q, c, &pick->hand_);
-    copy_report(pick);
-}
-
-void pool_policy_end_locked(struct pool *p, struct worker *w, struct pool_pick *pick,
-                            const struct pool_served *how)
-{
-    struct pool_served given_up = {.now_us = p->now_us, .failed = true};
-
-    ASSERT(p->held);
-    if (how == NULL)
-        how = &given_up;
-    if (how->now_us > p->now_us)
-        p->now_us = how->now_us;
-    if (pick->counted_ && p->rule->end != NULL)
-        p->rule->end(p, w, &pick->hand_, how);
-    pick->counted_ = false;
+    pool_called_locked(p, q, out);
 }
 
 /* ---- another policy ---- */
 
-static void forget_worker(struct pool *p, struct worker *w)
+static void forget_worker(struct worker *w)
 {
     struct pool_pick *pick;
 
@@ -126,39 +67,14 @@ static void forget_worker(struct pool *p, struct worker *w)
         pick->hand_ = (struct pool_hand){0};
         pick->counted_ = false;
     }
-    pool_policy_gone_locked(p, w);
-}
-
-static void end_old(struct pool *p)
-{
-    struct worker *w;
-
-    pool_policy_fini(p);
-    p->state = NULL;
-    list_for_each_entry (w, &p->members, member_node)
-        forget_worker(p, w);
-    list_for_each_entry (w, &p->leaving, place_node)
-        forget_worker(p, w);
-}
-
-static void start_new(struct pool *p)
-{
-    struct worker *w;
-
-    if (p->rule->create != NULL)
-        p->state = p->rule->create(p);
-    if (p->rule->balancers != NULL)
-        p->rule->balancers(p);
-    list_for_each_entry (w, &p->members, member_node)
-        pool_policy_joined_locked(p, w);
-    if (p->rule->became_eligible == NULL)
-        return;
-    list_for_each_entry (w, &p->eligible, place_node)
-        p->rule->became_eligible(p, w);
+    free(w->policy);
+    w->policy = NULL;
 }
 
 void pool_policy_set_locked(struct pool *p)
 {
+    struct worker *w;
+
     ASSERT(p->held);
     ASSERT((unsigned)p->settings.policy < POOL_POLICIES);
     const struct pool_rule *rule = policies[p->settings.policy].rule;
@@ -167,16 +83,26 @@ void pool_policy_set_locked(struct pool *p)
             rule->changed(p);
         return;
     }
-    if (p->rule != NULL)
-        end_old(p);
+    if (p->rule != NULL) {
+        if (p->rule->destroy != NULL)
+            p->rule->destroy(p->state);
+        p->state = NULL;
+        list_for_each_entry (w, &p->members, member_node)
+            forget_worker(w);
+        list_for_each_entry (w, &p->leaving, place_node)
+            forget_worker(w);
+    }
     p->rule = rule;
-    start_new(p);
-}
-
-void pool_policy_fini(struct pool *p)
-{
-    if (p->rule->destroy != NULL)
-        p->rule->destroy(p->state);
+    if (rule->create != NULL)
+        p->state = rule->create(p);
+    if (rule->balancers != NULL)
+        rule->balancers(p);
+    list_for_each_entry (w, &p->members, member_node)
+        pool_policy_joined_locked(p, w);
+    if (rule->set_eligible == NULL)
+        return;
+    list_for_each_entry (w, &p->eligible, place_node)
+        rule->set_eligible(p, w, true);
 }
 
 /*
@@ -186,26 +112,6 @@ void pool_policy_fini(struct pool *p)
  * balancers), and of several the one nearest to the front. A worker activated because of overload
  * has the lowest backlog and needs no special rule.
  */
-
-static void explain_least(const struct pool *p, const struct pool_question *q, uint64_t least)
-{
-    struct worker *w;
-    size_t may = 0;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
-        const char *why = backlog > least ? "more in flight" : NULL;
-
-        if (!pool_may_choose(q, w))
-            why = "not eligible";
-        else
-            ++may;
-        pool_explain_candidate(q->explain, w, 0, 0, why);
-    }
-    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
-                      p->neligible, may);
-    pool_explain_value(q->explain, "least_backlog", (double)least);
-}
 
 static void choose_least(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
@@ -224,8 +130,23 @@ static void choose_least(struct pool *p, const struct pool_question *q, struct p
     }
     out->reason = PICK_CLASSLESS;
     out->worker = best;
-    if (q->explain != NULL)
-        explain_least(p, q, least);
+    if (q->explain == NULL)
+        return;
+    struct worker *w;
+    size_t may = 0;
+    list_for_each_entry (w, &p->eligible, place_node) {
+        uint64_t backlog = worker_backlog(w) + worker_others(w, q->since_ms);
+        const char *why = backlog > least ? "more in flight" : NULL;
+
+        if (pool_may_choose(q, w))
+            ++may;
+        else
+            why = "not eligible";
+        pool_explain_candidate(q->explain, w, 0, 0, why);
+    }
+    pool_explain_step(q->explain, "eligible workers, without those excluded for this request",
+                      p->neligible, may);
+    pool_explain_value(q->explain, "least_backlog", (double)least);
 }
 
 const struct pool_rule pool_rule_classless = {.choose = choose_least};

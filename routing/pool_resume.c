@@ -25,8 +25,7 @@ static bool is_over(const struct worker *w, uint64_t others, const struct pool_c
     return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
 }
 
-/* More of others' can only make a worker worse: asked for last, of the few that would be the best.
- */
+/* Others' requests only make a worker worse: read last, of the few that would win. */
 static struct worker *best_skilled(const struct pool_class *c, const struct pool_question *q,
                                    struct pool_choice *out)
 {
@@ -61,18 +60,6 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
     return best;
 }
 
-static const char *passed_over(const struct skill *s, const struct pool_question *q,
-                               const struct pool_choice *out)
-{
-    if (pool_excludes(q->request, s->worker))
-        return "excluded";
-    if (pool_spares(q, s->worker))
-        return "rejected a request a moment ago";
-    if (is_over(s->worker, worker_others(s->worker, q->since_ms), out))
-        return "over the cutoff";
-    return s->worker != out->worker ? "a lower score for its backlog" : NULL;
-}
-
 static void explain(const struct pool *p, const struct pool_class *c, const struct pool_question *q,
                     const struct pool_choice *out)
 {
@@ -82,10 +69,17 @@ static void explain(const struct pool *p, const struct pool_class *c, const stru
     for (size_t i = 0; i < n; ++i) {
         const struct skill *s = &c->skills[i];
         uint64_t others = worker_others(s->worker, q->since_ms);
+        const char *why = s->worker != out->worker ? "a lower score for its backlog" : NULL;
 
-        within += pool_may_choose(q, s->worker) && !is_over(s->worker, others, out);
-        pool_explain_candidate(q->explain, s->worker, effective_score(s, others), 0,
-                               passed_over(s, q, out));
+        if (pool_excludes(q->request, s->worker))
+            why = "excluded";
+        else if (pool_spares(q, s->worker))
+            why = "rejected a request a moment ago";
+        else if (is_over(s->worker, others, out))
+            why = "over the cutoff";
+        else
+            ++within;
+        pool_explain_candidate(q->explain, s->worker, effective_score(s, others), 0, why);
     }
     pool_explain_value(q->explain, "max_backlog", out->max_backlog);
     pool_explain_value(q->explain, "min_backlog", out->min_backlog);

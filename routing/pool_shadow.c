@@ -28,8 +28,7 @@
 #include "routing/pool_internal.h"
 
 enum {
-    /* Maximum number of requests that have ended in reality but not for the shadow; 400 bytes each.
-     */
+    /* Maximum number of requests that have ended only in reality; 400 bytes each. */
     SHADOW_BEHIND_MAX = 4096,
     /* ... and as a multiple of the pool's requests in flight, or of its eligible workers:
      * clients wait for responses before they send further requests, so they would not have sent
@@ -37,23 +36,16 @@ enum {
     SHADOW_BEHIND = 4,
     /* A worker is assumed to have the classes of this number of recent requests in its cache. */
     SHADOW_RECENT = 256,
-    /* Sets for their classes, each with WAYS entries for equal hashes; the oldest entry is
-     * replaced. */
+    /* Sets for their classes, of WAYS entries each; the oldest is replaced. */
     SHADOW_SETS = 128,
     SHADOW_WAYS = 8,
 };
 
-/* A request at a worker that serves as many requests at once as it has threads, and the others in
- * order. */
+/* A request at a worker that serves as many at once as it has threads, in order. */
 struct shadow_turn {
-    struct list node; /* of shadow_turns.waiting, unless it is being served */
+    struct list node; /* of shadow_notes.waiting, unless it is being served */
     bool serving;
     uint64_t serve_us; /* start of service; of a waiting request, its arrival */
-};
-
-struct shadow_turns {
-    struct list waiting;
-    unsigned serving;
 };
 
 struct shadow_recent {
@@ -65,7 +57,8 @@ struct shadow_recent {
 struct shadow_notes {
     uint32_t served;
     struct shadow_recent sets[SHADOW_SETS][SHADOW_WAYS]; /* its last classes, by hash */
-    struct shadow_turns turns;
+    struct list waiting;                                 /* shadow_turn.node */
+    unsigned serving;
 };
 
 /*
@@ -99,26 +92,12 @@ struct shadow_clock {
 
 /* ---- what a worker has served lately ---- */
 
-/* Returns the entry of TAG, or the oldest. */
-static struct shadow_recent *place_of(struct shadow_recent *set, uint32_t tag)
-{
-    struct shadow_recent *oldest = &set[0];
-
-    for (int i = 0; i < SHADOW_WAYS; ++i) {
-        if (set[i].at != 0 && set[i].tag == tag)
-            return &set[i];
-        if (set[i].at < oldest->at)
-            oldest = &set[i];
-    }
-    return oldest;
-}
-
 /* Creates the notes on the first call. */
 static struct shadow_notes *notes_of(struct worker *w)
 {
     if (w->notes == NULL) {
         w->notes = xcalloc(1, sizeof(*w->notes));
-        list_init(&w->notes->turns.waiting);
+        list_init(&w->notes->waiting);
     }
     return w->notes;
 }
@@ -128,9 +107,16 @@ static bool recall(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
     struct shadow_notes *n = notes_of(w);
-    struct shadow_recent *c = place_of(n->sets[hash % SHADOW_SETS], tag);
-    bool had = c->at != 0 && c->tag == tag && n->served - c->at < SHADOW_RECENT;
+    struct shadow_recent *set = n->sets[hash % SHADOW_SETS];
+    struct shadow_recent *c = set; /* the entry of TAG, or the oldest */
+    bool had = false;
 
+    for (int i = 0; i < SHADOW_WAYS && !had; ++i) {
+        had = set[i].at != 0 && set[i].tag == tag;
+        if (had || set[i].at < c->at)
+            c = &set[i];
+    }
+    had = had && n->served - c->at < SHADOW_RECENT;
     *c = (struct shadow_recent){.tag = tag, .at = ++n->served};
     return had;
 }
@@ -153,7 +139,7 @@ static bool recall(struct worker *w, uint64_t hash)
  * It is unknown which clients would have aborted, or not sent further requests: if too many
  * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
-static void serve(struct shadow_turns *at, struct shadow_turn *t, uint64_t now_us)
+static void serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
 {
     /* When its worker was free, which may have been before it came. */
     if (t->serve_us < now_us)
@@ -164,7 +150,7 @@ static void serve(struct shadow_turns *at, struct shadow_turn *t, uint64_t now_u
 
 static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
-    struct shadow_turns *at = &notes_of(w)->turns;
+    struct shadow_notes *at = notes_of(w);
 
     *t = (struct shadow_turn){.serve_us = now_us};
     list_init(&t->node);
@@ -177,7 +163,7 @@ static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 /* Returns the request that is served next, or NULL. */
 static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
-    struct shadow_turns *at = &notes_of(w)->turns;
+    struct shadow_notes *at = notes_of(w);
 
     at->serving -= t->serving;
     t->serving = false;
@@ -197,27 +183,18 @@ static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
     r->at = at;
 }
 
-static void rise(struct shadow_clock *c, struct shadow_request *r, size_t at)
+/* Puts R where it belongs, from the free place AT on. */
+static void place(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {
-    while (at != 0 && r->due_us < c->due[(at - 1) / 2]->due_us) {
-        put_at(c, c->due[(at - 1) / 2], at);
-        at = (at - 1) / 2;
-    }
-    put_at(c, r, at);
-}
-
-static void sink(struct shadow_clock *c, struct shadow_request *r, size_t at)
-{
-    size_t child;
-
-    while ((child = 2 * at + 1) < c->ndue) {
+    for (size_t child; (child = 2 * at + 1) < c->ndue; at = child) {
         if (child + 1 < c->ndue && c->due[child + 1]->due_us < c->due[child]->due_us)
             ++child;
         if (c->due[child]->due_us >= r->due_us)
             break;
         put_at(c, c->due[child], at);
-        at = child;
     }
+    for (; at != 0 && r->due_us < c->due[(at - 1) / 2]->due_us; at = (at - 1) / 2)
+        put_at(c, c->due[(at - 1) / 2], at);
     put_at(c, r, at);
 }
 
@@ -227,19 +204,7 @@ static void await(struct shadow_clock *c, struct shadow_request *r)
     r->due_us = r->here.serve_us + r->took_us;
     list_remove(&r->reported_node);
     list_push_back(&c->served, &r->reported_node);
-    rise(c, r, c->ndue++);
-}
-
-static void await_no_more(struct shadow_clock *c, struct shadow_request *r)
-{
-    struct shadow_request *last = c->due[--c->ndue];
-    size_t at = r->at;
-
-    r->at = SIZE_MAX;
-    if (last == r)
-        return;
-    sink(c, last, at);
-    rise(c, last, last->at);
+    place(c, r, c->ndue++);
 }
 
 /* ---- ends ---- */
@@ -253,8 +218,12 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
     /* One that is cut off while it waits has waited until now. */
     uint64_t until_us = r->reported && !r->here.serving ? now_us : r->here.serve_us;
     p->shadow_counts.shadow_wait_us += until_us - r->start_us;
-    if (r->at != SIZE_MAX)
-        await_no_more(c, r);
+    if (r->at != SIZE_MAX) {
+        struct shadow_request *last = c->due[--c->ndue];
+
+        if (last != r)
+            place(c, last, r->at);
+    }
     if (r->reported) {
         list_remove(&r->reported_node);
         --c->nreported;
@@ -270,82 +239,21 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
     free(r);
 }
 
-/* It has been served here, too. What a load balancer measures may have the wait in it. */
-static void end_served(struct pool *p, struct shadow_request *r)
-{
-    uint64_t waited_us = r->with_wait ? r->here.serve_us - r->start_us : 0;
-    struct pool_served how = {.now_us = r->due_us,
-                              .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
-                              .failed = r->failed};
-
-    end(p, r, r->due_us, &how);
-}
-
 /* Cost: O(log SHADOW_BEHIND_MAX) for each request that is due. */
 void pool_shadow_catch_up_locked(struct pool *p)
 {
     struct shadow_clock *c = p->shadow_clock;
 
     ASSERT(p->held);
-    while (c->ndue != 0 && c->due[0]->due_us <= p->now_us)
-        end_served(p, c->due[0]);
-}
+    while (c->ndue != 0 && c->due[0]->due_us <= p->now_us) {
+        struct shadow_request *r = c->due[0];
+        /* What a load balancer measures may have the wait in it. */
+        uint64_t waited_us = r->with_wait ? r->here.serve_us - r->start_us : 0;
+        struct pool_served how = {.now_us = r->due_us,
+                                  .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
+                                  .failed = r->failed};
 
-/* Requests being served are aborted last. */
-static struct shadow_request *longest(const struct shadow_clock *c)
-{
-    const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
-
-    return list_entry(of->next, struct shadow_request, reported_node);
-}
-
-static size_t behind_max(const struct pool *p)
-{
-    uint64_t n = p->backlog > p->neligible ? p->backlog : p->neligible;
-
-    return n < SHADOW_BEHIND_MAX / SHADOW_BEHIND ? (size_t)n * SHADOW_BEHIND : SHADOW_BEHIND_MAX;
-}
-
-/* R has ended in reality, by HOW (NULL: aborted). Ownership of R passes to the clock, or R is
- * freed.
- */
-static noinline_ void put_request(struct pool *p, struct shadow_request *r,
-                                  const struct pool_served *how)
-{
-    struct shadow_clock *c = p->shadow_clock;
-    bool had_turn = r->in_truth.serving;
-    uint64_t waited_us = r->in_truth.serve_us - r->start_us;
-
-    r->took_us = p->now_us - r->in_truth.serve_us;
-    p->shadow_counts.live_wait_us += waited_us;
-    (void)leave(r->live, &r->in_truth, p->now_us);
-    r->live = NULL;
-    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
-        end(p, r, p->now_us, how);
-        return;
-    }
-    r->failed = how->failed;
-    r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
-    r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
-    r->reported = true;
-    list_push_back(&c->waiting, &r->reported_node);
-    ++c->nreported;
-    if (r->here.serving)
-        await(c, r);
-    pool_shadow_catch_up_locked(p);
-    while (c->nreported > behind_max(p)) {
-        ++p->shadow_counts.overdue;
-        end(p, longest(c), p->now_us, NULL);
-    }
-}
-
-static void cut_list(struct pool *p, struct list *of, const struct worker *mirror)
-{
-    struct shadow_request *r;
-
-    list_for_each_entry_safe (r, of, reported_node) {
-        if (mirror == NULL || r->pick.worker == mirror)
-            end(p, r, p->now_us, NULL);
+        end(p, r, r->due_us, &how);
     }
 }
 
@@ -353,8 +261,16 @@ static void cut_list(struct pool *p, struct list *of, const struct worker *mirro
  * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
 static void cut(struct pool *p, const struct worker *mirror)
 {
-    cut_list(p, &p->shadow_clock->waiting, mirror);
-    cut_list(p, &p->shadow_clock->served, mirror);
+    struct list *const lists[] = {&p->shadow_clock->waiting, &p->shadow_clock->served};
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
+        struct shadow_request *r;
+
+        list_for_each_entry_safe (r, lists[i], reported_node) {
+            if (mirror == NULL || r->pick.worker == mirror)
+                end(p, r, p->now_us, NULL);
+        }
+    }
 }
 
 /* ---- requests ---- */
@@ -392,13 +308,45 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     p->shadow_counts.shadow_skilled += recall(shadow->pick.worker, hash);
 }
 
+/* The request has ended in reality, by HOW (NULL: aborted). The clock takes it, or it is freed. */
 void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct pool_served *how)
 {
+    struct shadow_clock *c = p->shadow_clock;
+    struct shadow_request *r = pick->shadow_;
+
     ASSERT(p->held);
-    if (pick->shadow_ == NULL)
+    if (r == NULL)
         return;
-    put_request(p, pick->shadow_, how);
     pick->shadow_ = NULL;
+    bool had_turn = r->in_truth.serving;
+    uint64_t waited_us = r->in_truth.serve_us - r->start_us;
+    r->took_us = p->now_us - r->in_truth.serve_us;
+    p->shadow_counts.live_wait_us += waited_us;
+    (void)leave(r->live, &r->in_truth, p->now_us);
+    r->live = NULL;
+    if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
+        end(p, r, p->now_us, how);
+        return;
+    }
+    r->failed = how->failed;
+    r->with_wait = how->service_us > r->took_us && how->service_us > waited_us;
+    r->service_us = how->service_us - (r->with_wait ? waited_us : 0);
+    r->reported = true;
+    list_push_back(&c->waiting, &r->reported_node);
+    ++c->nreported;
+    if (r->here.serving)
+        await(c, r);
+    pool_shadow_catch_up_locked(p);
+    uint64_t behind_max = SHADOW_BEHIND * (p->backlog > p->neligible ? p->backlog : p->neligible);
+    if (behind_max > SHADOW_BEHIND_MAX)
+        behind_max = SHADOW_BEHIND_MAX;
+    while (c->nreported > behind_max) {
+        /* Requests being served are aborted last. */
+        const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
+
+        ++p->shadow_counts.overdue;
+        end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
+    }
 }
 
 /* ---- workers ---- */
@@ -427,17 +375,10 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w)
     w->mirror->unavailable = true;
 }
 
-void pool_shadow_leaves_locked(struct pool *p, struct worker *w, struct worker *to)
-{
-    ASSERT(p->held);
-    if (w->mirror != NULL && (to == NULL || to->mirror != NULL))
-        pool_hand_over(p->shadow, w->mirror, to != NULL ? to->mirror : NULL);
-}
-
 void pool_shadow_gone_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    ASSERT(w->notes == NULL || w->notes->turns.serving == 0);
+    ASSERT(w->notes == NULL || w->notes->serving == 0);
     free(w->notes);
     w->notes = NULL;
     if (w->mirror == NULL)
@@ -470,36 +411,6 @@ void pool_shadow_update_eligible_locked(struct pool *p)
 }
 
 /* ---- on and off ---- */
-
-static struct pool_settings settings_of(const struct pool *p)
-{
-    struct pool_settings s = p->settings;
-
-    s.policy = s.shadow;
-    s.shadowed = false;
-    /* The list of eligible workers is the pool's. */
-    s.single_version = false;
-    s.spawn_backlog = 0;
-    s.max_waiting = 0;
-    return s;
-}
-
-static void start(struct pool *p, const struct pool_settings *s)
-{
-    struct worker *w;
-
-    p->shadow = pool_create(s, p->fingerprint);
-    p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
-    list_init(&p->shadow_clock->waiting);
-    list_init(&p->shadow_clock->served);
-    list_for_each_entry (w, &p->members, member_node) {
-        struct resume r = {0};
-
-        pool_skills_copy(w, &r);
-        pool_shadow_resume_locked(p, w, &r);
-        resume_fini(&r);
-    }
-}
 
 static void end_requests(struct pool *p, struct worker *w)
 {
@@ -535,62 +446,61 @@ void pool_shadow_fini_locked(struct pool *p)
 
 void pool_shadow_set_locked(struct pool *p)
 {
-    struct pool_settings s = settings_of(p);
+    struct pool_settings s = p->settings;
+    struct worker *w;
 
     ASSERT(p->held);
-    if (!p->settings.shadowed)
+    if (!s.shadowed) {
         pool_shadow_fini_locked(p);
-    else if (p->shadow == NULL)
-        start(p, &s);
-    else
+        return;
+    }
+    s.policy = s.shadow;
+    s.shadowed = false;
+    /* The list of eligible workers is the pool's. */
+    s.single_version = false;
+    s.spawn_backlog = 0;
+    s.max_waiting = 0;
+    if (p->shadow != NULL) {
         pool_set(p->shadow, &s);
+        return;
+    }
+    p->shadow = pool_create(&s, p->fingerprint);
+    p->shadow_clock = xcalloc(1, sizeof(*p->shadow_clock));
+    list_init(&p->shadow_clock->waiting);
+    list_init(&p->shadow_clock->served);
+    list_for_each_entry (w, &p->members, member_node) {
+        struct resume r = {0};
+
+        pool_skills_copy(w, &r);
+        pool_shadow_resume_locked(p, w, &r);
+        resume_fini(&r);
+    }
 }
 
 /* ---- invariants ---- */
 
-static size_t check_reported(const struct list *of, bool serving)
-{
-    size_t n = 0;
-    const struct shadow_request *r;
-
-    list_for_each_entry (r, of, reported_node) {
-        ASSERT(r->reported);
-        ASSERT(r->live == NULL);
-        ASSERT(r->here.serving == serving);
-        ASSERT((r->at != SIZE_MAX) == serving);
-        ++n;
-    }
-    return n;
-}
-
-static void check_clock(const struct pool *p)
+void pool_shadow_check(const struct pool *p)
 {
     const struct shadow_clock *c = p->shadow_clock;
-    size_t served = check_reported(&c->served, true);
+    const struct shadow_request *r;
+    size_t n[2] = {0};
 
-    ASSERT(served == c->ndue);
-    ASSERT(check_reported(&c->waiting, false) + served == c->nreported);
+    for (size_t served = 0; served < ARRAY_LEN(n); ++served) {
+        list_for_each_entry (r, served ? &c->served : &c->waiting, reported_node) {
+            ASSERT(r->reported);
+            ASSERT(r->live == NULL);
+            ASSERT(r->here.serving == served);
+            ASSERT((r->at != SIZE_MAX) == served);
+            ++n[served];
+        }
+    }
+    ASSERT(n[1] == c->ndue);
+    ASSERT(n[0] + n[1] == c->nreported);
     ASSERT(c->nreported <= SHADOW_BEHIND_MAX);
     for (size_t i = 0; i < c->ndue; ++i) {
         ASSERT(c->due[i]->at == i);
         ASSERT(i == 0 || c->due[(i - 1) / 2]->due_us <= c->due[i]->due_us);
     }
-}
-
-void pool_shadow_check(const struct pool *p)
-{
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->members, member_node) {
-        ASSERT((w->mirror != NULL) == (p->shadow != NULL));
-        ASSERT(w->mirror == NULL || w->mirror->of == w);
-        ASSERT(w->mirror == NULL || w->mirror->place == w->place);
-    }
-    if (p->shadow == NULL)
-        return;
-    check_clock(p);
-    ASSERT(p->shadow->neligible == p->neligible);
-    ASSERT(p->shadow->nmembers == p->nmembers);
     /* A request that was in flight before the shadow was enabled has none. */
-    ASSERT(p->shadow->backlog <= p->backlog + p->shadow_clock->nreported);
+    ASSERT(p->shadow->backlog <= p->backlog + c->nreported);
 }

@@ -14,23 +14,19 @@
 
 #include "routing/pool_internal.h"
 
+/* E may be NULL. */
 static struct pool_class *class_of(struct class_entry *e)
 {
-    return container_of(e, struct pool_class, base);
+    return (struct pool_class *)(void *)e;
 }
 
-static struct skill *find_skill(const struct pool_class *c, const struct worker *w)
+struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w)
 {
-    for (uint32_t i = 0; i < c->n; ++i) {
+    for (uint32_t i = 0; c != NULL && i < c->n; ++i) {
         if (c->skills[i].worker == w)
             return &c->skills[i];
     }
     return NULL;
-}
-
-const struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w)
-{
-    return c != NULL ? find_skill(c, w) : NULL;
 }
 
 /* The last slot takes the place of the one that goes. */
@@ -42,21 +38,9 @@ static void drop_slot(struct worker *w, uint32_t slot)
     if (slot == last)
         return;
     w->slots[slot] = w->slots[last];
-    struct skill *moved = find_skill(w->slots[slot].cls, w);
+    struct skill *moved = pool_skill_of(w->slots[slot].cls, w);
     ASSERT(moved != NULL);
     moved->slot = slot;
-}
-
-static uint32_t add_slot(struct worker *w, struct pool_class *c)
-{
-    enum { FIRST_ROOM = 8 };
-
-    if (w->nslots == w->slots_room) {
-        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_ROOM;
-        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
-    }
-    w->slots[w->nslots] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
-    return w->nslots++;
 }
 
 static void on_drop(void *owner, struct class_entry *e)
@@ -78,25 +62,12 @@ void pool_skills_init(struct pool *p)
 
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
 {
-    struct class_entry *e = classes_find(&p->classes, cls);
-
-    return e != NULL ? class_of(e) : NULL;
-}
-
-static void append_skill(struct pool *p, struct pool_class *c, struct worker *w, double score)
-{
-    if (c->n == c->room) {
-        c->room = c->room != 0 ? c->room * 2 : 1;
-        c->skills = xrealloc(c->skills, c->room * sizeof(c->skills[0]));
-    }
-    if (c->n == 0)
-        ++p->nscored;
-    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = add_slot(w, c)};
+    return class_of(classes_find(&p->classes, cls));
 }
 
 static void remove_skill(struct pool *p, struct pool_class *c, const struct worker *w)
 {
-    struct skill *s = find_skill(c, w);
+    struct skill *s = pool_skill_of(c, w);
 
     ASSERT(s != NULL);
     drop_slot(s->worker, s->slot);
@@ -113,6 +84,7 @@ static void remove_skill(struct pool *p, struct pool_class *c, const struct work
 
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score)
 {
+    enum { FIRST_SLOTS = 8 };
     struct class_entry *e = classes_find(&p->classes, cls);
 
     ASSERT(isfinite(score));
@@ -121,22 +93,33 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
     if (e != NULL)
         classes_refresh(&p->classes, e);
     struct pool_class *c = class_of(e != NULL ? e : classes_add(&p->classes, cls));
-    struct skill *old = find_skill(c, w);
-    if (old == NULL) {
-        append_skill(p, c, w, score);
+    struct skill *old = pool_skill_of(c, w);
+    if (old != NULL) {
+        struct skill renewed = {.worker = w, .score = score, .slot = old->slot};
+
+        memmove(old, old + 1, (size_t)(&c->skills[c->n] - (old + 1)) * sizeof(*old));
+        c->skills[c->n - 1] = renewed;
+        w->slots[renewed.slot].resume_no = w->resume_no;
         return;
     }
-    struct skill renewed = {.worker = w, .score = score, .slot = old->slot};
-    memmove(old, old + 1, (size_t)(&c->skills[c->n] - (old + 1)) * sizeof(*old));
-    c->skills[c->n - 1] = renewed;
-    w->slots[renewed.slot].resume_no = w->resume_no;
+    if (w->nslots == w->slots_room) {
+        w->slots_room = w->slots_room != 0 ? w->slots_room * 2 : FIRST_SLOTS;
+        w->slots = xrealloc(w->slots, w->slots_room * sizeof(w->slots[0]));
+    }
+    if (c->n == c->room) {
+        c->room = c->room != 0 ? c->room * 2 : 1;
+        c->skills = xrealloc(c->skills, c->room * sizeof(c->skills[0]));
+    }
+    if (c->n == 0)
+        ++p->nscored;
+    c->skills[c->n++] = (struct skill){.worker = w, .score = score, .slot = w->nslots};
+    w->slots[w->nslots++] = (struct skill_slot){.cls = c, .resume_no = w->resume_no};
 }
 
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r)
 {
     ++w->resume_no;
-    /* A resume has what matters most first; what comes last is the last to be dropped for want of
-     * room. */
+    /* Backwards: a resume begins with what matters most, to be dropped last. */
     for (size_t i = r->n; i-- != 0;)
         pool_skill_assign(p, w, r->rows[i].cls, r->rows[i].score);
     /* Downwards, as the last slot moves into the place of one that goes. */
@@ -163,16 +146,16 @@ size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *
         pool_skills_clear(p, w);
         return n;
     }
-    struct class_entry *e = classes_find(&p->classes, *cls);
-    if (e == NULL || find_skill(class_of(e), w) == NULL)
+    struct pool_class *c = pool_skills_find(p, *cls);
+    if (pool_skill_of(c, w) == NULL)
         return 0;
-    remove_skill(p, class_of(e), w);
+    remove_skill(p, c, w);
     return 1;
 }
 
 double pool_skills_score(const struct worker *w, uint32_t i)
 {
-    const struct skill *s = find_skill(w->slots[i].cls, w);
+    const struct skill *s = pool_skill_of(w->slots[i].cls, w);
 
     ASSERT(s != NULL);
     return s->score;

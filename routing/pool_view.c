@@ -8,23 +8,11 @@
 #include "common/base/json.h"
 #include "routing/pool_internal.h"
 
-/* Tunnels and responses without an end are not requests that the worker has yet to answer. */
-static struct pool_pick *oldest_unanswered_locked(const struct worker *w)
-{
-    struct pool_pick *pick;
-
-    list_for_each_entry (pick, &w->in_flight, node_) {
-        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed))
-            return pick;
-    }
-    return NULL;
-}
-
 /* Sets all of OUT except its skills. */
 static void view_worker_locked(struct worker *w, struct worker_view *out)
 {
-    const struct pool_pick *oldest = oldest_unanswered_locked(w);
     const char *version = w->version != NULL ? w->version->name : "";
+    const struct pool_pick *pick;
 
     *out = (struct worker_view){
         .name = w->name,
@@ -34,77 +22,40 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
         .backlog = worker_backlog(w),
         .report = atomic_load_explicit(&w->report, memory_order_relaxed),
         .mean_backlog = w->mean.mean,
-        .weighted_sum = w->mean.sum,
-        .weight = w->mean.weight,
-        .oldest_us = oldest != NULL ? oldest->started_us : 0,
         .nskills = worker_nskills(w),
         .worker = worker_ref(w),
     };
     memcpy(out->version, version, strnlen(version, VERSION_MAX));
-}
-
-static struct worker_view *view_list(const struct list *head, bool skills, struct worker_view *out)
-{
-    struct worker *w;
-
-    list_for_each_entry (w, head, place_node) {
-        view_worker_locked(w, out);
-        if (skills)
-            pool_skills_copy(w, &out->skills);
-        ++out;
+    /* Tunnels and responses without an end are not requests that the worker has yet to answer. */
+    list_for_each_entry (pick, &w->in_flight, node_) {
+        if (!atomic_load_explicit(&pick->answered, memory_order_relaxed)) {
+            out->oldest_us = pick->started_us;
+            break;
+        }
     }
-    return out;
-}
-
-static double mean_backlog(const struct pool *p)
-{
-    if (p->rule != &pool_rule_classless)
-        return p->mean.mean;
-    return p->neligible != 0 ? (double)p->backlog / (double)p->neligible : 0;
-}
-
-static double max_backlog(const struct pool *p)
-{
-    double spread =
-        p->neligible != 0 ? p->settings.variance * p->mean.mean / (double)p->neligible : 0;
-
-    return spread > 1 ? spread : 1;
 }
 
 /* Sets all of OUT except workers, n and ndetached. */
 static void view_figures_locked(const struct pool *p, struct pool_view *out)
 {
+    double workers = (double)p->neligible;
+    double spread = workers > 0 ? p->settings.variance * p->mean.mean / workers : 0;
+
     *out = (struct pool_view){
         .nactive = p->neligible,
         .settings = p->settings,
         .backlog = p->backlog,
-        .mean_backlog = mean_backlog(p),
-        .weighted_sum = p->mean.sum,
-        .weight = p->mean.weight,
-        .pool_decay = p->decay,
-        .worker_decay = p->worker_decay,
-        .max_backlog = max_backlog(p),
+        .mean_backlog = p->mean.mean,
+        .max_backlog = spread > 1 ? spread : 1,
         .classes = p->nscored,
         .waiting = p->nwaiting,
+        .shadow = p->shadow_counts,
     };
+    if (p->rule == &pool_rule_classless)
+        out->mean_backlog = workers > 0 ? (double)p->backlog / workers : 0;
     if (p->settings.single_version && p->active != NULL)
         out->active_version = xstrdup(p->active->name);
-    out->shadow = p->shadow_counts;
     memcpy(out->picks, p->picks, sizeof(out->picks));
-}
-
-void pool_view(struct pool *p, bool skills, struct pool_view *out)
-{
-    pool_lock(p);
-    view_figures_locked(p, out);
-    out->workers = xcalloc(p->nmembers + p->nleaving, sizeof(out->workers[0]));
-    out->n = p->nmembers;
-    out->ndetached = p->nleaving;
-    struct worker_view *next = view_list(&p->eligible, skills, out->workers);
-    next = view_list(&p->ineligible, skills, next);
-    next = view_list(&p->leaving, skills, next);
-    ASSERT(next == out->workers + out->n + out->ndetached);
-    pool_unlock(p);
 }
 
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
@@ -142,10 +93,7 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
     p->scan_next = head->next;
     pool_let_in(p);
     for (bool more = true; more;) {
-        if (*room - *n < POOL_LOOK_WORKERS) {
-            *room = 2 * *room + POOL_LOOK_WORKERS;
-            out->workers = xrealloc(out->workers, *room * sizeof(out->workers[0]));
-        }
+        out->workers = xgrow(out->workers, *n + POOL_LOOK_WORKERS, room, sizeof(out->workers[0]));
         pool_lock(p);
         struct list *it = p->scan_next;
         for (size_t i = 0; i < POOL_LOOK_WORKERS && it != head; ++i, it = it->next) {
@@ -162,88 +110,76 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
     }
 }
 
-struct skill_piece {
-    size_t n;
+/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
+static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
+{
     struct {
         double score;
         size_t len;
         char cls[CLASS_BYTES_MAX];
     } rows[POOL_LOOK_SKILLS];
-};
-
-static void take_skill(const struct worker *w, size_t i, struct skill_piece *out)
-{
-    bool eligible = w->place == WORKER_ELIGIBLE;
-    struct slice cls = eligible ? class_name(&w->slots[i].cls->base) : w->stored.rows[i].cls;
-
-    ASSERT(cls.len <= CLASS_BYTES_MAX);
-    out->rows[out->n].score =
-        eligible ? pool_skills_score(w, (uint32_t)i) : w->stored.rows[i].score;
-    out->rows[out->n].len = cls.len;
-    if (cls.len != 0)
-        memcpy(out->rows[out->n].cls, cls.p, cls.len);
-    ++out->n;
-}
-
-/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
-static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
-{
-    struct skill_piece piece;
     uint32_t lost = 0;
     size_t from = 0;
     bool more = true;
 
     while (more) {
-        piece.n = 0;
+        size_t n = 0;
+
         pool_lock(p);
         if (from == 0)
             lost = w->lost;
         bool same = lost == w->lost;
-        while (same && piece.n < POOL_LOOK_SKILLS && from + piece.n < worker_nskills(w))
-            take_skill(w, from + piece.n, &piece);
-        from += piece.n;
+        for (; same && n < POOL_LOOK_SKILLS && from < worker_nskills(w); ++n, ++from) {
+            struct slice cls;
+
+            if (w->place == WORKER_ELIGIBLE) {
+                cls = class_name(&w->slots[from].cls->base);
+                rows[n].score = pool_skills_score(w, (uint32_t)from);
+            } else {
+                cls = w->stored.rows[from].cls;
+                rows[n].score = w->stored.rows[from].score;
+            }
+            ASSERT(cls.len <= CLASS_BYTES_MAX);
+            rows[n].len = cls.len;
+            if (cls.len != 0)
+                memcpy(rows[n].cls, cls.p, cls.len);
+        }
         more = same && from < worker_nskills(w);
         pool_let_in(p);
         if (!same)
             return false;
-        for (size_t i = 0; i < piece.n; ++i)
-            resume_push(out, (struct slice){piece.rows[i].cls, piece.rows[i].len},
-                        piece.rows[i].score);
+        for (size_t i = 0; i < n; ++i)
+            resume_push(out, (struct slice){rows[i].cls, rows[i].len}, rows[i].score);
     }
     return true;
 }
 
-static void scan_skills(struct pool *p, struct worker *w, struct resume *out)
-{
-    for (int i = 0; i < TRIES; ++i) {
-        if (try_skills(p, w, out))
-            return;
-        resume_fini(out);
-    }
-    /* It is never at rest: once with the lock held throughout. */
-    pool_lock(p);
-    pool_skills_copy(w, out);
-    pool_let_in(p);
-}
-
 void pool_look(struct pool *p, bool skills, struct pool_view *out)
 {
-    size_t n = 0;
+    size_t n = 0, room = 0;
 
     pthread_mutex_lock(&p->scan_lock);
     pool_lock(p);
     view_figures_locked(p, out);
-    size_t room = p->nmembers + p->nleaving + POOL_LOOK_WORKERS;
     ++p->scan;
     pool_let_in(p);
-    out->workers = xcalloc(room, sizeof(out->workers[0]));
     scan_list(p, &p->members, true, &room, &n, out);
     out->n = n;
     scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
     pthread_mutex_unlock(&p->scan_lock);
-    for (size_t i = 0; skills && i < n; ++i)
-        scan_skills(p, out->workers[i].worker, &out->workers[i].skills);
+    for (struct worker_view *v = out->workers; skills && v < out->workers + n; ++v) {
+        int tries = 0;
+
+        for (; tries < TRIES && !try_skills(p, v->worker, &v->skills); ++tries)
+            resume_fini(&v->skills);
+        if (tries < TRIES)
+            continue;
+        /* It is never at rest: once with the lock held throughout. */
+        pool_lock(p);
+        pool_skills_copy(v->worker, &v->skills);
+        pool_let_in(p);
+    }
 }
 
 /* ---- single figures ---- */
@@ -309,25 +245,19 @@ void pool_explain_step(struct pool_explain *e, const char *name, size_t before, 
     e->steps[e->nsteps++].after = after;
 }
 
-/* The place for one more; of those passed over the last gives way to one that was not. */
-static struct explain_candidate *place_for(struct pool_explain *e, const char *why)
-{
-    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
-        return &e->candidates[e->ncandidates++];
-    for (size_t i = EXPLAIN_CANDIDATES_MAX; why == NULL && i-- != 0;) {
-        if (e->candidates[i].why != NULL)
-            return &e->candidates[i];
-    }
-    return NULL;
-}
-
 void pool_explain_candidate(struct pool_explain *e, struct worker *w, double score, double work_s,
                             const char *why)
 {
+    struct explain_candidate *c = NULL;
+
     if (e == NULL)
         return;
     ++e->considered;
-    struct explain_candidate *c = place_for(e, why);
+    if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
+        c = &e->candidates[e->ncandidates++];
+    /* Of those passed over the last gives way to one that was not. */
+    for (size_t i = EXPLAIN_CANDIDATES_MAX; c == NULL && why == NULL && i-- != 0;)
+        c = e->candidates[i].why != NULL ? &e->candidates[i] : NULL;
     if (c == NULL)
         return;
     worker_unref(c->worker);
@@ -335,25 +265,30 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
         .worker = worker_ref(w), .score = score, .work_s = work_s, .why = why};
 }
 
-static void add_backlogs(struct pool_explain *e, const struct pool_question *q)
+void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
+                  struct pool_explain *out)
 {
-    for (size_t i = 0; i < e->ncandidates; ++i) {
-        struct explain_candidate *c = &e->candidates[i];
-
-        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q->since_ms);
-    }
-}
-
-/* Marks the chosen worker as the only one not passed over. It may be a fallback, or a worker
- * activated instead. */
-static void settle(struct pool_explain *e, struct worker *chosen)
-{
+    struct pool_question q;
+    struct pool_choice choice = {0};
     bool listed = false;
 
-    for (size_t i = 0; i < e->ncandidates; ++i) {
-        struct explain_candidate *c = &e->candidates[i];
+    ASSERT(r->nexcluded <= TRIED_MAX);
+    pool_lock(p);
+    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
+                                 .workers = p->neligible};
+    if (!pool_question_locked(p, r, now_us, &q)) {
+        pool_unlock(p);
+        return;
+    }
+    q.explain = out;
+    pool_policy_choose_locked(p, &q, &choice);
+    out->worker = worker_ref(choice.worker);
+    out->reason = r->retry ? PICK_RETRY : choice.reason;
+    /* Only the chosen worker, maybe a fallback or activated, is not passed over. */
+    for (size_t i = 0; i < out->ncandidates; ++i) {
+        struct explain_candidate *c = &out->candidates[i];
 
-        if (c->worker == chosen) {
+        if (c->worker == choice.worker) {
             c->why = NULL;
             listed = true;
         } else if (c->why == NULL) {
@@ -361,26 +296,11 @@ static void settle(struct pool_explain *e, struct worker *chosen)
         }
     }
     if (!listed)
-        pool_explain_candidate(e, chosen, 0, 0, NULL);
-}
+        pool_explain_candidate(out, choice.worker, 0, 0, NULL);
+    for (size_t i = 0; i < out->ncandidates; ++i) {
+        struct explain_candidate *c = &out->candidates[i];
 
-void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
-                  struct pool_explain *out)
-{
-    struct pool_question q;
-    struct pool_choice c = {0};
-
-    ASSERT(r->nexcluded <= TRIED_MAX);
-    pool_lock(p);
-    *out = (struct pool_explain){.policy = pool_policy_text(p->settings.policy),
-                                 .workers = p->neligible};
-    if (pool_question_locked(p, r, now_us, &q)) {
-        q.explain = out;
-        pool_policy_choose_locked(p, &q, &c);
-        out->worker = worker_ref(c.worker);
-        out->reason = r->retry ? PICK_RETRY : c.reason;
-        settle(out, c.worker);
-        add_backlogs(out, &q);
+        c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q.since_ms);
     }
     pool_unlock(p);
 }

@@ -70,8 +70,7 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms)
     ASSERT(total <= WORKER_REPORT_MAX);
     if (total > own)
         report = (now_ms << WORKER_REPORT_BITS) | (total - own);
-    /* Usually there are no other load balancers: do not write, so that readers keep the cache line.
-     */
+    /* Usually nothing changes: without a write, readers keep the cache line. */
     if (report != atomic_load_explicit(&w->report, memory_order_relaxed))
         atomic_store_explicit(&w->report, report, memory_order_relaxed);
 }

@@ -27,8 +27,7 @@ struct worker_options {
     struct slice name; /* the address in canonical form; also its name in logs */
     /* identifies the instance; may be empty for workers without an agent */
     struct slice incarnation;
-    unsigned concurrency; /* requests it can serve at once; >= 1; number of waiters released when it
-                             joins */
+    unsigned concurrency; /* requests served at once, and waiters released when it joins; >= 1 */
     void *context;        /* the load balancer's data (connections, meter); not accessed */
     /* Called once, with no lock held, when the last reference is released; or NULL. */
     void (*context_release)(void *context);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- randomness: splitmix64, a counter and a mixing function, good enough for loads of work ----
- */
+/* ---- randomness: splitmix64, a counter and a mixing function ---- */
 
 static const uint64_t INCREMENT = 0x9E3779B97F4A7C15ULL;
 
@@ -177,27 +176,6 @@ static void ring_put_newest(struct lru *c, uint32_t at)
     head->older = at;
 }
 
-static void leave_chain(struct lru *c, uint32_t at)
-{
-    uint32_t *link = bucket_of(c, c->entries[at].key);
-
-    while (*link != at)
-        link = &c->entries[*link].chain;
-    *link = c->entries[at].chain;
-}
-
-/* A free entry: a new one, or that of the object used longest ago. */
-static uint32_t take_entry(struct lru *c)
-{
-    if (c->n < c->size)
-        return ++c->n;
-    uint32_t oldest = c->entries[0].newer;
-
-    ring_remove(c, &c->entries[oldest]);
-    leave_chain(c, oldest);
-    return oldest;
-}
-
 bool lru_use(struct lru *c, uint64_t key)
 {
     uint32_t *bucket = bucket_of(c, key);
@@ -210,7 +188,17 @@ bool lru_use(struct lru *c, uint64_t key)
         ring_put_newest(c, at);
         return true;
     }
-    at = take_entry(c);
+    if (c->n < c->size) {
+        at = ++c->n;
+    } else {
+        /* The entry of the object used longest ago is reused. */
+        at = c->entries[0].newer;
+        ring_remove(c, &c->entries[at]);
+        uint32_t *link = bucket_of(c, c->entries[at].key);
+        while (*link != at)
+            link = &c->entries[*link].chain;
+        *link = c->entries[at].chain;
+    }
     c->entries[at].key = key;
     c->entries[at].chain = *bucket;
     *bucket = at;

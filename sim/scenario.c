@@ -37,8 +37,7 @@ struct stretch {
     int tag;
 };
 
-/* In place of a figure: the share of the new workers in percent; of the replaced one, over the
- * mean. */
+/* In place of a figure: the new workers' share in percent; the replaced one's, over the mean. */
 enum { NEW_PERCENT = INT_MAX - 1, REPLACED_SHARE = INT_MAX };
 
 /* One figure of some of the requests. */
@@ -235,8 +234,7 @@ size_t scenario_requests(enum scenario s)
 
 /* ---- plans ---- */
 
-/* Draws phase I of P's scenario; one without a rate has as many clients as there are, unless all is
- * to come at a rate. */
+/* Draws phase I of P's scenario; a closed loop unless it, or the plan, has a rate. */
 static enum err add_phase(struct plan *p, size_t i)
 {
     struct workload_part part = scenarios[p->scenario].phases[i].part;
@@ -416,19 +414,6 @@ static int more_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void share_out(const struct done *d)
-{
-    struct plan_result *r = d->out;
-    const struct plan_phase *phase = &d->plan->phases[d->plan->main];
-
-    r->nshares = d->plan->options.world.workers;
-    for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
-        if (!d->records[i].failed)
-            r->shares[d->records[i].worker] += 1.0 / (double)phase->n;
-    }
-    qsort(r->shares, r->nshares, sizeof(r->shares[0]), more_first);
-}
-
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
@@ -462,6 +447,12 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     out->main = figures_in(&d, &main);
     measure(&d);
     cut_windows(&d);
-    share_out(&d);
+    const struct plan_phase *phase = &p->phases[p->main];
+    out->nshares = p->options.world.workers;
+    for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
+        if (!records[i].failed)
+            out->shares[records[i].worker] += 1.0 / (double)phase->n;
+    }
+    qsort(out->shares, out->nshares, sizeof(out->shares[0]), more_first);
     free(records);
 }

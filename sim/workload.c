@@ -87,29 +87,22 @@ struct drawing {
     double due_s;
 };
 
-/*
- * The workload of zc.resumelb's simul.py: one in eight of the sites four times as often as one of
- * the last half, the next eighth three times, the next quarter twice, and the first site one time
- * more.
- */
-static double simul_weight(const struct workload *w, uint32_t rank)
-{
-    enum { HALVINGS = 4 };
-    double weight = rank == 0 ? 1 : 0;
-
-    for (int i = 0; i < HALVINGS; ++i)
-        weight += rank < w->sites >> i;
-    return weight;
-}
-
 static double *cumulate(const struct workload *w)
 {
+    enum { HALVINGS = 4 };
     double *c = xcalloc(w->sites, sizeof(c[0]));
     double sum = 0;
 
-    for (uint32_t i = 0; i < w->sites; ++i) {
-        sum += w->simul ? simul_weight(w, i) : pow(i + 1.0, -w->zipf);
-        c[i] = sum;
+    for (uint32_t rank = 0; rank < w->sites; ++rank) {
+        if (!w->simul)
+            sum += pow(rank + 1.0, -w->zipf);
+        /* The workload of zc.resumelb's simul.py: one in eight of the sites four times as often as
+         * one of the last half, the next eighth three times, the next quarter twice, and the first
+         * site one time more. */
+        for (int i = 0; w->simul && i < HALVINGS; ++i)
+            sum += rank < w->sites >> i;
+        sum += w->simul && rank == 0;
+        c[rank] = sum;
     }
     return c;
 }
@@ -132,32 +125,12 @@ static uint32_t draw_rank(struct drawing *d)
     return low;
 }
 
-static bool is_costly(uint32_t site)
-{
-    enum { ONE_IN = 10 };
-
-    return draw_mix(COSTLY_SEED, site) % ONE_IN == 0;
-}
-
 static int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a;
     int64_t y = *(const int64_t *)b;
 
     return (x > y) - (x < y);
-}
-
-/* Sorted, each once; how many are left. */
-static size_t sort_unique(int64_t *v, size_t n)
-{
-    size_t left = 0;
-
-    qsort(v, n, sizeof(v[0]), by_value);
-    for (size_t i = 0; i < n; ++i) {
-        if (left == 0 || v[left - 1] != v[i])
-            v[left++] = v[i];
-    }
-    return left;
 }
 
 static enum err add_page(uint32_t site, const int64_t *ids, size_t n, struct trace *out,
@@ -180,20 +153,9 @@ static enum err add_page(uint32_t site, const int64_t *ids, size_t n, struct tra
     return e;
 }
 
-/* Objects of one page, to IDS; how many. */
-static size_t draw_objects(struct drawing *d, struct draw *draw, bool never_twice, int64_t *ids)
-{
-    double deviation = d->w->site_objects / 4.0;
-    size_t n = d->w->request_objects;
-
-    for (size_t i = 0; i < n; ++i)
-        ids[i] = never_twice ? (int64_t)(draw_bits(draw) >> 34)
-                             : (int64_t)(draw_gauss(draw) * deviation);
-    return sort_unique(ids, n);
-}
-
 static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
 {
+    enum { COSTLY_ONE_IN = 10 };
     const struct workload_part *p = d->part;
     bool attack = p->hot != WORKLOAD_NO_HOT && i >= p->hot_from && i < p->hot_to;
     struct trace_request r = {.factor = 1};
@@ -212,8 +174,17 @@ static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
         site = (draw_rank(d) + shift) % d->w->sites;
         draw = &d->draw;
     }
-    size_t n = draw_objects(d, draw, hot && p->hot == WORKLOAD_CRAWL, ids);
-    if (!hot && p->costly && is_costly(site))
+    for (uint32_t k = 0; k < d->w->request_objects; ++k)
+        ids[k] = hot && p->hot == WORKLOAD_CRAWL
+                     ? (int64_t)(draw_bits(draw) >> 34)
+                     : (int64_t)(draw_gauss(draw) * (d->w->site_objects / 4.0));
+    qsort(ids, d->w->request_objects, sizeof(ids[0]), by_value);
+    size_t n = 0;
+    for (uint32_t k = 0; k < d->w->request_objects; ++k) {
+        if (n == 0 || ids[n - 1] != ids[k])
+            ids[n++] = ids[k];
+    }
+    if (!hot && p->costly && draw_mix(COSTLY_SEED, site) % COSTLY_ONE_IN == 0)
         r.factor = WORKLOAD_COSTLY;
     r.tag = hot || r.factor != 1 ? TRACE_TAG_SPECIAL : TRACE_TAG_NORMAL;
     enum err e = add_page(site, ids, n, out, &r.page);

@@ -9,7 +9,6 @@
 #include "common/base/list.h"
 #include "common/skills/home_records.h"
 #include "common/skills/meter.h"
-#include "sim/parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ static const char NAME[] = "w";
 
 /* A request in flight. */
 struct job {
-    struct list node; /* member->jobs, in the order of arrival; or world->free_jobs */
+    struct list node; /* member->jobs, in the order of arrival */
     struct pool_pick pick;
     struct member *member;
     unsigned life; /* of the worker */
@@ -30,8 +29,7 @@ struct job {
     size_t request;
     uint64_t start_ns, sent_ns, service_ns;
     uint16_t hits, loads;
-    /* Not a request, but the report of a response to the other balancers, of so many requests in
-     * flight. */
+    /* Not a request but a report to the other balancers, of so many in flight. */
     bool is_report;
     uint64_t in_flight;
 };
@@ -58,7 +56,6 @@ struct world {
     struct member *members;
     uint64_t *db_free_ns; /* of each slot */
     struct event_queue events;
-    struct list free_jobs;
     uint64_t now_ns;
     size_t turn; /* requests given to balancers */
 
@@ -70,27 +67,12 @@ struct world {
     size_t in_flight;
 };
 
-static uint64_t now_ms(const struct world *w)
-{
-    return w->now_ns / NS_PER_MS;
-}
-
 static uint64_t now_us(const struct world *w)
 {
     return w->now_ns / NS_PER_US;
 }
 
 static void send_job(struct world *w, struct job *j);
-
-static struct job *take_job(struct world *w)
-{
-    struct list *free_node = list_pop_front(&w->free_jobs);
-    struct job *j =
-        free_node != NULL ? list_entry(free_node, struct job, node) : xmalloc(sizeof(*j));
-
-    *j = (struct job){0};
-    return j;
-}
 
 /* ---- workers start, drain, are replaced, and are killed ---- */
 
@@ -143,8 +125,7 @@ static void end_process(struct member *m)
     lru_clear(m->cache);
 }
 
-/* Ends the process and removes it from the pools; requests in flight hold references to the pools'
- * records. */
+/* Ends the process and removes it from the pools; requests in flight refer to it. */
 static void stop_member(struct world *w, struct member *m)
 {
     for (unsigned b = 0; b < w->options.balancers; ++b) {
@@ -165,7 +146,7 @@ static void kill_member(struct world *w, struct member *m)
     stop_member(w, m);
     while (!list_empty(&m->jobs)) {
         struct job *old = list_entry(m->jobs.next, struct job, node);
-        struct job *j = take_job(w);
+        struct job *j = xcalloc(1, sizeof(struct job));
 
         /* The old one stays where the queue of events knows it. */
         j->balancer = old->balancer;
@@ -178,14 +159,6 @@ static void kill_member(struct world *w, struct member *m)
     m->in_flight = 0;
     while (!list_empty(&lost))
         send_job(w, list_entry(list_pop_front(&lost), struct job, node));
-}
-
-static void drain_member(struct world *w, struct member *m)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        pool_set_available(w->pools[b], m->known[b], false, NULL);
-        pool_hand_over(w->pools[b], m->known[b], NULL);
-    }
 }
 
 /* The old process's requests in flight are not jobs of the member any more (finish). */
@@ -212,14 +185,25 @@ static void change_member(struct world *w, const struct world_event *e)
     ASSERT(e->worker < w->options.workers);
     struct member *m = &w->members[e->worker];
 
-    if (e->change == WORLD_KILL && m->up)
+    if (m->up == (e->change == WORLD_START))
+        return;
+    switch (e->change) {
+    case WORLD_KILL:
         kill_member(w, m);
-    else if (e->change == WORLD_START && !m->up)
+        break;
+    case WORLD_START:
         start_member(w, m);
-    else if (e->change == WORLD_DRAIN && m->up)
-        drain_member(w, m);
-    else if (e->change == WORLD_REPLACE && m->up)
+        break;
+    case WORLD_DRAIN:
+        for (unsigned b = 0; b < w->options.balancers; ++b) {
+            pool_set_available(w->pools[b], m->known[b], false, NULL);
+            pool_hand_over(w->pools[b], m->known[b], NULL);
+        }
+        break;
+    case WORLD_REPLACE:
         replace_member(w, m);
+        break;
+    }
 }
 
 /* ---- the world ---- */
@@ -243,7 +227,6 @@ struct world *world_create(const struct world_options *o, const struct pool_sett
     ASSERT(o->db_slots <= WORLD_DB_SLOTS_MAX);
     w->options = *o;
     w->now_ns = FIRST_NS;
-    list_init(&w->free_jobs);
     w->pools = xcalloc(o->balancers, sizeof(struct pool *));
     w->members = xcalloc(o->workers, sizeof(w->members[0]));
     w->db_free_ns = xcalloc(o->db_slots != 0 ? o->db_slots : 1, sizeof(w->db_free_ns[0]));
@@ -284,8 +267,6 @@ void world_destroy(struct world *w)
         lru_destroy(m->cache);
         free(m->known);
     }
-    for (struct list *it; (it = list_pop_front(&w->free_jobs)) != NULL;)
-        free(list_entry(it, struct job, node));
     for (unsigned b = 0; b < w->options.balancers; ++b)
         pool_destroy(w->pools[b]);
     event_queue_fini(&w->events);
@@ -296,22 +277,6 @@ void world_destroy(struct world *w)
 }
 
 /* ---- a worker's work ---- */
-
-/* When the database has done work of BUSY_NS that begins at T_NS at the earliest. */
-static uint64_t load_objects(struct world *w, uint64_t t_ns, uint64_t busy_ns)
-{
-    unsigned first = 0;
-
-    if (w->options.db_slots == 0 || busy_ns == 0)
-        return t_ns + busy_ns;
-    for (unsigned i = 1; i < w->options.db_slots; ++i) {
-        if (w->db_free_ns[i] < w->db_free_ns[first])
-            first = i;
-    }
-    if (w->db_free_ns[first] > t_ns)
-        t_ns = w->db_free_ns[first];
-    return w->db_free_ns[first] = t_ns + busy_ns;
-}
 
 static void serve(struct world *w, struct member *m, struct job *j)
 {
@@ -327,8 +292,20 @@ static void serve(struct world *w, struct member *m, struct job *j)
         else
             ++j->loads;
     }
-    uint64_t end_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
-    m->free_ns = load_objects(w, end_ns, j->loads * w->options.load_ns);
+    uint64_t load_ns = j->loads * w->options.load_ns;
+    m->free_ns = begin_ns + r->factor * w->options.base_ns + j->hits * w->options.hit_ns;
+    if (w->options.db_slots != 0 && load_ns != 0) {
+        uint64_t *slot = &w->db_free_ns[0]; /* the one that is free first */
+
+        for (unsigned i = 1; i < w->options.db_slots; ++i) {
+            if (w->db_free_ns[i] < *slot)
+                slot = &w->db_free_ns[i];
+        }
+        if (*slot > m->free_ns)
+            m->free_ns = *slot;
+        *slot = m->free_ns + load_ns;
+    }
+    m->free_ns += load_ns;
     j->service_ns = m->free_ns - begin_ns;
     j->member = m;
     j->life = m->life;
@@ -338,11 +315,6 @@ static void serve(struct world *w, struct member *m, struct job *j)
 }
 
 /* ---- a request's path ---- */
-
-static struct slice class_of(const struct world *w, size_t request)
-{
-    return names_get(w->run->names, w->run->classes[request]);
-}
 
 static void record(struct world *w, const struct job *j, bool failed)
 {
@@ -361,61 +333,33 @@ static void record(struct world *w, const struct job *j, bool failed)
     };
 }
 
-/* Reports to the worker, with the request, what the policy decided about the class's homes. */
-static void report_home(struct world *w, const struct job *j)
-{
-    const struct pool_pick *p = &j->pick;
-    struct slice from = p->home_from != NULL ? slice_of(worker_name(p->home_from)) : SLICE_NULL;
-
-    if (p->reported != POOL_REPORTED_PASSING)
-        home_records_use(j->member->homes, class_of(w, j->request), p->home, from, now_us(w));
-}
-
 /* To a worker, or nowhere. */
 static void send_job(struct world *w, struct job *j)
 {
-    struct pool_request r = {.cls = class_of(w, j->request)};
+    struct pool_request r = {.cls = names_get(w->run->names, w->run->classes[j->request])};
 
     if (pool_get(w->pools[j->balancer], &r, now_us(w), &j->pick) == ERR_OK) {
+        const struct worker *from = j->pick.home_from;
+        struct slice from_name = from != NULL ? slice_of(worker_name(from)) : SLICE_NULL;
+
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
-        report_home(w, j);
+        /* Reports to the worker what the policy decided about the class's homes. */
+        if (j->pick.reported != POOL_REPORTED_PASSING)
+            home_records_use(j->member->homes, r.cls, j->pick.home, from_name, now_us(w));
         return;
     }
     j->service_ns = 0;
     record(w, j, true);
     --w->in_flight;
-    list_push_back(&w->free_jobs, &j->node);
+    free(j);
 }
 
-/* The other balancers receive the report later. */
-static void spread_report(struct world *w, const struct job *j, uint64_t total)
-{
-    if (w->options.balancers == 1 || w->options.report_delay_ns == 0)
-        return;
-    struct job *report = take_job(w);
-    *report = (struct job){.member = j->member,
-                           .life = j->life,
-                           .balancer = j->balancer,
-                           .is_report = true,
-                           .in_flight = total};
-    event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
-}
-
-static void receive_report(struct world *w, const struct job *j)
-{
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        if (b != j->balancer)
-            worker_report(j->member->known[b], j->in_flight, now_ms(w));
-    }
-}
-
-/* The response of a process that was replaced meanwhile (PAST) does not describe its replacement.
- */
+/* PAST: the process was replaced, so its response does not describe its successor. */
 static void finish(struct world *w, struct job *j, bool past)
 {
     struct member *m = j->member;
-    struct slice cls = class_of(w, j->request);
+    struct slice cls = names_get(w->run->names, w->run->classes[j->request]);
     uint64_t total = m->in_flight < WORKER_REPORT_MAX ? m->in_flight : WORKER_REPORT_MAX;
     uint64_t service_ns = w->options.queue_is_service ? w->now_ns - j->sent_ns : j->service_ns;
     struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
@@ -423,8 +367,18 @@ static void finish(struct world *w, struct job *j, bool past)
 
     record(w, j, false);
     if (!past) {
-        worker_report(j->pick.worker, total, now_ms(w));
-        spread_report(w, j, total);
+        worker_report(j->pick.worker, total, w->now_ns / NS_PER_MS);
+        if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
+            /* The other balancers receive the report later. */
+            struct job *report = xcalloc(1, sizeof(struct job));
+
+            *report = (struct job){.member = m,
+                                   .life = j->life,
+                                   .balancer = j->balancer,
+                                   .is_report = true,
+                                   .in_flight = total};
+            event_queue_add(&w->events, w->now_ns + w->options.report_delay_ns, report);
+        }
         resume_due = meter_add(m->meter, cls, (double)j->service_ns / 1e9, false);
         home_records_served(m->homes, cls, j->service_ns / NS_PER_US, now_us(w));
         --m->in_flight;
@@ -459,18 +413,6 @@ static void publish_one(struct world *w, const struct member *by, const struct h
     }
 }
 
-/* An agent publishes decisions soon, and the rest periodically. */
-static bool is_due(const struct world *w, const struct member *m)
-{
-    uint64_t delay_ns = w->options.homes_delay_ns;
-
-    if (!m->up)
-        return false;
-    if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
-        delay_ns = DECISION_NS;
-    return w->now_ns - m->published_ns >= delay_ns;
-}
-
 /* Publishes the changes since the last publication. */
 static void publish(struct world *w)
 {
@@ -478,10 +420,16 @@ static void publish(struct world *w)
         return;
     for (unsigned i = 0; i < w->options.workers; ++i) {
         struct member *m = &w->members[i];
-        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
+        uint64_t delay_ns = w->options.homes_delay_ns;
 
-        if (!is_due(w, m))
+        if (!m->up)
             continue;
+        /* An agent publishes decisions soon, and the rest periodically. */
+        if (home_records_decided(m->homes, m->homes_reported) && delay_ns > DECISION_NS)
+            delay_ns = DECISION_NS;
+        if (w->now_ns - m->published_ns < delay_ns)
+            continue;
+        const struct home_record *r = home_records_after(m->homes, m->homes_reported);
         for (; r != NULL; r = home_records_next(m->homes, r)) {
             publish_one(w, m, r);
             m->homes_reported = r->change;
@@ -494,35 +442,6 @@ static void publish(struct world *w)
 
 static const uint64_t NEVER_NS = UINT64_MAX;
 
-/* When the request at NEXT is due: the past counts as now, a client that is busy as never. */
-static uint64_t next_due(const struct world *w)
-{
-    const struct world_run *run = w->run;
-
-    if (w->next == run->first + run->n)
-        return NEVER_NS;
-    if (run->clients != 0)
-        return w->in_flight < run->clients ? w->now_ns : NEVER_NS;
-    double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
-    uint64_t due = w->begin_ns + (uint64_t)due_ns;
-    return due > w->now_ns ? due : w->now_ns;
-}
-
-static void issue(struct world *w)
-{
-    const struct world_run *run = w->run;
-
-    while (w->next_event < run->nevents && run->first + run->events[w->next_event].at == w->next)
-        change_member(w, &run->events[w->next_event++]);
-    publish(w);
-    struct job *j = take_job(w);
-    j->request = w->next++;
-    j->balancer = (unsigned)(w->turn++ % w->options.balancers);
-    j->start_ns = w->now_ns;
-    ++w->in_flight;
-    send_job(w, j);
-}
-
 static void happen(struct world *w)
 {
     struct queued_event e = event_queue_take(&w->events);
@@ -530,11 +449,15 @@ static void happen(struct world *w)
 
     w->now_ns = e.at_ns;
     bool past = !j->member->up || j->life != j->member->life;
-    if (j->is_report && !past)
-        receive_report(w, j);
-    else if (!j->is_report && (!past || j->pick.worker != NULL))
+    if (j->is_report && !past) {
+        for (unsigned b = 0; b < w->options.balancers; ++b) {
+            if (b != j->balancer)
+                worker_report(j->member->known[b], j->in_flight, w->now_ns / NS_PER_MS);
+        }
+    } else if (!j->is_report && (!past || j->pick.worker != NULL)) {
         finish(w, j, past);
-    list_push_back(&w->free_jobs, &j->node);
+    }
+    free(j);
 }
 
 void world_run(struct world *w, const struct world_run *run, struct world_record *out)
@@ -546,12 +469,30 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
     w->next = run->first;
     w->next_event = 0;
     for (;;) {
-        uint64_t due = next_due(w);
         const struct queued_event *e = event_queue_peek(&w->events);
+        uint64_t due = w->now_ns; /* when the next request is; the past counts as now */
+
+        if (w->next == run->first + run->n || (run->clients != 0 && w->in_flight >= run->clients)) {
+            due = NEVER_NS; /* none is left, or all clients are busy */
+        } else if (run->clients == 0) {
+            double due_ns = (double)run->trace->requests[w->next].due_ns / run->speed;
+
+            if (w->begin_ns + (uint64_t)due_ns > due)
+                due = w->begin_ns + (uint64_t)due_ns;
+        }
 
         if (due != NEVER_NS && (e == NULL || due <= e->at_ns)) {
             w->now_ns = due;
-            issue(w);
+            while (w->next_event < run->nevents &&
+                   run->first + run->events[w->next_event].at == w->next)
+                change_member(w, &run->events[w->next_event++]);
+            publish(w);
+            struct job *j = xcalloc(1, sizeof(struct job));
+            j->request = w->next++;
+            j->balancer = (unsigned)(w->turn++ % w->options.balancers);
+            j->start_ns = w->now_ns;
+            ++w->in_flight;
+            send_job(w, j);
         } else if (e != NULL) {
             happen(w);
         } else {
@@ -602,14 +543,10 @@ void world_add_shadow(const struct world *w, int times, struct pool_shadow_count
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct pool_view v;
 
-        pool_view(w->pools[b], false, &v);
-        out->requests += n * v.shadow.requests;
-        out->differed += n * v.shadow.differed;
-        out->live_skilled += n * v.shadow.live_skilled;
-        out->shadow_skilled += n * v.shadow.shadow_skilled;
-        out->live_wait_us += n * v.shadow.live_wait_us;
-        out->shadow_wait_us += n * v.shadow.shadow_wait_us;
-        out->overdue += n * v.shadow.overdue;
+        pool_look(w->pools[b], false, &v);
+        /* All its members are counters. */
+        for (size_t i = 0; i < sizeof(*out) / sizeof(n); ++i)
+            ((uint64_t *)out)[i] += n * ((const uint64_t *)&v.shadow)[i];
         pool_view_fini(&v);
     }
 }
@@ -652,12 +589,6 @@ static double class_workers(const struct world_record *records, const struct fig
         }
     }
     return classes != 0 ? (double)workers / (double)classes : 0;
-}
-
-/* The latency in milliseconds that PERCENT of N do not exceed. */
-static double percentile(const uint64_t *sorted_us, size_t n, unsigned percent)
-{
-    return (double)sorted_us[n * percent / 100] / US_PER_MS;
 }
 
 /* The busiest worker's requests or work, over the mean of NWORKERS. */
@@ -710,9 +641,9 @@ void figures_of(const struct world_record *records, const struct figures_part *p
         out->loads = (double)loads / served;
         out->hit_share = (double)hits / fmax((double)(hits + loads), 1);
         out->mean_ms = (double)latency_us / served / US_PER_MS;
-        out->p50_ms = percentile(latencies, n, 50);
-        out->p90_ms = percentile(latencies, n, 90);
-        out->p99_ms = percentile(latencies, n, 99);
+        out->p50_ms = (double)latencies[n * 50 / 100] / US_PER_MS;
+        out->p90_ms = (double)latencies[n * 90 / 100] / US_PER_MS;
+        out->p99_ms = (double)latencies[n * 99 / 100] / US_PER_MS;
         out->max_ms = (double)latencies[n - 1] / US_PER_MS;
         out->share_max = busiest(requests, nworkers, served);
         out->busy_max = busiest(busy_us, nworkers, fmax((double)service_us, 1));

@@ -53,10 +53,8 @@ void world_destroy(struct world *w);
 enum world_change {
     WORLD_KILL, /* the process has exited, and its requests in flight are sent again */
     WORLD_START,
-    WORLD_DRAIN, /* it announces that it will leave: it completes its requests and gets no new ones
-                  */
-    WORLD_REPLACE, /* another process, with an empty cache, takes its place; the old one completes
-                      its requests in parallel */
+    WORLD_DRAIN,   /* it announces its end: completes its requests, gets no new ones */
+    WORLD_REPLACE, /* a new process with an empty cache; the old one completes its requests */
 };
 struct world_event {
     size_t at;

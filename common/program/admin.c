@@ -38,28 +38,13 @@ int admin_order_refuse(struct text *body, int status, const char *why)
     return status;
 }
 
-static const char *read_member(struct admin_order *o, const char *name, const json_t *v)
-{
-    struct slice text = {json_string_value(v), json_string_length(v)};
-
-    if (!json_is_string(v))
-        return "each member must be a string";
-    if (strcmp(name, "application") == 0)
-        o->application = text;
-    else if (strcmp(name, "worker") == 0)
-        o->worker = text;
-    else if (strcmp(name, "class") == 0) {
-        o->cls = text;
-        o->has_class = true;
-    } else
-        return "unknown member; known are application, worker, class";
-    return NULL;
-}
-
 const char *admin_order_read(struct admin_order *o, struct slice entity)
 {
+    const struct {
+        const char *name;
+        struct slice *text;
+    } known[] = {{"application", &o->application}, {"worker", &o->worker}, {"class", &o->cls}};
     const char *name;
-    const char *why = NULL;
     json_t *v;
 
     *o = (struct admin_order){0};
@@ -70,10 +55,18 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
         return "the body is not a JSON object";
     json_object_foreach(o->root, name, v)
     {
-        if (why == NULL)
-            why = read_member(o, name, v);
+        size_t i = 0;
+
+        if (!json_is_string(v))
+            return "each member must be a string";
+        while (i < ARRAY_LEN(known) && strcmp(name, known[i].name) != 0)
+            ++i;
+        if (i == ARRAY_LEN(known))
+            return "unknown member; known are application, worker, class";
+        *known[i].text = (struct slice){json_string_value(v), json_string_length(v)};
     }
-    return why;
+    o->has_class = o->cls.p != NULL;
+    return NULL;
 }
 
 void admin_order_fini(struct admin_order *o)
@@ -156,19 +149,11 @@ static const struct {
 
 /* ---- access ---- */
 
-/* Whether NAME is a literal address, which DNS rebinding cannot redirect. */
-static bool is_address(struct slice name)
-{
-    char text[ADDR_TEXT_MAX + 3];
-    int n = snprintf(text, sizeof(text), "%.*s:0", SLICE_FMT(name));
-    struct addr a;
-
-    return (size_t)n < sizeof(text) && addr_parse(slice_of(text), &a) == ERR_OK;
-}
-
 static bool host_allowed(const struct admin *a, struct slice authority)
 {
     struct slice name = host_without_port(authority);
+    char text[ADDR_TEXT_MAX + 3];
+    struct addr address;
 
     /* No Host at all: not a browser. */
     if (name.len == 0 || slice_eq_nocase(name, SLICE_LIT("localhost")))
@@ -177,19 +162,9 @@ static bool host_allowed(const struct admin *a, struct slice authority)
         if (slice_eq_nocase(name, slice_of(a->hosts.items[i])))
             return true;
     }
-    return is_address(name);
-}
-
-static bool token_matches(const char *token, struct slice value)
-{
-    struct slice prefix = SLICE_LIT("Bearer ");
-    size_t len = strlen(token);
-
-    if (value.len < prefix.len || !slice_eq_nocase((struct slice){value.p, prefix.len}, prefix))
-        return false;
-    struct slice given = slice_trim((struct slice){value.p + prefix.len, value.len - prefix.len});
-    /* The length may show, the bytes may not. */
-    return given.len == len && crypto_equal(given.p, token, len);
+    /* DNS rebinding cannot redirect a literal address. */
+    int n = snprintf(text, sizeof(text), "%.*s:0", SLICE_FMT(name));
+    return (size_t)n < sizeof(text) && addr_parse(slice_of(text), &address) == ERR_OK;
 }
 
 /* Whether the request has TOKEN (NULL: none is wanted). */
@@ -202,20 +177,21 @@ static bool authorized(const char *token, const struct http_request *req)
     /* Of several it would be a matter of taste which counts. */
     if (f == NULL || message_fields_find(&req->fields, name, f) != NULL)
         return false;
-    return token_matches(token, f->value);
+    struct slice given = f->value;
+    struct slice scheme = slice_cut(&given, ' ');
+    size_t len = strlen(token);
+    given = slice_trim(given);
+    /* The length may show, the bytes may not. */
+    return slice_eq_nocase(scheme, SLICE_LIT("Bearer")) && given.len == len &&
+           crypto_equal(given.p, token, len);
 }
 
 /* ---- answers ---- */
 
-static void add_header(struct http_request *req, const char *name, const char *value)
-{
-    http_request_answer(req, name, slice_of(value));
-}
-
 static void add_fixed_headers(struct http_request *req)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        add_header(req, fixed_headers[i].name, fixed_headers[i].value);
+        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
 }
 
 static void answer(struct http_reply *call, int status, const char *content_type, struct slice body)
@@ -231,12 +207,6 @@ static void answer_error(struct http_reply *call, int status)
     text_addf(&t, "%d %s\n", status, http_status_reason(status));
     answer(call, status, plain_type, text_slice(&t));
     text_fini(&t);
-}
-
-static void answer_unauthorized(struct http_reply *call)
-{
-    add_header(call->req, "WWW-Authenticate", "Bearer");
-    answer_error(call, 401);
 }
 
 static void on_gone(void *context, bool done)
@@ -363,7 +333,7 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
         return;
     }
     add_fixed_headers(call->req);
-    add_header(call->req, "Content-Type", "text/event-stream");
+    http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
     x->admin = a;
@@ -424,43 +394,29 @@ static bool is_listed(struct slice list, struct slice method)
     return false;
 }
 
-/* Makes the page of metrics in the format that REQ prefers; returns its type. */
-static const char *make_metrics(const struct route *r, const struct http_request *req,
-                                struct text *body)
-{
-    const struct message_field *accept =
-        message_fields_find(&req->fields, SLICE_LIT("accept"), NULL);
-    struct metrics m = {.out = body, .open = accept != NULL && metrics_wants_open(accept->value)};
-
-    r->metrics(r->context, &m);
-    metrics_end(&m);
-    return m.open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
-}
-
-/* Why actions are off at R; NULL: they are not. */
-static const char *actions_off(const struct admin *a, const struct route *r)
-{
-    if (r->kind == ROUTE_ACTION && a->token == NULL)
-        return "actions are off: the admin address has no token\n";
-    if (r->kind == ROUTE_ORDER && a->actions_token == NULL)
-        return "{\"error\":\"actions are off: no actions_token is set\"}\n";
-    return NULL;
-}
-
 /* R's page, or what its action makes of ARGUMENT. */
 static void answer_route(struct http_reply *call, const struct admin *a, const struct route *r,
                          struct slice argument)
 {
-    const char *off = actions_off(a, r);
     const char *type = r->content_type;
     struct text body = {0};
     int status = 200;
 
-    if (off != NULL) {
+    if (r->kind == ROUTE_ACTION && a->token == NULL) {
         status = 403;
-        text_add(&body, slice_of(off));
+        text_add(&body, SLICE_LIT("actions are off: the admin address has no token\n"));
+    } else if (r->kind == ROUTE_ORDER && a->actions_token == NULL) {
+        status = 403;
+        text_add(&body, SLICE_LIT("{\"error\":\"actions are off: no actions_token is set\"}\n"));
     } else if (r->kind == ROUTE_METRICS) {
-        type = make_metrics(r, call->req, &body);
+        const struct message_field *accept =
+            message_fields_find(&call->req->fields, SLICE_LIT("accept"), NULL);
+        struct metrics m = {.out = &body,
+                            .open = accept != NULL && metrics_wants_open(accept->value)};
+
+        r->metrics(r->context, &m);
+        metrics_end(&m);
+        type = m.open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
     } else if (r->kind != ROUTE_ASSET) {
         status = r->make(r->context, argument, &body);
     }
@@ -485,15 +441,15 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     bool is_order = r != NULL && r->kind == ROUTE_ORDER;
     if (is_order)
         argument = req->body;
-    if (!is_order && !authorized(a->token, req)) {
-        answer_unauthorized(call);
+    bool allowed = r != NULL && is_listed(slice_of(methods[r->kind]), req->method);
+    if ((allowed || !is_order) && !authorized(is_order ? a->actions_token : a->token, req)) {
+        http_request_answer(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
+        answer_error(call, 401);
     } else if (r == NULL) {
         answer_error(call, 404);
-    } else if (!is_listed(slice_of(methods[r->kind]), req->method)) {
-        add_header(req, "Allow", methods[r->kind]);
+    } else if (!allowed) {
+        http_request_answer(req, "Allow", slice_of(methods[r->kind]));
         answer_error(call, 405);
-    } else if (is_order && !authorized(a->actions_token, req)) {
-        answer_unauthorized(call);
     } else if (r->kind == ROUTE_LIVE) {
         answer_live(call, a, r, query);
     } else {
@@ -521,38 +477,22 @@ static enum err listen_at(struct admin *a, struct inherited *h, const struct add
     return addr_of_socket(fd, &a->addresses[a->naddresses++]);
 }
 
-static bool beyond_loopback(const struct admin_config *c)
-{
-    for (size_t i = 0; i < c->n; ++i) {
-        if (!addr_is_loopback(&c->addresses[i]))
-            return true;
-    }
-    return false;
-}
-
-static void copy_config(struct admin *a, const struct admin_config *c)
-{
-    a->token = xstrdup(c->s.token);
-    a->actions_token = xstrdup(c->s.actions_token);
-    for (size_t i = 0; i < c->s.hosts.n; ++i)
-        text_list_add(&a->hosts, slice_of(c->s.hosts.items[i]));
-    a->addresses = xcalloc(c->n + 1, sizeof(*a->addresses));
-}
-
 enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
                       struct admin **out)
 {
     const char *token = c->s.token;
-    bool has_token = token != NULL && *token != '\0';
     enum err e = ERR_OK;
 
     *out = NULL;
     if (c->n == 0)
         return ERR_OK;
-    if (c->s.actions_token != NULL && *c->s.actions_token == '\0')
+    if ((c->s.actions_token != NULL && *c->s.actions_token == '\0') ||
+        (token != NULL && *token == '\0'))
         return ERR_UNSUPPORTED;
-    if (!has_token && (token != NULL || beyond_loopback(c)))
-        return ERR_UNSUPPORTED;
+    for (size_t i = 0; i < c->n && token == NULL; ++i) {
+        if (!addr_is_loopback(&c->addresses[i]))
+            return ERR_UNSUPPORTED;
+    }
     struct admin *a = xcalloc(1, sizeof(*a));
     struct http_server_options so = {
         .max_body_bytes = ADMIN_BODY_BYTES_MAX,
@@ -570,16 +510,19 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     list_init(&a->routes);
     list_init(&a->listeners);
     timer_init(&a->live, on_live_timer);
-    copy_config(a, c);
+    a->token = xstrdup(token);
+    a->actions_token = xstrdup(c->s.actions_token);
+    for (size_t i = 0; i < c->s.hosts.n; ++i)
+        text_list_add(&a->hosts, slice_of(c->s.hosts.items[i]));
+    a->addresses = xcalloc(c->n + 1, sizeof(*a->addresses));
     a->server = http_server_create(l, &so);
     for (size_t i = 0; i < c->n && e == ERR_OK; ++i)
         e = listen_at(a, h, &c->addresses[i]);
-    if (e != ERR_OK) {
+    if (e == ERR_OK)
+        *out = a;
+    else
         admin_destroy(a);
-        return e;
-    }
-    *out = a;
-    return ERR_OK;
+    return e;
 }
 
 static struct route *add_route(struct admin *a, enum route_kind kind, const char *path,

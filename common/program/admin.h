@@ -42,8 +42,7 @@ void admin_add(struct admin *a, const char *path, const char *content_type, admi
 /* Serve "ok" at /healthz, and the page READY, with status 503 while the program is not ready,
  * at /readyz. */
 void admin_add_health(struct admin *a, admin_fn ready, void *context);
-/* Serves the metrics at /metrics, in the Prometheus text format, or as OpenMetrics to clients that
- * prefer it. */
+/* Serves /metrics, in the Prometheus text format or, if the client prefers it, as OpenMetrics. */
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);
 /*
  * Serve the status page at "/": the page, style and script that all programs share (assets/), and
@@ -83,8 +82,7 @@ void admin_address(const struct admin *a, size_t i, struct addr *out);
  * seconds, as every request here is bounded in time. At once if A is NULL.
  */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
-/* After admin_stop: closes the connections of clients that are still reading. done() follows. A may
- * be NULL. */
+/* After admin_stop: cuts clients that are still reading; done() follows. A may be NULL. */
 void admin_cut(struct admin *a);
 /* Must be called after admin_stop is done, or when no client has connected. NULL is allowed. */
 void admin_destroy(struct admin *a);
@@ -105,8 +103,7 @@ struct admin_order {
     bool has_class;                        /* "" is a class too */
 };
 
-/* Returns NULL, or why ENTITY is not a valid action (constant text). admin_order_fini must be
- * called in either case. */
+/* Returns NULL, or why ENTITY is invalid (constant text). Pair with admin_order_fini. */
 const char *admin_order_read(struct admin_order *o, struct slice entity);
 void admin_order_fini(struct admin_order *o);
 /* Whether it is about the application NAME, or about no particular one. */

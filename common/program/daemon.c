@@ -9,14 +9,10 @@
 #include "version.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -114,14 +110,6 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
     return EXIT_SUCCESS;
 }
 
-static int describe(const struct daemon_program *p, const char *what)
-{
-    if (p->describe(what, stdout))
-        return exit_of_output();
-    fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, what);
-    return exit_of_usage(p);
-}
-
 int daemon_main(const struct daemon_program *p, int argc, char **argv)
 {
     struct daemon_line line = {.argv = argv};
@@ -147,7 +135,10 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
             print_help(p);
             return exit_of_output();
         case 'd':
-            return describe(p, optarg);
+            if (p->describe(optarg, stdout))
+                return exit_of_output();
+            fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, optarg);
+            return exit_of_usage(p);
         case '?':
             return exit_of_usage(p); /* getopt has printed the reason */
         default:
@@ -178,15 +169,23 @@ struct daemon_watch {
     int fd;
 };
 
+static const struct {
+    int number;
+    size_t handler; /* its offset */
+} signals[] = {
+    {SIGTERM, offsetof(struct daemon_signals, on_term)},
+    {SIGINT, offsetof(struct daemon_signals, on_int)},
+    {SIGHUP, offsetof(struct daemon_signals, on_hup)},
+    {SIGCHLD, offsetof(struct daemon_signals, on_child)},
+    {SIGUSR1, offsetof(struct daemon_signals, on_usr1)},
+    {SIGUSR2, offsetof(struct daemon_signals, on_usr2)},
+};
+
 static void fill_signals(sigset_t *set)
 {
     sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-    sigaddset(set, SIGCHLD);
-    sigaddset(set, SIGUSR1);
-    sigaddset(set, SIGUSR2);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i)
+        sigaddset(set, signals[i].number);
 }
 
 struct rlimit daemon_descriptors(void)
@@ -196,20 +195,6 @@ struct rlimit daemon_descriptors(void)
 
     ASSERT(failed == 0);
     return limit;
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit = daemon_descriptors();
-
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
-        log_warn(NULL, "descriptor-limit-not-raised", "reason=\"%s\"", strerror(errno));
-}
-
-size_t daemon_descriptor_limit(void)
-{
-    return (size_t)daemon_descriptors().rlim_cur;
 }
 
 enum {
@@ -232,33 +217,15 @@ void daemon_prepare(void)
     sigemptyset(&ignore.sa_mask);
     failed = sigaction(SIGPIPE, &ignore, NULL);
     ASSERT(failed == 0);
-    raise_descriptor_limit();
+    struct rlimit limit = daemon_descriptors();
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+        log_warn(NULL, "descriptor-limit-not-raised", "reason=\"%s\"", strerror(errno));
     (void)mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
-static void (*handler_of(const struct daemon_signals *s, uint32_t signo))(void *)
-{
-    switch (signo) {
-    case SIGTERM:
-        return s->on_term;
-    case SIGINT:
-        return s->on_int;
-    case SIGHUP:
-        return s->on_hup;
-    case SIGCHLD:
-        return s->on_child;
-    case SIGUSR1:
-        return s->on_usr1;
-    case SIGUSR2:
-        return s->on_usr2;
-    default:
-        return NULL;
-    }
-}
-
-/* One signal a call: the descriptor stays readable while there are more, and a handler may stop the
- * watch. */
+/* One signal a call: the descriptor stays readable, and a handler may stop the watch. */
 static void on_signal(void *context)
 {
     struct daemon_watch *w = context;
@@ -266,9 +233,16 @@ static void on_signal(void *context)
 
     if (read(w->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
-    void (*handler)(void *) = handler_of(&w->handlers, info.ssi_signo);
-    if (handler != NULL)
-        handler(w->handlers.context);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i) {
+        void (*handler)(void *);
+
+        if ((uint32_t)signals[i].number != info.ssi_signo)
+            continue;
+        memcpy(&handler, (const char *)&w->handlers + signals[i].handler, sizeof(handler));
+        if (handler != NULL)
+            handler(w->handlers.context);
+        return;
+    }
 }
 
 static void on_log_second(struct timer *t)
@@ -310,36 +284,25 @@ void daemon_signals_stop(struct daemon_watch *w)
 
 /* ---- ready notification ---- */
 
-/* The path or abstract name in NOTIFY_SOCKET; false when it is neither. */
-static bool notify_address(const char *name, struct sockaddr_un *sa, socklen_t *len)
-{
-    size_t n = strlen(name);
-
-    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa->sun_path))
-        return false;
-    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(sa->sun_path, name, n);
-    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-    if (name[0] == '@')
-        sa->sun_path[0] = '\0';
-    else
-        ++*len; /* the NUL */
-    return true;
-}
-
 void daemon_notify(const char *state)
 {
-    const char *name = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un sa;
-    socklen_t len;
+    const char *name = getenv("NOTIFY_SOCKET"); /* a path, or an abstract name */
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
 
     if (name == NULL || name[0] == '\0')
         return;
-    if (!notify_address(name, &sa, &len)) {
+    size_t n = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(sa.sun_path)) {
         char escaped[LOG_CUT_ROOM];
         log_warn(NULL, "notify-socket-invalid", "name=\"%s\"", log_cut(slice_of(name), escaped));
         return;
     }
+    memcpy(sa.sun_path, name, n);
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (name[0] == '@')
+        sa.sun_path[0] = '\0';
+    else
+        ++len; /* the NUL */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ssize_t sent = -1;
     if (fd != -1) {
@@ -357,20 +320,13 @@ void daemon_notify(const char *state)
 
 void daemon_random_id(char out[33])
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
 
-    /* Up to 256 bytes come whole once the kernel's generator is ready, which it waits for. */
-    ssize_t got;
-    do
-        got = getrandom(bytes, sizeof(bytes), 0);
-    while (got == -1 && errno == EINTR);
-    ASSERT(got == (ssize_t)sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); ++i) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[32] = '\0';
+    /* Waits until the kernel's generator is ready. */
+    int failed = getentropy(bytes, sizeof(bytes));
+    ASSERT(failed == 0);
+    for (size_t i = 0; i < sizeof(bytes); ++i)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
 void daemon_reload_failed(const char *file, const struct diag *d)

@@ -63,8 +63,6 @@ struct daemon_signals {
 void daemon_prepare(void);
 /* The limit of descriptors of this process. */
 struct rlimit daemon_descriptors(void);
-/* How many descriptors this process may have open. */
-size_t daemon_descriptor_limit(void);
 /* Deliver them on L from now on (signalfd). */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);

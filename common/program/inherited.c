@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/net/packet.h"
 #include "common/program/daemon.h"
-#include "common/program/privileges.h"
 
 enum {
     /* For each step of the old process, which has little to do: it writes files, sends messages. */
@@ -66,10 +65,7 @@ static bool is_named(const struct item *one, const char *name)
 
 static void add_item(struct inherited *h, const struct item *one)
 {
-    if (h->n == h->room) {
-        h->room = h->room * 2 + 16;
-        h->items = xrealloc(h->items, h->room * sizeof(*h->items));
-    }
+    h->items = xgrow(h->items, h->n + 1, &h->room, sizeof(*h->items));
     h->items[h->n++] = *one;
 }
 
@@ -106,19 +102,6 @@ bool inherited_take_text(struct inherited *h, const char *op, const char *name, 
     return good;
 }
 
-/* Returns the lock that the old process has on the file PATH, or -1. */
-static int take_lock(struct inherited *h, const char *path)
-{
-    struct item *one = find(h, "lock", NULL, NULL, 0);
-    struct stat passed;
-    struct stat there;
-
-    if (one == NULL || fstat(one->fd, &passed) != 0 || stat(path, &there) != 0 ||
-        passed.st_dev != there.st_dev || passed.st_ino != there.st_ino)
-        return -1;
-    return take(one);
-}
-
 int inherited_lock_directory(struct inherited *h, const char *directory, unsigned mode,
                              const char *name)
 {
@@ -126,8 +109,14 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
     int fd = -1;
 
     if (mkdir(directory, mode) == 0 || errno == EEXIST) {
-        fd = take_lock(h, path);
-        if (fd < 0)
+        struct item *one = find(h, "lock", NULL, NULL, 0);
+        struct stat passed;
+        struct stat there;
+
+        if (one != NULL && fstat(one->fd, &passed) == 0 && stat(path, &there) == 0 &&
+            passed.st_dev == there.st_dev && passed.st_ino == there.st_ino)
+            fd = take(one);
+        else
             fd = file_lock(path, LOCK_WAIT_MS);
     }
     if (fd < 0)
@@ -138,18 +127,6 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
     return fd;
 }
 
-/* Whether ADDRESS leaves the port to the system, and ONE listens at a port of the same host. */
-static bool is_some_port_of(const struct item *one, const struct addr *address)
-{
-    struct addr a = one->bound;
-
-    if (address->sa.sa_family == AF_UNIX || addr_port(address) != 0 ||
-        a.sa.sa_family != address->sa.sa_family)
-        return false;
-    addr_set_port(&a, 0);
-    return addr_equal(&a, address);
-}
-
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
                           int number)
 {
@@ -158,7 +135,13 @@ int inherited_take_socket(struct inherited *h, const struct addr *address, const
     if (one != NULL)
         return take(one);
     one = find(h, "socket", NULL, name, number);
-    return one != NULL && name != NULL && is_some_port_of(one, address) ? take(one) : -1;
+    /* ADDRESS may leave the port to the system: then it must be a port of the same host. */
+    if (one == NULL || name == NULL || address->sa.sa_family == AF_UNIX ||
+        addr_port(address) != 0 || one->bound.sa.sa_family != address->sa.sa_family)
+        return -1;
+    struct addr a = one->bound;
+    addr_set_port(&a, 0);
+    return addr_equal(&a, address) ? take(one) : -1;
 }
 
 bool inherited_listen(struct inherited *h, const struct addr *address, unsigned mode,
@@ -181,27 +164,20 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
     return user_rights_own_socket(address, p);
 }
 
-static const struct item *find_listener(const struct inherited *h, const struct addr *address,
-                                        const char *name)
-{
-    for (size_t i = 0; h != NULL && i < h->n; ++i) {
-        const struct item *one = &h->items[i];
-
-        if (is_free(one, "socket") && one->name != NULL &&
-            (is_named(one, name) || (address != NULL && addr_equal(&one->bound, address))))
-            return one;
-    }
-    return NULL;
-}
-
 size_t inherited_take_listener(struct inherited *h, const struct addr *address, const char *name,
                                int **out)
 {
-    const struct item *first = find_listener(h, address, name);
+    const struct item *first = NULL;
     struct item *one;
     size_t n = 0;
 
     *out = NULL;
+    for (size_t i = 0; h != NULL && i < h->n && first == NULL; ++i) {
+        one = &h->items[i];
+        if (is_free(one, "socket") && one->name != NULL &&
+            (is_named(one, name) || (address != NULL && addr_equal(&one->bound, address))))
+            first = one;
+    }
     if (first == NULL)
         return 0;
     int number = first->number;
@@ -230,46 +206,24 @@ static void close_rest(struct inherited *h)
     }
 }
 
-static void drop_items(struct inherited *h)
-{
-    close_rest(h);
-    for (size_t i = 0; i < h->n; ++i) {
-        const struct item *one = &h->items[i];
-
-        /* The address is not configured any more. */
-        if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
-            one->bound.un.sun_path[0] == '/')
-            unlink(one->bound.un.sun_path);
-        free(one->op);
-        free(one->name);
-    }
-    free(h->items);
-}
-
 /* ---- messages ---- */
 
-static bool add_passed(struct inherited *h, const json_t *m, int fd)
+static bool take_message(void *context, const json_t *m, int *passed)
 {
+    struct inherited *h = context;
     const char *op = json_string_value(json_object_get(m, "op"));
-    struct item one = {.fd = fd};
+    struct item one = {.fd = *passed};
     struct stat st;
 
-    if (op == NULL || h->n == ITEMS_MAX || fstat(fd, &st) != 0)
+    if (*passed < 0 || op == NULL || h->n == ITEMS_MAX || fstat(*passed, &st) != 0)
         return false;
     one.inode = st.st_ino;
-    if (strcmp(op, "socket") == 0 && addr_of_listener(fd, &one.bound) != ERR_OK)
+    if (strcmp(op, "socket") == 0 && addr_of_listener(*passed, &one.bound) != ERR_OK)
         return false;
     one.op = xstrdup(op);
     one.name = xstrdup(json_string_value(json_object_get(m, "name")));
     one.number = (int)json_integer_value(json_object_get(m, "number"));
     add_item(h, &one);
-    return true;
-}
-
-static bool take_message(void *context, const json_t *m, int *passed)
-{
-    if (*passed < 0 || !add_passed(context, m, *passed))
-        return false;
     *passed = -1;
     return true;
 }
@@ -382,7 +336,18 @@ void inherited_destroy(struct inherited *h)
     if (h == NULL)
         return;
     watch_stop(h->watch);
-    drop_items(h);
+    close_rest(h);
+    for (size_t i = 0; i < h->n; ++i) {
+        const struct item *one = &h->items[i];
+
+        /* The address is not configured any more. */
+        if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
+            one->bound.un.sun_path[0] == '/')
+            unlink(one->bound.un.sun_path);
+        free(one->op);
+        free(one->name);
+    }
+    free(h->items);
     if (h->fd >= 0)
         close(h->fd);
     free(h);

@@ -74,8 +74,7 @@ struct inherited_events {
  */
 void inherited_ready(struct inherited **h, struct loop *l, const struct inherited_events *events,
                      void *context);
-/* Closes what was not taken, and, after inherited_ready(), removes the paths of unix sockets that
- * were not taken. */
+/* Closes what was not taken; after inherited_ready() also removes its unix sockets' paths. */
 void inherited_destroy(struct inherited *h);
 
 #endif

@@ -23,23 +23,6 @@ struct pieces {
     struct map index;
 };
 
-static void cut(struct slice s, char end, struct pieces *out)
-{
-    struct slice rest = s;
-    size_t room = 1;
-
-    for (; rest.len != 0; ++room)
-        slice_cut(&rest, end);
-    *out = (struct pieces){.items = xcalloc(room, sizeof(struct piece))};
-    while (s.len != 0) {
-        struct piece *p = &out->items[out->n++];
-
-        p->text = slice_cut(&s, end);
-        if (map_find(&out->index, p->text.p, p->text.len) == NULL)
-            map_add(&out->index, &p->node, p->text.p, p->text.len);
-    }
-}
-
 static bool is_at(const struct pieces *x, size_t i, struct slice text)
 {
     return i < x->n && slice_eq(x->items[i].text, text);
@@ -58,12 +41,22 @@ static void add_run(size_t from, size_t n, struct text *out)
 
 void line_delta(struct slice before, struct slice now, char end, struct text *out)
 {
-    struct pieces x;
+    struct pieces x = {0};
+    size_t room = 1;
     size_t from = 0; /* of the run */
     size_t n = 0;
     size_t aligned = 0; /* the place in BEFORE, if pieces have only been replaced */
 
-    cut(before, end, &x);
+    for (struct slice rest = before; rest.len != 0; ++room)
+        slice_cut(&rest, end);
+    x.items = xcalloc(room, sizeof(struct piece));
+    while (before.len != 0) {
+        struct piece *p = &x.items[x.n++];
+
+        p->text = slice_cut(&before, end);
+        if (map_find(&x.index, p->text.p, p->text.len) == NULL)
+            map_add(&x.index, &p->node, p->text.p, p->text.len);
+    }
     while (now.len != 0) {
         struct slice piece = slice_cut(&now, end);
 

@@ -51,14 +51,6 @@ bool privileges_differ(const struct privileges *p)
     return false;
 }
 
-/* Whether the switch is permanent: only root's own user may be able to become root again. */
-static bool is_for_good(const struct privileges *p)
-{
-    if (p->uid == 0)
-        return true;
-    return setuid(0) != 0 && seteuid(0) != 0 && !privileges_differ(p);
-}
-
 const char *privileges_switch(const struct privileges *p)
 {
     if (setgroups((size_t)p->ngroups, p->groups) != 0)
@@ -66,20 +58,6 @@ const char *privileges_switch(const struct privileges *p)
     if (setresgid(p->gid, p->gid, p->gid) != 0)
         return "setgid";
     return setresuid(p->uid, p->uid, p->uid) != 0 ? "setuid" : NULL;
-}
-
-/* Returns the step that failed (see errno), or NULL. */
-static const char *drop(const struct privileges *p)
-{
-    const char *failed = privileges_switch(p);
-
-    if (failed != NULL)
-        return failed;
-    if (!is_for_good(p)) {
-        errno = EPERM;
-        return "privileges could be regained";
-    }
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? NULL : "no_new_privs";
 }
 
 /* ---- the settings `user` and `group` ---- */
@@ -139,8 +117,19 @@ bool user_rights_make_directory(const char *directory, unsigned mode, const stru
 
 bool user_rights_drop(const char *user, const struct privileges *p)
 {
-    const char *step = privileges_differ(p) ? drop(p) : NULL;
+    const char *step = NULL;
 
+    if (privileges_differ(p)) {
+        step = privileges_switch(p);
+        /* It must be permanent: only root's own user may be able to become root again. */
+        if (step == NULL && p->uid != 0 &&
+            (setuid(0) == 0 || seteuid(0) == 0 || privileges_differ(p))) {
+            errno = EPERM;
+            step = "privileges could be regained";
+        }
+        if (step == NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+            step = "no_new_privs";
+    }
     if (step != NULL) {
         log_error(NULL, "privileges-drop-failed", "user=%s step=\"%s\" reason=\"%s\"", user, step,
                   strerror(errno));

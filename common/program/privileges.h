@@ -31,8 +31,7 @@ struct privileges {
 const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
 /* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
 bool privileges_differ(const struct privileges *p);
-/* Take the groups, group and user of P, system calls only. Returns the step that failed (see
- * errno), or NULL. */
+/* Takes the rights of P, by system calls only. Returns the failed step (see errno), or NULL. */
 const char *privileges_switch(const struct privileges *p);
 
 /* ---- the settings `user` and `group` ---- */
@@ -53,11 +52,9 @@ void user_rights_check(const struct config *file, const char *user, const char *
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
-/* Gives a path at A to P's user and group, so that its mode governs the group's access. Others have
- * no access. */
+/* Gives a unix socket at A to P's user and group, so that its mode governs access. */
 bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
-/* Creates DIRECTORY (NULL: nothing to do) owned by P's user. An existing directory keeps its owner.
- */
+/* Creates DIRECTORY (NULL: none) owned by P's user. An existing one keeps its owner. */
 bool user_rights_make_directory(const char *directory, unsigned mode,
                                 const struct privileges *p) must_check;
 /*

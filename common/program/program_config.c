@@ -6,16 +6,6 @@
 
 #include "common/base/log.h"
 
-/* PORT of ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
-static bool is_port_alone(struct slice text, uint64_t *port)
-{
-    if (slice_starts(text, SLICE_LIT("*:")))
-        text = (struct slice){text.p + 1, text.len - 1};
-    if (slice_starts(text, SLICE_LIT(":")))
-        text = (struct slice){text.p + 1, text.len - 1};
-    return parse_u64(text, UINT16_MAX, port);
-}
-
 const char *config_addr_problem(enum err e)
 {
     switch (e) {
@@ -32,11 +22,15 @@ bool config_read_addr(const struct config *file, const struct config_node *at, c
                       const char *text, struct addr *out, struct diag *d)
 {
     enum err e = addr_parse(slice_of(text), out);
+    const char *at_port = text;
     uint64_t port;
 
     if (e == ERR_OK)
         return true;
-    if (is_port_alone(slice_of(text), &port)) {
+    /* ":PORT", "*:PORT" or "PORT", with which other programs listen on all addresses. */
+    at_port += strncmp(at_port, "*:", 2) == 0;
+    at_port += *at_port == ':';
+    if (parse_u64(slice_of(at_port), UINT16_MAX, &port)) {
         config_complain(file, at, d,
                         "%s: %s: address is missing: 0.0.0.0:%" PRIu64
                         " is all of IPv4, [::]:%" PRIu64 " all of IPv6, 127.0.0.1:%" PRIu64
@@ -106,32 +100,12 @@ bool config_octal(int64_t written, unsigned *mode)
 
 /* ---- admin ---- */
 
-static void read_addresses(const struct config *file, const struct config_node *node,
-                           struct admin_config *c, struct diag *d)
-{
-    const struct config_node *at = config_place(node, "address", node);
-    const struct text_list *texts = &c->s.address;
-
-    if (node->kind == CONFIG_MAP && texts->n == 0)
-        config_complain(file, node, d, "admin: address is required");
-    c->addresses = xcalloc(texts->n + 1, sizeof(*c->addresses));
-    for (size_t i = 0; i < texts->n; ++i) {
-        const struct config_node *item = config_item(at, i);
-        struct addr *a = &c->addresses[c->n];
-
-        if (!config_read_addr(file, item, "admin", texts->items[i], a, d))
-            continue;
-        if (!addr_is_loopback(a) && c->s.token == NULL)
-            config_complain(file, item, d, "admin: %s is beyond loopback, which needs a token",
-                            texts->items[i]);
-        config_addr_check_free(file, item, 0, "admin", a, "admin", c->addresses, c->n, d);
-        ++c->n;
-    }
-}
-
 void admin_config_read(const struct settings_table *table, const struct config *file,
                        const struct config_node *node, struct admin_config *out, struct diag *d)
 {
+    const struct config_node *at = config_place(node, "address", node);
+    const struct text_list *texts = &out->s.address;
+
     *out = (struct admin_config){.n = 0};
     settings_read(table, file, node, &out->s, NULL, d);
     if (node == NULL)
@@ -140,7 +114,21 @@ void admin_config_read(const struct settings_table *table, const struct config *
         config_complain(file, node, d, "admin: token must not be empty");
     if (out->s.actions_token != NULL && out->s.actions_token[0] == '\0')
         config_complain(file, node, d, "admin: actions_token must not be empty");
-    read_addresses(file, node, out, d);
+    if (node->kind == CONFIG_MAP && texts->n == 0)
+        config_complain(file, node, d, "admin: address is required");
+    out->addresses = xcalloc(texts->n + 1, sizeof(*out->addresses));
+    for (size_t i = 0; i < texts->n; ++i) {
+        const struct config_node *item = config_item(at, i);
+        struct addr *a = &out->addresses[out->n];
+
+        if (!config_read_addr(file, item, "admin", texts->items[i], a, d))
+            continue;
+        if (!addr_is_loopback(a) && out->s.token == NULL)
+            config_complain(file, item, d, "admin: %s is beyond loopback, which needs a token",
+                            texts->items[i]);
+        config_addr_check_free(file, item, 0, "admin", a, "admin", out->addresses, out->n, d);
+        ++out->n;
+    }
 }
 
 void admin_config_check_free(const struct admin_config *c, const struct config *file,

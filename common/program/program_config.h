@@ -13,14 +13,12 @@
 
 /* Returns what is to be written instead of an address that addr_parse() rejected with E. */
 const char *config_addr_problem(enum err e);
-/* Parses the address TEXT of WHAT, at AT of FILE. Returns false after a complaint about what is to
- * be written instead. */
+/* Parses the address TEXT of WHAT, at AT of FILE. Returns false after a complaint. */
 bool config_read_addr(const struct config *file, const struct config_node *at, const char *what,
                       const char *text, struct addr *out, struct diag *d);
 /* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
-/* The place of setting NAME of MAP for complaints; OTHERWISE if it is not given, or MAP is not a
- * map. */
+/* The place of setting NAME of MAP (may be NULL), or OTHERWISE if it is not given. */
 const struct config_node *config_place(const struct config_node *map, const char *name,
                                        const struct config_node *otherwise);
 /* Logs each setting of T that differs between OLD and NEW and needs a restart, except BUT. */
@@ -54,8 +52,7 @@ struct admin_config {
  * D. OUT is to be given to admin_config_fini in any case. */
 void admin_config_read(const struct settings_table *table, const struct config *file,
                        const struct config_node *node, struct admin_config *out, struct diag *d);
-/* A program cannot listen at an admin address where it already does at one of the N OTHERS, which
- * OTHER names. */
+/* The same for the admin addresses of C. */
 void admin_config_check_free(const struct admin_config *c, const struct config *file,
                              const struct config_node *node, const char *other,
                              const struct addr *others, size_t n, struct diag *d);

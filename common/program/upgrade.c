@@ -2,7 +2,6 @@
 #include "common/program/upgrade.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/packet.h"
 #include "common/program/daemon.h"
 
 #include <errno.h>
@@ -42,8 +41,7 @@ char *program_find(const char *name, const char *path)
         struct slice directory = slice_cut(&rest, ':');
         char *file = xasprintf("%.*s/%s", (int)directory.len, directory.p, name);
 
-        /* An empty entry would mean the current directory, which must not be searched for
-         * programs. */
+        /* An empty entry would mean the current directory, which must not be searched. */
         if (directory.len > 0 && is_program(file))
             return file;
         free(file);
@@ -235,37 +233,28 @@ static void enter(struct upgrade *u, enum upgrade_stage stage)
              (long)u->program.pid);
 }
 
-static void on_prepared(struct upgrade *u)
-{
-    enter(u, UPGRADE_HANDING_OVER);
-    if (u->release_ms != 0)
-        u->until_ms = loop_now_ms(u->loop) + u->release_ms;
-    if (u->ops->release != NULL)
-        u->ops->release(u->context, u);
-    upgrade_pass(u, "go", NULL, 0, -1);
-    flush(u);
-}
-
-static void on_ready(struct upgrade *u)
-{
-    char *main_pid = xasprintf("MAINPID=%ld\nREADY=1", (long)u->program.pid);
-
-    enter(u, UPGRADE_HANDED_OVER);
-    if (u->ops->tick == NULL)
-        timer_stop(&u->tick);
-    daemon_notify(main_pid);
-    free(main_pid);
-    u->ops->drain(u->context);
-}
-
 static void on_message(struct upgrade *u, const json_t *m)
 {
-    if (packet_is(m, "prepared") && u->stage == UPGRADE_STARTING && u->begun)
-        on_prepared(u);
-    else if (packet_is(m, "ready") && u->stage == UPGRADE_HANDING_OVER)
-        on_ready(u);
-    else
+    if (packet_is(m, "prepared") && u->stage == UPGRADE_STARTING && u->begun) {
+        enter(u, UPGRADE_HANDING_OVER);
+        if (u->release_ms != 0)
+            u->until_ms = loop_now_ms(u->loop) + u->release_ms;
+        if (u->ops->release != NULL)
+            u->ops->release(u->context, u);
+        upgrade_pass(u, "go", NULL, 0, -1);
+        flush(u);
+    } else if (packet_is(m, "ready") && u->stage == UPGRADE_HANDING_OVER) {
+        char *main_pid = xasprintf("MAINPID=%ld\nREADY=1", (long)u->program.pid);
+
+        enter(u, UPGRADE_HANDED_OVER);
+        if (u->ops->tick == NULL)
+            timer_stop(&u->tick);
+        daemon_notify(main_pid);
+        free(main_pid);
+        u->ops->drain(u->context);
+    } else {
         fail(u, "unexpected message from the new process");
+    }
 }
 
 static void on_readable(void *context)
@@ -336,17 +325,6 @@ void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *o
     timer_init(&u->tick, on_tick);
 }
 
-static bool start_program(struct upgrade *u, const struct upgrade_options *o, int pass)
-{
-    enum err e = program_start(o->argv, &o->nofile, pass, &u->program);
-
-    if (e == ERR_OK)
-        return true;
-    u->program = (struct program){.pid = 0, .pidfd = -1};
-    fail(u, e == ERR_SYSTEM ? strerror(errno) : "executable not found");
-    return false;
-}
-
 void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
 {
     const char *why = u->ops->refuse(u->context);
@@ -363,10 +341,14 @@ void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
     u->stage = UPGRADE_STARTING;
     u->begun = false;
     packet_queue_init(&u->out, pair[0]);
-    bool started = start_program(u, o, pair[1]);
+    enum err e = program_start(o->argv, &o->nofile, pair[1], &u->program);
+    why = e == ERR_SYSTEM ? strerror(errno) : "executable not found";
     close(pair[1]);
-    if (!started)
+    if (e != ERR_OK) {
+        u->program = (struct program){.pid = 0, .pidfd = -1};
+        fail(u, why);
         return;
+    }
     enter(u, UPGRADE_STARTING);
     u->until_ms = loop_now_ms(u->loop) + o->timeout_ms;
     u->release_ms = o->release_ms;

@@ -46,8 +46,7 @@ struct program {
     int pidfd; /* readable when it has ended */
 };
 
-/* Where a program called NAME (argv[0]) is now: NAME itself or found in PATH. NULL: nowhere. The
- * caller frees it. */
+/* Finds NAME (argv[0]) itself or in PATH. Returns NULL if not found; the caller frees it. */
 char *program_find(const char *name, const char *path);
 /*
  * Start ARGV, with NOFILE as its limit of descriptors. It gets the descriptor PASS as number 3,
@@ -121,8 +120,7 @@ struct upgrade {
 void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *ops, void *context);
 /* SIGUSR2. Logs why, if there can be no upgrade. */
 void upgrade_begin(struct upgrade *u, const struct upgrade_options *o);
-/* The old process shuts down: ends a new process that is not ready. Does nothing when there is
- * none, or it is ready. */
+/* The old process shuts down: ends a new process that is not ready, if there is one. */
 void upgrade_abandon(struct upgrade *u);
 /* Leaves the new process alone. U may be all zero. */
 void upgrade_fini(struct upgrade *u);

@@ -108,7 +108,8 @@ static void connected(struct http1_connect *a)
         end_attempt(a, e);
         return;
     }
-    if (!transport_secure(&a->transport, a->peer, loop_index(a->loop))) {
+    a->transport.tls = tls_link_create(a->peer, a->transport.fd, loop_index(a->loop));
+    if (a->transport.tls == NULL) {
         end_attempt(a, ERR_TLS_FAILED);
         return;
     }

@@ -31,7 +31,7 @@ enum {
  */
 static size_t descriptors_left(unsigned nloops)
 {
-    size_t limit = daemon_descriptor_limit();
+    size_t limit = daemon_descriptors().rlim_cur;
     size_t base = DESCRIPTORS_BASE + (size_t)DESCRIPTORS_PER_LOOP * nloops;
     size_t left = limit > base ? limit - base : 0;
 
@@ -56,7 +56,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
         log_warn(NULL, "descriptor-limit-low",
                  "limit=%zu max_client_connections=%zu allowed=%zu action=\"accept fewer "
                  "connections\" hint=\"raise RLIMIT_NOFILE\"",
-                 daemon_descriptor_limit(), connections, room);
+                 (size_t)daemon_descriptors().rlim_cur, connections, room);
         connections = room;
     }
     return (struct http_server_options){

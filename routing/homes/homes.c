@@ -62,13 +62,14 @@ void homes_set(struct homes *h, const struct homes_settings *s)
 
 /* ---- workers ---- */
 
-struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context)
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t name, void *context)
 {
     struct homes_worker *w = xcalloc(1, sizeof(*w));
 
     ASSERT(concurrency >= 1);
     w->concurrency = concurrency;
     w->per_place = 1.0 / concurrency;
+    w->name = name;
     w->context = context;
     w->number = h->njoined++;
     list_init(&w->pairs);
@@ -82,8 +83,7 @@ void homes_leave(struct homes *h, struct homes_worker *w)
     struct homes_pair *p;
 
     ASSERT(!w->gone);
-    if (w->eligible)
-        homes_eligible_remove(h, w);
+    homes_set_eligible(h, w, false, h->now_us);
     list_for_each_entry_safe (p, &w->pairs, of_worker)
         homes_pair_free(h, p);
     list_remove(&w->node);
@@ -94,16 +94,6 @@ void homes_leave(struct homes *h, struct homes_worker *w)
         list_push_back(&h->gone, &w->node);
 }
 
-void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us)
-{
-    ASSERT(!w->gone);
-    homes_tick(h, now_us);
-    if (eligible && !w->eligible)
-        homes_eligible_add(h, w);
-    else if (!eligible && w->eligible)
-        homes_eligible_remove(h, w);
-}
-
 void *homes_worker_context(const struct homes_worker *w)
 {
     return w->context;
@@ -111,17 +101,10 @@ void *homes_worker_context(const struct homes_worker *w)
 
 /* ---- a request in flight ---- */
 
-/* Sets all members except those set by enter_pair and enter. */
 static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
 {
-    t->worker = NULL;
-    t->pair = NULL;
-    t->of_pair = (struct list){NULL, NULL};
-    t->start_us = t->serve_us = now_us;
-    t->expected_us = (uint32_t)(int64_t)expected_us;
-    t->serving = t->overtaken = t->cold = t->passing = false;
-    t->kind = HOME_USED;
-    t->from = NULL;
+    *t = (struct homes_ticket){
+        .serve_us = now_us, .expected_us = (uint32_t)(int64_t)expected_us, .kind = HOME_USED};
 }
 
 static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
@@ -131,21 +114,8 @@ static void serve(const struct homes *h, struct homes_worker *w, struct homes_ti
     ++w->nserving;
 }
 
-static void enter_pair(struct homes_pair *p, struct homes_ticket *t)
-{
-    t->pair = p;
-    t->cold = !p->touched;
-    p->touched = true;
-    p->own_us += t->expected_us;
-    ++p->in_flight_n;
-    if (p->worker->most == NULL || p->own_us > p->worker->most->own_us)
-        p->worker->most = p;
-    list_push_back(&p->in_flight, &t->of_pair);
-}
-
 static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
-    ++h->ntickets;
     t->worker = w;
     list_push_back(&w->in_flight, &t->of_worker);
     ++w->nin_flight;
@@ -169,7 +139,6 @@ static void leave(struct homes *h, struct homes_ticket *t)
 {
     struct homes_worker *w = t->worker;
 
-    --h->ntickets;
     if (t->pair != NULL) {
         t->pair->own_us -= t->expected_us;
         --t->pair->in_flight_n;
@@ -206,19 +175,7 @@ static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work
     p->left_us = h->now_us;
 }
 
-/* Removes ineligible homes, because there is another one now. */
-static cold_ void drop_absent(struct homes *h, struct homes_class *c, double work_us)
-{
-    uint32_t n = c->nhomes;
-
-    for (uint32_t i = n; i-- != 0;) {
-        if (!c->pairs[i]->worker->eligible)
-            give_up(h, c->pairs[i], work_us / n);
-    }
-}
-
-/* Removes homes in excess: those at the workers with the most homes; with several balancers the
- * oldest, as all of them do. */
+/* Removes homes in excess: at workers with the most homes; if shared the oldest, as all do. */
 static void drop_above(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
                        const struct homes_plan *plan)
 {
@@ -242,15 +199,9 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
     }
 }
 
-/* Returns true if a home that was last used at USED_US is to be removed. */
-static bool is_old(const struct homes *h, uint64_t used_us)
-{
-    return (double)(h->now_us - used_us) > HOMES_AGE_US;
-}
-
 static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 {
-    if (c->nhomes < 2 || !is_old(h, c->oldest_us))
+    if (c->nhomes < 2 || (double)(h->now_us - c->oldest_us) <= HOMES_AGE_US)
         return;
 
     double part_us = work_us / c->nhomes;
@@ -259,7 +210,7 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
     for (uint32_t i = c->nhomes; i-- != 0 && c->nhomes > 1;) {
         uint64_t used_us = c->pairs[i]->used_us;
 
-        if (is_old(h, used_us))
+        if ((double)(h->now_us - used_us) > HOMES_AGE_US)
             give_up(h, c->pairs[i], part_us);
         else if (used_us < oldest_us)
             oldest_us = used_us;
@@ -293,44 +244,30 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
     c->shed_us = h->now_us;
 }
 
-/* Adds a home; the others share their work with it. */
-static cold_ void add_home(struct homes *h, struct homes_class *c, struct homes_worker *w,
-                           double work_us)
-{
-    uint32_t n = c->nhomes;
-
-    for (uint32_t i = 0; i < n; ++i)
-        homes_weigh(h, c->pairs[i], work_us / (n + 1) - work_us / n);
-    homes_settle(h, homes_pair_get(h, c, w, h->now_us), work_us / (n + 1));
-}
-
-static enum home_kind kind_of(enum homes_reason reason)
-{
-    static const enum home_kind kinds[HOMES_REASONS] = {
-        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
-        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
-    };
-
-    return kinds[reason];
-}
-
 static void apply(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
 {
     enum homes_reason reason = plan->choice.reason;
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    /* The plan has just counted the eligible homes. */
-    if (reason != HOMES_DETOUR && plan->choice.homes != c->nhomes)
-        drop_absent(h, c, plan->work);
+    /* The plan has just counted the eligible homes; now that there is another, others go. */
+    uint32_t n = c->nhomes;
+    for (uint32_t i = n; reason != HOMES_DETOUR && plan->choice.homes != n && i-- != 0;) {
+        if (!c->pairs[i]->worker->eligible)
+            give_up(h, c->pairs[i], plan->work / n);
+    }
+    n = c->nhomes;
     if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
         /* The work at the old home moves as well; that of other homes does not change. */
-        double work_us = plan->work / c->nhomes;
+        double work_us = plan->work / n;
 
         give_up(h, plan->from, work_us);
         homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
     } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
-        add_home(h, c, plan->worker, plan->work);
+        /* The other homes share their work with it. */
+        for (uint32_t i = 0; i < n; ++i)
+            homes_weigh(h, c->pairs[i], plan->work / (n + 1) - plan->work / n);
+        homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), plan->work / (n + 1));
     }
 }
 
@@ -340,7 +277,9 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
     struct homes_class *c = plan->cls;
 
     classes_request(&h->classes, c != NULL ? &c->base : NULL);
-    homes_let_fade(h);
+    h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
+    if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
+        h->fade_left_us = (uint64_t)HOMES_FADE_US;
     if (c == NULL)
         c = homes_class_of(classes_add(&h->classes, r->cls));
     c->work = fading_of(plan->work, &h->fade);
@@ -355,6 +294,11 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
                  struct homes_worker *w, struct homes_ticket *t)
 {
+    static const enum home_kind kinds[HOMES_REASONS] = {
+        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
+        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
+    };
+
     ASSERT(w->eligible);
     struct homes_class *c = count(h, r, plan);
     if (w == plan->worker)
@@ -364,13 +308,12 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     p->used_us = h->now_us;
     start(t, h->now_us, plan->choice.expected_us);
     t->passing = !homes_is_home(p);
-    /* The first request of a class handed over to this worker: other requests must take its cost
-     * into account. */
+    /* The first of a class handed over to W: other requests must expect its cost. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
         h->cold_us > t->expected_us)
         t->expected_us = (uint32_t)h->cold_us;
     if (w == plan->worker && homes_is_home(p)) {
-        t->kind = kind_of(plan->choice.reason);
+        t->kind = kinds[plan->choice.reason];
         t->from = t->kind == HOME_MOVE ? plan->choice.from : NULL;
         if (t->kind == HOME_USED && homes_shared(h) && homes_owns(h, r->cls)) {
             t->from = homes_stray(h, p);
@@ -379,7 +322,14 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
         if (t->kind != HOME_USED)
             homes_made(h, p, t->kind, t->from);
     }
-    enter_pair(p, t);
+    t->pair = p;
+    t->cold = !p->touched;
+    p->touched = true;
+    p->own_us += t->expected_us;
+    ++p->in_flight_n;
+    if (w->most == NULL || p->own_us > w->most->own_us)
+        w->most = p;
+    list_push_back(&p->in_flight, &t->of_pair);
     enter(h, w, t);
     drop_above(h, c, w, plan);
     drop_unused(h, c, plan->work);
@@ -395,40 +345,6 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
 
 /* ---- what is learned from a request ---- */
 
-static cold_ void learn_cold(struct homes *h, double service)
-{
-    double step = HOMES_COLD_STEP * h->cold_us;
-
-    h->cold_us +=
-        service > h->cold_us ? step * HOMES_COLD_QUANTILE : -step * (1 - HOMES_COLD_QUANTILE);
-    if (h->cold_us < HOMES_COLD_LEAST_US)
-        h->cold_us = HOMES_COLD_LEAST_US;
-}
-
-static void learn_cost(struct homes *h, const struct homes_ticket *t, double service)
-{
-    if (t->pair != NULL) {
-        struct homes_class *c = t->pair->cls;
-        double before = c->cost_us > 0 ? (double)c->cost_us : service;
-
-        c->cost_us = (float)(before + HOMES_COST_STEP * (service - before));
-    }
-    h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
-}
-
-/* Requests that were begun before T and are still in flight are slow at a worker that makes
- * progress. */
-static void overtake(struct homes_worker *w, struct homes_ticket *t)
-{
-    for (struct list *it = t->of_worker.prev; it != &w->in_flight; it = it->prev) {
-        struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
-
-        if (before->overtaken)
-            return;
-        before->overtaken = true;
-    }
-}
-
 static void learn(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
 {
     struct homes_worker *w = t->worker;
@@ -442,11 +358,29 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
     /* A fast error is not a measurement. */
     if (!e->failed) {
         w->alive_us = h->now_us;
-        overtake(w, t);
-        if (t->cold)
-            learn_cold(h, service);
+        /* Earlier requests still in flight are slow at a worker that makes progress. */
+        for (struct list *it = t->of_worker.prev; it != &w->in_flight; it = it->prev) {
+            struct homes_ticket *before = list_entry(it, struct homes_ticket, of_worker);
+
+            if (before->overtaken)
+                break;
+            before->overtaken = true;
+        }
+        if (t->cold) {
+            double step = HOMES_COLD_STEP * h->cold_us;
+
+            h->cold_us += service > h->cold_us ? step * HOMES_COLD_QUANTILE
+                                               : -step * (1 - HOMES_COLD_QUANTILE);
+            h->cold_us = greater_of(h->cold_us, HOMES_COLD_LEAST_US);
+        }
     }
-    learn_cost(h, t, service);
+    if (t->pair != NULL) {
+        struct homes_class *c = t->pair->cls;
+        double before = c->cost_us > 0 ? (double)c->cost_us : service;
+
+        c->cost_us = (float)(before + HOMES_COST_STEP * (service - before));
+    }
+    h->mean_us += HOMES_MEAN_STEP * (service - h->mean_us);
     /* The time until a worker failed is not work. */
     if (!homes_shared(h))
         homes_load_add(h, w, e->failed ? t->expected_us : service, 0);
@@ -488,33 +422,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
  * ineligible worker. All load balancers know a successor by themselves.
  */
 
-struct parcel {
-    struct homes_pair *pair;
-    double work_us;
-};
-
-static void move_in(struct homes *h, struct homes_pair *p, struct homes_worker *to)
-{
-    double weight_us = fading_value(&p->weight, &h->fade);
-    struct homes_class *c = p->cls;
-
-    homes_unsettle(h, p, 0);
-    struct homes_pair *next = homes_pair_get(h, c, to, p->used_us);
-    if (!homes_is_home(next))
-        homes_settle(h, next, weight_us / (double)h->nbalancers);
-}
-
-/* The recent work of FROM is the expected work of its successor. */
-static void take_work(struct homes *h, struct homes_worker *from, struct homes_worker *to)
-{
-    double work_us = from->work / h->fade.weight;
-
-    if (homes_shared(h))
-        return;
-    homes_load_add(h, from, -work_us, 0);
-    homes_load_add(h, to, work_us, 0);
-}
-
+/* Returns the number of homes handed over. The recent work of FROM is the expected work of TO. */
 static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_worker *to)
 {
     struct homes_pair *p;
@@ -524,12 +432,27 @@ static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_w
     list_for_each_entry_safe (p, &from->pairs, of_worker) {
         if (!homes_is_home(p))
             continue;
-        move_in(h, p, to);
+        double weight_us = fading_value(&p->weight, &h->fade);
+        homes_unsettle(h, p, 0);
+        struct homes_pair *next = homes_pair_get(h, p->cls, to, p->used_us);
+        if (!homes_is_home(next))
+            homes_settle(h, next, weight_us / (double)h->nbalancers);
         ++n;
     }
-    take_work(h, from, to);
+    if (!homes_shared(h)) {
+        double work_us = from->work / h->fade.weight;
+
+        homes_load_add(h, from, -work_us, 0);
+        homes_load_add(h, to, work_us, 0);
+    }
     return n;
 }
+
+/* A home of the worker that leaves, with its work there. */
+struct parcel {
+    struct homes_pair *pair;
+    double work_us;
+};
 
 static int most_work_first(const void *a, const void *b)
 {
@@ -537,34 +460,6 @@ static int most_work_first(const void *a, const void *b)
     double y = ((const struct parcel *)b)->work_us;
 
     return (x < y) - (x > y);
-}
-
-/* Returns the homes of FROM, each with its work there; FROM->nhomes entries. The caller frees them.
- */
-static struct parcel *pack(const struct homes *h, const struct homes_worker *from)
-{
-    struct parcel *all = xcalloc(from->nhomes, sizeof(*all));
-    struct homes_pair *p;
-    size_t n = 0;
-
-    list_for_each_entry (p, &from->pairs, of_worker) {
-        const struct homes_class *c = p->cls;
-
-        if (homes_is_home(p))
-            all[n++] = (struct parcel){p, fading_value(&c->work, &h->fade) / c->nhomes};
-    }
-    ASSERT(n == from->nhomes);
-    qsort(all, n, sizeof(*all), most_work_first);
-    return all;
-}
-
-static bool has_other_home(const struct homes_class *c)
-{
-    for (uint32_t i = 0; i < c->nhomes; ++i) {
-        if (c->pairs[i]->worker->eligible)
-            return true;
-    }
-    return false;
 }
 
 /* Returns the least loaded eligible worker that may have requests; or NULL. */
@@ -579,7 +474,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
 
         if (best != NULL && !homes_before(w, best, HOMES_BY_LOAD))
             continue;
-        if (r->refuses != NULL && r->refuses(r->context, w->context))
+        if (homes_refused(r, w))
             continue;
         best = w;
         if (i == 0)
@@ -588,36 +483,41 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
     return best;
 }
 
-/* Returns false if no eligible worker may have it. */
-static bool rehouse(struct homes *h, const struct parcel *parcel, const struct homes_request *r)
-{
-    struct homes_pair *p = parcel->pair;
-    struct homes_class *c = p->cls;
-
-    if (!has_other_home(c)) {
-        struct homes_worker *x = least_loaded(h, r);
-
-        if (x == NULL)
-            return false;
-        homes_settle(h, homes_pair_get(h, c, x, p->used_us), parcel->work_us);
-    }
-    homes_unsettle(h, p, parcel->work_us);
-    return true;
-}
-
+/* Gives each class that has no other eligible home another one. */
 static size_t spread(struct homes *h, const struct homes_worker *from,
                      const struct homes_request *r)
 {
-    size_t nhomes = from->nhomes;
+    struct parcel *all = xcalloc(from->nhomes + 1, sizeof(*all));
+    struct homes_pair *p;
     size_t n = 0;
+    size_t handed = 0;
 
-    if (nhomes == 0)
-        return 0;
-    struct parcel *all = pack(h, from);
-    while (n < nhomes && n < HOMES_HAND_OVER_MAX && rehouse(h, &all[n], r))
-        ++n;
+    list_for_each_entry (p, &from->pairs, of_worker) {
+        const struct homes_class *c = p->cls;
+
+        if (homes_is_home(p))
+            all[n++] = (struct parcel){p, fading_value(&c->work, &h->fade) / c->nhomes};
+    }
+    ASSERT(n == from->nhomes);
+    qsort(all, n, sizeof(*all), most_work_first);
+    for (; handed < n && handed < HOMES_HAND_OVER_MAX; ++handed) {
+        p = all[handed].pair;
+        struct homes_class *c = p->cls;
+        uint32_t i = 0;
+
+        while (i < c->nhomes && !c->pairs[i]->worker->eligible)
+            ++i;
+        if (i == c->nhomes) {
+            struct homes_worker *x = least_loaded(h, r);
+
+            if (x == NULL)
+                break;
+            homes_settle(h, homes_pair_get(h, c, x, p->used_us), all[handed].work_us);
+        }
+        homes_unsettle(h, p, all[handed].work_us);
+    }
     free(all);
-    return n;
+    return handed;
 }
 
 size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,

@@ -28,11 +28,9 @@ struct homes_pair;
 struct homes_worker;
 
 enum {
-    /* Maximum number of workers recorded as having a new class in their caches because they publish
-     * a skill for it. */
+    /* Maximum number of workers expected to be warm for a new class, by their resumes. */
     HOMES_WARM_MAX = 8,
-    /* Maximum number of load balancers that share the workers; if there are more, each decides
-     * alone. */
+    /* Maximum number of load balancers that agree; if there are more, each decides alone. */
     HOMES_BALANCERS_MAX = 64,
 };
 
@@ -79,9 +77,8 @@ struct homes_ticket {
     struct list of_pair;
     struct homes_worker *worker; /* NULL: not in flight */
     struct homes_pair *pair;     /* NULL if its class or worker was deleted */
-    uint64_t start_us;
-    uint64_t serve_us;    /* estimated start of service at the worker */
-    uint32_t expected_us; /* as added to the worker's work */
+    uint64_t serve_us;           /* estimated start of service at the worker */
+    uint32_t expected_us;        /* as added to the worker's work */
     bool serving;
     bool overtaken; /* its duration does not indicate whether the worker hangs */
     bool cold;      /* the first of its class at the worker */
@@ -105,10 +102,6 @@ struct homes_options {
      *   Returns their number, <= HOMES_WARM_MAX.
      */
     size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
-    /* Returns a number other than 0 for the name of a worker, the same each time it joins. NULL:
-     * workers do not have names.
-     */
-    uint64_t (*name)(void *context, void *worker_context);
     void *context;
 };
 
@@ -141,9 +134,10 @@ struct homes *homes_create(const struct homes_options *o);
 void homes_destroy(struct homes *h);
 void homes_set(struct homes *h, const struct homes_settings *s);
 
-/* Adds a worker with an empty cache, not yet eligible. CONCURRENCY: requests it serves at once;
- * >= 1. */
-struct homes_worker *homes_join(struct homes *h, unsigned concurrency, void *context);
+/* Adds a worker with an empty cache, ineligible. CONCURRENCY: requests served at once; >= 1. NAME:
+ * a number for its name, the same each time it joins; 0: none. */
+struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t name,
+                                void *context);
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /*
@@ -181,8 +175,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
  */
 size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_worker *to,
                        const struct homes_request *r);
-/* Adds a request that W has had since STARTED_US, of unknown class. Must be paired with homes_end.
- */
+/* Adds a request of unknown class, at W since STARTED_US. Pair with homes_end. */
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t);
 struct homes_end {
@@ -205,12 +198,11 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 
-/* A record of W about a class. Times are converted to this machine's clock, as far as
- * possible. */
+/* A record of W about a class; times are converted to this clock as far as possible. */
 struct homes_record {
     enum home_kind kind;
     const struct homes_worker *from; /* MOVE; NULL: not known here, or not yet ... */
-    uint64_t from_name;              /* ... and has this name (homes_options.name); 0: none */
+    uint64_t from_name;              /* ... and has this name (homes_join); 0: none */
     uint64_t since_us, used_us;
     double rate; /* recent work, in workers */
 };
@@ -221,26 +213,11 @@ struct homes_record {
  */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
-/* Returns true if this load balancer assigns additional homes to CLS and moves it to less loaded
- * workers. */
+/* Whether this load balancer assigns additional homes to CLS and rebalances it. */
 bool homes_owns(const struct homes *h, struct slice cls);
 
 /* ---- for status pages and tests ---- */
 
-struct homes_view {
-    size_t balancers; /* >= 1 */
-    size_t workers;   /* eligible */
-    size_t classes;
-    size_t homes;       /* pairs of a class and an eligible worker that is its home */
-    double cold_us;     /* P */
-    double mean_us;     /* mean service time of a request */
-    double least_us;    /* of B */
-    double median_us;   /* of B; estimated from a sample if there are many workers */
-    double patience_us; /* V */
-};
-/* Returns the price of one more home for the class of PLAN; 0 if it has no home. */
-double homes_price(const struct homes *h, const struct homes_plan *plan);
-void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out);
 /* A worker as evaluated by the rule for a request; microseconds of work. */
 struct homes_sight {
     struct homes_worker *worker;
@@ -249,16 +226,22 @@ struct homes_sight {
     bool refused;    /* it may not have the request */
     double work_us;  /* B */
     double saves_us; /* difference to the home with the least work; <= 0: no saving, or no home */
-    /* L + (B - min B) / P: a class that needs a home, or another one, gets the worker with the
-     * lowest cost. */
+    /* L + (B - min B) / P: the lowest gets a class that needs a home, or another one. */
     double cost;
 };
-/*
- * Sets OUT to at most MAX workers, as evaluated by PLAN (just made for R): eligible homes, homes
- * outside it, then the others roughly by B. Returns the total number of workers.
- */
-size_t homes_look_round(struct homes *h, const struct homes_request *r,
-                        const struct homes_plan *plan, struct homes_sight out[], size_t max);
+/* What the rule knew when it made a plan. */
+struct homes_evidence {
+    double cold_us;     /* P */
+    double price_us;    /* of one more home for the class; 0 if it has none */
+    double patience_us; /* V */
+    bool owned;         /* homes_owns() */
+    /* Eligible homes, homes that are not eligible, then the other workers roughly by B. */
+    struct homes_sight *sights;
+    size_t n;
+};
+/* Evaluates PLAN, which was just made for R. The caller frees OUT->sights. */
+void homes_evaluate(const struct homes *h, const struct homes_request *r,
+                    const struct homes_plan *plan, struct homes_evidence *out);
 /* Sets OUT to at most MAX homes of a class. Returns the number of its homes. */
 size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max);
 

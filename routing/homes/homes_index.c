@@ -51,29 +51,11 @@ static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_k
     put(h, at, w, key);
 }
 
-static void sift(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
-{
-    sift_up(h, w, key);
-    sift_down(h, w, key);
-}
-
-/* Many keys have changed. */
-static void heap_build(struct homes_heap *h, enum homes_key key)
-{
-    for (size_t i = h->n / 2; i-- != 0;)
-        sift_down(h, h->at[i], key);
-}
-
 static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
 {
-    enum { FIRST_ROOM = 16 };
-
-    if (h->n == h->room) {
-        h->room = h->room != 0 ? h->room * 2 : FIRST_ROOM;
-        h->at = xrealloc(h->at, h->room * sizeof(struct homes_worker *));
-    }
+    h->at = xgrow(h->at, h->n + 1, &h->room, sizeof(struct homes_worker *));
     put(h, h->n++, w, key);
-    sift(h, w, key);
+    sift_up(h, w, key);
 }
 
 static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
@@ -83,7 +65,8 @@ static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes
     if (last == w)
         return;
     put(h, w->pos[key], last, key);
-    sift(h, last, key);
+    sift_up(h, last, key);
+    sift_down(h, last, key);
 }
 
 /* W's key has become VALUE. */
@@ -138,21 +121,23 @@ double homes_load(const struct homes *h, const struct homes_worker *w)
     return homes_load_by(&worth, w);
 }
 
-void homes_eligible_add(struct homes *h, struct homes_worker *w)
+void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us)
 {
-    w->eligible = true;
-    h->eligible_work += w->work;
-    h->eligible_homes += w->nhomes;
-    h->eligible_places += w->concurrency;
-    w->key[HOMES_BY_WORK] = homes_work_of(w);
-    w->key[HOMES_BY_LOAD] = load_key(h, w);
-    heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
-    heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
-}
-
-void homes_eligible_remove(struct homes *h, struct homes_worker *w)
-{
-    w->eligible = false;
+    ASSERT(!w->gone);
+    homes_tick(h, now_us);
+    if (w->eligible == eligible)
+        return;
+    w->eligible = eligible;
+    if (eligible) {
+        h->eligible_work += w->work;
+        h->eligible_homes += w->nhomes;
+        h->eligible_places += w->concurrency;
+        w->key[HOMES_BY_WORK] = homes_work_of(w);
+        w->key[HOMES_BY_LOAD] = load_key(h, w);
+        heap_add(&h->heaps[HOMES_BY_WORK], w, HOMES_BY_WORK);
+        heap_add(&h->heaps[HOMES_BY_LOAD], w, HOMES_BY_LOAD);
+        return;
+    }
     h->eligible_work -= w->work;
     h->eligible_homes -= w->nhomes;
     h->eligible_places -= w->concurrency;
@@ -194,7 +179,8 @@ void homes_exchange_at(struct homes *h, double rate)
     h->exchange = rate;
     for (size_t i = 0; i < heap->n; ++i)
         heap->at[i]->key[HOMES_BY_LOAD] = load_key(h, heap->at[i]);
-    heap_build(heap, HOMES_BY_LOAD);
+    for (size_t i = heap->n / 2; i-- != 0;)
+        sift_down(heap, heap->at[i], HOMES_BY_LOAD);
 }
 
 void homes_bring_over(struct homes *h, uint64_t before_us)
@@ -253,33 +239,12 @@ void homes_look(struct homes *h)
     }
 }
 
-void homes_let_fade(struct homes *h)
-{
-    h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
-    if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
-        h->fade_left_us = (uint64_t)HOMES_FADE_US;
-}
-
 /*
  * ---- pairs of a class and a worker ----
  *
  * Those with requests in flight stay, whatever their number; requests in flight are bounded
  * elsewhere.
  */
-
-struct homes_class *homes_class_of(struct class_entry *e)
-{
-    return container_of(e, struct homes_class, base);
-}
-
-struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w)
-{
-    for (uint32_t i = 0; i < c->npairs; ++i) {
-        if (c->pairs[i]->worker == w)
-            return c->pairs[i];
-    }
-    return NULL;
-}
 
 static void swap(struct homes_class *c, uint32_t a, uint32_t b)
 {
@@ -352,35 +317,27 @@ void homes_class_dropped(void *owner, struct class_entry *e)
         homes_pair_free(owner, c->pairs[c->npairs - 1]);
 }
 
-/* The one of the past that was used the longest ago goes. */
-static void forget_one(struct homes *h, const struct homes_class *c)
-{
-    struct homes_pair *oldest = NULL;
-
-    for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
-        struct homes_pair *p = c->pairs[i];
-
-        if (p->in_flight_n == 0 && (oldest == NULL || p->used_us < oldest->used_us))
-            oldest = p;
-    }
-    if (oldest != NULL)
-        homes_pair_free(h, oldest);
-}
-
 struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
                                   uint64_t now_us)
 {
-    struct homes_pair *p = homes_pair_find(c, w);
+    struct homes_pair *oldest = NULL; /* of the past */
+    struct homes_pair *p;
 
-    if (p != NULL)
-        return p;
-    if (c->npairs - c->nhomes >= HOMES_PAST_MAX)
-        forget_one(h, c);
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        p = c->pairs[i];
+        if (p->worker == w)
+            return p;
+        if (i >= c->nhomes && p->in_flight_n == 0 &&
+            (oldest == NULL || p->used_us < oldest->used_us))
+            oldest = p;
+    }
+    if (c->npairs - c->nhomes >= HOMES_PAST_MAX && oldest != NULL)
+        homes_pair_free(h, oldest);
     if (c->npairs == c->room) {
         c->room = c->room != 0 ? c->room * 2 : 1;
         c->pairs = xrealloc(c->pairs, c->room * sizeof(struct homes_pair *));
     }
-    p = xcalloc(1, sizeof(*p));
+    p = xmalloc(sizeof(*p));
     *p = (struct homes_pair){.cls = c, .worker = w, .used_us = now_us, .at = c->npairs};
     list_init(&p->in_flight);
     list_push_back(&w->pairs, &p->of_worker);

@@ -22,8 +22,7 @@
 /* ... if at least this many requests arrive in that time; with fewer the decay is slower. Requests,
  * not time, evict the contents of a cache, and a share of a few requests is random. */
 #define HOMES_TAU_REQUESTS 4000.0
-/* ... and at full speed for this long after there were enough requests: everything has decayed by
- * then. */
+/* ... and at full speed for this long after enough requests: then all has decayed. */
 #define HOMES_FADE_US (10 * HOMES_TAU_US)
 /* Time constant of the momentary demand, by which floods are detected. */
 #define HOMES_TAU_DEMAND_US 1e6
@@ -45,8 +44,7 @@
  * at most one home in this time. */
 #define HOMES_SHED_SHARE 0.08
 #define HOMES_SHED_US 3000000
-/* V, the time a request may wait for its home: in cold requests, and in medians of work in flight.
- */
+/* V, how long a request may wait for its home: in cold requests, and in medians of B. */
 #define HOMES_PATIENCE_COLD 5.0
 #define HOMES_PATIENCE_MEDIAN 4.0
 /* A class is a victim if its own requests are less than this fraction of the work before it. */
@@ -59,8 +57,7 @@
 #define HOMES_FLOODED_REQUESTS 14
 #define HOMES_FLOODED_PART 0.75
 #define HOMES_FLOODED_COLD 4.0
-/* Maximum wait, in cold requests, at a home that received the class by hand-over and has not served
- * it yet. */
+/* Maximum wait, in cold requests, at a home received by hand-over and not used yet. */
 #define HOMES_CLAIM_COLD 1.5
 /* If half of the workers have less work in flight than this fraction of a cold request, there is
  * spare capacity, and a request that would wait for this many cold requests is served elsewhere,
@@ -83,20 +80,17 @@
 #define HOMES_DRAW_FEW 8
 /* ... and by this many times the random variation of the work of a worker's few requests. */
 #define HOMES_DRAW_NOISE 2.0
-/* ... and if its share is at least this fraction of the difference, so that few classes move.
- */
+/* ... and if its share is at least this part of the difference, so that few classes move. */
 #define HOMES_DRAW_SHARE 0.06
 /* ... or at least this many times the usual share, if that is less: if all classes are small, small
  * ones move. The usual share is the moving average over the requests' classes, with this weight of
  * the newest. */
 #define HOMES_DRAW_USUAL 0.5
 #define HOMES_USUAL_STEP 0.01
-/* A class is a flood if its demand is this many times its room; it may then have this fraction of
- * the room. */
+/* A class is a flood above this many times its room; it may then have this part of it. */
 #define HOMES_FLOOD 1.2
 #define HOMES_FLOOD_ROOM (3.0 / 7)
-/* A class with nearly all of the work may exceed max_share: the others are left this many times
- * what they use. */
+/* A class may exceed max_share if that leaves the others this many times what they use. */
 #define HOMES_OTHERS_ROOM 6.0
 /* A demand above this fraction of the pool counts as the class's share immediately. */
 #define HOMES_SURGE 0.5625
@@ -120,8 +114,7 @@ enum {
     HOMES_SCAN_MAX = 64,
     /* Maximum number of former homes stored for each class. */
     HOMES_PAST_MAX = 16,
-    /* Interval of the check of workers for progress, and its increment for each eligible worker.
-     */
+    /* Interval of the check of workers for progress, and its increment per eligible worker. */
     HOMES_LOOK_US = 5000,
     HOMES_LOOK_WORKER_US = 10,
     /* Maximum number of classes that get another home in one call when their worker is about to
@@ -146,7 +139,7 @@ struct homes_pair {
     bool gone;          /* when homes_shared.c last examined the class */
     bool published;     /* the worker has published the pair since our decision */
     uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
-    uint64_t from_name; /* MOVE: of HOMES_NOBODY, as homes_options.name has it; 0: none */
+    uint64_t from_name; /* MOVE: of HOMES_NOBODY, as given to homes_join; 0: none */
     uint64_t since_us;  /* 0: no record */
     /* time of our own decision for this home; earlier records do not include it */
     uint64_t made_us;
@@ -174,6 +167,7 @@ enum homes_key { HOMES_BY_WORK, HOMES_BY_LOAD, HOMES_KEYS };
 
 struct homes_worker {
     void *context;
+    uint64_t name;   /* as a number; 0: none */
     uint64_t number; /* in the order they joined; decides between equals */
     unsigned concurrency;
     double per_place; /* 1 / concurrency */
@@ -210,8 +204,7 @@ struct homes {
     struct homes_heap heaps[HOMES_KEYS];
     struct list workers; /* eligible or not */
     uint64_t njoined;
-    struct list gone; /* removed workers with outstanding tickets */
-    size_t ntickets;
+    struct list gone;   /* removed workers with outstanding tickets */
     struct fading work; /* of all classes */
     struct fading asked;
     double mean_us;
@@ -230,19 +223,19 @@ struct homes {
     uint64_t look_us;       /* the next */
 };
 
-/* Like fmax and fmin, but not for NaN, and without a function call. */
+/* Returns true if W may not have the request. */
+static inline bool homes_refused(const struct homes_request *r, const struct homes_worker *w)
+{
+    return r->refuses != NULL && r->refuses(r->context, w->context);
+}
+
+/* Like fmax, but not for NaN, and without a function call. */
 static inline double greater_of(double a, double b)
 {
     return a > b ? a : b;
 }
 
-static inline double lesser_of(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-/* For microseconds and counts, which are below 2^63: signed numbers convert in one instruction.
- */
+/* For microseconds and counts, below 2^63: signed numbers convert in one instruction. */
 static inline double real_of(uint64_t n)
 {
     return (double)(int64_t)n;
@@ -288,8 +281,6 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
     if (now_us >= h->look_us)
         homes_look(h);
 }
-/* Call when a request has arrived. */
-void homes_let_fade(struct homes *h);
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
 double homes_work_of(const struct homes_worker *w);
@@ -336,19 +327,19 @@ static inline double homes_load_by(const struct homes_worth *worth, const struct
     return worth->work * homes_work_per_place(w) + worth->home * real_of(w->nhomes);
 }
 double homes_median(const struct homes *h) noinline_;
-void homes_eligible_add(struct homes *h, struct homes_worker *w);
-void homes_eligible_remove(struct homes *h, struct homes_worker *w);
 
 /* homes_rule.c: returns the maximum number of homes of a class with OWN_US of ALL_US of work: PART
  * of the eligible workers, or more. */
 size_t homes_room(const struct homes *h, double part, double own_us, double all_us);
 
 /* homes_index.c */
-struct homes_class *homes_class_of(struct class_entry *e);
+/* E may be NULL. */
+static inline struct homes_class *homes_class_of(struct class_entry *e)
+{
+    return (struct homes_class *)(void *)e;
+}
 void homes_class_dropped(void *owner, struct class_entry *e);
-struct homes_pair *homes_pair_find(const struct homes_class *c, const struct homes_worker *w);
-/* Returns the pair, which is created if missing. May free another pair that is not a home and has
- * no requests in flight. */
+/* Creates the pair if missing. May free a pair of the past without requests in flight. */
 struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct homes_worker *w,
                                   uint64_t now_us);
 void homes_pair_free(struct homes *h, struct homes_pair *p);
@@ -376,10 +367,8 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
                 const struct homes_worker *from) noinline_;
 
 /* homes_rule.c */
-double homes_patience(const struct homes *h);
 /* Returns the home with the oldest record, excluding KEEP; or NULL. */
 struct homes_pair *homes_oldest(const struct homes_class *c,
                                 const struct homes_worker *keep) noinline_;
-bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w);
 
 #endif

@@ -40,21 +40,15 @@ struct choosing {
     struct homes_plan *plan;
     struct homes_choice *out; /* plan->choice */
     struct homes_worth worth;
-    double least_us;
     bool owned; /* with several load balancers: by this one */
 };
 
-static bool refused(const struct homes_request *r, const struct homes_worker *w)
-{
-    return r->refuses != NULL && r->refuses(r->context, w->context);
-}
-
-double homes_patience(const struct homes *h)
+static double patience_of(const struct homes *h)
 {
     return HOMES_PATIENCE_COLD * h->cold_us + HOMES_PATIENCE_MEDIAN * homes_median(h);
 }
 
-double homes_price(const struct homes *h, const struct homes_plan *plan)
+static double price_of(const struct homes *h, const struct homes_plan *plan)
 {
     const struct homes_choice *c = &plan->choice;
 
@@ -108,26 +102,7 @@ static void weigh(struct choosing *g)
 
 /* ---- which worker ---- */
 
-/* The home with the least work in flight, of those that may have the request; counts the homes. */
-static struct homes_pair *least_home(const struct choosing *g)
-{
-    struct homes_pair *best = NULL;
-
-    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
-        struct homes_pair *p = g->c->pairs[i];
-
-        if (!p->worker->eligible)
-            continue;
-        ++g->out->homes;
-        if (best != NULL && !homes_before(p->worker, best->worker, HOMES_BY_WORK))
-            continue;
-        if (!refused(g->r, p->worker))
-            best = p;
-    }
-    return best;
-}
-
-bool homes_is_home_of(const struct homes_class *c, const struct homes_worker *w)
+static bool is_home_of(const struct homes_class *c, const struct homes_worker *w)
 {
     for (uint32_t i = 0; c != NULL && i < c->nhomes; ++i) {
         if (c->pairs[i]->worker == w)
@@ -144,12 +119,12 @@ struct found {
 static void consider(const struct choosing *g, struct homes_worker *w, struct found *best)
 {
     double value =
-        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->least_us) / g->h->cold_us;
+        homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->out->least_us) / g->h->cold_us;
 
     bool better = best->worker == NULL || value < best->value ||
                   (value == best->value && w->number < best->worker->number);
 
-    if (better && !homes_is_home_of(g->c, w) && !refused(g->r, w))
+    if (better && !is_home_of(g->c, w) && !homes_refused(g->r, w))
         *best = (struct found){w, value};
 }
 
@@ -182,7 +157,7 @@ static noinline_ struct homes_worker *best_other(const struct choosing *g)
 static struct homes_worker *other_saving(const struct choosing *g, double saves)
 {
     /* An upper bound of what any saves. */
-    if (g->out->home_us - g->least_us <= saves)
+    if (g->out->home_us - g->out->least_us <= saves)
         return NULL;
     struct homes_worker *x = best_other(g);
     return x != NULL && g->out->home_us - x->key[HOMES_BY_WORK] > saves ? x : NULL;
@@ -209,18 +184,30 @@ static noinline_ bool first_home(struct choosing *g)
         plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
     for (size_t i = 0; i < plan->nwarm; ++i) {
-        if (plan->warm[i]->eligible && !refused(g->r, plan->warm[i]))
+        if (plan->warm[i]->eligible && !homes_refused(g->r, plan->warm[i]))
             return decide(g, plan->warm[i], HOMES_WARM);
     }
     return decide(g, best_other(g), HOMES_NEW);
 }
 
-static noinline_ bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
-                              enum homes_reason reason)
+static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
+                    enum homes_reason reason)
 {
     g->plan->from = from;
     g->out->from = from->worker;
     return decide(g, x, reason);
+}
+
+/* Moves the class away from HOME if that saves more than SAVES. */
+static bool move_away(struct choosing *g, struct homes_pair *home, double saves,
+                      enum homes_cause cause)
+{
+    struct homes_worker *x = other_saving(g, saves);
+
+    if (x == NULL)
+        return false;
+    g->out->cause = cause;
+    return move_to(g, home, x, HOMES_MOVE);
 }
 
 /* Less than half of the work before a request of it at HOME is the class's own. */
@@ -236,15 +223,15 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     struct homes_choice *out = g->out;
-    double over = out->home_us - g->least_us;
+    double over = out->home_us - g->out->least_us;
     bool room = out->homes < out->homes_max && g->owned;
     bool victim = is_victim(g, home);
 
-    out->price_us = homes_price(h, g->plan);
-    if (!(room && over > out->price_us) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
+    double price = out->price_us = price_of(h, g->plan);
+    if (!(room && over > price) && !(victim && over > HOMES_PATIENCE_COLD * h->cold_us))
         return false;
-    double patience = out->patience_us = homes_patience(h);
-    bool may_copy = room && over > out->price_us && out->price_us <= patience;
+    double patience = out->patience_us = patience_of(h);
+    bool may_copy = room && over > price && price <= patience;
     bool may_move = victim && over > patience;
     if (!may_copy && !may_move)
         return false;
@@ -252,15 +239,14 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
     if (x == NULL)
         return false;
     double saves = out->home_us - x->key[HOMES_BY_WORK];
-    if (may_copy && saves > out->price_us)
+    if (may_copy && saves > price)
         return decide(g, x, HOMES_COPY);
     if (may_move && saves > HOMES_VICTIM_SAVES * patience)
         return move_to(g, home, x, HOMES_MOVE);
     return false;
 }
 
-/* Moves the class away from a home that another class floods: the flood will last, so waiting until
- * V does not help. */
+/* A flood by another class will last, so waiting until V does not help. */
 static bool flee(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
@@ -270,45 +256,15 @@ static bool flee(struct choosing *g, struct homes_pair *home)
         w->most->in_flight_n * h->nbalancers < HOMES_FLOODED_REQUESTS ||
         real_of(w->most->own_us) < HOMES_FLOODED_PART * real_of(w->own_us))
         return false;
-    struct homes_worker *x = other_saving(g, HOMES_FLOODED_COLD * h->cold_us);
-    if (x == NULL)
-        return false;
-    g->out->cause = HOMES_FLOODED;
-    return move_to(g, home, x, HOMES_MOVE);
+    return move_away(g, home, HOMES_FLOODED_COLD * h->cold_us, HOMES_FLOODED);
 }
 
 /* Moves the class away from a home that received it by hand-over and has not served it yet: its
  * cache contains no more than that of other workers. */
 static bool pass_on(struct choosing *g, struct homes_pair *home)
 {
-    if (home->touched || g->out->homes != 1)
-        return false;
-    struct homes_worker *x = other_saving(g, HOMES_CLAIM_COLD * g->h->cold_us);
-    if (x == NULL)
-        return false;
-    g->out->cause = HOMES_UNSERVED;
-    return move_to(g, home, x, HOMES_MOVE);
-}
-
-/* How far apart the loads of two workers may be by chance: of N requests at each, the work is off
- * by a part of sqrt(1 / N). */
-static noinline_ double noise_of(const struct choosing *g)
-{
-    double n = g->plan->all_asked / (double)homes_eligible(g->h);
-
-    return HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n);
-}
-
-/* The most loaded of the class's homes; HOME is one of them. */
-static struct homes_pair *most_loaded(const struct choosing *g, struct homes_pair *home)
-{
-    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
-        struct homes_pair *p = g->c->pairs[i];
-
-        if (p->worker->eligible && homes_before(home->worker, p->worker, HOMES_BY_LOAD))
-            home = p;
-    }
-    return home;
+    return !home->touched && g->out->homes == 1 &&
+           move_away(g, home, HOMES_CLAIM_COLD * g->h->cold_us, HOMES_UNSERVED);
 }
 
 /* From the most loaded of its homes to the least loaded worker. */
@@ -326,15 +282,27 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     bool few = h->eligible_homes <= HOMES_DRAW_FEW * homes_eligible(h);
     if (g->out->homes > 1 && !(idle && few))
         return false;
-    struct homes_pair *from = most_loaded(g, home);
+    struct homes_pair *from = home; /* the most loaded of the class's homes */
+    for (uint32_t i = 0; i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (p->worker->eligible && homes_before(from->worker, p->worker, HOMES_BY_LOAD))
+            from = p;
+    }
     double share = g->out->share / real_of(g->out->homes);
     double own =
         (idle ? HOMES_DRAW_OWN_IDLE : HOMES_DRAW_OWN) * (HOMES_LOAD_WORK * share + g->worth.home);
     double gap = homes_load_by(&g->worth, from->worker) - homes_load_by(&g->worth, x);
-    if (gap <= HOMES_DRAW_GAP + own || gap <= noise_of(g) + own)
+    if (gap <= HOMES_DRAW_GAP + own)
         return false;
-    double least = lesser_of(HOMES_DRAW_SHARE, HOMES_DRAW_USUAL * h->usual_share);
-    if (share < least * gap || homes_is_home_of(g->c, x) || refused(g->r, x))
+    /* Loads differ by chance: of N requests, the work is off by a part of sqrt(1 / N). */
+    double n = g->plan->all_asked / (double)homes_eligible(h);
+    if (gap <= HOMES_DRAW_NOISE * HOMES_LOAD_WORK / sqrt(n) + own)
+        return false;
+    double least = HOMES_DRAW_USUAL * h->usual_share;
+    if (least > HOMES_DRAW_SHARE)
+        least = HOMES_DRAW_SHARE;
+    if (share < least * gap || is_home_of(g->c, x) || homes_refused(g->r, x))
         return false;
     return move_to(g, from, x, HOMES_DRAW);
 }
@@ -346,16 +314,27 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
     const struct homes *h = g->h;
     double saves = HOMES_DETOUR_COLD * h->cold_us;
 
-    if (g->out->home_us - g->least_us <= saves || g->least_us > HOMES_SPARE_COLD * h->cold_us ||
-        !is_victim(g, home) || homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
+    if (g->out->home_us - g->out->least_us <= saves ||
+        g->out->least_us > HOMES_SPARE_COLD * h->cold_us || !is_victim(g, home) ||
+        homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
         return false;
     return decide(g, other_saving(g, saves), HOMES_DETOUR);
 }
 
 static bool choose(struct choosing *g)
 {
-    struct homes_pair *home = least_home(g);
+    struct homes_pair *home = NULL; /* the one with the least work that may have the request */
 
+    for (uint32_t i = 0; g->c != NULL && i < g->c->nhomes; ++i) {
+        struct homes_pair *p = g->c->pairs[i];
+
+        if (!p->worker->eligible)
+            continue;
+        ++g->out->homes;
+        if ((home == NULL || homes_before(p->worker, home->worker, HOMES_BY_WORK)) &&
+            !homes_refused(g->r, p->worker))
+            home = p;
+    }
     if (g->out->homes == 0)
         return first_home(g);
     if (home == NULL)
@@ -363,7 +342,7 @@ static bool choose(struct choosing *g)
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
-    if (g->out->home_us > g->least_us &&
+    if (g->out->home_us > g->out->least_us &&
         (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
         return true;
     if ((g->owned && draw(g, home)) || detour(g, home))
@@ -385,9 +364,64 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
     if (least == NULL)
         return;
-    if (e != NULL)
-        g.c = out->cls = homes_class_of(e);
-    g.least_us = out->choice.least_us = least->key[HOMES_BY_WORK];
+    g.c = out->cls = homes_class_of(e);
+    out->choice.least_us = least->key[HOMES_BY_WORK];
     weigh(&g);
     (void)choose(&g);
+}
+
+/* ---- for status pages and explanations ---- */
+
+size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], size_t max)
+{
+    const struct homes_class *c = homes_class_of(classes_find(&h->classes, cls));
+
+    for (size_t i = 0; c != NULL && i < c->nhomes && i < max; ++i)
+        out[i] = c->pairs[i]->worker;
+    return c != NULL ? c->nhomes : 0;
+}
+
+static void see(const struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                struct homes_worker *w, struct homes_evidence *out)
+{
+    const struct homes_choice *c = &plan->choice;
+    double work_us = homes_work_of(w);
+
+    out->sights[out->n++] = (struct homes_sight){
+        .worker = w,
+        .home = is_home_of(plan->cls, w),
+        .eligible = w->eligible,
+        .refused = homes_refused(r, w),
+        .work_us = work_us,
+        .saves_us = c->homes != 0 ? c->home_us - work_us : 0,
+        .cost = homes_load(h, w) + (work_us - c->least_us) / h->cold_us,
+    };
+}
+
+void homes_evaluate(const struct homes *h, const struct homes_request *r,
+                    const struct homes_plan *plan, struct homes_evidence *out)
+{
+    const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
+    const struct homes_class *c = plan->cls;
+    uint32_t nhomes = c != NULL ? c->nhomes : 0;
+
+    *out = (struct homes_evidence){
+        .cold_us = h->cold_us,
+        .price_us = price_of(h, plan),
+        .patience_us = patience_of(h),
+        .owned = homes_owns(h, r->cls),
+        .sights = xcalloc(heap->n + nhomes + 1, sizeof(*out->sights)),
+    };
+    for (uint32_t i = 0; i < nhomes; ++i) {
+        if (c->pairs[i]->worker->eligible)
+            see(h, r, plan, c->pairs[i]->worker, out);
+    }
+    for (uint32_t i = 0; i < nhomes; ++i) {
+        if (!c->pairs[i]->worker->eligible)
+            see(h, r, plan, c->pairs[i]->worker, out);
+    }
+    for (size_t i = 0; i < heap->n; ++i) {
+        if (!is_home_of(c, heap->at[i]))
+            see(h, r, plan, heap->at[i], out);
+    }
 }

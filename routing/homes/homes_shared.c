@@ -58,8 +58,7 @@ bool homes_owns(const struct homes *h, struct slice cls)
 
 /* ---- a change between one and several load balancers ---- */
 
-/* Drops what is known of decisions and of other load balancers' work; to share: our own work is the
- * first estimate. */
+/* Drops decisions and others' work; to share, our own work is the first estimate. */
 static void begin_again(struct homes *h, struct list *classes)
 {
     struct class_entry *e;
@@ -120,18 +119,6 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
 
 /* ---- published records ---- */
 
-/* Returns when the class was last used, here or elsewhere. */
-static uint64_t last_use(const struct homes_class *c)
-{
-    uint64_t last_us = 0;
-
-    for (uint32_t i = 0; i < c->npairs; ++i) {
-        if (c->pairs[i]->used_us > last_us)
-            last_us = c->pairs[i]->used_us;
-    }
-    return last_us;
-}
-
 /* Returns true if P had not been used for long when its class was last used, at LAST_US. */
 static bool is_stale(const struct homes_pair *p, uint64_t last_us)
 {
@@ -150,25 +137,12 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
-/* Returns true if MOVE was away from W, which may have been unknown when the record was received.
- */
-static bool is_from(const struct homes *h, const struct homes_pair *move,
-                    const struct homes_worker *w)
+/* Whether MOVE was away from W, which may have been unknown when the record came. */
+static bool is_from(const struct homes_pair *move, const struct homes_worker *w)
 {
-    if (move->from != HOMES_NOBODY || move->from_name == 0 || h->o.name == NULL)
+    if (move->from != HOMES_NOBODY || move->from_name == 0)
         return move->from == w->number;
-    return h->o.name(h->o.context, w->context) == move->from_name;
-}
-
-/* Also applies to a home that has not been used for long: it is the only one of its class. */
-static void leave_for(const struct homes *h, struct homes_class *c, const struct homes_pair *move)
-{
-    for (uint32_t i = 0; i < c->npairs; ++i) {
-        struct homes_pair *p = c->pairs[i];
-
-        if (p->since_us < move->since_us && is_from(h, move, p->worker))
-            p->gone = true;
-    }
+    return move->from_name == w->name;
 }
 
 /* Returns true if A and B have the same kind and A must be removed. */
@@ -181,13 +155,21 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
     return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
 }
 
-static void find_gone(const struct homes *h, struct homes_class *c, uint64_t last_us)
+static void find_gone(struct homes_class *c, uint64_t last_us)
 {
     for (uint32_t i = 0; i < c->npairs; ++i)
         c->pairs[i]->gone = c->pairs[i]->since_us != 0 && is_stale(c->pairs[i], last_us);
     for (uint32_t i = 0; i < c->npairs; ++i) {
-        if (c->pairs[i]->kind == HOME_MOVE && counts(c->pairs[i], last_us))
-            leave_for(h, c, c->pairs[i]);
+        const struct homes_pair *move = c->pairs[i];
+
+        if (move->kind != HOME_MOVE || !counts(move, last_us))
+            continue;
+        /* Even a home that has not been used for long: it is the only one of its class. */
+        for (uint32_t k = 0; k < c->npairs; ++k) {
+            struct homes_pair *p = c->pairs[k];
+
+            p->gone |= p->since_us < move->since_us && is_from(move, p->worker);
+        }
     }
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
@@ -201,14 +183,6 @@ static void find_gone(const struct homes *h, struct homes_class *c, uint64_t las
             a->gone = b != a && !b->gone && counts(b, last_us) && gives_way(a, b);
         }
     }
-}
-
-/* Returns true if other load balancers use P as a home. If they still use one that was given up
- * here, they have not applied our decision by now, and will not. */
-static bool is_others_home(const struct homes_pair *p, uint64_t last_us)
-{
-    return counts(p, last_us) && !p->gone &&
-           (p->left_us < p->since_us || (double)p->used_us > (double)p->left_us + HOMES_FOLLOW_US);
 }
 
 struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair *home)
@@ -239,31 +213,35 @@ struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_
     return oldest;
 }
 
-static void adopt(struct homes *h, struct homes_class *c, struct homes_pair *p)
-{
-    size_t room = homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
-                             fading_value(&h->work, &h->fade));
-
-    if (c->nhomes >= room) {
-        struct homes_pair *oldest = homes_oldest(c, NULL);
-
-        if (!is_before(oldest, p))
-            return;
-        homes_unsettle(h, oldest, 0);
-    }
-    homes_settle(h, p, 0);
-}
-
 static void follow(struct homes *h, struct homes_class *c)
 {
-    uint64_t last_us = last_use(c);
+    uint64_t last_us = 0; /* when the class was last used, here or elsewhere */
     bool others = false;
 
-    find_gone(h, c, last_us);
+    for (uint32_t i = 0; i < c->npairs; ++i) {
+        if (c->pairs[i]->used_us > last_us)
+            last_us = c->pairs[i]->used_us;
+    }
+    find_gone(c, last_us);
     /* A pair that becomes a home is swapped with the first past one, which was already examined. */
     for (uint32_t i = c->nhomes; i < c->npairs; ++i) {
-        if (!homes_is_home(c->pairs[i]) && is_others_home(c->pairs[i], last_us))
-            adopt(h, c, c->pairs[i]);
+        struct homes_pair *p = c->pairs[i];
+
+        /* If other load balancers still use one that was given up here, they have not applied our
+         * decision by now, and will not. */
+        if (homes_is_home(p) || !counts(p, last_us) || p->gone ||
+            (p->left_us >= p->since_us &&
+             (double)p->used_us <= (double)p->left_us + HOMES_FOLLOW_US))
+            continue;
+        if (c->nhomes >= homes_room(h, h->o.settings.max_share, fading_value(&c->work, &h->fade),
+                                    fading_value(&h->work, &h->fade))) {
+            struct homes_pair *oldest = homes_oldest(c, NULL);
+
+            if (!is_before(oldest, p))
+                continue;
+            homes_unsettle(h, oldest, 0);
+        }
+        homes_settle(h, p, 0);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
         others |= !c->pairs[i]->gone && c->pairs[i]->worker->eligible;
@@ -287,9 +265,7 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
         return false;
     bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
                 r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* The others compare the time at which the worker received the decision, so it is used here,
-     * too.
-     */
+    /* The others compare the time at which the worker received the decision; so must this one. */
     bool own = !p->published;
     if (!same || own || r->since_us < p->since_us)
         p->since_us = r->since_us;
@@ -298,33 +274,6 @@ static bool take(struct homes *h, struct homes_pair *p, const struct homes_recor
     p->from = from;
     p->from_name = r->from_name;
     return !same || own;
-}
-
-/* Divides the class's work, as published by all workers, by its homes. */
-static void spread(struct homes *h, struct homes_class *c)
-{
-    double work_us = 0;
-
-    for (uint32_t i = 0; i < c->npairs; ++i)
-        work_us += fading_value(&c->pairs[i]->rate, &h->fade);
-    for (uint32_t i = 0; i < c->nhomes; ++i) {
-        struct homes_pair *p = c->pairs[i];
-        double before = fading_value(&p->weight, &h->fade);
-
-        p->weight = fading_of(work_us / c->nhomes, &h->fade);
-        homes_load_add(h, p->worker, work_us / c->nhomes - before, 0);
-    }
-}
-
-/* A load balancer that decides alone takes over the work that P's worker has done for the class;
- * BEFORE_US of it was known. */
-static void recall_work(struct homes *h, struct homes_pair *p, double before_us)
-{
-    double grown_us = fading_value(&p->rate, &h->fade) - before_us;
-
-    homes_load_add(h, p->worker, grown_us, 0);
-    fading_add(&p->cls->work, grown_us, &h->fade);
-    fading_add(&h->work, grown_us, &h->fade);
 }
 
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
@@ -340,10 +289,9 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
         own.used_us = h->now_us;
     if (own.since_us > own.used_us)
         own.since_us = own.used_us;
-    struct class_entry *e = classes_find(&h->classes, cls);
-    if (e == NULL)
-        e = classes_add(&h->classes, cls);
-    struct homes_class *c = homes_class_of(e);
+    struct homes_class *c = homes_class_of(classes_find(&h->classes, cls));
+    if (c == NULL)
+        c = homes_class_of(classes_add(&h->classes, cls));
     if (!homes_shared(h) && c->asked.sum > 0)
         return; /* this load balancer has had requests of C */
     struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
@@ -351,8 +299,24 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
     bool news = take(h, p, &own);
     if (news || !homes_is_home(p))
         follow(h, c);
-    if (homes_shared(h))
-        spread(h, c);
-    else
-        recall_work(h, p, before_us);
+    if (!homes_shared(h)) {
+        /* It takes over the work that W has done for the class; BEFORE_US of it was known. */
+        double grown_us = fading_value(&p->rate, &h->fade) - before_us;
+
+        homes_load_add(h, w, grown_us, 0);
+        fading_add(&c->work, grown_us, &h->fade);
+        fading_add(&h->work, grown_us, &h->fade);
+        return;
+    }
+    /* The class's work, as published by all workers, is divided by its homes. */
+    double work_us = 0;
+    for (uint32_t i = 0; i < c->npairs; ++i)
+        work_us += fading_value(&c->pairs[i]->rate, &h->fade);
+    for (uint32_t i = 0; i < c->nhomes; ++i) {
+        struct homes_pair *home = c->pairs[i];
+        double weight_us = fading_value(&home->weight, &h->fade);
+
+        home->weight = fading_of(work_us / c->nhomes, &h->fade);
+        homes_load_add(h, home->worker, work_us / c->nhomes - weight_us, 0);
+    }
 }

@@ -327,7 +327,8 @@ static json_t *worker_numbers(const struct driven_pool *d, const struct worker_v
     if (is_classless(d))
         return json_pack("{s:o}", "backlog", count_to_json(w->backlog));
     return json_pack("{s:o,s:f,s:f,s:f}", "backlog", count_to_json(w->backlog), "mean_backlog",
-                     w->mean_backlog, "weighted_sum", w->weighted_sum, "weight", w->weight);
+                     w->mean_backlog, "weighted_sum", w->worker->mean.sum, "weight",
+                     w->worker->mean.weight);
 }
 
 static json_t *group(const struct driven_pool *d, const struct worker_view *workers, size_t n)
@@ -372,14 +373,14 @@ static json_t *classes(const struct pool_view *v)
     return object;
 }
 
-static void add_means(const struct pool_view *v, json_t *answer)
+static void add_means(const struct pool *p, const struct pool_view *v, json_t *answer)
 {
-    json_t *decay = v->pool_decay != 0 ? json_real(v->pool_decay) : json_null();
+    json_t *decay = p->decay != 0 ? json_real(p->decay) : json_null();
 
-    json_object_set_new(answer, "pool_weighted_sum", json_real(v->weighted_sum));
-    json_object_set_new(answer, "pool_weight", json_real(v->weight));
+    json_object_set_new(answer, "pool_weighted_sum", json_real(p->mean.sum));
+    json_object_set_new(answer, "pool_weight", json_real(p->mean.weight));
     json_object_set_new(answer, "pool_decay", decay);
-    json_object_set_new(answer, "worker_decay", json_real(v->worker_decay));
+    json_object_set_new(answer, "worker_decay", json_real(p->worker_decay));
     json_object_set_new(answer, "effective", effective(&v->settings));
     json_object_set_new(answer, "classes", classes(v));
 }
@@ -396,7 +397,7 @@ static json_t *step_state(const struct driven_pool *d)
                   names_of(v.workers, v.nactive, false), "workers", group(d, v.workers, v.nactive),
                   "detached", group(d, v.workers + v.n, v.ndetached));
     if (!is_classless(d))
-        add_means(&v, answer);
+        add_means(d->pool, &v, answer);
     if (d->settings.single_version) {
         json_object_set_new(answer, "active_version", version_or_null(&v));
         json_object_set_new(answer, "inactive", inactive(d, &v));

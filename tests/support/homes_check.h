@@ -9,6 +9,24 @@
 
 #include "routing/homes/homes_internal.h"
 
+struct homes_view {
+    size_t classes;
+    size_t homes;     /* pairs of a class and an eligible worker that is its home */
+    double cold_us;   /* P */
+    double median_us; /* of B; estimated from a sample if there are many workers */
+};
+
+static inline void homes_view(struct homes *h, uint64_t now_us, struct homes_view *out)
+{
+    homes_tick(h, now_us);
+    *out = (struct homes_view){
+        .classes = h->classes.n,
+        .homes = h->eligible_homes,
+        .cold_us = h->cold_us,
+        .median_us = homes_median(h),
+    };
+}
+
 struct homes_worker_view {
     bool eligible;
     size_t homes;
@@ -81,7 +99,7 @@ static inline size_t homes_check_classes(const struct list *head)
     return npairs;
 }
 
-static inline size_t homes_check_in_flight(const struct homes_worker *w)
+static inline void homes_check_in_flight(const struct homes_worker *w)
 {
     uint64_t own_us = 0;
     size_t n = 0;
@@ -107,7 +125,6 @@ static inline size_t homes_check_in_flight(const struct homes_worker *w)
     ASSERT(waiting == NULL || nserving == w->concurrency);
     ASSERT(w->ncold == ncold);
     ASSERT(w->nin_flight == n);
-    return n;
 }
 
 static inline size_t homes_check_worker(const struct homes *h, const struct homes_worker *w)
@@ -134,7 +151,6 @@ static inline size_t homes_check_worker(const struct homes *h, const struct home
 static inline void homes_check(struct homes *h)
 {
     size_t npairs = 0;
-    size_t nin_flight = 0;
     size_t neligible = 0;
     size_t eligible_homes = 0;
     size_t eligible_places = 0;
@@ -144,7 +160,7 @@ static inline void homes_check(struct homes *h)
     classes_check(&h->classes);
     list_for_each_entry (w, &h->workers, node) {
         npairs += homes_check_worker(h, w);
-        nin_flight += homes_check_in_flight(w);
+        homes_check_in_flight(w);
         if (!w->eligible)
             continue;
         ASSERT(w->key[HOMES_BY_WORK] == homes_work_of(w));
@@ -155,8 +171,6 @@ static inline void homes_check(struct homes *h)
     }
     ASSERT(homes_check_classes(&h->classes.known) + homes_check_classes(&h->classes.probation) ==
            npairs);
-    /* Workers that were removed may have further records. */
-    ASSERT(nin_flight <= h->ntickets);
     for (int i = 0; i < HOMES_KEYS; ++i) {
         ASSERT(h->heaps[i].n == neligible);
         homes_heap_check(&h->heaps[i], (enum homes_key)i);

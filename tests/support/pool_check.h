@@ -135,6 +135,8 @@ static inline void pool_check_waiting(const struct pool *p)
 
 static inline void pool_check(struct pool *p)
 {
+    const struct worker *w;
+
     pool_lock(p);
     struct pool_tally eligible = pool_check_place(p, &p->eligible, WORKER_ELIGIBLE);
     struct pool_tally ineligible = pool_check_place(p, &p->ineligible, WORKER_INELIGIBLE);
@@ -148,14 +150,49 @@ static inline void pool_check(struct pool *p)
     pool_check_called(p);
     pool_check_waiting(p);
     pool_skills_check(p);
-    pool_shadow_check(p);
-    if (p->shadow != NULL)
+    list_for_each_entry (w, &p->members, member_node) {
+        ASSERT((w->mirror != NULL) == (p->shadow != NULL));
+        ASSERT(w->mirror == NULL || w->mirror->of == w);
+        ASSERT(w->mirror == NULL || w->mirror->place == w->place);
+    }
+    if (p->shadow != NULL) {
+        ASSERT(p->shadow->neligible == p->neligible);
+        ASSERT(p->shadow->nmembers == p->nmembers);
+        pool_shadow_check(p);
         pool_check(p->shadow);
+    }
     if (p->rule == &pool_rule_adaptive)
         homes_check(*(struct homes **)p->state);
     if (p->rule->check != NULL)
         p->rule->check(p);
     pool_unlock(p);
+}
+
+/* pool_look(), with the list of eligible workers from front to back, then the ineligible ones, then
+ * those that left. No other thread uses P. */
+static inline void pool_view(struct pool *p, bool skills, struct pool_view *out)
+{
+    const struct list *const lists[] = {&p->eligible, &p->ineligible, &p->leaving};
+    size_t n = 0;
+
+    pool_look(p, false, out);
+    for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
+        struct worker *w;
+
+        list_for_each_entry (w, lists[i], place_node) {
+            struct worker_view *at = &out->workers[n];
+            struct worker_view first = *at;
+
+            while (at->worker != w)
+                ++at;
+            out->workers[n] = *at;
+            *at = first;
+            if (skills)
+                pool_skills_copy(w, &out->workers[n].skills);
+            ++n;
+        }
+    }
+    ASSERT(n == out->n + out->ndetached);
 }
 
 #endif

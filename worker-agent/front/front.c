@@ -227,7 +227,7 @@ static void take_config(struct front *f, const struct agent_config *c)
     f->allow = &c->allow;
     f->response_buffers_total = c->s.response_buffers_total_bytes;
     body_totals_set(&f->body_totals, c->s.request_buffers_total_bytes, c->s.body_spill_total_bytes,
-                    body_files_max(daemon_descriptor_limit()));
+                    body_files_max(daemon_descriptors().rlim_cur));
 }
 
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t)

@@ -326,8 +326,8 @@ static void settings_are_effective_from_the_next_call_on(void **state)
     assert_int_equal(fixture_get(&f, "a"), 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_CLASSLESS);
     pool_view(f.pool, false, &v);
-    assert_true(fabs(v.worker_decay - (1 - 1 / 40.0)) < 1e-12);
-    assert_true(fabs(v.pool_decay - (1 - 1 / 80.0)) < 1e-12);
+    assert_true(fabs(f.pool->worker_decay - (1 - 1 / 40.0)) < 1e-12);
+    assert_true(fabs(f.pool->decay - (1 - 1 / 80.0)) < 1e-12);
     assert_true(v.mean_backlog == 1);
     pool_view_fini(&v);
     /* Scores have survived the other policy. */

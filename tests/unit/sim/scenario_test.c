@@ -199,6 +199,18 @@ static void balancers_that_share_homes_load_little_more_than_one(void **state)
     assert_true(alone.overlap.shared > 2 * shared.overlap.shared);
 }
 
+static void balancers_that_share_homes_survive_a_killed_worker(void **state)
+{
+    struct plan_options o = options(.1);
+    struct plan_result r;
+
+    (void)state;
+    o.world.balancers = 2;
+    o.world.homes_delay_ns = 1000000000;
+    run(SCENARIO_crash, o, POOL_POLICY_ADAPTIVE, &r);
+    assert_int_equal(r.main.failed, 0);
+}
+
 static void a_slower_open_loop_waits_less(void **state)
 {
     struct plan_options o = options(.25);
@@ -224,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_database_of_few_loads_bounds_all),
         cmocka_unit_test(balancers_of_their_own_make_copies),
         cmocka_unit_test(balancers_that_share_homes_load_little_more_than_one),
+        cmocka_unit_test(balancers_that_share_homes_survive_a_killed_worker),
         cmocka_unit_test(a_slower_open_loop_waits_less),
     };
 

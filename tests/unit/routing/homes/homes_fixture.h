@@ -40,25 +40,22 @@ static inline size_t lodgers_warm(void *context, struct slice cls, struct homes_
     return f->npublished;
 }
 
-static inline uint64_t lodgers_name(void *context, void *worker)
+static inline uint64_t lodgers_name(size_t i)
 {
-    (void)context;
-    return 1000 + (uintptr_t)worker;
+    return 1001 + i;
 }
 
 static inline void lodgers_join(struct lodgers *f, size_t i, unsigned concurrency)
 {
-    f->workers[i] = homes_join(f->homes, concurrency, (void *)(uintptr_t)(i + 1));
+    f->workers[i] = homes_join(f->homes, concurrency, lodgers_name(i), (void *)(uintptr_t)(i + 1));
     homes_set_eligible(f->homes, f->workers[i], true, f->now_us);
 }
 
 /* N eligible workers of CONCURRENCY. */
 static inline void lodgers_start(struct lodgers *f, size_t n, unsigned concurrency)
 {
-    struct homes_options o = {.settings = {.max_classes = 1000, .max_share = 0.4375},
-                              .warm = lodgers_warm,
-                              .name = lodgers_name,
-                              .context = f};
+    struct homes_options o = {
+        .settings = {.max_classes = 1000, .max_share = 0.4375}, .warm = lodgers_warm, .context = f};
 
     *f = (struct lodgers){.n = n, .now_us = 1000 * SECOND};
     f->homes = homes_create(&o);

@@ -480,7 +480,7 @@ static void step_worker(struct model *m)
 
     if (w->homes == NULL) {
         *w = (struct model_worker){.concurrency = 1 + (unsigned)below(m, 2)};
-        w->homes = homes_join(m->homes, w->concurrency, w);
+        w->homes = homes_join(m->homes, w->concurrency, 0, w);
     } else if (below(m, 3) != 0) {
         w->eligible = !w->eligible;
         homes_set_eligible(m->homes, w->homes, w->eligible, m->now_us);

@@ -611,7 +611,7 @@ static void recall_move(struct street *s, int first, int second, bool by_name)
     struct lodgers *f = &s->f[1];
 
     moved.from = by_name ? NULL : f->workers[1];
-    moved.from_name = by_name ? lodgers_name(NULL, homes_worker_context(f->workers[1])) : 0;
+    moved.from_name = by_name ? lodgers_name(1) : 0;
     homes_set_balancers(f->homes, NULL, 0, 0, now(s));
     for (int i = 0; i < 2; ++i) {
         int w = i == 0 ? first : second;
