@@ -55,8 +55,7 @@ static void publish_slots(struct app_group *g)
         slot_publish(g->slots[n]);
 }
 
-/* Copies the effective settings, and the budget of the host, to the core. The caller must then call
- * core_tick. */
+/* Copies the effective settings, and the host's budget, to the core; core_tick() must follow. */
 static void apply_settings(struct app_group *g)
 {
     const struct app_settings *s = g->s;
@@ -489,8 +488,9 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 
 /* ---- what the core decides ---- */
 
-static void count_end(const struct app_process *p, enum core_reason why)
+static void count_end(const struct app_process *p)
 {
+    enum core_reason why = p->core.marked;
     static const char *const words[] = {
         [CORE_KEEP] = "none",         [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives-way",
         [CORE_OVER_MAX] = "over-max", [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "spent",
@@ -528,7 +528,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
             if (pool->handed_over || (pool->old_agent_sends && app_process_of(a.process)->adopted))
                 break;
             if (!app_process_ends(app_process_of(a.process)))
-                count_end(app_process_of(a.process), a.why);
+                count_end(app_process_of(a.process));
             app_process_stop(app_process_of(a.process));
             break;
         case CORE_NOTHING:

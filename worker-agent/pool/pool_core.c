@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions and processes; pool_core_plan.c assigns processes to slots. For every reason, a process
- * leaves its slot in core_leave_slot only, and is then permanently detached.
+ * For every reason, a process leaves its slot in core_detach only, permanently. Slots that need a
+ * process are queued; the first that may have one gets it. If there is no room, an idle process is
+ * ended: any idle process for requests that wait for a process, and only a spare one for
+ * min_processes or for an additional process of a busy group.
  */
-#include "worker-agent/pool/pool_core_internal.h"
+#include "worker-agent/pool/pool_core.h"
 
 #include <math.h>
 
-/* The half-life of a group's traffic measure. */
-enum { TRAFFIC_HALF_MS = 600000 };
+enum {
+    /* The half-life of a group's traffic measure. */
+    TRAFFIC_HALF_MS = 600000,
+    /* Idle times that differ by less count as equal; traffic then decides. */
+    TIE_MS = 1000,
+    /* Minimum idle time of a process before it is ended for min_processes or for an additional
+       process of a busy group: a recently used process is likely to be used again. */
+    SPARE_IDLE_MS = 10000,
+};
 
 void core_init(struct core *c)
 {
@@ -93,7 +102,8 @@ static bool suits(const struct core_process *p, const struct core_request *r)
     return !g->one_shot || (p->generation == g->generation && p->born > r->turn);
 }
 
-void core_place(struct core_process *p)
+/* Inserts P into the lists that match its state. */
+static void place(struct core_process *p)
 {
     struct core_group *g = p->slot->group;
     struct core *c = g->core;
@@ -118,17 +128,199 @@ void core_place(struct core_process *p)
         list_push_back(home, &p->in_group);
 }
 
-void core_run_soon(struct core_slot *s)
+/* A request waiting at S may get a place now. */
+static void run_soon(struct core_slot *s)
 {
     if (!list_linked(&s->runnable))
         list_push_back(&s->group->core->runnable, &s->runnable);
 }
 
-void core_report(struct core_slot *s)
+static void report(struct core_slot *s)
 {
     if (!list_linked(&s->report_node))
         list_push_back(&s->group->core->to_report, &s->report_node);
 }
+
+/* ---- which slots need a process ---- */
+
+static bool has_reason(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+
+    if (s->process != NULL || g->core->stopped || !core_slot_enabled(s))
+        return false;
+    if (g->one_shot)
+        return s->nwaiting > 0 || (s->for_group && g->nwaiting > 0);
+    return s->nwaiting > 0 || s->renew || (s->for_min && g->nprocesses < g->min_processes) ||
+           (s->for_group && list_empty(&g->idle));
+}
+
+/* Queues S for a process. No effect if S has one or must not have one. */
+static void need_process(struct core_slot *s)
+{
+    struct core *c = s->group->core;
+
+    c->changed = true;
+    if (s->process != NULL || list_linked(&s->need) || !core_slot_enabled(s))
+        return;
+    list_push_back(&c->needs, &s->need);
+    report(s);
+}
+
+/* All processes of G are busy: requests one more. */
+static void need_more(struct core_group *g)
+{
+    struct core_slot *cold = NULL;
+
+    g->core->changed = true;
+    if (g->nstarting > 0)
+        return;
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        struct core_slot *s = g->slots[n];
+
+        if (s->process != NULL || !core_slot_enabled(s))
+            continue;
+        if (s->for_group)
+            return;
+        if (cold == NULL || s->not_before_ms < cold->not_before_ms)
+            cold = s;
+    }
+    if (cold == NULL)
+        return;
+    cold->for_group = true;
+    need_process(cold);
+}
+
+/* Like need_process, but only if there is a reason for a process. */
+static void need_again(struct core_slot *s)
+{
+    struct core_group *g = s->group;
+    unsigned there = g->nprocesses;
+
+    if (has_reason(s))
+        need_process(s);
+    /* As many cold slots as are missing to min_processes, from the first. */
+    for (unsigned n = 0; n < g->nslots && there < g->min_processes && !g->one_shot; ++n) {
+        struct core_slot *cold = g->slots[n];
+
+        if (cold->process != NULL || !core_slot_enabled(cold))
+            continue;
+        cold->for_min = true;
+        need_process(cold);
+        ++there;
+    }
+    if (g->nwaiting > 0)
+        need_more(g);
+}
+
+/* ---- room ---- */
+
+/* Number of processes that remain when those being ended or giving way have exited. */
+static unsigned staying(const struct core *c)
+{
+    return c->count + c->strays - c->nending;
+}
+
+static bool has_room(const struct core *c)
+{
+    return c->max == 0 || c->count + c->strays < c->max;
+}
+
+/* Whether the exiting processes make room for one more process after BEFORE others. */
+static bool room_comes(const struct core *c, unsigned before)
+{
+    return c->max != 0 && staying(c) + before < c->max;
+}
+
+static bool is_better_victim(const struct core_process *a, const struct core_process *b)
+{
+    const struct core_group *ga = a->slot->group;
+    const struct core_group *gb = b->slot->group;
+    bool spare_a = ga->nprocesses > ga->min_processes;
+    bool spare_b = gb->nprocesses > gb->min_processes;
+
+    if (spare_a != spare_b)
+        return spare_a;
+    if (a->last_used_ms + TIE_MS < b->last_used_ms)
+        return true;
+    return a->last_used_ms <= b->last_used_ms + TIE_MS && ga->traffic < gb->traffic;
+}
+
+/*
+ * Returns the least valuable idle process, preferably of another group than G.
+ *   spare_ms  not 0: only processes last used before that time, in groups that have more than
+ *             min_processes
+ */
+static struct core_process *find_victim(const struct core *c, const struct core_group *g,
+                                        uint64_t spare_ms)
+{
+    struct core_process *best = NULL;
+    struct core_process *own = NULL;
+    struct core_process *p;
+
+    list_for_each_entry (p, &c->idle, idle) {
+        if (spare_ms != 0 && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
+                              p->last_used_ms > spare_ms))
+            continue;
+        if (p->slot->group == g) {
+            own = own != NULL ? own : p;
+            continue;
+        }
+        if (best == NULL || is_better_victim(p, best))
+            best = p;
+    }
+    return best != NULL ? best : own;
+}
+
+bool core_slot_crowded_out(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    const struct core *c = g->core;
+
+    /* With one_shot each process ends with its request, and makes room. */
+    if (s->process != NULL || g->nprocesses == 0 || g->one_shot || has_room(c) || room_comes(c, 0))
+        return false;
+    const struct core_process *victim = find_victim(c, g, 0);
+    return victim == NULL || victim->slot->group == g;
+}
+
+/* The turn of the oldest request waiting at S or in its group; UINT64_MAX: none waits. */
+static uint64_t first_turn(const struct core_slot *s)
+{
+    const struct core_group *g = s->group;
+    uint64_t turn = UINT64_MAX;
+
+    if (s->nwaiting > 0)
+        turn = list_first(&s->waiting, struct core_request, node)->turn;
+    if (s->for_group && g->nwaiting > 0) {
+        uint64_t any = list_first(&g->waiting, struct core_request, node)->turn;
+
+        turn = any < turn ? any : turn;
+    }
+    return turn;
+}
+
+/* P must not take R: idle, it makes room for an older request of a group without a process. */
+static bool yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
+{
+    const struct core *c = p->slot->group->core;
+    const struct core_slot *s;
+    unsigned before = 0;
+
+    /* Upgraded connections may last indefinitely. */
+    if (c->max == 0 || p->state != CORE_READY || p->sessions != p->places || p->elsewhere > 0)
+        return false;
+    list_for_each_entry (s, &c->needs, need) {
+        if (!has_reason(s) || now_ms < s->not_before_ms)
+            continue;
+        if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
+            return true;
+        ++before;
+    }
+    return false;
+}
+
+/* ---- a process leaves its slot ---- */
 
 /* P, in no slot, is to be ended. */
 static void end_now(struct core_process *p)
@@ -141,12 +333,6 @@ static void end_now(struct core_process *p)
     c->nending += p->marked != CORE_GIVES_WAY;
     list_remove(&p->leaving);
     list_push_back(&c->to_end, &p->leaving);
-}
-
-static void end_when_done(struct core_process *p)
-{
-    if (p->sessions == 0)
-        end_now(p);
 }
 
 /* Another one of G's processes is to be replaced. */
@@ -163,8 +349,8 @@ static void occupy_slot(struct core_slot *s, struct core_process *p)
     struct core_group *g = s->group;
 
     s->process = p;
-    core_report(s);
-    core_run_soon(s);
+    report(s);
+    run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
     if (p->marked != CORE_KEEP)
@@ -190,7 +376,7 @@ static void drop_from_slot(struct core_process *p)
     g->nstarting -= p->state == CORE_STARTING;
     g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
-    core_report(s);
+    report(s);
     if (next != NULL)
         occupy_slot(s, next);
     g->core->changed = true;
@@ -201,7 +387,7 @@ static void wake_group(struct core_group *g)
 {
     for (unsigned n = 0; n < g->nslots; ++n) {
         if (g->slots[n]->process != NULL)
-            core_run_soon(g->slots[n]);
+            run_soon(g->slots[n]);
     }
 }
 
@@ -227,24 +413,26 @@ static void requeue_waiting(struct core_slot *s)
         wake_group(g);
 }
 
-void core_leave_slot(struct core_process *p, enum core_reason why)
+void core_detach(struct core_process *p, enum core_reason reason)
 {
     struct core_slot *s = p->slot;
 
-    ASSERT(p->state != CORE_LEAVING);
+    if (p->state == CORE_LEAVING)
+        return;
     drop_from_slot(p);
     p->state = CORE_LEAVING;
     ++s->group->core->leaving;
-    s->group->core->nending += why == CORE_GIVES_WAY;
-    p->marked = why;
+    s->group->core->nending += reason == CORE_GIVES_WAY;
+    p->marked = reason;
     p->probing = false;
-    core_place(p);
+    place(p);
     list_push_back(&s->leaving, &p->leaving);
-    core_report(s);
-    end_when_done(p);
+    report(s);
+    if (p->sessions == 0)
+        end_now(p);
     if (s->process == NULL)
         requeue_waiting(s);
-    core_need_again(s);
+    need_again(s);
 }
 
 void core_mark(struct core_process *p, enum core_reason reason)
@@ -257,12 +445,6 @@ void core_mark(struct core_process *p, enum core_reason reason)
     if (s->process == p)
         add_marked(s->group);
     s->group->core->changed = true;
-}
-
-void core_detach(struct core_process *p, enum core_reason reason)
-{
-    if (p->state != CORE_LEAVING)
-        core_leave_slot(p, reason);
 }
 
 void core_end(struct core_process *p, enum core_reason reason)
@@ -285,7 +467,7 @@ void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
     list_remove(&s->need);
-    core_report(s);
+    report(s);
     if (s->process == NULL) {
         occupy_slot(s, p);
         return;
@@ -299,7 +481,7 @@ void core_probing(struct core_process *p, bool probing)
     if (p->state != CORE_STARTING)
         return;
     p->probing = probing;
-    core_run_soon(p->slot);
+    run_soon(p->slot);
 }
 
 void core_ready(struct core_process *p, uint64_t now_ms)
@@ -309,16 +491,16 @@ void core_ready(struct core_process *p, uint64_t now_ms)
 
     if (p->state != CORE_STARTING)
         return;
-    core_report(s);
+    report(s);
     if (s->replacement == p)
-        core_leave_slot(old, old->marked);
+        core_detach(old, old->marked);
     ASSERT(s->process == p);
     p->state = CORE_READY;
     p->probing = false;
     p->last_used_ms = now_ms;
     --s->group->nstarting;
-    core_place(p);
-    core_run_soon(s);
+    place(p);
+    run_soon(s);
     s->group->core->changed = true;
 }
 
@@ -327,16 +509,16 @@ void core_elsewhere(struct core_process *p, unsigned n)
     p->elsewhere = n;
     if (p->state == CORE_LEAVING)
         return;
-    core_place(p);
-    core_run_soon(p->slot);
+    place(p);
+    run_soon(p->slot);
     p->slot->group->core->changed = true;
 }
 
 void core_hold(struct core_process *p, bool held)
 {
     p->held = held;
-    core_place(p);
-    core_run_soon(p->slot);
+    place(p);
+    run_soon(p->slot);
 }
 
 /* R's session is over; what that means for its process is the caller's. */
@@ -375,14 +557,14 @@ void core_gone(struct core_process *p)
     p->slot = NULL;
     if (s->process == NULL)
         requeue_waiting(s);
-    core_need_again(s);
+    need_again(s);
     c->changed = true;
 }
 
 /* ---- sessions ---- */
 
 /* Its replacement is to be ready before P is spent. */
-bool core_nearly_spent(const struct core_process *p)
+static bool nearly_spent(const struct core_process *p)
 {
     enum { PARTS = 10 };
     const struct core_group *g = p->slot->group;
@@ -405,11 +587,11 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
     ++p->places;
     ++p->served;
     p->last_used_ms = now_ms;
-    if (core_nearly_spent(p))
+    if (nearly_spent(p))
         core_mark(p, CORE_SPENT);
     g->traffic = g->traffic * exp2(-halves) + 1;
     g->traffic_ms = now_ms;
-    core_place(p);
+    place(p);
 }
 
 static void leave_line(struct core_request *r)
@@ -432,10 +614,10 @@ void core_leave(struct core_request *r, uint64_t now_ms)
         return;
     session_over(r);
     p->last_used_ms = now_ms;
-    core_place(p);
-    if (p->state == CORE_LEAVING)
-        end_when_done(p);
-    core_run_soon(p->slot);
+    place(p);
+    if (p->state == CORE_LEAVING && p->sessions == 0)
+        end_now(p);
+    run_soon(p->slot);
     p->slot->group->core->changed = true;
 }
 
@@ -446,8 +628,8 @@ void core_upgraded(struct core_request *r, uint64_t now_ms)
     r->placeless = true;
     --r->process->places;
     r->process->last_used_ms = now_ms;
-    core_place(r->process);
-    core_run_soon(r->process->slot);
+    place(r->process);
+    run_soon(r->process->slot);
 }
 
 /* ---- asking ---- */
@@ -487,18 +669,16 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         return CORE_QUEUE_FULL;
     if (accepts_probe(s, r))
         p = s->replacement;
-    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) &&
-        !core_yields(p, r, now_ms)) {
+    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) && !yields(p, r, now_ms)) {
         begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
-    /* A cold slot queues one request even if max_queue is 0, because a request is needed to
-     * activate it. */
+    /* A cold slot queues one request even if max_queue is 0: it is needed to activate the slot. */
     if (s->nwaiting >= g->max_queue && (ready || s->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);
-    core_need_process(s);
-    core_run_soon(s);
+    need_process(s);
+    run_soon(s);
     return CORE_WAIT;
 }
 
@@ -535,7 +715,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     }
     if (g->nwaiting == 0 && !list_empty(free))
         p = list_first(free, struct core_process, in_group);
-    if (p != NULL && !core_yields(p, r, now_ms)) {
+    if (p != NULL && !yields(p, r, now_ms)) {
         begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
@@ -545,9 +725,9 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
         (g->nprocesses > 0 || g->nwaiting > 0))
         return CORE_QUEUE_FULL;
     wait_in(r, s);
-    core_need_more(g);
+    need_more(g);
     if (s != NULL)
-        core_run_soon(s);
+        run_soon(s);
     else
         wake_group(g);
     return CORE_WAIT;
@@ -567,7 +747,8 @@ enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core
 
 /* ---- giving places ---- */
 
-struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
+/* Starts the next waiting request that can have a place at S and returns it, or NULL. */
+static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
     struct core_group *g = s->group;
@@ -586,7 +767,7 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
     /* With one_shot, a process that has nothing to do, and will not get R, is of no use. */
     if (g->one_shot && (p->state == CORE_READY || p->probing) && p->places + p->elsewhere == 0 &&
         (is_spent(p) || r == NULL || !suits(p, r))) {
-        core_leave_slot(p, CORE_SPENT);
+        core_detach(p, CORE_SPENT);
         return NULL;
     }
     if (r == NULL)
@@ -595,14 +776,211 @@ struct core_request *core_dispatch(struct core_slot *s, uint64_t now_ms)
         p = s->replacement;
     if (!has_place(p) || !suits(p, r))
         return NULL;
-    if (core_yields(p, r, now_ms)) {
-        core_leave_slot(p, CORE_GIVES_WAY);
+    if (yields(p, r, now_ms)) {
+        core_detach(p, CORE_GIVES_WAY);
         return NULL;
     }
     leave_line(r);
     begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
     if (g->nwaiting > 0)
-        core_need_more(g);
+        need_more(g);
     return r;
+}
+
+/* ---- deciding ---- */
+
+/* Whether requests wait for a process at S. */
+static bool is_urgent(const struct core_slot *s)
+{
+    return s->nwaiting > 0 || (s->for_group && s->group->nprocesses == 0);
+}
+
+static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *out)
+{
+    struct core_slot *s;
+    unsigned before = 0;
+
+    list_for_each_entry_safe (s, &c->needs, need) {
+        if (!has_reason(s)) {
+            s->renew = s->for_group = s->for_min = false;
+            list_remove(&s->need);
+            report(s);
+            continue;
+        }
+        if (now_ms < s->not_before_ms)
+            continue;
+        if (has_room(c)) {
+            list_remove(&s->need);
+            *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
+            return true;
+        }
+        struct core_process *victim = NULL;
+        if (!room_comes(c, before) && (is_urgent(s) || s->for_min || s->for_group))
+            victim = find_victim(c, s->group, is_urgent(s) ? 0 : now_ms - SPARE_IDLE_MS);
+        if (victim != NULL)
+            core_detach(victim, CORE_GIVES_WAY);
+        before += room_comes(c, before);
+    }
+    return false;
+}
+
+/* The coldest process of G that is to be replaced; NULL: none can be at present. */
+static struct core_process *coldest_marked(const struct core_group *g)
+{
+    struct core_process *best = NULL;
+
+    for (unsigned n = 0; n < g->nslots; ++n) {
+        struct core_process *p = g->slots[n]->process;
+
+        if (p == NULL || p->marked == CORE_KEEP || p->state != CORE_READY ||
+            !core_slot_enabled(p->slot))
+            continue;
+        if (best == NULL || p->warmth < best->warmth ||
+            (p->warmth <= best->warmth && p->served < best->served))
+            best = p;
+    }
+    return best;
+}
+
+/* Begins to replace one process of G. Returns true if OUT is the action for it. */
+static bool replace_one(struct core_group *g, uint64_t now_ms, struct core_action *out)
+{
+    struct core *c = g->core;
+    const struct core_slot *now = g->replacing;
+
+    /* Whether that replacement is over. */
+    if (now != NULL && now->replacement == NULL && !(now->renew && has_reason(now)) &&
+        (now->process == NULL || now->process->state != CORE_STARTING))
+        g->replacing = NULL;
+    if (g->nmarked == 0 || g->replacing != NULL || now_ms < g->replace_not_before_ms)
+        return false;
+    struct core_process *p = coldest_marked(g);
+    if (p == NULL || c->stopped || g->one_shot)
+        return false;
+    struct core_slot *s = p->slot;
+    if (has_room(c) || (c->overlap && c->count + c->strays <= c->max)) {
+        g->replacing = s;
+        *out = (struct core_action){.what = CORE_SPAWN, .slot = s};
+        return true;
+    }
+    /* There is never room for both, so the old process is detached first. It finishes its sessions
+     * but receives no new ones; under load it would never be without a session. */
+    if (!c->overlap && !room_comes(c, 0)) {
+        g->replacing = s;
+        s->renew = true;
+        core_detach(p, p->marked);
+        list_remove(&s->need);
+        list_push_front(&c->needs, &s->need);
+    }
+    return false;
+}
+
+static bool decide_replacements(struct core *c, uint64_t now_ms, struct core_action *out)
+{
+    struct core_group *g;
+
+    list_for_each_entry_safe (g, &c->replaces, replaces) {
+        if (replace_one(g, now_ms, out)) {
+            /* If there is room for only one replacement, the groups take turns. */
+            list_remove(&g->replaces);
+            list_push_back(&c->replaces, &g->replaces);
+            return true;
+        }
+        if (g->nmarked == 0 && g->replacing == NULL)
+            list_remove(&g->replaces);
+    }
+    return false;
+}
+
+struct core_action core_next(struct core *c, uint64_t now_ms)
+{
+    struct core_action out = {.what = CORE_NOTHING};
+
+    for (;;) {
+        struct core_process *victim = NULL;
+
+        /* After a maximum was lowered: detaches one idle process for each excess process. Must
+         * precede dispatch: under load some request always takes an idle process. */
+        while (c->max != 0 && c->count - c->leaving - c->replacements > c->max &&
+               (victim = find_victim(c, NULL, 0)) != NULL)
+            core_detach(victim, CORE_OVER_MAX);
+        struct list *node = list_pop_front(&c->to_report);
+        if (node != NULL)
+            return (struct core_action){.what = CORE_REPORT,
+                                        .slot = list_entry(node, struct core_slot, report_node)};
+        node = list_pop_front(&c->to_end);
+        if (node != NULL)
+            return (struct core_action){.what = CORE_END,
+                                        .process = list_entry(node, struct core_process, leaving)};
+        node = list_pop_front(&c->runnable);
+        if (node != NULL) {
+            struct core_slot *s = list_entry(node, struct core_slot, runnable);
+            struct core_request *r = dispatch(s, now_ms);
+
+            if (r == NULL)
+                continue;
+            run_soon(s);
+            return (struct core_action){.what = CORE_GO, .request = r};
+        }
+        if (!c->changed)
+            return out;
+        c->changed = decide_needs(c, now_ms, &out) || decide_replacements(c, now_ms, &out);
+        if (c->changed)
+            return out;
+    }
+}
+
+/* ---- time ---- */
+
+void core_tick(struct core *c, uint64_t now_ms)
+{
+    struct core_group *g;
+    struct core_process *p;
+
+    list_for_each_entry (g, &c->groups, node) {
+        for (unsigned n = 0; n < g->nslots; ++n) {
+            struct core_slot *s = g->slots[n];
+
+            p = s->process;
+            if (p == NULL) {
+                need_again(s);
+            } else if (!core_slot_enabled(s)) {
+                /* And its replacement, if there is one. */
+                while (s->process != NULL)
+                    core_detach(s->process, CORE_OVER_MAX);
+            } else {
+                if (p->generation < g->generation)
+                    core_mark(p, CORE_OUTDATED);
+                else if (nearly_spent(p))
+                    core_mark(p, CORE_SPENT);
+                place(p);
+                run_soon(s);
+            }
+        }
+    }
+    list_for_each_entry_safe (p, &c->idle, idle) {
+        g = p->slot->group;
+        if (g->max_idle_ms != 0 && now_ms - p->last_used_ms >= g->max_idle_ms &&
+            g->nprocesses > g->min_processes && g->replacing != p->slot)
+            core_detach(p, CORE_IDLE);
+    }
+    c->changed = true;
+}
+
+uint64_t core_due_ms(const struct core *c, uint64_t now_ms)
+{
+    uint64_t due = UINT64_MAX;
+    const struct core_slot *s;
+    const struct core_group *g;
+
+    list_for_each_entry (s, &c->needs, need) {
+        if (s->not_before_ms > now_ms && s->not_before_ms < due)
+            due = s->not_before_ms;
+    }
+    list_for_each_entry (g, &c->replaces, replaces) {
+        if (g->nmarked > 0 && g->replace_not_before_ms > now_ms && g->replace_not_before_ms < due)
+            due = g->replace_not_before_ms;
+    }
+    return due;
 }

@@ -126,8 +126,7 @@ struct core_request {
     uint64_t turn;                /* order of asking; counted with the births of processes */
     bool any;                     /* it was made for any process */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
-    /* Set by the owner: the request may be sent to an unproven replacement, because it can be
-     * retried at another process. */
+    /* Set by the owner: an unproven replacement may get it, as it can be retried elsewhere. */
     bool may_probe;
 };
 
@@ -170,8 +169,7 @@ void core_leave(struct core_request *r, uint64_t now_ms);
 void core_upgraded(struct core_request *r, uint64_t now_ms);
 
 /* ---- processes, as the owner sees them ---- */
-/* P was created for S as requested by SPAWN, or it is a process of a previous agent and S is cold.
- */
+/* P was created for S as SPAWN requested, or is of a previous agent, and S is cold. */
 void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms);
 /* Without a ready_probe: P accepts one request, which serves as the probe. */
 void core_probing(struct core_process *p, bool probing);
@@ -180,20 +178,17 @@ void core_ready(struct core_process *p, uint64_t now_ms);
 void core_elsewhere(struct core_process *p, unsigned n);
 /* While HELD is true, P starts no session. */
 void core_hold(struct core_process *p, bool held);
-/* P has exited, requested or not. Its sessions are over, and its RUNNING requests no longer have a
- * process. */
+/* P has exited, requested or not. Its sessions are over; its requests have no process any more. */
 void core_gone(struct core_process *p);
 /* Marks P for replacement because of REASON. A replacement is started only where P is needed. */
 void core_mark(struct core_process *p, enum core_reason reason);
-/* Detaches P from its slot: no further request is sent to it. END follows when its sessions are
- * over. */
+/* Detaches P from its slot: it gets no more requests; END follows when its sessions are over. */
 void core_detach(struct core_process *p, enum core_reason reason);
 /* Like core_detach, but END follows immediately, even if sessions are active. */
 void core_end(struct core_process *p, enum core_reason reason);
 
 /* ---- decisions ---- */
-/* Must be called after a change of settings, of max, or of a back-off, and periodically for
- * time-based decisions. */
+/* To be called after a change of settings, of max, or of a back-off, and periodically. */
 void core_tick(struct core *c, uint64_t now_ms);
 
 enum core_decision { CORE_NOTHING, CORE_REPORT, CORE_GO, CORE_SPAWN, CORE_END };
@@ -203,8 +198,7 @@ struct core_action {
     /* SPAWN: call core_enter() at once. REPORT: the slot's process, whether it needs one, or its
      * leaving processes have changed. */
     struct core_slot *slot;
-    struct core_process *process; /* END */
-    enum core_reason why;         /* END */
+    struct core_process *process; /* END, because of process->marked */
 };
 /* Call repeatedly until it returns CORE_NOTHING. */
 struct core_action core_next(struct core *c, uint64_t now_ms);

@@ -109,7 +109,7 @@ static void carry_out(struct model *m)
 
             assert_true(p->used && !p->asked_to_end);
             assert_int_equal(a.process->state, CORE_LEAVING);
-            assert_int_not_equal(a.why, CORE_KEEP);
+            assert_int_not_equal(a.process->marked, CORE_KEEP);
             p->asked_to_end = true;
             ++m->ended;
         }
