@@ -26,8 +26,7 @@
 #include "worker-agent/front/trace_log.h"
 
 enum {
-    /* How long a response is still read after its client has left, before the connection is closed.
-     */
+    /* How long a response is still read after its client has left. */
     ABANDONED_MS = 1000,
     /*
      * How long a response's head is held until the first bytes of its body arrive. Servers write
@@ -37,8 +36,7 @@ enum {
     HEAD_HELD_MS = 20,
     /* Buffer of a response while all buffers together exceed response_buffers_total. */
     BUFFER_WHEN_FULL = 16 * 1024,
-    /* Processes that one request tries to connect to. If all of them are unreachable, the cause is
-       not a single process. */
+    /* Processes that a request tries to connect to; if all fail, it is not a single one's fault. */
     CONNECT_TRIES_MAX = 10,
 };
 
@@ -192,9 +190,6 @@ static void worker_finished(struct exchange *x)
 
 /* ---- show_errors: why a request was not served, in the body of its answer ---- */
 
-/* Nothing in such a body is run, loaded or framed. */
-#define ERROR_BODY_POLICY "default-src 'none'; frame-ancestors 'none'"
-
 static void add_lines(const struct last_lines *lines, struct text *out)
 {
     if (lines->n == 0)
@@ -318,7 +313,9 @@ static void answer(struct exchange *x, enum outcome o)
         http_request_answer(req, "Retry-After", SLICE_LIT("1"));
     }
     if (type != NULL) {
-        http_request_answer(req, "Content-Security-Policy", SLICE_LIT(ERROR_BODY_POLICY));
+        /* Nothing in such a body is run, loaded or framed. */
+        http_request_answer(req, "Content-Security-Policy",
+                            SLICE_LIT("default-src 'none'; frame-ancestors 'none'"));
         http_request_answer(req, "X-Content-Type-Options", SLICE_LIT("nosniff"));
     }
     http_reply_simple(x->reply, outcomes[o].status,
@@ -364,7 +361,7 @@ static bool pass_on(struct exchange *x, enum outcome why)
     if (!is_direct(x) && !networks_have(x->front->allow, &source))
         return false;
     /* It holds no place. */
-    ASSERT(x->place.state == CORE_REQUEST_NONE);
+    ASSERT(x->place.core.state == CORE_REQUEST_NONE);
     ASSERT(x->place.backend == NULL);
     x->place.addr = to;
     x->place.backend = conn_pool_backend(pool->conn_pool, slice_of(addr_format(&to, address)),

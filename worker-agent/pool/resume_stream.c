@@ -181,8 +181,8 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
     struct slot *s = r->slot;
     const struct core_process *p = s != NULL ? s->core.process : NULL;
     /* The present process, or one that it waits for. */
-    bool runs = s != NULL && r->state == CORE_REQUEST_RUNNING && r->life == s->life;
-    bool waits = r->state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
+    bool runs = s != NULL && r->core.state == CORE_REQUEST_RUNNING && r->life == s->life;
+    bool waits = r->core.state == CORE_REQUEST_WAITING && p != NULL && p->state == CORE_READY;
 
     if (!(runs || waits) || (r->housed && r->housed_life == s->life))
         return;
@@ -192,8 +192,8 @@ void slot_homes_use(struct slot_request *r, struct slice fingerprint, struct sli
         return;
     r->housed = true;
     r->housed_life = s->life;
-    home_records_use(slot_meters_homes(&s->meters, fingerprint, (size_t)s->group->s->max_skills),
-                     cls, reported->kind, reported->from, loop_now_us(s->group->pool->loop));
+    home_records_use(slot_meters_homes(&s->meters, fingerprint), cls, reported->kind,
+                     reported->from, loop_now_us(s->group->pool->loop));
     homes_changed(s);
 }
 

@@ -21,13 +21,15 @@ static void describe(const struct log_subject *self, struct log_text *out)
     log_put(out, "application=%s slot=%u address=%s", s->group->name, s->n, s->name);
 }
 
-static struct meter_settings meter_settings_of(const struct slot *s)
+static void apply_settings(struct slot *s)
 {
     const struct app_settings *a = s->group->s;
+    const struct meter_settings ms = {.history = (uint64_t)a->history,
+                                      .max_skill_age = (uint64_t)a->max_skill_age,
+                                      .max_classes = (size_t)a->max_classes};
 
-    return (struct meter_settings){.history = (uint64_t)a->history,
-                                   .max_skill_age = (uint64_t)a->max_skill_age,
-                                   .max_classes = (size_t)a->max_classes};
+    slot_meters_set(&s->meters, &ms, (size_t)a->max_skills);
+    warm_targets_resize(&s->targets, (size_t)a->warm_up);
 }
 
 /* ---- state ---- */
@@ -118,8 +120,10 @@ static void weigh(struct slot *s)
     const struct slot_meter *m = slot_meters_find(&s->meters, SLICE_NULL);
 
     s->warmth = 0;
-    for (size_t i = 0; m != NULL && i < m->resume.n; ++i)
-        s->warmth += m->resume.rows[i].score;
+    if (m != NULL) {
+        for (size_t i = 0; i < m->resume.n; ++i)
+            s->warmth += m->resume.rows[i].score;
+    }
     if (s->core.process != NULL)
         s->core.process->warmth = s->warmth;
 }
@@ -134,17 +138,15 @@ static void load_resume(struct slot *s)
 {
     char *path = resume_path(s);
     struct text text = {0};
-    struct meter_settings ms = meter_settings_of(s);
     char why[160] = "";
     enum err e = ERR_NOT_FOUND;
 
-    /* Measurements from the old agent are newer than the file, and available for every
-     * application. */
+    /* What the old agent measured is newer than the file, and there for every application. */
     if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, &text))
         e = ERR_OK;
     else if (s->group->s->persistent)
         e = file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, &text);
-    if (e == ERR_OK && !slot_meters_load(&s->meters, &ms, text_slice(&text), why))
+    if (e == ERR_OK && !slot_meters_load(&s->meters, text_slice(&text), why))
         e = ERR_SYNTAX;
     if (e != ERR_OK && e != ERR_NOT_FOUND) {
         bool aside = e != ERR_SYSTEM && file_set_aside(path) == ERR_OK;
@@ -237,7 +239,6 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
                  uint64_t service_us, bool failed)
 {
     struct slot *s = r->slot;
-    struct meter_settings ms = meter_settings_of(s);
 
     ++s->served;
     stat_observe(s->group->cell, AGENT_STAT_service_us, service_us);
@@ -246,7 +247,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     /* Skills of the previous process do not count, except those that this process inherits. */
     if (cls.p == NULL || (r->life != s->life && !s->group->s->persistent))
         return;
-    if (!slot_meters_add(&s->meters, &ms, fingerprint, cls, (double)service_us / 1e6, failed))
+    if (!slot_meters_add(&s->meters, fingerprint, cls, (double)service_us / 1e6, failed))
         return;
     group_count(s->group, AGENT_STAT_resumes);
     weigh(s);
@@ -279,8 +280,7 @@ void slot_changed(struct slot *s)
         slot_refuse_waiting(s->group, s, OUTCOME_NOT_STARTED);
 }
 
-/* Time of the next attempt. The back-off *DELAY_MS is doubled each time, and reset if the last
- * process lived long. */
+/* Time of the next attempt. *DELAY_MS is doubled each time; reset if the process lived long. */
 static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint64_t lived_ms)
 {
     const struct app_settings *a = g->s;
@@ -292,8 +292,7 @@ static uint64_t next_try_ms(const struct app_group *g, uint64_t *delay_ms, uint6
         *delay_ms *= 2;
     if (*delay_ms > a->respawn_delay_max_ms)
         *delay_ms = a->respawn_delay_max_ms;
-    /* Randomized between half of the delay and all of it, so that slots that failed together do not
-     * restart together. */
+    /* From half of the delay to all of it: slots that failed together do not restart together. */
     uint64_t half = *delay_ms / 2;
     return now_ms + half + (uint64_t)random() % (half + 1);
 }
@@ -348,8 +347,7 @@ struct slot *slot_create(struct app_group *g, unsigned n)
     }
     core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
-    s->meters.max_skills = (size_t)g->s->max_skills;
-    warm_targets_resize(&s->targets, (size_t)g->s->warm_up);
+    apply_settings(s);
     daemon_random_id(s->incarnation);
     if (g->at_start->attach != NULL)
         s->attached = &g->at_start->attach[n];
@@ -384,11 +382,7 @@ bool slot_listen(struct slot *s)
 
 void slot_settings_changed(struct slot *s)
 {
-    struct meter_settings ms = meter_settings_of(s);
-
-    s->meters.max_skills = (size_t)s->group->s->max_skills;
-    slot_meters_set(&s->meters, &ms);
-    warm_targets_resize(&s->targets, (size_t)s->group->s->warm_up);
+    apply_settings(s);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
     if (slot_replacement(s) != NULL)

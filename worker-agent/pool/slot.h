@@ -97,15 +97,13 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
 #define PROCESS_NOTE_LEAVING "leaving"
 
 /* ---- ending; any state, harmless if it is ending already ---- */
-/* As an operator requested, P receives no further requests and is ended when its requests are
- * finished. */
+/* By order of an operator: P gets no more requests, and ends when those it has are finished. */
 void app_process_detach(struct app_process *p);
 /* Ends P immediately, even if requests are in flight: SIGTERM, and SIGKILL after stop_timeout. */
 void app_process_stop(struct app_process *p);
 /* Sends SIGKILL immediately. */
 void app_process_kill(struct app_process *p);
-/* Records for operators that P has failed, the reason HOW, and its last output, in its slot's
- * failure record and in the log. */
+/* Records that P has failed, HOW, and its last output, in its slot's failure record and the log. */
 void app_process_failed(struct app_process *p, enum failure_kind kind, const char *how);
 /* Connecting to P has failed: no other request is sent to it. */
 void app_process_unreachable(struct app_process *p);
@@ -144,9 +142,7 @@ static inline bool app_process_ends(const struct app_process *p)
 
 /* ---- slot.c ---- */
 
-/* What the agent answers by itself. Slots refuse requests with those of them that are
- * "unprocessed".
- */
+/* What the agent answers by itself. Slots refuse requests with the "unprocessed" ones of them. */
 enum outcome {
 #define OUTCOME(name, status, note, figure, text, doc) OUTCOME_##name,
 #include "worker-agent/config/outcome.def"
@@ -156,8 +152,7 @@ enum outcome {
 
 /* Embedded in a request (front_exchange.c); zeroed before its first use. */
 struct slot_request {
-    struct core_request core;      /* may_probe is the owner's to set */
-    enum core_request_state state; /* as counted */
+    struct core_request core; /* may_probe is the owner's to set */
     struct app_group *group;
     struct slot *slot; /* NULL: of no slot, until it has a process */
     uint64_t life;     /* slot->life when it got its process */
@@ -193,8 +188,7 @@ void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
 void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
-/* Returns true if the slot exceeds max_processes and has no outstanding work; load balancers must
- * then remove it. */
+/* The slot is beyond max_processes and without work: load balancers must remove it. */
 bool slot_is_out(const struct slot *s);
 
 static inline struct slot *slot_of(struct core_slot *s)
@@ -202,8 +196,7 @@ static inline struct slot *slot_of(struct core_slot *s)
     return container_of(s, struct slot, core);
 }
 
-/* The process that receives the slot's requests once it is ready. NULL if there is none or it is
- * managed externally. */
+/* The process that gets the slot's requests once it is ready. NULL: none, or managed externally. */
 static inline struct app_process *slot_process(const struct slot *s)
 {
     return s->core.process != NULL && s->attached == NULL ? app_process_of(s->core.process) : NULL;
@@ -231,8 +224,7 @@ void slot_leave(struct slot_request *r);
 void slot_answered(struct slot_request *r);
 /* R's process if it has one that the agent manages, or NULL. */
 struct app_process *slot_request_process(const struct slot_request *r);
-/* Marks R as an upgraded connection: its place is released, and it no longer counts in the backlog.
- */
+/* R is an upgraded connection now: it holds no place, and does not count in the backlog. */
 void slot_upgraded(struct slot_request *r);
 /* The backlog of S: requests waiting and running, of all senders, without upgraded connections. */
 size_t slot_in_flight(const struct slot *s);
@@ -240,14 +232,12 @@ size_t slot_in_flight(const struct slot *s);
 size_t slot_backlog(const struct slot_request *r);
 /* Reports that R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);
-/* Counts the served request R. Not to be called for a request sent to a starting process, because
- * its time includes the start. */
+/* Counts the served request R. Not for one sent to a starting process: its time has the start's. */
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-/* P did not start, or stopped serving unexpectedly: arms the restart back-off. Call before P is
- * detached from the slot. */
+/* P did not start, or stopped serving unexpectedly: arms the back-off. Call before core_detach. */
 void slot_process_failed(struct app_process *p);
 /* The core has assigned a place to R. */
 void slot_request_go(struct core_request *r);
@@ -263,8 +253,7 @@ void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why);
  * started here: the agent is shutting down, or another agent starts it. */
 void slot_refuse_hopeless(struct slot *s);
 
-/* Removes the running requests of P, which is about to be removed: they have no place to release
- * any more. */
+/* Takes the running requests off P, which is about to be removed: they have no place any more. */
 void slot_abandon_running(struct core_process *p);
 
 /* ---- resume streams: resume_stream.c ---- */
@@ -277,9 +266,8 @@ void slot_abandon_running(struct core_process *p);
  */
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
 
-/* Starts a stream. HOMES: also send the slot's home classes, in separate lines.
- * FINGERPRINT: the classifier of the requested scores; if it is malformed, the most recently used
- * classifier. */
+/* Starts a stream; HOMES: of the slot's home classes too, in separate lines. FINGERPRINT: of the
+ * classifier wanted; if it is malformed, the most recently used one. */
 void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
                          struct slice fingerprint, bool homes);
 /* Must be called when the slot's resume or state has changed. */

@@ -69,13 +69,12 @@ static struct slot_meter *use(struct slot_meters *m, struct slice fingerprint)
     return one;
 }
 
-struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint,
-                                       size_t max_classes)
+struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint)
 {
     struct slot_meter *one = use(m, fingerprint);
 
     if (one->homes == NULL) {
-        one->homes = home_records_create(max_classes);
+        one->homes = home_records_create(m->max_skills);
         one->homes_number = m->clock;
     }
     return one->homes;
@@ -89,31 +88,37 @@ void slot_meters_drop_homes(struct slot_meters *m)
     }
 }
 
-static struct slot_meter *use_meter(struct slot_meters *m, const struct meter_settings *s,
-                                    struct slice fingerprint)
+static struct slot_meter *use_meter(struct slot_meters *m, struct slice fingerprint)
 {
     struct slot_meter *one = use(m, fingerprint);
 
     if (one->meter == NULL)
-        one->meter = meter_create(s);
+        one->meter = meter_create(&m->settings);
     return one;
 }
 
-bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
-                     struct slice fingerprint, struct slice cls, double service_s, bool failed)
+static void renew(const struct slot_meters *m, struct slot_meter *one)
 {
-    struct slot_meter *one = use_meter(m, s, fingerprint);
+    resume_fini(&one->resume);
+    meter_resume(one->meter, m->max_skills, &one->resume);
+}
+
+bool slot_meters_add(struct slot_meters *m, struct slice fingerprint, struct slice cls,
+                     double service_s, bool failed)
+{
+    struct slot_meter *one = use_meter(m, fingerprint);
 
     if (!meter_add(one->meter, cls, service_s, failed))
         return false;
-    resume_fini(&one->resume);
-    meter_resume(one->meter, m->max_skills, &one->resume);
+    renew(m, one);
     ++one->generation;
     return true;
 }
 
-void slot_meters_set(struct slot_meters *m, const struct meter_settings *s)
+void slot_meters_set(struct slot_meters *m, const struct meter_settings *s, size_t max_skills)
 {
+    m->settings = *s;
+    m->max_skills = max_skills;
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         if (m->items[i].meter != NULL)
             meter_set(m->items[i].meter, s);
@@ -131,20 +136,16 @@ size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls)
             continue;
         scores += meter_forget(one->meter, cls);
         ++one->generation;
+        renew(m, one);
     }
-    slot_meters_renew(m);
     return scores;
 }
 
 void slot_meters_renew(struct slot_meters *m)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {
-        struct slot_meter *one = &m->items[i];
-
-        if (one->meter == NULL)
-            continue;
-        resume_fini(&one->resume);
-        meter_resume(one->meter, m->max_skills, &one->resume);
+        if (m->items[i].meter != NULL)
+            renew(m, &m->items[i]);
     }
 }
 
@@ -174,8 +175,7 @@ void slot_meters_print(const struct slot_meters *m, const struct resume_line *se
         print_one(latest, sender, out);
 }
 
-static bool load_line(struct slot_meters *m, const struct meter_settings *s, struct slice bytes,
-                      char why[160])
+static bool load_line(struct slot_meters *m, struct slice bytes, char why[160])
 {
     struct resume_line line = {0};
 
@@ -188,19 +188,17 @@ static bool load_line(struct slot_meters *m, const struct meter_settings *s, str
         resume_line_fini(&line);
         return false;
     }
-    struct slot_meter *one = use_meter(m, s, slice_of(line.fingerprint));
+    struct slot_meter *one = use_meter(m, slice_of(line.fingerprint));
     meter_load(one->meter, &line.skills);
     one->generation = line.generation;
-    resume_fini(&one->resume);
-    meter_resume(one->meter, m->max_skills, &one->resume);
+    renew(m, one);
     resume_line_fini(&line);
     return true;
 }
 
-bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, struct slice text,
-                      char why[160])
+bool slot_meters_load(struct slot_meters *m, struct slice text, char why[160])
 {
-    struct slot_meters loaded = {.max_skills = m->max_skills};
+    struct slot_meters loaded = {.settings = m->settings, .max_skills = m->max_skills};
     size_t lines = 0;
 
     if (!slice_ends(text, SLICE_LIT("\n"))) {
@@ -209,7 +207,7 @@ bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, str
     }
     while (text.len > 0) {
         struct slice line = slice_cut(&text, '\n');
-        bool good = ++lines <= SLOT_METERS && load_line(&loaded, s, line, why);
+        bool good = ++lines <= SLOT_METERS && load_line(&loaded, line, why);
 
         if (lines > SLOT_METERS)
             snprintf(why, 160, "has more than %d lines", SLOT_METERS);

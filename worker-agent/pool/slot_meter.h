@@ -33,38 +33,34 @@ struct slot_meter {
 struct slot_meters {
     struct slot_meter items[SLOT_METERS];
     uint64_t clock;
-    size_t max_skills;
+    struct meter_settings settings; /* of all meters */
+    size_t max_skills;              /* of a resume; and classes of homes */
 };
 
 void slot_meters_fini(struct slot_meters *m);
 /* Count one served request under FINGERPRINT. True: a new resume was made. */
-bool slot_meters_add(struct slot_meters *m, const struct meter_settings *s,
-                     struct slice fingerprint, struct slice cls, double service_s, bool failed);
+bool slot_meters_add(struct slot_meters *m, struct slice fingerprint, struct slice cls,
+                     double service_s, bool failed);
 /* New settings for all. */
-void slot_meters_set(struct slot_meters *m, const struct meter_settings *s);
-/* The entry with the meter, or with the homes, of FINGERPRINT; of a NULL one, the latest used.
- * NULL: none. */
+void slot_meters_set(struct slot_meters *m, const struct meter_settings *s, size_t max_skills);
+/* The entry with the meter, or the homes, of FINGERPRINT (NULL: the latest used). NULL: none. */
 const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint);
 const struct slot_meter *slot_meters_find_homes(const struct slot_meters *m,
                                                 struct slice fingerprint);
-/* The homes of FINGERPRINT, created with room for MAX_CLASSES if there are none. */
-struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint,
-                                       size_t max_classes);
+/* The homes of FINGERPRINT, created if there are none. */
+struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint);
 /* Drops the homes of all fingerprints. */
 void slot_meters_drop_homes(struct slot_meters *m);
 
 /* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
 size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
-/* Updates the resumes with the measurements made since. Only reads the meters; the time of the next
- * resume does not change. */
+/* Updates the resumes from the meters, which are only read; the next ones are due as before. */
 void slot_meters_renew(struct slot_meters *m);
 /* Appends the text of a resume file: one line per meter, the most recently used last. The
  * resume_line passed in provides the fields that do not come from a meter. */
 void slot_meters_print(const struct slot_meters *m, const struct resume_line *sender,
                        struct text *out);
-/* Loads the meters from such a text. Returns false with the reason in WHY and changes nothing if
- * the text is invalid. */
-bool slot_meters_load(struct slot_meters *m, const struct meter_settings *s, struct slice text,
-                      char why[160]);
+/* Loads the meters from such a text. False: it is invalid; WHY has the reason, nothing changes. */
+bool slot_meters_load(struct slot_meters *m, struct slice text, char why[160]);
 
 #endif

@@ -22,28 +22,21 @@ struct app_process *slot_request_process(const struct slot_request *r)
     return app_process_of(r->core.process);
 }
 
-/* The only function that changes a request's state; updates the metrics accordingly. */
-static void enter(struct slot_request *r, enum core_request_state state)
+/* R does not wait any more. */
+static void stop_waiting(struct slot_request *r)
 {
-    struct stats_cell *cell = r->group->cell;
+    stat_add(r->group->cell, AGENT_STAT_requests_waiting, -1);
+    timer_stop(&r->timeout);
+}
 
-    if (r->state == CORE_REQUEST_WAITING) {
-        stat_add(cell, AGENT_STAT_requests_waiting, -1);
-        timer_stop(&r->timeout);
-    }
-    if (r->state == CORE_REQUEST_RUNNING) {
-        stat_add(cell, AGENT_STAT_requests_running, -1);
-        --r->slot->nrunning;
-        r->slot->ntunnels -= r->core.placeless;
-        stat_add(cell, AGENT_STAT_tunnels_open, -(int64_t)r->core.placeless);
-    }
-    r->state = state;
-    if (state == CORE_REQUEST_WAITING)
-        stat_add(cell, AGENT_STAT_requests_waiting, 1);
-    if (state == CORE_REQUEST_RUNNING) {
-        stat_add(cell, AGENT_STAT_requests_running, 1);
-        ++r->slot->nrunning;
-    }
+/* R does not run at its process any more. */
+static void stop_running(struct slot_request *r)
+{
+    stat_add(r->group->cell, AGENT_STAT_requests_running, -1);
+    stat_add(r->group->cell, AGENT_STAT_tunnels_open, -(int64_t)r->core.placeless);
+    --r->slot->nrunning;
+    r->slot->ntunnels -= r->core.placeless;
+    r->first = false;
 }
 
 /* ---- places ---- */
@@ -55,7 +48,8 @@ static void run(struct slot_request *r)
 
     r->slot = s;
     r->life = s->life;
-    enter(r, CORE_REQUEST_RUNNING);
+    ++s->nrunning;
+    stat_add(s->group->cell, AGENT_STAT_requests_running, 1);
     stat_observe(s->group->cell, AGENT_STAT_queue_wait_us, loop_now_us(loop_of(r)) - r->asked_us);
     if (s->attached != NULL) {
         r->addr = *s->attached;
@@ -76,6 +70,7 @@ void slot_request_go(struct core_request *core)
 {
     struct slot_request *r = container_of(core, struct slot_request, core);
 
+    stop_waiting(r);
     run(r);
     r->go(r);
 }
@@ -85,7 +80,7 @@ static void on_timeout(struct timer *t)
     struct slot_request *r = container_of(t, struct slot_request, timeout);
 
     core_leave(&r->core, loop_now_ms(loop_of(r)));
-    enter(r, CORE_REQUEST_NONE);
+    stop_waiting(r);
     r->refused(r, OUTCOME_QUEUE_WAIT);
 }
 
@@ -143,7 +138,7 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
         run(r);
         return SLOT_GO;
     case CORE_WAIT:
-        enter(r, CORE_REQUEST_WAITING);
+        stat_add(g->cell, AGENT_STAT_requests_waiting, 1);
         timer_init(&r->timeout, on_timeout);
         starts = has_ready_process(g, s) ? 0 : 1;
         /* With one_shot a process is started for each request before it, and for itself. */
@@ -168,10 +163,12 @@ void slot_leave(struct slot_request *r)
 
     conn_backend_release(r->backend);
     r->backend = NULL;
-    if (r->state == CORE_REQUEST_NONE)
+    if (r->core.state == CORE_REQUEST_NONE)
         return;
-    enter(r, CORE_REQUEST_NONE);
-    r->first = false;
+    if (r->core.state == CORE_REQUEST_WAITING)
+        stop_waiting(r);
+    else
+        stop_running(r);
     core_leave(&r->core, loop_now_ms(loop_of(r)));
     if (first && p != NULL)
         app_process_first_done(p, false);
@@ -183,7 +180,7 @@ void slot_answered(struct slot_request *r)
     struct app_process *p = slot_request_process(r);
     bool first = r->first;
 
-    if (r->state != CORE_REQUEST_RUNNING)
+    if (r->core.state != CORE_REQUEST_RUNNING)
         return;
     r->first = false;
     if (p != NULL)
@@ -194,7 +191,7 @@ void slot_answered(struct slot_request *r)
 
 void slot_upgraded(struct slot_request *r)
 {
-    if (r->state != CORE_REQUEST_RUNNING)
+    if (r->core.state != CORE_REQUEST_RUNNING)
         return;
     ASSERT(!r->core.placeless);
     ++r->slot->ntunnels;
@@ -212,14 +209,14 @@ size_t slot_backlog(const struct slot_request *r)
 {
     if (r->slot == NULL)
         return r->group->core.nwaiting + 1;
-    return slot_in_flight(r->slot) + (r->state == CORE_REQUEST_NONE ? 1 : 0);
+    return slot_in_flight(r->slot) + (r->core.state == CORE_REQUEST_NONE ? 1 : 0);
 }
 
 void slot_process_stuck(struct slot_request *r)
 {
     struct app_process *p = slot_request_process(r);
 
-    if (r->state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
+    if (r->core.state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;
     log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"stop it, start another\"",
              (unsigned long long)r->group->s->first_byte_timeout_ms);
@@ -234,12 +231,8 @@ void slot_abandon_running(struct core_process *p)
 {
     struct core_request *core;
 
-    list_for_each_entry (core, &p->running, node) {
-        struct slot_request *r = container_of(core, struct slot_request, core);
-
-        enter(r, CORE_REQUEST_NONE);
-        r->first = false;
-    }
+    list_for_each_entry (core, &p->running, node)
+        stop_running(container_of(core, struct slot_request, core));
 }
 
 /* ---- refusing ---- */
@@ -255,7 +248,7 @@ void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why)
         struct slot_request *r = container_of(core, struct slot_request, core);
 
         core_leave(core, loop_now_ms(loop_of(r)));
-        enter(r, CORE_REQUEST_NONE);
+        stop_waiting(r);
         r->refused(r, why);
     }
 }

@@ -18,12 +18,12 @@ static const struct slice three = {"3333333333333333", 16};
 
 static bool add(struct slot_meters *m, struct slice fingerprint, const char *cls)
 {
-    return slot_meters_add(m, &settings, fingerprint, slice_of(cls), 0.5, false);
+    return slot_meters_add(m, fingerprint, slice_of(cls), 0.5, false);
 }
 
 static void a_resume_is_made_every_history_requests_of_one_fingerprint(void **state)
 {
-    struct slot_meters m = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
 
     (void)state;
     assert_false(add(&m, one, "a"));
@@ -39,13 +39,12 @@ static void a_resume_is_made_every_history_requests_of_one_fingerprint(void **st
 
 static void a_renewed_resume_has_what_is_measured_and_publication_stays_when_it_was(void **state)
 {
-    const struct meter_settings four = {
-        .history = 4, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
-    struct slot_meters m = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
 
     (void)state;
+    m.settings.history = 4;
     for (int i = 1; i <= 8; ++i) {
-        bool due = slot_meters_add(&m, &four, one, slice_of(i == 3 ? "late" : "a"), 0.5, false);
+        bool due = slot_meters_add(&m, one, slice_of(i == 3 ? "late" : "a"), 0.5, false);
 
         assert_int_equal(due, i % 4 == 0);
         slot_meters_renew(&m);
@@ -62,7 +61,7 @@ static void a_renewed_resume_has_what_is_measured_and_publication_stays_when_it_
 
 static void the_latest_two_fingerprints_are_kept(void **state)
 {
-    struct slot_meters m = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
 
     (void)state;
     add(&m, one, "a");
@@ -77,8 +76,8 @@ static void the_latest_two_fingerprints_are_kept(void **state)
 
 static void a_file_gives_back_what_was_put_in(void **state)
 {
-    struct slot_meters m = {.max_skills = 10};
-    struct slot_meters again = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
+    struct slot_meters again = {.settings = settings, .max_skills = 10};
     const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
@@ -89,7 +88,7 @@ static void a_file_gives_back_what_was_put_in(void **state)
         add(&m, two, "c");
     }
     slot_meters_print(&m, &who, &text);
-    assert_true(slot_meters_load(&again, &settings, text_slice(&text), why));
+    assert_true(slot_meters_load(&again, text_slice(&text), why));
     assert_string_equal(slot_meters_find(&again, SLICE_NULL)->fingerprint, two.p);
     const struct slot_meter *before = slot_meters_find(&m, one);
     const struct slot_meter *after = slot_meters_find(&again, one);
@@ -105,14 +104,14 @@ static void a_file_gives_back_what_was_put_in(void **state)
 static void a_torn_or_strange_file_changes_nothing(void **state)
 {
     static const char *const bad[] = {"", "{\"v\":1", "x\n", "{\"end\":\"stop\"}\n"};
-    struct slot_meters m = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
     char why[160];
 
     (void)state;
     add(&m, one, "a");
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         why[0] = '\0';
-        assert_false(slot_meters_load(&m, &settings, slice_of(bad[i]), why));
+        assert_false(slot_meters_load(&m, slice_of(bad[i]), why));
         assert_true(why[0] != '\0');
     }
     assert_non_null(slot_meters_find(&m, one));
@@ -121,7 +120,7 @@ static void a_torn_or_strange_file_changes_nothing(void **state)
 
 static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
 {
-    struct slot_meters m = {.max_skills = 10};
+    struct slot_meters m = {.settings = settings, .max_skills = 10};
     const struct resume_line who = {.incarnation = "i", .application = "shop", .concurrency = 1};
     struct text text = {0};
     char why[160];
@@ -132,12 +131,12 @@ static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
         add(&m, two, "c");
     }
     slot_meters_print(&m, &who, &text);
-    struct slot_meters again = {.max_skills = 10};
+    struct slot_meters again = {.settings = settings, .max_skills = 10};
     for (size_t cut = 1; cut < text.len; ++cut) {
         struct slice torn = {text.p, cut};
 
         /* The one place where a cut leaves a good file: between the lines. */
-        assert_int_equal(slot_meters_load(&again, &settings, torn, why), text.p[cut - 1] == '\n');
+        assert_int_equal(slot_meters_load(&again, torn, why), text.p[cut - 1] == '\n');
     }
     slot_meters_fini(&m);
     slot_meters_fini(&again);
@@ -146,16 +145,15 @@ static void a_file_cut_within_its_second_line_is_refused_whole(void **state)
 
 static void only_max_skills_are_published(void **state)
 {
-    struct slot_meters m = {.max_skills = 3};
-    const struct meter_settings many = {
-        .history = 50, .max_skill_age = METER_SKILL_AGE_DEFAULT, .max_classes = 100};
+    struct slot_meters m = {.settings = settings, .max_skills = 3};
 
     (void)state;
+    m.settings.history = 50;
     for (int i = 0; i < 50; ++i) {
         char cls[20];
 
         snprintf(cls, sizeof(cls), "c%d", i);
-        slot_meters_add(&m, &many, one, slice_of(cls), 0.5, false);
+        slot_meters_add(&m, one, slice_of(cls), 0.5, false);
     }
     assert_int_equal(slot_meters_find(&m, one)->resume.n, 3);
     slot_meters_fini(&m);
