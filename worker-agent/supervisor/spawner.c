@@ -123,8 +123,7 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[SUP
     return ERR_OK;
 }
 
-/* A port that is free now, and that none of the last processes had: theirs may still be connected
- * to. */
+/* A free port that none of the last processes had: clients may still be connected to theirs. */
 static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPERVISOR_WHY_MAX])
 {
     const struct addr_listen_options o = {.backlog = 1};
@@ -188,8 +187,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
 
 /* ---- the child ---- */
 
-static void child_fail(int error_fd, const char *what) no_return;
-static void child_fail(int error_fd, const char *what)
+static no_return void child_fail(int error_fd, const char *what)
 {
     char text[SUPERVISOR_WHY_MAX];
     int n = snprintf(text, sizeof(text), "%.120s: %s", what, strerror(errno));
@@ -226,8 +224,7 @@ static void become_user(const struct spawner *s, const struct spawn_request *r, 
 {
     const struct privileges *u = &r->user;
 
-    /* The supervisor of an agent that has become a user before is that user, and can become no
-     * other. */
+    /* The supervisor of an agent that has become a user is that user, and can become no other. */
     if (!u->required || (geteuid() != 0 && !privileges_differ(u)))
         return;
     const char *failed = privileges_switch(u);
@@ -256,10 +253,8 @@ static char **fill_in(const json_t *list, const struct spawned *p, enum listen_m
     return out;
 }
 
-static void child_run(const struct spawner *s, const struct spawn_request *r,
-                      const struct spawned *p, int output_fd, int error_fd) no_return;
-static void child_run(const struct spawner *s, const struct spawn_request *r,
-                      const struct spawned *p, int output_fd, int error_fd)
+static no_return void child_run(const struct spawner *s, const struct spawn_request *r,
+                                const struct spawned *p, int output_fd, int error_fd)
 {
     sigset_t none;
 

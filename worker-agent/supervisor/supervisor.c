@@ -133,8 +133,7 @@ static void agent_gone(struct supervisor *k, size_t i)
             log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
                      list_length(&k->children), (unsigned long long)k->adopt_timeout_ms);
     } else if (was_obeyed) {
-        /* The one that followed has died: the one before is obeyed again, and gets what the other
-         * had started. */
+        /* The one that followed has died: the one before is obeyed again, with its processes. */
         log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", list_length(&k->children));
         list_for_each_entry (p, &k->children, node) {
             p->term_deferred = false;
@@ -161,7 +160,6 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
     struct spawn_request r = {0};
     struct spawned spawned;
     char why[SUPERVISOR_WHY_MAX] = "";
-    const char *id = json_string_value(json_object_get(message, "id"));
     const struct child *p = NULL;
     bool valid = spawn_request_parse(message, &r, why) && !k->ending;
 
@@ -178,10 +176,10 @@ static void on_spawn(struct supervisor *k, size_t from, json_t *message)
                           (json_int_t)p->spawned.pid, "address", p->spawned.address),
                 p->spawned.output_fd);
     else
-        send_to(
-            k->agents[from],
-            json_pack("{s:s, s:s, s:s}", "op", "refused", "id", id != NULL ? id : "", "why", why),
-            -1);
+        send_to(k->agents[from],
+                json_pack("{s:s, s:s, s:s}", "op", "refused", "id", message_string(message, "id"),
+                          "why", why),
+                -1);
 }
 
 static void end_all(struct supervisor *k)
@@ -207,8 +205,7 @@ static void on_hello(struct supervisor *k, const json_t *message)
         log_warn(NULL, "supervisor-users-rejected",
                  "reason=\"the agent has applications of other users than at the start\"");
     if (v != SUPERVISOR_VERSION || k->ending || !allowed) {
-        /* Not a usable supervisor: the agent will send BYE, or (while it follows another)
-         * disconnect. */
+        /* Not a usable supervisor: the agent will send BYE, or disconnect if it follows another. */
         send_message(k,
                      json_pack("{s:s, s:i, s:i}", "op", "hello", "v",
                                k->ending || !allowed ? 0 : SUPERVISOR_VERSION, "processes", 0),
@@ -226,60 +223,39 @@ static void on_hello(struct supervisor *k, const json_t *message)
         send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
 }
 
-static void on_signal(struct supervisor *k, const json_t *message)
-{
-    struct child *p = child_of_message(&k->children, message);
-    json_int_t signal_number = json_integer_value(json_object_get(message, "signal"));
-
-    if (p != NULL && (signal_number == SIGTERM || signal_number == SIGKILL))
-        child_signal(p, (int)signal_number);
-}
-
-static void on_note(struct supervisor *k, const json_t *message)
-{
-    struct child *p = child_of_message(&k->children, message);
-    const char *note = json_string_value(json_object_get(message, "note"));
-
-    if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
-        return;
-    free(p->note);
-    p->note = xstrdup(note);
-}
-
-/* From the agent that is obeyed, or from the old one during an upgrade. */
-static void on_busy(struct supervisor *k, size_t from, const json_t *message)
-{
-    struct child *p = child_of_message(&k->children, message);
-    json_int_t n = json_integer_value(json_object_get(message, "n"));
-
-    if (p == NULL || n < 0 || n > INT_MAX)
-        return;
-    child_set_busy(p, (unsigned)n);
-    if (!is_obeyed(k, from))
-        send_busy(k, p);
-}
-
 static void on_message(struct supervisor *k, size_t from, json_t *message)
 {
-    const char *op = json_string_value(json_object_get(message, "op"));
+    const char *op = message_string(message, "op");
+    const char *note = json_string_value(json_object_get(message, "note"));
+    json_int_t n = json_integer_value(json_object_get(message, "n"));
+    json_int_t number = json_integer_value(json_object_get(message, "signal"));
+    struct child *p = child_of_message(&k->children, message);
 
-    if (op == NULL)
-        return;
-    if (strcmp(op, "spawn") == 0)
+    if (strcmp(op, "spawn") == 0) {
         on_spawn(k, from, message);
-    else if (strcmp(op, "busy") == 0)
-        on_busy(k, from, message);
-    /* The other messages are accepted from the agent that is obeyed only. */
-    else if (!is_obeyed(k, from))
+    } else if (strcmp(op, "busy") == 0) {
+        if (p == NULL || n < 0 || n > INT_MAX)
+            return;
+        child_set_busy(p, (unsigned)n);
+        /* From the old agent, during an upgrade. */
+        if (!is_obeyed(k, from))
+            send_busy(k, p);
+    } else if (!is_obeyed(k, from)) {
+        /* The other messages are accepted from the agent that is obeyed only. */
         return;
-    else if (strcmp(op, "hello") == 0)
+    } else if (strcmp(op, "hello") == 0) {
         on_hello(k, message);
-    else if (strcmp(op, "signal") == 0)
-        on_signal(k, message);
-    else if (strcmp(op, "note") == 0)
-        on_note(k, message);
-    else if (strcmp(op, "bye") == 0)
+    } else if (strcmp(op, "signal") == 0) {
+        if (p != NULL && (number == SIGTERM || number == SIGKILL))
+            child_signal(p, (int)number);
+    } else if (strcmp(op, "note") == 0) {
+        if (p == NULL || note == NULL || strlen(note) > SUPERVISOR_WHY_MAX)
+            return;
+        free(p->note);
+        p->note = xstrdup(note);
+    } else if (strcmp(op, "bye") == 0) {
         end_all(k);
+    }
 }
 
 /* Handles at most AT_MOST messages of agent I, which may disconnect meanwhile. */
@@ -314,14 +290,13 @@ static void accept_pending(struct supervisor *k)
     if (fd < 0)
         return;
     const struct supervisor_rights *rights = k->spawner.rights;
-    bool ours = packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid());
-    for (size_t i = 0; ours && i < PENDING_MAX; ++i) {
-        if (k->pending[i].fd >= 0)
-            continue;
+    size_t i = 0;
+    while (i < PENDING_MAX && k->pending[i].fd >= 0)
+        ++i;
+    if (i < PENDING_MAX && packet_peer_is(fd, rights != NULL ? rights->users[0].uid : geteuid()))
         k->pending[i] = (struct pending){fd, now_ms() + PENDING_MS};
-        return;
-    }
-    close(fd);
+    else
+        close(fd);
 }
 
 /*
@@ -520,8 +495,7 @@ failed:
     return false;
 }
 
-/* Where the next agent connects, which is the first user of RIGHTS, or (NULL) our own. Needs the
- * lock. Errors are logged. */
+/* Where the next agent connects: the first user of RIGHTS, or ours. Needs the lock. Logs errors. */
 static bool listen_for_agents(const char *path, const struct supervisor_rights *rights, int *fd)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -610,8 +584,7 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
     ASSERT(k.signals_fd >= 0);
     k.spawner.run_dir = xasprintf("%s/%s", o->state_dir, SUPERVISOR_RUN_NAME);
     k.socket_path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_SOCKET_NAME);
-    /* One supervisor per state_dir: waits for the previous one to release its lock, which is held
-     * until the end. */
+    /* One supervisor per state_dir: waits for the lock of the previous one, holds it to the end. */
     if (file_lock(lock_path, LOCK_WAIT_MS) < 0) {
         log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", lock_path,
                   strerror(errno));

@@ -52,8 +52,7 @@ struct supervisor_options {
     uint64_t adopt_timeout_ms;
 };
 
-/* Called in the forked child. Runs until all processes have ended. AGENT_FD: the supervisor's end
- * of the socket pair. */
+/* Runs in the forked child until all processes have ended. AGENT_FD: its end of the socket pair. */
 void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
 
 /*
@@ -98,9 +97,8 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              struct adoptable_list *out);
 
 struct supervisor_link_events { /* on the loop */
-    /* M, a message about process ID (see above). *PASSED is the descriptor sent with it, or -1; a
-     * receiver that keeps it sets it to -1. A "process" after the start: the new agent has died
-     * after it had started it. */
+    /* M, a message about process ID. *PASSED: the descriptor sent with it, or -1; who keeps it sets
+     * -1. A "process" after the start was started by a new agent that has died. */
     void (*message)(void *context, const char *op, const char *id, const json_t *m, int *passed);
     /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
     void (*lost)(void *context);
