@@ -39,8 +39,7 @@ static void complain(const struct reader *r, const char *name, const char *what)
     config_complain(&r->top->yaml, place(r, name), r->d, "%s: %s", name, what);
 }
 
-/* Letters, digits, '-', '_' and '.', not first a '.': what names of applications, and of hosts, are
- * made of. */
+/* Names of applications and hosts: letters, digits, '-', '_' and '.', not first a '.'. */
 static bool is_good_name(struct slice name)
 {
     return name.len > 0 && name.p[0] != '.' && slice_is_word(name, "-_.");
@@ -72,8 +71,7 @@ static void check_name(const struct reader *r)
 
 /* ---- the command ---- */
 
-/* Of the agent's own environment, what processes may need to find programs and to speak to people.
- */
+/* Of the agent's own environment: what processes may need to find programs or to print text. */
 static const char *const inherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ"};
 
 bool command_check(struct app_config *c, char why[SETTINGS_WHY_ROOM])
@@ -226,8 +224,7 @@ static void read_environment(const struct reader *r)
 
 /* ---- user and group ---- */
 
-/* Files that the agent writes and uses as its user must not be writable by other users, nor theirs
- * out of its reach. */
+/* Other users must not be able to write the agent's files, nor have theirs out of its reach. */
 static void check_other_user(const struct reader *r, const char *at)
 {
     const struct privileges *own = &r->top->own;
@@ -254,8 +251,7 @@ static void find_user(const struct reader *r)
     const struct privileges *own = &r->top->own;
     struct app_config *c = r->c;
     const char *at = c->s.user != NULL ? "user" : "group";
-    /* Of an agent that runs as a user other than root, only the supervisor can start processes as
-     * other users. */
+    /* For an agent of another user than root, only the supervisor can change to other users. */
     bool has_own_user = own->required && own->uid != 0;
     uint64_t number;
 
@@ -401,8 +397,7 @@ static void read_address(const struct reader *r)
         c->nslots = app_config_slots(c, &c->s, (unsigned)r->top->s.max_processes);
 }
 
-/* Reads the application KEY: MAP. Never returns NULL. Errors are added to D; after an error the
- * result may only be destroyed. */
+/* Reads the application KEY: MAP; never NULL. After an error (in D) it may only be destroyed. */
 static struct app_config *read_app(const struct agent_config *top, const struct config_node *key,
                                    const struct config_node *map, struct diag *d)
 {
@@ -623,8 +618,8 @@ static void check_apps(struct agent_config *c, struct diag *d)
                             SUPERVISOR_USERS_MAX);
     }
     /* In one node the two would take each other's settings: both have a max_processes. */
-    for (size_t i = 0; c->host_path != NULL && i < c->napps; ++i) {
-        if (strcmp(c->apps[i]->path, c->host_path) == 0)
+    for (size_t i = 0; i < c->napps; ++i) {
+        if (c->host_path != NULL && strcmp(c->apps[i]->path, c->host_path) == 0)
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: %s is the node of %s too", c->host_path, c->apps[i]->name);
     }

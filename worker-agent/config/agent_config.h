@@ -20,18 +20,15 @@ enum {
     APPS_MAX = 1000,
     /* Letters of an application's name: it becomes a directory, a node and a log word. */
     APP_NAME_MAX = 64,
-    /* Words of a command; variables of an environment; bytes of all of them as JSON, with what they
-       inherit. */
+    /* Words of a command; variables; bytes of all of them as JSON, with what is inherited. */
     APP_WORDS_MAX = 1000,
     APP_WORDS_BYTES_MAX = 128 * 1024,
-    /* Bytes of the 107 of a path that a unix socket in state_dir/run needs: "/run/", 16 hex digits,
-       "/s". */
+    /* The 107 bytes of a unix socket's path without "/run/", 16 hex digits, and "/s". */
     STATE_DIR_MAX = 107 - 5 - 16 - 2,
 };
 
-/* The agent's own files in state_dir. No application may have their names, because its state is in
- * the directory of its name beside them. The names keeper.* stay: another version's agent or
- * supervisor uses them. */
+/* The agent's own files in state_dir, beside the directories of applications, which must have other
+ * names. The names keeper.* stay: another version's agent or supervisor uses them. */
 #define AGENT_LOCK_NAME "agent.lock"
 #define HOST_MEMORY_NAME "tree.json"
 #define SUPERVISOR_SOCKET_NAME "keeper.sock"

@@ -20,8 +20,7 @@ struct supervisor_rights {
 
 /* Adds USER unless R has it already. Returns false if R is full. */
 bool supervisor_rights_add(struct supervisor_rights *r, const struct privileges *user) must_check;
-/* Users other than the agent's own: only a supervisor that may switch users will do. R may be NULL.
- */
+/* There are users other than the agent's own, to whom the supervisor must switch. R may be NULL. */
 bool supervisor_rights_has_others(const struct supervisor_rights *r);
 /* Exactly this user, in exactly this group and these further ones. */
 bool supervisor_rights_allow(const struct supervisor_rights *r, const struct privileges *user);
@@ -30,8 +29,7 @@ bool supervisor_rights_cover(const struct supervisor_rights *r,
                              const struct supervisor_rights *wanted);
 
 /* ---- messages ---- */
-/* Adds the members "uid", "gid" and "groups" to M; and back. Returns false if they are incomplete.
- */
+/* Adds the members "uid", "gid", "groups" to M; and back: false if they are incomplete. */
 void supervisor_user_put(const struct privileges *user, json_t *m);
 bool supervisor_user_parse(const json_t *m, struct privileges *out);
 /* For the hello: a list of all users (new); and whether R allows each of such a list. */

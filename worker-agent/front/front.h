@@ -13,8 +13,7 @@
 struct trace_log;
 
 enum {
-    /* Longer than unsafe_reuse_idle of load balancers: no POST is in flight on a connection that
-       has been idle for this time. */
+    /* Longer than unsafe_reuse_idle of load balancers: no POST is in flight after it. */
     FRONT_QUIET_MS = 600,
 };
 
@@ -92,8 +91,7 @@ struct error_facts {
 /* Appends the body: plain text, or HTML with every byte of others escaped. Pure function. */
 void error_body(const struct error_facts *e, bool html, struct text *out);
 
-/* Starts the exchange of a request for the process of LISTENER's slot, or for any process of its
- * application. */
+/* Starts the exchange of a request for LISTENER's slot, or for any process of its application. */
 void exchange_start(struct front *f, const struct front_listener *listener,
                     struct http_request *req, struct http_conn *conn);
 /* Aborts all exchanges' requests at processes. */

@@ -13,8 +13,7 @@
 
 struct trace_log;
 
-/* Appends to FILE; "-" is standard output. Errors: ERR_SYSTEM (see errno) if FILE cannot be opened.
- */
+/* Appends to FILE; "-": standard output. ERR_SYSTEM (see errno): FILE cannot be opened. */
 enum err trace_log_create(const char *file, struct trace_log **out) must_check;
 /* Writes the remaining records, unless the file does not accept them. */
 void trace_log_destroy(struct trace_log *log);
@@ -29,8 +28,7 @@ void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *d
  * literal.
  */
 void trace_log_mark(struct trace_log *log, char stage, const char *name);
-/* The trace of a request, from record B to its last record. Embedded. If zeroed, nothing is
- * recorded. */
+/* The trace of a request, from record B to its last. Embedded; if zeroed, nothing is recorded. */
 struct trace_request {
     struct trace_log *log; /* NULL: nothing more is recorded */
     uint64_t number;
@@ -46,8 +44,7 @@ void trace_request_called(struct trace_request *r);
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes);
 /* Writes record E, the last one of R. */
 void trace_request_ended(struct trace_request *r);
-/* Writes the last record of R, which ended abnormally: NAME, a literal, is the kind of end, and
- * TEXT has details. */
+/* Writes the last record of R, which ended abnormally. NAME: the kind of end, a literal. */
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text);
 
 #endif

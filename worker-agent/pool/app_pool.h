@@ -22,8 +22,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
  * maximum of the file, processes that have just been taken over would be ended unnecessarily.
  */
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c);
-/* Applies the live settings and the budget of a re-read configuration. The previous configuration
- * is not used afterwards. */
+/* Applies a re-read configuration's live settings and budget; the previous one is not used then. */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
 /* The process with that id, or NULL. */
@@ -41,8 +40,7 @@ void app_pool_hand_over(struct app_pool *pool);
 void app_pool_take_back(struct app_pool *pool);
 /* The new agent serves: slots are unregistered, and streams are closed. */
 void app_pool_hand_over_names(struct app_pool *pool);
-/* The old agent no longer sends requests to processes: ends those of its processes that are to be
- * replaced. */
+/* The old agent sends nothing to processes any more: ends those that are to be replaced. */
 void app_pool_old_agent_gone(struct app_pool *pool);
 
 /* ---- the end ---- */
@@ -52,8 +50,8 @@ void app_pool_drain(struct app_pool *pool);
 void app_pool_leave(struct app_pool *pool);
 /* Number of requests that wait or run. */
 size_t app_pool_requests(const struct app_pool *pool);
-/* Refuses all waiting requests and ends all processes (AT_ONCE: SIGKILL). Then empty() is called,
- * possibly inside this call. */
+/* Refuses waiting requests and ends all processes (AT_ONCE: SIGKILL). Then, maybe at once, empty()
+ * is called. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
 

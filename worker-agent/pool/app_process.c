@@ -58,8 +58,7 @@ static void free_now(struct loop_deferred *d)
     free(p);
 }
 
-/* The only function that changes a process's state. P may be freed at the end of the loop
- * iteration. */
+/* The only writer of a process's state. P may be freed at the end of the loop iteration. */
 static void enter(struct app_process *p, enum process_state state)
 {
     struct app_pool *pool = p->pool;
@@ -97,8 +96,7 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
     failure_log(s->failure, p);
 }
 
-/* P failed to start, or has stopped serving unexpectedly: counts that in ROW, and arms the restart
- * back-off. */
+/* P failed to start, or stopped serving unexpectedly: counts that in ROW, arms the back-off. */
 static void fail(struct app_process *p, enum failure_kind kind, const char *how,
                  enum agent_stat row)
 {
@@ -592,8 +590,7 @@ void app_process_on_died(struct app_process *p, const char *how)
     if (app_process_ends(p) || p->group == NULL) {
         log_info(p, "process-stopped", "how=\"%s\"", how);
     } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
-        /* Its server's own limit of requests, for example: no failure. What waits for it waits for
-           the next one. */
+        /* For example its server's own limit of requests. Waiting requests get the next process. */
         log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
                  (unsigned long long)p->requests);
     } else {
@@ -614,8 +611,7 @@ void app_process_hand_over(struct app_process *p)
 {
     /* Two readers would split its lines between them. */
     process_output_mute(&p->output, true);
-    /* The new agent ends processes that are not a slot's process so far: nothing must be sent to
-     * them. */
+    /* The new agent ends processes that are not a slot's so far: they must get no requests. */
     if (is_replacement(p)) {
         readiness_stop(p);
         timer_stop(&p->deadline);

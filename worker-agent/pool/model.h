@@ -58,8 +58,7 @@ struct app_pool {
     void (*empty)(void *context); /* set before app_pool_stop: no process is left */
     void *context;
     /* The rest is set by app_pool.c. */
-    /* The settings of the whole host: the top of the file, LIVE ones overridden by the host's
-     * node. */
+    /* The settings of the host: the top of the file, LIVE ones overridden by its node. */
     const struct agent_config *at_start; /* of it: state_dir, tree, host_path; outlives the pool */
     struct live_settings *live;
     const struct agent_settings *s; /* effective: live's; NODEs are NULL */

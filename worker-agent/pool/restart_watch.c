@@ -144,8 +144,7 @@ static enum restart_presence file_at(const char *directory, const char *name, st
  * files, so that a change in between is reported by inotify. May block. */
 static void scan_directory(struct worker_job *j)
 {
-    /* A directory created while the watch on its ancestor is being set is not reported by inotify.
-     */
+    /* A directory created while its ancestor's watch is being set is not reported by inotify. */
     enum { TRIES = 3 };
     struct restart_directory *f = container_of(j, struct restart_directory, job);
     struct restart_found *out = &f->found;

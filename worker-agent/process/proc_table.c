@@ -40,8 +40,7 @@ enum {
     FIELDS
 };
 
-/* Reads PROC/PID/NAME, of which one read(2) returns all. Returns an empty slice of BUF on failure.
- */
+/* Reads PROC/PID/NAME, of which one read(2) returns all. Returns an empty slice on failure. */
 static struct slice read_file(const char *proc, pid_t pid, const char *name, char buf[FILE_MAX])
 {
     char *path = xasprintf("%s/%ld/%s", proc, (long)pid, name);
@@ -190,8 +189,7 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
                 e->root = (int)(r - roots);
         }
     }
-    /* The others get the root of their nearest ancestor that has one, and with them those in
-     * between. */
+    /* The others, and those in between, get the root of their nearest ancestor that has one. */
     for (size_t i = 0; i < t->n; ++i) {
         struct proc_entry *path[DEPTH_MAX];
         struct proc_entry *e = &t->items[i];
@@ -229,12 +227,10 @@ struct listeners {
 
 /* ---- net/tcp and net/tcp6 ---- */
 
-/* Returns false if LINE is the first that is not of a listening socket, or if there are too many.
- */
+/* False: LINE is the first that is not of a listening socket, or there are too many. */
 static bool read_line(const char *line, unsigned port, struct listeners *out)
 {
-    /* The addresses that a connection to 127.0.0.1 may reach, in the kernel's notation (words of
-     * the host's byte order). */
+    /* What a connection to 127.0.0.1 may reach, as the kernel writes it (in words of the host). */
     static const char *const reachable[] = {
         "0100007F", "00000000", "00000000000000000000000000000000",
         "0000000000000000FFFF00000100007F", "0000000000000000FFFF000000000000"};

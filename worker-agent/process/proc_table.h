@@ -31,8 +31,7 @@ struct proc_table {
     size_t n, room;
 };
 
-/* A process to account for, including all processes of its group, of its session, and its
- * descendants. */
+/* A process to account for, with all of its group, of its session, and its descendants. */
 struct proc_root {
     pid_t pid;
     uint64_t start_ticks;
@@ -55,8 +54,7 @@ bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes);
 /* Parses PID/stat, except the pid. The command name in it is untrusted: the process sets it.
  * Returns false if the line is malformed. */
 bool proc_stat_parse(struct slice line, struct proc_entry *out);
-/* Parses "Pss:" of PID/smaps_rollup, in bytes. Returns false and leaves *BYTES unchanged if it is
- * missing. */
+/* Parses "Pss:" of PID/smaps_rollup, in bytes. False: it is missing, *BYTES is unchanged. */
 bool proc_rollup_parse(struct slice text, uint64_t *bytes);
 
 /* ---- listeners ---- */

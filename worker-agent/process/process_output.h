@@ -67,11 +67,9 @@ struct process_output {
 /* Starts reading FD. Ownership of FD passes to O. */
 void process_output_start(struct process_output *o, struct loop *l, int fd, const void *subject,
                           struct stats_cell *stats);
-/* MUTED true: stops reading and leaves the output to another reader of the same pipe. False: reads
- * again. */
+/* MUTED: leaves the output to another reader of the same pipe, until called with false. */
 void process_output_mute(struct process_output *o, bool muted);
-/* Reads and passes on the remaining output, and closes the descriptor. No effect if O is not
- * started (zeroed or stopped). */
+/* Passes on the remaining output and closes the descriptor. No effect if O is not started. */
 void process_output_stop(struct process_output *o);
 /*
  * Returns the last lines, including unread output and lines dropped from the log. Also valid after

@@ -36,8 +36,7 @@ enum {
     WARM_HOST_MAX = 255,
     /* Counters per target to determine: a frequent one retains its own. */
     WARM_COUNTERS_EACH = 4,
-    /* Maximum targets (warm_up); with the above 400 counters, 600 KiB per slot at worst.
-     */
+    /* Maximum targets (warm_up); with the above 400 counters, 600 KiB per slot at worst. */
     WARM_TARGETS_MAX = 100,
     /* Requests per counter after which all are halved. */
     WARM_HALVE_AFTER = 256,

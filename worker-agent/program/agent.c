@@ -140,8 +140,7 @@ static bool are_roots(char *path)
     }
 }
 
-/* Makes the directory root's, as the supervisor's files in it are; the agent's group may create
- * files. */
+/* Makes the directory root's, as the supervisor's files in it; the group may create files. */
 static bool share_state_dir(const char *state_dir, const struct privileges *p)
 {
     char *directory = xstrdup(state_dir);
@@ -172,8 +171,7 @@ static bool log_not_dropped(const struct agent *a, const char *why)
     return false;
 }
 
-/* The configuration is read, and it is known whether there is an old agent. False: it cannot be
- * (logged). */
+/* Needs the configuration, and to know whether there is an old agent. False: it fails (logged). */
 static bool settle_rights(struct agent *a)
 {
     const struct agent_settings *s = &a->config->s;
@@ -406,8 +404,7 @@ static void drop(struct agent *a)
 /* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
 static int run(void *context, void *config, const struct daemon_line *line)
 {
-    /* Application processes get the limit of descriptors that the agent got, which it raises for
-     * itself. */
+    /* Application processes get the agent's own limit of descriptors, before it raises that. */
     struct agent a = {.line = line,
                       .first = config,
                       .config = config,
@@ -434,8 +431,7 @@ static int run(void *context, void *config, const struct daemon_line *line)
         return EXIT_CONFIG;
     daemon_prepare();
     if (!start(&a, &adopted)) {
-        /* The supervisor takes it for the agent's death; processes adopted have adopt_timeout for
-         * another try. */
+        /* For the supervisor the agent died: adopted processes wait adopt_timeout for another. */
         log_error(NULL, "agent-start-failed", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
     }

@@ -30,8 +30,7 @@ enum {
     GRACE_MS = 2000,
     /* For load balancers to take the last bytes of answers. */
     CLOSE_MS = 2000,
-    /* Processes have their stop_timeout, then SIGKILL; this is for a supervisor that does not end.
-     */
+    /* For a supervisor that does not end. Processes have their stop_timeout, then SIGKILL. */
     SUPERVISOR_END_MS = 60000,
     /* How long no agent may accept. */
     RELEASE_MS = 5000,
@@ -207,8 +206,7 @@ void agent_supervisor_lost(void *context)
         close_down(a);
         return;
     }
-    /* Its processes die with it (PR_SET_PDEATHSIG). A new supervisor can only come from a new
-     * agent. */
+    /* Its processes die with it (PR_SET_PDEATHSIG). Only a new agent can fork a new supervisor. */
     log_error(NULL, "supervisor-died", "pid=%ld action=\"exit, to be restarted\"",
               (long)supervisor_link_pid(a->pool.supervisor));
     app_pool_supervisor_lost(&a->pool);

@@ -342,8 +342,7 @@ static int page_ready(void *context, struct slice query, struct text *body)
         const struct app_group *g = a->pool.groups[i];
         size_t serving = 0;
 
-        /* A process without a ready_probe waits for its first request, which is only sent to a
-         * process reported as ready. */
+        /* Without ready_probe a process waits for its first request: it must count as ready. */
         for (unsigned n = 0; n < g->nslots; ++n) {
             const struct app_process *p = slot_process(g->slots[n]);
 
