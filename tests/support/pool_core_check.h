@@ -57,9 +57,9 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
     unsigned starting = 0;
     unsigned marked = 0;
 
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        const struct core_slot *s = g->slots[n];
+    const struct core_slot *s;
 
+    list_for_each_entry (s, &g->slots, node) {
         check_slot(s, sum);
         starting += s->process != NULL && s->process->state == CORE_STARTING;
         marked += s->process != NULL && s->process->marked != CORE_KEEP;
@@ -75,17 +75,19 @@ static unsigned check_group(const struct core_group *g, struct sums *sum)
 /* When core_next() has returned CORE_NOTHING, no request waits while a place is free. */
 static void check_no_lost_wakeup(const struct core *c, const struct core_group *g)
 {
+    const struct core_slot *s;
+
     if (!list_empty(&c->runnable))
         return;
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        const struct core_process *p = g->slots[n]->process;
+    list_for_each_entry (s, &g->slots, node) {
+        const struct core_process *p = s->process;
 
         if (p == NULL)
             continue;
         bool first =
             p->state == CORE_STARTING && p->probing && p->sessions + p->elsewhere == 0 && !p->held;
         if (p->home != NULL || (first && !g->one_shot && p->served == 0))
-            ASSERT(g->slots[n]->nwaiting == 0 && g->nwaiting == 0);
+            ASSERT(s->nwaiting == 0 && g->nwaiting == 0);
         /* One that was started before its request asked is not kept. */
         if (g->one_shot && !p->held)
             ASSERT(!list_linked(&p->idle));

@@ -258,29 +258,27 @@ void front_configure(struct front *f, struct agent_config *c)
     http_server_set(f->server, &o);
 }
 
-struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
-                                   const void *subject)
+bool front_listen(struct front *f, struct front_listener *l)
 {
     const struct addr_listen_options lo = {.mode = 0660};
-    const struct http_listen_options ho = {.ssl =
-                                               f->tls != NULL ? tls_listener_context(f->tls) : NULL,
-                                           .allows = allows,
-                                           .tag = listener};
+    const struct http_listen_options ho = {
+        .ssl = f->tls != NULL ? tls_listener_context(f->tls) : NULL, .allows = allows, .tag = l};
     char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;
 
     errno = 0;
-    fd = inherited_take_socket(listener->group->pool->inherited, a, listener->group->name,
-                               listener->slot != NULL ? (int)listener->slot->n : -1);
-    if (fd < 0 && addr_listen(a, &lo, &fd) != ERR_OK) {
-        log_error(subject, "listen-failed", "address=%s reason=\"%s\"", addr_format(a, text),
-                  strerror(errno));
-        return NULL;
+    fd = inherited_take_socket(l->group->pool->inherited, &l->addr, l->group->name,
+                               l->slot != NULL ? (int)l->slot->core.n : -1);
+    if (fd < 0 && addr_listen(&l->addr, &lo, &fd) != ERR_OK) {
+        log_error(l->slot != NULL ? (const void *)l->slot : l->group, "listen-failed",
+                  "address=%s reason=\"%s\"", addr_format(&l->addr, text), strerror(errno));
+        return false;
     }
-    if (addr_of_socket(fd, &bound) == ERR_OK && a->sa.sa_family != AF_UNIX)
-        *a = bound;
-    return http_server_listen(f->server, fd, &ho);
+    if (addr_of_socket(fd, &bound) == ERR_OK && l->addr.sa.sa_family != AF_UNIX)
+        l->addr = bound;
+    l->listener = http_server_listen(f->server, fd, &ho);
+    return l->listener != NULL;
 }
 
 void front_turn_away(struct front *f, bool on, const struct agent_config *c)

@@ -35,15 +35,10 @@ struct front {
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
-/* Listens at A and updates A to the address actually bound. SUBJECT is the subject of log lines.
- * Returns NULL on failure (logged). */
-struct http_listener *front_listen(struct front *f, struct addr *a, struct front_listener *listener,
-                                   const void *subject);
-/*
- * ON true: moves clients to the new agent. Each response is the last of its connection, and idle
- * connections are closed as soon as no load balancer would send a POST on them. ON false: restores
- * the settings of C.
- */
+/* Listens at L->addr, and updates that to the address actually bound. False: failed (logged). */
+bool front_listen(struct front *f, struct front_listener *l);
+/* ON: moves clients to the new agent. Each response is the last of its connection; idle ones close
+ * as soon as no load balancer would send a POST on them. Otherwise restores the settings of C. */
 void front_turn_away(struct front *f, bool on, const struct agent_config *c);
 /* Closes all connections, and aborts requests in flight at processes. */
 void front_cut(struct front *f);

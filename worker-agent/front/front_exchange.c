@@ -347,7 +347,7 @@ static bool pass_on(struct exchange *x, enum outcome why)
     const struct conn_pool_settings cs = {.idle_timeout_ms = 1, .max_waiting = 1};
     char address[ADDR_TEXT_MAX];
     /* The address at which the other agent accepts requests like X. */
-    struct addr to = is_direct(x) ? g->listen_addrs[0] : x->listener->slot->addr;
+    struct addr to = is_direct(x) ? g->own_listeners[0].addr : x->listener->addr;
     /* The source address of a connection to it. */
     struct addr source = to;
 

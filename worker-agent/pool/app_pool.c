@@ -37,22 +37,12 @@ static void describe(const struct log_subject *self, struct log_text *out)
     log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
 
-static void add_slot(struct app_group *g)
-{
-    unsigned n = g->nslots;
-    struct slot *s = slot_create(g, n);
-
-    g->core.nslots = g->nslots = n + 1;
-    g->slots = xrealloc(g->slots, g->nslots * sizeof(struct slot *));
-    g->core.slots = xrealloc(g->core.slots, g->nslots * sizeof(struct core_slot *));
-    g->slots[n] = s;
-    g->core.slots[n] = &s->core;
-}
-
 static void publish_slots(struct app_group *g)
 {
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_publish(g->slots[n]);
+    struct slot *s;
+
+    list_for_each_entry (s, &g->core.slots, core.node)
+        slot_publish(s);
 }
 
 /* Copies the effective settings, and the host's budget, to the core; core_tick() must follow. */
@@ -69,7 +59,7 @@ static void apply_settings(struct app_group *g)
         g->over_memory = (struct over_memory){.delay_ms = 0};
     g->max_memory_bytes = s->max_memory_bytes;
     if (g->at_start->attach != NULL) {
-        c->max_processes = g->nslots;
+        c->max_processes = c->nslots;
         return;
     }
     c->min_processes = (unsigned)s->min_processes;
@@ -77,15 +67,13 @@ static void apply_settings(struct app_group *g)
     c->max_requests = (uint64_t)s->max_requests;
     c->max_idle_ms = s->max_idle_time_ms;
     /* Creates further slots while running. */
-    while (g->started && g->nslots < c->max_processes) {
-        add_slot(g);
-        struct slot *last = g->slots[g->nslots - 1];
+    while (g->started && c->nslots < c->max_processes) {
+        struct slot *last = slot_create(g);
 
         if (!slot_listen(last)) {
             log_error(g, "slot-create-failed",
-                      "slot=%u wanted=%u action=\"continue with %u slots\"", last->n,
-                      c->max_processes, last->n);
-            g->core.nslots = --g->nslots;
+                      "slot=%u wanted=%u action=\"continue with %u slots\"", last->core.n,
+                      c->max_processes, last->core.n);
             slot_destroy(last);
             break;
         }
@@ -172,6 +160,7 @@ static void watch_node(const struct app_pool *pool, const char *path, struct liv
 static void on_live_changed(void *context, bool values)
 {
     struct app_group *g = context;
+    struct slot *s;
     const struct live_settings_counts old = g->reported;
 
     live_settings_counts(g->live, &g->reported);
@@ -183,8 +172,8 @@ static void on_live_changed(void *context, bool values)
     if (!values)
         return;
     apply(g);
-    for (unsigned n = 0; n < g->nslots; ++n)
-        slot_settings_changed(g->slots[n]);
+    list_for_each_entry (s, &g->core.slots, core.node)
+        slot_settings_changed(s);
 }
 
 static bool check_live(void *context, const void *settings, char why[SETTINGS_WHY_ROOM])
@@ -225,11 +214,9 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     g->oldest_ns = restart_now_ns();
     g->stats = stats_create(&agent_stats_table, 1);
     g->cell = stats_cell(g->stats, 0);
-    g->front_listener.group = g;
-    g->listeners = xcalloc(c->nlisten_addrs, sizeof(struct http_listener *));
-    g->listen_addrs = xcalloc(c->nlisten_addrs, sizeof(*g->listen_addrs));
+    g->own_listeners = xcalloc(c->nlisten_addrs, sizeof(*g->own_listeners));
     for (size_t i = 0; i < c->nlisten_addrs; ++i)
-        g->listen_addrs[i] = c->listen_addrs[i];
+        g->own_listeners[i] = (struct front_listener){.group = g, .addr = c->listen_addrs[i]};
     g->live = live_settings_create(&(struct live_settings_options){.loop = pool->loop,
                                                                    .tables = tables,
                                                                    .ntables = ARRAY_LEN(tables),
@@ -244,8 +231,8 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
                                                                    .context = g});
     g->s = live_settings_now(g->live);
     core_group_init(g->at_start->attach != NULL ? &pool->attached : &pool->core, &g->core);
-    while (g->nslots < c->nslots)
-        add_slot(g);
+    while (g->core.nslots < c->nslots)
+        (void)slot_create(g);
     apply(g);
     return g;
 }
@@ -332,17 +319,22 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 static void adopt(struct app_pool *pool, struct adoptable_process *k)
 {
     struct app_group *g = NULL;
+    struct slot *found = NULL;
+    struct slot *s;
 
     for (size_t i = 0; i < pool->ngroups; ++i) {
         if (strcmp(pool->groups[i]->name, k->application) == 0)
             g = pool->groups[i];
     }
-    struct slot *s = g != NULL && k->slot < g->nslots ? g->slots[k->slot] : NULL;
-    bool fits = s != NULL && s->attached == NULL && s->core.process == NULL &&
+    if (g != NULL) {
+        list_for_each_entry (s, &g->core.slots, core.node)
+            found = s->core.n == k->slot ? s : found;
+    }
+    bool fits = found != NULL && found->attached == NULL && found->core.process == NULL &&
                 strcmp(k->spec, g->config->spec) == 0 && strcmp(k->note, PROCESS_NOTE_LEAVING) != 0;
     int64_t began_ns = restart_now_ns() - (int64_t)k->age_ms * 1000000;
 
-    if (app_process_adopt(pool, fits ? s : NULL, k) && g != NULL && began_ns < g->oldest_ns)
+    if (app_process_adopt(pool, fits ? found : NULL, k) && g != NULL && began_ns < g->oldest_ns)
         g->oldest_ns = began_ns;
 }
 
@@ -412,14 +404,14 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
         struct app_group *g = pool->groups[i];
+        struct slot *s;
 
-        for (unsigned n = 0; n < g->nslots; ++n) {
-            if (!slot_listen(g->slots[n]))
+        list_for_each_entry (s, &g->core.slots, core.node) {
+            if (!slot_listen(s))
                 return false;
         }
         for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n) {
-            g->listeners[n] = pool->listen(pool->front, &g->listen_addrs[n], &g->front_listener, g);
-            if (g->listeners[n] == NULL)
+            if (!pool->listen(pool->front, &g->own_listeners[n]))
                 return false;
         }
     }
@@ -570,9 +562,11 @@ static void on_tick(struct timer *t)
 
 static void each_slot(struct app_pool *pool, void (*each)(struct slot *s))
 {
+    struct slot *s;
+
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        for (unsigned n = 0; n < pool->groups[i]->nslots; ++n)
-            each(pool->groups[i]->slots[n]);
+        list_for_each_entry (s, &pool->groups[i]->core.slots, core.node)
+            each(s);
     }
 }
 
@@ -656,14 +650,12 @@ void app_pool_drain(struct app_pool *pool)
 
 size_t app_pool_requests(const struct app_pool *pool)
 {
+    const struct slot *s;
     size_t n = 0;
 
     for (size_t i = 0; i < pool->ngroups; ++i) {
-        for (unsigned k = 0; k < pool->groups[i]->nslots; ++k) {
-            const struct slot *s = pool->groups[i]->slots[k];
-
+        list_for_each_entry (s, &pool->groups[i]->core.slots, core.node)
             n += s->core.nwaiting + s->nrunning;
-        }
         n += pool->groups[i]->core.nwaiting;
     }
     return n;
@@ -698,11 +690,12 @@ void app_pool_stop_listening(struct app_pool *pool)
 {
     for (size_t i = 0; i < pool->ngroups; ++i) {
         struct app_group *g = pool->groups[i];
+        struct slot *s;
 
-        for (unsigned n = 0; n < g->nslots; ++n)
-            slot_close_listener(pool, &g->slots[n]->listener, &g->slots[n]->addr);
+        list_for_each_entry (s, &g->core.slots, core.node)
+            listener_close(&s->listens);
         for (size_t n = 0; n < g->at_start->nlisten_addrs; ++n)
-            slot_close_listener(pool, &g->listeners[n], &g->listen_addrs[n]);
+            listener_close(&g->own_listeners[n]);
     }
 }
 
@@ -727,21 +720,15 @@ void app_pool_fini(struct app_pool *pool)
     app_pool_stop_listening(pool);
     for (size_t i = 0; i < pool->ngroups; ++i) {
         struct app_group *g = pool->groups[i];
+        struct slot *s;
 
         live_settings_unfollow(g->live);
         snapshot_close(g->snapshot);
         restart_directory_remove(g->restart_directory);
-        for (unsigned n = 0; n < g->nslots; ++n) {
-            if (g->at_start->attach != NULL && g->slots[n]->core.process != NULL)
-                core_gone(&g->slots[n]->attached_process);
-        }
+        list_for_each_entry_safe (s, &g->core.slots, core.node)
+            slot_destroy(s);
         core_group_fini(&g->core);
-        for (unsigned n = 0; n < g->nslots; ++n)
-            slot_destroy(g->slots[n]);
-        free(g->slots);
-        free(g->core.slots);
-        free(g->listeners);
-        free(g->listen_addrs);
+        free(g->own_listeners);
         live_settings_destroy(g->live);
         stats_destroy(g->stats);
         free(g);

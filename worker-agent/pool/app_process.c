@@ -47,7 +47,7 @@ static void describe(const struct log_subject *self, struct log_text *out)
     const struct app_process *p = (const struct app_process *)(const void *)self;
 
     log_put(out, "application=%s slot=%d pid=%ld", p->group != NULL ? p->group->name : "-",
-            p->slot != NULL ? (int)p->slot->n : -1, (long)p->pid);
+            p->slot != NULL ? (int)p->slot->core.n : -1, (long)p->pid);
 }
 
 static void free_now(struct loop_deferred *d)
@@ -88,7 +88,7 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
 
     if (s == NULL)
         return;
-    what.slot = s->n;
+    what.slot = s->core.n;
     snprintf(what.id, sizeof(what.id), "%s", p->id);
     snprintf(what.how, sizeof(what.how), "%s", how);
     failure_record(&s->failure, &what, process_output_last(&p->output));
@@ -105,15 +105,15 @@ static void fail(struct app_process *p, enum failure_kind kind, const char *how,
     slot_process_failed(p);
 }
 
-static void readiness_stop(struct app_process *p)
+static void stop_probing(struct app_process *p)
 {
-    http_fetch_stop(&p->readiness.fetch);
-    timer_stop(&p->readiness.retry);
+    http_fetch_stop(&p->probe);
+    timer_stop(&p->probe_retry);
 }
 
 static void stop_waiting(struct app_process *p)
 {
-    readiness_stop(p);
+    stop_probing(p);
     warm_up_stop(&p->warm_up);
     timer_stop(&p->deadline);
     timer_stop(&p->shutdown);
@@ -248,7 +248,7 @@ static void on_deadline(struct timer *t)
     case PROCESS_STARTING:
         log_warn(p, "process-start-timeout",
                  "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
-                 (unsigned long long)p->group->s->start_timeout_ms, p->readiness.last_status);
+                 (unsigned long long)p->group->s->start_timeout_ms, p->probe_status);
         fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
@@ -342,17 +342,18 @@ static bool owns_its_port(struct app_process *p)
 
 static void on_probed(struct http_fetch *f, enum err e)
 {
-    struct app_process *p = container_of(f, struct app_process, readiness.fetch);
-    struct readiness *r = &p->readiness;
+    struct app_process *p = container_of(f, struct app_process, probe);
 
     if (f->status != 0)
-        r->last_status = f->status;
+        p->probe_status = f->status;
     if (e != ERR_OK || f->status >= 500) {
-        timer_start(p->pool->loop, &r->retry, r->delay_ms);
-        r->delay_ms = r->delay_ms * 2 < PROBE_DELAY_MAX_MS ? r->delay_ms * 2 : PROBE_DELAY_MAX_MS;
+        timer_start(p->pool->loop, &p->probe_retry, p->probe_delay_ms);
+        p->probe_delay_ms *= 2;
+        if (p->probe_delay_ms > PROBE_DELAY_MAX_MS)
+            p->probe_delay_ms = PROBE_DELAY_MAX_MS;
         return;
     }
-    readiness_stop(p);
+    stop_probing(p);
     if (!owns_its_port(p))
         return;
     if (p->group->config->s.ready_probe == NULL)
@@ -380,12 +381,12 @@ static void probe(struct app_process *p)
                   "Connection: close\r\n\r\n",
                   path);
     }
-    http_fetch_start(&p->readiness.fetch, p->pool->loop, &q);
+    http_fetch_start(&p->probe, p->pool->loop, &q);
 }
 
 static void on_retry(struct timer *t)
 {
-    probe(container_of(t, struct app_process, readiness.retry));
+    probe(container_of(t, struct app_process, probe_retry));
 }
 
 static void begin_starting(struct app_process *p)
@@ -398,7 +399,7 @@ static void begin_starting(struct app_process *p)
         return;
     }
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
-    p->readiness.delay_ms = PROBE_DELAY_FIRST_MS;
+    p->probe_delay_ms = PROBE_DELAY_FIRST_MS;
     probe(p);
 }
 
@@ -428,7 +429,7 @@ static struct app_process *create(struct app_pool *pool, struct slot *s, const c
     p->output.fd = -1;
     p->warm_up.done = on_warm;
     timer_init(&p->deadline, on_deadline);
-    timer_init(&p->readiness.retry, on_retry);
+    timer_init(&p->probe_retry, on_retry);
     timer_init(&p->shutdown, on_shutdown);
     timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);
@@ -450,7 +451,7 @@ void app_process_spawn(struct slot *s)
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
-    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->n, p->id,
+    supervisor_link_send(pool->supervisor, spawn_request_message(s->group->config, s->core.n, p->id,
                                                                  s->group->s->stop_timeout_ms));
 }
 
@@ -613,7 +614,7 @@ void app_process_hand_over(struct app_process *p)
     process_output_mute(&p->output, true);
     /* The new agent ends processes that are not a slot's so far: they must get no requests. */
     if (is_replacement(p)) {
-        readiness_stop(p);
+        stop_probing(p);
         timer_stop(&p->deadline);
         timer_stop(&p->held);
         core_hold(&p->core, true);

@@ -32,11 +32,13 @@ struct front;
 struct http_listener;
 struct slot;
 
-/* Which listener a request came by: a slot's, or that of an application's own address. Embedded in
- * the slot or the group, as long as it listens. */
+/* Where requests come in: at a slot, or at an application's own address. Embedded in the slot;
+ * owned by the group. */
 struct front_listener {
     struct app_group *group;
     struct slot *slot; /* NULL: the application's own address; in an upgrade its number is -1 */
+    struct addr addr;  /* as bound; unset when slots have no addresses */
+    struct http_listener *listener; /* NULL: no address, or not listening */
 };
 
 /* All applications of this host under one budget of processes, and their shared parts. Owned by the
@@ -48,8 +50,7 @@ struct app_pool {
     struct conn_pool *conn_pool;
     /* front_listen() and its first argument. */
     struct front *front;
-    struct http_listener *(*listen)(struct front *f, struct addr *a,
-                                    struct front_listener *front_listener, const void *subject);
+    bool (*listen)(struct front *f, struct front_listener *l);
     /* As at the start; owned by the pool. */
     char *agent_name; /* for registrations */
     struct inherited
@@ -83,11 +84,8 @@ struct app_pool {
     bool leaving;         /* streams are closed, no slot is registered, new requests are refused */
 };
 
-/*
- * Schedules the core's decisions to be carried out before the loop waits again. Must be called
- * after every event reported to the core. Safe at any time, because nothing is carried out inside
- * the call.
- */
+/* Has the core's decisions carried out before the loop waits again: to be called after every event
+ * reported to the core. Nothing is carried out inside the call. */
 static inline void app_pool_settle(struct app_pool *pool)
 {
     if (!list_linked(&pool->settling.node))
@@ -108,17 +106,12 @@ struct app_group {
     const char *name;
     struct stats *stats;
     struct stats_cell *cell;
-    struct core_group core;
-    struct slot **slots; /* as many as were ever needed; the core uses the first max_processes */
-    unsigned nslots;
-    bool started;              /* further slots are created as they are needed */
+    struct core_group core; /* with its slots: as many as were ever needed, max_processes in use */
+    bool started;           /* further slots are created as they are needed */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
-    uint64_t max_memory_bytes; /* the limit that that is about */
-    /* The application's own addresses, at_start->nlisten_addrs of them, as bound. */
-    struct front_listener front_listener;
-    struct addr *listen_addrs;
-    struct http_listener **listeners;
+    uint64_t max_memory_bytes;                   /* the limit that that is about */
+    struct front_listener *own_listeners;        /* at_start->nlisten_addrs of them */
     const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */
     int64_t oldest_ns; /* wall clock: when the oldest process that was adopted was started */
@@ -133,12 +126,9 @@ static inline void group_count(const struct app_group *g, enum agent_stat row)
 struct slot {
     struct log_subject subject;
     struct app_group *group;
-    unsigned n;
-    struct core_slot core;
-    struct addr addr; /* unset when slots have no addresses */
+    struct core_slot core; /* with its number, core.n */
     char name[ADDR_TEXT_MAX];
-    struct front_listener front_listener;
-    struct http_listener *listener;        /* NULL: no address, or no longer listening */
+    struct front_listener listens;
     char incarnation[INCARNATION_MAX + 1]; /* of the process, or of the next one */
     bool incarnated;                       /* a process uses this incarnation */
     uint64_t life;                         /* incremented when the process changes */

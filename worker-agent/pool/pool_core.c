@@ -34,6 +34,7 @@ void core_init(struct core *c)
 void core_group_init(struct core *c, struct core_group *g)
 {
     *g = (struct core_group){.core = c, .concurrency = 1};
+    list_init(&g->slots);
     list_init(&g->waiting);
     list_init(&g->idle);
     list_init(&g->partly);
@@ -44,20 +45,25 @@ void core_group_fini(struct core_group *g)
 {
     ASSERT(g->nprocesses == 0);
     ASSERT(g->nwaiting == 0);
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        list_remove(&g->slots[n]->need);
-        list_remove(&g->slots[n]->runnable);
-        list_remove(&g->slots[n]->report_node);
-    }
     list_remove(&g->replaces);
     list_remove(&g->node);
 }
 
-void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n)
+void core_slot_init(struct core_group *g, struct core_slot *s)
 {
-    *s = (struct core_slot){.group = g, .n = n};
+    *s = (struct core_slot){.group = g, .n = g->nslots++};
     list_init(&s->leaving);
     list_init(&s->waiting);
+    list_push_back(&g->slots, &s->node);
+}
+
+void core_slot_fini(struct core_slot *s)
+{
+    list_remove(&s->need);
+    list_remove(&s->runnable);
+    list_remove(&s->report_node);
+    list_remove(&s->node);
+    --s->group->nslots;
 }
 
 bool core_slot_enabled(const struct core_slot *s)
@@ -171,13 +177,12 @@ static void need_process(struct core_slot *s)
 static void need_more(struct core_group *g)
 {
     struct core_slot *cold = NULL;
+    struct core_slot *s;
 
     g->core->changed = true;
     if (g->nstarting > 0)
         return;
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        struct core_slot *s = g->slots[n];
-
+    list_for_each_entry (s, &g->slots, node) {
         if (s->process != NULL || !core_slot_enabled(s))
             continue;
         if (s->for_group)
@@ -196,13 +201,14 @@ static void need_again(struct core_slot *s)
 {
     struct core_group *g = s->group;
     unsigned there = g->nprocesses;
+    struct core_slot *cold;
 
     if (has_reason(s))
         need_process(s);
     /* As many cold slots as are missing to min_processes, from the first. */
-    for (unsigned n = 0; n < g->nslots && there < g->min_processes && !g->one_shot; ++n) {
-        struct core_slot *cold = g->slots[n];
-
+    list_for_each_entry (cold, &g->slots, node) {
+        if (g->one_shot || there >= g->min_processes)
+            break;
         if (cold->process != NULL || !core_slot_enabled(cold))
             continue;
         cold->for_min = true;
@@ -246,11 +252,8 @@ static bool is_better_victim(const struct core_process *a, const struct core_pro
     return a->last_used_ms <= b->last_used_ms + TIE_MS && ga->traffic < gb->traffic;
 }
 
-/*
- * Returns the least valuable idle process, preferably of another group than G.
- *   spare_ms  not 0: only processes last used before that time, in groups that have more than
- *             min_processes
- */
+/* The least valuable idle process, preferably of another group than G. SPARE_MS, unless 0: only
+ * processes last used before that time, in groups that have more than min_processes. */
 static struct core_process *find_victim(const struct core *c, const struct core_group *g,
                                         uint64_t spare_ms)
 {
@@ -385,9 +388,11 @@ static void drop_from_slot(struct core_process *p)
 /* Requests that wait for any process may get a place at every slot. */
 static void wake_group(struct core_group *g)
 {
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (g->slots[n]->process != NULL)
-            run_soon(g->slots[n]);
+    struct core_slot *s;
+
+    list_for_each_entry (s, &g->slots, node) {
+        if (s->process != NULL)
+            run_soon(s);
     }
 }
 
@@ -686,11 +691,10 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
 static struct core_slot *least_loaded(const struct core_group *g)
 {
     struct core_slot *best = NULL;
+    struct core_slot *s;
     size_t least = 0;
 
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        struct core_slot *s = g->slots[n];
-
+    list_for_each_entry (s, &g->slots, node) {
         if (s->process == NULL || !core_slot_enabled(s))
             continue;
         size_t load = s->process->places + s->nwaiting;
@@ -829,12 +833,12 @@ static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *ou
 static struct core_process *coldest_marked(const struct core_group *g)
 {
     struct core_process *best = NULL;
+    const struct core_slot *s;
 
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        struct core_process *p = g->slots[n]->process;
+    list_for_each_entry (s, &g->slots, node) {
+        struct core_process *p = s->process;
 
-        if (p == NULL || p->marked == CORE_KEEP || p->state != CORE_READY ||
-            !core_slot_enabled(p->slot))
+        if (p == NULL || p->marked == CORE_KEEP || p->state != CORE_READY || !core_slot_enabled(s))
             continue;
         if (best == NULL || p->warmth < best->warmth ||
             (p->warmth <= best->warmth && p->served < best->served))
@@ -936,12 +940,11 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
 void core_tick(struct core *c, uint64_t now_ms)
 {
     struct core_group *g;
+    struct core_slot *s;
     struct core_process *p;
 
     list_for_each_entry (g, &c->groups, node) {
-        for (unsigned n = 0; n < g->nslots; ++n) {
-            struct core_slot *s = g->slots[n];
-
+        list_for_each_entry (s, &g->slots, node) {
             p = s->process;
             if (p == NULL) {
                 need_again(s);

@@ -69,6 +69,7 @@ struct core_process {
 
 struct core_slot {
     struct core_group *group;
+    struct list node; /* group->slots */
     unsigned n;
     struct core_process *process;     /* STARTING or READY; NULL: cold */
     struct core_process *replacement; /* STARTING; takes over when it is ready */
@@ -86,8 +87,8 @@ struct core_slot {
 
 struct core_group {
     struct core *core;
-    struct list node;         /* core->groups */
-    struct core_slot **slots; /* nslots; borrowed */
+    struct list node;  /* core->groups */
+    struct list slots; /* core_slot; nslots, by n */
     unsigned nslots;
     /* Settings; call core_tick() after a change. */
     unsigned min_processes;
@@ -154,7 +155,9 @@ void core_init(struct core *c);
 void core_group_init(struct core *c, struct core_group *g);
 /* Must be called when the group has no processes and no requests. */
 void core_group_fini(struct core_group *g);
-void core_slot_init(struct core_group *g, struct core_slot *s, unsigned n);
+/* S becomes the last slot of G; and leaves it. */
+void core_slot_init(struct core_group *g, struct core_slot *s);
+void core_slot_fini(struct core_slot *s);
 
 enum core_answer { CORE_GO_NOW, CORE_WAIT, CORE_QUEUE_FULL };
 /*

@@ -18,7 +18,7 @@ static void describe(const struct log_subject *self, struct log_text *out)
 {
     const struct slot *s = (const struct slot *)(const void *)self;
 
-    log_put(out, "application=%s slot=%u address=%s", s->group->name, s->n, s->name);
+    log_put(out, "application=%s slot=%u address=%s", s->group->name, s->core.n, s->name);
 }
 
 static void apply_settings(struct slot *s)
@@ -91,10 +91,11 @@ static json_t *properties_of(const struct slot *s)
 
 void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX])
 {
-    if (s->group->at_start->s.advertise == NULL || s->addr.sa.sa_family == AF_UNIX)
-        addr_format(&s->addr, out);
+    if (s->group->at_start->s.advertise == NULL || s->listens.addr.sa.sa_family == AF_UNIX)
+        addr_format(&s->listens.addr, out);
     else
-        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->at_start->s.advertise, addr_port(&s->addr));
+        snprintf(out, ADDR_TEXT_MAX, "%s:%u", s->group->at_start->s.advertise,
+                 addr_port(&s->listens.addr));
 }
 
 void slot_unregister(struct slot *s)
@@ -131,7 +132,7 @@ static void weigh(struct slot *s)
 static char *resume_path(const struct slot *s)
 {
     return xasprintf("%s/%s/slot-%u.json", s->group->pool->at_start->s.state_dir, s->group->name,
-                     s->n);
+                     s->core.n);
 }
 
 static void load_resume(struct slot *s)
@@ -142,7 +143,8 @@ static void load_resume(struct slot *s)
     enum err e = ERR_NOT_FOUND;
 
     /* What the old agent measured is newer than the file, and there for every application. */
-    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->n, &text))
+    if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->core.n,
+                            &text))
         e = ERR_OK;
     else if (s->group->s->persistent)
         e = file_read_state(path, (size_t)SLOT_METERS * RESUME_LINE_MAX, &text);
@@ -214,7 +216,7 @@ void slot_publish(struct slot *s)
 
     if (s->attached == NULL)
         follow_process(s);
-    if (s->listener == NULL || pool->leaving || pool->handed_over)
+    if (s->listens.listener == NULL || pool->leaving || pool->handed_over)
         return;
     if (slot_is_out(s)) {
         resume_streams_end(s, RESUME_END_STOP);
@@ -333,24 +335,23 @@ void slot_process_failed(struct app_process *p)
 
 /* ---- life ---- */
 
-struct slot *slot_create(struct app_group *g, unsigned n)
+struct slot *slot_create(struct app_group *g)
 {
     struct slot *s = xcalloc(1, sizeof(*s));
 
     s->subject.describe = describe;
     s->group = g;
-    s->n = n;
-    s->front_listener = (struct front_listener){.group = g, .slot = s};
+    core_slot_init(&g->core, &s->core);
+    s->listens = (struct front_listener){.group = g, .slot = s};
     if (g->at_start->has_address) {
-        slot_address_of(&g->at_start->address, n, &s->addr);
-        addr_format(&s->addr, s->name);
+        slot_address_of(&g->at_start->address, s->core.n, &s->listens.addr);
+        addr_format(&s->listens.addr, s->name);
     }
-    core_slot_init(&g->core, &s->core, n);
     list_init(&s->streams);
     apply_settings(s);
     daemon_random_id(s->incarnation);
     if (g->at_start->attach != NULL)
-        s->attached = &g->at_start->attach[n];
+        s->attached = &g->at_start->attach[s->core.n];
     return s;
 }
 
@@ -363,10 +364,9 @@ bool slot_listen(struct slot *s)
     char text[ADDR_TEXT_MAX];
 
     if (g->at_start->has_address) {
-        s->listener = pool->listen(pool->front, &s->addr, &s->front_listener, s);
-        if (s->listener == NULL)
+        if (!pool->listen(pool->front, &s->listens))
             return false;
-        addr_format(&s->addr, s->name);
+        addr_format(&s->listens.addr, s->name);
     }
     load_resume(s);
     if (s->attached == NULL)
@@ -390,15 +390,16 @@ void slot_settings_changed(struct slot *s)
     slot_publish(s);
 }
 
-void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
-                         const struct addr *a)
+void listener_close(struct front_listener *l)
 {
-    if (*l == NULL)
+    const struct addr *a = &l->addr;
+
+    if (l->listener == NULL)
         return;
-    http_listener_close(*l);
-    *l = NULL;
+    http_listener_close(l->listener);
+    l->listener = NULL;
     /* The next agent has the same socket, by that file. */
-    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/' && !pool->handed_over)
+    if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/' && !l->group->pool->handed_over)
         unlink(a->un.sun_path);
 }
 
@@ -408,8 +409,11 @@ void slot_destroy(struct slot *s)
         return;
     ASSERT(s->core.nwaiting == 0);
     ASSERT(s->nrunning == 0);
-    slot_close_listener(s->group->pool, &s->listener, &s->addr);
+    listener_close(&s->listens);
     slot_unregister(s);
+    if (s->attached != NULL && s->core.process != NULL)
+        core_gone(&s->attached_process);
+    core_slot_fini(&s->core);
     if (s->attached_backend != NULL) {
         conn_backend_retire(s->attached_backend);
         conn_backend_release(s->attached_backend);

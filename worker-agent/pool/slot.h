@@ -31,18 +31,6 @@
  * process, the replacement of that, or has left the slot is decided by the core (pool_core.h).
  */
 
-/*
- * Determines whether a process serves: requests its ready_probe until the response has a status
- * below 500, or, without a ready_probe, connects until that succeeds (for processes that bind their
- * address themselves). start_timeout limits the total time.
- */
-struct readiness {
-    unsigned delay_ms; /* before the next attempt */
-    struct http_fetch fetch;
-    struct timer retry;
-    int last_status; /* of the last answer; 0: none */
-};
-
 struct app_process {
     struct log_subject subject;
     struct app_pool *pool;
@@ -61,8 +49,16 @@ struct app_process {
     struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
     struct timer shutdown;        /* LEAVING: shutdown_timeout */
     struct timer held; /* running: it gets no request until it expires (app_process_hold) */
-    struct readiness readiness;
-    struct warm_up warm_up; /* a replacement that is ready, before it takes its slot over */
+    /*
+     * Whether it serves: its ready_probe is requested until the response has a status below 500,
+     * or, without a ready_probe, it is connected to until that succeeds (for processes that bind
+     * their address themselves). start_timeout limits the total time.
+     */
+    struct http_fetch probe;
+    struct timer probe_retry;
+    unsigned probe_delay_ms; /* before the next attempt */
+    int probe_status;        /* of the last answer; 0: none */
+    struct warm_up warm_up;  /* a replacement that is ready, before it takes its slot over */
     struct usage_target usage;
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
@@ -170,7 +166,8 @@ struct slot_request {
     void (*refused)(struct slot_request *r, enum outcome why);
 };
 
-struct slot *slot_create(struct app_group *g, unsigned n);
+/* A new slot, the last of G. */
+struct slot *slot_create(struct app_group *g);
 /* Starts listening. Returns false on failure; errors are logged. */
 bool slot_listen(struct slot *s);
 void slot_settings_changed(struct slot *s);
@@ -181,10 +178,9 @@ void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX]);
 /* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
  * balancers. Returns the number of deleted scores. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
-/* Closes *L (may be NULL), which listens at A, and sets it to NULL. The file of a unix socket is
- * removed, unless another agent has taken over. */
-void slot_close_listener(const struct app_pool *pool, struct http_listener **l,
-                         const struct addr *a);
+/* Stops listening, if it does. The file of a unix socket is removed, unless another agent has taken
+ * over. */
+void listener_close(struct front_listener *l);
 void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);

@@ -103,6 +103,7 @@ static bool has_ready_process(const struct app_group *g, const struct slot *s)
 /* Whether the request must be refused without asking the core; *WHY is the reason. */
 static bool is_hopeless(const struct app_group *g, const struct slot *s, enum outcome *why)
 {
+    const struct slot *other;
     bool any = s != NULL ? s->core.process != NULL : g->core.nprocesses > 0;
 
     *why = OUTCOME_STOPPING;
@@ -115,8 +116,8 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
     *why = OUTCOME_NOT_STARTED;
     if (s != NULL)
         return !core_slot_enabled(&s->core) || will_not_start(s);
-    for (unsigned n = 0; n < g->nslots; ++n) {
-        if (core_slot_enabled(&g->slots[n]->core) && !will_not_start(g->slots[n]))
+    list_for_each_entry (other, &g->core.slots, core.node) {
+        if (core_slot_enabled(&other->core) && !will_not_start(other))
             return false;
     }
     return g->core.nprocesses == 0;

@@ -231,7 +231,7 @@ static void pass_slot_socket(void *context, int fd, void *tag)
     const struct front_listener *listener = tag;
 
     upgrade_pass(context, "socket", listener->group->name,
-                 listener->slot != NULL ? (int)listener->slot->n : -1, fd);
+                 listener->slot != NULL ? (int)listener->slot->core.n : -1, fd);
 }
 
 static void pass(void *context, struct upgrade *u)
@@ -260,13 +260,14 @@ static void release(void *context, struct upgrade *u)
     app_pool_each_process(&a->pool, app_process_report_busy);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
+        struct slot *s;
 
-        for (unsigned n = 0; n < g->nslots; ++n) {
+        list_for_each_entry (s, &g->core.slots, core.node) {
             struct text text = {0};
 
-            slot_print_resume(g->slots[n], &text);
+            slot_print_resume(s, &text);
             if (text.len > 0)
-                upgrade_pass_text(u, "resume", g->name, (int)n, text_slice(&text));
+                upgrade_pass_text(u, "resume", g->name, (int)s->core.n, text_slice(&text));
             text_fini(&text);
         }
     }

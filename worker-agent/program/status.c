@@ -69,7 +69,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
 
     json_open_object(w, name);
     put_text(w, "id", p->id);
-    json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->n : -1);
+    json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->core.n : -1);
     json_put_int(w, "pid", p->pid);
     put_text(w, "state", process_state_texts[p->state]);
     json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
@@ -113,7 +113,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
     struct text failure = {0};
 
     json_open_object(w, NULL);
-    json_put_int(w, "slot", s->n);
+    json_put_int(w, "slot", s->core.n);
     put_text(w, "address", s->name);
     put_text(w, "state", waiting ? "waiting" : resume_state_text(state));
     put_text(w, "incarnation", s->incarnation);
@@ -186,6 +186,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
 {
     const struct over_memory *o = &g->over_memory;
     const struct app_process *p;
+    const struct slot *s;
     struct process_counts n;
 
     status_count(g, &n);
@@ -221,8 +222,8 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     live_settings_describe(g->live, w);
     tree_describe_broken_links(g->pool->tree, g->at_start->path, w);
     json_open_array(w, "slots");
-    for (unsigned k = 0; k < g->nslots; ++k)
-        put_slot(w, g->slots[k], now_ms);
+    list_for_each_entry (s, &g->core.slots, core.node)
+        put_slot(w, s, now_ms);
     json_close_array(w);
     json_open_array(w, "leaving");
     list_for_each_entry (p, &g->pool->processes, node) {
@@ -287,38 +288,41 @@ static int page_status(void *context, struct slice query, struct text *out)
     return 200;
 }
 
+/* The present line, as a load balancer that connects now would get it. */
+static void put_resume(struct json_writer *w, const struct slot *s, const struct slot_meter *m)
+{
+    struct resume now = {0};
+
+    meter_resume(m->meter, s->meters.max_skills, &now);
+    json_open_object(w, NULL);
+    put_text(w, "application", s->group->name);
+    json_put_int(w, "slot", s->core.n);
+    put_text(w, "address", s->name);
+    put_text(w, "incarnation", s->incarnation);
+    put_text(w, "fingerprint", m->fingerprint);
+    json_put_int(w, "generation", (int64_t)m->generation);
+    json_open_object(w, "skills");
+    for (size_t n = 0; n < now.n; ++n)
+        json_put_real_named(w, now.rows[n].cls, now.rows[n].score);
+    json_close_object(w);
+    json_close_object(w);
+    resume_fini(&now);
+}
+
 static int page_resumes(void *context, struct slice query, struct text *out)
 {
     const struct agent *a = context;
     struct json_writer w = {.out = out};
+    const struct slot *s;
 
     (void)query;
     json_open_array(&w, NULL);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
-        const struct app_group *g = a->pool.groups[i];
-
-        for (size_t k = 0; k < (size_t)g->nslots * SLOT_METERS; ++k) {
-            const struct slot *s = g->slots[k / SLOT_METERS];
-            const struct slot_meter *m = &s->meters.items[k % SLOT_METERS];
-            struct resume now = {0};
-
-            if (m->meter == NULL)
-                continue;
-            /* The present line, as a load balancer that connects now would get it. */
-            meter_resume(m->meter, s->meters.max_skills, &now);
-            json_open_object(&w, NULL);
-            put_text(&w, "application", g->name);
-            json_put_int(&w, "slot", s->n);
-            put_text(&w, "address", s->name);
-            put_text(&w, "incarnation", s->incarnation);
-            put_text(&w, "fingerprint", m->fingerprint);
-            json_put_int(&w, "generation", (int64_t)m->generation);
-            json_open_object(&w, "skills");
-            for (size_t n = 0; n < now.n; ++n)
-                json_put_real_named(&w, now.rows[n].cls, now.rows[n].score);
-            json_close_object(&w);
-            json_close_object(&w);
-            resume_fini(&now);
+        list_for_each_entry (s, &a->pool.groups[i]->core.slots, core.node) {
+            for (size_t k = 0; k < SLOT_METERS; ++k) {
+                if (s->meters.items[k].meter != NULL)
+                    put_resume(&w, s, &s->meters.items[k]);
+            }
         }
     }
     json_close_array(&w);
@@ -340,11 +344,12 @@ static int page_ready(void *context, struct slice query, struct text *body)
     }
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
+        const struct slot *s;
         size_t serving = 0;
 
         /* Without ready_probe a process waits for its first request: it must count as ready. */
-        for (unsigned n = 0; n < g->nslots; ++n) {
-            const struct app_process *p = slot_process(g->slots[n]);
+        list_for_each_entry (s, &g->core.slots, core.node) {
+            const struct app_process *p = slot_process(s);
 
             serving += p != NULL && (p->state == PROCESS_READY || p->core.probing);
         }
@@ -374,7 +379,7 @@ static int act_detach(void *context, struct slice id, struct text *body)
         return 200;
     }
     text_addf(body, "process %s (%s, slot %u, pid %ld) is detached; it has %u requests\n", p->id,
-              p->group->name, p->slot->n, (long)p->pid, p->core.sessions);
+              p->group->name, p->slot->core.n, (long)p->pid, p->core.sessions);
     app_process_detach(p);
     return 200;
 }
@@ -399,13 +404,14 @@ static int forget(void *context, struct slice entity, struct text *body)
     size_t scores = 0;
     int status = 200;
 
-    for (size_t i = 0; why == NULL && i < a->pool.ngroups; ++i) {
+    for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
-        bool meant = admin_order_means(&order, g->name);
+        struct slot *s;
 
-        groups += meant;
-        for (unsigned n = 0; meant && n < g->nslots; ++n) {
-            struct slot *s = g->slots[n];
+        if (why != NULL || !admin_order_means(&order, g->name))
+            continue;
+        ++groups;
+        list_for_each_entry (s, &g->core.slots, core.node) {
             char name[ADDR_TEXT_MAX];
 
             /* A slot is known by its own address, and by the one under which it is registered. */

@@ -105,12 +105,15 @@ static void each_slot(struct metrics *m, const void *context)
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
         const struct app_group *g = a->pool.groups[i];
         struct slice labels = labels_of(g, room);
+        const struct slot *s;
 
-        for (unsigned n = 0; n < g->nslots && n < SLOT_SERIES_MAX; ++n) {
+        list_for_each_entry (s, &g->core.slots, core.node) {
             char number[16];
 
-            snprintf(number, sizeof(number), "%u", n);
-            metrics_put(m, g->slots[n], labels, slice_of(number));
+            if (s->core.n == SLOT_SERIES_MAX)
+                break;
+            snprintf(number, sizeof(number), "%u", s->core.n);
+            metrics_put(m, s, labels, slice_of(number));
         }
     }
 }

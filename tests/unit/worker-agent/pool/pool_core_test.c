@@ -24,7 +24,6 @@ struct model {
     struct core core;
     struct core_group groups[GROUPS];
     struct core_slot slots[GROUPS][SLOTS];
-    struct core_slot *slot_of[GROUPS][SLOTS];
     struct model_process processes[PROCESSES];
     struct core_request requests[REQUESTS];
     uint64_t now_ms, random, steps;
@@ -196,7 +195,7 @@ static void do_request(struct model *m)
             core_leave(r, m->now_ms);
         return;
     }
-    struct core_slot *s = below(m, 3) == 0 ? NULL : m->slot_of[g][below(m, SLOTS)];
+    struct core_slot *s = below(m, 3) == 0 ? NULL : &m->slots[g][below(m, SLOTS)];
     r->may_probe = below(m, 2) == 0;
     enum core_answer answer = core_ask(&m->groups[g], s, r, m->now_ms);
     if (answer == CORE_GO_NOW)
@@ -342,12 +341,8 @@ static struct model *create(uint64_t seed)
     core_init(&m->core);
     for (size_t g = 0; g < GROUPS; ++g) {
         core_group_init(&m->core, &m->groups[g]);
-        for (unsigned n = 0; n < SLOTS; ++n) {
-            core_slot_init(&m->groups[g], &m->slots[g][n], n);
-            m->slot_of[g][n] = &m->slots[g][n];
-        }
-        m->groups[g].slots = m->slot_of[g];
-        m->groups[g].nslots = SLOTS;
+        for (unsigned n = 0; n < SLOTS; ++n)
+            core_slot_init(&m->groups[g], &m->slots[g][n]);
         m->groups[g].max_queue = 5;
         m->groups[g].min_processes = 1;
     }

@@ -17,7 +17,6 @@ struct pool {
     struct core core;
     struct core_group groups[GROUPS];
     struct core_slot slots[GROUPS][SLOTS];
-    struct core_slot *slot_of[GROUPS][SLOTS];
     struct core_process processes[PROCESSES];
     struct core_request requests[REQUESTS];
     unsigned spawned, ended;
@@ -58,12 +57,8 @@ static struct pool *create(void)
     core_init(&p->core);
     for (size_t g = 0; g < GROUPS; ++g) {
         core_group_init(&p->core, &p->groups[g]);
-        for (unsigned n = 0; n < SLOTS; ++n) {
-            core_slot_init(&p->groups[g], &p->slots[g][n], n);
-            p->slot_of[g][n] = &p->slots[g][n];
-        }
-        p->groups[g].slots = p->slot_of[g];
-        p->groups[g].nslots = SLOTS;
+        for (unsigned n = 0; n < SLOTS; ++n)
+            core_slot_init(&p->groups[g], &p->slots[g][n]);
         p->groups[g].max_queue = REQUESTS;
         p->groups[g].min_processes = SLOTS;
         p->groups[g].queue = CORE_QUEUE_GLOBAL;
