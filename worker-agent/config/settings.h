@@ -40,10 +40,7 @@ enum {
     APP_CONCURRENCY_MAX = 10000,
 };
 
-/*
- * Checks the rules that span several settings of one application, for YAML and tree. Returns false
- * and sets WHY to the reason if one is violated.
- */
+/* Checks the rules across settings of an application, of YAML or tree. False: see WHY. */
 bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM]);
 
 /* ---- the setting `address`: where an application's slots listen ---- */

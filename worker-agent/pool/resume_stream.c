@@ -270,8 +270,6 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     struct http_reply *reply = http_request_take(req, sizeof(*reply));
     struct resume_stream *st = xcalloc(1, sizeof(*st));
     char peer[ADDR_TEXT_MAX];
-
-    const struct slot_meter *homes_now;
     struct text lines = {0};
 
     st->slot = s;
@@ -301,7 +299,7 @@ void resume_stream_start(struct slot *s, struct http_request *req, struct http_c
     print_line(st, &st->sent);
     text_add(&lines, text_slice(&st->sent));
     group_count(s->group, AGENT_STAT_stream_lines);
-    homes_now = homes ? homes_of(st) : NULL;
+    const struct slot_meter *homes_now = homes ? homes_of(st) : NULL;
     if (homes_now != NULL)
         print_homes(st, homes_now, &lines);
     send_bytes(st, text_slice(&lines));

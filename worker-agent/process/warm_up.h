@@ -60,11 +60,8 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
  * response must not depend on the client. Other requests are ignored.
  */
 void warm_targets_add_head(struct warm_targets *w, struct slice head);
-/*
- * Writes the most frequent targets to OUT, which must have room for WARM_TARGETS_MAX, in descending
- * order of frequency. Their texts are valid until the next add. Returns their number, at most the
- * number set.
- */
+/* Writes the targets to OUT, which has room for WARM_TARGETS_MAX, the most frequent one first, with
+ * texts that are valid until the next add. Returns their number. */
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out);
 void warm_targets_fini(struct warm_targets *w);
 
@@ -81,10 +78,8 @@ struct warm_up {
     void (*done)(struct warm_up *w); /* once, later, unless stopped */
 };
 
-/*
- * W is zeroed or stopped. All requests together take at most LIMIT_MS. Returns false if there is
- * nothing to replay; done() is not called then.
- */
+/* W is zeroed or stopped. All requests together take at most LIMIT_MS. False: there is nothing to
+ * replay, and done() is not called. */
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless if it is not in progress. */

@@ -55,11 +55,8 @@ struct supervisor_options {
 /* Runs in the forked child until all processes have ended. AGENT_FD: its end of the socket pair. */
 void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
 
-/*
- * The agent's end of its socket to the supervisor. Opened (and the supervisor found or forked)
- * before the agent's first thread; then it belongs to the control loop. Owned by the agent;
- * outlives all processes.
- */
+/* The agent's end of its socket to the supervisor. Opened before the agent's first thread, then of
+ * the control loop. Owned by the agent; outlives all processes. */
 struct supervisor_link;
 
 /* A process that the supervisor had before this agent. */
