@@ -59,8 +59,7 @@ struct request_class {
 /* The recipient of a request head. */
 struct front_recipient {
     bool agent; /* another agent, not a process: all headers of load balancers are included */
-    /* Sent the request to an application's own address: the head contains its address. NULL: a load
-     * balancer has set the headers about the client. */
+    /* The client of an application's own address. NULL: a load balancer has set its headers. */
     const struct addr *peer;
     bool believed; /* PEER is trusted to report previous clients (X-Forwarded-*) */
 };

@@ -279,8 +279,7 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
 
 /* ---- our own answers ---- */
 
-/* Sends the response of outcome O, unless the client has gone. May be the end of the reply, and of
- * X with it (freed at the end of the turn). */
+/* Sends the response of outcome O, unless the client has gone. May be the end of reply and X. */
 static void answer(struct exchange *x, enum outcome o)
 {
     struct text text = {0};

@@ -12,8 +12,7 @@
 /* The shared parts of POOL must be set. */
 void app_pool_init(struct app_pool *pool);
 void app_pool_fini(struct app_pool *pool);
-/* Creates the groups. Ownership of the ADOPTED processes passes to the pool, including descriptors.
- * Returns false if a slot cannot listen (logged). */
+/* Creates the groups. Takes the ADOPTED processes. False: a slot cannot listen (logged). */
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted);
 /*
@@ -50,8 +49,7 @@ void app_pool_drain(struct app_pool *pool);
 void app_pool_leave(struct app_pool *pool);
 /* Number of requests that wait or run. */
 size_t app_pool_requests(const struct app_pool *pool);
-/* Refuses waiting requests and ends all processes (AT_ONCE: SIGKILL). Then, maybe at once, empty()
- * is called. */
+/* Refuses waiting requests, ends all processes (AT_ONCE: SIGKILL); then empty(), maybe at once. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
 

@@ -486,8 +486,7 @@ static void on_over_memory(struct usage_target *t)
     uint64_t now_ms = loop_now_ms(p->pool->loop);
     uint64_t lasted_ms = 0;
 
-    /* Ignores a process that is being replaced already, and one that has served no request, because
-     * its replacement would be no better. */
+    /* Not one that is being replaced, or has served no request: the next would be no better. */
     if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->requests == 0)
         return;
     if (t->over_since_ms > p->ready_since_ms)

@@ -32,8 +32,7 @@ struct front;
 struct http_listener;
 struct slot;
 
-/* Where requests come in: at a slot, or at an application's own address. Embedded in the slot;
- * owned by the group. */
+/* Where requests come in: at a slot, which embeds it, or at an application's own address. */
 struct front_listener {
     struct app_group *group;
     struct slot *slot; /* NULL: the application's own address; in an upgrade its number is -1 */

@@ -95,8 +95,7 @@ int64_t restart_now_ns(void)
 
 /* ---- one scan of a directory, on the thread ---- */
 
-/* The same for directories and ancestors: a directory of one application may be another's ancestor,
- * and the kernel has one watch per directory. */
+/* The same for directories and ancestors, which may be both: the kernel has one watch of each. */
 #define WATCHED                                                                                    \
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)

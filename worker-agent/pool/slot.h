@@ -105,8 +105,7 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
 void app_process_unreachable(struct app_process *p);
 /* The core has detached P from its slot; its requests continue. */
 void app_process_leaves(struct app_process *p);
-/* A request to P was lost. P may have exited, in which case a notification follows; no other
- * request is sent to it until then. */
+/* A request to P was lost. It may have exited: it gets no other request until that is known. */
 void app_process_hold(struct app_process *p);
 /* P's first request has finished; if it was ANSWERED, P is ready. */
 void app_process_first_done(struct app_process *p, bool answered);
@@ -160,8 +159,7 @@ struct slot_request {
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* Called when a place is available (go) or will not become available (refused). Never called
-     * from within slot_ask or after slot_leave. */
+    /* A place is free (go), or will not be (refused). Not within slot_ask or after slot_leave. */
     void (*go)(struct slot_request *r);
     void (*refused)(struct slot_request *r, enum outcome why);
 };
@@ -175,11 +173,9 @@ void slot_settings_changed(struct slot *s);
 void slot_print_resume(struct slot *s, struct text *out);
 /* The name it is registered under: its address, or its port at the application's `advertise`. */
 void slot_registered_name(const struct slot *s, char out[ADDR_TEXT_MAX]);
-/* Deletes the scores of CLS, or of all classes (NULL), also from the resume file, and notifies load
- * balancers. Returns the number of deleted scores. */
+/* Deletes the scores of CLS (NULL: all), in its file too, and publishes; returns how many. */
 size_t slot_forget(struct slot *s, const struct slice *cls);
-/* Stops listening, if it does. The file of a unix socket is removed, unless another agent has taken
- * over. */
+/* Stops listening; removes the file of a unix socket, unless another agent has taken over. */
 void listener_close(struct front_listener *l);
 void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */

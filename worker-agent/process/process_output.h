@@ -71,8 +71,7 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
 void process_output_mute(struct process_output *o, bool muted);
 /* Passes on the remaining output and closes the descriptor. No effect if O is not started. */
 void process_output_stop(struct process_output *o);
-/* The last lines, with unread output and those dropped from the log; also after stop. Borrowed until
- * the next use of O. */
+/* The last lines, with unread and dropped output; also after stop. Borrowed until O's next use. */
 const struct last_lines *process_output_last(struct process_output *o);
 
 /* ---- failures ---- */

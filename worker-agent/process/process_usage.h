@@ -83,8 +83,7 @@ enum {
     OVER_MEMORY_DELAY_MAX_MS = 600000,
 };
 
-/* Whether a process that exceeded the limit READY_MS after it was ready is to be replaced now, which
- * is counted. */
+/* Whether a process over the limit READY_MS after it was ready is replaced now; counts that. */
 bool over_memory_may_replace(struct over_memory *o, uint64_t ready_ms, uint64_t now_ms);
 /* Returns true once, when the warning that the limit is too low is to be logged. */
 bool over_memory_warns(struct over_memory *o);

@@ -78,8 +78,7 @@ struct warm_up {
     void (*done)(struct warm_up *w); /* once, later, unless stopped */
 };
 
-/* W is zeroed or stopped. All requests together take at most LIMIT_MS. False: there is nothing to
- * replay, and done() is not called. */
+/* W is zeroed or stopped. Takes LIMIT_MS at most. False: nothing to replay; no call of done(). */
 bool warm_up_start(struct warm_up *w, struct loop *l, const struct addr *a,
                    const struct warm_targets *targets, uint64_t limit_ms);
 /* Harmless if it is not in progress. */

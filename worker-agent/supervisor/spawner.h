@@ -64,8 +64,7 @@ struct spawner {
     struct rlimit nofile; /* for the processes, too */
     unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
     unsigned next_port;
-    /* The users that processes may have, where the agent has a user that is not ours; NULL: all
-       that the process can switch to. */
+    /* The users that processes may have; NULL: all that the process can switch to. */
     const struct supervisor_rights *rights;
 };
 

@@ -548,8 +548,7 @@ static void end_orphans(void)
 
 void supervisor_run(int agent_fd, const struct supervisor_options *o)
 {
-    /* Processes of other users than the agent's own are for the supervisor alone to start; without
-     * any there are no rights to keep. */
+    /* Only for processes of other users than the agent's own are there rights to keep. */
     const struct supervisor_rights *rights =
         supervisor_rights_has_others(o->rights) ? o->rights : NULL;
     struct supervisor k = {.spawner = {.nofile = o->nofile, .rights = rights},
