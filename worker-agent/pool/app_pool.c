@@ -490,7 +490,7 @@ static void count_end(const struct app_process *p)
     };
 
     log_info(p, "process-stopping", "reason=%s requests=%llu", words[why],
-             (unsigned long long)p->requests);
+             (unsigned long long)p->core.served);
     if (why == CORE_IDLE)
         group_count(p->group, AGENT_STAT_ended_idle);
     if (why == CORE_GIVES_WAY)
@@ -502,6 +502,7 @@ static void count_end(const struct app_process *p)
 static void carry_out(struct app_pool *pool, struct core *c)
 {
     struct core_action a;
+    struct app_process *p;
 
     while ((a = core_next(c, loop_now_ms(pool->loop))).what != CORE_NOTHING) {
         switch (a.what) {
@@ -515,13 +516,13 @@ static void carry_out(struct app_pool *pool, struct core *c)
             app_process_spawn(slot_of(a.slot));
             break;
         case CORE_END:
+            p = app_process_of(a.process);
             /* After a handover, the new agent decides. And the old agent may send requests to its
              * processes until it reports that it does not (app_pool_old_agent_gone). */
-            if (pool->handed_over || (pool->old_agent_sends && app_process_of(a.process)->adopted))
+            if (pool->handed_over || (pool->old_agent_sends && p->adopted) || app_process_ends(p))
                 break;
-            if (!app_process_ends(app_process_of(a.process)))
-                count_end(app_process_of(a.process));
-            app_process_stop(app_process_of(a.process));
+            count_end(p);
+            app_process_stop(p);
             break;
         case CORE_NOTHING:
             break;

@@ -487,7 +487,7 @@ static void on_over_memory(struct usage_target *t)
     uint64_t lasted_ms = 0;
 
     /* Not one that is being replaced, or has served no request: the next would be no better. */
-    if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->requests == 0)
+    if (p->state != PROCESS_READY || p->core.marked != CORE_KEEP || p->core.served == 0)
         return;
     if (t->over_since_ms > p->ready_since_ms)
         lasted_ms = t->over_since_ms - p->ready_since_ms;
@@ -497,7 +497,7 @@ static void on_over_memory(struct usage_target *t)
              "memory_bytes=%llu max_memory_bytes=%llu processes=%u requests=%llu ready_ms=%llu "
              "next_in_ms=%llu",
              (unsigned long long)t->usage.pss_bytes, (unsigned long long)t->limit_bytes,
-             t->usage.processes, (unsigned long long)p->requests,
+             t->usage.processes, (unsigned long long)p->core.served,
              (unsigned long long)(now_ms - p->ready_since_ms),
              (unsigned long long)p->group->over_memory.delay_ms);
     if (over_memory_warns(&p->group->over_memory)) {
@@ -592,11 +592,11 @@ void app_process_on_died(struct app_process *p, const char *how)
     } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
         /* For example its server's own limit of requests. Waiting requests get the next process. */
         log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
-                 (unsigned long long)p->requests);
+                 (unsigned long long)p->core.served);
     } else {
         log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
                  process_state_texts[p->state], (unsigned long long)lived_ms,
-                 (unsigned long long)p->requests);
+                 (unsigned long long)p->core.served);
         /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);
         fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,

@@ -62,7 +62,6 @@ struct app_process {
     struct usage_target usage;
     struct process_output output;
     uint64_t since_ms, ready_since_ms;
-    uint64_t requests;
     unsigned busy_reported; /* requests of this agent as last reported to the supervisor */
     struct loop_deferred freeing;
 };

@@ -58,7 +58,6 @@ static void run(struct slot_request *r)
 
         r->addr = p->addr;
         backend = p->backend;
-        ++p->requests;
         r->first = p->state == PROCESS_STARTING;
         if (r->first)
             timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);

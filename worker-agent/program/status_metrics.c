@@ -146,7 +146,6 @@ static double slot_memory(const void *object)
 /* clang-format off */
 #define AGENT(name, kind, unit, member, doc) {name, STAT_##kind, unit, NULL, doc, each_agent, METRIC_MEMBER(COUNT, struct figures, member)}
 #define GROUP(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_MEMBER(COUNT, struct app_group, core.member)}
-#define GROUP_GET(name, unit, get, doc) {name, STAT_GAUGE, unit, NULL, doc, each_group, METRIC_GET, 0, 0, get}
 #define SLOT(name, kind, unit, member, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_MEMBER(COUNT, struct slot, member)}
 #define SLOT_GET(name, kind, unit, get, doc) {name, STAT_##kind, unit, "slot", doc, each_slot, METRIC_GET, 0, 0, get}
 
@@ -169,7 +168,7 @@ static const struct metric metrics[] = {
     GROUP("processes_max", "processes", max_processes, "The effective maximum of processes."),
     GROUP("waiting_any", "requests", nwaiting, "Requests that wait for whichever process."),
     GROUP("generation", "restarts", generation, "How many times a restart of all processes was requested."),
-    GROUP_GET("last_failure_timestamp_seconds", "seconds", group_failed_at, "When a process failed last, since 1970; 0: never."),
+    {"last_failure_timestamp_seconds", STAT_GAUGE, "seconds", NULL, "When a process failed last, since 1970; 0: never.", each_group, METRIC_GET, 0, 0, group_failed_at},
     SLOT("slot_sessions", GAUGE, "requests", nrunning, "Requests in progress at the slot's processes."),
     SLOT("slot_tunnels", GAUGE, "tunnels", ntunnels, "Of these, upgraded connections (WebSocket)."),
     SLOT("slot_waiting", GAUGE, "requests", core.nwaiting, "Requests that wait at the slot."),
