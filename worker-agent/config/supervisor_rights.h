@@ -20,7 +20,7 @@ struct supervisor_rights {
 
 /* Adds USER unless R has it already. Returns false if R is full. */
 bool supervisor_rights_add(struct supervisor_rights *r, const struct privileges *user) must_check;
-/* There are users other than the agent's own, to whom the supervisor must switch. R may be NULL. */
+/* There are users besides the agent's own: the supervisor must be able to switch. R may be NULL. */
 bool supervisor_rights_has_others(const struct supervisor_rights *r);
 /* Exactly this user, in exactly this group and these further ones. */
 bool supervisor_rights_allow(const struct supervisor_rights *r, const struct privileges *user);

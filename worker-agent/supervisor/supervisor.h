@@ -94,8 +94,8 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              struct adoptable_list *out);
 
 struct supervisor_link_events { /* on the loop */
-    /* M, a message about process ID. *PASSED: the descriptor sent with it, or -1; who keeps it sets
-     * -1. A "process" after the start was started by a new agent that has died. */
+    /* M, a message about process ID. *PASSED: the descriptor sent with it, or -1; set to -1 to keep
+     * it. A "process" after the start was started by a new agent that has died. */
     void (*message)(void *context, const char *op, const char *id, const json_t *m, int *passed);
     /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
     void (*lost)(void *context);
