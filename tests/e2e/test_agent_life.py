@@ -11,7 +11,7 @@ import time
 import pytest
 
 from agent_support import STREAM, Background, TinyAgent, alive
-from support.base import BIN, PACE, Process, wait_until
+from support.base import BIN, PACE, Process, freeze, wait_until
 from support.http import Client, CutShort, get
 
 FINGERPRINT = '0123456789abcdef'
@@ -91,6 +91,18 @@ def test_without_a_replacement_all_processes_end(world):
     supervisor = agent.json()['keeper_pid']
     agent.process.kill()
     agent.process.wait()
+    wait_until(lambda: not [p for p in [*pids, supervisor] if alive(p)], 'processes and supervisor to end')
+
+
+def test_sigterm_ends_a_supervisor_that_has_just_lost_its_agent(world):
+    agent = TinyAgent(world, slots=2, top={'adopt_timeout': '10m'}).wait_ready()
+    pids = [agent.pid(n) for n in range(2)]
+    supervisor = agent.json()['keeper_pid']
+    freeze(supervisor)    # so that it finds both at once
+    agent.process.kill()
+    agent.process.wait()
+    os.kill(supervisor, signal.SIGTERM)
+    os.kill(supervisor, signal.SIGCONT)
     wait_until(lambda: not [p for p in [*pids, supervisor] if alive(p)], 'processes and supervisor to end')
 
 

@@ -333,21 +333,20 @@ static void read_pending(struct supervisor *k, struct pending *s)
 
 /* ---- the loop ---- */
 
-static void on_signals(struct supervisor *k)
+/* Returns true if SIGTERM was among them. */
+static bool on_signals(struct supervisor *k)
 {
     struct signalfd_siginfo si;
+    bool term = false;
 
-    while (read(k->signals_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
-        /* SIGTERM to all of a service: while there is an agent, the end is its to arrange. */
-        if (si.ssi_signo == SIGTERM && k->nagents == 0)
-            end_all(k);
-    }
+    while (read(k->signals_fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+        term |= si.ssi_signo == SIGTERM;
     for (;;) {
         siginfo_t dead = {0};
         char how[SUPERVISOR_WHY_MAX];
 
         if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0 || dead.si_pid == 0)
-            return;
+            return term;
         struct child *p = child_of_pid(&k->children, dead.si_pid);
         if (p == NULL) {
             waitpid(dead.si_pid, NULL, 0); /* an orphan of one of them */
@@ -409,15 +408,18 @@ static void turn(struct supervisor *k)
         pending[i] = (struct pollfd){.fd = k->pending[i].fd, .events = POLLIN};
     if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
         return;
-    if (fds[0].revents != 0)
-        on_signals(k);
+    bool term = fds[0].revents != 0 && on_signals(k);
     /* From the last: one that goes moves those after it. */
     for (size_t i = AGENTS_MAX; i-- > 0;) {
-        if (agents[i].revents == 0)
+        if (agents[i].fd < 0 || (agents[i].revents == 0 && !term))
             continue;
         (void)!packet_queue_flush(&k->agents[i]->out);
         read_agent(k, i, AT_ONCE);
     }
+    /* SIGTERM to all of a service: while there is an agent, the end is its to arrange. One that was
+     * killed before has just been found to be gone. */
+    if (term && k->nagents == 0)
+        end_all(k);
     for (size_t i = 0; i < PENDING_MAX; ++i) {
         if (pending[i].revents != 0 && k->pending[i].fd >= 0)
             read_pending(k, &k->pending[i]);
