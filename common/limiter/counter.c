@@ -237,11 +237,9 @@ static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint
 static void serve_line(struct counter_table *t, struct counter_type *type, uint64_t now_us,
                        struct list *woken)
 {
-    struct list *node = NULL;
+    struct counter_lock *lock;
 
-    while ((node = list_pop_front(&type->line)) != NULL) {
-        struct counter_lock *lock = list_entry(node, struct counter_lock, in_type);
-
+    while ((lock = list_pop_entry(&type->line, struct counter_lock, in_type)) != NULL) {
         if (counter_has_key_room(lock)) {
             wake_locked(t, lock, now_us, woken);
             return;

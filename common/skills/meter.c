@@ -79,14 +79,13 @@ static uint64_t max_age(const struct meter *m)
 
 static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
 {
-    struct list *it;
-    struct list *next;
+    struct class_entry *entry;
 
     if (m->generation <= max_age(m))
         return;
     uint64_t oldest = m->generation - max_age(m);
-    list_for_each_safe (it, next, least_recent_first) {
-        struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+    list_for_each_entry_safe (entry, least_recent_first, node) {
+        struct metered *c = metered_of(entry);
 
         if (c->service.weight == 0)
             continue;

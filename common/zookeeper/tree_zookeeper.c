@@ -441,8 +441,6 @@ static void add_member(struct zk_node *list, const char *name)
 static void update_members(struct zk_node *list, const struct zk_call *c)
 {
     struct zk_node *n;
-    struct list *it;
-    struct list *next;
     size_t max = c->nnames;
 
     if (c->nthere > TREE_PROVIDERS_MAX) {
@@ -456,8 +454,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         n->marked = false;
     for (size_t i = 0; i < max; ++i)
         add_member(list, c->names[i]);
-    list_for_each_safe (it, next, &list->members) {
-        n = list_entry(it, struct zk_node, in_list);
+    list_for_each_entry_safe (n, &list->members, in_list) {
         if (!n->marked)
             leave_list(n);
     }
