@@ -162,8 +162,7 @@ static void poller_wake(struct poller *p)
 
     /* EAGAIN would mean that the counter is at its maximum; nothing reads it, but 2^64 calls are
      * out of reach. */
-    while (write(p->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
-        continue;
+    (void)!TEMP_FAILURE_RETRY(write(p->wake_fd, &one, sizeof(one)));
 }
 
 /* ---- ready watches ---- */
@@ -634,7 +633,7 @@ static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
     /* A loop that is idle determines the exact time, so that it is not woken only to sort its
      * timers; a busy one has no time for it. */
     if (until_ms < l->poller.alarm_ms)
-        until_ms = l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
+        until_ms = timer_wheel_next(&l->wheel, l->poller.idle);
     if (until_ms <= l->wheel.tick_ms)
         return 0;
     if (max_wait_ms < WAIT_MAX_MS) {
