@@ -146,11 +146,6 @@ void topk_halve(struct topk *top)
     }
 }
 
-size_t topk_count(const struct topk *top)
-{
-    return top->n;
-}
-
 uint64_t topk_total(const struct topk *top)
 {
     return top->total;
