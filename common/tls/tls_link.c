@@ -151,16 +151,6 @@ enum tls_progress tls_link_handshake(struct tls_link *l)
     return TLS_FAILED;
 }
 
-bool tls_link_resumed(const struct tls_link *l)
-{
-    return SSL_session_reused(l->ssl) == 1;
-}
-
-bool tls_link_broken(const struct tls_link *l)
-{
-    return l->broken && l->end == EPROTO;
-}
-
 /* ---- reading ---- */
 
 /* In TLS 1.3 the peer checks the certificate when the handshake is already complete on this

@@ -25,9 +25,7 @@ struct tls_listener_options {
     enum client_certificate_mode clients;
     bool client_subjects; /* reject certificates if client_certificate_of cannot return their
                            * subject */
-    bool http2;           /* offered by ALPN */
-    bool tls13_only;
-    const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: see tls_server_options */
+    struct tls_context_options context; /* without certificate and key */
     uint64_t ticket_rotation_ms;        /* interval between new keys of session tickets */
 };
 
