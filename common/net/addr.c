@@ -228,11 +228,6 @@ struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
     return slice_of(out);
 }
 
-const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
-{
-    return addr_host_slice(a, out).p;
-}
-
 unsigned addr_port(const struct addr *a)
 {
     int family = family_of(a);

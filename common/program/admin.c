@@ -63,7 +63,7 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
             ++i;
         if (i == ARRAY_LEN(known))
             return "unknown member; known are application, worker, class";
-        *known[i].text = (struct slice){json_string_value(v), json_string_length(v)};
+        *known[i].text = json_slice(v);
     }
     o->has_class = o->cls.p != NULL;
     return NULL;
@@ -298,12 +298,9 @@ static void on_live_timer(struct timer *t)
     struct admin *a = container_of(t, struct admin, live);
     struct text query = {0};
     struct text now = {0};
-    struct list *it;
-    struct list *next;
+    struct listener *x;
 
-    list_for_each_safe (it, next, &a->listeners) {
-        struct listener *x = list_entry(it, struct listener, node);
-
+    list_for_each_entry_safe (x, &a->listeners, node) {
         if (now.len == 0 || !slice_eq(text_slice(&query), text_slice(&x->query))) {
             text_clear(&query);
             text_add(&query, text_slice(&x->query));
@@ -618,8 +615,7 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
-    struct list *it;
-    struct list *next;
+    struct listener *x;
 
     if (a == NULL) {
         done(context);
@@ -628,8 +624,8 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
     http_server_drain(a->server, done, context);
     a->stopping = true;
     timer_stop(&a->live);
-    list_for_each_safe (it, next, &a->listeners)
-        http_reply_send(list_entry(it, struct listener, node)->reply, NULL, true);
+    list_for_each_entry_safe (x, &a->listeners, node)
+        http_reply_send(x->reply, NULL, true);
 }
 
 void admin_cut(struct admin *a)
@@ -640,15 +636,15 @@ void admin_cut(struct admin *a)
 
 void admin_destroy(struct admin *a)
 {
-    struct list *node;
+    struct route *r;
 
     if (a == NULL)
         return;
     http_server_destroy(a->server);
     ASSERT(a->nlisteners == 0);
     timer_stop(&a->live);
-    while ((node = list_pop_front(&a->routes)) != NULL)
-        free(list_entry(node, struct route, node));
+    while ((r = list_pop_entry(&a->routes, struct route, node)) != NULL)
+        free(r);
     text_list_fini(&a->hosts);
     crypto_free(a->token);
     crypto_free(a->actions_token);

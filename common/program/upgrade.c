@@ -110,8 +110,7 @@ int program_end(struct program *p, bool kill_it, char out[40])
 
     if (kill_it)
         kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(p->pid, &status, 0));
     if (p->pidfd >= 0)
         close(p->pidfd);
     *p = (struct program){.pid = 0, .pidfd = -1};
