@@ -295,8 +295,3 @@ void map_clear(struct map *m)
     split_map_fini(&m->table);
     m->first = m->last = NULL;
 }
-
-size_t map_count(const struct map *m)
-{
-    return m->table.n;
-}

@@ -38,7 +38,7 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     m->settings = *s;
     m->decay = decay_over((double)s->history);
     for (size_t i = 0; i < METER_POWERS_CACHED; ++i)
-        m->decay_after[i] = decay_steps(m->decay, (double)i);
+        m->decay_after[i] = pow(m->decay, (double)i); /* pow(0, 0) is 1 */
     classes_set_max(&m->classes, s->max_classes);
 }
 
@@ -119,7 +119,7 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
         struct metered *c = metered_of(e);
         uint64_t requests = m->generation - c->generation;
         double decay = requests < METER_POWERS_CACHED ? m->decay_after[requests]
-                                                      : decay_steps(m->decay, (double)requests);
+                                                      : pow(m->decay, (double)requests);
         if (failed && service_s < c->service.mean)
             service_s = c->service.mean;
         decayed_add(&c->service, decay, service_s);

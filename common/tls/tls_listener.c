@@ -361,7 +361,7 @@ static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, s
         o->clients == CLIENT_CERTIFICATE_OFF ||
         client_certificate_ask(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
                                o->client_subjects, &basis, d);
-    struct sha256 *all = sha256_begin();
+    EVP_MD_CTX *all = sha256_begin();
 
     p->tickets = tls_tickets_create();
     bool good = p->tickets != NULL;
