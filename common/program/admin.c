@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages are few and made while the client waits, so a list and strcmp do. Beyond loopback a token
- * is wanted; Host must be a name of ours or an address (DNS rebinding). Answers are never cached,
+ * Pages are few and made while the client waits, so a list and strcmp do. Answers are never cached,
  * framed or sniffed, and load only what this address serves.
  */
 #include "common/program/admin.h"
@@ -188,24 +187,12 @@ static bool authorized(const char *token, const struct http_request *req)
 
 /* ---- answers ---- */
 
-static void add_fixed_headers(struct http_request *req)
-{
-    for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
-}
-
-static void answer(struct http_reply *call, int status, const char *content_type, struct slice body)
-{
-    add_fixed_headers(call->req);
-    http_reply_simple(call, status, content_type, body);
-}
-
 static void answer_error(struct http_reply *call, int status)
 {
     struct text t = {0};
 
     text_addf(&t, "%d %s\n", status, http_status_reason(status));
-    answer(call, status, plain_type, text_slice(&t));
+    http_reply_simple(call, status, plain_type, text_slice(&t));
     text_fini(&t);
 }
 
@@ -329,7 +316,6 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
         answer_error(call, 503);
         return;
     }
-    add_fixed_headers(call->req);
     http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
@@ -417,7 +403,7 @@ static void answer_route(struct http_reply *call, const struct admin *a, const s
     } else if (r->kind != ROUTE_ASSET) {
         status = r->make(r->context, argument, &body);
     }
-    answer(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
+    http_reply_simple(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
     text_fini(&body);
 }
 
@@ -430,6 +416,8 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     struct slice argument = query;
 
     http_reply_init(call, req, conn, &events, call);
+    for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
+        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
     if (!host_allowed(a, req->authority)) {
         answer_error(call, 421);
         return;

@@ -73,7 +73,9 @@ static void add_item(struct inherited *h, const struct item *one)
 static struct item *find(struct inherited *h, const char *op, const struct addr *address,
                          const char *name, int number)
 {
-    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+    if (h == NULL)
+        return NULL;
+    for (size_t i = 0; i < h->n; ++i) {
         struct item *one = &h->items[i];
 
         if (is_free(one, op) && (address != NULL ? addr_equal(&one->bound, address)
@@ -172,7 +174,9 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
     size_t n = 0;
 
     *out = NULL;
-    for (size_t i = 0; h != NULL && i < h->n && first == NULL; ++i) {
+    if (h == NULL)
+        return 0;
+    for (size_t i = 0; i < h->n && first == NULL; ++i) {
         one = &h->items[i];
         if (is_free(one, "socket") && one->name != NULL &&
             (is_named(one, name) || (address != NULL && addr_equal(&one->bound, address))))

@@ -88,17 +88,15 @@ enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
     pid_t pid = fork();
     if (pid == 0)
         become(file, argv, env, nofile, pass);
-    int saved = errno;
     free(env);
     free(file);
-    errno = saved;
     if (pid < 0)
         return ERR_SYSTEM;
     *out = (struct program){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     if (out->pidfd >= 0)
         return ERR_OK;
     char how[40];
-    saved = errno;
+    int saved = errno;
     (void)program_end(out, true, how);
     errno = saved;
     return ERR_SYSTEM;

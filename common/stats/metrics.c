@@ -187,11 +187,13 @@ static void put_histogram(struct metrics *m, const struct stat_histogram *h, str
 
 void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets)
 {
-    const struct stats_table *t = nsets != 0 ? stats_table(sets[0].stats) : NULL;
     struct stat_histogram h;
     struct text name = {0};
 
-    for (size_t i = 0; t != NULL && i < t->n; ++i) {
+    if (nsets == 0)
+        return;
+    const struct stats_table *t = stats_table(sets[0].stats);
+    for (size_t i = 0; i < t->n; ++i) {
         struct metric row = metric_of_stat(&t->rows[i], &name);
 
         metrics_begin(m, &row);

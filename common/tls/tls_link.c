@@ -182,14 +182,13 @@ static void take_end(struct tls_link *l, int n, int system_error)
         end_with(l, system_error != 0 ? system_error : ECONNRESET);
         return;
     default:
-        break;
+        if (is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
+            end_with(l, ECONNRESET);
+            return;
+        }
+        fail(l, error, system_error);
+        end_with(l, EPROTO);
     }
-    if (is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
-        end_with(l, ECONNRESET);
-        return;
-    }
-    fail(l, error, system_error);
-    end_with(l, EPROTO);
 }
 
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
