@@ -17,7 +17,6 @@
 #include <errno.h>
 
 struct transport {
-    struct loop *loop;
     int fd;              /* -1: closed */
     struct watch *watch; /* watch of FD; NULL: not attached to a loop */
     /* NULL: plain TCP or unix. Set by the owner, from tls_link_create() or tls_link_accept() until
@@ -55,8 +54,8 @@ static inline bool transport_is_open(const struct transport *t)
 
 /* ---- the loop ---- */
 
-/* Attaches T to L: READABLE is called with CONTEXT from now on. transport_read() changes the
- * conditions. */
+/* Attaches T to L, or replaces the callback of T, which is attached to L: READABLE is called with
+ * CONTEXT from now on. transport_read() changes the conditions. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
 /* Removes T from its loop, so that it can be attached to another one. transport_await_writable()

@@ -127,7 +127,6 @@ struct admin {
     size_t naddresses;
     struct list routes;
     struct list listeners; /* those with the same query are neighbors */
-    size_t nlisteners;
     struct timer live;
     bool stopping;
 };
@@ -218,7 +217,6 @@ static const struct http_reply_events events = {.gone = on_gone};
  */
 struct listener {
     struct list node;
-    struct admin *admin;
     const struct route *route;
     struct http_reply *reply;
     struct text query, last; /* the text of the last event */
@@ -231,7 +229,6 @@ static void on_listener_gone(void *context, bool done)
 
     (void)done;
     list_remove(&x->node);
-    --x->admin->nlisteners;
     text_fini(&x->query);
     text_fini(&x->last);
     free(x);
@@ -302,7 +299,7 @@ static void on_live_timer(struct timer *t)
     }
     text_fini(&query);
     text_fini(&now);
-    if (a->nlisteners != 0)
+    if (!list_empty(&a->listeners))
         timer_start(a->loop, &a->live, LIVE_MS);
 }
 
@@ -312,14 +309,13 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
     struct listener *other;
     struct list *at = &a->listeners;
 
-    if (a->stopping || a->nlisteners >= ADMIN_LISTENERS_MAX) {
+    if (a->stopping || list_length(&a->listeners) >= ADMIN_LISTENERS_MAX) {
         answer_error(call, 503);
         return;
     }
     http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
-    x->admin = a;
     x->route = r;
     x->reply = call;
     text_add(&x->query, query);
@@ -331,7 +327,6 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
         }
     }
     list_insert_before(at, &x->node);
-    ++a->nlisteners;
     call->events = &listener_events;
     call->context = x;
     http_reply_start(call, UINT64_MAX);
@@ -629,7 +624,7 @@ void admin_destroy(struct admin *a)
     if (a == NULL)
         return;
     http_server_destroy(a->server);
-    ASSERT(a->nlisteners == 0);
+    ASSERT(list_empty(&a->listeners));
     timer_stop(&a->live);
     while ((r = list_pop_entry(&a->routes, struct route, node)) != NULL)
         free(r);
