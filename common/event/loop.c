@@ -416,7 +416,7 @@ bool watch_ended(const struct watch *w)
     return w->ended;
 }
 
-bool watch_heard(const struct watch *w)
+bool watch_is_current(const struct watch *w)
 {
     /* The thread may have been suspended between the two calls of the wait. */
     return w->known != 0 || !w->loop->poller.epoll_after;
@@ -677,7 +677,7 @@ uint64_t loop_waits(const struct loop *l)
     return l->poller.waits;
 }
 
-bool loop_heard_all(const struct loop *l)
+bool loop_reported_all(const struct loop *l)
 {
     return l->poller.complete && l->poller.workers.left == 0;
 }

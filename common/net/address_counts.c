@@ -8,7 +8,7 @@
 
 enum {
     KEY_BYTES = 16, /* an IPv6 address */
-    TELL_MS = 1000,
+    LOG_INTERVAL_MS = 1000,
 };
 
 struct address_count {
@@ -117,15 +117,15 @@ size_t address_counts_size(struct address_counts *t)
     return n;
 }
 
-bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
+bool address_counts_should_log(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
 {
     pthread_mutex_lock(&t->lock);
-    bool tell = t->reported_ms == 0 || now_ms >= t->reported_ms + TELL_MS;
+    bool due = t->reported_ms == 0 || now_ms >= t->reported_ms + LOG_INTERVAL_MS;
 
     *unreported = t->unreported;
-    t->unreported = tell ? 0 : t->unreported + 1;
-    if (tell)
+    t->unreported = due ? 0 : t->unreported + 1;
+    if (due)
         t->reported_ms = now_ms;
     pthread_mutex_unlock(&t->lock);
-    return tell;
+    return due;
 }

@@ -16,7 +16,7 @@ void transport_open(struct transport *t, int fd)
 void transport_close(struct transport *t)
 {
     if (t->tls != NULL)
-        tls_link_bye(t->tls);
+        tls_link_shutdown(t->tls);
     tls_link_destroy(t->tls);
     watch_stop(t->watch);
     if (t->fd != -1)
@@ -93,7 +93,7 @@ bool transport_has_failed(const struct transport *t)
 void transport_end(struct transport *t)
 {
     if (t->tls != NULL)
-        tls_link_bye(t->tls);
+        tls_link_shutdown(t->tls);
     (void)shutdown(t->fd, SHUT_WR);
 }
 

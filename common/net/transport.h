@@ -127,10 +127,10 @@ bool transport_has_input(const struct transport *t);
 /* For an idle connection: whether neither bytes nor an end have arrived, except records of TLS
  * itself. Makes a system call. */
 bool transport_is_quiet(struct transport *t);
-/* Whether loop_heard_all applies to T: READABLE was called for everything that has arrived. */
-static inline bool transport_is_heard(const struct transport *t)
+/* Whether loop_reported_all applies to T: READABLE was called for everything that has arrived. */
+static inline bool transport_is_current(const struct transport *t)
 {
-    return watch_reads(t->watch) && watch_heard(t->watch) && !transport_read_ahead(t);
+    return watch_reads(t->watch) && watch_is_current(t->watch) && !transport_read_ahead(t);
 }
 
 #endif

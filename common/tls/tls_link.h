@@ -48,7 +48,7 @@ enum tls_progress {
 };
 enum tls_progress tls_link_handshake(struct tls_link *l) must_check;
 /* Logs that the handshake is abandoned because of REASON. */
-void tls_link_say(const struct tls_link *l, const char *reason);
+void tls_link_log(const struct tls_link *l, const char *reason);
 /* Returns true if the handshake, which is complete, has resumed a session. */
 static inline bool tls_link_resumed(const struct tls_link *l)
 {
@@ -77,6 +77,6 @@ static inline bool tls_link_broken(const struct tls_link *l)
  */
 bool tls_link_quiet(struct tls_link *l) noinline_;
 /* Sends close_notify if that is still possible. Must be called before the socket is closed. */
-void tls_link_bye(struct tls_link *l);
+void tls_link_shutdown(struct tls_link *l);
 
 #endif

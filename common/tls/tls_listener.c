@@ -559,7 +559,7 @@ void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
     fresh->c = old;
 }
 
-void tls_listener_say_notes(const struct tls_listener *t, const char *address)
+void tls_listener_log_notes(const struct tls_listener *t, const char *address)
 {
     struct slice rest = slice_of(t->set->notes.text);
 
@@ -570,7 +570,7 @@ void tls_listener_say_notes(const struct tls_listener *t, const char *address)
     }
 }
 
-void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
+void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now_ms)
 {
     struct diag d = {0};
 
@@ -587,7 +587,7 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
     if (set != NULL) {
         set_unref(replace_set(t, set));
         log_info(NULL, "certificates-reloaded", "address=%s", address);
-        tls_listener_say_notes(t, address);
+        tls_listener_log_notes(t, address);
     } else if (!t->refused) {
         log_warn(NULL, "certificates-reload-failed",
                  "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address,

@@ -42,14 +42,14 @@ SSL_CTX *tls_listener_context(struct tls_listener *t);
  */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh);
 /* Logs deviations from the configuration that do not prevent serving. ADDRESS is the listener's. */
-void tls_listener_say_notes(const struct tls_listener *t, const char *address);
+void tls_listener_log_notes(const struct tls_listener *t, const char *address);
 /*
  * Must be called each second. Rotates the ticket keys, and re-reads all files if one has changed or
  * a stapled response has expired. If they cannot be used (for instance a new certificate with the
  * old key), the previous ones remain effective until the next change; this is logged once, with
  * ADDRESS.
  */
-void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms);
+void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now_ms);
 /*
  * Returns true if HOST (host[:port]) belongs to another certificate than that of the connection
  * (RFC 9110 section 15.5.20). Any thread.

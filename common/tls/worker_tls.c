@@ -137,7 +137,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     t->refused = false;
 }
 
-void worker_tls_look(struct worker_tls *t, const char *application)
+void worker_tls_poll(struct worker_tls *t, const char *application)
 {
     struct diag d = {0};
 

@@ -37,7 +37,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh);
  * If changed files cannot be used, the current context remains effective; this is logged once. The
  * last argument names the application in log messages.
  */
-void worker_tls_look(struct worker_tls *t, const char *application);
+void worker_tls_poll(struct worker_tls *t, const char *application);
 
 /*
  * Creates the expected identity of the worker at an address.
