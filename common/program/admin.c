@@ -469,8 +469,8 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     if ((c->s.actions_token != NULL && *c->s.actions_token == '\0') ||
         (token != NULL && *token == '\0'))
         return ERR_UNSUPPORTED;
-    for (size_t i = 0; i < c->n && token == NULL; ++i) {
-        if (!addr_is_loopback(&c->addresses[i]))
+    for (size_t i = 0; i < c->n; ++i) {
+        if (token == NULL && !addr_is_loopback(&c->addresses[i]))
             return ERR_UNSUPPORTED;
     }
     struct admin *a = xcalloc(1, sizeof(*a));
