@@ -93,11 +93,8 @@ static void watch_for(struct client *c, uint32_t events)
 /* How much the socket took; SIZE_MAX: it is broken. */
 static size_t try_send(const struct client *c, struct slice bytes)
 {
-    ssize_t n;
+    ssize_t n = TEMP_FAILURE_RETRY(send(c->fd, bytes.p, bytes.len, MSG_NOSIGNAL));
 
-    do
-        n = send(c->fd, bytes.p, bytes.len, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
     if (n >= 0)
         return (size_t)n;
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : SIZE_MAX;

@@ -51,7 +51,7 @@ void server_timer_start(struct server *s, struct timer *t, uint64_t delay_ms)
 
 static int wait_ms(struct server *s)
 {
-    uint64_t next_ms = timer_wheel_next(&s->wheel);
+    uint64_t next_ms = timer_wheel_next(&s->wheel, false);
 
     if (!list_empty(&s->woken))
         return 0;
@@ -217,10 +217,10 @@ void server_deliver(struct server *s)
 
 static void free_closed(struct server *s)
 {
-    struct list *node;
+    struct client *c;
 
-    while ((node = list_pop_front(&s->closed)) != NULL)
-        free(list_entry(node, struct client, node));
+    while ((c = list_pop_entry(&s->closed, struct client, node)) != NULL)
+        free(c);
 }
 
 /* Events of a client may be stale, but a closed client is not freed before the end of the round. */
@@ -252,16 +252,14 @@ static void run_round(struct server *s)
 {
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
-    struct list *node;
+    struct timer *t;
 
     s->now_us = clock_mono_us();
     for (int i = 0; i < n; ++i)
         handle(s, &events[i]);
     timer_wheel_advance(&s->wheel, server_now_ms(s));
-    while ((node = list_pop_front(&s->wheel.due)) != NULL) {
-        struct timer *t = list_entry(node, struct timer, node);
+    while ((t = list_pop_entry(&s->wheel.due, struct timer, node)) != NULL)
         t->expired(t);
-    }
     server_deliver(s);
     free_closed(s);
     if (s->handed_over && s->drained != NULL && s->nclients == 0) {
@@ -422,14 +420,14 @@ void server_stop(struct server *s)
 
 void server_destroy(struct server *s)
 {
-    struct list *node, *next;
+    struct client *c;
 
     if (s == NULL)
         return;
     ASSERT(!s->running);
     s->handed_over = true; /* do not accept replacements for disconnected clients */
-    list_for_each_safe (node, next, &s->clients)
-        client_close(list_entry(node, struct client, node));
+    list_for_each_entry_safe (c, &s->clients, node)
+        client_close(c);
     /* Clients are not notified any more. */
     while (list_pop_front(&s->woken) != NULL)
         continue;

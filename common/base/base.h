@@ -82,12 +82,10 @@ char *xasprintf(const char *fmt, ...) printf_like(1, 2) returns_nonnull_;
  * Defined in builds with the address sanitizer. Memory that would be retained for reuse is freed
  * instead in these builds, so that the sanitizer detects uses after free.
  */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define RLB_CHECKED
+#ifndef __has_feature
+#define __has_feature(name) 0 /* GCC defines __SANITIZE_... instead */
 #endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define RLB_CHECKED
 #endif
 

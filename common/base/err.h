@@ -33,6 +33,9 @@ struct diag {
     size_t nplaces;
 };
 
+/* For "%.*s": expands to two arguments, the first line of D, which must have one. */
+#define DIAG_FIRST_LINE(d) (int)strcspn((d)->text, "\n"), (d)->text
+
 void diag_fini(struct diag *d);
 /*
  * Adds a line. LINE and COLUMN count from 1; 0 omits them. FILE may be NULL. Lines without a

@@ -91,7 +91,7 @@ int file_open_new(const char *path, mode_t mode)
     return fd;
 }
 
-static enum err write_with_mode(const char *path, struct slice bytes, mode_t mode)
+enum err file_write(const char *path, struct slice bytes, mode_t mode)
 {
     char *tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
     int fd = file_open_new(tmp, mode);
@@ -111,27 +111,15 @@ static enum err write_with_mode(const char *path, struct slice bytes, mode_t mod
     return ok ? ERR_OK : ERR_SYSTEM;
 }
 
-enum err file_write(const char *path, struct slice bytes)
-{
-    return write_with_mode(path, bytes, 0640);
-}
-
-enum err file_write_private(const char *path, struct slice bytes)
-{
-    return write_with_mode(path, bytes, 0600);
-}
-
 int file_lock(const char *path, uint64_t wait_ms)
 {
     enum { STEP_MS = 20 };
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    while (fd >= 0 && TEMP_FAILURE_RETRY(flock(fd, LOCK_EX | LOCK_NB)) != 0) {
         int error = errno;
 
-        if (error == EINTR)
-            continue;
         if (error == EWOULDBLOCK && clock_mono_us() < until_us) {
             poll(NULL, 0, STEP_MS);
             continue;

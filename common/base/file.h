@@ -30,13 +30,11 @@ int file_open_new(const char *path, mode_t mode) must_check;
 /* Writes all of BYTES to the blocking descriptor FD. Returns false with errno set on failure. */
 bool file_write_all(int fd, struct slice bytes) must_check;
 /*
- * Writes PATH atomically: creates PATH.tmp.PID (an existing entry of that name is replaced), writes
- * it, calls fsync, renames it to PATH, and calls fsync on the directory. Returns ERR_SYSTEM with
- * errno set on failure.
+ * Writes PATH atomically: creates PATH.tmp.PID with MODE (an existing entry of that name is
+ * replaced), writes it, calls fsync, renames it to PATH, and calls fsync on the directory. Returns
+ * ERR_SYSTEM with errno set on failure.
  */
-enum err file_write(const char *path, struct slice bytes) must_check;
-/* The same with mode 0600, for files that only the program's own user may read. */
-enum err file_write_private(const char *path, struct slice bytes) must_check;
+enum err file_write(const char *path, struct slice bytes, mode_t mode) must_check;
 /*
  * Opens PATH, which is created with mode 0600 if it does not exist, and locks the whole file. The
  * lock is held while the descriptor, or a copy inherited by a child process, is open. Waits up to

@@ -16,7 +16,7 @@
  *
  * Latches are annotated as mutexes for the thread sanitizer, which reports lock order inversions.
  * The sanitizer then ignores the implementation of the latch itself; a source file that defines
- * LATCH_UNTOLD omits the annotations, so that the implementation is checked.
+ * LATCH_NOT_ANNOTATED omits the annotations, so that the implementation is checked.
  */
 #ifndef RLB_BASE_LATCH_H
 #define RLB_BASE_LATCH_H
@@ -25,11 +25,11 @@
 
 #include "common/base/base.h"
 
-#if defined(__SANITIZE_THREAD__) && !defined(LATCH_UNTOLD)
+#if defined(__SANITIZE_THREAD__) && !defined(LATCH_NOT_ANNOTATED)
 #include <sanitizer/tsan_interface.h>
-#define LATCH_TELL(event, ...) __tsan_mutex_##event(__VA_ARGS__)
+#define LATCH_ANNOTATE(event, ...) __tsan_mutex_##event(__VA_ARGS__)
 #else
-#define LATCH_TELL(event, ...) ((void)0)
+#define LATCH_ANNOTATE(event, ...) ((void)0)
 #endif
 
 struct latch {
@@ -46,23 +46,23 @@ static inline void latch_lock(struct latch *l)
 {
     unsigned state = LATCH_FREE;
 
-    LATCH_TELL(pre_lock, l, 0);
+    LATCH_ANNOTATE(pre_lock, l, 0);
     if (!atomic_compare_exchange_strong_explicit(&l->state, &state, LATCH_HELD,
                                                  memory_order_acquire, memory_order_relaxed))
         latch_wait_(l);
-    LATCH_TELL(post_lock, l, 0, 0);
+    LATCH_ANNOTATE(post_lock, l, 0, 0);
 }
 
 static inline void latch_unlock(struct latch *l)
 {
     unsigned before;
 
-    LATCH_TELL(pre_unlock, l, 0);
+    LATCH_ANNOTATE(pre_unlock, l, 0);
     before = atomic_exchange_explicit(&l->state, LATCH_FREE, memory_order_release);
     ASSERT(before != LATCH_FREE);
     if (before == LATCH_AWAITED)
         latch_wake_(l);
-    LATCH_TELL(post_unlock, l, 0);
+    LATCH_ANNOTATE(post_unlock, l, 0);
 }
 
 #endif

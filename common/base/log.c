@@ -140,22 +140,19 @@ static void put_value(struct log_text *t, struct slice s, bool quoted)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static void put_integer(struct text *v, const char *fmt, char size, va_list *args)
 {
-    /* printf() accepts signed and unsigned arguments of the same size alike. */
+    /* printf() accepts signed and unsigned arguments of the same size alike, and types of the same
+     * size on all Linux systems. */
     switch (size) {
     case 'q':
+    case 'j':
         text_addf(v, fmt, va_arg(*args, long long));
         break;
     case 'l':
         text_addf(v, fmt, va_arg(*args, long));
         break;
     case 'z':
-        text_addf(v, fmt, va_arg(*args, size_t));
-        break;
-    case 'j':
-        text_addf(v, fmt, va_arg(*args, intmax_t));
-        break;
     case 't':
-        text_addf(v, fmt, va_arg(*args, ptrdiff_t));
+        text_addf(v, fmt, va_arg(*args, size_t));
         break;
     default:
         text_addf(v, fmt, va_arg(*args, int));

@@ -13,12 +13,7 @@
 #include <sys/random.h>
 
 #define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wundef"
 #include <xxhash.h>
-#pragma GCC diagnostic pop
 
 /* Compares two keys of the same length and hash, which are almost always equal, eight bytes at a
  * time. */
@@ -299,9 +294,4 @@ void map_clear(struct map *m)
     m->table.n = 0;
     split_map_fini(&m->table);
     m->first = m->last = NULL;
-}
-
-size_t map_count(const struct map *m)
-{
-    return m->table.n;
 }

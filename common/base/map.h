@@ -64,10 +64,7 @@ struct split_map {
     struct split_node **segments[SPLIT_MAP_SEGMENTS];
 };
 
-/*
- * The key of an entry begins KEY_OFFSET bytes after the start of its split_node; with 0, a pointer
- * to the key follows the node. The owner of the entry owns node and key.
- */
+/* The owner of an entry owns its node and its key. */
 void split_map_init(struct split_map *m, size_t key_offset);
 /* M must be empty. */
 void split_map_fini(struct split_map *m);
@@ -129,7 +126,10 @@ struct map_node *map_find_hashed(const struct map *m, const void *key, size_t le
 void map_remove(struct map *m, struct map_node *node);
 /* Empties M without accessing its entries. Their nodes may be added again, but not removed. */
 void map_clear(struct map *m);
-size_t map_count(const struct map *m);
+static inline size_t map_count(const struct map *m)
+{
+    return m->table.n;
+}
 
 /* Returns the key with which NODE was added. */
 static inline struct slice map_key(const struct map_node *node)
@@ -143,15 +143,14 @@ static inline struct slice map_key(const struct map_node *node)
         struct map_node *map_node_ = (node);                                                       \
         map_node_ != NULL ? container_of(map_node_, type, member) : NULL;                          \
     })
-#define map_first(m, type, member) map_entry((m)->first, type, member)
 #define map_next(entry, member) map_entry((entry)->member.next, __typeof__(*(entry)), member)
 
 /* ENTRY is declared as a TYPE *. In the _safe form, the body may remove (and free) it. */
 #define map_for_each(type, entry, m, member)                                                       \
-    for (__typeof__(type) *(entry) = map_first(m, type, member); (entry) != NULL;                  \
+    for (__typeof__(type) *(entry) = map_entry((m)->first, type, member); (entry) != NULL;         \
          (entry) = map_next(entry, member))
 #define map_for_each_safe(type, entry, m, member)                                                  \
-    for (__typeof__(type) *(entry) = map_first(m, type, member), *entry##_next;                    \
+    for (__typeof__(type) *(entry) = map_entry((m)->first, type, member), *entry##_next;           \
          (entry) != NULL && (entry##_next = map_next(entry, member), true);                        \
          (entry) = entry##_next)
 

@@ -162,8 +162,7 @@ static void poller_wake(struct poller *p)
 
     /* EAGAIN would mean that the counter is at its maximum; nothing reads it, but 2^64 calls are
      * out of reach. */
-    while (write(p->wake_fd, &one, sizeof(one)) == -1 && errno == EINTR)
-        continue;
+    (void)!TEMP_FAILURE_RETRY(write(p->wake_fd, &one, sizeof(one)));
 }
 
 /* ---- ready watches ---- */
@@ -417,7 +416,7 @@ bool watch_ended(const struct watch *w)
     return w->ended;
 }
 
-bool watch_heard(const struct watch *w)
+bool watch_is_current(const struct watch *w)
 {
     /* The thread may have been suspended between the two calls of the wait. */
     return w->known != 0 || !w->loop->poller.epoll_after;
@@ -634,7 +633,7 @@ static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
     /* A loop that is idle determines the exact time, so that it is not woken only to sort its
      * timers; a busy one has no time for it. */
     if (until_ms < l->poller.alarm_ms)
-        until_ms = l->poller.idle ? timer_wheel_next_due(&l->wheel) : timer_wheel_next(&l->wheel);
+        until_ms = timer_wheel_next(&l->wheel, l->poller.idle);
     if (until_ms <= l->wheel.tick_ms)
         return 0;
     if (max_wait_ms < WAIT_MAX_MS) {
@@ -678,7 +677,7 @@ uint64_t loop_waits(const struct loop *l)
     return l->poller.waits;
 }
 
-bool loop_heard_all(const struct loop *l)
+bool loop_reported_all(const struct loop *l)
 {
     return l->poller.complete && l->poller.workers.left == 0;
 }

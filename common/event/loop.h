@@ -228,15 +228,15 @@ uint64_t loop_waits(const struct loop *l);
 /*
  * Whether the wait of this turn has reported every ready descriptor, and all callbacks of watches
  * that are not clients' have been called. False before the wait and between turns. For a watch that
- * has been watched for bytes since before the wait this means, if watch_heard is true as well, that
- * nothing had arrived on it by then which it has not been called for.
+ * has been watched for bytes since before the wait this means, if watch_is_current is true as well,
+ * that nothing had arrived on it by then which it has not been called for.
  */
-bool loop_heard_all(const struct loop *l);
+bool loop_reported_all(const struct loop *l);
 /*
- * Whether loop_heard_all applies to W. If not, W was polled before other descriptors were, so an
+ * Whether loop_reported_all applies to W. If not, W was polled before other descriptors were, so an
  * event that is known of those may be later than one of W that is not yet known.
  */
-bool watch_heard(const struct watch *w);
+bool watch_is_current(const struct watch *w);
 
 /* ---- buffers ---- */
 

@@ -11,6 +11,8 @@
 #ifndef RLB_EVENT_SYS_H
 #define RLB_EVENT_SYS_H
 
+#include "common/base/base.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -18,17 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RLB_SYS_BY_LIBC
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define RLB_SYS_BY_LIBC
-#endif
-#endif
-/* Where a system call has several variants, or a long cannot hold a pointer. */
-#if !defined(SYS_recvfrom) || !defined(SYS_sendto) || !defined(SYS_sendmsg) ||                     \
-    !defined(SYS_epoll_pwait) || !defined(__LP64__)
+/* Also where a system call has several variants, or a long cannot hold a pointer. */
+#if defined(RLB_CHECKED) || defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer) ||     \
+    __has_feature(memory_sanitizer) || !defined(SYS_recvfrom) || !defined(SYS_sendto) ||           \
+    !defined(SYS_sendmsg) || !defined(SYS_epoll_pwait) || !defined(__LP64__)
 #define RLB_SYS_BY_LIBC
 #endif
 

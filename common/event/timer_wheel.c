@@ -84,15 +84,7 @@ void timer_wheel_advance(struct timer_wheel *w, uint64_t now_ms)
         w->tick_ms = now_ms;
 }
 
-uint64_t timer_wheel_next(struct timer_wheel *w)
-{
-    if (!list_empty(&w->due))
-        return w->tick_ms;
-    (void)next_slot(w);
-    return w->next_ms;
-}
-
-uint64_t timer_wheel_next_due(struct timer_wheel *w)
+uint64_t timer_wheel_next(struct timer_wheel *w, bool exact)
 {
     uint64_t due_ms = UINT64_MAX;
     unsigned seen = 0;
@@ -101,8 +93,8 @@ uint64_t timer_wheel_next_due(struct timer_wheel *w)
     if (!list_empty(&w->due))
         return w->tick_ms;
     struct list *slot = next_slot(w);
-    if (slot == NULL)
-        return UINT64_MAX;
+    if (slot == NULL || !exact)
+        return w->next_ms;
     list_for_each_entry (t, slot, node) {
         if (++seen > WHEEL_SEARCH_MAX)
             return w->next_ms;

@@ -46,12 +46,9 @@ static inline uint64_t timer_wheel_bound(const struct timer_wheel *w)
 /*
  * A time at or before the next due time, and after tick_ms unless a timer is due already;
  * UINT64_MAX if no timer runs. (For distant timers: when they must be moved to a lower level.)
+ * EXACT, for a loop that is idle: the next due time itself, unless its slot has more than
+ * WHEEL_SEARCH_MAX members, because each of them is examined.
  */
-uint64_t timer_wheel_next(struct timer_wheel *w);
-/*
- * The same, and the next due time itself unless its slot has more than WHEEL_SEARCH_MAX members.
- * It examines each of them, so it is for a loop that is idle.
- */
-uint64_t timer_wheel_next_due(struct timer_wheel *w);
+uint64_t timer_wheel_next(struct timer_wheel *w, bool exact);
 
 #endif

@@ -230,7 +230,7 @@ static bool admit(struct http_conn *c)
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
     http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
-    if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
+    if (address_counts_should_log(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
                  addr_host(http_conn_peer(c), client), o->max_connections_per_address,

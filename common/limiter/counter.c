@@ -237,11 +237,9 @@ static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint
 static void serve_line(struct counter_table *t, struct counter_type *type, uint64_t now_us,
                        struct list *woken)
 {
-    struct list *node = NULL;
+    struct counter_lock *lock;
 
-    while ((node = list_pop_front(&type->line)) != NULL) {
-        struct counter_lock *lock = list_entry(node, struct counter_lock, in_type);
-
+    while ((lock = list_pop_entry(&type->line, struct counter_lock, in_type)) != NULL) {
         if (counter_has_key_room(lock)) {
             wake_locked(t, lock, now_us, woken);
             return;
@@ -452,12 +450,12 @@ static void judge_all(struct counter_table *t, struct counter_type *type, uint64
                       struct list *woken)
 {
     struct counter_lock **waiters = xmalloc((t->stats.waiting + 1) * sizeof(struct counter_lock *));
-    struct list *node = NULL;
+    struct counter_lock *lock;
     size_t n = 0;
 
     list_splice_back(&type->line, &type->blocked);
-    while ((node = list_pop_front(&type->line)) != NULL)
-        waiters[n++] = list_entry(node, struct counter_lock, in_type);
+    while ((lock = list_pop_entry(&type->line, struct counter_lock, in_type)) != NULL)
+        waiters[n++] = lock;
     qsort(waiters, n, sizeof(struct counter_lock *), compare_orders);
     for (size_t i = 0; i < n; ++i) {
         if (counter_has_key_room(waiters[i]) && counter_type_has_room(type, waiters[i]->slots))

@@ -151,12 +151,8 @@ static void on_readable(void *context)
 /* Whether the socket accepts LINE as a whole. */
 static bool send_line(struct counter_conn *c, struct slice line)
 {
-    ssize_t n;
-
-    do
-        n = send(c->fd, line.p, line.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n == -1 && errno == EINTR);
-    return n == (ssize_t)line.len;
+    return TEMP_FAILURE_RETRY(send(c->fd, line.p, line.len, MSG_DONTWAIT | MSG_NOSIGNAL)) ==
+           (ssize_t)line.len;
 }
 
 /* The same for a line that is answered immediately; C is in STATE afterwards. */
@@ -813,13 +809,10 @@ static struct counter_server *take_or_create(struct counter_client *c,
  * last one. */
 static void retire(struct counter_server *s, bool all)
 {
-    struct list *it;
-    struct list *next;
+    struct counter_conn *c;
 
     list_remove(&s->in_retired); /* not to be freed in the loop */
-    list_for_each_safe (it, next, &s->all) {
-        struct counter_conn *c = list_entry(it, struct counter_conn, in_server);
-
+    list_for_each_entry_safe (c, &s->all, in_server) {
         if (all || (c->call == NULL && c->state != COUNTER_CONN_RELEASING))
             conn_close(c);
     }

@@ -11,12 +11,7 @@
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wundef"
 #include <xxhash.h>
-#pragma GCC diagnostic pop
 
 /* ---- lines ---- */
 

@@ -146,29 +146,23 @@ static int family_of(const struct addr *a)
     return a->len != 0 ? a->sa.sa_family : AF_UNSPEC;
 }
 
-/* Returns the name of a unix socket: a path without its NUL, an abstract name with its leading
- * NUL. */
-static struct slice unix_name(const struct addr *a)
+/* The bytes of the address: of an IP address without port; of a unix socket its path without NUL,
+ * or its abstract name with the leading NUL. */
+static struct slice bytes_of(const struct addr *a)
 {
     size_t room = a->len > UNIX_PATH_OFFSET ? a->len - UNIX_PATH_OFFSET : 0;
 
-    if (room > sizeof(a->un.sun_path))
-        room = sizeof(a->un.sun_path);
-    if (room != 0 && a->un.sun_path[0] != '\0')
-        room = strnlen(a->un.sun_path, room);
-    return (struct slice){a->un.sun_path, room};
-}
-
-/* The bytes of the address: of an IP address without port, of a unix socket its name. */
-static struct slice bytes_of(const struct addr *a)
-{
     switch (family_of(a)) {
     case AF_INET:
         return (struct slice){(const char *)&a->in.sin_addr, sizeof(a->in.sin_addr)};
     case AF_INET6:
         return (struct slice){(const char *)&a->in6.sin6_addr, sizeof(a->in6.sin6_addr)};
     case AF_UNIX:
-        return unix_name(a);
+        if (room > sizeof(a->un.sun_path))
+            room = sizeof(a->un.sun_path);
+        if (room != 0 && a->un.sun_path[0] != '\0')
+            room = strnlen(a->un.sun_path, room);
+        return (struct slice){a->un.sun_path, room};
     default:
         return SLICE_NULL;
     }
@@ -226,11 +220,6 @@ struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX])
     else
         snprintf(out, ADDR_TEXT_MAX, family == AF_UNIX ? "unix:" : "unknown");
     return slice_of(out);
-}
-
-const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
-{
-    return addr_host_slice(a, out).p;
 }
 
 unsigned addr_port(const struct addr *a)

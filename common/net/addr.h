@@ -34,11 +34,13 @@ enum err addr_parse(struct slice text, struct addr *out) must_check;
 bool addr_parse_ip(struct slice text, int family, struct addr *out) must_check;
 /* Writes the canonical text with a NUL, and returns OUT. An unnamed unix peer is "unix:". */
 const char *addr_format(const struct addr *a, char out[ADDR_TEXT_MAX]);
-/* Writes the address without port, as in REMOTE_ADDR and X-Forwarded-For: "127.0.0.1", "::1",
- * "unix:". */
-const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX]);
-/* The same, with its length. */
+/* Writes the address without port and with a NUL, as in REMOTE_ADDR and X-Forwarded-For:
+ * "127.0.0.1", "::1", "unix:". */
 struct slice addr_host_slice(const struct addr *a, char out[ADDR_TEXT_MAX]);
+static inline const char *addr_host(const struct addr *a, char out[ADDR_TEXT_MAX])
+{
+    return addr_host_slice(a, out).p;
+}
 unsigned addr_port(const struct addr *a); /* 0 for unix */
 /* A must be an IP address. */
 void addr_set_port(struct addr *a, unsigned port);

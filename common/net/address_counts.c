@@ -8,7 +8,7 @@
 
 enum {
     KEY_BYTES = 16, /* an IPv6 address */
-    TELL_MS = 1000,
+    LOG_INTERVAL_MS = 1000,
 };
 
 struct address_count {
@@ -50,17 +50,16 @@ void address_counts_destroy(struct address_counts *t)
 static bool key_of(const struct address_counts *t, const struct addr *peer,
                    unsigned char key[KEY_BYTES])
 {
+    struct addr a = addr_plain(peer);
+
     memset(key, 0, KEY_BYTES);
-    if (peer->sa.sa_family == AF_INET) {
+    if (a.sa.sa_family == AF_INET) {
         key[10] = key[11] = 0xff;
-        memcpy(key + 12, &peer->in.sin_addr, 4);
-        return true;
+        memcpy(key + 12, &a.in.sin_addr, 4);
+    } else if (a.sa.sa_family == AF_INET6) {
+        memcpy(key, &a.in6.sin6_addr, t->ipv6_bytes);
     }
-    if (peer->sa.sa_family != AF_INET6)
-        return false;
-    size_t n = IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr) ? KEY_BYTES : t->ipv6_bytes;
-    memcpy(key, &peer->in6.sin6_addr, n);
-    return true;
+    return a.sa.sa_family == AF_INET || a.sa.sa_family == AF_INET6;
 }
 
 bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
@@ -118,15 +117,15 @@ size_t address_counts_size(struct address_counts *t)
     return n;
 }
 
-bool address_counts_tell(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
+bool address_counts_should_log(struct address_counts *t, uint64_t now_ms, uint64_t *unreported)
 {
     pthread_mutex_lock(&t->lock);
-    bool tell = t->reported_ms == 0 || now_ms >= t->reported_ms + TELL_MS;
+    bool due = t->reported_ms == 0 || now_ms >= t->reported_ms + LOG_INTERVAL_MS;
 
     *unreported = t->unreported;
-    t->unreported = tell ? 0 : t->unreported + 1;
-    if (tell)
+    t->unreported = due ? 0 : t->unreported + 1;
+    if (due)
         t->reported_ms = now_ms;
     pthread_mutex_unlock(&t->lock);
-    return tell;
+    return due;
 }

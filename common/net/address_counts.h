@@ -41,8 +41,8 @@ void address_counts_leave(struct address_counts *t, struct address_count **one);
 size_t address_counts_size(struct address_counts *t);
 
 /* Returns true if a rejection at NOW_MS is to be logged, which is at most one per second. Sets
- * *UNTOLD to the number of rejections since the last logged one. */
-bool address_counts_tell(struct address_counts *t, uint64_t now_ms,
-                         uint64_t *unreported) must_check;
+ * *UNREPORTED to the number of rejections since the last logged one. */
+bool address_counts_should_log(struct address_counts *t, uint64_t now_ms,
+                               uint64_t *unreported) must_check;
 
 #endif

@@ -70,22 +70,15 @@ void networks_fini(struct networks *n)
 
 bool networks_contain_(const struct networks *n, const struct addr *peer)
 {
-    int family = peer->sa.sa_family;
-    const unsigned char *bytes = (const unsigned char *)&peer->in6.sin6_addr;
+    struct addr a = addr_plain(peer);
+    int family = a.sa.sa_family;
 
     if (family == AF_UNIX)
         return n->unix_peers;
-    if (family == AF_INET) {
-        bytes = (const unsigned char *)&peer->in.sin_addr;
-    } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr)) {
-        family = AF_INET;
-        bytes += 12;
-    } else if (family != AF_INET6) {
-        return false;
-    }
-    if (n->loopback &&
-        (family == AF_INET ? bytes[0] == 127 : IN6_IS_ADDR_LOOPBACK(&peer->in6.sin6_addr)))
+    if (n->loopback && addr_is_loopback(&a))
         return true;
+    const unsigned char *bytes = family == AF_INET ? (const unsigned char *)&a.in.sin_addr
+                                                   : (const unsigned char *)&a.in6.sin6_addr;
     for (size_t i = 0; i < n->n; ++i) {
         if (n->items[i].family == family && same_prefix(n->items[i].bytes, bytes, n->items[i].bits))
             return true;
@@ -95,18 +88,18 @@ bool networks_contain_(const struct networks *n, const struct addr *peer)
 
 /* ---- clients behind trusted proxies ---- */
 
-enum err client_addr_parse(struct slice text, struct addr *out)
+bool client_addr_parse(struct slice text, struct addr *out)
 {
     bool bracketed = text.len > 1 && text.p[0] == '[' && text.p[text.len - 1] == ']';
     struct slice bare = bracketed ? (struct slice){text.p + 1, text.len - 2} : text;
     struct addr a;
 
     if ((!bracketed && addr_parse_ip(bare, AF_INET, out)) || addr_parse_ip(bare, AF_INET6, out))
-        return ERR_OK;
+        return true;
     if (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
-        return ERR_SYNTAX;
+        return false;
     *out = a;
-    return ERR_OK;
+    return true;
 }
 
 bool client_addr_search(struct client_search *s, struct slice value)
@@ -122,9 +115,8 @@ bool client_addr_search(struct client_search *s, struct slice value)
         /* RFC 9110 5.6.1.2: empty elements of a list are ignored. */
         if (last.len == 0)
             continue;
-        if (s->hops++ == CLIENT_HOPS_MAX || client_addr_parse(last, &s->client) != ERR_OK)
-            return false;
-        if (!networks_have(s->trusted, &s->client))
+        if (s->hops++ == CLIENT_HOPS_MAX || !client_addr_parse(last, &s->client) ||
+            !networks_have(s->trusted, &s->client))
             return false;
     }
     return true;

@@ -44,9 +44,9 @@ static inline bool networks_have(const struct networks *n, const struct addr *pe
 /* ---- clients behind trusted proxies ---- */
 
 /*
- * Determines a client's address. X-Forwarded-For is read from its end,
- * because each proxy appends the address of its peer. Elements before the first address that does
- * not belong to a trusted proxy may be forged. Pure functions; any thread.
+ * Determines a client's address. X-Forwarded-For is read from its end, because each proxy appends
+ * the address of its peer. Elements before the first address that does not belong to a trusted
+ * proxy may be forged.
  */
 enum {
     /* Maximum number of consecutive proxies, because the client chooses the length of the list. */
@@ -55,10 +55,10 @@ enum {
 
 /*
  * Parses one element of X-Forwarded-For: "192.0.2.1", "192.0.2.1:4711", "2001:db8::1",
- * "[2001:db8::1]" or "[2001:db8::1]:4711"; without a port it is 0. Errors: ERR_SYNTAX for anything
- * else ("unknown", a name); OUT is not changed then.
+ * "[2001:db8::1]" or "[2001:db8::1]:4711"; without a port it is 0. Returns false for anything else
+ * ("unknown", a name), without changing OUT.
  */
-enum err client_addr_parse(struct slice text, struct addr *out) must_check;
+bool client_addr_parse(struct slice text, struct addr *out) must_check;
 
 /* State of a search. Initialize CLIENT with the address of the peer, and HOPS with 0. */
 struct client_search {

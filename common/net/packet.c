@@ -204,7 +204,7 @@ bool packet_is(const json_t *m, const char *op)
     return slice_is(json_text(m, "op"), op);
 }
 
-enum err packet_say(int fd, const char *op)
+enum err packet_send_op(int fd, const char *op)
 {
     json_t *m = json_pack("{s:s}", "op", op);
     enum err e = packet_send(fd, m, -1);
@@ -228,8 +228,8 @@ enum err packet_await(int fd, uint64_t until_us, json_t **message, int *passed)
     }
 }
 
-enum err packet_hear(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
-                     void *context, json_t **last)
+enum err packet_receive_until(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
+                              void *context, json_t **last)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
 

@@ -2,8 +2,8 @@
  *
  * Messages between two processes of one program: one JSON object per packet of a unix SEQPACKET
  * socket, with at most one descriptor beside it. Both ends are our own program, but may be of two
- * of its versions: each conversation begins with its version. Only packet_await() and packet_hear()
- * block, within bounds, for programs that start.
+ * of its versions: each conversation begins with its version. Only packet_await() and
+ * packet_receive_until() block, within bounds, for programs that start.
  */
 #ifndef RLB_NET_PACKET_H
 #define RLB_NET_PACKET_H
@@ -67,7 +67,7 @@ void packet_queue_close(struct packet_queue *q);
 /* Returns true if the member op of M is OP. */
 bool packet_is(const json_t *m, const char *op);
 /* Sends a message with only the member op. Errors as of packet_send(). */
-enum err packet_say(int fd, const char *op) must_check;
+enum err packet_send_op(int fd, const char *op) must_check;
 /*
  * Waits for the next message until UNTIL_US (clock_mono_us()). Errors: ERR_TIMEOUT; else those of
  * packet_receive() except ERR_BUSY.
@@ -80,7 +80,7 @@ typedef bool (*packet_take_fn)(void *context, const json_t *m, int *passed);
  * in *LAST. Waits at most wait_ms in total. Errors: ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_SYNTAX (also
  * if TAKE returns false); then *LAST is not set.
  */
-enum err packet_hear(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
-                     void *context, json_t **last) must_check;
+enum err packet_receive_until(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
+                              void *context, json_t **last) must_check;
 
 #endif

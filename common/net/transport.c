@@ -16,7 +16,7 @@ void transport_open(struct transport *t, int fd)
 void transport_close(struct transport *t)
 {
     if (t->tls != NULL)
-        tls_link_bye(t->tls);
+        tls_link_shutdown(t->tls);
     tls_link_destroy(t->tls);
     watch_stop(t->watch);
     if (t->fd != -1)
@@ -45,20 +45,16 @@ void transport_abort_at_close(struct transport *t)
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context)
 {
-    if (t->watch != NULL) {
-        ASSERT(t->loop == l);
+    if (t->watch != NULL)
         watch_hand_over(t->watch, readable, context);
-    } else {
-        t->loop = l;
+    else
         t->watch = watch_start_as_is(l, t->fd, readable, context);
-    }
 }
 
 void transport_detach(struct transport *t)
 {
     watch_stop(t->watch);
     t->watch = NULL;
-    t->loop = NULL;
 }
 
 ssize_t transport_peek(struct transport *t, char *p, size_t room)
@@ -97,7 +93,7 @@ bool transport_has_failed(const struct transport *t)
 void transport_end(struct transport *t)
 {
     if (t->tls != NULL)
-        tls_link_bye(t->tls);
+        tls_link_shutdown(t->tls);
     (void)shutdown(t->fd, SHUT_WR);
 }
 

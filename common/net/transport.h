@@ -17,7 +17,6 @@
 #include <errno.h>
 
 struct transport {
-    struct loop *loop;
     int fd;              /* -1: closed */
     struct watch *watch; /* watch of FD; NULL: not attached to a loop */
     /* NULL: plain TCP or unix. Set by the owner, from tls_link_create() or tls_link_accept() until
@@ -55,8 +54,8 @@ static inline bool transport_is_open(const struct transport *t)
 
 /* ---- the loop ---- */
 
-/* Attaches T to L: READABLE is called with CONTEXT from now on. transport_read() changes the
- * conditions. */
+/* Attaches T to L, or replaces the callback of T, which is attached to L: READABLE is called with
+ * CONTEXT from now on. transport_read() changes the conditions. */
 void transport_attach(struct transport *t, struct loop *l, void (*readable)(void *context),
                       void *context);
 /* Removes T from its loop, so that it can be attached to another one. transport_await_writable()
@@ -128,10 +127,10 @@ bool transport_has_input(const struct transport *t);
 /* For an idle connection: whether neither bytes nor an end have arrived, except records of TLS
  * itself. Makes a system call. */
 bool transport_is_quiet(struct transport *t);
-/* Whether loop_heard_all applies to T: READABLE was called for everything that has arrived. */
-static inline bool transport_is_heard(const struct transport *t)
+/* Whether loop_reported_all applies to T: READABLE was called for everything that has arrived. */
+static inline bool transport_is_current(const struct transport *t)
 {
-    return watch_reads(t->watch) && watch_heard(t->watch) && !transport_read_ahead(t);
+    return watch_reads(t->watch) && watch_is_current(t->watch) && !transport_read_ahead(t);
 }
 
 #endif

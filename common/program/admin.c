@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages are few and made while the client waits, so a list and strcmp do. Beyond loopback a token
- * is wanted; Host must be a name of ours or an address (DNS rebinding). Answers are never cached,
+ * Pages are few and made while the client waits, so a list and strcmp do. Answers are never cached,
  * framed or sniffed, and load only what this address serves.
  */
 #include "common/program/admin.h"
@@ -63,7 +62,7 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
             ++i;
         if (i == ARRAY_LEN(known))
             return "unknown member; known are application, worker, class";
-        *known[i].text = (struct slice){json_string_value(v), json_string_length(v)};
+        *known[i].text = json_slice(v);
     }
     o->has_class = o->cls.p != NULL;
     return NULL;
@@ -128,7 +127,6 @@ struct admin {
     size_t naddresses;
     struct list routes;
     struct list listeners; /* those with the same query are neighbors */
-    size_t nlisteners;
     struct timer live;
     bool stopping;
 };
@@ -188,24 +186,12 @@ static bool authorized(const char *token, const struct http_request *req)
 
 /* ---- answers ---- */
 
-static void add_fixed_headers(struct http_request *req)
-{
-    for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
-        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
-}
-
-static void answer(struct http_reply *call, int status, const char *content_type, struct slice body)
-{
-    add_fixed_headers(call->req);
-    http_reply_simple(call, status, content_type, body);
-}
-
 static void answer_error(struct http_reply *call, int status)
 {
     struct text t = {0};
 
     text_addf(&t, "%d %s\n", status, http_status_reason(status));
-    answer(call, status, plain_type, text_slice(&t));
+    http_reply_simple(call, status, plain_type, text_slice(&t));
     text_fini(&t);
 }
 
@@ -231,7 +217,6 @@ static const struct http_reply_events events = {.gone = on_gone};
  */
 struct listener {
     struct list node;
-    struct admin *admin;
     const struct route *route;
     struct http_reply *reply;
     struct text query, last; /* the text of the last event */
@@ -244,7 +229,6 @@ static void on_listener_gone(void *context, bool done)
 
     (void)done;
     list_remove(&x->node);
-    --x->admin->nlisteners;
     text_fini(&x->query);
     text_fini(&x->last);
     free(x);
@@ -298,12 +282,9 @@ static void on_live_timer(struct timer *t)
     struct admin *a = container_of(t, struct admin, live);
     struct text query = {0};
     struct text now = {0};
-    struct list *it;
-    struct list *next;
+    struct listener *x;
 
-    list_for_each_safe (it, next, &a->listeners) {
-        struct listener *x = list_entry(it, struct listener, node);
-
+    list_for_each_entry_safe (x, &a->listeners, node) {
         if (now.len == 0 || !slice_eq(text_slice(&query), text_slice(&x->query))) {
             text_clear(&query);
             text_add(&query, text_slice(&x->query));
@@ -318,7 +299,7 @@ static void on_live_timer(struct timer *t)
     }
     text_fini(&query);
     text_fini(&now);
-    if (a->nlisteners != 0)
+    if (!list_empty(&a->listeners))
         timer_start(a->loop, &a->live, LIVE_MS);
 }
 
@@ -328,15 +309,13 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
     struct listener *other;
     struct list *at = &a->listeners;
 
-    if (a->stopping || a->nlisteners >= ADMIN_LISTENERS_MAX) {
+    if (a->stopping || list_length(&a->listeners) >= ADMIN_LISTENERS_MAX) {
         answer_error(call, 503);
         return;
     }
-    add_fixed_headers(call->req);
     http_request_answer(call->req, "Content-Type", SLICE_LIT("text/event-stream"));
     call->req->res.status = 200;
     struct listener *x = xcalloc(1, sizeof(*x));
-    x->admin = a;
     x->route = r;
     x->reply = call;
     text_add(&x->query, query);
@@ -348,7 +327,6 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
         }
     }
     list_insert_before(at, &x->node);
-    ++a->nlisteners;
     call->events = &listener_events;
     call->context = x;
     http_reply_start(call, UINT64_MAX);
@@ -420,7 +398,7 @@ static void answer_route(struct http_reply *call, const struct admin *a, const s
     } else if (r->kind != ROUTE_ASSET) {
         status = r->make(r->context, argument, &body);
     }
-    answer(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
+    http_reply_simple(call, status, type, r->kind == ROUTE_ASSET ? r->bytes : text_slice(&body));
     text_fini(&body);
 }
 
@@ -433,6 +411,8 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     struct slice argument = query;
 
     http_reply_init(call, req, conn, &events, call);
+    for (size_t i = 0; i < ARRAY_LEN(fixed_headers); ++i)
+        http_request_answer(req, fixed_headers[i].name, slice_of(fixed_headers[i].value));
     if (!host_allowed(a, req->authority)) {
         answer_error(call, 421);
         return;
@@ -489,8 +469,8 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
     if ((c->s.actions_token != NULL && *c->s.actions_token == '\0') ||
         (token != NULL && *token == '\0'))
         return ERR_UNSUPPORTED;
-    for (size_t i = 0; i < c->n && token == NULL; ++i) {
-        if (!addr_is_loopback(&c->addresses[i]))
+    for (size_t i = 0; i < c->n; ++i) {
+        if (token == NULL && !addr_is_loopback(&c->addresses[i]))
             return ERR_UNSUPPORTED;
     }
     struct admin *a = xcalloc(1, sizeof(*a));
@@ -618,8 +598,7 @@ void admin_address(const struct admin *a, size_t i, struct addr *out)
 
 void admin_stop(struct admin *a, void (*done)(void *context), void *context)
 {
-    struct list *it;
-    struct list *next;
+    struct listener *x;
 
     if (a == NULL) {
         done(context);
@@ -628,8 +607,8 @@ void admin_stop(struct admin *a, void (*done)(void *context), void *context)
     http_server_drain(a->server, done, context);
     a->stopping = true;
     timer_stop(&a->live);
-    list_for_each_safe (it, next, &a->listeners)
-        http_reply_send(list_entry(it, struct listener, node)->reply, NULL, true);
+    list_for_each_entry_safe (x, &a->listeners, node)
+        http_reply_send(x->reply, NULL, true);
 }
 
 void admin_cut(struct admin *a)
@@ -640,15 +619,15 @@ void admin_cut(struct admin *a)
 
 void admin_destroy(struct admin *a)
 {
-    struct list *node;
+    struct route *r;
 
     if (a == NULL)
         return;
     http_server_destroy(a->server);
-    ASSERT(a->nlisteners == 0);
+    ASSERT(list_empty(&a->listeners));
     timer_stop(&a->live);
-    while ((node = list_pop_front(&a->routes)) != NULL)
-        free(list_entry(node, struct route, node));
+    while ((r = list_pop_entry(&a->routes, struct route, node)) != NULL)
+        free(r);
     text_list_fini(&a->hosts);
     crypto_free(a->token);
     crypto_free(a->actions_token);

@@ -191,9 +191,8 @@ static void fill_signals(sigset_t *set)
 struct rlimit daemon_descriptors(void)
 {
     struct rlimit limit;
-    int failed = getrlimit(RLIMIT_NOFILE, &limit);
 
-    ASSERT(failed == 0);
+    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     return limit;
 }
 
@@ -208,15 +207,11 @@ enum {
 
 void daemon_prepare(void)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t set;
 
     fill_signals(&set);
-    int failed = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    ASSERT(failed == 0);
-    sigemptyset(&ignore.sa_mask);
-    failed = sigaction(SIGPIPE, &ignore, NULL);
-    ASSERT(failed == 0);
+    ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     struct rlimit limit = daemon_descriptors();
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
@@ -304,13 +299,9 @@ void daemon_notify(const char *state)
     else
         ++len; /* the NUL */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    ssize_t sent = -1;
-    if (fd != -1) {
-        /* A service manager that does not read must not block the program. */
-        sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&sa,
-                      len);
-    }
-    if (sent == -1)
+    /* A service manager that does not read must not block the program. */
+    if (fd == -1 || sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
+                           (struct sockaddr *)&sa, len) == -1)
         log_warn(NULL, "notify-failed", "reason=\"%s\"", strerror(errno));
     if (fd != -1)
         close(fd);
@@ -323,8 +314,7 @@ void daemon_random_id(char out[33])
     unsigned char bytes[16];
 
     /* Waits until the kernel's generator is ready. */
-    int failed = getentropy(bytes, sizeof(bytes));
-    ASSERT(failed == 0);
+    ASSERT(getentropy(bytes, sizeof(bytes)) == 0);
     for (size_t i = 0; i < sizeof(bytes); ++i)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }

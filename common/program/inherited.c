@@ -73,7 +73,9 @@ static void add_item(struct inherited *h, const struct item *one)
 static struct item *find(struct inherited *h, const char *op, const struct addr *address,
                          const char *name, int number)
 {
-    for (size_t i = 0; h != NULL && i < h->n; ++i) {
+    if (h == NULL)
+        return NULL;
+    for (size_t i = 0; i < h->n; ++i) {
         struct item *one = &h->items[i];
 
         if (is_free(one, op) && (address != NULL ? addr_equal(&one->bound, address)
@@ -172,7 +174,9 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
     size_t n = 0;
 
     *out = NULL;
-    for (size_t i = 0; h != NULL && i < h->n && first == NULL; ++i) {
+    if (h == NULL)
+        return 0;
+    for (size_t i = 0; i < h->n && first == NULL; ++i) {
         one = &h->items[i];
         if (is_free(one, "socket") && one->name != NULL &&
             (is_named(one, name) || (address != NULL && addr_equal(&one->bound, address))))
@@ -228,11 +232,11 @@ static bool take_message(void *context, const json_t *m, int *passed)
     return true;
 }
 
-/* Receive what comes up to the message LAST. Errors: as packet_hear, and ERR_UNSUPPORTED. */
+/* Receives messages up to LAST. Errors: as packet_receive_until, and ERR_UNSUPPORTED. */
 static enum err receive(struct inherited *h, const char *last)
 {
     json_t *m;
-    enum err e = packet_hear(h->fd, last, STEP_MS, take_message, h, &m);
+    enum err e = packet_receive_until(h->fd, last, STEP_MS, take_message, h, &m);
 
     if (e != ERR_OK)
         return e;
@@ -280,7 +284,7 @@ bool inherited_take_over(struct inherited *h)
     if (!inherited_from_old(h))
         return true;
     /* The old process may have exited: that shows by reading. */
-    (void)!packet_say(h->fd, "prepared");
+    (void)!packet_send_op(h->fd, "prepared");
     enum err e = receive(h, "go");
     if (e == ERR_PEER_CLOSED)
         log_warn(NULL, "old-process-exited", "action=\"take over\"");
@@ -317,7 +321,7 @@ void inherited_ready(struct inherited **hp, struct loop *l, const struct inherit
     struct inherited *h = *hp;
 
     /* The service manager listens to the old process, as long as that is there. */
-    if (h->fd < 0 || packet_say(h->fd, "ready") != ERR_OK)
+    if (h->fd < 0 || packet_send_op(h->fd, "ready") != ERR_OK)
         daemon_notify("READY=1");
     h->ready = true;
     close_rest(h);

@@ -78,18 +78,15 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
 {
     const char *why = privileges_find(user, group, out);
 
+    *change = why == NULL && privileges_differ(out);
+    if (*change && geteuid() != 0)
+        why = "only root can become another user";
     if (why != NULL) {
         log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
         return false;
     }
     if (!out->required && geteuid() == 0)
         log_warn(NULL, "running-as-root", "hint=\"set user, or start it as another user\"");
-    *change = privileges_differ(out);
-    if (*change && geteuid() != 0) {
-        log_error(NULL, "privileges-drop-failed",
-                  "user=%s reason=\"only root can become another user\"", user);
-        return false;
-    }
     return true;
 }
 

@@ -142,11 +142,13 @@ void admin_config_check_free(const struct admin_config *c, const struct config *
 
 bool admin_config_same_addresses(const struct admin_config *a, const struct admin_config *b)
 {
-    bool same = a->n == b->n;
-
-    for (size_t i = 0; same && i < a->n; ++i)
-        same = addr_equal(&a->addresses[i], &b->addresses[i]);
-    return same;
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; ++i) {
+        if (!addr_equal(&a->addresses[i], &b->addresses[i]))
+            return false;
+    }
+    return true;
 }
 
 void admin_config_fini(const struct settings_table *table, struct admin_config *c)

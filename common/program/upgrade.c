@@ -88,17 +88,15 @@ enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
     pid_t pid = fork();
     if (pid == 0)
         become(file, argv, env, nofile, pass);
-    int saved = errno;
     free(env);
     free(file);
-    errno = saved;
     if (pid < 0)
         return ERR_SYSTEM;
     *out = (struct program){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     if (out->pidfd >= 0)
         return ERR_OK;
     char how[40];
-    saved = errno;
+    int saved = errno;
     (void)program_end(out, true, how);
     errno = saved;
     return ERR_SYSTEM;
@@ -110,8 +108,7 @@ int program_end(struct program *p, bool kill_it, char out[40])
 
     if (kill_it)
         kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(p->pid, &status, 0));
     if (p->pidfd >= 0)
         close(p->pidfd);
     *p = (struct program){.pid = 0, .pidfd = -1};

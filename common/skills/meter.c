@@ -38,7 +38,7 @@ void meter_set(struct meter *m, const struct meter_settings *s)
     m->settings = *s;
     m->decay = decay_over((double)s->history);
     for (size_t i = 0; i < METER_POWERS_CACHED; ++i)
-        m->decay_after[i] = decay_steps(m->decay, (double)i);
+        m->decay_after[i] = pow(m->decay, (double)i); /* pow(0, 0) is 1 */
     classes_set_max(&m->classes, s->max_classes);
 }
 
@@ -79,14 +79,13 @@ static uint64_t max_age(const struct meter *m)
 
 static cold_ void drop_old(struct meter *m, struct list *least_recent_first)
 {
-    struct list *it;
-    struct list *next;
+    struct class_entry *entry;
 
     if (m->generation <= max_age(m))
         return;
     uint64_t oldest = m->generation - max_age(m);
-    list_for_each_safe (it, next, least_recent_first) {
-        struct metered *c = metered_of(list_entry(it, struct class_entry, node));
+    list_for_each_entry_safe (entry, least_recent_first, node) {
+        struct metered *c = metered_of(entry);
 
         if (c->service.weight == 0)
             continue;
@@ -120,7 +119,7 @@ bool meter_add_hashed(struct meter *m, struct slice cls, uint64_t hash, double s
         struct metered *c = metered_of(e);
         uint64_t requests = m->generation - c->generation;
         double decay = requests < METER_POWERS_CACHED ? m->decay_after[requests]
-                                                      : decay_steps(m->decay, (double)requests);
+                                                      : pow(m->decay, (double)requests);
         if (failed && service_s < c->service.mean)
             service_s = c->service.mean;
         decayed_add(&c->service, decay, service_s);

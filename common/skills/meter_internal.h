@@ -24,7 +24,7 @@ struct meter {
     struct meter_settings settings;
     struct classes classes;
     double decay;
-    double decay_after[METER_POWERS_CACHED]; /* decay_steps of the index */
+    double decay_after[METER_POWERS_CACHED]; /* the decay of so many values */
     uint64_t generation;
 };
 

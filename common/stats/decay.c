@@ -3,13 +3,6 @@
 
 #include <math.h>
 
-double decay_steps(double decay, double steps)
-{
-    /* pow(0, 0) is 1: with a history of one value, a second request at the same time does not
-     * discard the first. */
-    return pow(decay, steps);
-}
-
 void fading_clock_init(struct fading_clock *c, double tau_us)
 {
     *c = (struct fading_clock){.tau_us = tau_us, .per_us = 1 / tau_us, .anchor = 1, .weight = 1};

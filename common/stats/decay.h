@@ -28,9 +28,6 @@ static inline double decay_over(double values)
     return 1 - 1 / values;
 }
 
-/* Returns the decay of STEPS values: DECAY to the power of STEPS. */
-double decay_steps(double decay, double steps);
-
 /* Adds VALUE, after multiplying the previous sums by DECAY. */
 static inline void decayed_add(struct decayed *d, double decay, double value)
 {

@@ -187,11 +187,13 @@ static void put_histogram(struct metrics *m, const struct stat_histogram *h, str
 
 void metrics_put_stats(struct metrics *m, const struct stats_set *sets, size_t nsets)
 {
-    const struct stats_table *t = nsets != 0 ? stats_table(sets[0].stats) : NULL;
     struct stat_histogram h;
     struct text name = {0};
 
-    for (size_t i = 0; t != NULL && i < t->n; ++i) {
+    if (nsets == 0)
+        return;
+    const struct stats_table *t = stats_table(sets[0].stats);
+    for (size_t i = 0; i < t->n; ++i) {
         struct metric row = metric_of_stat(&t->rows[i], &name);
 
         metrics_begin(m, &row);
@@ -252,34 +254,26 @@ enum {
     RANGES_MAX = 32,
 };
 
-/* Returns the weight in the parameters of a media range (RFC 9110 12.4.2), in thousandths; 1000
- * if there is none. */
-static unsigned weight_of(struct slice parameters)
+/*
+ * Returns the weight in the PARAMETERS of a media range (RFC 9110 12.4.2), in thousandths; 1000 if
+ * there is none. Sets *FITS to whether they accept version 1.0.0.
+ */
+static unsigned read_parameters(struct slice parameters, bool *fits)
 {
     double q = 1;
 
+    *fits = true;
     while (parameters.len != 0) {
         struct slice p = slice_trim(slice_cut(&parameters, ';'));
-        struct slice name = slice_cut(&p, '=');
+        struct slice name = slice_trim(slice_cut(&p, '='));
 
-        if (slice_eq_nocase(slice_trim(name), SLICE_LIT("q")) &&
-            (!parse_double(slice_trim(p), &q) || q < 0 || q > 1))
+        if (slice_eq_nocase(name, SLICE_LIT("version")))
+            *fits = slice_is(p, "1.0.0") || slice_is(p, "\"1.0.0\"");
+        else if (slice_eq_nocase(name, SLICE_LIT("q")) &&
+                 (!parse_double(slice_trim(p), &q) || q < 0 || q > 1))
             return 0;
     }
     return (unsigned)(q * 1000);
-}
-
-/* Returns true if PARAMETERS accept version 1.0.0. */
-static bool version_fits(struct slice parameters)
-{
-    while (parameters.len != 0) {
-        struct slice p = slice_trim(slice_cut(&parameters, ';'));
-        struct slice name = slice_cut(&p, '=');
-
-        if (slice_eq_nocase(slice_trim(name), SLICE_LIT("version")))
-            return slice_is(p, "1.0.0") || slice_is(p, "\"1.0.0\"");
-    }
-    return true;
 }
 
 bool metrics_wants_open(struct slice accept)
@@ -290,12 +284,12 @@ bool metrics_wants_open(struct slice accept)
     for (int i = 0; accept.len != 0 && i < RANGES_MAX; ++i) {
         struct slice parameters = slice_cut(&accept, ',');
         struct slice type = slice_trim(slice_cut(&parameters, ';'));
-        unsigned weight = weight_of(parameters);
+        bool fits;
+        unsigned weight = read_parameters(parameters, &fits);
 
         /* A wildcard does not select OpenMetrics: such clients get the plain text format, which
          * all can parse. */
-        if (slice_eq_nocase(type, SLICE_LIT("application/openmetrics-text")) &&
-            version_fits(parameters))
+        if (fits && slice_eq_nocase(type, SLICE_LIT("application/openmetrics-text")))
             open = weight > open ? weight : open;
         else if (slice_eq_nocase(type, SLICE_LIT("text/plain")))
             plain = weight > plain ? weight : plain;

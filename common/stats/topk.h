@@ -41,7 +41,6 @@ void topk_add(struct topk *top, struct slice key, uint64_t weight);
 void topk_halve(struct topk *top);
 /* Changes the number of entries; the keys with the largest sums are retained. */
 void topk_resize(struct topk *top, size_t entries);
-size_t topk_count(const struct topk *top);
 /* Returns the sum of all sums. */
 uint64_t topk_total(const struct topk *top);
 /* Stores up to N rows, the largest sum first, and returns their number. Cost: O(entries log

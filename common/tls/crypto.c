@@ -28,27 +28,22 @@ bool sha1_base64(const void *p, size_t len, char out[SHA1_BASE64_ROOM])
            EVP_EncodeBlock((unsigned char *)out, hash, BYTES) == SHA1_BASE64_ROOM - 1;
 }
 
-static EVP_MD_CTX *context(struct sha256 *h)
-{
-    return (EVP_MD_CTX *)(void *)h;
-}
-
-struct sha256 *sha256_begin(void)
+EVP_MD_CTX *sha256_begin(void)
 {
     EVP_MD_CTX *md = EVP_MD_CTX_new();
 
     ASSERT(md != NULL);
     ASSERT(EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
-    return (struct sha256 *)(void *)md;
+    return md;
 }
 
-void sha256_add(struct sha256 *h, const void *p, size_t len)
+void sha256_add(EVP_MD_CTX *h, const void *p, size_t len)
 {
-    ASSERT(EVP_DigestUpdate(context(h), p, len) == 1);
+    ASSERT(EVP_DigestUpdate(h, p, len) == 1);
 }
 
-void sha256_end(struct sha256 *h, unsigned char out[SHA256_BYTES])
+void sha256_end(EVP_MD_CTX *h, unsigned char out[SHA256_BYTES])
 {
-    ASSERT(EVP_DigestFinal_ex(context(h), out, NULL) == 1);
-    EVP_MD_CTX_free(context(h));
+    ASSERT(EVP_DigestFinal_ex(h, out, NULL) == 1);
+    EVP_MD_CTX_free(h);
 }

@@ -7,6 +7,8 @@
 
 #include "common/base/base.h"
 
+#include <openssl/types.h>
+
 /* Compares LEN bytes of A and B in a time that does not depend on their values. */
 bool crypto_equal(const void *a, const void *b, size_t len);
 /* Overwrites and frees a text that is a secret. NULL is allowed. */
@@ -18,10 +20,9 @@ enum { SHA1_BASE64_ROOM = 29 };
 bool sha1_base64(const void *p, size_t len, char out[SHA1_BASE64_ROOM]) must_check;
 
 enum { SHA256_BYTES = 32 };
-struct sha256;
-struct sha256 *sha256_begin(void) returns_nonnull_;
-void sha256_add(struct sha256 *h, const void *p, size_t len);
+EVP_MD_CTX *sha256_begin(void) returns_nonnull_;
+void sha256_add(EVP_MD_CTX *h, const void *p, size_t len);
 /* Writes the digest of the bytes added, and frees H. */
-void sha256_end(struct sha256 *h, unsigned char out[SHA256_BYTES]);
+void sha256_end(EVP_MD_CTX *h, unsigned char out[SHA256_BYTES]);
 
 #endif

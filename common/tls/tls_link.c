@@ -90,7 +90,7 @@ struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
 
 /* ---- failures ---- */
 
-void tls_link_say(const struct tls_link *l, const char *reason)
+void tls_link_log(const struct tls_link *l, const char *reason)
 {
     log_warn(l->use.peer, "worker-tls-failed", "server_name=%s reason=\"%s\"",
              tls_peer_name(l->use.peer), reason);
@@ -126,7 +126,7 @@ static void fail(struct tls_link *l, int error, int system_error)
     } else if (error == SSL_ERROR_SYSCALL && system_error != 0 && !cut) {
         reason = strerror(system_error);
     }
-    tls_link_say(l, reason);
+    tls_link_log(l, reason);
     /* The session may be the cause, so it is not resumed again. */
     tls_peer_keep(&l->use, NULL);
 }
@@ -151,16 +151,6 @@ enum tls_progress tls_link_handshake(struct tls_link *l)
     return TLS_FAILED;
 }
 
-bool tls_link_resumed(const struct tls_link *l)
-{
-    return SSL_session_reused(l->ssl) == 1;
-}
-
-bool tls_link_broken(const struct tls_link *l)
-{
-    return l->broken && l->end == EPROTO;
-}
-
 /* ---- reading ---- */
 
 /* In TLS 1.3 the peer checks the certificate when the handshake is already complete on this
@@ -168,7 +158,7 @@ bool tls_link_broken(const struct tls_link *l)
 static void end_with(struct tls_link *l, int why)
 {
     if (l->requested && !l->received && why != EPROTO)
-        tls_link_say(l, "closed after requesting a client certificate");
+        tls_link_log(l, "closed after requesting a client certificate");
     l->ended = true;
     l->end = why;
 }
@@ -192,14 +182,13 @@ static void take_end(struct tls_link *l, int n, int system_error)
         end_with(l, system_error != 0 ? system_error : ECONNRESET);
         return;
     default:
-        break;
+        if (is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
+            end_with(l, ECONNRESET);
+            return;
+        }
+        fail(l, error, system_error);
+        end_with(l, EPROTO);
     }
-    if (is_ssl_error(code, SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
-        end_with(l, ECONNRESET);
-        return;
-    }
-    fail(l, error, system_error);
-    end_with(l, EPROTO);
 }
 
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
@@ -310,7 +299,7 @@ ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_piec
     return (ssize_t)sent;
 }
 
-void tls_link_bye(struct tls_link *l)
+void tls_link_shutdown(struct tls_link *l)
 {
     if (!l->up || l->broken || (l->ended && l->end != 0))
         return;

@@ -9,9 +9,9 @@
 #ifndef RLB_TLS_TLS_LINK_H
 #define RLB_TLS_TLS_LINK_H
 
-#include "common/base/text.h"
-#include "common/tls/tls_server.h"
 #include "common/tls/worker_tls.h"
+
+#include <errno.h>
 
 struct iovec;
 
@@ -48,9 +48,12 @@ enum tls_progress {
 };
 enum tls_progress tls_link_handshake(struct tls_link *l) must_check;
 /* Logs that the handshake is abandoned because of REASON. */
-void tls_link_say(const struct tls_link *l, const char *reason);
+void tls_link_log(const struct tls_link *l, const char *reason);
 /* Returns true if the handshake, which is complete, has resumed a session. */
-bool tls_link_resumed(const struct tls_link *l);
+static inline bool tls_link_resumed(const struct tls_link *l)
+{
+    return SSL_session_reused(l->ssl) == 1;
+}
 
 /*
  * Like recv(2). Returns 0 after close_notify of the peer, or -1 with errno: EAGAIN; ECONNRESET,
@@ -64,13 +67,16 @@ ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n);
 /* Returns true if tls_link_recv() can return data although the socket is not readable. */
 bool tls_link_more(const struct tls_link *l) noinline_;
 /* Returns true if the link has failed with EPROTO. */
-bool tls_link_broken(const struct tls_link *l);
+static inline bool tls_link_broken(const struct tls_link *l)
+{
+    return l->broken && l->end == EPROTO;
+}
 /*
  * Returns true if an idle connection has received nothing except TLS messages without data (session
  * tickets). Reads from the socket.
  */
 bool tls_link_quiet(struct tls_link *l) noinline_;
 /* Sends close_notify if that is still possible. Must be called before the socket is closed. */
-void tls_link_bye(struct tls_link *l);
+void tls_link_shutdown(struct tls_link *l);
 
 #endif

@@ -302,18 +302,13 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
                              const struct tls_certificate_files *from, struct diag *d)
 {
     const char *file = from->certificate;
-    struct tls_server_options server = {
-        .certificate_file = file,
-        .key_file = from->key,
-        .http2 = o->http2,
-        .tls13_only = o->tls13_only,
-        .ciphers = o->ciphers,
-        .ciphersuites = o->ciphersuites,
-    };
-    SSL_CTX *ctx = tls_server_create(&server, d);
+    struct tls_context_options with = o->context;
     STACK_OF(X509) *chain = NULL;
     size_t twin = 0;
 
+    with.certificate = file;
+    with.key = from->key;
+    SSL_CTX *ctx = tls_server_create(&with, d);
     if (ctx == NULL)
         return false;
     struct tls_names *names = tls_names_create();
@@ -366,7 +361,7 @@ static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, s
         o->clients == CLIENT_CERTIFICATE_OFF ||
         client_certificate_ask(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
                                o->client_subjects, &basis, d);
-    struct sha256 *all = sha256_begin();
+    EVP_MD_CTX *all = sha256_begin();
 
     p->tickets = tls_tickets_create();
     bool good = p->tickets != NULL;
@@ -478,7 +473,7 @@ bool tls_listener_misdirected(const SSL *ssl, struct slice host)
 struct tls_listener *tls_listener_create(const struct tls_listener_options *o, struct diag *d)
 {
     static const unsigned char none[] = "outer";
-    const struct tls_server_options outer = {.http2 = o->http2};
+    const struct tls_context_options outer = {.http2 = o->context.http2};
     struct tls_listener *t = xcalloc(1, sizeof(*t));
     struct configuration *c = &t->c;
     struct tls_files *f = &c->files;
@@ -495,8 +490,8 @@ struct tls_listener *tls_listener_create(const struct tls_listener_options *o, s
     }
     c->o.client_ca = tls_files_add(f, o->client_ca);
     tls_files_watch(f);
-    c->o.ciphers = tls_files_add(f, o->ciphers);
-    c->o.ciphersuites = tls_files_add(f, o->ciphersuites);
+    c->o.context.ciphers = tls_files_add(f, o->context.ciphers);
+    c->o.context.ciphersuites = tls_files_add(f, o->context.ciphersuites);
     t->set = set_create(&c->o, d);
     t->outer = t->set != NULL ? tls_server_create(&outer, d) : NULL;
     if (t->outer == NULL) {
@@ -564,7 +559,7 @@ void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh)
     fresh->c = old;
 }
 
-void tls_listener_say_notes(const struct tls_listener *t, const char *address)
+void tls_listener_log_notes(const struct tls_listener *t, const char *address)
 {
     struct slice rest = slice_of(t->set->notes.text);
 
@@ -575,7 +570,7 @@ void tls_listener_say_notes(const struct tls_listener *t, const char *address)
     }
 }
 
-void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms)
+void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now_ms)
 {
     struct diag d = {0};
 
@@ -592,14 +587,11 @@ void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now
     if (set != NULL) {
         set_unref(replace_set(t, set));
         log_info(NULL, "certificates-reloaded", "address=%s", address);
-        tls_listener_say_notes(t, address);
+        tls_listener_log_notes(t, address);
     } else if (!t->refused) {
-        struct slice rest = slice_of(d.text);
-        struct slice why = slice_cut(&rest, '\n');
-
         log_warn(NULL, "certificates-reload-failed",
                  "address=%s reason=\"%.*s\" action=\"keep the old ones\"", address,
-                 SLICE_FMT(why));
+                 DIAG_FIRST_LINE(&d));
     }
     t->refused = set == NULL;
     diag_fini(&d);

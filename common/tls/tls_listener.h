@@ -25,9 +25,7 @@ struct tls_listener_options {
     enum client_certificate_mode clients;
     bool client_subjects; /* reject certificates if client_certificate_of cannot return their
                            * subject */
-    bool http2;           /* offered by ALPN */
-    bool tls13_only;
-    const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: see tls_server_options */
+    struct tls_context_options context; /* without certificate and key */
     uint64_t ticket_rotation_ms;        /* interval between new keys of session tickets */
 };
 
@@ -44,14 +42,14 @@ SSL_CTX *tls_listener_context(struct tls_listener *t);
  */
 void tls_listener_take(struct tls_listener *t, struct tls_listener *fresh);
 /* Logs deviations from the configuration that do not prevent serving. ADDRESS is the listener's. */
-void tls_listener_say_notes(const struct tls_listener *t, const char *address);
+void tls_listener_log_notes(const struct tls_listener *t, const char *address);
 /*
  * Must be called each second. Rotates the ticket keys, and re-reads all files if one has changed or
  * a stapled response has expired. If they cannot be used (for instance a new certificate with the
  * old key), the previous ones remain effective until the next change; this is logged once, with
  * ADDRESS.
  */
-void tls_listener_look(struct tls_listener *t, const char *address, uint64_t now_ms);
+void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now_ms);
 /*
  * Returns true if HOST (host[:port]) belongs to another certificate than that of the connection
  * (RFC 9110 section 15.5.20). Any thread.

@@ -104,7 +104,9 @@ static void on_record(int ours, int version, int type, const void *bytes, size_t
     if (type != SSL3_RT_HEADER)
         return;
     SSL_set_msg_callback(ssl, NULL);
-    for (size_t i = 0; !ours && len == RECORD_HEAD && i < ARRAY_LEN(methods); ++i) {
+    if (ours || len != RECORD_HEAD)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
         if (memcmp(bytes, methods[i], strlen(methods[i])) == 0)
             *(enum tls_failure *)SSL_get_app_data(ssl) = TLS_FAILURE_PLAIN_HTTP;
     }
@@ -140,10 +142,10 @@ static int no_passphrase(char *buf, int size, int writing, void *context)
     return -1;
 }
 
-SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_options *o,
+SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_context_options *o,
                             struct diag *d)
 {
-    const char *file = o->certificate_file;
+    const char *file = o->certificate;
 
     ERR_clear_error();
     SSL_CTX *ctx = SSL_CTX_new(method);
@@ -165,21 +167,21 @@ SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_op
         tls_server_complain(d, NULL, "ciphersuites");
     else if (file != NULL && SSL_CTX_use_certificate_chain_file(ctx, file) != 1)
         tls_server_complain(d, file, "cannot use this certificate");
-    else if (file != NULL && SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1)
-        tls_server_complain(d, o->key_file,
+    else if (file != NULL && SSL_CTX_use_PrivateKey_file(ctx, o->key, SSL_FILETYPE_PEM) != 1)
+        tls_server_complain(d, o->key,
                             "cannot use this key (it must be PEM, without a passphrase)");
     else if (file != NULL && SSL_CTX_check_private_key(ctx) != 1)
-        tls_server_complain(d, o->key_file, "key and certificate do not match");
+        tls_server_complain(d, o->key, "key and certificate do not match");
     else
         return ctx;
     SSL_CTX_free(ctx);
     return NULL;
 }
 
-SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d)
+SSL_CTX *tls_server_create(const struct tls_context_options *o, struct diag *d)
 {
     const struct slice *protocols = o->http2 ? &http2_protocols : &http1_protocols;
-    struct tls_server_options with = *o;
+    struct tls_context_options with = *o;
 
     if (o->ciphersuites == NULL)
         with.ciphersuites = TLS13_SUITES;

@@ -27,23 +27,21 @@ enum tls_failure {
 /* Returns the name of F, such as "client-certificate". Never NULL. */
 const char *tls_failure_text(enum tls_failure f);
 
-struct tls_server_options {
-    const char *certificate_file, *key_file; /* NULL: a context without certificate, which is
-                                                switched to another one at each ClientHello */
-    bool http2;                              /* offered by ALPN */
+struct tls_context_options {
+    const char *certificate, *key; /* PEM files; NULL: a context without certificate */
+    bool http2;                    /* offered by ALPN; servers only */
     bool tls13_only;
-    const char *ciphers,
-        *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only; the library's defaults */
+    const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only; the defaults */
 };
 /*
  * Creates a context for METHOD (a server's or a client's) with the versions, ciphers and
  * certificate of O, and the modes of reading and writing. Returns NULL with the errors in D on
  * failure.
  */
-SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_server_options *o,
+SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_context_options *o,
                             struct diag *d);
 /* Creates a server's context. Returns NULL with the errors in D on failure. */
-SSL_CTX *tls_server_create(const struct tls_server_options *o, struct diag *d);
+SSL_CTX *tls_server_create(const struct tls_context_options *o, struct diag *d);
 /* Adds "FILE: WHAT: reason of the library" to D. */
 void tls_server_complain(struct diag *d, const char *file, const char *what);
 

@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/tls/tls_files.h"
-#include "common/tls/tls_server.h"
 
 #include <arpa/inet.h>
 #include <openssl/x509v3.h>
@@ -59,14 +58,7 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
 
 static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *d)
 {
-    const struct tls_server_options common = {
-        .certificate_file = o->certificate,
-        .key_file = o->key,
-        .tls13_only = o->tls13_only,
-        .ciphers = o->ciphers,
-        .ciphersuites = o->ciphersuites,
-    };
-    SSL_CTX *ctx = tls_context_create(TLS_client_method(), &common, d);
+    SSL_CTX *ctx = tls_context_create(TLS_client_method(), &o->context, d);
 
     if (ctx == NULL)
         return NULL;
@@ -88,18 +80,19 @@ static SSL_CTX *create_context(const struct worker_tls_options *o, struct diag *
 struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct diag *d)
 {
     struct worker_tls *t = xcalloc(1, sizeof(*t));
-    struct configuration *c = &t->c;
+    struct tls_context_options *c = &t->c.o.context;
+    struct tls_files *f = &t->c.files;
 
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
-    c->o = *o;
-    c->o.ca = tls_files_add(&c->files, o->ca);
-    c->o.certificate = tls_files_add(&c->files, o->certificate);
-    c->o.key = tls_files_add(&c->files, o->key);
-    tls_files_watch(&c->files);
-    c->o.ciphers = tls_files_add(&c->files, o->ciphers);
-    c->o.ciphersuites = tls_files_add(&c->files, o->ciphersuites);
-    t->ctx = create_context(&c->o, d);
+    t->c.o = *o;
+    t->c.o.ca = tls_files_add(f, o->ca);
+    c->certificate = tls_files_add(f, c->certificate);
+    c->key = tls_files_add(f, c->key);
+    tls_files_watch(f);
+    c->ciphers = tls_files_add(f, c->ciphers);
+    c->ciphersuites = tls_files_add(f, c->ciphersuites);
+    t->ctx = create_context(&t->c.o, d);
     if (t->ctx != NULL)
         return t;
     worker_tls_unref(t);
@@ -144,7 +137,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh)
     t->refused = false;
 }
 
-void worker_tls_look(struct worker_tls *t, const char *application)
+void worker_tls_poll(struct worker_tls *t, const char *application)
 {
     struct diag d = {0};
 
@@ -155,12 +148,9 @@ void worker_tls_look(struct worker_tls *t, const char *application)
         replace_context(t, ctx);
         log_info(NULL, "worker-certificates-reloaded", "application=%s", application);
     } else if (!t->refused) {
-        struct slice rest = slice_of(d.text);
-        struct slice why = slice_cut(&rest, '\n');
-
         log_warn(NULL, "worker-certificates-reload-failed",
                  "application=%s reason=\"%.*s\" action=\"keep the old ones\"", application,
-                 SLICE_FMT(why));
+                 DIAG_FIRST_LINE(&d));
     }
     t->refused = ctx == NULL;
     diag_fini(&d);

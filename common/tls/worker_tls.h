@@ -9,9 +9,7 @@
 #ifndef RLB_TLS_WORKER_TLS_H
 #define RLB_TLS_WORKER_TLS_H
 
-#include "common/base/err.h"
-
-#include <openssl/ssl.h>
+#include "common/tls/tls_server.h"
 
 struct worker_tls;
 struct tls_peer;
@@ -24,9 +22,7 @@ enum {
 struct worker_tls_options {
     const char *ca; /* PEM file of trusted authorities; NULL: the system's */
     bool verify;    /* whether a certificate must be valid and match the expected name */
-    const char *certificate, *key; /* PEM files of the client certificate; NULL: none is sent */
-    bool tls13_only;
-    const char *ciphers, *ciphersuites; /* for TLS 1.2 and 1.3; NULL: AEAD only, the library's */
+    struct tls_context_options context; /* with the client certificate; NULL: none is sent */
 };
 
 /* Reads the files. Returns NULL with the errors in D on failure. Control thread. */
@@ -41,7 +37,7 @@ void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh);
  * If changed files cannot be used, the current context remains effective; this is logged once. The
  * last argument names the application in log messages.
  */
-void worker_tls_look(struct worker_tls *t, const char *application);
+void worker_tls_poll(struct worker_tls *t, const char *application);
 
 /*
  * Creates the expected identity of the worker at an address.

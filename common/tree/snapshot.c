@@ -106,7 +106,7 @@ static void save(struct timer *t)
         return;
     bool good = bytes.len <= SNAPSHOT_BYTES_MAX &&
                 json_parse(bytes, SNAPSHOT_BYTES_MAX, &again, why) == ERR_OK;
-    if (good && file_write_private(m->path, bytes) != ERR_OK)
+    if (good && file_write(m->path, bytes, 0600) != ERR_OK)
         log_error(NULL, "tree-snapshot-not-written", "file=%s reason=\"%s\"", m->path,
                   strerror(errno));
     if (!good && !m->too_large)

@@ -107,11 +107,9 @@ void follower_begin(struct follower *f)
 
 void follower_end(struct follower *f)
 {
-    struct list *it;
-    struct list *next;
+    struct use *u;
 
-    list_for_each_safe (it, next, &f->uses) {
-        struct use *u = list_entry(it, struct use, in_follower);
+    list_for_each_entry_safe (u, &f->uses, in_follower) {
         struct tree_node *n = u->node;
 
         if (u->evaluation == f->evaluation)

@@ -752,8 +752,8 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
      * Whether the loop's last wait would have reported any readable data: then on_readable has seen
      * it. Data that TLS has read ahead is not in a socket any more.
      */
-    if (!sure && c->quiet_since < loop_waits(c->loop) && loop_heard_all(c->loop) &&
-        transport_is_heard(&c->transport))
+    if (!sure && c->quiet_since < loop_waits(c->loop) && loop_reported_all(c->loop) &&
+        transport_is_current(&c->transport))
         return true;
     /* The peer may have closed it since the loop last polled. */
     return transport_is_quiet(&c->transport);

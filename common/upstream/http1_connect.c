@@ -127,7 +127,7 @@ static void on_timeout(struct timer *t)
     struct http1_connect *a = container_of(t, struct http1_connect, timeout);
 
     if (a->transport.tls != NULL)
-        tls_link_say(a->transport.tls, "handshake not completed in time");
+        tls_link_log(a->transport.tls, "handshake not completed in time");
     end_attempt(a, ERR_CONNECT_TIMEOUT);
 }
 

@@ -261,15 +261,15 @@ static void on_read(struct zk_call *c)
 /* Begins the reads that may begin now. */
 static void zk_reads_begin(struct zookeeper *t)
 {
-    struct list *node;
+    struct zk_read *r;
 
     if (!t->connected)
         return;
-    while (!t->alone && t->reading < ZK_READS_MAX && (node = list_pop_front(&t->queued)) != NULL)
-        call(list_entry(node, struct zk_read, in_queue));
-    if (t->reading != 0 || (node = list_pop_front(&t->suspects)) == NULL)
+    while (!t->alone && t->reading < ZK_READS_MAX &&
+           (r = list_pop_entry(&t->queued, struct zk_read, in_queue)) != NULL)
+        call(r);
+    if (t->reading != 0 || (r = list_pop_entry(&t->suspects, struct zk_read, in_queue)) == NULL)
         return;
-    struct zk_read *r = list_entry(node, struct zk_read, in_queue);
     t->alone = true;
     ++t->reading;
     r->call = zk_read(t->session, ZK_EXISTS, zk_server_path(r->node->path), false, on_size, r);
@@ -316,10 +316,10 @@ static void leave_list(struct zk_node *n)
 
 static void drop_members(struct zk_node *list)
 {
-    struct list *node;
+    struct zk_node *n;
 
-    while ((node = list_pop_front(&list->members)) != NULL)
-        leave_list(list_entry(node, struct zk_node, in_list));
+    while ((n = list_pop_entry(&list->members, struct zk_node, in_list)) != NULL)
+        leave_list(n);
 }
 
 /* Frees N if neither a node nor a list refers to it. */
@@ -441,8 +441,6 @@ static void add_member(struct zk_node *list, const char *name)
 static void update_members(struct zk_node *list, const struct zk_call *c)
 {
     struct zk_node *n;
-    struct list *it;
-    struct list *next;
     size_t max = c->nnames;
 
     if (c->nthere > TREE_PROVIDERS_MAX) {
@@ -456,8 +454,7 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
         n->marked = false;
     for (size_t i = 0; i < max; ++i)
         add_member(list, c->names[i]);
-    list_for_each_safe (it, next, &list->members) {
-        n = list_entry(it, struct zk_node, in_list);
+    list_for_each_entry_safe (n, &list->members, in_list) {
         if (!n->marked)
             leave_list(n);
     }

@@ -244,9 +244,9 @@ static void *run_thread(void *context)
     if (zh != NULL)
         zookeeper_close(zh);
     /* The library should have returned every call by now, and retains some. */
-    struct list *node;
-    while ((node = list_pop_front(&s->outstanding)) != NULL)
-        call_free(list_entry(node, struct zk_call, outstanding));
+    struct zk_call *c;
+    while ((c = list_pop_entry(&s->outstanding, struct zk_call, outstanding)) != NULL)
+        call_free(c);
     pthread_mutex_lock(&s->mutex);
     s->closed = true;
     pthread_cond_broadcast(&s->state_changed);

@@ -144,7 +144,7 @@ static int tree_export(struct tree_command *c)
 
     if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
         return code;
-    if (file_write(c->output, text_slice(&c->out)) != ERR_OK) {
+    if (file_write(c->output, text_slice(&c->out), 0640) != ERR_OK) {
         diag_add(&c->diag, c->output, 0, 0, "%m");
         code = CTL_FAILED;
     }

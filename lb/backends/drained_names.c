@@ -120,7 +120,7 @@ static bool write_names(const struct drained_names *d)
     json_t *file = json_pack("{s:i, s:O}", "v", 1, "drained", d->names);
     ASSERT(file != NULL);
     json_print(file, &bytes);
-    bool good = file_write_private(d->path, text_slice(&bytes)) == ERR_OK;
+    bool good = file_write(d->path, text_slice(&bytes), 0600) == ERR_OK;
     text_fini(&bytes);
     json_decref(file);
     return good;

@@ -235,7 +235,7 @@ static void on_tls_check(struct timer *t)
     struct application *a = ms->app;
 
     if (a->worker_tls.tls != NULL)
-        worker_tls_look(a->worker_tls.tls, a->name);
+        worker_tls_poll(a->worker_tls.tls, a->name);
     timer_start(a->lb->control, t, TLS_CHECK_MS);
 }
 

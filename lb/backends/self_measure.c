@@ -133,7 +133,7 @@ static void write_file(struct member *m)
     snprintf(line.version, sizeof(line.version), "%s", m->version);
     snprintf(line.fingerprint, sizeof(line.fingerprint), "%s", fingerprint_of(m));
     resume_line_print(&line, &bytes);
-    if (file_write(m->measured.path, text_slice(&bytes)) == ERR_OK)
+    if (file_write(m->measured.path, text_slice(&bytes), 0640) == ERR_OK)
         m->measured.written = line.generation;
     else
         log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", m->measured.path,

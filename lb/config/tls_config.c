@@ -43,10 +43,10 @@ static struct tls_listener *create(const struct reading *r, const struct config_
         .client_ca = r->s.client_ca,
         .clients = (enum client_certificate_mode)r->s.client_verify,
         .client_subjects = true,
-        .http2 = r->http2,
-        .tls13_only = r->s.min_version == TLS_VERSION_13,
-        .ciphers = r->s.ciphers,
-        .ciphersuites = r->s.ciphersuites,
+        .context = {.http2 = r->http2,
+                    .tls13_only = r->s.min_version == TLS_VERSION_13,
+                    .ciphers = r->s.ciphers,
+                    .ciphersuites = r->s.ciphersuites},
         .ticket_rotation_ms = r->s.ticket_rotation_ms,
     };
     struct diag sub = {0};
@@ -155,11 +155,11 @@ void tls_workers_read(const struct config *file, const struct config_node *map, 
         out->tls = worker_tls_create(
             &(struct worker_tls_options){.ca = s.ca,
                                          .verify = s.verify,
-                                         .certificate = s.certificate,
-                                         .key = s.key,
-                                         .tls13_only = s.min_version == TLS_VERSION_13,
-                                         .ciphers = s.ciphers,
-                                         .ciphersuites = s.ciphersuites},
+                                         .context = {.certificate = s.certificate,
+                                                     .key = s.key,
+                                                     .tls13_only = s.min_version == TLS_VERSION_13,
+                                                     .ciphers = s.ciphers,
+                                                     .ciphersuites = s.ciphersuites}},
             &sub);
         if (out->tls == NULL)
             complain_all(file, at, "worker_tls: ", &sub, d);

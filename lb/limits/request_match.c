@@ -128,7 +128,7 @@ struct writer {
     char *out;
     size_t n; /* of OUT */
     /* Bytes beyond the limit: hashed, after all of OUT. */
-    struct sha256 *hash;
+    EVP_MD_CTX *hash;
     size_t nmore;
     char more[256];
 };

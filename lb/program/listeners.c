@@ -49,7 +49,7 @@ static void on_certificates_timer(struct timer *timer)
 
     for (size_t i = 0; i < ls->n; ++i) {
         if (ls->items[i].config->tls != NULL)
-            tls_listener_look(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
+            tls_listener_poll(ls->items[i].config->tls, addr_format(&ls->items[i].bound, address),
                               loop_now_ms(ls->control));
     }
     timer_start(ls->control, &ls->certificates, CERTIFICATES_MS);
@@ -147,7 +147,7 @@ static void log_notes(const struct listener *l)
     char address[ADDR_TEXT_MAX];
 
     if (l->config->tls != NULL)
-        tls_listener_say_notes(l->config->tls, addr_format(&l->bound, address));
+        tls_listener_log_notes(l->config->tls, addr_format(&l->bound, address));
 }
 
 /* On the loop. */

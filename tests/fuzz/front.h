@@ -121,7 +121,7 @@ static inline void front_listen(struct front *f, int which, const struct http_li
 
 static inline void front_start(struct front *f, bool http2, bool in_memory)
 {
-    const struct tls_server_options tls = {.http2 = http2};
+    const struct tls_context_options tls = {.http2 = http2};
     struct http_server_options o = {
         .max_body_bytes = 100000,
         .spill_dir = in_memory ? NULL : "/tmp",

@@ -10,7 +10,7 @@
 
 #include <openssl/x509.h>
 
-static inline SSL_CTX *self_signed_context(const struct tls_server_options *o)
+static inline SSL_CTX *self_signed_context(const struct tls_context_options *o)
 {
     struct diag d = {0};
     SSL_CTX *ctx = tls_server_create(o, &d);

@@ -470,9 +470,9 @@ static void read_tls(struct agent_config *c, struct diag *d)
             .ncertificates = 1,
             .client_ca = s.client_ca,
             .clients = (enum client_certificate_mode)s.client_verify,
-            .tls13_only = s.min_version == TLS_VERSION_13,
-            .ciphers = s.ciphers,
-            .ciphersuites = s.ciphersuites,
+            .context = {.tls13_only = s.min_version == TLS_VERSION_13,
+                        .ciphers = s.ciphers,
+                        .ciphersuites = s.ciphersuites},
             .ticket_rotation_ms = TICKET_ROTATION_MS,
         };
 

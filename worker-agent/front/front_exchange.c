@@ -814,12 +814,9 @@ void exchange_start(struct front *f, const struct front_listener *listener,
 
 void exchanges_cut(struct front *f)
 {
-    struct list *it;
-    struct list *next;
+    struct exchange *x;
 
-    list_for_each_safe (it, next, &f->exchanges) {
-        struct exchange *x = list_entry(it, struct exchange, node);
-
+    list_for_each_entry_safe (x, &f->exchanges, node) {
         if (x->worker_done || x->tunnel)
             continue;
         trace_request_failed(&x->trace, "resumelb.cut", SLICE_LIT("the agent is shutting down"));

@@ -37,16 +37,15 @@ static void apply_all(struct worker_job *j)
 
     for (;;) {
         pthread_mutex_lock(&s->mutex);
-        struct list *node = list_pop_front(&s->changes);
+        struct change *c = list_pop_entry(&s->changes, struct change, node);
         pthread_mutex_unlock(&s->mutex);
-        if (node == NULL)
+        if (c == NULL)
             return;
-        struct change *c = list_entry(node, struct change, node);
         if (c->bytes.len == 0) {
             if (unlink(c->path) != 0 && errno != ENOENT)
                 log_warn(NULL, "resume-not-removed", "file=%s reason=\"%s\"", c->path,
                          strerror(errno));
-        } else if (file_write(c->path, text_slice(&c->bytes)) != ERR_OK) {
+        } else if (file_write(c->path, text_slice(&c->bytes), 0640) != ERR_OK) {
             log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", c->path, strerror(errno));
         }
         change_free(c);

@@ -91,10 +91,8 @@ static bool read_some(struct process_output *o)
     char bytes[4096];
 
     for (size_t total = 0; total < READ_MAX;) {
-        ssize_t n = read(o->fd, bytes, sizeof(bytes));
+        ssize_t n = TEMP_FAILURE_RETRY(read(o->fd, bytes, sizeof(bytes)));
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return errno == EAGAIN;
         if (n == 0)

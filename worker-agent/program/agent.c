@@ -267,7 +267,7 @@ static void on_each_second(struct timer *t)
 
     conn_pool_recycle(a->pool.conn_pool, a->loop);
     if (a->front->tls != NULL)
-        tls_listener_look(a->front->tls, "all", loop_now_ms(a->loop));
+        tls_listener_poll(a->front->tls, "all", loop_now_ms(a->loop));
     timer_start(a->loop, t, 1000);
 }
 

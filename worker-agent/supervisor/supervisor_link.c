@@ -169,7 +169,7 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
             log_warn(NULL, "supervisor-replaced",
                      "reason=\"it is ending, of another version, or has other users; its processes "
                      "are ended and started again\"");
-            if (packet_say(fd, "bye") != ERR_OK)
+            if (packet_send_op(fd, "bye") != ERR_OK)
                 log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
             close(fd);
         }

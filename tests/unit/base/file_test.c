@@ -54,10 +54,10 @@ static void what_was_written_is_read_back(void **state)
     struct text t = {0};
 
     text_add(&t, SLICE_LIT("before "));
-    assert_int_equal(file_write(f->file, (struct slice){"a\0b", 3}), ERR_OK);
+    assert_int_equal(file_write(f->file, (struct slice){"a\0b", 3}, 0640), ERR_OK);
     assert_int_equal(file_read(f->file, 3, &t), ERR_OK);
     assert_true(slice_eq(text_slice(&t), (struct slice){"before a\0b", 10}));
-    assert_int_equal(file_write(f->file, SLICE_NULL), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_NULL, 0640), ERR_OK);
     text_clear(&t);
     assert_int_equal(file_read(f->file, 0, &t), ERR_OK);
     assert_int_equal(t.len, 0);
@@ -73,7 +73,7 @@ static void a_file_over_the_bound_is_refused(void **state)
     memset(text_reserve(&big, 200000), 'x', 200000);
     big.len = 200000;
     text_add_char(&t, '!');
-    assert_int_equal(file_write(f->file, text_slice(&big)), ERR_OK);
+    assert_int_equal(file_write(f->file, text_slice(&big), 0640), ERR_OK);
     assert_int_equal(file_read(f->file, 199999, &t), ERR_TOO_LARGE);
     assert_int_equal(t.len, 1);
     assert_int_equal(file_read(f->file, 200000, &t), ERR_OK);
@@ -98,10 +98,10 @@ static void a_failed_write_leaves_nothing_behind(void **state)
     struct directory *f = *state;
     char *nowhere = xasprintf("%s/no/such", f->path);
 
-    assert_int_equal(file_write(nowhere, SLICE_LIT("x")), ERR_SYSTEM);
+    assert_int_equal(file_write(nowhere, SLICE_LIT("x"), 0640), ERR_SYSTEM);
     assert_int_equal(errno, ENOENT);
     /* A directory cannot be replaced by a file. */
-    assert_int_equal(file_write(f->path, SLICE_LIT("x")), ERR_SYSTEM);
+    assert_int_equal(file_write(f->path, SLICE_LIT("x"), 0640), ERR_SYSTEM);
     free(nowhere);
 }
 
@@ -110,8 +110,8 @@ static void a_bad_file_is_set_aside_over_an_older_one(void **state)
     struct directory *f = *state;
     struct text t = {0};
 
-    assert_int_equal(file_write(f->bad, SLICE_LIT("older")), ERR_OK);
-    assert_int_equal(file_write(f->file, SLICE_LIT("newer")), ERR_OK);
+    assert_int_equal(file_write(f->bad, SLICE_LIT("older"), 0640), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_LIT("newer"), 0640), ERR_OK);
     assert_int_equal(file_set_aside(f->file), ERR_OK);
     assert_int_equal(file_read(f->bad, 100, &t), ERR_OK);
     assert_string_equal(text_cstr(&t), "newer");
@@ -156,9 +156,9 @@ static void links_in_a_state_dir_are_not_followed(void **state)
     char *tmp = xasprintf("%s.tmp.%ld", f->file, (long)getpid());
 
     /* Where the temporary file is to be there is a link to another file, which stays as it is. */
-    assert_int_equal(file_write(f->bad, SLICE_LIT("precious")), ERR_OK);
+    assert_int_equal(file_write(f->bad, SLICE_LIT("precious"), 0640), ERR_OK);
     assert_int_equal(symlink(f->bad, tmp), 0);
-    assert_int_equal(file_write(f->file, SLICE_LIT("new")), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_LIT("new"), 0640), ERR_OK);
     assert_int_equal(file_read_state(f->bad, 100, &t), ERR_OK);
     assert_string_equal(text_cstr(&t), "precious");
     text_clear(&t);
@@ -172,7 +172,7 @@ static void links_in_a_state_dir_are_not_followed(void **state)
     assert_int_equal(file_lock(f->file, 0), -1);
     assert_int_equal(errno, ELOOP);
     /* Writing replaces it. */
-    assert_int_equal(file_write(f->file, SLICE_LIT("newer")), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_LIT("newer"), 0640), ERR_OK);
     text_clear(&t);
     assert_int_equal(file_read_state(f->file, 100, &t), ERR_OK);
     assert_string_equal(text_cstr(&t), "newer");
@@ -187,7 +187,7 @@ static void a_secret_that_others_may_read_is_warned_of(void **state)
     char *expected =
         xasprintf(" secret-file-exposed file=%s mode=0604 hint=\"chmod o-r\"\n", f->file);
 
-    assert_int_equal(file_write(f->file, SLICE_LIT("secret")), ERR_OK);
+    assert_int_equal(file_write(f->file, SLICE_LIT("secret"), 0640), ERR_OK);
     log_capture_start(&c);
     file_warn_exposed(f->file);
     assert_int_equal(chmod(f->file, 0660), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This test inspects the internals of the latch under the thread sanitizer, too. */
-#define LATCH_UNTOLD
+#define LATCH_NOT_ANNOTATED
 #include "common/base/latch.h"
 
 #include <pthread.h>

@@ -51,7 +51,7 @@ static void note_call(bool is_poll, bool is_epoll_wait)
     polls += is_poll;
     epoll_waits += is_epoll_wait;
     if ((is_poll || is_epoll_wait) && loop_that_waits != NULL)
-        assert_false(loop_heard_all(loop_that_waits));
+        assert_false(loop_reported_all(loop_that_waits));
     if (is_epoll_wait && has_polled && comes_between != -1)
         assert_int_equal(eventfd_write(comes_between, 1), 0);
     has_polled = is_poll;
@@ -106,13 +106,13 @@ struct ringing {
     struct watch *watch;
     int fd;
     unsigned calls;
-    bool heard_all; /* in the last call */
+    bool reported_all; /* in the last call */
 };
 
 struct fixture {
     struct loop *loop;
     struct loop_deferred at_end;
-    bool heard_all_at_end;
+    bool reported_all_at_end;
     unsigned ends;
 };
 
@@ -120,7 +120,7 @@ static void on_end(struct loop_deferred *d)
 {
     struct fixture *f = container_of(d, struct fixture, at_end);
 
-    f->heard_all_at_end = loop_heard_all(f->loop);
+    f->reported_all_at_end = loop_reported_all(f->loop);
     ++f->ends;
 }
 
@@ -151,7 +151,7 @@ static void on_ring(void *context)
     struct ringing *r = context;
 
     ++r->calls;
-    r->heard_all = loop_heard_all(r->loop);
+    r->reported_all = loop_reported_all(r->loop);
 }
 
 static void ring(struct fixture *f, struct ringing *r)
@@ -173,7 +173,7 @@ static void a_wait_with_nothing_to_report_has_reported_all(void **state)
     uint64_t before = loop_waits(f->loop);
 
     loop_turn(f->loop, 0);
-    assert_true(f->heard_all_at_end);
+    assert_true(f->reported_all_at_end);
     assert_int_equal(loop_waits(f->loop), before + 1);
 }
 
@@ -182,8 +182,8 @@ static void between_turns_nothing_is_known(void **state)
     struct fixture *f = *state;
 
     loop_turn(f->loop, 0);
-    assert_true(f->heard_all_at_end);
-    assert_false(loop_heard_all(f->loop));
+    assert_true(f->reported_all_at_end);
+    assert_false(loop_reported_all(f->loop));
 }
 
 static void before_the_wait_nothing_is_known(void **state)
@@ -196,7 +196,7 @@ static void before_the_wait_nothing_is_known(void **state)
     loop_turn(f->loop, 0);
     loop_that_waits = NULL;
     assert_int_equal(epoll_waits - before, 2);
-    assert_true(f->heard_all_at_end);
+    assert_true(f->reported_all_at_end);
 }
 
 static void while_another_socket_still_waits_to_be_called_not_all_is_reported(void **state)
@@ -210,8 +210,8 @@ static void while_another_socket_still_waits_to_be_called_not_all_is_reported(vo
     assert_int_equal(two[0].calls, 1);
     assert_int_equal(two[1].calls, 1);
     /* Only in the last callback had the events of both been delivered. */
-    assert_int_equal(two[0].heard_all + two[1].heard_all, 1);
-    assert_true(f->heard_all_at_end);
+    assert_int_equal(two[0].reported_all + two[1].reported_all, 1);
+    assert_true(f->reported_all_at_end);
     silence(&two[0]);
     silence(&two[1]);
 }
@@ -224,16 +224,16 @@ static void a_wait_that_could_not_reports_all_sockets_has_not_reported_all(void 
 
     for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
         ring(f, &many[i]);
-    f->heard_all_at_end = true;
+    f->reported_all_at_end = true;
     loop_turn(f->loop, 0);
     for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
         calls += many[i].calls;
     assert_in_range(calls, 1, MORE_THAN_ONE_WAIT_TELLS - 1);
-    assert_false(f->heard_all_at_end);
+    assert_false(f->reported_all_at_end);
     for (unsigned i = 0; i < MORE_THAN_ONE_WAIT_TELLS; ++i)
         silence(&many[i]);
     loop_turn(f->loop, 0);
-    assert_true(f->heard_all_at_end);
+    assert_true(f->reported_all_at_end);
 }
 
 static void a_client_is_called_when_all_else_has_been(void **state)
@@ -248,7 +248,7 @@ static void a_client_is_called_when_all_else_has_been(void **state)
     ring(f, &two[1]);
     loop_turn(f->loop, 0);
     assert_int_equal(client.calls, 1);
-    assert_true(client.heard_all);
+    assert_true(client.reported_all);
     silence(&client);
     silence(&two[0]);
     silence(&two[1]);
@@ -460,7 +460,7 @@ struct silent {
     struct loop_deferred at_end;
     struct watch *watch;
     unsigned calls;
-    bool heard; /* at the end of the last turn */
+    bool current; /* at the end of the last turn */
 };
 
 static void on_sound(void *context)
@@ -474,7 +474,7 @@ static void on_end_of_silent(struct loop_deferred *d)
 {
     struct silent *s = container_of(d, struct silent, at_end);
 
-    s->heard = watch_heard(s->watch);
+    s->current = watch_is_current(s->watch);
 }
 
 static void one_that_came_after_the_poll_is_not_taken_for_reported(void **state)
@@ -499,11 +499,11 @@ static void one_that_came_after_the_poll_is_not_taken_for_reported(void **state)
     comes_between = -1;
     assert_int_equal(eventfd_read(fd, &value), 0); /* the event has arrived */
     assert_int_equal(s.calls, 0);
-    assert_true(f->heard_all_at_end);
-    assert_false(s.heard);
+    assert_true(f->reported_all_at_end);
+    assert_false(s.current);
     /* From then on it is in epoll, which delivers events in the order of their arrival. */
     loop_turn(f->loop, 0);
-    assert_true(f->heard_all_at_end && s.heard);
+    assert_true(f->reported_all_at_end && s.current);
     list_remove(&s.at_end.node);
     watch_stop(s.watch);
     close(fd);

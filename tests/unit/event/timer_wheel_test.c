@@ -48,7 +48,7 @@ static void a_timer_comes_out_exactly_when_due(void **state)
         assert_int_equal(take_due(w), 0);
         timer_wheel_advance(w, due);
         assert_int_equal(take_due(w), 1);
-        assert_true(timer_wheel_next(w) == UINT64_MAX);
+        assert_true(timer_wheel_next(w, false) == UINT64_MAX);
     }
     free(w);
 }
@@ -63,7 +63,7 @@ static void following_next_leads_to_a_far_timer_in_few_steps(void **state)
     timer_wheel_init(w, 987654321);
     add(w, &t, 987654321 + 10000 * hour_ms);
     while (list_empty(&w->due)) {
-        uint64_t next = timer_wheel_next(w);
+        uint64_t next = timer_wheel_next(w, false);
         assert_true(next > w->tick_ms);
         assert_true(next <= t.due_ms);
         timer_wheel_advance(w, next);
@@ -82,19 +82,19 @@ static void the_exact_due_time_is_available(void **state)
 
     (void)state;
     timer_wheel_init(w, 987654321);
-    assert_true(timer_wheel_next_due(w) == UINT64_MAX);
+    assert_true(timer_wheel_next(w, true) == UINT64_MAX);
     for (uint64_t i = 0; i < WHEEL_SEARCH_MAX; ++i)
         add(w, &t[i], 987654321 + 10000 * hour_ms - i);
-    assert_true(timer_wheel_next(w) < t[WHEEL_SEARCH_MAX - 1].due_ms);
-    assert_true(timer_wheel_next_due(w) == t[WHEEL_SEARCH_MAX - 1].due_ms);
+    assert_true(timer_wheel_next(w, false) < t[WHEEL_SEARCH_MAX - 1].due_ms);
+    assert_true(timer_wheel_next(w, true) == t[WHEEL_SEARCH_MAX - 1].due_ms);
     /* With one more, none of them is searched. */
     add(w, &t[WHEEL_SEARCH_MAX], 987654321 + 10000 * hour_ms);
-    assert_true(timer_wheel_next_due(w) == timer_wheel_next(w));
+    assert_true(timer_wheel_next(w, true) == timer_wheel_next(w, false));
     /* Slept through at once, with all levels between. */
     timer_wheel_advance(w, t[WHEEL_SEARCH_MAX - 1].due_ms);
     assert_int_equal(take_due(w), 1);
     add(w, &t[0], 1);
-    assert_true(timer_wheel_next_due(w) == w->tick_ms);
+    assert_true(timer_wheel_next(w, true) == w->tick_ms);
     free(w);
 }
 
@@ -145,7 +145,7 @@ static void stopped_timers_leave_nothing_to_wake_for(void **state)
     }
     for (unsigned i = 0; i < ARRAY_LEN(t); ++i)
         timer_stop(&t[i]);
-    assert_true(timer_wheel_next(w) == UINT64_MAX);
+    assert_true(timer_wheel_next(w, false) == UINT64_MAX);
     free(w);
 }
 
@@ -184,8 +184,8 @@ static void a_random_story_agrees_with_the_plain_rule(void **state)
         for (unsigned i = 0; i < TIMERS; ++i)
             assert_true(!timer_running(&t[i]) || t[i].due_ms > now);
         for (unsigned i = 0; i < TIMERS; ++i)
-            assert_true(!timer_running(&t[i]) || timer_wheel_next_due(w) <= t[i].due_ms);
-        assert_true(timer_wheel_next(w) <= timer_wheel_next_due(w));
+            assert_true(!timer_running(&t[i]) || timer_wheel_next(w, true) <= t[i].due_ms);
+        assert_true(timer_wheel_next(w, false) <= timer_wheel_next(w, true));
     }
     free(t);
     free(w);

@@ -18,7 +18,7 @@ static struct tls_client client;
 static struct networks proxies;
 
 /* A server with one listener, as O specifies, with the context of T. */
-static void listen_as(struct fixture *f, const struct tls_server_options *t,
+static void listen_as(struct fixture *f, const struct tls_context_options *t,
                       struct http_listen_options o)
 {
     struct http_server_options so = fixture_options(f);
@@ -38,7 +38,7 @@ static int setup(void **state)
     int failed = fixture_setup(state);
     struct fixture *f = *state;
 
-    listen_as(f, &(struct tls_server_options){0},
+    listen_as(f, &(struct tls_context_options){0},
               (struct http_listen_options){.answers_plain = true});
     tls_client_init(&client, f);
     assert_int_equal(networks_add(&proxies, SLICE_LIT("loopback")), ERR_OK);
@@ -101,7 +101,8 @@ static void client_of_an_old_version_gets_protocol_version(void **state)
 {
     struct fixture *f = *state;
 
-    listen_as(f, &(struct tls_server_options){.tls13_only = true}, (struct http_listen_options){0});
+    listen_as(f, &(struct tls_context_options){.tls13_only = true},
+              (struct http_listen_options){0});
     SSL_CTX_set_max_proto_version(client.context, TLS1_2_VERSION);
     assert_alert(f, SSL_AD_PROTOCOL_VERSION, 0);
     assert_alert(f, SSL_AD_PROTOCOL_VERSION, 100000);
@@ -185,7 +186,7 @@ static void plain_http_is_not_answered_where_it_is_not_wanted(void **state)
 {
     struct fixture *f = *state;
 
-    listen_as(f, &(struct tls_server_options){0}, (struct http_listen_options){0});
+    listen_as(f, &(struct tls_context_options){0}, (struct http_listen_options){0});
     fixture_send(f, GET);
     raw_await_end(f->loop, &f->client);
     assert_false(raw_has(&f->client, "HTTP/1.1"));
@@ -563,7 +564,7 @@ static void tls_follows_a_proxy_header_however_it_is_cut(void **state)
     static const size_t pieces[] = {1, 2, 5, 20, sizeof(PROXY) - 2, sizeof(PROXY) + 3, 4096};
     struct fixture *f = *state;
 
-    listen_as(f, &(struct tls_server_options){0},
+    listen_as(f, &(struct tls_context_options){0},
               (struct http_listen_options){.proxy_from = &proxies});
     for (size_t i = 0; i < ARRAY_LEN(pieces); ++i) {
         tls_client_connect(&client);

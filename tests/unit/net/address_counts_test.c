@@ -110,13 +110,13 @@ static void one_a_second_is_reported_with_the_number_of_the_others(void **state)
     uint64_t unreported;
 
     (void)state;
-    assert_true(address_counts_tell(t, 5000, &unreported));
+    assert_true(address_counts_should_log(t, 5000, &unreported));
     assert_int_equal(unreported, 0);
     for (uint64_t ms = 5000; ms < 6000; ms += 250)
-        assert_false(address_counts_tell(t, ms, &unreported));
-    assert_true(address_counts_tell(t, 6000, &unreported));
+        assert_false(address_counts_should_log(t, ms, &unreported));
+    assert_true(address_counts_should_log(t, 6000, &unreported));
     assert_int_equal(unreported, 4);
-    assert_true(address_counts_tell(t, 9000, &unreported));
+    assert_true(address_counts_should_log(t, 9000, &unreported));
     assert_int_equal(unreported, 0);
     address_counts_destroy(t);
 }

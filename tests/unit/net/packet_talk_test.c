@@ -75,11 +75,11 @@ static void all_is_given_over_until_the_last_message_comes(void **state)
     json_t *last;
 
     (void)state;
-    assert_int_equal(packet_say(pair[0], "a"), ERR_OK);
+    assert_int_equal(packet_send_op(pair[0], "a"), ERR_OK);
     send_with("b", 0);
-    assert_int_equal(packet_say(pair[0], "end"), ERR_OK);
-    assert_int_equal(packet_say(pair[0], "a"), ERR_OK);
-    assert_int_equal(packet_hear(pair[1], "end", LONG_MS, take, &t, &last), ERR_OK);
+    assert_int_equal(packet_send_op(pair[0], "end"), ERR_OK);
+    assert_int_equal(packet_send_op(pair[0], "a"), ERR_OK);
+    assert_int_equal(packet_receive_until(pair[1], "end", LONG_MS, take, &t, &last), ERR_OK);
     assert_string_equal(t.ops, "ab");
     assert_true(t.fd >= 0);
     close(t.fd);
@@ -98,7 +98,7 @@ static void descriptors_that_none_takes_are_closed(void **state)
     send_with("a", 0);
     /* The last message has none: with one it is another. */
     send_with("end", 0);
-    assert_int_equal(packet_hear(pair[1], "end", LONG_MS, take, &t, &last), ERR_SYNTAX);
+    assert_int_equal(packet_receive_until(pair[1], "end", LONG_MS, take, &t, &last), ERR_SYNTAX);
     assert_string_equal(t.ops, "a");
     assert_int_equal(open_descriptors(), before);
 }
@@ -112,7 +112,8 @@ static void what_makes_no_sense_ends_it(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         assert_true(send(pair[0], bad[i], strlen(bad[i]), 0) > 0);
-        assert_int_equal(packet_hear(pair[1], "end", LONG_MS, take, &t, &last), ERR_SYNTAX);
+        assert_int_equal(packet_receive_until(pair[1], "end", LONG_MS, take, &t, &last),
+                         ERR_SYNTAX);
     }
     assert_int_equal(t.n, 0);
 }
@@ -124,7 +125,7 @@ static void silence_is_waited_for_as_long_as_specified(void **state)
     uint64_t before = clock_mono_us();
 
     (void)state;
-    assert_int_equal(packet_hear(pair[1], "end", SHORT_MS, take, &t, &last), ERR_TIMEOUT);
+    assert_int_equal(packet_receive_until(pair[1], "end", SHORT_MS, take, &t, &last), ERR_TIMEOUT);
     assert_true(clock_mono_us() - before >= SHORT_MS * 1000);
 }
 
@@ -134,12 +135,13 @@ static void the_end_of_the_other_side_is_reported_at_once(void **state)
     json_t *last;
 
     (void)state;
-    assert_int_equal(packet_say(pair[0], "a"), ERR_OK);
+    assert_int_equal(packet_send_op(pair[0], "a"), ERR_OK);
     close(pair[0]);
     pair[0] = -1;
-    assert_int_equal(packet_hear(pair[1], "end", LONG_MS, take, &t, &last), ERR_PEER_CLOSED);
+    assert_int_equal(packet_receive_until(pair[1], "end", LONG_MS, take, &t, &last),
+                     ERR_PEER_CLOSED);
     assert_string_equal(t.ops, "a");
-    assert_int_equal(packet_say(pair[1], "a"), ERR_PEER_CLOSED);
+    assert_int_equal(packet_send_op(pair[1], "a"), ERR_PEER_CLOSED);
 }
 
 int main(void)

@@ -60,15 +60,6 @@ static void over_one_value_nothing_else_counts(void **state)
     decayed_add(&d, decay_over(1), 5);
     decayed_add(&d, decay_over(1), 11);
     assert_near(d.mean, 11);
-    assert_near(decay_steps(0, 0), 1);
-    assert_near(decay_steps(0, 3), 0);
-}
-
-static void steps_decay_as_often_as_values_would(void **state)
-{
-    (void)state;
-    assert_near(decay_steps(0.9, 3), 0.9 * 0.9 * 0.9);
-    assert_near(decay_steps(0.9, 0), 1);
 }
 
 int main(void)
@@ -78,7 +69,6 @@ int main(void)
         cmocka_unit_test(a_constant_value_stays_the_mean),
         cmocka_unit_test(later_values_weigh_more),
         cmocka_unit_test(over_one_value_nothing_else_counts),
-        cmocka_unit_test(steps_decay_as_often_as_values_would),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void put_bytes(struct world *w, const char *path, struct slice bytes)
 {
     char *file = xasprintf("%s%s", w->root, path);
 
-    assert_int_equal(file_write(file, bytes), ERR_OK);
+    assert_int_equal(file_write(file, bytes, 0640), ERR_OK);
     free(file);
 }
 
@@ -313,7 +313,7 @@ static void an_entry_at_the_temporary_name_is_replaced_and_not_written_through(v
     create(w, "/a", "{}");
     char *victim = xasprintf("%s/victim", w->directory);
     char *tmp = xasprintf("%s/tree/a/.new-properties-%ld", w->directory, (long)getpid());
-    assert_int_equal(file_write(victim, SLICE_LIT("precious")), ERR_OK);
+    assert_int_equal(file_write(victim, SLICE_LIT("precious"), 0640), ERR_OK);
     /* A hard link leads to another file, too. */
     assert_int_equal(link(victim, tmp), 0);
     assert_int_equal(write_node(w, "/a", v, NULL), ERR_OK);

@@ -159,7 +159,7 @@ static void a_torn_file_is_set_aside(void **state)
     restart(c);
     assert_int_equal(file_read(path, 1 << 20, &bytes), ERR_OK);
     bytes.len -= 10;
-    assert_int_equal(file_write(path, text_slice(&bytes)), ERR_OK);
+    assert_int_equal(file_write(path, text_slice(&bytes), 0640), ERR_OK);
     w = join(c, "127.0.0.1:1");
     assert_true(score(c, "a") < 0.001);
     assert_int_equal(stat(bad, &st), 0);
@@ -186,7 +186,7 @@ static void skills_of_another_classifier_do_not_count(void **state)
             : NULL;
     assert_non_null(at);
     memset(at, '0', FINGERPRINT_LEN);
-    assert_int_equal(file_write(path, text_slice(&bytes)), ERR_OK);
+    assert_int_equal(file_write(path, text_slice(&bytes), 0640), ERR_OK);
     w = join(c, "127.0.0.1:1");
     assert_true(score(c, "a") < 0.001);
     leave(c, w);

@@ -237,10 +237,10 @@ static void an_auth_file_that_cannot_be_used_is_refused(void **state)
     assert_false(read_text(f, text));
     assert_complaint(f, 3, "zookeeper_auth: ");
     assert_complaint(f, 3, "No such file");
-    assert_int_equal(file_write_private(file, SLICE_LIT("nobody\n")), ERR_OK);
+    assert_int_equal(file_write(file, SLICE_LIT("nobody\n"), 0600), ERR_OK);
     assert_false(read_text(f, text));
     assert_complaint(f, 3, "expected USER:PASSWORD");
-    assert_int_equal(file_write_private(file, SLICE_LIT("user:password\n")), ERR_OK);
+    assert_int_equal(file_write(file, SLICE_LIT("user:password\n"), 0600), ERR_OK);
     assert_true(read_text(f, text));
     assert_int_equal(chmod(file, 0644), 0);
     assert_false(read_text(f, text));

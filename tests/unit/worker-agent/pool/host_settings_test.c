@@ -23,7 +23,7 @@ static struct agent_config *read_config(const struct fixture *f, const char *mor
                   more, f->url, f->w->directory);
     struct diag d = {0};
 
-    assert_int_equal(file_write_private(f->file, slice_of(text)), ERR_OK);
+    assert_int_equal(file_write(f->file, slice_of(text), 0600), ERR_OK);
     struct agent_config *c = agent_config_read(f->file, &d);
     if (c == NULL)
         fail_msg("%s", d.text);
