@@ -91,15 +91,6 @@ enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out, char why
     return ERR_OK;
 }
 
-struct slice json_text(const json_t *obj, const char *name)
-{
-    const json_t *v = json_object_get(obj, name);
-
-    if (!json_is_string(v))
-        return SLICE_NULL;
-    return (struct slice){json_string_value(v), json_string_length(v)};
-}
-
 /* ---- numbers and strings ---- */
 
 bool json_scalar_text(const json_t *v, struct text *out)

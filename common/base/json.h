@@ -30,8 +30,16 @@ struct json_style {
     void (*add_string)(struct slice s, struct text *out); /* appends S with its quotes */
 };
 void json_print_as(const json_t *v, const struct json_style *style, struct text *out);
-/* Returns member NAME of OBJ if it is a string, else SLICE_NULL. */
-struct slice json_text(const json_t *obj, const char *name);
+/* Returns V if it is a string, else SLICE_NULL. V may be NULL. */
+static inline struct slice json_slice(const json_t *v)
+{
+    return (struct slice){json_string_value(v), json_string_length(v)};
+}
+/* The same for member NAME of OBJ. */
+static inline struct slice json_text(const json_t *obj, const char *name)
+{
+    return json_slice(json_object_get(obj, name));
+}
 /* Appends the scalar V in the form that settings_set accepts (true, 12, 1.5, abc). Returns false
  * if V is NULL, null, an array or an object. */
 bool json_scalar_text(const json_t *v, struct text *out);

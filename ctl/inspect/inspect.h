@@ -11,9 +11,8 @@
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
-/* The agent takes process ID out of its pool permanently; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out,
-                    struct diag *d) must_check;
+/* The agent takes process ID out of its pool permanently; what came of it to O's out. */
+enum err ctl_detach(struct ctl_options *o, const char *id) must_check;
 
 /* ---- pages as text ---- */
 
@@ -178,7 +177,7 @@ struct trace_request {
 struct trace_report {
     struct map urls, active;
     struct trace_url **by_impact; /* trace_report_end: the largest first */
-    size_t nurls, nactive, states[TRACE_STATES];
+    size_t states[TRACE_STATES];
     struct trace_minute *minutes;
     size_t nminutes;
     struct trace_minute beyond;        /* those beyond TRACE_MINUTES_MAX; not shown */

@@ -36,6 +36,15 @@ static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *wai
     json_array_append_new(rows, row);
 }
 
+/* A line for each setting of the tree that is refused, and each link that does not resolve. */
+static void print_refused(const json_t *application, struct text *out)
+{
+    page_add_each(out, json_object_get(application, "refused"),
+                  "  rejected setting {name}: {why:w}\n");
+    page_add_each(out, json_object_get(application, "broken_links"),
+                  "  a link in the tree does not resolve: {}\n");
+}
+
 /* "NAME = value" of those that are not as built in. */
 static void print_settings(const json_t *application, struct text *out)
 {
@@ -54,7 +63,7 @@ static void print_settings(const json_t *application, struct text *out)
     }
     if (strcmp(before, ", ") == 0)
         text_add(out, SLICE_LIT(" (from the tree)\n"));
-    page_print_refused(application, out);
+    print_refused(application, out);
 }
 
 static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
@@ -80,7 +89,7 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
     json_array_foreach(json_object_get(failure, "lines"), i, v)
     {
         text_add(out, SLICE_LIT("    | "));
-        text_add_visible(out, (struct slice){json_string_value(v), json_string_length(v)});
+        text_add_visible(out, json_slice(v));
         text_add_char(out, '\n');
     }
     json_array_foreach(json_object_get(a, "slots"), i, v)
@@ -167,7 +176,7 @@ static void print_warnings(const json_t *application, bool colours, struct text 
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
     page_add_each(out, json_object_get(application, "poison"),
                   "  kills workers, blocked: class {class}, path {path}\n");
-    page_print_refused(application, out);
+    print_refused(application, out);
     if (out->len == before)
         out->len -= begin.len;
     else if (colours)

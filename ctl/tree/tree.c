@@ -35,7 +35,7 @@ struct walk {
 static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
                      json_t *above)
 {
-    struct diag *d = &w->command->diag;
+    struct diag *d = &w->command->o.diag;
     json_t *n = above;
     struct tree_record s = {0};
     enum err e;
@@ -120,13 +120,13 @@ static int show(struct tree_command *c, bool display)
     }
     if (e == ERR_OK && c->o.json) {
         omit_odd_names(top, &nleft_out);
-        json_print(top, &c->out);
-        text_add_char(&c->out, '\n');
+        json_print(top, &c->o.out);
+        text_add_char(&c->o.out, '\n');
         if (nleft_out != 0)
-            diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
+            diag_add(&c->o.diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
                      nleft_out);
     } else if (e == ERR_OK) {
-        nleft_out = tree_text_print(top, &c->out, display ? NULL : &c->diag);
+        nleft_out = tree_text_print(top, &c->o.out, display ? NULL : &c->o.diag);
     }
     json_decref(top);
     return e == ERR_OK && nleft_out == 0 && w.unread == 0 ? CTL_OK : CTL_FAILED;
@@ -142,13 +142,13 @@ static int tree_export(struct tree_command *c)
 {
     int code = show(c, false);
 
-    if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
+    if (c->output == NULL || (code != CTL_OK && c->o.out.len == 0))
         return code;
-    if (file_write(c->output, text_slice(&c->out)) != ERR_OK) {
-        diag_add(&c->diag, c->output, 0, 0, "%m");
+    if (file_write(c->output, text_slice(&c->o.out)) != ERR_OK) {
+        diag_add(&c->o.diag, c->output, 0, 0, "%m");
         code = CTL_FAILED;
     }
-    text_clear(&c->out);
+    text_clear(&c->o.out);
     return code;
 }
 
@@ -166,7 +166,7 @@ struct watched {
     const char *path;
     bool reported; /* there has been a report */
     bool exists;
-    char *problem;
+    char *problem;      /* or empty */
     json_t *properties; /* as last reported */
     json_t *providers;  /* name -> properties */
     json_t *children;   /* name -> null */
@@ -243,7 +243,7 @@ static void on_changed(void *context, const struct tree_view *node)
         add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->reported = true;
     w->exists = node->exists;
-    if (strcmp(problem, w->problem != NULL ? w->problem : "") != 0) {
+    if (strcmp(problem, w->problem) != 0) {
         if (problem[0] != '\0')
             add_line(w, "problem:", problem, NULL);
         else
@@ -257,7 +257,7 @@ static void on_changed(void *context, const struct tree_view *node)
     report(w, &w->children, object_of(node->children), "node", "no node");
     if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
         fflush(stdout) != 0) {
-        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
+        diag_add(&w->command->o.diag, "stdout", 0, 0, "%m");
         loop_stop(w->command->loop);
     }
     text_clear(&w->lines);
@@ -275,6 +275,7 @@ static int tree_watch_changes(struct tree_command *c)
 {
     struct watched w = {.command = c,
                         .path = c->nwords != 0 ? c->words[0] : "/",
+                        .problem = xstrdup(""),
                         .properties = json_object(),
                         .providers = json_object(),
                         .children = json_object()};
@@ -380,7 +381,7 @@ static void stop_loop(struct tree_op *op)
 static enum err run(struct tree_command *c, struct tree_op *op)
 {
     op->timeout_ms = (unsigned)c->o.timeout_ms;
-    op->diag = &c->diag;
+    op->diag = &c->o.diag;
     op->done = stop_loop;
     op->context = c;
     tree_op_begin(c->tree, op);
@@ -426,7 +427,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
         e = strlen(full) <= TREE_PATH_MAX ? ERR_OK : ERR_TOO_LARGE;
     }
     if (e != ERR_OK) {
-        diag_add(&c->diag, NULL, 0, 0, "'%s': %s", word,
+        diag_add(&c->o.diag, NULL, 0, 0, "'%s': %s", word,
                  e == ERR_RANGE ? "leaves the tree" : "path too long");
         return e;
     }
@@ -439,7 +440,8 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
         tree_record_fini(&r);
     }
     if (e == ERR_NOT_FOUND && must_exist)
-        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/", c->url);
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/",
+                 c->url);
     return e;
 }
 
@@ -474,11 +476,11 @@ static int run_tree(const struct ctl_command *command, int argc, char **argv)
     log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
     const struct tree_options o = {.auth_file = c.auth_file};
     c.loop = loop_create(0);
-    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.diag) == ERR_OK ? verb->run(&c)
-                                                                              : verb->trouble;
+    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.o.diag) == ERR_OK ? verb->run(&c)
+                                                                                : verb->trouble;
     tree_close(c.tree);
     loop_destroy(c.loop);
-    return ctl_finish(ERR_OK, &c.out, &c.diag) == CTL_OK ? code : verb->trouble;
+    return ctl_finish(&c.o, ERR_OK) == CTL_OK ? code : verb->trouble;
 }
 
 static const struct ctl_flag tree_flags[] = {
