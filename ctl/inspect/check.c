@@ -136,8 +136,10 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     if (state == CHECK_OK)
         text_addf(out, "OK %.0f %.6g %.0f %.0f", facts[CHECK_WORKERS], facts[CHECK_MEAN_BACKLOG],
                   facts[CHECK_MAX_BACKLOG], facts[CHECK_MAX_AGE]);
-    for (size_t i = 0; i < CHECK_METRICS && t->metrics; ++i)
-        add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
+    if (t->metrics) {
+        for (size_t i = 0; i < CHECK_METRICS; ++i)
+            add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
+    }
     return state;
 }
 

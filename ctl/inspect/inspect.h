@@ -178,9 +178,8 @@ struct trace_report {
     struct map urls, active;
     struct trace_url **by_impact; /* trace_report_end: the largest first */
     size_t states[TRACE_STATES];
-    struct trace_minute *minutes;
+    struct trace_minute *minutes; /* beyond TRACE_MINUTES_MAX one more for the rest, not shown */
     size_t nminutes;
-    struct trace_minute beyond;        /* those beyond TRACE_MINUTES_MAX; not shown */
     struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
@@ -188,7 +187,6 @@ struct trace_report {
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     uint64_t bad_lines, first_bad;
     const char *bad_why;
-    bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */
     uint64_t busiest_us;

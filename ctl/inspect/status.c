@@ -11,29 +11,24 @@
 /* ---- an agent's page ---- */
 
 static const char agent_columns[] =
-    ">slot={slot:i}|>pid={pid:i}|state={state}[{succeeds:?} (replacement)][, {going}]|"
-    ">sessions={sessions:i}|>processed={processed:i}|>uptime={uptime_s:t}|"
-    ">last used={last_used_s:t}|>cpu={cpu_percent:%.0f%%}|>memory={memory_mib:%.0fM}|"
-    ">queue={waiting:i}|version={version}|id={id}";
+    ">slot={slot:i}|>pid={process.pid:i}|state={process.state}[{succeeds:?} (replacement)]"
+    "[, {process.going}]|>sessions={process.sessions:i}|>processed={process.processed:i}|"
+    ">uptime={process.uptime_s:t}|>last used={process.last_used_s:t}|"
+    ">cpu={process.cpu_percent:%.0f%%}|>memory={memory_mib:%.0fM}|>queue={waiting:i}|"
+    "version={process.version}|id={process.id}";
 
-/* Process P, unless it is none, in what holds its slot's number; WAITING: what waits at the slot,
- * or NULL. */
+/* Process P, if it is one, of SLOT; WAITING: what waits at the slot, or NULL. */
 static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *waiting, bool succeeds)
 {
-    json_t *row = json_copy(p);
+    const json_t *bytes = json_object_get(p, "memory_bytes");
 
-    if (!json_is_object(row)) {
-        json_decref(row);
-        return;
-    }
-    json_object_del(row, "waiting");
-    json_object_set(row, "waiting", waiting);
-    json_object_set_new(row, "slot", json_integer(page_int(slot, "slot")));
-    json_object_set_new(row, "succeeds", json_boolean(succeeds));
-    if (json_is_number(json_object_get(p, "memory_bytes")))
-        json_object_set_new(row, "memory_mib",
-                            json_real(page_number(p, "memory_bytes") / (1024 * 1024)));
-    json_array_append_new(rows, row);
+    if (json_is_object(p))
+        json_array_append_new(
+            rows,
+            json_pack("{s:I, s:O, s:O*, s:b, s:o*}", "slot", (json_int_t)page_int(slot, "slot"),
+                      "process", p, "waiting", waiting, "succeeds", succeeds, "memory_mib",
+                      json_is_number(bytes) ? json_real(json_number_value(bytes) / (1024 * 1024))
+                                            : NULL));
 }
 
 /* A line for each setting of the tree that is refused, and each link that does not resolve. */

@@ -230,23 +230,6 @@ struct layout {
     bool shown[TOP_KEYS];
 };
 
-/* Names are not cut but where they would take more than half of the line. */
-static unsigned name_width_of(const struct top_view *v, const struct row *rows, size_t n)
-{
-    size_t most = v->columns / 2;
-    size_t width = strlen("worker");
-    struct text name = {0};
-
-    for (size_t i = 0; i < n; ++i) {
-        text_clear(&name);
-        page_add(&name, rows[i].worker, "{name}");
-        if (name.len > width)
-            width = name.len;
-    }
-    text_fini(&name);
-    return (unsigned)(width > most && most > strlen("worker") ? most : width);
-}
-
 /* The columns but for the first SHIFT that fit, the most important first. Returns whether all do.
  */
 static bool fit(const struct top_view *v, size_t shift, struct layout *out)
@@ -333,17 +316,27 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     const json_t *workers = json_object_get(now, "workers");
     size_t n = json_array_size(workers);
     struct row *rows = xcalloc(n, sizeof(rows[0]));
+    size_t half = v->columns / 2;
+    size_t width = strlen("worker");
+    struct text name = {0};
     const json_t *w;
     size_t i;
 
     json_array_foreach(workers, i, w)
     {
         fill_row(&rows[i], w, find_worker(then, json_object_get(w, "name")), span_s);
+        text_clear(&name);
+        page_add(&name, w, "{name}");
+        width = name.len > width ? name.len : width;
     }
+    text_fini(&name);
+    /* Names are not cut but where they would take more than half of the line. */
+    if (width > half && half > strlen("worker"))
+        width = half;
     if (n != 0)
         qsort_r(rows, n, sizeof(rows[0]), compare_rows, (void *)(uintptr_t)v);
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
-    struct layout l = {.name_width = name_width_of(v, rows, n)};
+    struct layout l = {.name_width = (unsigned)width};
     /* Scrolled no further than it takes to see the last column. */
     for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
         ++shift;

@@ -158,7 +158,6 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     uint64_t at_us = l->time_us - l->time_us % 60000000;
-    bool begins = r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us;
     size_t nactive = map_count(&r->active);
     struct trace_request *a =
         map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
@@ -166,12 +165,12 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
     if (r->records == 0)
         r->first_us = l->time_us;
     r->last_us = l->time_us;
-    r->minutes_cut = r->minutes_cut || (begins && r->nminutes == TRACE_MINUTES_MAX);
-    if (begins && !r->minutes_cut) {
+    if (r->nminutes == 0 ||
+        (r->nminutes <= TRACE_MINUTES_MAX && r->minutes[r->nminutes - 1].at_us != at_us)) {
         r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
         r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = nactive};
     }
-    struct trace_minute *m = r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
+    struct trace_minute *m = &r->minutes[r->nminutes - 1];
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
@@ -331,7 +330,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
-    for (size_t i = 0; i < r->nminutes; ++i) {
+    for (size_t i = 0; i < r->nminutes && i < TRACE_MINUTES_MAX; ++i) {
         const struct trace_minute *m = &r->minutes[i];
 
         json_open_object(&w, NULL);
@@ -405,7 +404,7 @@ void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes
     if (minutes) {
         text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
         page_print_rows(minute_columns, json_object_get(page, "minutes"), 0, NULL, out);
-        if (r->minutes_cut)
+        if (r->nminutes > TRACE_MINUTES_MAX)
             text_add(out, SLICE_LIT("  ... and more\n"));
     }
     if (nurls != 0)
