@@ -479,9 +479,7 @@ static int print_help(void)
     return ctl_finish(&o, ERR_OK);
 }
 
-/* Index of the command in the command line to *AT, ARGC: none. Returns -1 to continue; else the
- * exit code. */
-static int find_command(int argc, char **argv, int *at)
+int ctl_main(int argc, char **argv)
 {
     char letters[2 * ARRAY_LEN(leading_flags) + 3] = "+:"; /* nothing is reordered nor printed */
     struct option longs[ARRAY_LEN(leading_flags) + 1];
@@ -495,10 +493,8 @@ static int find_command(int argc, char **argv, int *at)
         letter = getopt_long(argc, argv, letters, longs, NULL);
         if (letter == '?')
             return ctl_usage_error(NULL, "unknown option before the command", arg);
-        if (letter == -1 || letter == ':') {
-            *at = optind;
-            return -1;
-        }
+        if (letter == -1 || letter == ':')
+            break;
         letter = find_flag(&leading, letter)->letter;
         if (letter == 'h')
             return print_help();
@@ -507,26 +503,16 @@ static int find_command(int argc, char **argv, int *at)
             return CTL_OK;
         }
     }
-}
-
-int ctl_main(int argc, char **argv)
-{
-    int at = 0;
-    int code = find_command(argc, argv, &at);
-
-    if (code >= 0)
-        return code;
-    if (at >= argc)
+    if (optind >= argc)
         return ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
+    char *word = argv[optind];
     for (size_t i = 0; i < ctl_ncommands; ++i) {
-        if (strcmp(argv[at], ctl_commands[i]->name) != 0)
+        if (strcmp(word, ctl_commands[i]->name) != 0)
             continue;
-        char *word = argv[at];
-
         /* It becomes the first word, and is left out. */
-        memmove(argv + 1, argv, (size_t)at * sizeof(argv[0]));
+        memmove(argv + 1, argv, (size_t)optind * sizeof(argv[0]));
         argv[0] = word;
         return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);
     }
-    return ctl_usage_error(NULL, "unknown command", argv[at]);
+    return ctl_usage_error(NULL, "unknown command", word);
 }
