@@ -162,9 +162,8 @@ struct watched {
     struct tree_command *command;
     struct timer reply_timer; /* until the first report */
     const char *path;
-    bool reported; /* there has been a report */
     bool exists;
-    char *problem;      /* or empty */
+    char *problem;      /* as last reported: empty if none; NULL before the first report */
     json_t *properties; /* as last reported */
     json_t *providers;  /* name -> properties */
     json_t *children;   /* name -> null */
@@ -237,18 +236,15 @@ static void on_changed(void *context, const struct tree_view *node)
     const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->reply_timer);
-    if (!w->reported || w->exists != node->exists)
+    if (w->problem == NULL || w->exists != node->exists)
         add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
-    w->reported = true;
     w->exists = node->exists;
-    if (strcmp(problem, w->problem) != 0) {
-        if (problem[0] != '\0')
-            add_line(w, "problem:", problem, NULL);
-        else
-            add_line(w, "no problem", NULL, NULL);
-        free(w->problem);
-        w->problem = xstrdup(problem);
-    }
+    if (problem[0] != '\0' && !slice_is(slice_of(w->problem), problem))
+        add_line(w, "problem:", problem, NULL);
+    else if (problem[0] == '\0' && slice_of(w->problem).len != 0)
+        add_line(w, "no problem", NULL, NULL);
+    free(w->problem);
+    w->problem = xstrdup(problem);
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
         report(w, &w->providers, object_of(node->providers), "provider", "no provider");
@@ -273,7 +269,6 @@ static int tree_watch_changes(struct tree_command *c)
 {
     struct watched w = {.command = c,
                         .path = c->nwords != 0 ? c->words[0] : "/",
-                        .problem = xstrdup(""),
                         .properties = json_object(),
                         .providers = json_object(),
                         .children = json_object()};
