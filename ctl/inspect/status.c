@@ -22,13 +22,14 @@ static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *wai
 {
     const json_t *bytes = json_object_get(p, "memory_bytes");
 
-    if (json_is_object(p))
+    if (json_is_object(p)) {
         json_array_append_new(
             rows,
             json_pack("{s:I, s:O, s:O*, s:b, s:o*}", "slot", (json_int_t)page_int(slot, "slot"),
                       "process", p, "waiting", waiting, "succeeds", succeeds, "memory_mib",
                       json_is_number(bytes) ? json_real(json_number_value(bytes) / (1024 * 1024))
                                             : NULL));
+    }
 }
 
 /* A line for each setting of the tree that is refused, and each link that does not resolve. */

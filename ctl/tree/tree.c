@@ -67,12 +67,13 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     }
     if (json_object_size(s.properties) != 0)
         json_object_set(n, "properties", s.properties);
-    if (w->display && name != NULL && s.problem != NULL)
+    if (w->display && name != NULL && s.problem != NULL) {
         json_object_set_new(
             n, "remark",
             json_sprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem));
-    else if (w->display && s.provider)
+    } else if (w->display && s.provider) {
         json_object_set_new(n, "remark", json_string("a provider"));
+    }
     for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
         const char *child = s.children->items[i].name;
         char *below = xasprintf("%s/%s", path, child);
