@@ -199,7 +199,6 @@ static void print_zsh(struct text *out)
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct ctl_options o = {0};
-    struct text out = {0};
     int code = ctl_parse(c, argc, argv, &o);
 
     if (code >= 0)
@@ -207,12 +206,12 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (o.words[0] == NULL)
         return ctl_usage_error(c, "expected a shell: bash or zsh", NULL);
     if (strcmp(o.words[0], "bash") == 0)
-        print_bash(&out);
+        print_bash(&o.out);
     else if (strcmp(o.words[0], "zsh") == 0)
-        print_zsh(&out);
+        print_zsh(&o.out);
     else
         return ctl_usage_error(c, "unknown shell: expected bash or zsh", o.words[0]);
-    return ctl_finish(ERR_OK, &out, &(struct diag){0});
+    return ctl_finish(&o, ERR_OK);
 }
 
 static const struct ctl_flag flags[] = {CTL_FLAG_HELP};

@@ -60,33 +60,27 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d)
     return CTL_USAGE;
 }
 
-int ctl_finish(enum err e, struct text *out, struct diag *d)
+int ctl_finish(struct ctl_options *o, enum err e)
 {
+    const struct text *out = &o->out;
     bool printed =
         (out->len == 0 || fwrite(out->p, 1, out->len, stdout) == out->len) && fflush(stdout) == 0;
 
     if (!printed)
         perror("resumelbctl: stdout");
-
-    if (d->text != NULL)
-        fprintf(stderr, "resumelbctl: %s", d->text);
-    diag_fini(d);
-    text_fini(out);
+    if (o->diag.text != NULL)
+        fprintf(stderr, "resumelbctl: %s", o->diag.text);
+    diag_fini(&o->diag);
+    text_fini(&o->out);
     return e == ERR_OK && printed ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- help ---- */
 
-/* "  -a, --address ADDRESS   ", as wide as the widest. */
-static size_t flag_width(const struct ctl_flag *f)
+static int print_command_help(struct ctl_options *o)
 {
-    return strlen("  -x, --") + strlen(f->name) + (f->value != NULL ? strlen(f->value) + 1 : 0);
-}
-
-static int print_command_help(const struct ctl_command *c)
-{
-    struct text help = {0};
-    struct text *out = &help;
+    const struct ctl_command *c = o->command;
+    struct text *out = &o->out;
     size_t width = 0;
 
     text_addf(out, "usage: resumelbctl %s [OPTIONS]%s%s\n\n%s\n", c->name,
@@ -95,10 +89,16 @@ static int print_command_help(const struct ctl_command *c)
     if (c->text != NULL)
         text_addf(out, "\n%s", c->text);
     text_add(out, SLICE_LIT("\noptions:\n"));
-    for (size_t i = 0; i < c->nflags; ++i)
-        width = flag_width(&c->flags[i]) > width ? flag_width(&c->flags[i]) : width;
+    for (size_t i = 0; i < c->nflags; ++i) {
+        const char *value = c->flags[i].value;
+        size_t n = strlen(c->flags[i].name) + (value != NULL ? strlen(value) + 1 : 0);
+
+        width = n > width ? n : width;
+    }
     for (size_t i = 0; i < c->nflags; ++i) {
         const struct ctl_flag *f = &c->flags[i];
+        /* "  -a, --address ADDRESS   ", as wide as the widest. */
+        size_t end = out->len + strlen("  -x, --") + width;
 
         if (f->letter != 0)
             text_addf(out, "  -%c, --%s", f->letter, f->name);
@@ -106,11 +106,11 @@ static int print_command_help(const struct ctl_command *c)
             text_addf(out, "      --%s", f->name);
         if (f->value != NULL)
             text_addf(out, " %s", f->value);
-        text_addf(out, "%*s  %s\n", (int)(width - flag_width(f)), "", f->help);
+        text_addf(out, "%*s  %s\n", (int)(end - out->len), "", f->help);
     }
     if (c->describe != NULL)
         c->describe(out);
-    return ctl_finish(ERR_OK, out, &(struct diag){0});
+    return ctl_finish(o, ERR_OK);
 }
 
 /* ---- options ---- */
@@ -172,7 +172,7 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
         }
         const struct ctl_flag *f = find_flag(c, letter);
         if (f->take == NULL)
-            return print_command_help(c);
+            return print_command_help(o);
         int code = f->take(o, f, optarg);
         if (code != CTL_OK)
             return code;
@@ -308,8 +308,8 @@ static void on_done(struct http_fetch *f, enum err e)
 static const struct http_fetch_events events = {
     .on_head = on_head, .on_body = on_body, .done = on_done};
 
-static enum err make_request(const struct ctl_options *o, const char *method, const char *path,
-                             struct slice content, struct text *out, struct diag *d)
+static enum err make_request(struct ctl_options *o, const char *method, const char *path,
+                             struct slice content, struct text *out)
 {
     /* A unix socket has no host; "localhost" is one that every admin address answers to. */
     const char *host = strncmp(o->address, "unix:", 5) == 0 ? "localhost" : o->address;
@@ -326,13 +326,14 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
 
         e = file_read(o->token_file, TOKEN_MAX, &token);
         if (e != ERR_OK)
-            diag_add(d, o->token_file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+            diag_add(&o->diag, o->token_file, 0, 0, "%s",
+                     e == ERR_SYSTEM ? strerror(errno) : err_text(e));
         while (token.len != 0 && (token.p[token.len - 1] == '\n' || token.p[token.len - 1] == '\r'))
             --token.len;
         for (size_t i = 0; e == ERR_OK && i < token.len; ++i) {
             /* It becomes part of a header line. */
             if (token.p[i] <= ' ' || token.p[i] >= 0x7f) {
-                diag_add(d, o->token_file, 0, 0,
+                diag_add(&o->diag, o->token_file, 0, 0,
                          "not a token: it contains blanks or other bytes that are not permitted");
                 e = ERR_SYNTAX;
             }
@@ -347,14 +348,14 @@ static enum err make_request(const struct ctl_options *o, const char *method, co
     return e;
 }
 
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice content, int *status, struct text *body, struct diag *d)
+enum err ctl_ask(struct ctl_options *o, const char *method, const char *path, struct slice content,
+                 int *status, struct text *body)
 {
     struct asking a = {.out = body, .e = ERR_NOT_FOUND};
     struct text request = {0};
     struct addr all[ADDRESSES_MAX];
     size_t n = 1;
-    enum err e = make_request(o, method, path, content, &request, d);
+    enum err e = make_request(o, method, path, content, &request);
 
     if (e != ERR_OK) {
         text_fini(&request);
@@ -397,37 +398,37 @@ enum err ctl_ask(const struct ctl_options *o, const char *method, const char *pa
     if (e == ERR_OK)
         *status = a.fetch.status;
     else if (e == ERR_CONNECT_FAILED || e == ERR_SYSTEM)
-        diag_add(d, NULL, 0, 0, "%s: %s: %s", o->address, why,
+        diag_add(&o->diag, NULL, 0, 0, "%s: %s: %s", o->address, why,
                  error == EAGAIN ? "too busy" : strerror(error));
     else
-        diag_add(d, NULL, 0, 0, "%s: %s", o->address, why);
+        diag_add(&o->diag, NULL, 0, 0, "%s: %s", o->address, why);
     return e;
 }
 
-enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body, struct diag *d)
+enum err ctl_get(struct ctl_options *o, const char *path, struct text *body)
 {
     int status = 0;
-    enum err e = ctl_ask(o, "GET", path, SLICE_NULL, &status, body, d);
+    enum err e = ctl_ask(o, "GET", path, SLICE_NULL, &status, body);
 
     if (e == ERR_OK && status != 200) {
-        diag_add(d, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
+        diag_add(&o->diag, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,
                  status == 401 ? " (--token-file?)" : "");
         e = ERR_BAD_RESPONSE;
     }
     return e;
 }
 
-enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out, struct diag *d)
+enum err ctl_get_json(struct ctl_options *o, const char *path, json_t **out)
 {
     struct text body = {0};
     json_error_t why;
-    enum err e = ctl_get(o, path, &body, d);
+    enum err e = ctl_get(o, path, &body);
 
     if (e == ERR_OK) {
         /* Not json_parse: this page is as large as the pool, and bounded in bytes. */
         *out = json_loadb(body.p != NULL ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &why);
         if (*out == NULL) {
-            diag_add(d, NULL, 0, 0, "%s: %s is not JSON: %s", o->address, path, why.text);
+            diag_add(&o->diag, NULL, 0, 0, "%s: %s is not JSON: %s", o->address, path, why.text);
             e = ERR_SYNTAX;
         }
     }
@@ -435,12 +436,12 @@ enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **ou
     return e;
 }
 
-enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e, struct diag *d)
+enum err ctl_page_problem(struct ctl_options *o, const char *path, enum err e)
 {
     if (e == ERR_NOT_FOUND)
-        diag_add(d, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
+        diag_add(&o->diag, NULL, 0, 0, "%s: has no application '%s'", o->address, o->application);
     else if (e != ERR_OK)
-        diag_add(d, NULL, 0, 0,
+        diag_add(&o->diag, NULL, 0, 0,
                  "%s: %s has no applications; is this the admin address of a resumelb program?",
                  o->address, path);
     return e;
@@ -459,28 +460,26 @@ static const struct ctl_command leading = {CTL_FLAGS(leading_flags)};
 
 static int print_help(void)
 {
-    struct text out = {0};
+    struct ctl_options o = {0};
 
-    text_add(&out,
+    text_add(&o.out,
              SLICE_LIT("usage: resumelbctl [OPTIONS] COMMAND ...\n"
                        "\n"
                        "See, understand and tune resumelb, its agents and its pool counters.\n"
                        "\ncommands:\n"));
     for (size_t i = 0; i < ctl_ncommands; ++i)
-        text_addf(&out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
+        text_addf(&o.out, "  %-15s %s\n", ctl_commands[i]->name, ctl_commands[i]->summary);
     text_add(
-        &out,
+        &o.out,
         SLICE_LIT("\n"
                   "resumelbctl COMMAND --help lists the options of a command; --version, the "
                   "version.\n"
                   "Exit status: 0 success; 1 server unreachable or error response; 2 usage error\n"
                   "            (check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)\n"));
-    return ctl_finish(ERR_OK, &out, &(struct diag){0});
+    return ctl_finish(&o, ERR_OK);
 }
 
-/* Index of the command in the command line to *AT, ARGC: none. Returns -1 to continue; else the
- * exit code. */
-static int find_command(int argc, char **argv, int *at)
+int ctl_main(int argc, char **argv)
 {
     char letters[2 * ARRAY_LEN(leading_flags) + 3] = "+:"; /* nothing is reordered nor printed */
     struct option longs[ARRAY_LEN(leading_flags) + 1];
@@ -494,10 +493,8 @@ static int find_command(int argc, char **argv, int *at)
         letter = getopt_long(argc, argv, letters, longs, NULL);
         if (letter == '?')
             return ctl_usage_error(NULL, "unknown option before the command", arg);
-        if (letter == -1 || letter == ':') {
-            *at = optind;
-            return -1;
-        }
+        if (letter == -1 || letter == ':')
+            break;
         letter = find_flag(&leading, letter)->letter;
         if (letter == 'h')
             return print_help();
@@ -506,26 +503,16 @@ static int find_command(int argc, char **argv, int *at)
             return CTL_OK;
         }
     }
-}
-
-int ctl_main(int argc, char **argv)
-{
-    int at = 0;
-    int code = find_command(argc, argv, &at);
-
-    if (code >= 0)
-        return code;
-    if (at >= argc)
+    if (optind >= argc)
         return ctl_usage_error(NULL, "expected a command: status, explain, check, ...", NULL);
+    char *word = argv[optind];
     for (size_t i = 0; i < ctl_ncommands; ++i) {
-        if (strcmp(argv[at], ctl_commands[i]->name) != 0)
+        if (strcmp(word, ctl_commands[i]->name) != 0)
             continue;
-        char *word = argv[at];
-
         /* It becomes the first word, and is left out. */
-        memmove(argv + 1, argv, (size_t)at * sizeof(argv[0]));
+        memmove(argv + 1, argv, (size_t)optind * sizeof(argv[0]));
         argv[0] = word;
         return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);
     }
-    return ctl_usage_error(NULL, "unknown command", argv[at]);
+    return ctl_usage_error(NULL, "unknown command", word);
 }

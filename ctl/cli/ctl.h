@@ -28,6 +28,9 @@ struct ctl_options {
     const char *cls;         /* resumes: only this request class */
     uint64_t top;            /* resumes: so many classes of each worker; limits: keys; 0: all */
     bool colours;            /* the terminal supports them */
+    /* What ctl_finish() prints to standard output and standard error. */
+    struct text out;
+    struct diag diag;
 };
 
 /* The whole main(). Returns the exit code. */
@@ -37,21 +40,18 @@ int ctl_main(int argc, char **argv);
 /*
  * One HTTP request to the admin address that O names, with its token, and with CONTENT (JSON)
  * unless that is empty; the answer's status and body, whatever they are, which is appended. It
- * blocks for at most O's timeout; the bytes are bounded. Problems are added to D. Errors:
+ * blocks for at most O's timeout; the bytes are bounded. Problems are added to O's diag. Errors:
  * ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
  * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
-enum err ctl_ask(const struct ctl_options *o, const char *method, const char *path,
-                 struct slice content, int *status, struct text *body, struct diag *d) must_check;
+enum err ctl_ask(struct ctl_options *o, const char *method, const char *path, struct slice content,
+                 int *status, struct text *body) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
-enum err ctl_get(const struct ctl_options *o, const char *path, struct text *body,
-                 struct diag *d) must_check;
+enum err ctl_get(struct ctl_options *o, const char *path, struct text *body) must_check;
 /* The same as JSON; ERR_SYNTAX when it is none. The caller's to json_decref. */
-enum err ctl_get_json(const struct ctl_options *o, const char *path, json_t **out,
-                      struct diag *d) must_check;
-/* Appends to D the message for error E of a page; returns E. */
-enum err ctl_page_problem(const struct ctl_options *o, const char *path, enum err e,
-                          struct diag *d) must_check;
+enum err ctl_get_json(struct ctl_options *o, const char *path, json_t **out) must_check;
+/* Appends to O's diag the message for error E of a page; returns E. */
+enum err ctl_page_problem(struct ctl_options *o, const char *path, enum err e) must_check;
 
 /* ---- commands ---- */
 
@@ -157,9 +157,9 @@ int ctl_usage_problems(const struct ctl_command *c, struct diag *d);
 #define CTL_FLAGS_ASKING                                                                           \
     CTL_FLAG_ADDRESS, CTL_FLAG_JSON, CTL_FLAG_TOKEN, CTL_FLAG_TIMEOUT, CTL_FLAG_HELP
 
-/* Finishes a command: prints OUT, and D to standard error; frees both. Returns the exit status for
- * E, or for a failure to print. */
-int ctl_finish(enum err e, struct text *out, struct diag *d);
+/* Finishes a command: prints and frees O's out and diag. Returns the exit status for E, or for a
+ * failure to print. */
+int ctl_finish(struct ctl_options *o, enum err e);
 
 /* ---- files of lines ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cli/page.h"
+#include "common/base/json.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -97,7 +98,7 @@ void table_print(const struct table *t, size_t indent, struct text *out)
         *width = len > *width ? len : *width;
     }
     for (size_t i = 0; i < t->ncells; ++i) {
-        enum table_style style = t->colours ? t->styles[i / t->ncolumns] : TABLE_PLAIN;
+        enum table_style style = t->styles[i / t->ncolumns];
         size_t column = i % t->ncolumns;
         bool right = t->columns[column].right;
         int blanks = (int)(widths[column] - strlen(t->cells[i]));
@@ -146,11 +147,6 @@ double page_number(const json_t *object, const char *name)
 bool page_is_true(const json_t *object, const char *name)
 {
     return json_is_true(json_object_get(object, name));
-}
-
-static struct slice text_of(const json_t *v)
-{
-    return (struct slice){json_string_value(v), json_string_length(v)};
 }
 
 void page_add_words(struct text *out, struct slice words)
@@ -212,9 +208,9 @@ static void add_member(struct text *out, const json_t *v, struct slice kind)
         snprintf(format, sizeof(format), "%.*s", SLICE_FMT(kind));
         text_addf(out, format, json_number_value(v));
     } else if (letter == 'w' && json_is_string(v)) {
-        page_add_words(out, text_of(v));
+        page_add_words(out, json_slice(v));
     } else if (letter == 's' && json_is_string(v)) {
-        text_add_escaped(out, text_of(v));
+        text_add_escaped(out, json_slice(v));
     } else {
         text_add_char(out, '-');
     }
@@ -283,7 +279,6 @@ void page_print_rows(const char *columns, const json_t *rows, size_t top, page_s
     size_t i;
 
     table_begin(&t, columns);
-    t.colours = style != NULL;
     json_array_foreach(rows, i, row)
     {
         if (top != 0 && i == top)
@@ -303,14 +298,6 @@ void page_print_rows(const char *columns, const json_t *rows, size_t top, page_s
 }
 
 /* ---- applications ---- */
-
-void page_print_refused(const json_t *application, struct text *out)
-{
-    page_add_each(out, json_object_get(application, "refused"),
-                  "  rejected setting {name}: {why:w}\n");
-    page_add_each(out, json_object_get(application, "broken_links"),
-                  "  a link in the tree does not resolve: {}\n");
-}
 
 enum err page_check(const json_t *page, const struct ctl_options *o)
 {

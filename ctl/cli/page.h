@@ -32,8 +32,7 @@ struct table {
     char *titles; /* of table_begin() */
     char **cells; /* row after row, the titles first */
     size_t ncells;
-    unsigned char *styles; /* of each row */
-    bool colours;          /* print them; may be set after table_begin */
+    unsigned char *styles; /* of each row; TABLE_PLAIN unless they are set */
 };
 
 /* The columns as text: "policy|>loads|>rate", '>' before those of numbers. */
@@ -98,9 +97,6 @@ void page_print_rows(const char *columns, const json_t *rows, size_t top, page_s
                      struct text *out);
 
 /* ---- applications ---- */
-
-/* A line for each setting of the tree that is refused, and each link that does not resolve. */
-void page_print_refused(const json_t *application, struct text *out);
 
 /* Errors: ERR_SYNTAX (no applications in it), ERR_NOT_FOUND (not the one that O asks for). */
 enum err page_check(const json_t *page, const struct ctl_options *o) must_check;

@@ -18,9 +18,9 @@ enum { AGENTS_MAX = 64 };
 
 struct action_run {
     struct ctl_options o;
-    const char *done;   /* what was done, as a format for the answer */
-    const char *worker; /* detach: the id of a process */
-    const char *agents[AGENTS_MAX];
+    const char *done;                   /* what was done, as a format for the answer */
+    const char *worker;                 /* detach: the id of a process */
+    const char *agents[AGENTS_MAX + 1]; /* the load balancer after them */
     size_t nagents;
     bool all;
 };
@@ -36,54 +36,53 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
     return CTL_OK;
 }
 
-static enum err act_at(const struct action_run *r, const char *address, struct text *out,
-                       struct diag *d)
+/* At the admin address that O names. */
+static enum err act(struct action_run *r)
 {
     const char *const members[][2] = {
         {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
-    struct ctl_options o = r->o;
+    struct ctl_options *o = &r->o;
     struct text content = {0};
     struct json_writer w = {.out = &content};
     struct text body = {0};
     char path[64];
     int status = 0;
 
-    o.address = address;
-    snprintf(path, sizeof(path), "/actions/%s", r->o.command->name);
+    snprintf(path, sizeof(path), "/actions/%s", o->command->name);
     json_open_object(&w, NULL);
     for (size_t i = 0; i < ARRAY_LEN(members); ++i) {
         if (members[i][1] != NULL)
             json_put_text(&w, members[i][0], slice_of(members[i][1]));
     }
     json_close_object(&w);
-    enum err e = ctl_ask(&o, "POST", path, text_slice(&content), &status, &body, d);
+    enum err e = ctl_ask(o, "POST", path, text_slice(&content), &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         const json_t *error = json_object_get(page, "error");
-        struct slice rest = {json_string_value(error), json_string_length(error)};
+        struct slice rest = json_slice(error);
         const char *advice = status == 401   ? " (--token-file: with its actions_token?)"
                              : status == 405 ? " (is this the admin address of such a program?)"
                                              : "";
 
         if (!json_is_string(error))
-            diag_add(d, NULL, 0, 0, "%s: status %d%s", address, status, advice);
+            diag_add(&o->diag, NULL, 0, 0, "%s: status %d%s", o->address, status, advice);
         /* A line for each problem that the answer has. */
         for (bool more = json_is_string(error); more; more = rest.len != 0) {
             struct text why = {0};
 
             page_add_words(&why, slice_cut(&rest, '\n'));
-            diag_add(d, NULL, 0, 0, "%s: %s%s", address, text_cstr(&why), advice);
+            diag_add(&o->diag, NULL, 0, 0, "%s: %s%s", o->address, text_cstr(&why), advice);
             text_fini(&why);
         }
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK && !json_is_object(page)) {
-        diag_add(d, NULL, 0, 0, "%s: the response is not JSON", address);
+        diag_add(&o->diag, NULL, 0, 0, "%s: the response is not JSON", o->address);
         e = ERR_SYNTAX;
-    } else if (e == ERR_OK && r->o.json) {
-        text_add(out, text_slice(&body));
+    } else if (e == ERR_OK && o->json) {
+        text_add(&o->out, text_slice(&body));
     } else if (e == ERR_OK) {
-        text_addf(out, "%s: ", address);
-        page_add(out, page, r->done);
+        text_addf(&o->out, "%s: ", o->address);
+        page_add(&o->out, page, r->done);
     }
     json_decref(page);
     text_fini(&content);
@@ -91,7 +90,7 @@ static enum err act_at(const struct action_run *r, const char *address, struct t
     return e;
 }
 
-enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out, struct diag *d)
+enum err ctl_detach(struct ctl_options *o, const char *id)
 {
     struct text body = {0};
     struct text reply = {0};
@@ -99,11 +98,11 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
 
     /* It becomes part of a path. */
     if (id[0] == '\0' || strlen(id) > ADMIN_ARGUMENT_MAX || !slice_is_word(slice_of(id), "-_.")) {
-        diag_add(d, NULL, 0, 0, "not the id of a process, which status shows: '%s'", id);
+        diag_add(&o->diag, NULL, 0, 0, "not the id of a process, which status shows: '%s'", id);
         return ERR_SYNTAX;
     }
     char *path = xasprintf("/processes/%s/detach", id);
-    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body, d);
+    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body);
     struct slice rest = text_slice(&body);
 
     text_add_visible(&reply, slice_cut(&rest, '\n'));
@@ -112,11 +111,11 @@ enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *ou
                              : status == 405 ? " (is this an agent's admin address?)"
                                              : "";
 
-        diag_add(d, NULL, 0, 0, "%s: status %d%s: %s", o->address, status, advice,
+        diag_add(&o->diag, NULL, 0, 0, "%s: status %d%s: %s", o->address, status, advice,
                  text_cstr(&reply));
         e = ERR_BAD_RESPONSE;
     } else if (e == ERR_OK) {
-        text_addf(out, "%s\n", text_cstr(&reply));
+        text_addf(&o->out, "%s\n", text_cstr(&reply));
     }
     free(path);
     text_fini(&reply);
@@ -129,8 +128,6 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     struct action_run r = {
         .done = "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n"};
     bool is_detach = c == &ctl_word_detach;
-    struct text out = {0};
-    struct diag d = {0};
     enum err worst = ERR_OK;
     int code = ctl_parse(c, argc, argv, &r.o);
 
@@ -152,17 +149,18 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             return ctl_usage_error(c, "expected a worker, as status shows it", NULL);
     }
     if (is_detach)
-        return ctl_finish(ctl_detach(&r.o, r.worker, &out, &d), &out, &d);
+        return ctl_finish(&r.o, ctl_detach(&r.o, r.worker));
     if (r.o.token_file == NULL)
         return ctl_usage_error(c, "--token-file is required, with the admin's actions_token", NULL);
     /* Agents first, because they would send the data they still have to the load balancer again. A
      * failure does not stop the actions on the others. */
+    r.agents[r.nagents] = r.o.address;
     for (size_t i = 0; i <= r.nagents; ++i) {
-        enum err e = act_at(&r, i < r.nagents ? r.agents[i] : r.o.address, &out, &d);
-
+        r.o.address = r.agents[i];
+        enum err e = act(&r);
         worst = e != ERR_OK ? e : worst;
     }
-    return ctl_finish(worst, &out, &d);
+    return ctl_finish(&r.o, worst);
 }
 
 #define ACTION_FLAG_APPLICATION                                                                    \

@@ -136,8 +136,10 @@ enum check_state check_pool(const struct check_thresholds *t, const double facts
     if (state == CHECK_OK)
         text_addf(out, "OK %.0f %.6g %.0f %.0f", facts[CHECK_WORKERS], facts[CHECK_MEAN_BACKLOG],
                   facts[CHECK_MAX_BACKLOG], facts[CHECK_MAX_AGE]);
-    for (size_t i = 0; i < CHECK_METRICS && t->metrics; ++i)
-        add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
+    if (t->metrics) {
+        for (size_t i = 0; i < CHECK_METRICS; ++i)
+            add_metric(t, (enum check_metric)i, facts[i], prefix, perf);
+    }
     return state;
 }
 
@@ -219,9 +221,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct check_run r = {0};
     struct text line = {0};
-    struct text out = {0};
-    struct json_writer w = {.out = &out};
-    struct diag d = {0};
+    struct json_writer w = {.out = &r.o.out};
     json_t *page = NULL;
     enum check_state state;
     int code = ctl_parse(c, argc, argv, &r.o);
@@ -239,11 +239,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         fputs("You need to request metrics and/or alert settings\n", stdout);
         return CHECK_UNKNOWN;
     }
-    enum err e = ctl_get_json(&r.o, "/status.json", &page, &d);
+    enum err e = ctl_get_json(&r.o, "/status.json", &page);
     if (e == ERR_OK) {
         state = check_page(page, &r.o, &r.t, &line);
     } else {
-        struct slice why = slice_of(d.text != NULL ? d.text : err_text(e));
+        struct slice why = slice_of(r.o.diag.text != NULL ? r.o.diag.text : err_text(e));
 
         /* The server is reachable but its response is not the expected one, for instance because a
          * token is missing. */
@@ -253,7 +253,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         text_add_escaped(&line, slice_cut(&why, '\n'));
     }
     json_decref(page);
-    diag_fini(&d);
+    diag_fini(&r.o.diag);
     struct slice perf = text_slice(&line);
     if (r.o.json) {
         struct slice text = slice_cut(&perf, '|');
@@ -265,11 +265,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         json_put_text(&w, "performance_data", perf);
         json_close_object(&w);
     } else {
-        text_add(&out, perf);
+        text_add(&r.o.out, perf);
     }
     text_fini(&line);
-    text_add_char(&out, '\n');
-    if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
+    text_add_char(&r.o.out, '\n');
+    if (ctl_finish(&r.o, ERR_OK) != CTL_OK)
         state = CHECK_UNKNOWN;
     return (int)state;
 }

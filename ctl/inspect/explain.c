@@ -81,21 +81,31 @@ static void add_escaped(struct text *out, const char *value)
         text_addf(out, "%%%02x", (unsigned char)*value);
 }
 
-static enum err explain(const struct ctl_options *o, const char *url, struct text *out,
-                        struct diag *d)
+static int run(const struct ctl_command *c, int argc, char **argv)
 {
+    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
+    struct ctl_options o = {0};
     struct text path = {0};
     struct text body = {0};
     struct text why = {0};
     int status = 0;
+    int code = ctl_parse(c, argc, argv, &o);
 
-    text_add(&path, url != NULL ? SLICE_LIT("/explain?url=") : SLICE_LIT("/explain?class="));
-    add_escaped(&path, url != NULL ? url : o->cls);
-    if (o->application != NULL) {
+    if (code >= 0)
+        return code;
+    const char *url = o.words[0];
+    const char *value = url != NULL ? url : o.cls;
+    if ((o.cls != NULL) == (url != NULL))
+        return ctl_usage_error(c, "expected --class CLASS or a URL", NULL);
+    if (slice_of(value).len > VALUE_MAX)
+        return ctl_usage_error(c, "the class or URL is too long", NULL);
+    text_addf(&path, "/explain?%s=", url != NULL ? "url" : "class");
+    add_escaped(&path, value);
+    if (o.application != NULL) {
         text_add(&path, SLICE_LIT("&application="));
-        add_escaped(&path, o->application);
+        add_escaped(&path, o.application);
     }
-    enum err e = ctl_ask(o, "GET", text_cstr(&path), SLICE_NULL, &status, &body, d);
+    enum err e = ctl_ask(&o, "GET", text_cstr(&path), SLICE_NULL, &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         /* Rejections have a JSON body with the reason. */
@@ -104,38 +114,20 @@ static enum err explain(const struct ctl_options *o, const char *url, struct tex
             text_addf(&why, "status %d%s", status,
                       status == 401 ? " (--token-file?)"
                                     : "; is this the admin address of a resumelb?");
-        diag_add(d, NULL, 0, 0, "%s: %s", o->address, text_cstr(&why));
+        diag_add(&o.diag, NULL, 0, 0, "%s: %s", o.address, text_cstr(&why));
         e = ERR_BAD_RESPONSE;
-    } else if (e == ERR_OK && o->json) {
-        text_add(out, text_slice(&body));
+    } else if (e == ERR_OK && o.json) {
+        text_add(&o.out, text_slice(&body));
     } else if (e == ERR_OK) {
-        e = page != NULL ? ctl_explain_text(page, o, out) : ERR_SYNTAX;
+        e = page != NULL ? ctl_explain_text(page, &o, &o.out) : ERR_SYNTAX;
         if (e != ERR_OK)
-            diag_add(d, NULL, 0, 0, "%s: the response is not an explanation", o->address);
+            diag_add(&o.diag, NULL, 0, 0, "%s: the response is not an explanation", o.address);
     }
     json_decref(page);
     text_fini(&path);
     text_fini(&body);
     text_fini(&why);
-    return e;
-}
-
-static int run(const struct ctl_command *c, int argc, char **argv)
-{
-    enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
-    struct ctl_options o = {0};
-    struct text out = {0};
-    struct diag d = {0};
-    int code = ctl_parse(c, argc, argv, &o);
-
-    if (code >= 0)
-        return code;
-    const char *url = o.words[0];
-    if ((o.cls != NULL) == (url != NULL))
-        return ctl_usage_error(c, "expected --class CLASS or a URL", NULL);
-    if (slice_of(url != NULL ? url : o.cls).len > VALUE_MAX)
-        return ctl_usage_error(c, "the class or URL is too long", NULL);
-    return ctl_finish(explain(&o, url, &out, &d), &out, &d);
+    return ctl_finish(&o, e);
 }
 
 static const struct ctl_flag flags[] = {

@@ -11,9 +11,8 @@
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
-/* The agent takes process ID out of its pool permanently; what came of it to OUT. */
-enum err ctl_detach(const struct ctl_options *o, const char *id, struct text *out,
-                    struct diag *d) must_check;
+/* The agent takes process ID out of its pool permanently; what came of it to O's out. */
+enum err ctl_detach(struct ctl_options *o, const char *id) must_check;
 
 /* ---- pages as text ---- */
 
@@ -178,10 +177,9 @@ struct trace_request {
 struct trace_report {
     struct map urls, active;
     struct trace_url **by_impact; /* trace_report_end: the largest first */
-    size_t nurls, nactive, states[TRACE_STATES];
-    struct trace_minute *minutes;
+    size_t states[TRACE_STATES];
+    struct trace_minute *minutes; /* beyond TRACE_MINUTES_MAX one more for the rest, not shown */
     size_t nminutes;
-    struct trace_minute beyond;        /* those beyond TRACE_MINUTES_MAX; not shown */
     struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
@@ -189,7 +187,6 @@ struct trace_report {
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     uint64_t bad_lines, first_bad;
     const char *bad_why;
-    bool minutes_cut;
     uint64_t first_us, last_us;
     size_t busiest; /* most requests in progress at once */
     uint64_t busiest_us;

@@ -32,76 +32,65 @@ static int compare_scored(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void print_scored(const char *columns, struct scored *all, size_t n, size_t top,
-                         struct text *out)
+/* The TOP (0: all) best of SCORES, name -> score. */
+static void print_scores(const char *columns, json_t *scores, size_t top, struct text *out)
 {
+    size_t n = json_object_size(scores);
+    struct scored *all = xcalloc(n, sizeof(*all));
     struct table t;
+    const char *name;
+    json_t *score;
+    size_t i = 0;
 
+    json_object_foreach(scores, name, score)
+    {
+        all[i++] = (struct scored){name, json_number_value(score)};
+    }
     qsort(all, n, sizeof(all[0]), compare_scored);
-    if (top != 0 && n > top)
-        n = top;
     table_begin(&t, columns);
-    for (size_t i = 0; i < n; ++i) {
+    for (i = 0; i < n && (top == 0 || i < top); ++i) {
         table_add(&t, all[i].name[0] != '\0' ? slice_of(all[i].name) : SLICE_LIT("(none)"));
         table_addf(&t, "%.2f", all[i].score);
     }
     table_print(&t, 4, out);
     table_fini(&t);
-}
-
-/* One worker: how many skills it has, and the best of them. */
-static void print_worker(const char *name, json_t *skills, size_t top, struct text *out)
-{
-    size_t n = json_object_size(skills);
-    struct scored *all = xcalloc(n, sizeof(*all));
-    const char *cls;
-    json_t *score;
-    size_t i = 0;
-
-    json_object_foreach(skills, cls, score)
-    {
-        all[i++] = (struct scored){cls, json_number_value(score)};
-    }
-    text_add(out, SLICE_LIT("  "));
-    text_add_escaped(out, slice_of(name));
-    if (top != 0 && n > top)
-        text_addf(out, ": %zu skills, best %zu\n", n, top);
-    else
-        text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
-    print_scored("class|>score", all, n, top, out);
     free(all);
 }
 
 static void print_resumes(const char *name, json_t *workers, const struct ctl_options *o,
                           struct text *out)
 {
+    json_t *skilled = json_object(); /* the workers that know the class asked for */
     const char *worker;
     json_t *skills;
-    size_t n = 0;
 
     text_add_escaped(out, slice_of(name));
     text_add(out, json_object_size(workers) != 0 ? SLICE_LIT(":\n") : SLICE_LIT(": no workers\n"));
-    if (o->cls == NULL) {
-        json_object_foreach(workers, worker, skills)
-        {
-            print_worker(worker, skills, o->top, out);
-        }
-        return;
-    }
-    /* All workers skilled at the class. */
-    struct scored *all = xcalloc(json_object_size(workers), sizeof(*all));
     json_object_foreach(workers, worker, skills)
     {
-        const json_t *score = json_object_get(skills, o->cls);
+        size_t n = json_object_size(skills);
 
-        if (json_is_number(score))
-            all[n++] = (struct scored){worker, json_number_value(score)};
+        if (o->cls != NULL) {
+            if (json_is_number(json_object_get(skills, o->cls)))
+                json_object_set(skilled, worker, json_object_get(skills, o->cls));
+            continue;
+        }
+        text_add(out, SLICE_LIT("  "));
+        text_add_escaped(out, slice_of(worker));
+        if (o->top != 0 && n > o->top)
+            text_addf(out, ": %zu skills, best %" PRIu64 "\n", n, o->top);
+        else
+            text_addf(out, ": %zu skill%s\n", n, n == 1 ? "" : "s");
+        print_scores("class|>score", skills, o->top, out);
     }
-    text_add(out, SLICE_LIT("  "));
-    text_add_escaped(out, slice_of(o->cls));
-    text_addf(out, ": %zu of %zu workers skilled\n", n, json_object_size(workers));
-    print_scored("worker|>score", all, n, 0, out);
-    free(all);
+    if (o->cls != NULL) {
+        text_add(out, SLICE_LIT("  "));
+        text_add_escaped(out, slice_of(o->cls));
+        text_addf(out, ": %zu of %zu workers skilled\n", json_object_size(skilled),
+                  json_object_size(workers));
+        print_scores("worker|>score", skilled, 0, out);
+    }
+    json_decref(skilled);
 }
 
 enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struct text *out)
@@ -263,23 +252,22 @@ struct asking {
     uint64_t count;   /* of --watch; 0: until interrupted */
 };
 
-static enum err show_page(const struct page_command *w, const struct ctl_options *o,
-                          struct text *out, struct diag *d)
+static enum err show_page(const struct page_command *w, struct ctl_options *o)
 {
     json_t *page = NULL;
 
     if (o->json)
-        return ctl_get(o, w->path, out, d);
-    enum err e = ctl_get_json(o, w->path, &page, d);
+        return ctl_get(o, w->path, &o->out);
+    enum err e = ctl_get_json(o, w->path, &page);
     if (e == ERR_OK)
-        e = ctl_page_problem(o, w->path, w->print(page, o, out), d);
+        e = ctl_page_problem(o, w->path, w->print(page, o, &o->out));
     json_decref(page);
     return e;
 }
 
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
-static int watch(const struct page_command *w, const struct asking *a)
+static int watch(const struct page_command *w, struct asking *a)
 {
     const struct timespec span = {.tv_sec = (time_t)a->watch_s};
     sigset_t ending;
@@ -291,8 +279,6 @@ static int watch(const struct page_command *w, const struct asking *a)
     sigaddset(&ending, SIGHUP);
     sigprocmask(SIG_BLOCK, &ending, NULL);
     for (uint64_t i = 0; a->count == 0 || i < a->count; ++i) {
-        struct text out = {0};
-        struct diag d = {0};
         int signal = -1;
 
         while (i != 0 && (signal = sigtimedwait(&ending, NULL, &span)) < 0 && errno == EINTR)
@@ -300,11 +286,11 @@ static int watch(const struct page_command *w, const struct asking *a)
         if (signal > 0)
             break;
         if (isatty(STDOUT_FILENO) && !a->o.json)
-            text_add(&out, SLICE_LIT("\033[H\033[2J")); /* home and clear */
+            text_add(&a->o.out, SLICE_LIT("\033[H\033[2J")); /* home and clear */
         else if (i != 0 && !a->o.json)
-            text_add_char(&out, '\n');
-        e = show_page(w, &a->o, &out, &d);
-        if (ctl_finish(ERR_OK, &out, &d) != CTL_OK)
+            text_add_char(&a->o.out, '\n');
+        e = show_page(w, &a->o);
+        if (ctl_finish(&a->o, ERR_OK) != CTL_OK)
             return CTL_FAILED;
     }
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
@@ -314,8 +300,6 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
 {
     struct asking a = {.o = {.top = TOP_DEFAULT}};
     const struct page_command *w = pages;
-    struct text out = {0};
-    struct diag d = {0};
     int code = ctl_parse(c, argc, argv, &a.o);
 
     if (code >= 0)
@@ -327,7 +311,7 @@ static int run_page(const struct ctl_command *c, int argc, char **argv)
         return ctl_usage_error(c, "--count is for --watch", NULL);
     if (a.watch_s != 0)
         return watch(w, &a);
-    return ctl_finish(show_page(w, &a.o, &out, &d), &out, &d);
+    return ctl_finish(&a.o, show_page(w, &a.o));
 }
 
 #define WATCH_FLAGS                                                                                \

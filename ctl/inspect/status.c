@@ -11,29 +11,34 @@
 /* ---- an agent's page ---- */
 
 static const char agent_columns[] =
-    ">slot={slot:i}|>pid={pid:i}|state={state}[{succeeds:?} (replacement)][, {going}]|"
-    ">sessions={sessions:i}|>processed={processed:i}|>uptime={uptime_s:t}|"
-    ">last used={last_used_s:t}|>cpu={cpu_percent:%.0f%%}|>memory={memory_mib:%.0fM}|"
-    ">queue={waiting:i}|version={version}|id={id}";
+    ">slot={slot:i}|>pid={process.pid:i}|state={process.state}[{succeeds:?} (replacement)]"
+    "[, {process.going}]|>sessions={process.sessions:i}|>processed={process.processed:i}|"
+    ">uptime={process.uptime_s:t}|>last used={process.last_used_s:t}|"
+    ">cpu={process.cpu_percent:%.0f%%}|>memory={memory_mib:%.0fM}|>queue={waiting:i}|"
+    "version={process.version}|id={process.id}";
 
-/* Process P, unless it is none, in what holds its slot's number; WAITING: what waits at the slot,
- * or NULL. */
+/* Process P, if it is one, of SLOT; WAITING: what waits at the slot, or NULL. */
 static void add_process(json_t *rows, const json_t *slot, json_t *p, json_t *waiting, bool succeeds)
 {
-    json_t *row = json_copy(p);
+    const json_t *bytes = json_object_get(p, "memory_bytes");
 
-    if (!json_is_object(row)) {
-        json_decref(row);
-        return;
+    if (json_is_object(p)) {
+        json_array_append_new(
+            rows,
+            json_pack("{s:I, s:O, s:O*, s:b, s:o*}", "slot", (json_int_t)page_int(slot, "slot"),
+                      "process", p, "waiting", waiting, "succeeds", succeeds, "memory_mib",
+                      json_is_number(bytes) ? json_real(json_number_value(bytes) / (1024 * 1024))
+                                            : NULL));
     }
-    json_object_del(row, "waiting");
-    json_object_set(row, "waiting", waiting);
-    json_object_set_new(row, "slot", json_integer(page_int(slot, "slot")));
-    json_object_set_new(row, "succeeds", json_boolean(succeeds));
-    if (json_is_number(json_object_get(p, "memory_bytes")))
-        json_object_set_new(row, "memory_mib",
-                            json_real(page_number(p, "memory_bytes") / (1024 * 1024)));
-    json_array_append_new(rows, row);
+}
+
+/* A line for each setting of the tree that is refused, and each link that does not resolve. */
+static void print_refused(const json_t *application, struct text *out)
+{
+    page_add_each(out, json_object_get(application, "refused"),
+                  "  rejected setting {name}: {why:w}\n");
+    page_add_each(out, json_object_get(application, "broken_links"),
+                  "  a link in the tree does not resolve: {}\n");
 }
 
 /* "NAME = value" of those that are not as built in. */
@@ -54,7 +59,7 @@ static void print_settings(const json_t *application, struct text *out)
     }
     if (strcmp(before, ", ") == 0)
         text_add(out, SLICE_LIT(" (from the tree)\n"));
-    page_print_refused(application, out);
+    print_refused(application, out);
 }
 
 static void print_agent_application(const char *name, json_t *a, const struct ctl_options *o,
@@ -80,7 +85,7 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
     json_array_foreach(json_object_get(failure, "lines"), i, v)
     {
         text_add(out, SLICE_LIT("    | "));
-        text_add_visible(out, (struct slice){json_string_value(v), json_string_length(v)});
+        text_add_visible(out, json_slice(v));
         text_add_char(out, '\n');
     }
     json_array_foreach(json_object_get(a, "slots"), i, v)
@@ -167,7 +172,7 @@ static void print_warnings(const json_t *application, bool colours, struct text 
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
     page_add_each(out, json_object_get(application, "poison"),
                   "  kills workers, blocked: class {class}, path {path}\n");
-    page_print_refused(application, out);
+    print_refused(application, out);
     if (out->len == before)
         out->len -= begin.len;
     else if (colours)

@@ -228,25 +228,7 @@ static enum table_style row_style(const struct row *r)
 struct layout {
     unsigned name_width;
     bool shown[TOP_KEYS];
-    size_t hidden;
 };
-
-/* Names are not cut but where they would take more than half of the line. */
-static unsigned name_width_of(const struct top_view *v, const struct row *rows, size_t n)
-{
-    size_t most = v->columns / 2;
-    size_t width = strlen("worker");
-    struct text name = {0};
-
-    for (size_t i = 0; i < n; ++i) {
-        text_clear(&name);
-        page_add(&name, rows[i].worker, "{name}");
-        if (name.len > width)
-            width = name.len;
-    }
-    text_fini(&name);
-    return (unsigned)(width > most && most > strlen("worker") ? most : width);
-}
 
 /* The columns but for the first SHIFT that fit, the most important first. Returns whether all do.
  */
@@ -256,7 +238,6 @@ static bool fit(const struct top_view *v, size_t shift, struct layout *out)
     bool full = false;
 
     memset(out->shown, 0, sizeof(out->shown));
-    out->hidden = shift;
     for (unsigned rank = 0; rank < TOP_KEYS; ++rank) {
         for (size_t i = TOP_STATE + shift; i < TOP_KEYS; ++i) {
             if (rank != (i == v->key ? 0 : columns[i].rank))
@@ -264,7 +245,6 @@ static bool fit(const struct top_view *v, size_t shift, struct layout *out)
             full = full || used + 1 + columns[i].width > v->columns;
             out->shown[i] = !full;
             used += out->shown[i] ? 1 + columns[i].width : 0;
-            out->hidden += full;
         }
     }
     return !full;
@@ -316,10 +296,10 @@ static void draw_hidden(struct screen *s, const struct layout *l, size_t first, 
     const char *before = "hidden columns (left, right): ";
     struct text line = {0};
 
-    if (first != 0 || last < n)
+    if (first != 0 || last < n) {
         text_addf(&line, "workers %zu to %zu of %zu (up, down)", first + 1, last, n);
-    if (line.len != 0 && l->hidden != 0)
-        text_add(&line, SLICE_LIT("; "));
+        before = "; hidden columns (left, right): ";
+    }
     for (size_t i = TOP_STATE; i < TOP_KEYS; ++i) {
         if (l->shown[i])
             continue;
@@ -336,17 +316,27 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     const json_t *workers = json_object_get(now, "workers");
     size_t n = json_array_size(workers);
     struct row *rows = xcalloc(n, sizeof(rows[0]));
+    size_t half = v->columns / 2;
+    size_t width = strlen("worker");
+    struct text name = {0};
     const json_t *w;
     size_t i;
 
     json_array_foreach(workers, i, w)
     {
         fill_row(&rows[i], w, find_worker(then, json_object_get(w, "name")), span_s);
+        text_clear(&name);
+        page_add(&name, w, "{name}");
+        width = name.len > width ? name.len : width;
     }
+    text_fini(&name);
+    /* Names are not cut but where they would take more than half of the line. */
+    if (width > half && half > strlen("worker"))
+        width = half;
     if (n != 0)
         qsort_r(rows, n, sizeof(rows[0]), compare_rows, (void *)(uintptr_t)v);
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
-    struct layout l = {.name_width = name_width_of(v, rows, n)};
+    struct layout l = {.name_width = (unsigned)width};
     /* Scrolled no further than it takes to see the last column. */
     for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
         ++shift;
@@ -621,7 +611,6 @@ struct top {
     struct top_view view;
     json_t *before, *now; /* pages */
     uint64_t before_us, now_us;
-    struct diag problem; /* of the last try */
 };
 
 static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char *value)
@@ -633,15 +622,15 @@ static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char
     return CTL_OK;
 }
 
-/* Fetches a new page; the last two are retained. */
+/* Fetches a new page; the last two are retained. The diag is that of the last try. */
 static enum err refresh(struct top *t)
 {
     json_t *page = NULL;
 
-    diag_fini(&t->problem);
-    enum err e = ctl_get_json(&t->o, "/status.json", &page, &t->problem);
+    diag_fini(&t->o.diag);
+    enum err e = ctl_get_json(&t->o, "/status.json", &page);
     if (e == ERR_OK)
-        e = ctl_page_problem(&t->o, "/status.json", page_check(page, &t->o), &t->problem);
+        e = ctl_page_problem(&t->o, "/status.json", page_check(page, &t->o));
     if (e != ERR_OK) {
         json_decref(page);
         return e;
@@ -658,7 +647,7 @@ static void draw(struct top *t)
 {
     enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
     struct text screen = {0};
-    struct slice problem = slice_of(t->problem.text);
+    struct slice problem = slice_of(t->o.diag.text);
     struct winsize w;
 
     t->view.rows = ROWS;
@@ -711,24 +700,21 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     if (e == ERR_OK) {
         e = top_terminal_open();
         if (e != ERR_OK)
-            diag_add(&t.problem, NULL, 0, 0, "top is for a terminal; try status --watch");
-    }
-    if (e != ERR_OK)
-        fprintf(stderr, "resumelbctl: %s", t.problem.text != NULL ? t.problem.text : "");
-    while (e == ERR_OK && !t.view.quit) {
-        draw(&t);
-        wait_for_keys(&t);
-        if (!t.view.quit)
-            (void)refresh(&t);
+            diag_add(&t.o.diag, NULL, 0, 0, "top is for a terminal; try status --watch");
     }
     if (e == ERR_OK) {
+        draw(&t);
+        for (wait_for_keys(&t); !t.view.quit; wait_for_keys(&t)) {
+            (void)refresh(&t);
+            draw(&t);
+        }
         is_open = 0;
         leave();
+        diag_fini(&t.o.diag);
     }
     json_decref(t.before);
     json_decref(t.now);
-    diag_fini(&t.problem);
-    return e == ERR_OK ? CTL_OK : CTL_FAILED;
+    return ctl_finish(&t.o, e);
 }
 
 static const struct ctl_flag flags[] = {

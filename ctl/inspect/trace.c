@@ -35,7 +35,6 @@ static void enter(struct trace_report *r, struct trace_request *a, enum trace_st
 static void remove_active(struct trace_report *r, struct trace_request *a)
 {
     --r->states[a->state];
-    --r->nactive;
     map_remove(&r->active, &a->node);
 }
 
@@ -76,18 +75,17 @@ static void begin(struct trace_report *r, const struct trace_line *l, struct tra
     if (a != NULL)
         end_unfinished(r, a, xstrdup("another request has its name"));
     ++r->requests;
-    if (r->nactive == TRACE_ACTIVE_MAX) {
+    if (map_count(&r->active) == TRACE_ACTIVE_MAX) {
         ++r->left_out;
         return;
     }
-    if (r->nurls >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
+    if (map_count(&r->urls) >= TRACE_URLS_MAX && map_find(&r->urls, path.p, path.len) == NULL)
         path = SLICE_LIT("(others)");
     struct trace_url *u = map_entry(map_find(&r->urls, path.p, path.len), struct trace_url, node);
     if (u == NULL) {
         u = xcalloc(1, sizeof(*u));
         u->path = xslicedup(path);
         map_add(&r->urls, &u->node, u->path, path.len);
-        ++r->nurls;
     }
     a = xcalloc(1, sizeof(*a));
     memcpy(a->id, l->id.p, l->id.len);
@@ -97,8 +95,8 @@ static void begin(struct trace_report *r, const struct trace_line *l, struct tra
     a->state = TRACE_INPUT;
     map_add(&r->active, &a->node, a->id, l->id.len);
     ++r->states[TRACE_INPUT];
-    if (++r->nactive > r->busiest) {
-        r->busiest = r->nactive;
+    if (map_count(&r->active) > r->busiest) {
+        r->busiest = map_count(&r->active);
         r->busiest_us = l->time_us;
     }
 }
@@ -160,19 +158,19 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
 void trace_report_add(struct trace_report *r, const struct trace_line *l)
 {
     uint64_t at_us = l->time_us - l->time_us % 60000000;
-    bool begins = r->nminutes == 0 || r->minutes[r->nminutes - 1].at_us != at_us;
+    size_t nactive = map_count(&r->active);
     struct trace_request *a =
         map_entry(map_find(&r->active, l->id.p, l->id.len), struct trace_request, node);
 
     if (r->records == 0)
         r->first_us = l->time_us;
     r->last_us = l->time_us;
-    r->minutes_cut = r->minutes_cut || (begins && r->nminutes == TRACE_MINUTES_MAX);
-    if (begins && !r->minutes_cut) {
+    if (r->nminutes == 0 ||
+        (r->nminutes <= TRACE_MINUTES_MAX && r->minutes[r->nminutes - 1].at_us != at_us)) {
         r->minutes = xrealloc(r->minutes, (r->nminutes + 1) * sizeof(r->minutes[0]));
-        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = r->nactive};
+        r->minutes[r->nminutes++] = (struct trace_minute){.at_us = at_us, .most = nactive};
     }
-    struct trace_minute *m = r->minutes_cut ? &r->beyond : &r->minutes[r->nminutes - 1];
+    struct trace_minute *m = &r->minutes[r->nminutes - 1];
     if (l->stage == 'S') {
         end_all(r, "the server was restarted");
         r->restarts += r->records != 0;
@@ -197,7 +195,8 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
         end(r, a, m);
     }
     ++r->records;
-    m->most = r->nactive > m->most ? r->nactive : m->most;
+    nactive = map_count(&r->active);
+    m->most = nactive > m->most ? nactive : m->most;
     memcpy(m->states, r->states, sizeof(m->states));
 }
 
@@ -224,10 +223,11 @@ static int compare_urls(const void *a, const void *b)
 
 void trace_report_end(struct trace_report *r)
 {
+    size_t nurls = map_count(&r->urls);
     size_t i = 0;
 
     end_all(r, "in progress at the end of the log");
-    r->by_impact = xcalloc(r->nurls + 1, sizeof(r->by_impact[0]));
+    r->by_impact = xcalloc(nurls + 1, sizeof(r->by_impact[0]));
     map_for_each (struct trace_url, u, &r->urls, node) {
         size_t n = u->ntimes;
 
@@ -238,7 +238,7 @@ void trace_report_end(struct trace_report *r)
         u->median_us = n % 2 != 0 ? u->times[n / 2] : (u->times[n / 2 - 1] + u->times[n / 2]) / 2;
         u->impact = (double)u->sum_us / (double)u->timed * (double)(u->timed + u->unfinished) / 1e6;
     }
-    qsort(r->by_impact, r->nurls, sizeof(r->by_impact[0]), compare_urls);
+    qsort(r->by_impact, nurls, sizeof(r->by_impact[0]), compare_urls);
 }
 
 void trace_report_fini(struct trace_report *r)
@@ -326,11 +326,11 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     json_put_real(&w, "at", seconds(r->busiest_us));
     json_close_object(&w);
     json_open_array(&w, "urls");
-    for (size_t i = 0; i < r->nurls && (top == 0 || i < top); ++i)
+    for (size_t i = 0; i < map_count(&r->urls) && (top == 0 || i < top); ++i)
         put_url(&w, r->by_impact[i]);
     json_close_array(&w);
     json_open_array(&w, "minutes");
-    for (size_t i = 0; i < r->nminutes; ++i) {
+    for (size_t i = 0; i < r->nminutes && i < TRACE_MINUTES_MAX; ++i) {
         const struct trace_minute *m = &r->minutes[i];
 
         json_open_object(&w, NULL);
@@ -389,6 +389,7 @@ void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes
     const json_t *urls = json_object_get(page, "urls");
     const json_t *unfinished = json_object_get(page, "unfinished");
     size_t n = json_array_size(unfinished);
+    size_t nurls = map_count(&r->urls);
     page_add(out, page,
              "{records:d} records, {from:T} to {to:T}\n"
              "{requests:d} requests: {finished:d} finished, {unfinished_requests:d} unfinished, "
@@ -403,15 +404,14 @@ void trace_report_print(const struct trace_report *r, uint64_t top, bool minutes
     if (minutes) {
         text_add(out, SLICE_LIT("\nrequests in progress at the end of each minute\n"));
         page_print_rows(minute_columns, json_object_get(page, "minutes"), 0, NULL, out);
-        if (r->minutes_cut)
+        if (r->nminutes > TRACE_MINUTES_MAX)
             text_add(out, SLICE_LIT("  ... and more\n"));
     }
-    if (r->nurls != 0)
+    if (nurls != 0)
         text_add(out, SLICE_LIT("\nseconds in the application, by URL\n"));
     page_print_rows(url_columns, urls, 0, NULL, out);
-    if (r->nurls > json_array_size(urls))
-        text_addf(out, "  ... and %zu more (--top 0 shows all)\n",
-                  r->nurls - json_array_size(urls));
+    if (nurls > json_array_size(urls))
+        text_addf(out, "  ... and %zu more (--top 0 shows all)\n", nurls - json_array_size(urls));
     if (n != 0)
         text_add(out, SLICE_LIT("\nunfinished requests\n"));
     page_print_rows(unfinished_columns, unfinished, 0, NULL, out);
@@ -433,8 +433,6 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
 {
     struct trace_run run = {.o = {.top = TOP_DEFAULT}};
     struct trace_report r = {0};
-    struct text out = {0};
-    struct diag d = {0};
     struct trace_line l;
     struct slice s;
     int code = ctl_parse(c, argc, argv, &run.o);
@@ -444,9 +442,9 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
     const char *file = run.o.words[0];
     if (file == NULL)
         return ctl_usage_error(c, "expected a file: a trace log, or -", NULL);
-    FILE *in = ctl_open(file, &d);
+    FILE *in = ctl_open(file, &run.o.diag);
     if (in == NULL)
-        return ctl_finish(ERR_SYSTEM, &out, &d);
+        return ctl_finish(&run.o, ERR_SYSTEM);
     char *line = xmalloc(TRACE_LINE_MAX + 1);
     for (uint64_t number = 1; ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
         const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
@@ -459,20 +457,20 @@ static int run_trace(const struct ctl_command *c, int argc, char **argv)
         r.bad_why = why;
     }
     free(line);
-    enum err e = ctl_close(in, file, &d);
+    enum err e = ctl_close(in, file, &run.o.diag);
     if (e == ERR_OK && r.records == 0) {
-        diag_add(&d, file, 0, 0, "%s", r.bad_why != NULL ? r.bad_why : "no records");
+        diag_add(&run.o.diag, file, 0, 0, "%s", r.bad_why != NULL ? r.bad_why : "no records");
         e = ERR_SYNTAX;
     }
     if (e == ERR_OK) {
         trace_report_end(&r);
         if (run.o.json)
-            trace_report_json(&r, run.o.top, &out);
+            trace_report_json(&r, run.o.top, &run.o.out);
         else
-            trace_report_print(&r, run.o.top, run.minutes, &out);
+            trace_report_print(&r, run.o.top, run.minutes, &run.o.out);
     }
     trace_report_fini(&r);
-    return ctl_finish(e, &out, &d);
+    return ctl_finish(&run.o, e);
 }
 
 static const struct ctl_flag flags[] = {

@@ -262,13 +262,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
 {
     struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
     struct access_line l;
-    struct text out = {0};
-    struct diag d = {0};
     uint32_t cls;
     int code = parse(&r, c, argc, argv);
 
     if (code < 0) {
-        enum err e = requests_open(r.o.words[0], &r.in, &d);
+        enum err e = requests_open(r.o.words[0], &r.in, &r.o.diag);
 
         while (e == ERR_OK && !r.cut && requests_next(&r.in, &l)) {
             r.cut = r.requests == r.limit;
@@ -277,15 +275,15 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             r.requests += !r.cut;
         }
         if (e == ERR_OK)
-            e = requests_close(&r.in, &d);
+            e = requests_close(&r.in, &r.o.diag);
         if (e == ERR_OK && r.requests == 0) {
-            diag_add(&d, r.o.words[0], 0, 0, "no requests%s%s", r.in.bad_why != NULL ? ": " : "",
-                     r.in.bad_why != NULL ? r.in.bad_why : "");
+            diag_add(&r.o.diag, r.o.words[0], 0, 0, "no requests%s%s",
+                     r.in.bad_why != NULL ? ": " : "", r.in.bad_why != NULL ? r.in.bad_why : "");
             e = ERR_SYNTAX;
         }
         if (e == ERR_OK)
-            print_all(&r, &out);
-        code = ctl_finish(e, &out, &d);
+            print_all(&r, &r.o.out);
+        code = ctl_finish(&r.o, e);
     }
     simulate_classifiers_fini(&r.classifiers);
     return code;

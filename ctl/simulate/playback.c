@@ -420,7 +420,6 @@ static void print_text(const struct playback *p, const struct class_counts *show
         text_add(out, SLICE_LIT("interrupted: the log was not played completely\n"));
 #define COLUMNS "|>requests|>errors|>p50 ms|>p90 ms|>p99 ms|>loads"
     table_begin(&t, p->nservers == 2 ? "class" COLUMNS COLUMNS "|>p50|>p99" : "class" COLUMNS);
-    t.colours = p->o.colours;
     add_row(p, &t, SLICE_LIT("all"), UINT32_MAX);
     for (size_t i = 0; i < shown->n; ++i)
         add_row(p, &t, shown->classes[i].name, shown->classes[i].number);
@@ -535,13 +534,11 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     struct playback p = {.o = {.timeout_ms = TIMEOUT_S * UINT64_C(1000), .top = TOP_DEFAULT},
                          .limit = PLAYBACK_REQUESTS_MAX,
                          .loads_header = "X-Database-Loads"};
-    struct text out = {0};
-    struct diag d = {0};
     int code = parse(&p, c, argc, argv);
 
     if (code < 0) {
         log_set_level(LOG_LEVEL_WARN);
-        enum err e = playback_read(&p, &d);
+        enum err e = playback_read(&p, &p.o.diag);
 
         for (size_t i = 0; e == ERR_OK && i < p.nservers && !p.interrupted; ++i)
             playback_run(&p, &p.servers[i]);
@@ -554,12 +551,12 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             if (p.o.top != 0 && p.o.top < shown.n)
                 shown.n = (size_t)p.o.top;
             if (p.o.json)
-                print_json(&p, &shown, &out);
+                print_json(&p, &shown, &p.o.out);
             else
-                print_text(&p, &shown, &out);
+                print_text(&p, &shown, &p.o.out);
             free(shown.classes);
         }
-        code = ctl_finish(e, &out, &d);
+        code = ctl_finish(&p.o, e);
     }
     for (size_t i = 0; i < p.nservers; ++i)
         free(p.servers[i].records);

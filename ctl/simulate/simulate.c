@@ -370,8 +370,6 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
 static int run_simulate(const struct ctl_command *c, int argc, char **argv)
 {
     struct simulate s = {.plan.scale = 1};
-    struct text out = {0};
-    struct diag d = {0};
 
     for (size_t i = 0; i < ARRAY_LEN(numbers); ++i)
         set_number(&s, &numbers[i], numbers[i].value);
@@ -381,8 +379,9 @@ static int run_simulate(const struct ctl_command *c, int argc, char **argv)
         code = complete(&s) == CTL_OK ? -1 : CTL_USAGE;
     }
     if (code < 0) {
-        enum err e = s.nrandom != 0 ? simulate_random(&s, &out, &d) : run_scenarios(&s, &out, &d);
-        code = ctl_finish(e, &out, &d);
+        enum err e = s.nrandom != 0 ? simulate_random(&s, &s.o.out, &s.o.diag)
+                                    : run_scenarios(&s, &s.o.out, &s.o.diag);
+        code = ctl_finish(&s.o, e);
     }
     for (size_t i = 0; i < s.npolicies; ++i)
         free(s.policies[i].label);

@@ -35,7 +35,7 @@ struct walk {
 static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
                      json_t *above)
 {
-    struct diag *d = &w->command->diag;
+    struct diag *d = &w->command->o.diag;
     json_t *n = above;
     struct tree_record s = {0};
     enum err e;
@@ -68,10 +68,9 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     if (json_object_size(s.properties) != 0)
         json_object_set(n, "properties", s.properties);
     if (w->display && name != NULL && s.problem != NULL) {
-        char *remark = xasprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem);
-
-        json_object_set_new(n, "remark", json_string_nocheck(remark));
-        free(remark);
+        json_object_set_new(
+            n, "remark",
+            json_sprintf("%snot JSON: %s", s.provider ? "a provider; " : "", s.problem));
     } else if (w->display && s.provider) {
         json_object_set_new(n, "remark", json_string("a provider"));
     }
@@ -120,13 +119,13 @@ static int show(struct tree_command *c, bool display)
     }
     if (e == ERR_OK && c->o.json) {
         omit_odd_names(top, &nleft_out);
-        json_print(top, &c->out);
-        text_add_char(&c->out, '\n');
+        json_print(top, &c->o.out);
+        text_add_char(&c->o.out, '\n');
         if (nleft_out != 0)
-            diag_add(&c->diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
+            diag_add(&c->o.diag, NULL, 0, 0, "%zu nodes omitted: their names are not UTF-8",
                      nleft_out);
     } else if (e == ERR_OK) {
-        nleft_out = tree_text_print(top, &c->out, display ? NULL : &c->diag);
+        nleft_out = tree_text_print(top, &c->o.out, display ? NULL : &c->o.diag);
     }
     json_decref(top);
     return e == ERR_OK && nleft_out == 0 && w.unread == 0 ? CTL_OK : CTL_FAILED;
@@ -142,13 +141,13 @@ static int tree_export(struct tree_command *c)
 {
     int code = show(c, false);
 
-    if (c->output == NULL || (code != CTL_OK && c->out.len == 0))
+    if (c->output == NULL || (code != CTL_OK && c->o.out.len == 0))
         return code;
-    if (file_write(c->output, text_slice(&c->out), 0640) != ERR_OK) {
-        diag_add(&c->diag, c->output, 0, 0, "%m");
+    if (file_write(c->output, text_slice(&c->o.out), 0640) != ERR_OK) {
+        diag_add(&c->o.diag, c->output, 0, 0, "%m");
         code = CTL_FAILED;
     }
-    text_clear(&c->out);
+    text_clear(&c->o.out);
     return code;
 }
 
@@ -164,9 +163,8 @@ struct watched {
     struct tree_command *command;
     struct timer reply_timer; /* until the first report */
     const char *path;
-    bool reported; /* there has been a report */
     bool exists;
-    char *problem;
+    char *problem;      /* as last reported: empty if none; NULL before the first report */
     json_t *properties; /* as last reported */
     json_t *providers;  /* name -> properties */
     json_t *children;   /* name -> null */
@@ -239,25 +237,22 @@ static void on_changed(void *context, const struct tree_view *node)
     const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->reply_timer);
-    if (!w->reported || w->exists != node->exists)
+    if (w->problem == NULL || w->exists != node->exists)
         add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
-    w->reported = true;
     w->exists = node->exists;
-    if (strcmp(problem, w->problem != NULL ? w->problem : "") != 0) {
-        if (problem[0] != '\0')
-            add_line(w, "problem:", problem, NULL);
-        else
-            add_line(w, "no problem", NULL, NULL);
-        free(w->problem);
-        w->problem = xstrdup(problem);
-    }
+    if (problem[0] != '\0' && !slice_is(slice_of(w->problem), problem))
+        add_line(w, "problem:", problem, NULL);
+    else if (problem[0] == '\0' && slice_of(w->problem).len != 0)
+        add_line(w, "no problem", NULL, NULL);
+    free(w->problem);
+    w->problem = xstrdup(problem);
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
         report(w, &w->providers, object_of(node->providers), "provider", "no provider");
     report(w, &w->children, object_of(node->children), "node", "no node");
     if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
         fflush(stdout) != 0) {
-        diag_add(&w->command->diag, "stdout", 0, 0, "%m");
+        diag_add(&w->command->o.diag, "stdout", 0, 0, "%m");
         loop_stop(w->command->loop);
     }
     text_clear(&w->lines);
@@ -380,7 +375,7 @@ static void stop_loop(struct tree_op *op)
 static enum err run(struct tree_command *c, struct tree_op *op)
 {
     op->timeout_ms = (unsigned)c->o.timeout_ms;
-    op->diag = &c->diag;
+    op->diag = &c->o.diag;
     op->done = stop_loop;
     op->context = c;
     tree_op_begin(c->tree, op);
@@ -426,7 +421,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
         e = strlen(full) <= TREE_PATH_MAX ? ERR_OK : ERR_TOO_LARGE;
     }
     if (e != ERR_OK) {
-        diag_add(&c->diag, NULL, 0, 0, "'%s': %s", word,
+        diag_add(&c->o.diag, NULL, 0, 0, "'%s': %s", word,
                  e == ERR_RANGE ? "leaves the tree" : "path too long");
         return e;
     }
@@ -439,7 +434,8 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
         tree_record_fini(&r);
     }
     if (e == ERR_NOT_FOUND && must_exist)
-        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/", c->url);
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: no such node in %s", word != NULL ? word : "/",
+                 c->url);
     return e;
 }
 
@@ -474,11 +470,11 @@ static int run_tree(const struct ctl_command *command, int argc, char **argv)
     log_set_level(verb->run == tree_watch_changes ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR);
     const struct tree_options o = {.auth_file = c.auth_file};
     c.loop = loop_create(0);
-    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.diag) == ERR_OK ? verb->run(&c)
-                                                                              : verb->trouble;
+    code = tree_open(c.loop, slice_of(c.url), &o, &c.tree, &c.o.diag) == ERR_OK ? verb->run(&c)
+                                                                                : verb->trouble;
     tree_close(c.tree);
     loop_destroy(c.loop);
-    return ctl_finish(ERR_OK, &c.out, &c.diag) == CTL_OK ? code : verb->trouble;
+    return ctl_finish(&c.o, ERR_OK) == CTL_OK ? code : verb->trouble;
 }
 
 static const struct ctl_flag tree_flags[] = {

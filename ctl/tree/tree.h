@@ -33,8 +33,6 @@ struct tree_command {
     size_t nwords;
     struct loop *loop;
     struct tree *tree;
-    struct text out;  /* for stdout */
-    struct diag diag; /* for stderr */
 };
 
 int tree_import(struct tree_command *c);

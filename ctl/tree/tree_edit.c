@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Whether the text format can express it, so that exports are complete. */
 static bool can_express(enum tree_text_kind kind, struct slice name, struct slice rest)
@@ -75,7 +76,8 @@ static enum err change_once(struct tree_command *c, const char *path, json_t *se
     bool create = e == ERR_NOT_FOUND && c->create;
 
     if (e == ERR_OK && r.problem != NULL) {
-        diag_add(&c->diag, NULL, 0, 0, "%s: its data is not JSON (%s): an import replaces it whole",
+        diag_add(&c->o.diag, NULL, 0, 0,
+                 "%s: its data is not JSON (%s): an import replaces it whole",
                  tree_path_shown(path), r.problem);
         e = ERR_UNSUPPORTED;
     }
@@ -99,9 +101,9 @@ int tree_set(struct tree_command *c)
     bool valid = true;
 
     for (size_t i = 1; valid && i < c->nwords; ++i)
-        valid = parse_change(c->words[i], set, &c->diag);
+        valid = parse_change(c->words[i], set, &c->o.diag);
     if (valid && c->nwords < 2 && c->nunset == 0 && !c->create && !c->reset_acl) {
-        diag_add(&c->diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
+        diag_add(&c->o.diag, NULL, 0, 0, "nothing to set: expected NAME=VALUE or --unset NAME");
         valid = false;
     }
     if (!valid) {
@@ -115,11 +117,11 @@ int tree_set(struct tree_command *c)
             e = change_once(c, path, set);
         while (e == ERR_BUSY && clock_mono_us() < deadline_us);
         if (e == ERR_BUSY)
-            diag_add(&c->diag, NULL, 0, 0, "%s: changed by others too often", c->words[0]);
+            diag_add(&c->o.diag, NULL, 0, 0, "%s: changed by others too often", c->words[0]);
     }
     if (e == ERR_NOT_FOUND)
-        diag_add(&c->diag, NULL, 0, 0, "%s: no such node in %s (--create creates it)", c->words[0],
-                 c->url);
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: no such node in %s (--create creates it)",
+                 c->words[0], c->url);
     if (e == ERR_OK && c->reset_acl)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
     json_decref(set);
@@ -137,13 +139,13 @@ static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH
     enum err e = tree_path_join(at, path, target);
 
     if (e != ERR_OK) {
-        diag_add(&c->diag, NULL, 0, 0, "%s: link to %.*s: %s", tree_path_shown(at), SLICE_FMT(path),
-                 e == ERR_RANGE ? "leaves the tree" : "path too long");
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: link to %.*s: %s", tree_path_shown(at),
+                 SLICE_FMT(path), e == ERR_RANGE ? "leaves the tree" : "path too long");
         return ERR_RANGE;
     }
     e = tree_command_resolve(c, target, at);
     if (e == ERR_NOT_FOUND)
-        diag_add(&c->diag, NULL, 0, 0, "%s: linked to for property %s, but does not exist",
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: linked to for property %s, but does not exist",
                  tree_path_shown(target), text_cstr(name));
     link = slice_trim(link);
     if (link.len != 0) {
@@ -172,7 +174,7 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
         struct tree_record r = {0};
 
         if (hops == TREE_TRAIL_MAX) {
-            diag_add(&c->diag, NULL, 0, 0, "%s: property %s: more than %d links in a row",
+            diag_add(&c->o.diag, NULL, 0, 0, "%s: property %s: more than %d links in a row",
                      tree_path_shown(path), name, TREE_TRAIL_MAX);
             e = ERR_RANGE;
             break;
@@ -188,7 +190,7 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
         } else if (e == ERR_OK && *out == NULL) {
             e = ERR_NOT_FOUND;
             if (hops != 0)
-                diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s to link to",
+                diag_add(&c->o.diag, NULL, 0, 0, "%s: has no property %s to link to",
                          tree_path_shown(at), text_cstr(&property));
         }
         tree_record_fini(&r);
@@ -234,19 +236,19 @@ static enum err get_all(struct tree_command *c, const char *path, json_t **out)
 int tree_get(struct tree_command *c)
 {
     char path[TREE_PATH_MAX + 1];
-    const char *name = c->nwords > 1 ? c->words[1] : NULL;
+    const char *name = c->words[1]; /* NULL: all */
     json_t *v = NULL;
     enum err e = tree_command_path(c, c->words[0], true, path);
 
     if (e != ERR_OK)
         return CTL_FAILED;
     e = name != NULL ? follow_property(c, path, name, &v) : get_all(c, path, &v);
-    if (e == ERR_NOT_FOUND && c->diag.errors == 0)
-        diag_add(&c->diag, NULL, 0, 0, "%s: has no property %s", c->words[0],
+    if (e == ERR_NOT_FOUND && c->o.diag.errors == 0)
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: has no property %s", c->words[0],
                  name != NULL ? name : "");
     if (v != NULL) {
-        json_print(v, &c->out);
-        text_add_char(&c->out, '\n');
+        json_print(v, &c->o.out);
+        text_add_char(&c->o.out, '\n');
     }
     json_decref(v);
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
@@ -264,17 +266,17 @@ int tree_get(struct tree_command *c)
 static void print_line(struct tree_command *c, const char *before, const char *path,
                        const char *after)
 {
-    text_add(&c->out, slice_of(before));
-    text_add_escaped(&c->out, slice_of(path));
-    text_add(&c->out, slice_of(after));
-    text_add_char(&c->out, '\n');
+    text_add(&c->o.out, slice_of(before));
+    text_add_escaped(&c->o.out, slice_of(path));
+    text_add(&c->o.out, slice_of(after));
+    text_add_char(&c->o.out, '\n');
 }
 
 /* "add property b = 1", "remove link b -> /c", "b change from 1 to 2". */
 static void print_change(struct tree_command *c, const char *path, const char *key,
                          const json_t *was, const json_t *is)
 {
-    struct text *out = &c->out;
+    struct text *out = &c->o.out;
     const json_t *v = was == NULL ? is : was;
     struct slice name;
     bool link = tree_text_kind_of(key, &name) != TREE_TEXT_PROPERTY;
@@ -328,7 +330,7 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
     enum err e = tree_command_read(c, path, &r);
 
     if (e == ERR_OK && depth == TREE_TEXT_DEPTH_MAX) {
-        diag_add(&c->diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
+        diag_add(&c->o.diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
     for (size_t i = 0; e == ERR_OK && !r.provider && i < tree_set_count(r.children); ++i) {
@@ -436,7 +438,7 @@ static enum err import_children(struct tree_command *c, const char *path, json_t
         e = import_node(c, below, json_object_get(nodes, names[i]));
         /* Deleted by others between two of our operations. */
         if (e == ERR_NOT_FOUND) {
-            diag_add(&c->diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
+            diag_add(&c->o.diag, NULL, 0, 0, "%s: removed meanwhile: import again", below);
             e = ERR_SYSTEM;
         }
         free(below);
@@ -445,42 +447,26 @@ static enum err import_children(struct tree_command *c, const char *path, json_t
     return e;
 }
 
-static enum err read_stdin(struct text *out, struct diag *d)
-{
-    enum { STEP = 65536 };
-    size_t n;
-
-    while ((n = fread(text_reserve(out, STEP), 1, STEP, stdin)) != 0) {
-        out->len += n;
-        if (out->len > TREE_TEXT_BYTES_MAX) {
-            diag_add(d, "stdin", 0, 0, "more than %d bytes", TREE_TEXT_BYTES_MAX);
-            return ERR_TOO_LARGE;
-        }
-    }
-    if (!ferror(stdin))
-        return ERR_OK;
-    diag_add(d, "stdin", 0, 0, "%s", strerror(errno));
-    return ERR_SYSTEM;
-}
-
 static enum err import_text(struct tree_command *c)
 {
-    const char *file = c->words[0];
-    bool from_stdin = strcmp(file, "-") == 0;
+    bool from_stdin = strcmp(c->words[0], "-") == 0;
+    const char *file = from_stdin ? "stdin" : c->words[0];
     char path[TREE_PATH_MAX + 1];
     struct text bytes = {0};
     json_t *top = NULL;
-    enum err e =
-        from_stdin ? read_stdin(&bytes, &c->diag) : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
+    enum err e = from_stdin ? file_read_from(STDIN_FILENO, TREE_TEXT_BYTES_MAX, &bytes)
+                            : file_read(file, TREE_TEXT_BYTES_MAX, &bytes);
 
-    if (e != ERR_OK && !from_stdin)
-        diag_add(&c->diag, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-    if (e == ERR_OK)
-        e = tree_text_parse(text_slice(&bytes), from_stdin ? "stdin" : file, &top, &c->diag);
+    if (e == ERR_TOO_LARGE && from_stdin)
+        diag_add(&c->o.diag, file, 0, 0, "more than %d bytes", TREE_TEXT_BYTES_MAX);
+    else if (e != ERR_OK)
+        diag_add(&c->o.diag, file, 0, 0, "%s", e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+    else
+        e = tree_text_parse(text_slice(&bytes), file, &top, &c->o.diag);
     text_fini(&bytes);
     if (e != ERR_OK)
         return e;
-    e = tree_command_path(c, c->nwords > 1 ? c->words[1] : NULL, false, path);
+    e = tree_command_path(c, c->words[1], false, path);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
         e = import_children(c, path, top);
     json_decref(top);
@@ -497,5 +483,5 @@ int tree_diff(struct tree_command *c)
     c->dry_run = true;
     if (import_text(c) != ERR_OK)
         return CTL_USAGE;
-    return c->out.len == 0 ? CTL_OK : CTL_FAILED;
+    return c->o.out.len == 0 ? CTL_OK : CTL_FAILED;
 }

@@ -98,7 +98,7 @@ static bool match_node(const struct line *l, struct item *out)
         return false;
     if (l->after == l->s.len) {
         out->name = (struct slice){l->s.p + 1, l->word - 1};
-        out->rest = SLICE_NULL;
+        out->rest = (struct slice){l->s.p + l->s.len, 0};
         return true;
     }
     if (!match(l, SLICE_LIT(":"), SIZE_MAX, out) || out->name.len < 2)
@@ -107,8 +107,8 @@ static bool match_node(const struct line *l, struct item *out)
     return true;
 }
 
-/* Returns NULL, or what is wrong with ITEM; *IN_REST: with its rest. */
-static const char *check_item(const struct item *item, bool *in_rest)
+/* Returns NULL, or what is wrong with ITEM of TEXT, with the position in *AT. */
+static const char *check_item(const struct item *item, struct slice text, size_t *at)
 {
     struct slice n = item->name;
     struct slice rest = item->rest;
@@ -125,10 +125,10 @@ static const char *check_item(const struct item *item, bool *in_rest)
     } else if (slice_find(n, '\'') != SIZE_MAX || slice_find(n, '"') != SIZE_MAX) {
         return "a quote in a name: put blanks around the operator";
     }
-    *in_rest = item->kind != TREE_TEXT_PROPERTY;
     /* Whether "=>" would make it a link depends on the value's blanks. */
-    if (!*in_rest)
+    if (item->kind == TREE_TEXT_PROPERTY)
         return memmem(n.p, n.len, "=>", 2) != NULL ? "'=>' in a property's name" : NULL;
+    *at = (size_t)(rest.p - text.p);
     /* A tab may be in a type, and between a link's path and property. */
     while (rest.len != 0) {
         if (!literal_is_visible(slice_cut(&rest, '\t')))
@@ -140,7 +140,7 @@ static const char *check_item(const struct item *item, bool *in_rest)
 
 static const char *explain_mismatch(const struct line *l, size_t *at)
 {
-    *at = l->after < l->s.len ? l->after : l->s.len;
+    *at = l->after;
     if (operator_at(l, l->after, SLICE_LIT("->")) || operator_at(l, l->after, SLICE_LIT("=>")))
         return "expected the target of a link: '-> PATH', '=> PATH [PROPERTY]'";
     if (operator_at(l, l->after, SLICE_LIT("=")))
@@ -157,7 +157,6 @@ static const char *explain_mismatch(const struct line *l, size_t *at)
 static const char *parse_item(struct slice text, struct item *out, size_t *at)
 {
     struct line l = {.s = text, .word = skip_word(text, 0)};
-    bool in_rest = false;
 
     l.after = skip_blanks(text, l.word);
     for (size_t next = l.after; next < text.len && l.words < 4; ++l.words)
@@ -177,10 +176,7 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
     } else {
         return explain_mismatch(&l, at);
     }
-    const char *why = check_item(out, &in_rest);
-    if (in_rest)
-        *at = (size_t)(out->rest.p - text.p);
-    return why;
+    return check_item(out, text, at);
 }
 
 bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
@@ -253,13 +249,7 @@ struct reader {
     size_t nlevels;
     bool after_property; /* the last item was one */
     size_t nodes;
-    json_t *top;
 };
-
-static struct slice string_of(const json_t *v)
-{
-    return (struct slice){json_string_value(v), json_string_length(v)};
-}
 
 static void complain(struct reader *r, enum err e, size_t column, const char *why)
 {
@@ -272,23 +262,23 @@ static void complain(struct reader *r, enum err e, size_t column, const char *wh
 /* Make the level of an item that is INDENT in the top one. False: it fits nowhere. */
 static bool enter_level(struct reader *r, size_t indent)
 {
-    struct level *top = r->nlevels != 0 ? &r->levels[r->nlevels - 1] : NULL;
+    struct level *top = &r->levels[r->nlevels - 1];
 
-    if (top == NULL || indent > top->indent) {
-        if (r->after_property) {
-            complain(r, ERR_SYNTAX, indent + 1,
-                     "indented deeper than a property, which cannot have nodes below it");
-            return false;
-        }
-        if (r->nlevels == ARRAY_LEN(r->levels)) {
-            complain(r, ERR_TOO_LARGE, indent + 1, "nodes nested too deep");
-            return false;
-        }
-        r->levels[r->nlevels++] = (struct level){.indent = indent,
-                                                 .parent = top != NULL ? top->last : r->top,
-                                                 .entries = JSON_ENTRIES_MAX};
-        return true;
+    /* The first item of the text, which is at the margin. */
+    if (r->nodes == 0)
+        top->indent = indent;
+    if (indent > top->indent && r->after_property) {
+        complain(r, ERR_SYNTAX, indent + 1,
+                 "indented deeper than a property, which cannot have nodes below it");
+        return false;
     }
+    if (indent > top->indent && r->nlevels == ARRAY_LEN(r->levels)) {
+        complain(r, ERR_TOO_LARGE, indent + 1, "nodes nested too deep");
+        return false;
+    }
+    if (indent > top->indent)
+        r->levels[r->nlevels++] =
+            (struct level){.indent = indent, .parent = top->last, .entries = JSON_ENTRIES_MAX};
     while (r->nlevels > 1 && indent < r->levels[r->nlevels - 1].indent)
         --r->nlevels;
     if (indent == r->levels[r->nlevels - 1].indent)
@@ -314,7 +304,7 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
         text_add(&key, slice_of(operators[item->kind]));
         v = json_stringn(item->rest.p, item->rest.len);
     }
-    bool text = !json_is_string(v) || literal_is_text(string_of(v));
+    bool text = !json_is_string(v) || literal_is_text(json_slice(v));
     if (e != ERR_OK) {
         complain(r, e, rest_column + p.at, p.why);
     } else if (json_object_getn(properties, key.p, key.len) != NULL) {
@@ -331,46 +321,11 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
     text_fini(&key);
 }
 
-/* One line that is neither empty nor a comment. Returns false if reading cannot continue. */
-static bool read_item(struct reader *r, struct slice line, size_t indent)
-{
-    struct item item;
-    size_t at = 0;
-    const char *why = parse_item(line, &item, &at);
-
-    if (why != NULL) {
-        complain(r, ERR_SYNTAX, indent + at + 1, why);
-        return false;
-    }
-    if (!enter_level(r, indent))
-        return false;
-    struct level *l = &r->levels[r->nlevels - 1];
-    size_t column = indent + 1;
-    r->after_property = item.kind != TREE_TEXT_NODE;
-    if (r->after_property) {
-        if (l->parent == r->top) {
-            complain(r, ERR_SYNTAX, column, "a property above the first node");
-            return false;
-        }
-        add_item(r, l, &item, column, column + (size_t)(item.rest.p - line.p));
-        return true;
-    }
-    if (r->nodes++ == TREE_TEXT_NODES_MAX) {
-        complain(r, ERR_TOO_LARGE, column, "too many nodes");
-        return false;
-    }
-    if (json_object_getn(json_object_get(l->parent, "nodes"), item.name.p, item.name.len) != NULL)
-        complain(r, ERR_SYNTAX, column, "duplicate node");
-    l->last = tree_text_add(l->parent, item.name);
-    if (item.rest.len != 0)
-        json_object_set_new(tree_text_member(l->last, "properties"), "type",
-                            json_stringn(item.rest.p, item.rest.len));
-    return true;
-}
-
+/* Returns false if reading cannot continue. */
 static bool read_line(struct reader *r, struct slice line)
 {
-    size_t indent = 0;
+    struct item item;
+    size_t problem_at = 0;
 
     if (slice_ends(line, SLICE_LIT("\r")))
         --line.len;
@@ -387,17 +342,46 @@ static bool read_line(struct reader *r, struct slice line)
             return false;
         }
     }
-    while (indent < line.len && is_blank(line.p[indent]))
-        ++indent;
-    line = slice_trim(line);
-    if (line.len == 0 || line.p[0] == '#')
+    struct slice text = slice_trim(line);
+    if (text.len == 0 || text.p[0] == '#')
         return true;
-    return read_item(r, line, indent);
+    size_t indent = (size_t)(text.p - line.p);
+    size_t column = indent + 1;
+    const char *why = parse_item(text, &item, &problem_at);
+    if (why != NULL) {
+        complain(r, ERR_SYNTAX, column + problem_at, why);
+        return false;
+    }
+    if (!enter_level(r, indent))
+        return false;
+    struct level *l = &r->levels[r->nlevels - 1];
+    r->after_property = item.kind != TREE_TEXT_NODE;
+    if (r->after_property) {
+        if (r->nlevels == 1) {
+            complain(r, ERR_SYNTAX, column, "a property above the first node");
+            return false;
+        }
+        add_item(r, l, &item, column, column + (size_t)(item.rest.p - text.p));
+        return true;
+    }
+    if (r->nodes++ == TREE_TEXT_NODES_MAX) {
+        complain(r, ERR_TOO_LARGE, column, "too many nodes");
+        return false;
+    }
+    if (json_object_getn(json_object_get(l->parent, "nodes"), item.name.p, item.name.len) != NULL)
+        complain(r, ERR_SYNTAX, column, "duplicate node");
+    l->last = tree_text_add(l->parent, item.name);
+    if (item.rest.len != 0)
+        json_object_set_new(tree_text_member(l->last, "properties"), "type",
+                            json_stringn(item.rest.p, item.rest.len));
+    return true;
 }
 
 enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, struct diag *d)
 {
-    struct reader r = {.file = file, .diag = d, .top = json_object(), .line = 1};
+    json_t *read = json_object();
+    struct reader r = {
+        .file = file, .diag = d, .line = 1, .levels = {{.parent = read}}, .nlevels = 1};
     bool valid = bytes.len <= TREE_TEXT_BYTES_MAX;
 
     if (!valid)
@@ -405,9 +389,9 @@ enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, str
     for (; valid && bytes.len != 0; ++r.line)
         valid = read_line(&r, slice_cut(&bytes, '\n'));
     if (r.result == ERR_OK)
-        *top = r.top;
+        *top = read;
     else
-        json_decref(r.top);
+        json_decref(read);
     return r.result;
 }
 
@@ -462,7 +446,7 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
     if (kind == TREE_TEXT_PROPERTY)
         literal_print(v, &p->rest);
     else
-        text_add(&p->rest, string_of(v));
+        text_add(&p->rest, json_slice(v));
     bool fits = p->rest.len != 0 && tree_text_make_line(kind, name, text_slice(&p->rest), &p->line);
     if (!fits && p->left_out != NULL) {
         leave_out(p, depth, "a property or link with an odd name or target", key);
@@ -520,7 +504,7 @@ static void print_node(struct printer *p, const char *name, const json_t *n, siz
     if (remark != NULL) {
         text_clear(&p->line);
         text_add(&p->line, SLICE_LIT("# "));
-        text_add_escaped(&p->line, string_of(remark));
+        text_add_escaped(&p->line, json_slice(remark));
         add_line(p, depth);
     }
     if (name == NULL && p->left_out != NULL && json_object_size(properties) != 0) {

@@ -909,17 +909,14 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
         while (c->max != 0 && c->count - c->leaving - c->replacements > c->max &&
                (victim = find_victim(c, NULL, 0)) != NULL)
             core_detach(victim, CORE_OVER_MAX);
-        struct list *node = list_pop_front(&c->to_report);
-        if (node != NULL)
-            return (struct core_action){.what = CORE_REPORT,
-                                        .slot = list_entry(node, struct core_slot, report_node)};
-        node = list_pop_front(&c->to_end);
-        if (node != NULL)
-            return (struct core_action){.what = CORE_END,
-                                        .process = list_entry(node, struct core_process, leaving)};
-        node = list_pop_front(&c->runnable);
-        if (node != NULL) {
-            struct core_slot *s = list_entry(node, struct core_slot, runnable);
+        struct core_slot *s = list_pop_entry(&c->to_report, struct core_slot, report_node);
+        if (s != NULL)
+            return (struct core_action){.what = CORE_REPORT, .slot = s};
+        struct core_process *p = list_pop_entry(&c->to_end, struct core_process, leaving);
+        if (p != NULL)
+            return (struct core_action){.what = CORE_END, .process = p};
+        s = list_pop_entry(&c->runnable, struct core_slot, runnable);
+        if (s != NULL) {
             struct core_request *r = dispatch(s, now_ms);
 
             if (r == NULL)

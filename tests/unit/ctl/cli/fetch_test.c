@@ -106,16 +106,15 @@ static enum err ask(const char *address, unsigned timeout_ms, int *status, struc
 {
     char token[200];
     struct ctl_options o = {.address = address, .token_file = token, .timeout_ms = timeout_ms};
-    struct diag d = {0};
 
     write_token("secret\n", token);
-    enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out, &d);
+    enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out);
 
     unlink(token);
     /* A failure is reported once, with the address. */
-    assert_int_equal(d.errors, e != ERR_OK);
-    assert_true(e == ERR_OK || strncmp(d.text, address, strlen(address)) == 0);
-    diag_fini(&d);
+    assert_int_equal(o.diag.errors, e != ERR_OK);
+    assert_true(e == ERR_OK || strncmp(o.diag.text, address, strlen(address)) == 0);
+    diag_fini(&o.diag);
     return e;
 }
 
@@ -254,15 +253,14 @@ static void expect_failure_within(unsigned timeout_ms, const char *address, enum
 {
     struct ctl_options o = {.address = address, .timeout_ms = timeout_ms};
     struct text out = {0};
-    struct diag d = {0};
     char *expected = xasprintf("%s: %s", address, reason);
     int status = 0;
 
-    assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out, &d), error);
-    assert_int_equal(d.errors, 1);
-    assert_non_null(strstr(d.text, expected));
+    assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out), error);
+    assert_int_equal(o.diag.errors, 1);
+    assert_non_null(strstr(o.diag.text, expected));
     free(expected);
-    diag_fini(&d);
+    diag_fini(&o.diag);
     text_fini(&out);
 }
 

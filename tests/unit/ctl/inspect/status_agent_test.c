@@ -137,14 +137,12 @@ static void only_the_id_of_a_process_can_be_detached(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ids); ++i) {
-        struct text out = {0};
-        struct diag d = {0};
         struct ctl_options o = {.address = "127.0.0.1:1", .timeout_ms = 1000};
 
-        assert_int_equal(ctl_detach(&o, ids[i], &out, &d), ERR_SYNTAX);
-        assert_int_equal(out.len, 0);
-        assert_int_equal(d.errors, 1);
-        diag_fini(&d);
+        assert_int_equal(ctl_detach(&o, ids[i]), ERR_SYNTAX);
+        assert_int_equal(o.out.len, 0);
+        assert_int_equal(o.diag.errors, 1);
+        diag_fini(&o.diag);
     }
 }
 

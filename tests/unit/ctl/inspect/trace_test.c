@@ -41,7 +41,7 @@ static void times_of_a_url_are_from_called_to_answered(void **state)
     add_all(&r, lines, ARRAY_LEN(lines));
     assert_int_equal(r.finished, 3);
     assert_int_equal(r.restarts, 0);
-    assert_int_equal(r.nurls, 2);
+    assert_int_equal(map_count(&r.urls), 2);
     const struct trace_url *u = r.by_impact[0];
 
     assert_string_equal(u->path, "/a");
@@ -155,7 +155,7 @@ static void too_many_urls_are_one_and_too_many_requests_are_left_out(void **stat
         snprintf(line, sizeof(line), "B %d " AT "01 GET /%d", i, i);
         add(&r, line);
     }
-    assert_int_equal(r.nactive, TRACE_ACTIVE_MAX);
+    assert_int_equal(map_count(&r.active), TRACE_ACTIVE_MAX);
     assert_int_equal(r.left_out, 5);
     for (int i = 0; i < 3; ++i) {
         snprintf(line, sizeof(line), "E %d " AT "02", i);
@@ -163,7 +163,7 @@ static void too_many_urls_are_one_and_too_many_requests_are_left_out(void **stat
         snprintf(line, sizeof(line), "B new%d " AT "02 GET /new%d", i, i);
         add(&r, line);
     }
-    assert_int_equal(r.nurls, TRACE_URLS_MAX + 1);
+    assert_int_equal(map_count(&r.urls), TRACE_URLS_MAX + 1);
     trace_report_end(&r);
     assert_int_equal(r.nunfinished, TRACE_UNFINISHED_MAX);
     assert_int_equal(r.unfinished_all, TRACE_ACTIVE_MAX);
