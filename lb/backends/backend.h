@@ -112,7 +112,6 @@ struct backend {
     struct loop_deferred deferred;
 };
 
-struct backend *backend_create(struct application *app, const char *name, const struct addr *addr);
 /* Removes it from the pool permanently; freed at the end of the turn. */
 void backend_destroy(struct backend *b);
 /*
@@ -129,7 +128,6 @@ bool backend_in_pool(const struct backend *b);
 /* Adds it to the pool with its last resume (of a stream). */
 void backend_join(struct backend *b);
 void backend_leave(struct backend *b);
-enum worker_kind backend_kind(const struct backend *b);
 /* ON: no process at the address of B receives new requests, until undrained or B is removed. */
 void backend_drain(struct backend *b, bool on);
 /*
@@ -173,8 +171,6 @@ void membership_sort(struct backend *b);
  * the pool, and which ones leave it (activation.c).
  */
 void membership_reserve(struct membership *ms);
-/* B has been drained or undrained: stores that for the next run. */
-void membership_store_drained(struct backend *b);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
 

@@ -221,7 +221,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
     const struct app_snapshot *now = ms->app->settings;
     const struct provider_limits limits = {
         .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
-        .remote = tree_is_remote(ms->tree),
+        .remote = tree_is_remote(ms->app->tree),
         .own = ms->app->lb->own,
         .nown = ms->app->lb->nown};
 
@@ -502,7 +502,7 @@ void providers_start(struct membership *ms, uint64_t wait_ms)
     timer_init(&ms->providers.store, store_now);
     timer_init(&ms->providers.wait, restore_late);
     timer_start(ms->app->lb->control, &ms->providers.wait, wait_ms);
-    ms->providers.watch = tree_watch(ms->tree, path, on_workers, ms);
+    ms->providers.watch = tree_watch(ms->app->tree, path, on_workers, ms);
     free(path);
 }
 
@@ -542,7 +542,7 @@ bool discovery_settled(const struct membership *ms)
         if (set->items[i]->host != NULL && !set->items[i]->host->answered)
             return false;
     }
-    return ms->tree == NULL || set->received || set->restored;
+    return ms->app->tree == NULL || set->received || set->restored;
 }
 
 /* ---- status ---- */

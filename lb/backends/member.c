@@ -174,12 +174,6 @@ void member_leave(struct member *m)
     health_check(a);
 }
 
-void member_retire(struct member *m)
-{
-    member_leave(m);
-    conn_backend_retire(m->backend);
-}
-
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
 {
     struct change c;

@@ -123,8 +123,6 @@ void member_resume(struct member *m, const struct resume *r, const char *version
                    const char *fingerprint);
 /* Removes it from the pool; member_resume may add it again. Requests in flight continue. */
 void member_leave(struct member *m);
-/* The instance has ended: removes it from the pool; none of its connections is reused. */
-void member_retire(struct member *m);
 /* The application's settings, or limits of M, have changed. */
 void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */

@@ -96,6 +96,7 @@ struct application {
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */
     struct membership *membership;  /* control thread only */
+    struct tree *tree;              /* control thread only; NULL: none */
     struct live_settings *live;     /* control thread only; NULL: not followed */
     struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
@@ -116,7 +117,6 @@ struct application {
     struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
     struct live_settings_counts live_reported; /* what the figures have of the counts of `live` */
     void (*live_changed)(struct application *a);
-    bool (*away)(struct application *a);
 };
 
 extern const struct stats_table application_stats;
@@ -160,11 +160,11 @@ struct stats_cell *application_control_stats(const struct application *a);
  * its rules across fields. Control thread; live_settings_destroy ends it.
  *   path     its node in the tree, for people
  *   changed  called after each publication
- *   away     whether the tree cannot be reached; NULL: it can
  */
 void application_live_start(struct application *a, const struct application_config *config,
-                            const char *path, void (*changed)(struct application *a),
-                            bool (*away)(struct application *a));
+                            const char *path, void (*changed)(struct application *a));
+/* Whether the tree of the application (its context as live_settings has it) cannot be reached. */
+bool application_tree_is_away(void *application);
 /*
  * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
  * were added before (the last parameter), which are then set to NOW.

@@ -123,9 +123,7 @@ static uint64_t hold_ms(void *context, const void *now)
 
 static bool is_away(void *context)
 {
-    struct application *a = ((const struct live_limit *)context)->owner->app;
-
-    return a->away != NULL && a->away(a);
+    return application_tree_is_away(((const struct live_limit *)context)->owner->app);
 }
 
 static void on_changed(void *context, bool values)
@@ -533,7 +531,7 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
 
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
-    counter_settings_defaults(&l->unset.s);
+    settings_defaults(&counter_table, &l->unset.s);
     l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
     l->later.run = assemble;

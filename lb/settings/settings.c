@@ -161,12 +161,6 @@ void app_settings_fini(struct app_settings *s)
     settings_fini(&application_table, s);
 }
 
-void counter_settings_defaults(struct counter_settings *s)
-{
-    /* Rows of MATCH have no defaults. */
-    settings_defaults(&counter_table, s);
-}
-
 void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to)
 {
     settings_copy(&counter_table, from, to);

@@ -100,8 +100,7 @@ bool settings_list_check(const char *name, const struct text_list *l,
 /* As settings_copy. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);
-/* Both scopes of it. */
-void counter_settings_defaults(struct counter_settings *s);
+/* Both scopes of it; rows of MATCH have no defaults. */
 void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to);
 void counter_settings_fini(struct counter_settings *s);
 

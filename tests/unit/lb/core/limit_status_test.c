@@ -16,7 +16,7 @@ static struct limit_rule make_rule(const char *name, int where)
     struct limit_problem p;
     struct limit_rule rule;
 
-    counter_settings_defaults(&s);
+    settings_defaults(&counter_table, &s);
     s.where = where;
     s.maxqueue = 1000;
     assert_true(limit_rule_compile(name, &s, &rule, &p));
