@@ -53,8 +53,7 @@ struct active_check {
     struct http_fetch fetch;
 };
 
-/* FAILING: if there is something to check, it fails until its checks pass. CHANGED is not called.
- */
+/* FAILING: what is checked fails until its checks pass. CHANGED is not called. */
 void active_check_start(struct active_check *c, bool failing);
 /* Cancels a check in progress. Harmless if it is not started. */
 void active_check_stop(struct active_check *c);

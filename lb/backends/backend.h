@@ -79,8 +79,7 @@ struct backend {
     char *name; /* canonical address */
     struct addr addr;
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
-    /* The tree has it (by so many providers, spelt differently), with the properties of the last
-     * one. */
+    /* The number of its providers in the tree (spelt differently); properties of the last one. */
     unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
@@ -145,8 +144,7 @@ void backend_set_host(struct backend *b, const char *name);
 void resume_feed_start(struct backend *b);
 void resume_feed_stop(struct backend *b);
 
-/* Its events, in backend.c, never called from inside the functions above. Each may stop the feed.
- */
+/* Its events, in backend.c, never called from inside those functions. Each may stop the feed. */
 
 /* A valid line, borrowed. Never an end line. */
 void backend_on_resume(struct backend *b, const struct resume_line *line);

@@ -95,16 +95,6 @@ static void destroy_name(struct host_name *h)
 
 /* ---- the list of the configuration ---- */
 
-static void list_one(struct membership *ms, const struct worker_config *w, const struct addr *addr)
-{
-    struct backend *b = membership_at(ms, addr);
-
-    b->listed = w;
-    if (w->named)
-        backend_set_host(b, w->s.address);
-    membership_touch(b);
-}
-
 /* From the list and what its names stand for now. */
 static void relist(void *context)
 {
@@ -117,11 +107,17 @@ static void relist(void *context)
     }
     for (size_t i = 0; i < l->n; ++i) {
         const struct host_name *h = l->names[i];
+        const struct addr *addrs = h != NULL ? h->addrs : &l->items[i].addr;
+        size_t naddrs = h != NULL ? h->naddrs : 1;
 
-        if (h == NULL)
-            list_one(ms, &l->items[i], &l->items[i].addr);
-        for (size_t a = 0; h != NULL && a < h->naddrs; ++a)
-            list_one(ms, &l->items[i], &h->addrs[a]);
+        for (size_t a = 0; a < naddrs; ++a) {
+            struct backend *b = membership_at(ms, &addrs[a]);
+
+            b->listed = &l->items[i];
+            if (h != NULL)
+                backend_set_host(b, h->text);
+            membership_touch(b);
+        }
     }
     membership_settle(ms);
 }

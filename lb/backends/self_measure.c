@@ -300,8 +300,7 @@ void self_measure_leave(struct self_measure *s, struct member *m)
     write_soon(s);
 }
 
-/* With the meter locked, so that resumes of two loops reach the pool in the order in which they
- * were made. */
+/* With the meter locked, so that resumes of two loops reach the pool in their order. */
 static cold_ void update_pool(struct member *m, struct list *released)
 {
     struct application *a = m->app;

@@ -170,9 +170,11 @@ void application_destroy(struct application *a)
 {
     if (a == NULL)
         return;
-    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
-        app_snapshot_unref(a->loops[i].settings);
-        app_snapshot_unref(a->loops[i].next);
+    if (a->loops != NULL) {
+        for (unsigned i = 0; i < a->lb->nloops; ++i) {
+            app_snapshot_unref(a->loops[i].settings);
+            app_snapshot_unref(a->loops[i].next);
+        }
     }
     free(a->loops);
     conn_pool_destroy(a->conn_pool);
@@ -212,12 +214,9 @@ static void set_counters(struct application_loop *al)
 
 struct counter_client *application_counters(struct application_loop *al, struct loop *l)
 {
-    const struct app_settings *s = application_settings(al);
-    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms,
-                                        .answer_timeout_ms = s->pool_counter_answer_timeout_ms,
-                                        .health = al->app->counter_health};
-
     if (al->counters == NULL) {
+        struct counter_client_settings o = {.health = al->app->counter_health};
+
         al->counters = counter_client_create(l, &o);
         set_counters(al);
     }
@@ -263,9 +262,17 @@ void application_take_settings(struct application_loop *al)
         set_counters(al);
 }
 
-static void hand_to_loops(struct application *a)
+/* Replaces the snapshot of A, here and on its loops. */
+static void replace(struct application *a, const struct app_settings *s, struct limit_rules *limits,
+                    struct header_rules *headers, struct rate_rules *rates)
 {
-    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+    struct app_snapshot *old = a->settings;
+
+    a->settings = app_snapshot_create(s, limits, headers, rates);
+    app_snapshot_unref(old);
+    if (a->loops == NULL)
+        return;
+    for (unsigned i = 0; i < a->lb->nloops; ++i) {
         struct publication *p = xcalloc(1, sizeof(*p));
 
         p->message.run = on_publication;
@@ -280,20 +287,18 @@ void application_publish(struct application *a, const struct app_settings *s)
     /* Settings that determine which requests take part in copies. */
     static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
                                           "private_headers"};
-    struct app_snapshot *old = a->settings;
+    const struct app_snapshot *old = a->settings;
     struct pool_settings ps = pool_settings(a->lb, s);
-
+    struct copies_limits limits = copies_limits(s);
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
-    a->settings = app_snapshot_create(s, old->limits, old->headers, old->rates);
-    app_snapshot_unref(old);
+
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);
     pthread_mutex_unlock(&a->members_lock);
-    struct copies_limits limits = copies_limits(s);
     copy_memory_set_max(&a->copy_memory, limits.max_bytes);
     copies_set_limits(a->copies, &limits, clock_mono_us());
-    hand_to_loops(a);
+    replace(a, s, old->limits, old->headers, old->rates);
     if (!same)
         copies_clear(a->copies, clock_mono_us());
 }
@@ -301,12 +306,8 @@ void application_publish(struct application *a, const struct app_settings *s)
 void application_set_rules(struct application *a, struct limit_rules *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
-    struct app_snapshot *old = a->settings;
-
-    rate_rules_attach(rates, old->rates);
-    a->settings = app_snapshot_create(&old->s, limits, headers, rates);
-    app_snapshot_unref(old);
-    hand_to_loops(a);
+    rate_rules_attach(rates, a->settings->rates);
+    replace(a, &a->settings->s, limits, headers, rates);
 }
 
 void application_set_limits(struct application *a, struct limit_rules *limits)

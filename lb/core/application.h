@@ -65,8 +65,7 @@ struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);
 
-/* State of one application on one data loop; written by that loop only, on its own cache lines.
- */
+/* State of one application on one data loop; written by that loop alone, on own cache lines. */
 struct application_loop {
     _Alignas(CACHE_LINE_BYTES) struct application *app;
     struct app_snapshot *settings; /* the effective snapshot on this loop; one reference */
@@ -126,8 +125,7 @@ extern const struct stats_table application_stats;
  * yet, no workers. Control thread.
  */
 struct application *application_create(struct lb *lb, struct application_config *config);
-/* When all data loops are there: the connection pool, and each loop's part. LOOPS: nloops of them.
- */
+/* When the NLOOPS data loops are there: the connection pool, and each loop's part. */
 void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
 /* When no worker, exchange or running loop is left. NULL is fine. */
 void application_destroy(struct application *a);

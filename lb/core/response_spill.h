@@ -25,11 +25,8 @@ struct spill_space {
 /* Shared by the responses of one loop. */
 struct spill_loop {
     struct spill_space *space;
-    struct body_file_bin bin;
+    struct body_file_bin bin; /* body_file_bin_init(), body_file_bin_fini() */
 };
-void spill_loop_init(struct spill_loop *l, struct spill_space *space, struct loop *loop);
-/* No response is left. */
-void spill_loop_fini(struct spill_loop *l);
 
 struct response_spill;
 

@@ -27,8 +27,8 @@ struct route_wait {
     bool owed; /* cancelled while a wake-up was in flight: only its arrival is awaited */
     /* On the loop: the waiter was released; call pool_get again with it, or route_wait_cancel. */
     void (*woken)(struct route_wait *w);
-    /* On the loop: the wake-up that route_wait_cancel left owed has arrived; nothing refers to it
-     * now. */
+    /* On the loop: the wake-up that route_wait_cancel left owed has arrived; nothing refers to W.
+     */
     void (*settled)(struct route_wait *w);
 };
 

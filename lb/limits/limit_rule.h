@@ -22,8 +22,7 @@ enum {
     /* Maximum number of rules of an application, of YAML and the tree together: each request
      * checks all of them. */
     LIMIT_RULES_MAX = 64,
-    /* Maximum number of counters that a request may hold; a request that matches more rules
-     * fails with 500. */
+    /* Maximum number of counters of a request; one that matches more rules fails with 500. */
     LIMIT_CLAIMS_MAX = 8,
     /* Maximum number of these at a daemon, each of which uses a connection. */
     LIMIT_DAEMON_CLAIMS_MAX = 4,
@@ -103,9 +102,7 @@ bool limit_name_is_good(struct slice name);
 /* Complains about NAME in the setting WHAT if it is not. */
 void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
                       struct slice name, struct diag *d);
-/*
- * N rules as a set with one reference. Takes what the rules have; not the array, which is copied.
- */
+/* N rules as a set with one reference. Takes what the rules have; the array is copied. */
 struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n);
 
 #endif

@@ -204,17 +204,17 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct access_entry e = {
-        .wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+        .fixed.wall_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
         .client = addr_host_slice(http_conn_peer(r->conn), client),
         .method = r->method,
         .target = r->target,
-        .protocol = protocol_text(r->version),
+        .fixed.protocol = protocol_text(r->version),
         /* If the connection was closed, or ended by GOAWAY, the status that corresponds to the
          * fault. */
-        .status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
+        .fixed.status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
-        .reason = request_fault_text(r->fault),
-        .outcome = outcome_text(OUTCOME_REFUSED),
+        .fixed.reason = request_fault_text(r->fault),
+        .fixed.outcome = outcome_text(OUTCOME_REFUSED),
     };
 
     access_log_add(home->lb->access_log, home->index, &e);

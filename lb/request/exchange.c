@@ -49,7 +49,8 @@ struct exchange_loop *exchange_loop_create(struct lb_loop *home)
         put_hex(home->exchange_id + 16, 0, 16);
     }
     list_init(&l->spare);
-    spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
+    l->spills.space = &home->lb->spill_space;
+    body_file_bin_init(&l->spills.bin, home->loop);
     return l;
 }
 
@@ -63,7 +64,7 @@ void exchange_loop_destroy(struct exchange_loop *l)
     list_for_each_entry_safe (x, &l->spare, node)
         free(x);
     text_fini(&l->head);
-    spill_loop_fini(&l->spills);
+    body_file_bin_fini(&l->spills.bin);
     free(l);
 }
 

@@ -18,8 +18,7 @@ struct provider_limits {
     size_t nown;
 };
 
-/* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel for a route.
- */
+/* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel. */
 const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a);
 
 #endif

@@ -14,7 +14,6 @@
 #include "common/base/map.h"
 #include "lb/access/access_log.h"
 #include "lb/backends/membership.h"
-#include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"
