@@ -54,10 +54,7 @@ struct clock {
     char text[32];
 };
 
-/*
- * Room is reserved once for each line of the combined format: four bytes for each byte of a text or
- * word, the length of an escape, and the maximum length of everything else.
- */
+/* Room of a line, reserved once: each byte of a text may be an escape of four bytes. */
 enum {
 #define TEXT(name, key, doc) +(sizeof(key) + 4)
 #define WORD(name, key, doc) +(sizeof(key) + 4)

@@ -23,13 +23,11 @@ enum access_field {
 };
 
 enum {
-    /* Maximum length of a text of a line. It is sufficient for most targets, and bounds the size
-     * of the log. Longer texts are truncated. */
+    /* Longer texts are truncated: most targets fit, and the size of the log is bounded. */
     ACCESS_TEXT_MAX = 4096,
 };
 
-/* The values of a line: numbers and words, which outlive the log; and texts, borrowed for the call.
- */
+/* The values of a line: numbers and words, which outlive the log, and borrowed texts. */
 struct access_entry {
     struct access_fixed {
         uint64_t wall_ms; /* when the request arrived */

@@ -185,12 +185,6 @@ void activation_check(struct timer *t)
 
 /* ---- changes ---- */
 
-static bool had_no_process(enum worker_kind kind)
-{
-    return kind == WORKER_COLD_IN || kind == WORKER_COLD_OUT || kind == WORKER_STARTING_IN ||
-           kind == WORKER_STARTING_OUT;
-}
-
 static enum worker_kind kind_of(const struct backend *b)
 {
     bool in = backend_in_pool(b);
@@ -221,12 +215,12 @@ void membership_sort(struct backend *b)
         stat_add(application_control_stats(ms->app), APP_STAT_cold_spawns, 1);
     if (b->kind == WORKER_WARM)
         b->failed_activations = 0;
-    if (was_active && (!had_no_process(b->kind) || b->kind == WORKER_COLD_OUT)) {
+    if (was_active && (b->kind < WORKER_NO_PROCESS || b->kind == WORKER_COLD_OUT)) {
         b->failed_activations += b->kind != WORKER_WARM;
         activation_end(ms);
     }
     /* It became warm during an overload, whatever activated it: it relieves the other workers. */
-    if (b->kind == WORKER_WARM && had_no_process(from))
+    if (b->kind == WORKER_WARM && from >= WORKER_NO_PROCESS)
         set_role(b, was_active || ms->activation.overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
 }
 

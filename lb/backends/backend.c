@@ -9,8 +9,8 @@
 
 #include "common/base/log.h"
 #include "common/upstream/http1_client.h"
-#include "lb/backends/membership_internal.h"
 #include "lb/backends/self_measure.h"
+#include "lb/core/lb.h"
 
 /* Returns the configuration of B, or the default of workers that are not listed. */
 static const struct worker_settings *config_of(const struct backend *b)
@@ -548,7 +548,7 @@ void backend_drain(struct backend *b, bool on)
     b->drained = on;
     log_info_folded(NULL, on ? "worker-drained" : "worker-undrained", "application=%s worker=%s",
                     b->app->name, b->name);
-    drained_names_set(b->app->membership->drained, b->name, on);
+    membership_store_drained(b);
     if (b->worker == NULL)
         return;
     member_set_unavailable(member_of(b->worker), MEMBER_DRAINED, on);

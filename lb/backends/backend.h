@@ -28,7 +28,8 @@ enum worker_kind {
     WORKER_STARTING_IN,
     WORKER_COLD_OUT,
     WORKER_COLD_IN,
-    WORKER_KINDS
+    WORKER_KINDS,
+    WORKER_NO_PROCESS = WORKER_STARTING_OUT /* from here on: no process that is ready */
 };
 
 /*
@@ -104,8 +105,7 @@ struct backend {
     struct worker *worker;       /* the present instance, counted; NULL: absent */
     struct resume_line last;     /* the last report of its stream */
     unsigned failed_activations; /* activations without a start since it was last warm */
-    uint64_t starting_ms; /* since when it has reported that it is starting, over all instances;
-                             0: it has not */
+    uint64_t starting_ms; /* since when it reports "starting", over all instances; 0: it does not */
     bool silent;
     bool drained; /* drained by an operator: applies to any process at its address */
     struct loop_deferred deferred;
@@ -129,10 +129,7 @@ void backend_join(struct backend *b);
 void backend_leave(struct backend *b);
 /* ON: no process at the address of B receives new requests, until undrained or B is removed. */
 void backend_drain(struct backend *b, bool on);
-/*
- * Deletes the score of B for CLS, or all of its scores (NULL). Returns the number of scores that
- * the pool had. The next resume of an agent sets its scores again.
- */
+/* Deletes the score of B for CLS, or all (NULL), until its next resume. Returns how many. */
 size_t backend_forget(struct backend *b, const struct slice *cls);
 /* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
 const char *backend_state(const struct backend *b);
@@ -169,6 +166,8 @@ void membership_sort(struct backend *b);
  * the pool, and which ones leave it (activation.c).
  */
 void membership_reserve(struct membership *ms);
+/* B has been drained or undrained: stores that for the next run. */
+void membership_store_drained(struct backend *b);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
 

@@ -428,10 +428,7 @@ static void store_now(struct timer *t)
     json_decref(stored);
 }
 
-/*
- * Reports the providers of the snapshot as if they came from the tree; does not settle the
- * membership.
- */
+/* Reports the providers of the snapshot as the tree would; does not settle the membership. */
 static void restore(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);

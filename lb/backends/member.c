@@ -367,10 +367,7 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
-/*
- * members_lock is held. The last available worker is not ejected: no other worker would take its
- * requests.
- */
+/* The last available worker is not ejected: no other worker would take its requests. */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
     const struct ejection *e;

@@ -20,8 +20,7 @@
 
 enum {
     TLS_CHECK_MS = 1000,
-    /* Registrations that end within this time count as ended at once: a lost session removes its
-       nodes in several steps. */
+    /* What ends within this time ended at once: a lost session removes its nodes in steps. */
     VANISH_WINDOW_MS = 500,
     /* How often held workers are checked. */
     HELD_CHECK_MS = 1000,
@@ -54,6 +53,11 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
     if (drained_names_has(ms->drained, name))
         backend_drain(b, true);
     return b;
+}
+
+void membership_store_drained(struct backend *b)
+{
+    drained_names_set(b->app->membership->drained, b->name, b->drained);
 }
 
 void membership_forget(struct membership *ms, struct backend *b)

@@ -120,10 +120,7 @@ void membership_find_again(struct backend *b);
 
 /* ---- discovery.c ---- */
 
-/*
- * Exchanges the list with *WORKERS (*N of them), which the caller has to free. Names in the new
- * list are resolved.
- */
+/* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
 void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
 void providers_start(struct membership *ms, uint64_t wait_ms);

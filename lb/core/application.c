@@ -124,8 +124,6 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->subject.describe = describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
-    for (size_t i = 0; i < config->s.hosts.n; ++i)
-        text_list_add(&a->hosts, slice_of(config->s.hosts.items[i]));
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
     a->path_text = xslicedup(config->path);
     a->path = slice_of(a->path_text);
@@ -187,7 +185,6 @@ void application_destroy(struct application *a)
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
     tls_workers_fini(&a->worker_tls);
-    text_list_fini(&a->hosts);
     free(a->path_text);
     free(a->name);
     pthread_mutex_destroy(&a->members_lock);
@@ -439,9 +436,10 @@ struct application_index *application_index_create(struct application *const *ap
 
     for (size_t i = 0; i < n; ++i) {
         struct application *a = applications[i];
+        const struct text_list *hosts = &a->settings->s.hosts;
 
-        for (size_t k = 0; k < a->hosts.n; ++k) {
-            const char *host = a->hosts.items[k];
+        for (size_t k = 0; k < hosts->n; ++k) {
+            const char *host = hosts->items[k];
             struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
             struct host_entry *e = entry_find(x, key);
 

@@ -69,8 +69,7 @@ void app_snapshot_unref(struct app_snapshot *s);
 struct application_loop {
     _Alignas(CACHE_LINE_BYTES) struct application *app;
     struct app_snapshot *settings; /* the effective snapshot on this loop; one reference */
-    struct app_snapshot
-        *next; /* comes into force at the end of this turn; one reference, or NULL */
+    struct app_snapshot *next;     /* from the end of this turn on; one reference, or NULL */
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
@@ -82,8 +81,7 @@ struct application {
     struct log_subject subject;
     struct lb *lb;
     char *name;
-    unsigned number;        /* its place among lb->applications */
-    struct text_list hosts; /* lower case */
+    unsigned number; /* its place among lb->applications */
     bool is_default;
     char *path_text;
     struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
@@ -120,20 +118,14 @@ struct application {
 
 extern const struct stats_table application_stats;
 
-/*
- * Made of a configuration's part, from which it takes the classifier and the error page. No loops
- * yet, no workers. Control thread.
- */
+/* Takes classifier, error page and TLS of CONFIG. No loops or workers yet. Control thread. */
 struct application *application_create(struct lb *lb, struct application_config *config);
 /* When the NLOOPS data loops are there: the connection pool, and each loop's part. */
 void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
 /* When no worker, exchange or running loop is left. NULL is fine. */
 void application_destroy(struct application *a);
 
-/*
- * Put S into force, here, in the pool, and on each loop at the end of its next turn: nothing
- * changes in the middle of one. Control thread.
- */
+/* Publishes S: here, in the pool, and on each loop at the end of its next turn. Control thread. */
 void application_publish(struct application *a, const struct app_settings *s);
 /*
  * The same with other pool counters, header rules and rates (NULL: none), of which it acquires
@@ -145,8 +137,7 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
 void application_set_limits(struct application *a, struct limit_rules *limits);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
-/* On data loop L: its client of the pool counter daemons, created when it is first needed, as most
- * applications do not use one. */
+/* On data loop L: its client of the pool counter daemons, created when it is first needed. */
 struct counter_client *application_counters(struct application_loop *al, struct loop *l);
 /* On a data loop, at its end: no exchange is left. */
 void application_loop_end(struct application_loop *al);
@@ -189,8 +180,7 @@ static inline struct application_loop *application_on(struct application *a, uns
     return &a->loops[loop_index];
 }
 
-/* Exchanges of this loop read settings here, again in each turn; what is read of AL->settings is
- * valid for this turn. */
+/* What exchanges of this loop read of AL->settings is valid for this turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {
     return &al->settings->s;

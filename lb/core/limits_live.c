@@ -466,8 +466,7 @@ static void on_children(void *context, const struct tree_view *node)
         if (r != NULL)
             r->listed = true;
     }
-    /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
-     * observed. */
+    /* A tree that was wiped: its last contents are held, as if their removal was observed. */
     if (!l->received && empty)
         recall(&l->wait);
     l->received = true;
@@ -618,16 +617,8 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
         }
     }
     pthread_mutex_unlock(&c->lock);
-    out->coalesced = relaxed(&f->coalesced);
-    out->stale = relaxed(&f->stale);
-    out->refused_full = relaxed(&f->refused_full);
-    out->refused_timeout = relaxed(&f->refused_timeout);
-    out->refused_connections = relaxed(&f->refused_connections);
-    out->shadow_full = relaxed(&f->shadow_full);
-    out->shadow_busy = relaxed(&f->shadow_busy);
-    out->unreachable_open = relaxed(&f->unreachable_open);
-    out->unreachable_closed = relaxed(&f->unreachable_closed);
-    out->abandoned = relaxed(&f->abandoned);
+#define LIMIT_COUNT(member, ...) out->member = relaxed(&f->member);
+#include "lb/core/limit_figure.def"
     out->lost = relaxed(&f->daemon_lost);
     out->daemon_held = relaxed(&f->daemon_held);
     out->daemon_waiting = relaxed(&f->daemon_waiting);
@@ -651,7 +642,7 @@ size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
     return n;
 }
 
-static void put_figures(struct json_writer *w, const struct limit_view *v)
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
 {
     enum { COUNT, TIME };
     static const struct {
@@ -662,19 +653,6 @@ static void put_figures(struct json_writer *w, const struct limit_view *v)
 #define LIMIT_FIGURE(member, json, type, ...) {json, type, offsetof(struct limit_view, member)},
 #include "lb/core/limit_figure.def"
     };
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); ++i) {
-        uint64_t n = *(const uint64_t *)((const char *)v + rows[i].offset);
-
-        if (rows[i].name != NULL && rows[i].type == TIME)
-            json_put_real(w, rows[i].name, (double)n / 1e6);
-        else if (rows[i].name != NULL)
-            json_put_int(w, rows[i].name, (int64_t)n);
-    }
-}
-
-void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
-{
     const struct limit_rules *rules = a->settings->limits;
     struct limit_keys_view keys;
     struct limit_view v;
@@ -696,7 +674,14 @@ void limit_status_put(const struct application *a, const char *name, struct json
     json_put_int(w, "maxqueue", s->maxqueue);
     json_put_real(w, "timeout_s", (double)s->timeout_ms / 1e3);
     json_put_int(w, "slots", s->slots);
-    put_figures(w, &v);
+    for (i = 0; i < ARRAY_LEN(rows); ++i) {
+        uint64_t n = *(const uint64_t *)((const char *)&v + rows[i].offset);
+
+        if (rows[i].name != NULL && rows[i].type == TIME)
+            json_put_real(w, rows[i].name, (double)n / 1e6);
+        else if (rows[i].name != NULL)
+            json_put_int(w, rows[i].name, (int64_t)n);
+    }
     if (keys.longest.len != 0) {
         json_open_object(w, "longest");
         json_put_text(w, "key", (struct slice){keys.longest.key, keys.longest.len});

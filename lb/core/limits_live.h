@@ -24,10 +24,7 @@
 
 struct limits_live;
 
-/*
- * Makes the rules of YAML effective.
- *   path  the application's node, "" is the tree's root; copied
- */
+/* Makes the rules of YAML effective. PATH is the application's node; "": the root; copied. */
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
                                        const char *path);
 /* The application has no pool counters after this; claims in progress continue. L may be NULL. */
@@ -91,10 +88,7 @@ struct limit_daemon_view {
 /* The daemons of A's settings, to OUT, which has room for COUNTER_SERVERS_MAX. Returns how many. */
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out);
 
-/*
- * Writes the member "figures" of the counter NAME, beside its settings (limits_live_describe): its
- * effective settings and its counts; null if no effective rule has that name.
- */
+/* Member "figures" of counter NAME: its effective settings and counts; null: no effective rule. */
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
 /* "pool_counter_servers" and "copies", members of the application's object. */
 void limit_status_describe(const struct application *a, struct json_writer *w);

@@ -47,10 +47,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes);
  * all the same, in memory, and nothing is to be added until S is empty.
  */
 bool response_spill_add(struct response_spill *s, struct http1_body *body) must_check;
-/*
- * Takes at most MAX bytes from the front of S, which is not empty. NULL when they cannot be read:
- * the response cannot be completed.
- */
+/* Takes at most MAX bytes from the front of S, which is not empty. NULL: they cannot be read. */
 struct http1_body *response_spill_take(struct response_spill *s, size_t max);
 
 bool response_spill_is_empty(const struct response_spill *s);

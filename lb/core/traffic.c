@@ -13,10 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    /*
-     * About a thousand notes: sufficient for several thousand requests a second at four drains a
-     * second.
-     */
+    /* About a thousand notes: several thousand requests a second at four drains a second. */
     TRAFFIC_BYTES = 64 * 1024,
     TRAFFIC_TEXT_MAX = 255, /* lengths are a byte */
 };

@@ -496,8 +496,7 @@ static void add_variant(struct copies *s, const struct url_key *k, struct copy *
     s->stats.bytes += cost;
 }
 
-/* Releases what was removed, after the lock: freeing large memory is a system call, and another
- * user may hold the last reference anyway. */
+/* Unlocks, then releases what was removed: freeing large memory is a system call. */
 static void unlock(struct copies *s)
 {
     struct list removed = LIST_INIT(removed);

@@ -49,8 +49,7 @@ struct copy {
     atomic_uint refs;
     struct copy_memory *memory;
     size_t head_bytes, body_room; /* allocated bytes */
-    int status,
-        minor_version; /* the minor version of HTTP/1 and the reason are those of the worker */
+    int status, minor_version;    /* of HTTP/1: it and the reason are those of the worker */
     struct slice reason;
     struct slice variant; /* key of the variant, see cache_variant_key() */
     struct cache_facts facts;
@@ -72,8 +71,7 @@ struct slice copy_body(const struct copy *c);
 uint64_t copy_age_s(const struct copy *c, uint64_t now_us);
 /* Returns the memory for which the copy is charged. */
 size_t copy_bytes(const struct copy *c);
-/* Returns the body for http_reply_send() without copying it. The body holds a reference to C
- * until it is released. */
+/* Returns the body for http_reply_send() without copying it; it holds a reference to C. */
 struct http1_body *copy_take_body(struct copy *c) returns_nonnull_;
 
 /* ---- answering a request with one ---- */
@@ -131,8 +129,7 @@ struct copy *copy_maker_end(struct copy_maker **m) noinline_;
 /* ---- the copies of an application ---- */
 
 enum {
-    /* Maximum number of variants of a URL: encodings times languages. With more, each visitor
-     * would have one. */
+    /* Variants of a URL: encodings times languages. With more, each visitor would have one. */
     COPIES_VARIANTS_MAX = 16,
     /* Maximum length of scheme, authority and target; longer ones are neither stored nor found. */
     COPIES_KEY_MAX = 16 * 1024,
@@ -141,8 +138,7 @@ enum {
 };
 
 struct copies_limits {
-    size_t max_bytes; /* limit of all copies; each counts copy_bytes() + its key +
-                         COPIES_ENTRY_BYTES */
+    size_t max_bytes; /* of all: each counts copy_bytes() + its key + COPIES_ENTRY_BYTES */
     size_t max_copies;
     size_t max_copy_bytes; /* limit of copy_bytes() of one copy */
     uint64_t max_age_s;    /* older copies are removed */

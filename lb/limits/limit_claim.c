@@ -24,10 +24,7 @@ static void count(_Atomic uint64_t *figure)
 
 /* ---- under the counter's mutex ---- */
 
-/*
- * Empties WOKEN. The returned list must be posted after the mutex was released; its claims are not
- * freed before that.
- */
+/* Empties WOKEN. The result must be posted without the mutex; claims are not freed before. */
 static struct limit_claim *mark_locked(struct list *woken)
 {
     struct limit_claim *first = NULL;

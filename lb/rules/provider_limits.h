@@ -12,9 +12,8 @@
 
 struct provider_limits {
     const struct networks *networks; /* NULL: not configured */
-    bool remote; /* not configured: the tree is written by other machines, too */
-    const struct addr
-        *own; /* NOWN addresses at which this process listens; a port of 0 is unknown */
+    bool remote;            /* not configured: the tree is written by other machines, too */
+    const struct addr *own; /* NOWN, at which this process listens; a port of 0 is unknown */
     size_t nown;
 };
 

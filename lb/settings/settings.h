@@ -83,8 +83,7 @@ extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
 
-/* Whether ROW needs a restart: it is LOCAL, and not one of those that only snapshots carry, so that
- * SIGHUP can change them with one. */
+/* Whether ROW needs a restart: it is LOCAL, and not only snapshots carry it to the loops. */
 bool app_row_frozen(const struct setting_row *row);
 
 /* Whether A and B have the same values of the N rows NAMES of application_table. */
