@@ -44,22 +44,22 @@ static void run(const char *name, enum access_format format, size_t rounds)
 {
     struct access_options o = {.format = format, .fields = ACCESS_ALL_FIELDS, .sample = 1};
     struct access_entry e = {
-        .wall_ms = 1795224806123,
+        .fixed.wall_ms = 1795224806123,
         .client = SLICE_LIT("192.0.2.7"),
         .method = SLICE_LIT("GET"),
         .target = SLICE_LIT("/some/path?query=1"),
-        .protocol = "HTTP/1.1",
-        .status = 200,
+        .fixed.protocol = "HTTP/1.1",
+        .fixed.status = 200,
         .referer = SLICE_LIT("http://www.example.com/another/path"),
         .agent =
             SLICE_LIT("Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0"),
         .host = SLICE_LIT("www.example.com"),
-        .application = "shop",
+        .fixed.application = "shop",
         .cls = SLICE_LIT("example.com"),
         .worker = SLICE_LIT("127.0.0.1:9000"),
-        .reason = "skilled",
-        .tries = 1,
-        .outcome = "answered",
+        .fixed.reason = "skilled",
+        .fixed.tries = 1,
+        .fixed.outcome = "answered",
         .request_id = SLICE_LIT("0123456789abcdef0123456789abcdef"),
     };
     struct access_log *log = NULL;

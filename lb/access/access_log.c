@@ -14,12 +14,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-_Static_assert(
-    offsetof(struct access_entry, client) == sizeof(struct access_fixed),
-    "an entry is what a record has as it is, then texts, of which the client is the first");
 _Static_assert(sizeof(struct access_entry) ==
-                   sizeof(struct access_fixed) + sizeof(struct slice) * ACCESS_TEXTS,
-               "and no hole between them");
+                   offsetof(struct access_entry, client) + sizeof(struct slice) * ACCESS_TEXTS,
+               "an entry ends in its texts, of which the client is the first");
 _Static_assert(ACCESS_TEXT_MAX <= UINT16_MAX, "a length is 16 bits");
 _Static_assert(ACCESS_FIELDS < 64, "a set of fields is 64 bits");
 
@@ -29,14 +26,14 @@ static const struct {
     size_t offset;     /* in struct access_entry */
     enum { IS_TEXT, IS_WORD, IS_NUMBER } kind;
 } fields_of_lines[] = {
-#define ROW(name, key, quote, kind)                                                                \
+#define ROW(member, key, quote, kind)                                                              \
     {{key, sizeof(key) - 1},                                                                       \
      {" " key "=" quote, sizeof(" " key "=" quote) - 1},                                           \
-     offsetof(struct access_entry, name),                                                          \
+     offsetof(struct access_entry, member),                                                        \
      kind},
 #define TEXT(name, key, doc) ROW(name, key, "\"", IS_TEXT)
-#define WORD(name, key, doc) ROW(name, key, "\"", IS_WORD)
-#define NUMBER(name, key, doc) ROW(name, key, "", IS_NUMBER)
+#define WORD(name, key, doc) ROW(fixed.name, key, "\"", IS_WORD)
+#define NUMBER(name, key, doc) ROW(fixed.name, key, "", IS_NUMBER)
 #include "lb/access/access_field.def"
 };
 
@@ -57,10 +54,7 @@ struct clock {
     char text[32];
 };
 
-/*
- * Room is reserved once for each line of the combined format: four bytes for each byte of a text or
- * word, the length of an escape, and the maximum length of everything else.
- */
+/* Room of a line, reserved once: each byte of a text may be an escape of four bytes. */
 enum {
 #define TEXT(name, key, doc) +(sizeof(key) + 4)
 #define WORD(name, key, doc) +(sizeof(key) + 4)
@@ -117,24 +111,17 @@ static struct slice stamp(struct clock *c, uint64_t wall_ms)
 
 static uint64_t number_of(const struct access_entry *e, size_t field)
 {
-    uint64_t n;
+    const void *at = (const char *)e + fields_of_lines[field].offset;
 
-    memcpy(&n, (const char *)e + fields_of_lines[field].offset, sizeof(n));
-    return n;
+    return *(const uint64_t *)at;
 }
 
 static struct slice text_of(const struct access_entry *e, size_t field)
 {
-    const char *at = (const char *)e + fields_of_lines[field].offset;
-    const char *word;
-    struct slice s;
+    const void *at = (const char *)e + fields_of_lines[field].offset;
 
-    if (fields_of_lines[field].kind == IS_WORD) {
-        memcpy(&word, at, sizeof(word));
-        return slice_of(word);
-    }
-    memcpy(&s, at, sizeof(s));
-    return s;
+    return fields_of_lines[field].kind == IS_WORD ? slice_of(*(const char *const *)at)
+                                                  : *(const struct slice *)at;
 }
 
 /* CLIENT - - [DAY/MON/YEAR:TIME +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "AGENT" */
@@ -146,24 +133,24 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct c
 
     for (size_t i = 0; i < ACCESS_TEXTS; ++i)
         bytes += texts[i].len;
-#define WORD(name, key, doc) bytes += slice_of(e->name).len;
+#define WORD(name, key, doc) bytes += slice_of(e->fixed.name).len;
 #include "lb/access/access_field.def"
     size_t room = bytes * 4 + LINE_FRAME_MAX;
     char *begin = text_reserve(t, room);
     char *at = put_escaped(begin, e->client);
 
-    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->wall_ms)), "] \"");
+    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->fixed.wall_ms)), "] \"");
     /* A connection that was rejected before a request line was read has none. */
     if (e->method.len == 0 && e->target.len == 0) {
         at = PUT(at, "-");
     } else {
         at = PUT(put_escaped(at, e->method), " ");
         at = PUT(put_escaped(at, e->target), " ");
-        at = put_escaped(at, slice_of(e->protocol));
+        at = put_escaped(at, slice_of(e->fixed.protocol));
     }
     at = PUT(at, "\" ");
-    at = PUT(put_u64(at, e->status), " ");
-    at = PUT(put_u64(at, e->sent_bytes), " \"");
+    at = PUT(put_u64(at, e->fixed.status), " ");
+    at = PUT(put_u64(at, e->fixed.sent_bytes), " \"");
     at = PUT(put_or_dash(at, e->referer), "\" \"");
     at = PUT(put_or_dash(at, e->agent), "\"");
     /* Fields up to the agent are in the standard part. */
@@ -183,12 +170,12 @@ static void put_json(const struct access_entry *e, uint64_t fields, struct text 
 {
     struct json_writer w = {.out = t};
     char time_text[40];
-    time_t seconds = (time_t)(e->wall_ms / 1000);
+    time_t seconds = (time_t)(e->fixed.wall_ms / 1000);
     struct tm tm;
 
     gmtime_r(&seconds, &tm);
     size_t n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ", (unsigned)(e->wall_ms % 1000));
+    snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ", (unsigned)(e->fixed.wall_ms % 1000));
     json_open_object(&w, NULL);
     json_put_text(&w, "time", slice_of(time_text));
     for (size_t i = 0; i < ACCESS_FIELDS; ++i) {
@@ -267,7 +254,7 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
         return;
     const struct slice *texts = &e->client;
     struct access_pen p = access_record_begin(records);
-    memcpy(&p.record->fixed, e, sizeof(p.record->fixed));
+    p.record->fixed = e->fixed;
     for (size_t i = 0; i < ACCESS_TEXTS; ++i)
         access_record_put(&p, (enum access_text)i, texts[i]);
     access_record_end(&p, records);
@@ -286,7 +273,7 @@ static void print(void *context, struct slice *records, struct text *lines)
     ASSERT(records->len >= sizeof(head));
     memcpy(&head, records->p, sizeof(head));
     ASSERT(head.bytes <= records->len);
-    memcpy(&e, &head.fixed, sizeof(head.fixed));
+    e.fixed = head.fixed;
     const char *at = records->p + sizeof(head);
     for (size_t i = 0; i < ACCESS_TEXTS; ++i) {
         texts[i] = (struct slice){at, head.lengths[i]};

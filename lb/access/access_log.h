@@ -23,21 +23,19 @@ enum access_field {
 };
 
 enum {
-    /* Maximum length of a text of a line. It is sufficient for most targets, and bounds the size
-     * of the log. Longer texts are truncated. */
+    /* Longer texts are truncated: most targets fit, and the size of the log is bounded. */
     ACCESS_TEXT_MAX = 4096,
 };
 
-/*
- * The values of a line: numbers, then texts that outlive the log (of tables, and names of
- * applications), then texts that are borrowed for the call.
- */
+/* The values of a line: numbers and words, which outlive the log, and borrowed texts. */
 struct access_entry {
-    uint64_t wall_ms; /* when the request arrived */
+    struct access_fixed {
+        uint64_t wall_ms; /* when the request arrived */
 #define NUMBER(name, key, doc) uint64_t name;
 #include "lb/access/access_field.def"
 #define WORD(name, key, doc) const char *name; /* NULL: empty */
 #include "lb/access/access_field.def"
+    } fixed;
 #define TEXT(name, key, doc) struct slice name;
 #include "lb/access/access_field.def"
 };
@@ -60,15 +58,6 @@ enum access_text {
 #define TEXT(name, key, doc) ACCESS_TEXT_##name,
 #include "lb/access/access_field.def"
     ACCESS_TEXTS,
-};
-
-/* An access_entry without its texts. */
-struct access_fixed {
-    uint64_t wall_ms;
-#define NUMBER(name, key, doc) uint64_t name;
-#include "lb/access/access_field.def"
-#define WORD(name, key, doc) const char *name;
-#include "lb/access/access_field.def"
 };
 
 struct access_record {

@@ -57,8 +57,7 @@ static void log_activation(const struct backend *b, const char *why)
                     b->app->name, b->name, backend_state(b), why);
 }
 
-/* Restarts the wait of spawn_after. */
-static void end_activation(struct membership *ms)
+void activation_end(struct membership *ms)
 {
     ms->activation.active = NULL;
     pool_overload_forget(ms->app->pool);
@@ -80,7 +79,7 @@ static void give_up(struct membership *ms, const char *why)
 
     log_info_folded(NULL, "dormant-slot-not-started", "application=%s worker=%s reason=%s",
                     ms->app->name, b->name, why);
-    end_activation(ms);
+    activation_end(ms);
     backend_leave(b);
 }
 
@@ -146,7 +145,7 @@ static void schedule_check(struct membership *ms)
     }
 }
 
-static void on_check(struct timer *t)
+void activation_check(struct timer *t)
 {
     struct membership *ms = container_of(t, struct membership, activation.check);
     struct activation *a = &ms->activation;
@@ -157,7 +156,7 @@ static void on_check(struct timer *t)
     a->overloaded = pool_overloaded(ms->app->pool, now_ms, &for_ms);
     if (a->active != NULL && a->active->kind != WORKER_COLD_IN) {
         if (now_ms - a->activated_ms >= START_PATIENCE_MS)
-            end_activation(ms);
+            activation_end(ms);
     } else if (a->active != NULL) {
         if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
             a->woken_ms = now_ms;
@@ -186,10 +185,19 @@ static void on_check(struct timer *t)
 
 /* ---- changes ---- */
 
-static bool had_no_process(enum worker_kind kind)
+static enum worker_kind kind_of(const struct backend *b)
 {
-    return kind == WORKER_COLD_IN || kind == WORKER_COLD_OUT || kind == WORKER_STARTING_IN ||
-           kind == WORKER_STARTING_OUT;
+    bool in = backend_in_pool(b);
+
+    if (b->worker == NULL || b->silent || b->drained || b->check.record.failing)
+        return WORKER_OTHER;
+    if (!b->streams || b->last.state == RESUME_READY)
+        return in ? WORKER_WARM : WORKER_OTHER;
+    if (b->last.state == RESUME_STARTING)
+        return in ? WORKER_STARTING_IN : WORKER_STARTING_OUT;
+    if (b->last.state == RESUME_COLD)
+        return in ? WORKER_COLD_IN : WORKER_COLD_OUT;
+    return WORKER_OTHER;
 }
 
 void membership_sort(struct backend *b)
@@ -198,7 +206,7 @@ void membership_sort(struct backend *b)
     enum worker_kind from = b->kind;
     bool was_active = b == ms->activation.active;
 
-    b->kind = backend_kind(b);
+    b->kind = kind_of(b);
     if (list_linked(&b->in_kind) && from == b->kind)
         return;
     list_remove(&b->in_kind);
@@ -207,19 +215,13 @@ void membership_sort(struct backend *b)
         stat_add(application_control_stats(ms->app), APP_STAT_cold_spawns, 1);
     if (b->kind == WORKER_WARM)
         b->failed_activations = 0;
-    if (was_active && (!had_no_process(b->kind) || b->kind == WORKER_COLD_OUT)) {
+    if (was_active && (b->kind < WORKER_NO_PROCESS || b->kind == WORKER_COLD_OUT)) {
         b->failed_activations += b->kind != WORKER_WARM;
-        end_activation(ms);
+        activation_end(ms);
     }
     /* It became warm during an overload, whatever activated it: it relieves the other workers. */
-    if (b->kind == WORKER_WARM && had_no_process(from))
+    if (b->kind == WORKER_WARM && from >= WORKER_NO_PROCESS)
         set_role(b, was_active || ms->activation.overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
-}
-
-void activation_forget(struct membership *ms, const struct backend *b)
-{
-    if (b == ms->activation.active)
-        end_activation(ms);
 }
 
 /* All but the one that is to be woken. */
@@ -248,7 +250,7 @@ static void add_one(struct membership *ms)
     /* It is in the pool for overload only, but no other worker is left. */
     if (b != NULL && b->kind == WORKER_COLD_IN) {
         set_role(b, POOL_CALL_NONE);
-        end_activation(ms);
+        activation_end(ms);
     }
     if (first_of(ms, WORKER_STARTING_IN) != NULL || first_of(ms, WORKER_COLD_IN) != NULL)
         return;
@@ -270,9 +272,4 @@ void membership_reserve(struct membership *ms)
     else
         add_one(ms);
     schedule_check(ms);
-}
-
-void activation_init(struct activation *a)
-{
-    timer_init(&a->check, on_check);
 }

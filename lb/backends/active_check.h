@@ -40,8 +40,7 @@ struct active_check {
     const struct addr *addr;
     struct tls_peer *peer;
     const char *name;
-    /* The verdict has changed; never called from inside a call of this module, except for
-     * active_check_settings. May be NULL. */
+    /* The verdict has changed; in calls of this module, only of active_check_settings. Or NULL. */
     void (*changed)(void *context);
     void *context;
     bool active; /* there is something to check */
@@ -53,15 +52,11 @@ struct active_check {
     struct http_fetch fetch;
 };
 
-/* FAILING: if there is something to check, it fails until its checks pass. CHANGED is not called.
- */
+/* FAILING: what is checked fails until its checks pass. CHANGED is not called. */
 void active_check_start(struct active_check *c, bool failing);
 /* Cancels a check in progress. Harmless if it is not started. */
 void active_check_stop(struct active_check *c);
-/*
- * Settings have changed. Without a path all results are dropped, and the worker passes. Harmless if
- * it is not started.
- */
+/* Settings have changed; no path: all results are dropped. Harmless if it is not started. */
 void active_check_settings(struct active_check *c);
 
 #endif

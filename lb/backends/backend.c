@@ -104,7 +104,8 @@ static void drop(const struct backend *b, struct worker *w)
 {
     if (!b->streams)
         self_measure_leave(b->app->lb->self_measure, member_of(w));
-    member_retire(member_of(w));
+    member_leave(member_of(w));
+    conn_backend_retire(member_of(w)->backend);
     worker_unref(w);
 }
 
@@ -157,21 +158,6 @@ void backend_leave(struct backend *b)
                     b->name, resume_state_text(b->last.state));
     member_leave(member_of(b->worker));
     membership_sort(b);
-}
-
-enum worker_kind backend_kind(const struct backend *b)
-{
-    bool in = backend_in_pool(b);
-
-    if (b->worker == NULL || b->silent || b->drained || b->check.record.failing)
-        return WORKER_OTHER;
-    if (!b->streams || b->last.state == RESUME_READY)
-        return in ? WORKER_WARM : WORKER_OTHER;
-    if (b->last.state == RESUME_STARTING)
-        return in ? WORKER_STARTING_IN : WORKER_STARTING_OUT;
-    if (b->last.state == RESUME_COLD)
-        return in ? WORKER_COLD_IN : WORKER_COLD_OUT;
-    return WORKER_OTHER;
 }
 
 /* Whether B is picked has changed, and so perhaps which others are in the pool. */
@@ -591,17 +577,6 @@ const char *backend_state(const struct backend *b)
     if (b->drained)
         return "drained";
     return b->streams ? resume_state_text(b->last.state) : "ready";
-}
-
-struct backend *backend_create(struct application *app, const char *name, const struct addr *addr)
-{
-    struct backend *b = xcalloc(1, sizeof(*b));
-
-    b->app = app;
-    b->name = xstrdup(name);
-    b->addr = *addr;
-    membership_sort(b);
-    return b;
 }
 
 static void free_now(struct loop_deferred *d)

@@ -28,7 +28,8 @@ enum worker_kind {
     WORKER_STARTING_IN,
     WORKER_COLD_OUT,
     WORKER_COLD_IN,
-    WORKER_KINDS
+    WORKER_KINDS,
+    WORKER_NO_PROCESS = WORKER_STARTING_OUT /* from here on: no process that is ready */
 };
 
 /*
@@ -79,8 +80,7 @@ struct backend {
     char *name; /* canonical address */
     struct addr addr;
     const struct worker_config *listed; /* the configuration lists it so; NULL: it does not */
-    /* The tree has it (by so many providers, spelt differently), with the properties of the last
-     * one. */
+    /* The number of its providers in the tree (spelt differently); properties of the last one. */
     unsigned registrations;
     char incarnation[INCARNATION_MAX + 1], version[VERSION_MAX + 1];
     /* The host name that is listed or registered and that stands for it; "": none. */
@@ -105,14 +105,12 @@ struct backend {
     struct worker *worker;       /* the present instance, counted; NULL: absent */
     struct resume_line last;     /* the last report of its stream */
     unsigned failed_activations; /* activations without a start since it was last warm */
-    uint64_t starting_ms; /* since when it has reported that it is starting, over all instances;
-                             0: it has not */
+    uint64_t starting_ms; /* since when it reports "starting", over all instances; 0: it does not */
     bool silent;
     bool drained; /* drained by an operator: applies to any process at its address */
     struct loop_deferred deferred;
 };
 
-struct backend *backend_create(struct application *app, const char *name, const struct addr *addr);
 /* Removes it from the pool permanently; freed at the end of the turn. */
 void backend_destroy(struct backend *b);
 /*
@@ -129,13 +127,9 @@ bool backend_in_pool(const struct backend *b);
 /* Adds it to the pool with its last resume (of a stream). */
 void backend_join(struct backend *b);
 void backend_leave(struct backend *b);
-enum worker_kind backend_kind(const struct backend *b);
 /* ON: no process at the address of B receives new requests, until undrained or B is removed. */
 void backend_drain(struct backend *b, bool on);
-/*
- * Deletes the score of B for CLS, or all of its scores (NULL). Returns the number of scores that
- * the pool had. The next resume of an agent sets its scores again.
- */
+/* Deletes the score of B for CLS, or all (NULL), until its next resume. Returns how many. */
 size_t backend_forget(struct backend *b, const struct slice *cls);
 /* "ready", "cold", "draining", "starting"; "drained"; "silent"; "unhealthy"; "absent". */
 const char *backend_state(const struct backend *b);
@@ -147,8 +141,7 @@ void backend_set_host(struct backend *b, const char *name);
 void resume_feed_start(struct backend *b);
 void resume_feed_stop(struct backend *b);
 
-/* Its events, in backend.c, never called from inside the functions above. Each may stop the feed.
- */
+/* Its events, in backend.c, never called from inside those functions. Each may stop the feed. */
 
 /* A valid line, borrowed. Never an end line. */
 void backend_on_resume(struct backend *b, const struct resume_line *line);

@@ -95,16 +95,6 @@ static void destroy_name(struct host_name *h)
 
 /* ---- the list of the configuration ---- */
 
-static void list_one(struct membership *ms, const struct worker_config *w, const struct addr *addr)
-{
-    struct backend *b = membership_at(ms, addr);
-
-    b->listed = w;
-    if (w->named)
-        backend_set_host(b, w->s.address);
-    membership_touch(b);
-}
-
 /* From the list and what its names stand for now. */
 static void relist(void *context)
 {
@@ -117,11 +107,17 @@ static void relist(void *context)
     }
     for (size_t i = 0; i < l->n; ++i) {
         const struct host_name *h = l->names[i];
+        const struct addr *addrs = h != NULL ? h->addrs : &l->items[i].addr;
+        size_t naddrs = h != NULL ? h->naddrs : 1;
 
-        if (h == NULL)
-            list_one(ms, &l->items[i], &l->items[i].addr);
-        for (size_t a = 0; h != NULL && a < h->naddrs; ++a)
-            list_one(ms, &l->items[i], &h->addrs[a]);
+        for (size_t a = 0; a < naddrs; ++a) {
+            struct backend *b = membership_at(ms, &addrs[a]);
+
+            b->listed = &l->items[i];
+            if (h != NULL)
+                backend_set_host(b, h->text);
+            membership_touch(b);
+        }
     }
     membership_settle(ms);
 }
@@ -221,7 +217,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
     const struct app_snapshot *now = ms->app->settings;
     const struct provider_limits limits = {
         .networks = now->s.provider_networks.n != 0 ? &now->providers : NULL,
-        .remote = tree_is_remote(ms->tree),
+        .remote = tree_is_remote(ms->app->tree),
         .own = ms->app->lb->own,
         .nown = ms->app->lb->nown};
 
@@ -432,10 +428,7 @@ static void store_now(struct timer *t)
     json_decref(stored);
 }
 
-/*
- * Reports the providers of the snapshot as if they came from the tree; does not settle the
- * membership.
- */
+/* Reports the providers of the snapshot as the tree would; does not settle the membership. */
 static void restore(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);
@@ -502,7 +495,7 @@ void providers_start(struct membership *ms, uint64_t wait_ms)
     timer_init(&ms->providers.store, store_now);
     timer_init(&ms->providers.wait, restore_late);
     timer_start(ms->app->lb->control, &ms->providers.wait, wait_ms);
-    ms->providers.watch = tree_watch(ms->tree, path, on_workers, ms);
+    ms->providers.watch = tree_watch(ms->app->tree, path, on_workers, ms);
     free(path);
 }
 
@@ -542,7 +535,7 @@ bool discovery_settled(const struct membership *ms)
         if (set->items[i]->host != NULL && !set->items[i]->host->answered)
             return false;
     }
-    return ms->tree == NULL || set->received || set->restored;
+    return ms->app->tree == NULL || set->received || set->restored;
 }
 
 /* ---- status ---- */

@@ -174,12 +174,6 @@ void member_leave(struct member *m)
     health_check(a);
 }
 
-void member_retire(struct member *m)
-{
-    member_leave(m);
-    conn_backend_retire(m->backend);
-}
-
 bool member_set_unavailable(struct member *m, enum member_unavailable why, bool on)
 {
     struct change c;
@@ -373,10 +367,7 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
-/*
- * members_lock is held. The last available worker is not ejected: no other worker would take its
- * requests.
- */
+/* The last available worker is not ejected: no other worker would take its requests. */
 static bool may_eject_locked(struct member *m, enum worker_fault why)
 {
     const struct ejection *e;

@@ -66,8 +66,7 @@ struct member {
     unsigned unavailable; /* enum member_unavailable */
     struct failure_record failed;
     _Atomic bool has_failures; /* FAILED is not empty; may be read without the lock */
-    /* Self-measured: the meter under its lock, which comes before app->members_lock; NULL with a
-     * feed. */
+    /* Self-measured: the meter under its lock, taken before app->members_lock; NULL: a feed. */
     struct latch meter_lock;
     struct meter *meter;
     struct self_measured measured; /* self_measure.c's */
@@ -79,8 +78,7 @@ struct member {
     /* Ejection: until when, monotonic ms; 0: not. */
     _Atomic uint64_t ejected_until_ms;
     _Atomic unsigned ejected_why; /* enum worker_fault */
-    /* Idle connections are not reused for non-idempotent requests until this time, monotonic ms; 0:
-     * no restriction. */
+    /* No non-idempotent requests on idle connections until this monotonic ms; 0: permitted. */
     _Atomic uint64_t restricted_until_ms;
     _Atomic bool idle_reused;    /* a request was answered on an idle connection since */
     _Atomic unsigned opened_new; /* requests sent on new connections because none was */
@@ -116,15 +114,11 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
                              const struct member *from);
 /* backend.c: the address of M has failed. CERTAIN: the worker cannot be reached there. */
 void member_report(struct member *m, bool certain);
-/*
- * A resume is known (R may be empty): the first brings it into the pool, a later one replaces it.
- */
+/* A resume is known (R may be empty): the first adds M to the pool, a later one replaces it. */
 void member_resume(struct member *m, const struct resume *r, const char *version,
                    const char *fingerprint);
 /* Removes it from the pool; member_resume may add it again. Requests in flight continue. */
 void member_leave(struct member *m);
-/* The instance has ended: removes it from the pool; none of its connections is reused. */
-void member_retire(struct member *m);
 /* The application's settings, or limits of M, have changed. */
 void member_settings_changed(struct member *m);
 /* The meter of a self-measured worker under these settings. */

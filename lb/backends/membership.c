@@ -20,8 +20,7 @@
 
 enum {
     TLS_CHECK_MS = 1000,
-    /* Registrations that end within this time count as ended at once: a lost session removes its
-       nodes in several steps. */
+    /* What ends within this time ended at once: a lost session removes its nodes in steps. */
     VANISH_WINDOW_MS = 500,
     /* How often held workers are checked. */
     HELD_CHECK_MS = 1000,
@@ -45,7 +44,11 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
     struct backend *b = membership_find(ms, name);
     if (b != NULL)
         return b;
-    b = backend_create(ms->app, name, &plain);
+    b = xcalloc(1, sizeof(*b));
+    b->app = ms->app;
+    b->name = xstrdup(name);
+    b->addr = plain;
+    membership_sort(b);
     map_add(&ms->known, &b->in_known, b->name, strlen(b->name));
     if (drained_names_has(ms->drained, name))
         backend_drain(b, true);
@@ -65,7 +68,8 @@ void membership_forget(struct membership *ms, struct backend *b)
     map_remove(&ms->known, &b->in_known);
     backend_destroy(b);
     membership_find_again(b);
-    activation_forget(ms, b);
+    if (b == ms->activation.active)
+        activation_end(ms);
     list_remove(&b->touched);
     list_remove(&b->in_kind);
 }
@@ -239,16 +243,6 @@ static void on_tls_check(struct timer *t)
     timer_start(a->lb->control, t, TLS_CHECK_MS);
 }
 
-static bool is_away(struct application *a)
-{
-    struct tree_status tree;
-
-    if (a->membership->tree == NULL)
-        return false;
-    tree_status(a->membership->tree, &tree);
-    return !tree.connected;
-}
-
 /*
  * ---- the registered load balancers ----
  *
@@ -313,36 +307,33 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
 
 /* ---- the whole ---- */
 
-/* Another application that has opened the same tree in the same way; NULL: none. */
-static const struct membership *find_sharer(const struct membership *ms)
+/* The tree that another application has opened in the same way as A; NULL: none. */
+static struct tree *shared_tree(const struct application *a)
 {
     static const char *const rows[] = {"tree", "zookeeper_auth", "zookeeper_session_timeout"};
-    const struct lb *lb = ms->app->lb;
 
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        const struct application *a = lb->applications[i];
-        const struct membership *other = a->membership;
+    for (size_t i = 0; i < a->lb->napplications; ++i) {
+        const struct application *other = a->lb->applications[i];
 
-        if (other != NULL && other != ms && other->tree != NULL &&
-            app_settings_same(&ms->app->settings->s, &a->settings->s, rows, ARRAY_LEN(rows)))
-            return other;
+        if (other != a && other->tree != NULL &&
+            app_settings_same(&a->settings->s, &other->settings->s, rows, ARRAY_LEN(rows)))
+            return other->tree;
     }
     return NULL;
 }
 
 static enum err start_tree(struct membership *ms, struct diag *d)
 {
-    const struct app_settings *s = &ms->app->settings->s;
+    struct application *a = ms->app;
+    const struct app_settings *s = &a->settings->s;
     const struct tree_options o = {.auth_file = s->zookeeper_auth,
                                    .session_timeout_ms = s->zookeeper_session_timeout_ms};
-    const struct membership *sharer = find_sharer(ms);
-    struct lb *lb = ms->app->lb;
+    struct lb *lb = a->lb;
     uint64_t wait_ms = lb->settings.tree_start_wait_ms;
 
-    if (sharer != NULL) {
-        ms->tree = sharer->tree;
-    } else {
-        enum err e = tree_open(lb->control, slice_of(s->tree), &o, &ms->tree, d);
+    a->tree = shared_tree(a);
+    if (a->tree == NULL) {
+        enum err e = tree_open(lb->control, slice_of(s->tree), &o, &a->tree, d);
 
         if (e != ERR_OK)
             return e;
@@ -352,7 +343,7 @@ static enum err start_tree(struct membership *ms, struct diag *d)
     char *file = NULL;
     /* The directory that the application has for its workers' resumes as well. */
     if (lb->settings.state_dir != NULL) {
-        directory = xasprintf("%s/%s", lb->settings.state_dir, ms->app->name);
+        directory = xasprintf("%s/%s", lb->settings.state_dir, a->name);
         file = xasprintf("%s/tree.json", directory);
         if (mkdir(directory, 0770) != 0 && errno != EEXIST)
             log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
@@ -362,12 +353,12 @@ static enum err start_tree(struct membership *ms, struct diag *d)
     free(file);
     free(directory);
     free(place);
-    live_settings_follow(ms->app->live, ms->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
-    limits_live_start(ms->app->limits, ms->tree, ms->snapshot, wait_ms);
+    live_settings_follow(a->live, a->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
+    limits_live_start(a->limits, a->tree, ms->snapshot, wait_ms);
     providers_start(ms, wait_ms);
     daemon_random_id(ms->instance);
     ms->balancers.own = id_of(slice_of(ms->instance));
-    ms->balancers.watch = tree_watch(ms->tree, ms->path, on_balancers_changed, ms);
+    ms->balancers.watch = tree_watch(a->tree, ms->path, on_balancers_changed, ms);
     return ERR_OK;
 }
 
@@ -387,9 +378,9 @@ enum err membership_start(struct application *a, struct application_config *conf
     list_init(&ms->missing.held);
     timer_init(&ms->missing.window, on_window_over);
     timer_init(&ms->missing.check, on_held_check);
-    activation_init(&ms->activation);
+    timer_init(&ms->activation.check, activation_check);
     a->membership = ms;
-    application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
+    application_live_start(a, config, path != NULL ? path : "/", settings_changed);
     a->limits = limits_live_create(a, &config->limits, ms->path);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
@@ -418,7 +409,7 @@ void membership_stop(struct application *a)
         return;
     ms->stopping = true;
     timer_stop(&ms->tls_check);
-    if (ms->tree != NULL) {
+    if (a->tree != NULL) {
         membership_unregister(ms);
         live_settings_unfollow(a->live);
         limits_live_stop(a->limits);
@@ -427,9 +418,9 @@ void membership_stop(struct application *a)
         pool_set_balancers(a->pool, NULL, 0, 0);
         providers_stop(ms);
         snapshot_close(ms->snapshot);
-        if (find_sharer(ms) == NULL)
-            tree_close(ms->tree);
-        ms->tree = NULL;
+        if (shared_tree(a) == NULL)
+            tree_close(a->tree);
+        a->tree = NULL;
     }
     map_for_each_safe (struct backend, b, &ms->known, in_known)
         membership_forget(ms, b);
@@ -465,7 +456,7 @@ bool membership_settled(const struct membership *ms)
 
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin)
 {
-    if (ms->tree == NULL || ms->entries != NULL)
+    if (ms->app->tree == NULL || ms->entries != NULL)
         return;
     const struct application *a = ms->app;
     const char *description = a->settings->s.description;
@@ -483,7 +474,7 @@ void membership_register(struct membership *ms, char *const *names, size_t n, co
     ms->entries = xcalloc(n + 1, sizeof(struct tree_registration *));
     while (ms->nentries < n) {
         ms->entries[ms->nentries] =
-            tree_register(ms->tree, ms->path, names[ms->nentries], properties);
+            tree_register(ms->app->tree, ms->path, names[ms->nentries], properties);
         ++ms->nentries;
     }
     json_decref(properties);
@@ -506,9 +497,9 @@ bool membership_figures(const struct membership *ms, struct membership_figures *
                                        .refused = ms->providers.nrefused,
                                        .held = list_length(&ms->missing.held),
                                        .remembered = ms->providers.restored};
-    if (ms->tree == NULL)
+    if (ms->app->tree == NULL)
         return false;
-    tree_status(ms->tree, &out->tree);
+    tree_status(ms->app->tree, &out->tree);
     for (size_t i = 0; i < ms->nentries; ++i)
         out->registered = out->registered && tree_registered(ms->entries[i]);
     return true;
@@ -519,7 +510,7 @@ void membership_describe(const struct membership *ms, struct json_writer *w)
     struct membership_figures f;
     bool used = membership_figures(ms, &f);
 
-    tree_describe_broken_links(ms->tree, ms->path, w);
+    tree_describe_broken_links(ms->app->tree, ms->path, w);
     json_open_object(w, "tree");
     json_put_bool(w, "used", used);
     json_put_text(w, "path", slice_of(ms->path[0] != '\0' ? ms->path : "/"));

@@ -29,10 +29,7 @@ void membership_reload(struct membership *ms, struct application_config *config)
 void membership_judge_providers(struct membership *ms);
 /* Whether all workers known at start have answered, or were found to be absent. */
 bool membership_settled(const struct membership *ms);
-/*
- * Register ourselves in the tree (if there is one): NAMES, N of them, with where operators find us
- * (or NULL).
- */
+/* Registers ourselves in the tree (if any): N NAMES, and where operators connect (or NULL). */
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
 /* Withdraws that before the program stops. */
 void membership_unregister(struct membership *ms);

@@ -91,7 +91,6 @@ struct membership {
     struct list touched;             /* those to be checked for whether anything holds them */
     struct listed_workers listed;
     struct drained_names *drained; /* by operators, in this run and before */
-    struct tree *tree;             /* NULL: none */
     char *path;                    /* the application's node in it: "" or "/a/b" */
     struct snapshot *snapshot;
     struct providers providers;
@@ -121,10 +120,7 @@ void membership_find_again(struct backend *b);
 
 /* ---- discovery.c ---- */
 
-/*
- * Exchanges the list with *WORKERS (*N of them), which the caller has to free. Names in the new
- * list are resolved.
- */
+/* Exchanges the list with *WORKERS, which the caller has to free, and resolves its names. */
 void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n);
 /* Watches the workers of MS->path; WAIT_MS: how long the tree may take to answer. */
 void providers_start(struct membership *ms, uint64_t wait_ms);
@@ -139,8 +135,9 @@ bool discovery_settled(const struct membership *ms);
 
 /* ---- activation.c: which workers without a process are in the pool ---- */
 
-void activation_init(struct activation *a);
-/* B will be freed. */
-void activation_forget(struct membership *ms, const struct backend *b);
+/* The timer's function: checks for overload. */
+void activation_check(struct timer *t);
+/* No worker is the activated one any more: restarts the wait of spawn_after. */
+void activation_end(struct membership *ms);
 
 #endif

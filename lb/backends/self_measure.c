@@ -126,7 +126,7 @@ static void write_file(struct member *m)
         meter_resume(m->meter, FILE_SKILLS_MAX, &line.skills);
     latch_unlock(&m->meter_lock);
     if (line.generation == m->measured.written)
-        goto out;
+        return;
     snprintf(line.incarnation, sizeof(line.incarnation), "%s",
              incarnation[0] != '\0' ? incarnation : "-");
     snprintf(line.application, sizeof(line.application), "%s", m->app->name);
@@ -138,7 +138,6 @@ static void write_file(struct member *m)
     else
         log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", m->measured.path,
                  strerror(errno));
-out:
     resume_line_fini(&line);
     text_fini(&bytes);
 }
@@ -300,8 +299,7 @@ void self_measure_leave(struct self_measure *s, struct member *m)
     write_soon(s);
 }
 
-/* With the meter locked, so that resumes of two loops reach the pool in the order in which they
- * were made. */
+/* With the meter locked, so that resumes of two loops reach the pool in their order. */
 static cold_ void update_pool(struct member *m, struct list *released)
 {
     struct application *a = m->app;

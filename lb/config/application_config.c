@@ -313,48 +313,43 @@ static void check_tree(struct configuration *c, struct application_config *a, st
 
 /* ---- pool counters ---- */
 
-static void read_counter(struct configuration *c, const struct application_config *a,
-                         const struct config_node *key, const struct config_node *map,
-                         struct limit_config *out, struct diag *d)
+static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    unsigned before = d->errors;
+    const struct config_node *all = a->s.pool_counters;
     struct counter_settings match;
     struct limit_rule rule;
     struct limit_problem p;
 
-    out->name = xslicedup(key->text);
-    out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
-    limit_name_check(&c->file, key, "pool_counters", key->text, d);
-    settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
-    /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
-    settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n, d);
-    for (size_t i = 0; i < match_table.n; ++i)
-        settings_take(&match_table.rows[i], &match, &out->s);
-    settings_fini(&match_table, &match);
-    read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
-    if (d->errors != before)
+    if (all == NULL || !limit_map_check(&c->file, all, "pool_counters", LIMIT_RULES_MAX, d))
         return;
-    if (!limit_rule_compile(out->name, &out->s, &rule, &p)) {
-        config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
-        return;
-    }
-    limit_rule_fini(&rule);
-    if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
-        config_complain(&c->file, limit_row_place(map, "where"), d,
-                        "where: daemon, and the application has no pool_counter_servers");
-}
+    a->limits.items = xcalloc(all->n + 1, sizeof(*a->limits.items));
+    a->limits.n = all->n;
+    for (size_t i = 0; i < all->n; ++i) {
+        const struct config_node *map = all->items[i];
+        struct limit_config *out = &a->limits.items[i];
+        unsigned before = d->errors;
 
-static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
-{
-    const struct config_node *map = a->s.pool_counters;
-
-    if (map == NULL || !limit_map_check(&c->file, map, "pool_counters", LIMIT_RULES_MAX, d))
-        return;
-    a->limits.items = xcalloc(map->n + 1, sizeof(*a->limits.items));
-    while (a->limits.n < map->n) {
-        size_t i = a->limits.n++;
-
-        read_counter(c, a, map->keys[i], map->items[i], &a->limits.items[i], d);
+        out->name = xslicedup(all->keys[i]->text);
+        out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
+        limit_name_check(&c->file, all->keys[i], "pool_counters", all->keys[i]->text, d);
+        settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
+        /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
+        settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n,
+                      d);
+        for (size_t k = 0; k < match_table.n; ++k)
+            settings_take(&match_table.rows[k], &match, &out->s);
+        settings_fini(&match_table, &match);
+        read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
+        if (d->errors != before)
+            continue;
+        if (!limit_rule_compile(out->name, &out->s, &rule, &p)) {
+            config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
+            continue;
+        }
+        limit_rule_fini(&rule);
+        if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
+            config_complain(&c->file, limit_row_place(map, "where"), d,
+                            "where: daemon, and the application has no pool_counter_servers");
     }
 }
 

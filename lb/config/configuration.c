@@ -93,30 +93,11 @@ static void read_threads(struct configuration *c, struct diag *d)
                         "threads: expected auto or 1 to %d", LOOPS_MAX);
 }
 
-/* The fields that LIST names; all when it is empty. False: item *AT is none. */
-static bool access_fields_read(const struct text_list *list, uint64_t *out, size_t *at)
-{
-    uint64_t fields = list->n == 0 ? ACCESS_ALL_FIELDS : 0;
-
-    for (size_t i = 0; i < list->n; ++i) {
-        enum access_field f = access_field_find(slice_of(list->items[i]));
-
-        if (f == ACCESS_FIELDS) {
-            *at = i;
-            return false;
-        }
-        fields |= (uint64_t)1 << f;
-    }
-    *out = fields;
-    return true;
-}
-
 static void check_program(const struct configuration *c, struct diag *d)
 {
     const struct program_settings *s = &c->program;
     const struct config_node *root = c->file.root;
-    uint64_t fields;
-    size_t at;
+    const struct text_list *fields = &s->access_log_fields;
 
     for (size_t i = 0; i < s->advertise.n; ++i) {
         if (!advertise_good(s->advertise.items[i])) {
@@ -133,9 +114,13 @@ static void check_program(const struct configuration *c, struct diag *d)
     config_check_directory(&c->file, config_get(root, "response_spill_dir"), "response_spill_dir",
                            s->response_spill_dir, false, d);
     config_check_output(&c->file, config_get(root, "access_log"), "access_log", s->access_log, d);
-    if (!access_fields_read(&s->access_log_fields, &fields, &at))
-        config_complain(&c->file, config_item(config_get(root, "access_log_fields"), at), d,
-                        "access_log_fields: unknown field %.60s", s->access_log_fields.items[at]);
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (access_field_find(slice_of(fields->items[i])) != ACCESS_FIELDS)
+            continue;
+        config_complain(&c->file, config_item(config_get(root, "access_log_fields"), i), d,
+                        "access_log_fields: unknown field %.60s", fields->items[i]);
+        break;
+    }
 }
 
 /* ---- listeners ---- */
@@ -302,9 +287,11 @@ struct access_options access_options_of(const struct program_settings *s)
         .sample = s->access_log_sample,
         .keep_errors = s->access_log_keep_errors,
     };
-    size_t at;
 
-    ASSERT(access_fields_read(&s->access_log_fields, &o.fields, &at));
+    for (size_t i = 0; i < s->access_log_fields.n; ++i)
+        o.fields |= (uint64_t)1 << access_field_find(slice_of(s->access_log_fields.items[i]));
+    if (s->access_log_fields.n == 0)
+        o.fields = ACCESS_ALL_FIELDS;
     return o;
 }
 

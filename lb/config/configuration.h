@@ -105,10 +105,7 @@ enum { PRIVATE_HEADER_MAX = 128 /* bytes of a name of private_headers */ };
  */
 const char *private_header_problem(const struct text_list *list, size_t i);
 
-/*
- * Reads the application NAME from MAP; problems to D. OUT (zero) must be passed to
- * application_config_fini in any case.
- */
+/* Reads application NAME from MAP; problems to D. OUT (zero) needs application_config_fini. */
 void application_config_read(struct configuration *c, const char *name, struct config_node *map,
                              struct application_config *out, struct diag *d);
 /*

@@ -35,10 +35,7 @@ bool server_name_is_valid(const char *name);
  */
 void tls_workers_read(const struct config *file, const struct config_node *map, bool required,
                       struct tls_workers *out, struct diag *d);
-/*
- * At SIGHUP: copies the contents of FROM to C. Peers created from C's tls continue, with the new
- * authorities.
- */
+/* At SIGHUP: copies FROM to C. Peers of C's tls continue, with the new authorities. */
 void tls_workers_take(struct tls_workers *c, struct tls_workers *from);
 void tls_workers_fini(struct tls_workers *c);
 

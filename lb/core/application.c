@@ -124,8 +124,6 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->subject.describe = describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
-    for (size_t i = 0; i < config->s.hosts.n; ++i)
-        text_list_add(&a->hosts, slice_of(config->s.hosts.items[i]));
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
     a->path_text = xslicedup(config->path);
     a->path = slice_of(a->path_text);
@@ -170,9 +168,11 @@ void application_destroy(struct application *a)
 {
     if (a == NULL)
         return;
-    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
-        app_snapshot_unref(a->loops[i].settings);
-        app_snapshot_unref(a->loops[i].next);
+    if (a->loops != NULL) {
+        for (unsigned i = 0; i < a->lb->nloops; ++i) {
+            app_snapshot_unref(a->loops[i].settings);
+            app_snapshot_unref(a->loops[i].next);
+        }
     }
     free(a->loops);
     conn_pool_destroy(a->conn_pool);
@@ -185,7 +185,6 @@ void application_destroy(struct application *a)
     classifier_destroy(a->classifier);
     text_fini(&a->error_page);
     tls_workers_fini(&a->worker_tls);
-    text_list_fini(&a->hosts);
     free(a->path_text);
     free(a->name);
     pthread_mutex_destroy(&a->members_lock);
@@ -212,12 +211,9 @@ static void set_counters(struct application_loop *al)
 
 struct counter_client *application_counters(struct application_loop *al, struct loop *l)
 {
-    const struct app_settings *s = application_settings(al);
-    struct counter_client_settings o = {.connect_timeout_ms = s->pool_counter_connect_timeout_ms,
-                                        .answer_timeout_ms = s->pool_counter_answer_timeout_ms,
-                                        .health = al->app->counter_health};
-
     if (al->counters == NULL) {
+        struct counter_client_settings o = {.health = al->app->counter_health};
+
         al->counters = counter_client_create(l, &o);
         set_counters(al);
     }
@@ -263,9 +259,17 @@ void application_take_settings(struct application_loop *al)
         set_counters(al);
 }
 
-static void hand_to_loops(struct application *a)
+/* Replaces the snapshot of A, here and on its loops. */
+static void replace(struct application *a, const struct app_settings *s, struct limit_rules *limits,
+                    struct header_rules *headers, struct rate_rules *rates)
 {
-    for (unsigned i = 0; a->loops != NULL && i < a->lb->nloops; ++i) {
+    struct app_snapshot *old = a->settings;
+
+    a->settings = app_snapshot_create(s, limits, headers, rates);
+    app_snapshot_unref(old);
+    if (a->loops == NULL)
+        return;
+    for (unsigned i = 0; i < a->lb->nloops; ++i) {
         struct publication *p = xcalloc(1, sizeof(*p));
 
         p->message.run = on_publication;
@@ -280,20 +284,18 @@ void application_publish(struct application *a, const struct app_settings *s)
     /* Settings that determine which requests take part in copies. */
     static const char *const sharing[] = {"copy_with_cookies", "copy_with_certificates",
                                           "private_headers"};
-    struct app_snapshot *old = a->settings;
+    const struct app_snapshot *old = a->settings;
     struct pool_settings ps = pool_settings(a->lb, s);
-
+    struct copies_limits limits = copies_limits(s);
     bool same = app_settings_same(&old->s, s, sharing, ARRAY_LEN(sharing));
-    a->settings = app_snapshot_create(s, old->limits, old->headers, old->rates);
-    app_snapshot_unref(old);
+
     pool_set(a->pool, &ps);
     pthread_mutex_lock(&a->members_lock);
     a->eject = ejection_rule(s);
     pthread_mutex_unlock(&a->members_lock);
-    struct copies_limits limits = copies_limits(s);
     copy_memory_set_max(&a->copy_memory, limits.max_bytes);
     copies_set_limits(a->copies, &limits, clock_mono_us());
-    hand_to_loops(a);
+    replace(a, s, old->limits, old->headers, old->rates);
     if (!same)
         copies_clear(a->copies, clock_mono_us());
 }
@@ -301,12 +303,8 @@ void application_publish(struct application *a, const struct app_settings *s)
 void application_set_rules(struct application *a, struct limit_rules *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
-    struct app_snapshot *old = a->settings;
-
-    rate_rules_attach(rates, old->rates);
-    a->settings = app_snapshot_create(&old->s, limits, headers, rates);
-    app_snapshot_unref(old);
-    hand_to_loops(a);
+    rate_rules_attach(rates, a->settings->rates);
+    replace(a, &a->settings->s, limits, headers, rates);
 }
 
 void application_set_limits(struct application *a, struct limit_rules *limits)
@@ -330,11 +328,15 @@ static uint64_t hold_ms(void *context, const void *now)
     return ((const struct app_settings *)now)->settings_hold_ms;
 }
 
-static bool is_away(void *context)
+bool application_tree_is_away(void *application)
 {
-    struct application *a = context;
+    const struct application *a = application;
+    struct tree_status tree;
 
-    return a->away != NULL && a->away(a);
+    if (a->tree == NULL)
+        return false;
+    tree_status(a->tree, &tree);
+    return !tree.connected;
 }
 
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
@@ -363,14 +365,12 @@ static void on_changed(void *context, bool values)
 }
 
 void application_live_start(struct application *a, const struct application_config *config,
-                            const char *path, void (*changed)(struct application *a),
-                            bool (*away)(struct application *a))
+                            const char *path, void (*changed)(struct application *a))
 {
     static const struct settings_table *const tables[] = {&application_table, &pool_table};
 
     a->live_reported = (struct live_settings_counts){0};
     a->live_changed = changed;
-    a->away = away;
     a->live = live_settings_create(&(struct live_settings_options){.loop = a->lb->control,
                                                                    .tables = tables,
                                                                    .ntables = ARRAY_LEN(tables),
@@ -380,7 +380,7 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .subject = a,
                                                                    .check = check,
                                                                    .hold_ms = hold_ms,
-                                                                   .away = is_away,
+                                                                   .away = application_tree_is_away,
                                                                    .frozen = app_row_frozen,
                                                                    .changed = on_changed,
                                                                    .context = a});
@@ -436,9 +436,10 @@ struct application_index *application_index_create(struct application *const *ap
 
     for (size_t i = 0; i < n; ++i) {
         struct application *a = applications[i];
+        const struct text_list *hosts = &a->settings->s.hosts;
 
-        for (size_t k = 0; k < a->hosts.n; ++k) {
-            const char *host = a->hosts.items[k];
+        for (size_t k = 0; k < hosts->n; ++k) {
+            const char *host = hosts->items[k];
             struct slice key = slice_of(host[0] == '*' ? host + 1 : host);
             struct host_entry *e = entry_find(x, key);
 

@@ -65,13 +65,11 @@ struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
 void app_snapshot_unref(struct app_snapshot *s);
 
-/* State of one application on one data loop; written by that loop only, on its own cache lines.
- */
+/* State of one application on one data loop; written by that loop alone, on own cache lines. */
 struct application_loop {
     _Alignas(CACHE_LINE_BYTES) struct application *app;
     struct app_snapshot *settings; /* the effective snapshot on this loop; one reference */
-    struct app_snapshot
-        *next; /* comes into force at the end of this turn; one reference, or NULL */
+    struct app_snapshot *next;     /* from the end of this turn on; one reference, or NULL */
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
@@ -83,8 +81,7 @@ struct application {
     struct log_subject subject;
     struct lb *lb;
     char *name;
-    unsigned number;        /* its place among lb->applications */
-    struct text_list hosts; /* lower case */
+    unsigned number; /* its place among lb->applications */
     bool is_default;
     char *path_text;
     struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
@@ -96,6 +93,7 @@ struct application {
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
     struct application_loop *loops; /* per data loop */
     struct membership *membership;  /* control thread only */
+    struct tree *tree;              /* control thread only; NULL: none */
     struct live_settings *live;     /* control thread only; NULL: not followed */
     struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
@@ -116,26 +114,18 @@ struct application {
     struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
     struct live_settings_counts live_reported; /* what the figures have of the counts of `live` */
     void (*live_changed)(struct application *a);
-    bool (*away)(struct application *a);
 };
 
 extern const struct stats_table application_stats;
 
-/*
- * Made of a configuration's part, from which it takes the classifier and the error page. No loops
- * yet, no workers. Control thread.
- */
+/* Takes classifier, error page and TLS of CONFIG. No loops or workers yet. Control thread. */
 struct application *application_create(struct lb *lb, struct application_config *config);
-/* When all data loops are there: the connection pool, and each loop's part. LOOPS: nloops of them.
- */
+/* When the NLOOPS data loops are there: the connection pool, and each loop's part. */
 void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
 /* When no worker, exchange or running loop is left. NULL is fine. */
 void application_destroy(struct application *a);
 
-/*
- * Put S into force, here, in the pool, and on each loop at the end of its next turn: nothing
- * changes in the middle of one. Control thread.
- */
+/* Publishes S: here, in the pool, and on each loop at the end of its next turn. Control thread. */
 void application_publish(struct application *a, const struct app_settings *s);
 /*
  * The same with other pool counters, header rules and rates (NULL: none), of which it acquires
@@ -147,8 +137,7 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
 void application_set_limits(struct application *a, struct limit_rules *limits);
 /* On a data loop, after each turn: what was published comes into force. */
 void application_take_settings(struct application_loop *al);
-/* On data loop L: its client of the pool counter daemons, created when it is first needed, as most
- * applications do not use one. */
+/* On data loop L: its client of the pool counter daemons, created when it is first needed. */
 struct counter_client *application_counters(struct application_loop *al, struct loop *l);
 /* On a data loop, at its end: no exchange is left. */
 void application_loop_end(struct application_loop *al);
@@ -160,11 +149,11 @@ struct stats_cell *application_control_stats(const struct application *a);
  * its rules across fields. Control thread; live_settings_destroy ends it.
  *   path     its node in the tree, for people
  *   changed  called after each publication
- *   away     whether the tree cannot be reached; NULL: it can
  */
 void application_live_start(struct application *a, const struct application_config *config,
-                            const char *path, void (*changed)(struct application *a),
-                            bool (*away)(struct application *a));
+                            const char *path, void (*changed)(struct application *a));
+/* Whether the tree of the application (its context as live_settings has it) cannot be reached. */
+bool application_tree_is_away(void *application);
 /*
  * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
  * were added before (the last parameter), which are then set to NOW.
@@ -191,8 +180,7 @@ static inline struct application_loop *application_on(struct application *a, uns
     return &a->loops[loop_index];
 }
 
-/* Exchanges of this loop read settings here, again in each turn; what is read of AL->settings is
- * valid for this turn. */
+/* What exchanges of this loop read of AL->settings is valid for this turn. */
 static inline const struct app_settings *application_settings(const struct application_loop *al)
 {
     return &al->settings->s;

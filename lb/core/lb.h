@@ -49,16 +49,14 @@ struct lb_loop {
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 
 struct lb {
-    struct program_settings
-        settings; /* RELOAD ones: read by data loops only through what front_set gave */
+    struct program_settings settings; /* data loops read RELOAD ones as front_set gave them */
     struct loop *control;
     struct lb_loop *loops;
     unsigned nloops;
     struct application **applications;
     size_t napplications;
     struct access_log *access_log; /* NULL: none */
-    _Atomic size_t
-        buffered_bytes; /* of responses, over all loops; against response_buffers_total */
+    _Atomic size_t buffered_bytes; /* of responses, all loops; against response_buffers_total */
     _Atomic uint64_t response_buffers_total;
     struct spill_space spill_space;             /* of responses in files */
     _Atomic uint64_t unrouted[OUTCOMES];        /* outcomes of requests that no application had */

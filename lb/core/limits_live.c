@@ -12,21 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
 #include "lb/core/lb.h"
-#include "lb/core/limit_status.h"
 #include "lb/limits/limit_claim.h"
-#include "lb/limits/limit_rule.h"
 
 /* Part of the snapshot: which rules the tree had. */
 static const char names_part[] = "pool-counters";
 
 enum {
-    /*
-     * Number of invalid names in the tree that are logged, once each; further ones are not logged.
-     */
+    /* Number of invalid names in the tree that are logged, once each; further ones are not. */
     WARNED_MAX = 100,
 };
 
@@ -123,9 +120,7 @@ static uint64_t hold_ms(void *context, const void *now)
 
 static bool is_away(void *context)
 {
-    struct application *a = ((const struct live_limit *)context)->owner->app;
-
-    return a->away != NULL && a->away(a);
+    return application_tree_is_away(((const struct live_limit *)context)->owner->app);
 }
 
 static void on_changed(void *context, bool values)
@@ -327,29 +322,6 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
     limit_counter_set(c, limits);
 }
 
-/* To RULES, LIMIT_RULES_MAX of them; returns how many. */
-static size_t take_rules(struct limits_live *l, struct limit_rule *rules)
-{
-    size_t nall;
-    struct live_limit **all = sorted(l, &nall);
-    size_t n = 0;
-
-    for (size_t i = 0; i < nall; ++i) {
-        struct live_limit *live = all[i];
-        bool idle = rule_idle_reason(live) != NULL;
-        bool crowded_out = !idle && n == LIMIT_RULES_MAX;
-
-        if (crowded_out && !live->crowded_out)
-            log_warn(live, "pool-counter-rejected", "path=%s reason=\"more than %d\"", live->path,
-                     LIMIT_RULES_MAX);
-        live->crowded_out = crowded_out;
-        if (!idle && !crowded_out)
-            take_rule(l, live, &rules[n++]);
-    }
-    free(all);
-    return n;
-}
-
 void limits_live_settings_changed(struct limits_live *l)
 {
     const struct limit_rules *now = l->app->settings->limits;
@@ -371,6 +343,8 @@ static void assemble(struct loop_deferred *later)
 {
     struct limits_live *l = container_of(later, struct limits_live, later);
     struct limit_rule rules[LIMIT_RULES_MAX];
+    size_t n = 0;
+    size_t nall;
 
     map_for_each_safe (struct live_limit, r, &l->rules, node) {
         if (rule_is_over(r))
@@ -378,7 +352,19 @@ static void assemble(struct loop_deferred *later)
     }
     map_for_each (struct limit_counter, c, &l->counters, node)
         c->used = false;
-    size_t n = take_rules(l, rules);
+    struct live_limit **all = sorted(l, &nall);
+    for (size_t i = 0; i < nall; ++i) {
+        bool idle = rule_idle_reason(all[i]) != NULL;
+        bool crowded_out = !idle && n == LIMIT_RULES_MAX;
+
+        if (crowded_out && !all[i]->crowded_out)
+            log_warn(all[i], "pool-counter-rejected", "path=%s reason=\"more than %d\"",
+                     all[i]->path, LIMIT_RULES_MAX);
+        all[i]->crowded_out = crowded_out;
+        if (!idle && !crowded_out)
+            take_rule(l, all[i], &rules[n++]);
+    }
+    free(all);
     struct limit_rules *set = n != 0 ? limit_rules_create(rules, n) : NULL;
     if (set != NULL || l->app->settings->limits != NULL)
         application_set_limits(l->app, set);
@@ -480,8 +466,7 @@ static void on_children(void *context, const struct tree_view *node)
         if (r != NULL)
             r->listed = true;
     }
-    /* A tree that was wiped meanwhile: its last contents are held, as if the removal had been
-     * observed. */
+    /* A tree that was wiped: its last contents are held, as if their removal was observed. */
     if (!l->received && empty)
         recall(&l->wait);
     l->received = true;
@@ -511,7 +496,7 @@ void limits_live_stop(struct limits_live *l)
     l->snapshot = NULL;
 }
 
-/* ---- YAML, life, status ---- */
+/* ---- YAML, life ---- */
 
 static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
 {
@@ -533,7 +518,7 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
 
     l->app = a;
     l->path = xasprintf("%s/pool-counters", path);
-    counter_settings_defaults(&l->unset.s);
+    settings_defaults(&counter_table, &l->unset.s);
     l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
     l->later.run = assemble;
@@ -574,6 +559,176 @@ void limits_live_destroy(struct limits_live *l)
     free(l->unset.origins);
     free(l->path);
     free(l);
+}
+
+/* ---- status ---- */
+
+static uint64_t relaxed(_Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void copy_key(struct limit_key_view *to, struct slice key)
+{
+    to->len = key.len < sizeof(to->key) ? key.len : sizeof(to->key);
+    memcpy(to->key, key.p, to->len);
+}
+
+static void add_waits(const struct counter_stats *s, struct limit_view *out)
+{
+    out->waiting += s->waiting;
+    out->keys += s->keys;
+    out->waited_locked_us += s->waited_me_us + s->waited_any_us;
+    out->waited_done_us += s->waited_good_us;
+    out->waited_timeout_us += s->wasted_us;
+}
+
+void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+                struct limit_keys_view *keys)
+{
+    struct limit_counter *c = rule->counter;
+    struct limit_figures *f = &c->figures;
+    struct topk_row rows[LIMIT_TOP_KEYS];
+
+    *out = (struct limit_view){0};
+    pthread_mutex_lock(&c->lock);
+    const struct counter_stats *s = counter_stats(c->table);
+    const struct counter_lock *longest = counter_oldest(c->table);
+    out->held = s->held;
+    out->acquired = s->acquired;
+    out->waited_us = topk_total(c->top);
+    add_waits(s, out);
+    /* A request that holds a place there asks the daemon: it is counted with those already. */
+    add_waits(counter_stats(c->coalescing), out);
+    if (longest != NULL && now_us > longest->since_us)
+        out->longest_us = now_us - longest->since_us;
+    if (keys != NULL) {
+        keys->longest.len = 0;
+        if (longest != NULL)
+            copy_key(&keys->longest, counter_key_of(longest));
+        keys->n = topk_read(c->top, rows, LIMIT_TOP_KEYS);
+        for (size_t i = 0; i < keys->n; ++i) {
+            struct limit_key_view *k = &keys->top[i];
+
+            copy_key(k, rows[i].key);
+            k->waited_us = rows[i].sum;
+            k->over_us = rows[i].over;
+            k->waits = rows[i].count;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+#define LIMIT_COUNT(member, ...) out->member = relaxed(&f->member);
+#include "lb/core/limit_figure.def"
+    out->lost = relaxed(&f->daemon_lost);
+    out->daemon_held = relaxed(&f->daemon_held);
+    out->daemon_waiting = relaxed(&f->daemon_waiting);
+    /* Both places: requests from before a change of `where` are counted at the other one. */
+    out->held += out->daemon_held;
+    out->waiting += out->daemon_waiting;
+    out->acquired += relaxed(&f->daemon_locked);
+}
+
+size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
+{
+    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    size_t n = limit_servers(&a->settings->s.pool_counter_servers, servers);
+
+    for (size_t i = 0; i < n; ++i) {
+        out[i] = (struct limit_daemon_view){
+            .name = servers[i].name,
+            .addr = servers[i].addr,
+            .now = counter_health_view(a->counter_health, servers[i].name, &servers[i].addr, 0)};
+    }
+    return n;
+}
+
+void limit_status_put(const struct application *a, const char *name, struct json_writer *w)
+{
+    enum { COUNT, TIME };
+    static const struct {
+        const char *name; /* NULL: not by itself */
+        int type;
+        size_t offset; /* in struct limit_view: a uint64_t */
+    } rows[] = {
+#define LIMIT_FIGURE(member, json, type, ...) {json, type, offsetof(struct limit_view, member)},
+#include "lb/core/limit_figure.def"
+    };
+    const struct limit_rules *rules = a->settings->limits;
+    struct limit_keys_view keys;
+    struct limit_view v;
+    size_t i = 0;
+
+    while (rules != NULL && i < rules->n && strcmp(rules->rules[i].name, name) != 0)
+        ++i;
+    if (rules == NULL || i == rules->n) {
+        json_put_null(w, "figures");
+        return;
+    }
+    const struct counter_settings *s = &rules->rules[i].s;
+    limit_view(&rules->rules[i], clock_mono_us(), &v, &keys);
+    json_open_object(w, "figures");
+    json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
+    json_put_text(w, "mode", slice_of(s->mode == LIMIT_ANY ? "any" : "each"));
+    json_put_bool(w, "shadow", s->shadow);
+    json_put_int(w, "workers", s->workers);
+    json_put_int(w, "maxqueue", s->maxqueue);
+    json_put_real(w, "timeout_s", (double)s->timeout_ms / 1e3);
+    json_put_int(w, "slots", s->slots);
+    for (i = 0; i < ARRAY_LEN(rows); ++i) {
+        uint64_t n = *(const uint64_t *)((const char *)&v + rows[i].offset);
+
+        if (rows[i].name != NULL && rows[i].type == TIME)
+            json_put_real(w, rows[i].name, (double)n / 1e6);
+        else if (rows[i].name != NULL)
+            json_put_int(w, rows[i].name, (int64_t)n);
+    }
+    if (keys.longest.len != 0) {
+        json_open_object(w, "longest");
+        json_put_text(w, "key", (struct slice){keys.longest.key, keys.longest.len});
+        json_put_real(w, "for_s", (double)v.longest_us / 1e6);
+        json_close_object(w);
+    } else {
+        json_put_null(w, "longest");
+    }
+    json_open_array(w, "top");
+    for (i = 0; i < keys.n; ++i) {
+        const struct limit_key_view *k = &keys.top[i];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "key", (struct slice){k->key, k->len});
+        json_put_real(w, "waited_s", (double)k->waited_us / 1e6);
+        json_put_real(w, "over_s", (double)k->over_us / 1e6);
+        json_put_int(w, "waits", (int64_t)k->waits);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    json_close_object(w);
+}
+
+void limit_status_describe(const struct application *a, struct json_writer *w)
+{
+    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    size_t n = limit_daemons(a, daemons);
+    struct copies_stats s;
+
+    json_open_array(w, "pool_counter_servers");
+    for (size_t i = 0; i < n; ++i) {
+        char address[ADDR_TEXT_MAX];
+
+        json_open_object(w, NULL);
+        json_put_text(w, "name", daemons[i].name);
+        json_put_text(w, "address", slice_of(addr_format(&daemons[i].addr, address)));
+        json_put_bool(w, "resting", daemons[i].now.resting);
+        json_put_int(w, "connections", (int64_t)daemons[i].now.connections);
+        json_put_int(w, "idle", (int64_t)daemons[i].now.idle);
+        json_close_object(w);
+    }
+    json_close_array(w);
+    copies_read_stats(a->copies, &s);
+    json_open_object(w, "copies");
+#define COPIES_FIGURE(member, ...) json_put_int(w, #member, (int64_t)s.member);
+#include "lb/core/limit_figure.def"
+    json_close_object(w);
 }
 
 void limits_live_describe(const struct limits_live *l, struct json_writer *w)

@@ -36,17 +36,6 @@ static void release_space(struct spill_space *s, uint64_t bytes)
     atomic_fetch_sub_explicit(&s->used_bytes, bytes, memory_order_relaxed);
 }
 
-void spill_loop_init(struct spill_loop *l, struct spill_space *space, struct loop *loop)
-{
-    l->space = space;
-    body_file_bin_init(&l->bin, loop);
-}
-
-void spill_loop_fini(struct spill_loop *l)
-{
-    body_file_bin_fini(&l->bin);
-}
-
 /* ---- one response ---- */
 
 struct response_spill *response_spill_create(struct spill_loop *l)

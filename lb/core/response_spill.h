@@ -25,11 +25,8 @@ struct spill_space {
 /* Shared by the responses of one loop. */
 struct spill_loop {
     struct spill_space *space;
-    struct body_file_bin bin;
+    struct body_file_bin bin; /* body_file_bin_init(), body_file_bin_fini() */
 };
-void spill_loop_init(struct spill_loop *l, struct spill_space *space, struct loop *loop);
-/* No response is left. */
-void spill_loop_fini(struct spill_loop *l);
 
 struct response_spill;
 
@@ -50,10 +47,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes);
  * all the same, in memory, and nothing is to be added until S is empty.
  */
 bool response_spill_add(struct response_spill *s, struct http1_body *body) must_check;
-/*
- * Takes at most MAX bytes from the front of S, which is not empty. NULL when they cannot be read:
- * the response cannot be completed.
- */
+/* Takes at most MAX bytes from the front of S, which is not empty. NULL: they cannot be read. */
 struct http1_body *response_spill_take(struct response_spill *s, size_t max);
 
 bool response_spill_is_empty(const struct response_spill *s);

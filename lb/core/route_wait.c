@@ -59,10 +59,7 @@ enum {
      * average when a worker has room again without reporting it.
      */
     TICK_MS = 20,
-    /*
-     * Retries for each answered request: two, so that a queue that moves again doubles its rate
-     * each time.
-     */
+    /* Per answered request: two, so that a queue that moves again doubles its rate each time. */
     TURNS_PER_ANSWER = 2,
     /* Answers that come while a tick is due add up to no more than this. */
     TURNS_MAX = 64,

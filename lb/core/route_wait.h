@@ -27,18 +27,15 @@ struct route_wait {
     bool owed; /* cancelled while a wake-up was in flight: only its arrival is awaited */
     /* On the loop: the waiter was released; call pool_get again with it, or route_wait_cancel. */
     void (*woken)(struct route_wait *w);
-    /* On the loop: the wake-up that route_wait_cancel left owed has arrived; nothing refers to it
-     * now. */
+    /* On the loop: the wake-up that a cancel left owed has arrived; nothing refers to W. */
     void (*settled)(struct route_wait *w);
 };
 
 void route_wait_init(struct route_wait *w, struct loop *l);
-/* Leaves the queue, and returns a turn that was granted. True: settled() follows, and W must stay
- * until then. */
+/* Leaves the queue, returns a granted turn. True: settled() follows, and W must stay until then. */
 bool route_wait_cancel(struct route_wait *w, struct pool *p);
 
-/* Any thread: wake the exchanges of the waiters in RELEASED (as pool functions fill it); it is
- * empty then. */
+/* Any thread: wakes the exchanges of the waiters in RELEASED, which is empty then. */
 void route_wait_wake_all_(struct list *released);
 static inline void route_wait_wake(struct list *released)
 {
@@ -65,10 +62,7 @@ struct refused_line {
 
 void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all);
 
-/*
- * AGAIN: W was rejected again, and regains its place. Returns false if MAX wait already, on all
- * loops together.
- */
+/* AGAIN: W regains its place. Returns false if MAX wait already, on all loops together. */
 bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);
 /* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
 void refused_line_leave(struct refused_line *line, struct refused_wait *w);

@@ -13,10 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    /*
-     * About a thousand notes: sufficient for several thousand requests a second at four drains a
-     * second.
-     */
+    /* About a thousand notes: several thousand requests a second at four drains a second. */
     TRAFFIC_BYTES = 64 * 1024,
     TRAFFIC_TEXT_MAX = 255, /* lengths are a byte */
 };
@@ -60,18 +57,6 @@ static uint32_t clamp(uint64_t us)
     return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
 }
 
-/* Room for BYTES in one piece behind HEAD, after SKIP bytes to the start of the ring. */
-static bool has_room(struct traffic *t, uint64_t head, size_t bytes, size_t *skip)
-{
-    size_t at = (size_t)(head % TRAFFIC_BYTES);
-
-    *skip = TRAFFIC_BYTES - at < bytes ? TRAFFIC_BYTES - at : 0;
-    if (head + *skip + bytes - t->seen_tail <= TRAFFIC_BYTES)
-        return true;
-    t->seen_tail = atomic_load_explicit(&t->tail, memory_order_acquire);
-    return head + *skip + bytes - t->seen_tail <= TRAFFIC_BYTES;
-}
-
 void traffic_add(struct traffic *t, const struct traffic_note *n)
 {
     uint64_t head = atomic_load_explicit(&t->head, memory_order_relaxed);
@@ -84,10 +69,15 @@ void traffic_add(struct traffic *t, const struct traffic_note *n)
         .wait_us = clamp(n->wait_us),
     };
     size_t bytes = sizeof(h) + h.cls_len + h.worker_len;
-    size_t skip = 0;
 
     bytes = (bytes + sizeof(h) - 1) / sizeof(h) * sizeof(h);
-    if (!has_room(t, head, bytes, &skip)) {
+    /* In one piece behind HEAD, after SKIP bytes to the start of the ring. */
+    size_t left = TRAFFIC_BYTES - (size_t)(head % TRAFFIC_BYTES);
+    size_t skip = left < bytes ? left : 0;
+    uint64_t end = head + skip + bytes;
+    if (end - t->seen_tail > TRAFFIC_BYTES)
+        t->seen_tail = atomic_load_explicit(&t->tail, memory_order_acquire);
+    if (end - t->seen_tail > TRAFFIC_BYTES) {
         uint64_t dropped = atomic_load_explicit(&t->dropped, memory_order_relaxed);
         atomic_store_explicit(&t->dropped, dropped + 1, memory_order_relaxed);
         return;
@@ -103,7 +93,7 @@ void traffic_add(struct traffic *t, const struct traffic_note *n)
         memcpy(at + sizeof(h), n->cls.p, h.cls_len);
     if (h.worker_len != 0)
         memcpy(at + sizeof(h) + h.cls_len, n->worker.p, h.worker_len);
-    atomic_store_explicit(&t->head, head + bytes, memory_order_release);
+    atomic_store_explicit(&t->head, end, memory_order_release);
 }
 
 /* The note at TAIL, or false: none before HEAD. TAIL is moved behind it. */

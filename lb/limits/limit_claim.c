@@ -11,11 +11,7 @@
 
 #include "common/base/clock.h"
 
-enum {
-    US_PER_MS = 1000,
-    /* Of the requests for a key, one asks the daemon at a time. */
-    COALESCING_WORKERS = 1,
-};
+enum { US_PER_MS = 1000 };
 
 static void count(_Atomic uint64_t *figure)
 {
@@ -24,10 +20,7 @@ static void count(_Atomic uint64_t *figure)
 
 /* ---- under the counter's mutex ---- */
 
-/*
- * Empties WOKEN. The returned list must be posted after the mutex was released; its claims are not
- * freed before that.
- */
+/* Empties WOKEN. The result must be posted without the mutex; claims are not freed before. */
 static struct limit_claim *mark_locked(struct list *woken)
 {
     struct limit_claim *first = NULL;
@@ -149,7 +142,7 @@ static enum counter_answer ask_coalescing(struct limit_claim *c, bool wait)
     struct counter_ask ask = ask_of(c, wait);
 
     ask.type = SLICE_NULL;
-    ask.workers = COALESCING_WORKERS;
+    ask.workers = 1; /* of the requests for a key, one asks the daemon at a time */
     ask.slots = 0;
     c->coalescing = true;
     enum counter_answer a = acquire(c, &ask);

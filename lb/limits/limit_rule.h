@@ -19,19 +19,15 @@
 #include <stdatomic.h>
 
 enum {
-    /* Maximum number of rules of an application, of YAML and the tree together: each request
-     * checks all of them. */
+    /* Maximum number of rules of an application: each request checks all of them. */
     LIMIT_RULES_MAX = 64,
-    /* Maximum number of counters that a request may hold; a request that matches more rules
-     * fails with 500. */
+    /* Maximum number of counters of a request; one that matches more rules fails with 500. */
     LIMIT_CLAIMS_MAX = 8,
     /* Maximum number of these at a daemon, each of which uses a connection. */
     LIMIT_DAEMON_CLAIMS_MAX = 4,
-    /* Maximum length of a rule's name, which is a node of the tree, a label of metrics and the
-     * type of its keys. */
+    /* Maximum length of a rule's name: a node of the tree, a label, and the type of its keys. */
     LIMIT_NAME_MAX = 64,
-    /* Maximum number of keys of a counter that are held or waited for; each has at least one
-     * request in flight. */
+    /* Maximum number of keys of a counter in use; each has at least one request in flight. */
     LIMIT_KEYS_MAX = 1000000,
     LIMIT_WAITERS_MAX = 1000000,
 };
@@ -97,15 +93,12 @@ void limit_rules_unref(struct limit_rules *r);
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p) must_check;
 void limit_rule_fini(struct limit_rule *rule);
-/* Returns true if NAME has 1 to LIMIT_NAME_MAX letters, digits, '.', '_' and '-', and does not
- * begin with a dot. */
+/* Whether NAME is 1 to LIMIT_NAME_MAX of A-Z a-z 0-9 . _ - and does not begin with a dot. */
 bool limit_name_is_good(struct slice name);
 /* Complains about NAME in the setting WHAT if it is not. */
 void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
                       struct slice name, struct diag *d);
-/*
- * N rules as a set with one reference. Takes what the rules have; not the array, which is copied.
- */
+/* N rules as a set with one reference. Takes what the rules have; the array is copied. */
 struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n);
 
 #endif

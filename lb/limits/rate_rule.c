@@ -120,10 +120,14 @@ void rate_rules_unref(struct rate_rules *r)
 
 void rate_rules_attach(struct rate_rules *r, const struct rate_rules *old)
 {
-    for (size_t i = 0; r != NULL && i < r->n; ++i) {
+    size_t nold = old != NULL ? old->n : 0;
+
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n; ++i) {
         struct rate_rule *rule = &r->rules[i];
 
-        for (size_t k = 0; old != NULL && k < old->n && rule->counter == NULL; ++k) {
+        for (size_t k = 0; k < nold && rule->counter == NULL; ++k) {
             const struct rate_rule *before = &old->rules[k];
 
             if (before->counter != NULL && before->max_keys == rule->max_keys &&

@@ -150,17 +150,17 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         !access_log_wants(home->lb->access_log, home->index, r->status >= 500))
         return;
     struct access_entry e = {
-        .wall_ms = clock_wall_us() / 1000,
+        .fixed.wall_ms = clock_wall_us() / 1000,
         .client = addr_host_slice(http_conn_peer(r->conn), client),
         .method = r->method,
         .target = r->target,
-        .protocol = protocol_text(r->version),
+        .fixed.protocol = protocol_text(r->version),
         /* If the connection was closed, or ended by GOAWAY, the status that corresponds to the
          * fault. */
-        .status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
+        .fixed.status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
-        .reason = request_fault_text(r->fault),
-        .outcome = outcome_text(OUTCOME_REFUSED),
+        .fixed.reason = request_fault_text(r->fault),
+        .fixed.outcome = outcome_text(OUTCOME_REFUSED),
     };
 
     access_log_add(home->lb->access_log, home->index, &e);

@@ -37,7 +37,8 @@ void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home)
     snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
     memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
     list_init(&l->spare);
-    spill_loop_init(&l->spills, &home->lb->spill_space, home->loop);
+    l->spills.space = &home->lb->spill_space;
+    body_file_bin_init(&l->spills.bin, home->loop);
 }
 
 void exchange_loop_fini(struct exchange_loop *l)
@@ -48,7 +49,7 @@ void exchange_loop_fini(struct exchange_loop *l)
     list_for_each_entry_safe (x, &l->spare, node)
         free(x);
     text_fini(&l->head);
-    spill_loop_fini(&l->spills);
+    body_file_bin_fini(&l->spills.bin);
 }
 
 /* Called between turns, when nothing refers to X any more. */

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/wire/http1_bytes.h"
-#include "lb/limits/copy.h"
+#include "lb/limits/copies.h"
 #include "lb/limits/limit_claim.h"
 #include "lb/request/headers.h"
 

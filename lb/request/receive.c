@@ -351,7 +351,7 @@ static struct application *find_application(const struct exchange *x)
  */
 static noinline_ struct slice usual_host(const struct exchange *x)
 {
-    const struct text_list *hosts = &x->app->hosts;
+    const struct text_list *hosts = &exchange_settings(x)->hosts;
 
     for (size_t i = 0; i < hosts->n; ++i) {
         if (hosts->items[i][0] != '*')

@@ -22,32 +22,50 @@ struct retry_budget {
     _Atomic size_t taken; /* requests in flight that are retries */
 };
 
-/*
- * Reserves a retry of a request. Returns false if the budget is exhausted.
- *   active  requests in flight, including this one
- *   share   permitted fraction of them, 0..1
- *   least   number that is always permitted
- */
-bool retry_budget_take(struct retry_budget *b, size_t active, double share, size_t least);
-/* Once for each that was taken. */
-void retry_budget_give(struct retry_budget *b) noinline_;
-
 struct tunnel_limit {
     _Atomic size_t max;    /* 0: no limit */
     _Atomic size_t places; /* taken: by handshakes in flight, and by tunnels */
     _Atomic size_t open;   /* of these, tunnels */
 };
 
-/* A lower limit ends no tunnel. */
-void tunnel_limit_set(struct tunnel_limit *t, unsigned max);
-bool tunnel_limit_has_room(const struct tunnel_limit *t);
-/* Takes a place. False: all are taken. Pair with tunnel_limit_give, or with the next two. */
-bool tunnel_limit_take(struct tunnel_limit *t) must_check;
-void tunnel_limit_give(struct tunnel_limit *t);
-/* The request that holds the place is a tunnel now; that tunnel has ended, and its place is free.
+static inline bool budget_acquire_(_Atomic size_t *used, size_t most)
+{
+    size_t n = atomic_load_explicit(used, memory_order_relaxed);
+
+    do {
+        if (n >= most)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(used, &n, n + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+static inline void budget_release_(_Atomic size_t *used)
+{
+    size_t before = atomic_fetch_sub_explicit(used, 1, memory_order_relaxed);
+
+    ASSERT(before > 0);
+}
+
+/*
+ * Reserves a retry of a request. Returns false if the budget is exhausted.
+ *   active  requests in flight, including this one
+ *   share   permitted fraction of them, 0..1
+ *   least   number that is always permitted
  */
-void tunnel_limit_opened(struct tunnel_limit *t);
-void tunnel_limit_closed(struct tunnel_limit *t);
+static inline bool retry_budget_take(struct retry_budget *b, size_t active, double share,
+                                     size_t least)
+{
+    size_t by_share = (size_t)(share * (double)active);
+
+    return budget_acquire_(&b->taken, by_share > least ? by_share : least);
+}
+
+/* Once for each that was taken. */
+static inline void retry_budget_give(struct retry_budget *b)
+{
+    budget_release_(&b->taken);
+}
 
 static inline unsigned tunnel_limit_max(const struct tunnel_limit *t)
 {
@@ -58,6 +76,48 @@ static inline unsigned tunnel_limit_max(const struct tunnel_limit *t)
 static inline unsigned tunnel_limit_open(const struct tunnel_limit *t)
 {
     return (unsigned)atomic_load_explicit(&t->open, memory_order_relaxed);
+}
+
+/* A lower limit ends no tunnel. */
+static inline void tunnel_limit_set(struct tunnel_limit *t, unsigned max)
+{
+    atomic_store_explicit(&t->max, max, memory_order_relaxed);
+}
+
+static inline size_t tunnel_limit_most_(const struct tunnel_limit *t)
+{
+    size_t max = tunnel_limit_max(t);
+
+    return max != 0 ? max : SIZE_MAX;
+}
+
+static inline bool tunnel_limit_has_room(const struct tunnel_limit *t)
+{
+    return atomic_load_explicit(&t->places, memory_order_relaxed) < tunnel_limit_most_(t);
+}
+
+/* Takes a place. False: all are taken. Pair with tunnel_limit_give, or with the next two. */
+static inline bool must_check tunnel_limit_take(struct tunnel_limit *t)
+{
+    return budget_acquire_(&t->places, tunnel_limit_most_(t));
+}
+
+static inline void tunnel_limit_give(struct tunnel_limit *t)
+{
+    budget_release_(&t->places);
+}
+
+/* The request that holds the place is a tunnel now. */
+static inline void tunnel_limit_opened(struct tunnel_limit *t)
+{
+    atomic_fetch_add_explicit(&t->open, 1, memory_order_relaxed);
+}
+
+/* That tunnel has ended, and its place is free. */
+static inline void tunnel_limit_closed(struct tunnel_limit *t)
+{
+    budget_release_(&t->open);
+    budget_release_(&t->places);
 }
 
 #endif

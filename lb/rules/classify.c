@@ -7,6 +7,7 @@
 #include "lb/rules/classify.h"
 
 #include "common/base/text.h"
+#include "common/wire/http1_bytes.h"
 
 #include <stdio.h>
 
@@ -35,17 +36,12 @@ static struct slice decode(struct classify_environment *e, struct slice raw)
     return (struct slice){out, percent_decode(raw, out, raw.len)};
 }
 
-/* Whether the environment's NAME ("X_FORWARDED_FOR") is the field's ("X-Forwarded-For"). */
-static bool is_field(struct slice name, struct slice field)
+bool header_names_same(struct slice a, struct slice b)
 {
-    if (name.len != field.len)
+    if (a.len != b.len)
         return false;
-    for (size_t i = 0; i < name.len; ++i) {
-        char c = ascii_lower(field.p[i]);
-
-        if (c == '-')
-            c = '_';
-        if (c != ascii_lower(name.p[i]))
+    for (size_t i = 0; i < a.len; ++i) {
+        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
             return false;
     }
     return true;
@@ -69,7 +65,7 @@ static struct slice header(struct classify_environment *e, struct slice name)
     size_t bytes = 0;
 
     for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
-        if (!is_field(name, field))
+        if (!header_names_same(name, field))
             continue;
         only = some(value);
         bytes += value.len + glue.len;
@@ -81,7 +77,7 @@ static struct slice header(struct classify_environment *e, struct slice name)
     size_t n = 0;
 
     for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
-        if (!is_field(name, field))
+        if (!header_names_same(name, field))
             continue;
         if (value.len != 0)
             memcpy(out + n, value.p, value.len);

@@ -38,6 +38,8 @@ struct classify_environment {
 void classify_environment_init(struct classify_environment *e, const struct classify_request *r);
 void classify_environment_fini(struct classify_environment *e);
 
+/* Fields named A are fields named B: in any case, and '_' is '-' (common/wire/http_field.h). */
+bool header_names_same(struct slice a, struct slice b);
 /* Whether the environment can have a variable named NAME: one of WSGI's, or HTTP_*. */
 bool classify_is_variable(struct slice name);
 

@@ -49,8 +49,7 @@ uint64_t failure_record_add(struct failure_record *s, const struct ejection_rule
 /* Time until it is probed by connecting [ms]; 0: never, it is ejected for its whole time. */
 uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
                                  enum worker_fault f);
-/* Called when an ejection has expired, or the worker accepted a connection (not if the ejection was
- * ended early). */
+/* An ejection has expired, or the worker accepted a connection; not if it was ended early. */
 void failure_record_served(struct failure_record *s);
 
 /*

@@ -46,17 +46,6 @@ void header_rules_unref(struct header_rules *r)
 
 /* ---- names ---- */
 
-bool header_names_same(struct slice a, struct slice b)
-{
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; ++i) {
-        if (http1_variable_byte(a.p[i]) != http1_variable_byte(b.p[i]))
-            return false;
-    }
-    return true;
-}
-
 /* Why a rule must not touch NAME; NULL: it may. */
 static const char *forbidden(enum header_side side, enum header_op op, struct slice name)
 {

@@ -49,8 +49,6 @@ void header_rules_unref(struct header_rules *r);
 bool header_rules_add(struct header_rules *r, enum header_side side, enum header_op op,
                       struct slice name, struct slice value,
                       char why[SETTINGS_WHY_ROOM]) must_check;
-/* Fields named A are fields named B: in any case, and '_' is '-' (common/wire/http_field.h). */
-bool header_names_same(struct slice a, struct slice b);
 /*
  * The value that RULE's template gives, to OUT; returns its length, at most HEADER_VALUE_MAX.
  * Bytes of variables other than blanks and visible ASCII come out as %XX, and none is at an end.

@@ -15,8 +15,7 @@ enum {
     METHOD_MAX = 32,
 };
 
-/* For settings_list_check: why item I cannot be in the setting, or NULL: a token, once, and not
- * CONNECT. */
+/* For settings_list_check: why item I is invalid, or NULL: a token, once, and not CONNECT. */
 const char *method_problem(const struct text_list *list, size_t i);
 /* Whether METHOD is registered (RFC 9110 16.1.1): known, though perhaps not allowed. */
 bool method_is_registered(struct slice method);

@@ -78,15 +78,14 @@ void poison_destroy(struct poison *p)
     free(p);
 }
 
-static void hash(const struct poison_key *key, uint64_t out[2])
+/* KEY's entry, or NULL; and its hashes, to HASHED. */
+static struct poison_entry *find_locked(struct poison *p, const struct poison_key *key,
+                                        uint64_t hashed[2])
 {
-    out[0] = map_hash(key->cls.p, key->cls.len);
-    out[1] = map_hash(key->path.p, key->path.len);
-}
-
-static struct poison_entry *find_locked(struct poison *p, const uint64_t key[2])
-{
-    return map_entry(map_find(&p->entries, key, 2 * sizeof(key[0])), struct poison_entry, node);
+    hashed[0] = map_hash(key->cls.p, key->cls.len);
+    hashed[1] = map_hash(key->path.p, key->path.len);
+    return map_entry(map_find(&p->entries, hashed, 2 * sizeof(hashed[0])), struct poison_entry,
+                     node);
 }
 
 /* To the end of its list: HELD, or suspects. A new entry is in none. */
@@ -166,10 +165,9 @@ enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
 
     if (r->deaths == 0)
         return POISON_NOTHING;
-    hash(key, hashed);
     pthread_mutex_lock(&p->lock);
     sweep_locked(p, r->window_ms, now_ms);
-    struct poison_entry *e = find_locked(p, hashed);
+    struct poison_entry *e = find_locked(p, key, hashed);
     if (e == NULL) {
         if (map_count(&p->entries) >= POISON_KEYS_MAX)
             drop_locked(p, list_entry(p->suspects.next, struct poison_entry, in_list));
@@ -208,10 +206,9 @@ void poison_answered(struct poison *p, const struct poison_rule *r, const struct
 
     if (!poison_any_suspects(p))
         return;
-    hash(key, hashed);
     pthread_mutex_lock(&p->lock);
     sweep_locked(p, r->window_ms, now_ms);
-    struct poison_entry *e = find_locked(p, hashed);
+    struct poison_entry *e = find_locked(p, key, hashed);
     if (e != NULL && !e->held)
         ++e->answers;
     pthread_mutex_unlock(&p->lock);
@@ -223,9 +220,8 @@ bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_m
 
     if (!poison_any_held(p))
         return false;
-    hash(key, hashed);
     pthread_mutex_lock(&p->lock);
-    struct poison_entry *e = find_locked(p, hashed);
+    struct poison_entry *e = find_locked(p, key, hashed);
     bool held = e != NULL && e->held;
     if (held && now_ms >= e->until_ms) {
         release_locked(p, e, now_ms);

@@ -12,14 +12,12 @@
 
 struct provider_limits {
     const struct networks *networks; /* NULL: not configured */
-    bool remote; /* not configured: the tree is written by other machines, too */
-    const struct addr
-        *own; /* NOWN addresses at which this process listens; a port of 0 is unknown */
+    bool remote;            /* not configured: the tree is written by other machines, too */
+    const struct addr *own; /* NOWN, at which this process listens; a port of 0 is unknown */
     size_t nown;
 };
 
-/* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel for a route.
- */
+/* Why no worker may be registered at A, a constant; NULL: it may. May ask the kernel. */
 const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a);
 
 #endif

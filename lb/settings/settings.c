@@ -101,22 +101,13 @@ const struct setting_row *app_row(size_t i)
 bool app_row_frozen(const struct setting_row *row)
 {
     /* Only snapshots carry these. */
-    static const char *const names[] = {"forwarded_for",
-                                        "trusted_proxies",
-                                        "route_receipt",
-                                        "methods",
-                                        "via",
-                                        "request_id",
-                                        "trace_context",
-                                        "trace_sample",
-                                        "health_check_path",
-                                        "provider_networks",
-                                        "copy_with_cookies",
-                                        "copy_with_certificates",
-                                        "private_headers"};
+    struct slice names = SLICE_LIT(
+        "forwarded_for trusted_proxies route_receipt methods via request_id trace_context "
+        "trace_sample health_check_path provider_networks copy_with_cookies "
+        "copy_with_certificates private_headers");
 
-    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        if (strcmp(row->name, names[i]) == 0)
+    while (names.len != 0) {
+        if (slice_is(slice_cut(&names, ' '), row->name))
             return false;
     }
     return row->when == SETTING_LOCAL;
@@ -159,12 +150,6 @@ void app_settings_fini(struct app_settings *s)
 {
     /* Pool rows own no memory: numbers, switches and choices all. */
     settings_fini(&application_table, s);
-}
-
-void counter_settings_defaults(struct counter_settings *s)
-{
-    /* Rows of MATCH have no defaults. */
-    settings_defaults(&counter_table, s);
 }
 
 void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to)

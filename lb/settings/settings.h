@@ -83,8 +83,7 @@ extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
 
-/* Whether ROW needs a restart: it is LOCAL, and not one of those that only snapshots carry, so that
- * SIGHUP can change them with one. */
+/* Whether ROW needs a restart: it is LOCAL, and not only snapshots carry it to the loops. */
 bool app_row_frozen(const struct setting_row *row);
 
 /* Whether A and B have the same values of the N rows NAMES of application_table. */
@@ -100,8 +99,7 @@ bool settings_list_check(const char *name, const struct text_list *l,
 /* As settings_copy. */
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);
-/* Both scopes of it. */
-void counter_settings_defaults(struct counter_settings *s);
+/* Both scopes of it; rows of MATCH have no defaults. */
 void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to);
 void counter_settings_fini(struct counter_settings *s);
 

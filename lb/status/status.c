@@ -13,7 +13,6 @@
 #include "common/base/map.h"
 #include "lb/access/access_log.h"
 #include "lb/backends/membership.h"
-#include "lb/core/limit_status.h"
 #include "lb/core/limits_live.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"
@@ -308,8 +307,8 @@ static void put_application(struct json_writer *w, const struct application *a,
     pool_look(a->pool, false, &pv);
     json_open_object(w, a->name);
     json_open_array(w, "hosts");
-    for (size_t i = 0; i < a->hosts.n; ++i)
-        json_put_text(w, NULL, slice_of(a->hosts.items[i]));
+    for (size_t i = 0; i < a->settings->s.hosts.n; ++i)
+        json_put_text(w, NULL, slice_of(a->settings->s.hosts.items[i]));
     json_close_array(w);
     json_put_text(w, "path", a->path.len > 0 ? a->path : SLICE_LIT("/"));
     json_put_text(w, "classifier", slice_of(classifier_kind(a->classifier)));

@@ -14,7 +14,7 @@
 #include "lb/access/access_log.h"
 #include "lb/backends/member.h"
 #include "lb/backends/membership.h"
-#include "lb/core/limit_status.h"
+#include "lb/core/limits_live.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/request/front.h"
 #include "lb/status/class_metrics.h"
@@ -291,7 +291,7 @@ static void each_class(struct metrics *m, const void *context)
 #define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct member, field)}
 #define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
 #define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit, METRIC_MEMBER(COUNT, struct limit_page, s.member)}
-#define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, member)}
+#define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, now.member)}
 #define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
 #define CLASS(name, unit, type, member, doc) {name, STAT_COUNTER, unit, "class", doc, each_class, METRIC_MEMBER(type, struct class_figures, member)}
 

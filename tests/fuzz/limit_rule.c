@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char cls[CLASS_BYTES_MAX];
     size_t len = percent_encode(host, cls, sizeof(cls));
 
-    counter_settings_defaults(&s);
+    settings_defaults(&counter_table, &s);
     s.key = text_or_null(template);
     s.path = text_or_null(pattern);
     s.class = text_or_null(pattern);

@@ -89,25 +89,25 @@ static const char *stop_and_read(struct fixture *f, const char *file)
 static struct access_entry entry(void)
 {
     return (struct access_entry){
-        .wall_ms = 1795224806123,
+        .fixed.wall_ms = 1795224806123,
         .client = SLICE_LIT("192.0.2.7"),
         .method = SLICE_LIT("GET"),
         .target = SLICE_LIT("/x?y"),
-        .protocol = "HTTP/1.1",
-        .status = 200,
-        .sent_bytes = 12,
+        .fixed.protocol = "HTTP/1.1",
+        .fixed.status = 200,
+        .fixed.sent_bytes = 12,
         .agent = SLICE_LIT("t/1"),
         .host = SLICE_LIT("a.example"),
-        .application = "shop",
+        .fixed.application = "shop",
         .cls = SLICE_LIT("a.example"),
         .worker = SLICE_LIT("127.0.0.1:9000"),
-        .reason = "skilled",
-        .backlog = 3,
-        .tries = 1,
-        .service_us = 1500,
-        .deliver_us = 70,
-        .total_us = 1600,
-        .outcome = "answered",
+        .fixed.reason = "skilled",
+        .fixed.backlog = 3,
+        .fixed.tries = 1,
+        .fixed.service_us = 1500,
+        .fixed.deliver_us = 70,
+        .fixed.total_us = 1600,
+        .fixed.outcome = "answered",
         .request_id = SLICE_LIT("id"),
     };
 }
@@ -244,13 +244,15 @@ static void only_the_fields_that_are_asked_for_are_written(void **state)
 
 static struct access_entry entry_of(struct slice each)
 {
-    struct access_entry e = {
-        .protocol = "HTTP/1.1", .application = "a", .reason = "", .outcome = "ok"};
+    struct access_entry e = {.fixed.protocol = "HTTP/1.1",
+                             .fixed.application = "a",
+                             .fixed.reason = "",
+                             .fixed.outcome = "ok"};
     struct slice *texts = &e.client;
 
     for (size_t i = 0; i < ACCESS_TEXTS; ++i)
         texts[i] = each;
-#define NUMBER(name, key, doc) e.name = UINT64_MAX;
+#define NUMBER(name, key, doc) e.fixed.name = UINT64_MAX;
 #include "lb/access/access_field.def"
     return e;
 }
@@ -292,8 +294,8 @@ static void nothing_is_a_dash_in_the_combined_part_and_empty_behind_it(void **st
     struct fixture *f = *state;
 
     struct access_entry e = entry_of(SLICE_NULL);
-    e.status = 200;
-    e.sent_bytes = 7;
+    e.fixed.status = 200;
+    e.fixed.sent_bytes = 7;
     assert_string_equal(line_of(f, &e, (uint64_t)1 << ACCESS_FIELD_host),
                         " - - [01/Jan/1970:00:00:00 +0000] \"-\" 200 7 "
                         "\"-\" \"-\" host=\"\"\n");

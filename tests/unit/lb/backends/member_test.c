@@ -37,7 +37,8 @@ static struct member *create(struct control *c, unsigned n, struct member o)
 
 static void destroy(struct member *m)
 {
-    member_retire(m);
+    member_leave(m);
+    conn_backend_retire(m->backend);
     worker_unref(m->worker);
 }
 

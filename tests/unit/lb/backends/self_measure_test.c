@@ -46,7 +46,8 @@ static struct worker *join(struct control *c, const char *name)
 static void leave(struct control *c, struct worker *w)
 {
     self_measure_leave(c->lb.self_measure, member_of(w));
-    member_retire(member_of(w));
+    member_leave(member_of(w));
+    conn_backend_retire(member_of(w)->backend);
     worker_unref(w);
 }
 

@@ -23,14 +23,16 @@ static struct application *app_create(const char *name, const char *hosts, const
 
     a->name = xstrdup(name);
     a->path = slice_of(path);
-    a->hosts.items = xcalloc(8, sizeof(char *));
+    a->settings = xcalloc(1, sizeof(*a->settings));
+    struct text_list *list = &a->settings->s.hosts;
+    list->items = xcalloc(8, sizeof(char *));
     while (rest.len > 0) {
         struct slice host = slice_cut(&rest, ',');
 
         if (slice_is(host, "!"))
             a->is_default = true;
         else
-            a->hosts.items[a->hosts.n++] = xslicedup(host);
+            list->items[list->n++] = xslicedup(host);
     }
     return a;
 }
@@ -55,9 +57,8 @@ static void drop_applications(struct site *s)
 {
     application_index_destroy(s->lb.index);
     for (size_t i = 0; i < s->n; ++i) {
-        for (size_t k = 0; k < s->apps[i]->hosts.n; ++k)
-            free(s->apps[i]->hosts.items[k]);
-        free(s->apps[i]->hosts.items);
+        text_list_fini(&s->apps[i]->settings->s.hosts);
+        free(s->apps[i]->settings);
         free(s->apps[i]->name);
         free(s->apps[i]);
     }

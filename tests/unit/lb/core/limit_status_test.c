@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/core/limit_status.h"
+#include "lb/core/limits_live.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@ static struct limit_rule make_rule(const char *name, int where)
     struct limit_problem p;
     struct limit_rule rule;
 
-    counter_settings_defaults(&s);
+    settings_defaults(&counter_table, &s);
     s.where = where;
     s.maxqueue = 1000;
     assert_true(limit_rule_compile(name, &s, &rule, &p));
@@ -294,7 +294,7 @@ static void a_daemon_is_shown_as_all_loops_know_it(void **state)
     (void)state;
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:7531"), &a), ERR_OK);
     assert_int_equal(limit_daemons(c->app, daemons), 2);
-    assert_int_equal(daemons[0].connections, 0);
+    assert_int_equal(daemons[0].now.connections, 0);
     struct counter_daemon *d =
         counter_daemon_get(c->app->counter_health, SLICE_LIT("127.0.0.1:7531"), &a);
     for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
@@ -304,11 +304,11 @@ static void a_daemon_is_shown_as_all_loops_know_it(void **state)
     counter_daemon_count_idle(d, 1);
     assert_int_equal(limit_daemons(c->app, daemons), 2);
     assert_true(slice_is(daemons[0].name, "127.0.0.1:7531"));
-    assert_int_equal(daemons[0].connections, 2);
-    assert_int_equal(daemons[0].idle, 1);
-    assert_true(daemons[0].resting);
-    assert_int_equal(daemons[1].connections, 0);
-    assert_false(daemons[1].resting);
+    assert_int_equal(daemons[0].now.connections, 2);
+    assert_int_equal(daemons[0].now.idle, 1);
+    assert_true(daemons[0].now.resting);
+    assert_int_equal(daemons[1].now.connections, 0);
+    assert_false(daemons[1].now.resting);
     counter_daemon_count_idle(d, -1);
     counter_daemon_release(d);
     counter_daemon_release(d);

@@ -28,7 +28,8 @@ static int setup(void **state)
     f->loop = loop_create(0);
     f->space.directory = "/tmp";
     atomic_init(&f->space.total_bytes, 1ull << 30);
-    spill_loop_init(&f->home, &f->space, f->loop);
+    f->home.space = &f->space;
+    body_file_bin_init(&f->home.bin, f->loop);
     f->spill = response_spill_create(&f->home);
     *state = f;
     return 0;
@@ -40,7 +41,7 @@ static int teardown(void **state)
 
     response_spill_destroy(f->spill);
     assert_int_equal(atomic_load(&f->space.used_bytes), 0);
-    spill_loop_fini(&f->home);
+    body_file_bin_fini(&f->home.bin);
     loop_destroy(f->loop);
     free(f);
     return 0;

@@ -2,7 +2,7 @@
  *
  * The head of an answer by itself, and the whole answer as a client gets it.
  */
-#include "lb/limits/copy.h"
+#include "lb/limits/copies.h"
 
 #include "lb/request/headers.h"
 #include "tests/unit/http/http_server_fixture.h"

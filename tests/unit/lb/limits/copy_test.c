@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/limits/copy.h"
+#include "lb/limits/copies.h"
 #include "tests/unit/lb/limits/copies_fixture.h"
 
 struct fixture {

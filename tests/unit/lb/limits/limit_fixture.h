@@ -58,7 +58,7 @@ static inline void settings_of(const struct setting *settings, struct counter_se
 {
     char why[SETTINGS_WHY_ROOM];
 
-    counter_settings_defaults(out);
+    settings_defaults(&counter_table, out);
     for (; settings->name != NULL; ++settings) {
         struct slice name = slice_of(settings->name);
         const struct setting_row *row = settings_find(&counter_table, name);
