@@ -181,14 +181,10 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
     return 0;
 }
 
-size_t rate_table_keys(const struct rate_table *t)
+void rate_table_count(const struct rate_table *t, uint64_t *keys, uint64_t *evicted)
 {
-    return t->n;
-}
-
-uint64_t rate_table_evicted(const struct rate_table *t)
-{
-    return t->evicted;
+    *keys += t->n;
+    *evicted += t->evicted;
 }
 
 void rate_table_check(const struct rate_table *t)

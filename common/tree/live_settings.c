@@ -51,6 +51,7 @@ struct live_settings {
     struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
     /* While the node is followed. */
+    struct tree *tree;
     struct tree_watch *watch;
     struct snapshot *snapshot;
     char *part; /* of the snapshot */
@@ -354,9 +355,12 @@ static void end_hold(struct live_settings *l)
 static void on_hold_over(struct timer *t)
 {
     struct live_settings *l = container_of(t, struct live_settings, hold);
+    struct tree_status tree = {.connected = true};
 
     /* While the tree is unreachable, a missing node is not confirmed as deleted. */
-    if (l->o.away != NULL && l->o.away(l->o.context)) {
+    if (l->tree != NULL)
+        tree_status(l->tree, &tree);
+    if (!tree.connected) {
         timer_start(l->o.loop, &l->hold, AWAY_CHECK_MS);
         return;
     }
@@ -535,6 +539,7 @@ static void on_wait_over(struct timer *t)
 void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
                           const char *part, uint64_t wait_ms)
 {
+    l->tree = t;
     l->snapshot = snapshot;
     l->part = xstrdup(part);
     timer_start(l->o.loop, &l->wait, wait_ms);
@@ -546,6 +551,7 @@ void live_settings_unfollow(struct live_settings *l)
     timer_stop(&l->wait);
     tree_unwatch(l->watch);
     l->watch = NULL;
+    l->tree = NULL;
     free(l->part);
     l->part = NULL;
 }

@@ -479,10 +479,10 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
 
     if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = tree_set_create();
+    json_t *names = json_object();
     for (size_t i = 0; i < max; ++i)
-        tree_set_add(n->names, xstrdup(c->names[i]), NULL);
-    tree_set_sort(n->names);
+        json_object_set_new_nocheck(names, c->names[i], json_null());
+    n->names = tree_set_sorted(names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 
@@ -509,7 +509,7 @@ static void show_children(struct zk_node *n)
     struct tree_node *s = n->watched;
     const struct zk_node *m;
 
-    tree_set_replace(&s->children, tree_set_ref(n->names));
+    tree_set_replace(&s->children, json_incref(n->names));
     if (n->names == NULL) {
         tree_set_replace(&s->providers, NULL);
         n->changed = true;
@@ -517,17 +517,17 @@ static void show_children(struct zk_node *n)
     }
     if ((s->parts & PART_PROVIDERS) == 0 || (!n->changed && s->providers != NULL))
         return;
-    struct tree_set *set = tree_set_create();
+    json_t *set = json_object();
     list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
             continue;
         char *name = xstrdup(strrchr(m->path, '/') + 1);
         zk_name_decode(name);
-        tree_set_add(set, name, json_incref(m->properties));
+        json_object_set_nocheck(set, name, m->properties);
+        free(name);
     }
-    tree_set_sort(set);
-    tree_set_replace(&s->providers, set);
+    tree_set_replace(&s->providers, tree_set_sorted(set));
     n->changed = false;
 }
 
@@ -815,7 +815,7 @@ const struct tree_backend tree_zookeeper = {
     .scheme = "zookeeper",
     .remote = true,
     .check = zookeeper_check,
-    .check_auth = zookeeper_auth_check,
+    .read_auth = zookeeper_auth_read,
     .open = zk_tree_open,
     .close = zk_tree_close,
     .status = zookeeper_status,
@@ -823,7 +823,7 @@ const struct tree_backend tree_zookeeper = {
     .refresh = zookeeper_refresh,
     .forget = zookeeper_forget,
     .enter = zk_enter,
-    .entry_set = zk_entry_set,
+    .entry_changed = zk_entry_changed,
     .entry_held = zk_entry_held,
     .leave = zk_leave,
     .begin = zk_op_begin,

@@ -145,13 +145,13 @@ static void listed(struct tree_op *op, const struct zk_call *c)
         refuse(op, ERR_TOO_LARGE, what);
         return;
     }
-    op->record.children = tree_set_create();
+    json_t *children = json_object();
     for (size_t i = 0; i < c->nnames; ++i) {
         /* The server's own nodes are not part of a tree. */
         if (op->at[0] != '\0' || strcmp(c->names[i], "zookeeper") != 0)
-            tree_set_add(op->record.children, xstrdup(c->names[i]), NULL);
+            json_object_set_new_nocheck(children, c->names[i], json_null());
     }
-    tree_set_sort(op->record.children);
+    op->record.children = tree_set_sorted(children);
     finish(op, ERR_OK);
 }
 

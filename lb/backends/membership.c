@@ -239,16 +239,6 @@ static void on_tls_check(struct timer *t)
     timer_start(a->lb->control, t, TLS_CHECK_MS);
 }
 
-static bool is_away(struct application *a)
-{
-    struct tree_status tree;
-
-    if (a->membership->tree == NULL)
-        return false;
-    tree_status(a->membership->tree, &tree);
-    return !tree.connected;
-}
-
 /*
  * ---- the registered load balancers ----
  *
@@ -281,14 +271,19 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
     uint64_t ids[HOMES_BALANCERS_MAX + 1];
     size_t n = 0;
     size_t self = 0;
+    const char *name;
+    json_t *properties;
 
     if (!node->providers_known)
         return;
     /* In order; one more than may be is enough to know that they are too many. */
-    for (size_t i = 0; i < tree_set_count(node->providers) && n < ARRAY_LEN(ids); ++i) {
-        uint64_t id = id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE));
+    json_object_foreach(node->providers, name, properties)
+    {
+        uint64_t id = id_of(json_text(properties, BALANCER_INSTANCE));
         size_t at = 0;
 
+        if (n == ARRAY_LEN(ids))
+            break;
         while (at < n && ids[at] < id)
             ++at;
         if (id == 0 || (at < n && ids[at] == id))
@@ -389,7 +384,7 @@ enum err membership_start(struct application *a, struct application_config *conf
     timer_init(&ms->missing.check, on_held_check);
     activation_init(&ms->activation);
     a->membership = ms;
-    application_live_start(a, config, path != NULL ? path : "/", settings_changed, is_away);
+    application_live_start(a, config, path != NULL ? path : "/", settings_changed);
     a->limits = limits_live_create(a, &config->limits, ms->path);
     ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);

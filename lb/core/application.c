@@ -330,13 +330,6 @@ static uint64_t hold_ms(void *context, const void *now)
     return ((const struct app_settings *)now)->settings_hold_ms;
 }
 
-static bool is_away(void *context)
-{
-    struct application *a = context;
-
-    return a->away != NULL && a->away(a);
-}
-
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
                                 struct live_settings_counts *reported)
 {
@@ -363,14 +356,12 @@ static void on_changed(void *context, bool values)
 }
 
 void application_live_start(struct application *a, const struct application_config *config,
-                            const char *path, void (*changed)(struct application *a),
-                            bool (*away)(struct application *a))
+                            const char *path, void (*changed)(struct application *a))
 {
     static const struct settings_table *const tables[] = {&application_table, &pool_table};
 
     a->live_reported = (struct live_settings_counts){0};
     a->live_changed = changed;
-    a->away = away;
     a->live = live_settings_create(&(struct live_settings_options){.loop = a->lb->control,
                                                                    .tables = tables,
                                                                    .ntables = ARRAY_LEN(tables),
@@ -380,7 +371,6 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .subject = a,
                                                                    .check = check,
                                                                    .hold_ms = hold_ms,
-                                                                   .away = is_away,
                                                                    .frozen = app_row_frozen,
                                                                    .changed = on_changed,
                                                                    .context = a});

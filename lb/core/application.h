@@ -116,7 +116,6 @@ struct application {
     struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
     struct live_settings_counts live_reported; /* what the figures have of the counts of `live` */
     void (*live_changed)(struct application *a);
-    bool (*away)(struct application *a);
 };
 
 extern const struct stats_table application_stats;
@@ -160,11 +159,9 @@ struct stats_cell *application_control_stats(const struct application *a);
  * its rules across fields. Control thread; live_settings_destroy ends it.
  *   path     its node in the tree, for people
  *   changed  called after each publication
- *   away     whether the tree cannot be reached; NULL: it can
  */
 void application_live_start(struct application *a, const struct application_config *config,
-                            const char *path, void (*changed)(struct application *a),
-                            bool (*away)(struct application *a));
+                            const char *path, void (*changed)(struct application *a));
 /*
  * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
  * were added before (the last parameter), which are then set to NOW.

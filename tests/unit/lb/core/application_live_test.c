@@ -16,7 +16,7 @@ static int set_up(void **state)
                                        "settings_hold: 1ms\n"
                                        "pool: {variance: 6}\n");
 
-    application_live_start(c->app, &c->config.applications[0], "/", on_changed, NULL);
+    application_live_start(c->app, &c->config.applications[0], "/", on_changed);
     changes = 0;
     *state = c;
     return 0;
