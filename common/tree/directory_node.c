@@ -80,9 +80,9 @@ static struct member *member_get(struct dir *d, const char *file)
         return m;
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
-    if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
+    if (map_count(&d->members) == TREE_CHILDREN_MAX) {
         log_warn(NULL, "tree-too-many-registrations", "path=%s limit=%d", d->full,
-                 TREE_PROVIDERS_MAX);
+                 TREE_CHILDREN_MAX);
         return NULL;
     }
     m = xcalloc(1, sizeof(*m) + len + 1);
@@ -643,7 +643,9 @@ static void clear_directory(const char *full)
     DIR *directory = opendir(full);
     struct dirent *entry;
 
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+    if (directory == NULL)
+        return;
+    while ((entry = readdir(directory)) != NULL) {
         char path[PATH_MAX];
         struct stat st;
 
@@ -655,8 +657,7 @@ static void clear_directory(const char *full)
             (void)unused;
         }
     }
-    if (directory != NULL)
-        closedir(directory);
+    closedir(directory);
 }
 
 /*

@@ -91,23 +91,6 @@ static char *show(const struct setting_row *row, const json_t *value)
     return shown;
 }
 
-/* Logs those that are new. Returns how many there are. */
-static size_t log_refusals(struct live_settings *l)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
-        const struct refusal *r = &l->refusals[i];
-
-        n += r->why != NULL;
-        if (r->unreported)
-            log_warn(l->o.subject, "setting-rejected",
-                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
-                     r->value, r->why);
-    }
-    return n;
-}
-
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
 static void refuse(struct live_settings *l, size_t i, const char *why)
 {
@@ -331,7 +314,17 @@ static void read_again(struct live_settings *l)
             values_take(l, i, l->now.s, ORIGIN_TREE, &c);
     }
     check_across(l, &c);
-    size_t refused = log_refusals(l);
+    size_t refused = 0;
+    for (size_t i = 0; i < l->nrows; ++i) {
+        struct refusal *r = &l->refusals[i];
+
+        refused += r->why != NULL;
+        if (r->unreported)
+            log_warn(l->o.subject, "setting-rejected",
+                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
+                     r->value, r->why);
+        r->unreported = false;
+    }
     log_unknown(l);
     size_t changes = log_changes(l, &c);
     values_take_all(l, c.s, c.origins, &l->now);

@@ -65,7 +65,7 @@ static bool all_text(const json_t *v)
 
     if (json_is_string(v))
         return literal_is_text(json_slice(v));
-    for (size_t i = 0; json_is_array(v) && i < json_array_size(v); ++i) {
+    for (size_t i = 0; i < json_array_size(v); ++i) {
         if (!all_text(json_array_get(v, i)))
             return false;
     }

@@ -27,7 +27,6 @@ enum {
     /* Between two evaluations of one watch: bounds the cost of a burst of changes. */
     TREE_PAUSE_MS = 20,
     /* Providers and child nodes of one node that are read. */
-    TREE_PROVIDERS_MAX = 10000,
     TREE_CHILDREN_MAX = 10000,
     /* Time-out of a ZooKeeper session, unless configured. */
     TREE_SESSION_MS = 10000,

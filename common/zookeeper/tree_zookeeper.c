@@ -443,19 +443,18 @@ static void update_members(struct zk_node *list, const struct zk_call *c)
     struct zk_node *n;
     struct list *it;
     struct list *next;
-    size_t max = c->nnames;
+    const char *name;
+    json_t *unused;
 
-    if (c->nthere > TREE_PROVIDERS_MAX) {
+    if (c->nthere > TREE_CHILDREN_MAX) {
         char path[LOG_CUT_ROOM];
 
-        max = TREE_PROVIDERS_MAX;
         log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
-                 log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
+                 log_cut(slice_of(list->path), path), c->nthere, TREE_CHILDREN_MAX);
     }
     list_for_each_entry (n, &list->members, in_list)
         n->marked = false;
-    for (size_t i = 0; i < max; ++i)
-        add_member(list, c->names[i]);
+    json_object_foreach(c->names, name, unused) add_member(list, name);
     list_for_each_safe (it, next, &list->members) {
         n = list_entry(it, struct zk_node, in_list);
         if (!n->marked)
@@ -475,14 +474,9 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
         zk_read_request(&n->data);
         return;
     }
-    size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
-
     if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    json_t *names = json_object();
-    for (size_t i = 0; i < max; ++i)
-        json_object_set_new_nocheck(names, c->names[i], json_null());
-    n->names = tree_set_sorted(names);
+    n->names = json_incref(c->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 

@@ -145,13 +145,10 @@ static void listed(struct tree_op *op, const struct zk_call *c)
         refuse(op, ERR_TOO_LARGE, what);
         return;
     }
-    json_t *children = json_object();
-    for (size_t i = 0; i < c->nnames; ++i) {
-        /* The server's own nodes are not part of a tree. */
-        if (op->at[0] != '\0' || strcmp(c->names[i], "zookeeper") != 0)
-            json_object_set_new_nocheck(children, c->names[i], json_null());
-    }
-    op->record.children = tree_set_sorted(children);
+    op->record.children = json_incref(c->names);
+    /* The server's own nodes are not part of a tree. */
+    if (op->at[0] == '\0')
+        json_object_del(op->record.children, "zookeeper");
     finish(op, ERR_OK);
 }
 
