@@ -389,25 +389,22 @@ static bool is_raw(const json_t *properties)
 
 void live_settings_node(struct live_settings *l, const struct tree_view *node)
 {
-    /* A node that was re-created empty was created by a registration below it. */
     bool recreated =
         l->counts.held || l->counts.remembered || (l->birth != 0 && node->birth != l->birth);
-    bool is_empty = recreated && json_object_size(node->properties) == 0;
+    const char *why = NULL;
 
     l->received = true;
     l->counts.remembered = false;
     free(l->problem);
     l->problem = xstrdup(node->problem);
-    if (!node->exists) {
-        hold(l, "node does not exist");
-        return;
-    }
-    if (!node->parses || is_raw(node->properties)) {
-        hold(l, node->problem != NULL ? node->problem : "not a JSON object");
-        return;
-    }
-    if (is_empty) {
-        hold(l, "node exists, without properties");
+    if (!node->exists)
+        why = "node does not exist";
+    else if (!node->parses || is_raw(node->properties))
+        why = node->problem != NULL ? node->problem : "not a JSON object";
+    else if (recreated && json_object_size(node->properties) == 0)
+        why = "node exists, without properties"; /* created by a registration below it */
+    if (why != NULL) {
+        hold(l, why);
         return;
     }
     if (l->counts.held) {
