@@ -42,7 +42,7 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
  * Constant while shared.
  */
 
-/* Returns a set of the members of SET, whose reference is taken. */
+/* Returns the members of SET in order, with a new reference. That of SET is released. */
 json_t *tree_set_sorted(json_t *set);
 /* Releases the reference of *AT (may be NULL), and stores SET there with the caller's reference. */
 static inline void tree_set_replace(json_t **at, json_t *set)

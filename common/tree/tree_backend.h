@@ -84,7 +84,7 @@ struct tree_backend {
     const char *scheme;                                    /* before the ':' of a URL */
     bool remote;                                           /* other machines write it, too */
     enum err (*check)(struct slice place, struct diag *d); /* of open()'s place */
-    /* Of open()'s auth file, whose IDENTITY may be NULL; NULL: none is read. */
+    /* Reads open()'s auth file; IDENTITY may be NULL. NULL: none is read. */
     enum err (*read_auth)(const char *file, char **identity, struct diag *d);
     enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
                      struct tree **out, struct diag *d);
