@@ -438,16 +438,24 @@ void classifier_destroy(struct classifier *k)
 
 /* ---- use ---- */
 
-size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
-                           char out[CLASS_BYTES_MAX])
+/* Encodes the raw class CLS, of N bytes or CLASSIFIER_NONE, in place. Returns its length. */
+static size_t encode(char cls[CLASS_BYTES_MAX], size_t n)
 {
     char raw[CLASS_BYTES_MAX];
-    size_t n = k->kind->classify(k, env, raw);
 
     if (n == CLASSIFIER_NONE)
         return 0;
-    n = percent_encode((struct slice){raw, n}, out, CLASS_BYTES_MAX);
+    if (percent_plain((struct slice){cls, n}))
+        return n;
+    memcpy(raw, cls, n);
+    n = percent_encode((struct slice){raw, n}, cls, CLASS_BYTES_MAX);
     return n != SIZE_MAX ? n : 0;
+}
+
+size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
+                           char out[CLASS_BYTES_MAX])
+{
+    return encode(out, k->kind->classify(k, env, out));
 }
 
 bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
@@ -455,16 +463,7 @@ bool classifier_of_host(const struct classifier *k, struct slice host, char out[
 {
     if (k->kind->of_host == NULL)
         return false;
-    size_t n = k->kind->of_host(host.len != 0 ? host : SLICE_NULL, out);
-    char raw[CLASS_BYTES_MAX];
-
-    if (n == CLASSIFIER_NONE) {
-        n = 0;
-    } else if (!percent_plain((struct slice){out, n})) {
-        memcpy(raw, out, n);
-        n = percent_encode((struct slice){raw, n}, out, CLASS_BYTES_MAX);
-    }
-    *len = n != SIZE_MAX ? n : 0;
+    *len = encode(out, k->kind->of_host(host.len != 0 ? host : SLICE_NULL, out));
     return true;
 }
 

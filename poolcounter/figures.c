@@ -114,31 +114,25 @@ static void add_count(struct text *out, const struct stats_figures *f, const str
     text_addf(out, "%s: %" PRIu64 "\n", c->name, (uint64_t)metric_value(c, f));
 }
 
-static void add_full(struct text *out, const struct stats_figures *f, size_t ncounts)
-{
-    const struct counter_stats *c = &f->counters;
-
-    add_uptime(out, f->uptime_us);
-    add_time(out, "total processing time", c->processing_us);
-    add_time(out, "average processing time",
-             c->processed != 0 ? c->processing_us / c->processed : 0);
-    add_time(out, "gained time", c->gained_us);
-    add_time(out, "waiting time", c->waited_me_us + c->waited_any_us);
-    add_time(out, "waiting time for me", c->waited_me_us);
-    add_time(out, "waiting time for anyone", c->waited_any_us);
-    add_time(out, "waiting time for good", c->waited_good_us);
-    add_time(out, "wasted timeout time", c->wasted_us);
-    for (size_t i = 0; i < ncounts; ++i)
-        add_count(out, f, &counts[i]);
-    text_add_char(out, '\n');
-}
-
 bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out)
 {
+    const struct counter_stats *c = &f->counters;
     size_t ncounts = extra ? ARRAY_LEN(counts) : ORIGINAL_COUNTS;
 
     if (slice_eq_nocase(what, SLICE_LIT("FULL"))) {
-        add_full(out, f, ncounts);
+        add_uptime(out, f->uptime_us);
+        add_time(out, "total processing time", c->processing_us);
+        add_time(out, "average processing time",
+                 c->processed != 0 ? c->processing_us / c->processed : 0);
+        add_time(out, "gained time", c->gained_us);
+        add_time(out, "waiting time", c->waited_me_us + c->waited_any_us);
+        add_time(out, "waiting time for me", c->waited_me_us);
+        add_time(out, "waiting time for anyone", c->waited_any_us);
+        add_time(out, "waiting time for good", c->waited_good_us);
+        add_time(out, "wasted timeout time", c->wasted_us);
+        for (size_t i = 0; i < ncounts; ++i)
+            add_count(out, f, &counts[i]);
+        text_add_char(out, '\n');
         return true;
     }
     if (slice_eq_nocase(what, SLICE_LIT("UPTIME"))) {
@@ -160,30 +154,10 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 
 /* ---- the snapshot ---- */
 
-static void put_oldest(const struct server *s, struct server_snapshot *out)
-{
-    const struct counter_lock *lock = counter_oldest(s->table);
-    struct addr a = {.len = sizeof(a.un)};
-
-    if (lock == NULL)
-        return;
-    const struct client_lock *cl =
-        (const struct client_lock *)((const char *)lock - offsetof(struct client_lock, lock));
-    struct slice key = counter_key_of(lock);
-    out->has_oldest = true;
-    out->oldest_us = s->now_us - lock->since_us;
-    out->oldest_key_bytes = key.len < sizeof(out->oldest_key) ? key.len : sizeof(out->oldest_key);
-    memcpy(out->oldest_key, key.p, out->oldest_key_bytes);
-    if (getpeername(cl->client->fd, &a.sa, &a.len) != 0)
-        a.len = 0;
-    if (a.len > sizeof(a.un))
-        a.len = sizeof(a.un);
-    (void)addr_format(&a, out->oldest_client);
-}
-
 void server_snapshot(struct server *s, void *snapshot)
 {
     struct server_snapshot *out = snapshot;
+    const struct counter_lock *oldest = counter_oldest(s->table);
     struct topk_row rows[SNAPSHOT_KEYS_MAX];
 
     *out = (struct server_snapshot){
@@ -194,7 +168,23 @@ void server_snapshot(struct server *s, void *snapshot)
         .types = xcalloc(map_count(&s->types.map) + 1, sizeof(*out->types)),
         .nkeys = topk_read(s->top, rows, SNAPSHOT_KEYS_MAX),
     };
-    put_oldest(s, out);
+    if (oldest != NULL) {
+        const struct client_lock *cl =
+            (const struct client_lock *)((const char *)oldest - offsetof(struct client_lock, lock));
+        struct slice key = counter_key_of(oldest);
+        struct addr a = {.len = sizeof(a.un)};
+
+        out->has_oldest = true;
+        out->oldest_us = s->now_us - oldest->since_us;
+        out->oldest_key_bytes =
+            key.len < sizeof(out->oldest_key) ? key.len : sizeof(out->oldest_key);
+        memcpy(out->oldest_key, key.p, out->oldest_key_bytes);
+        if (getpeername(cl->client->fd, &a.sa, &a.len) != 0)
+            a.len = 0;
+        if (a.len > sizeof(a.un))
+            a.len = sizeof(a.un);
+        (void)addr_format(&a, out->oldest_client);
+    }
     map_for_each (struct type_entry, entry, &s->types.map, node)
         out->types[out->ntypes++] =
             (struct type_row){.name = entry->name, .figures = entry->figures};

@@ -216,23 +216,6 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
     return true;
 }
 
-/* Opens the listeners: those of the old process, inherited ones, or those of the configuration. */
-static bool open_sockets(const struct poolcounter *p, struct sockets *out)
-{
-    int *left;
-
-    out->n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
-    ASSERT(out->n <= LISTENERS_MAX);
-    if (out->n != 0)
-        memcpy(out->fds, left, out->n * sizeof(int));
-    free(left);
-    if (out->n == 0)
-        inherit_from_systemd(out);
-    if (out->n == 0)
-        inherit_standard_input(out);
-    return out->n != 0 || bind_sockets(p, out);
-}
-
 /* ---- start ---- */
 
 /* Must be called when all addresses are bound, which root is needed for. */
@@ -264,10 +247,21 @@ static bool settle_rights(const struct poolcounter *p, const struct sockets *soc
 static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
+    int *left;
 
     if (p->admin != NULL)
         status_add(p);
-    if (!open_sockets(p, &sockets))
+    /* The listeners are those of the old process, inherited ones, or those of the configuration. */
+    sockets.n = inherited_take_listener(p->inherited, NULL, LISTENER_NAME, &left);
+    ASSERT(sockets.n <= LISTENERS_MAX);
+    if (sockets.n != 0)
+        memcpy(sockets.fds, left, sockets.n * sizeof(int));
+    free(left);
+    if (sockets.n == 0)
+        inherit_from_systemd(&sockets);
+    if (sockets.n == 0)
+        inherit_standard_input(&sockets);
+    if (sockets.n == 0 && !bind_sockets(p, &sockets))
         return false;
     for (size_t i = 0; i < sockets.n; ++i) {
         char text[ADDR_TEXT_MAX];
@@ -278,13 +272,7 @@ static bool start_server(struct poolcounter *p)
     }
     if (!settle_rights(p, &sockets))
         return false;
-    p->server = server_create(&(struct server_options){
-        .config = p->config,
-        .stats = p->stats,
-        .sockets = &sockets,
-        .loop = p->loop,
-        .drained = &p->drained,
-    });
+    p->server = server_create(p->config, p->stats, &sockets, p->loop, &p->drained);
     if (!inherited_take_over(p->inherited))
         return false;
     if (p->server != NULL && server_start(p->server))

@@ -352,16 +352,18 @@ void server_sockets(struct server *s, void *out)
 
 /* ---- life ---- */
 
-struct server *server_create(const struct server_options *o)
+struct server *server_create(const struct configuration *config, struct stats *stats,
+                             const struct sockets *sockets, struct loop *loop,
+                             struct loop_message *drained)
 {
     struct server *s = xcalloc(1, sizeof(*s));
     struct epoll_event ask = {.events = EPOLLIN, .data.ptr = &s->ask_watched};
 
-    s->config = o->config;
-    s->stats = o->stats;
-    s->cell = stats_cell(o->stats, 0);
-    s->loop = o->loop;
-    s->drained = o->drained;
+    s->config = config;
+    s->stats = stats;
+    s->cell = stats_cell(stats, 0);
+    s->loop = loop;
+    s->drained = drained;
     s->now_us = s->started_us = clock_mono_us();
     list_init(&s->clients);
     list_init(&s->closed);
@@ -370,11 +372,10 @@ struct server *server_create(const struct server_options *o)
     timer_wheel_init(&s->wheel, server_now_ms(s));
     timer_init(&s->accept_again, pause_over);
     s->top = topk_create(TOPK_ENTRIES, COUNTER_NAME_MAX);
-    s->types.max = (size_t)o->config->s.max_types;
+    s->types.max = (size_t)config->s.max_types;
     s->input = xmalloc(REST_BYTES_MAX + READ_BYTES);
     (void)text_reserve(&s->replies, ANSWERS_BYTES_MAX);
-    s->table =
-        counter_table_create((size_t)o->config->s.max_keys, (size_t)o->config->s.max_waiters);
+    s->table = counter_table_create((size_t)config->s.max_keys, (size_t)config->s.max_waiters);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     s->ask_watched.kind = WATCHED_ASK;
     if (pipe2(s->ask_fds, O_CLOEXEC) != 0)
@@ -385,8 +386,8 @@ struct server *server_create(const struct server_options *o)
         return NULL;
     }
     apply_limits(s);
-    for (; s->nlisteners < o->sockets->n; ++s->nlisteners) {
-        int fd = o->sockets->fds[s->nlisteners];
+    for (; s->nlisteners < sockets->n; ++s->nlisteners) {
+        int fd = sockets->fds[s->nlisteners];
 
         s->listeners[s->nlisteners] = (struct listener){.watched.kind = WATCHED_LISTENER, .fd = fd};
         set_options(s, fd);

@@ -30,18 +30,15 @@ struct sockets {
     size_t n;
 };
 
-struct server_options {
-    const struct configuration *config;
-    struct stats *stats; /* of poolcounter_stats_table; cell 0 is written by the server's thread */
-    const struct sockets *sockets; /* bound and listening; ownership passes to the server */
-    /* DRAINED is posted to LOOP once, when the last client has disconnected after
-     * server_hand_over. */
-    struct loop *loop;
-    struct loop_message *drained;
-};
-
-/* Returns NULL if out of memory; the caller retains ownership of the sockets then. */
-struct server *server_create(const struct server_options *o);
+/*
+ *   stats    of poolcounter_stats_table; cell 0 is written by the server's thread
+ *   sockets  bound and listening; ownership passes to the server
+ *   drained  posted to LOOP once, when the last client has disconnected after server_hand_over
+ * Returns NULL if out of memory; the caller retains ownership of the sockets then.
+ */
+struct server *server_create(const struct configuration *config, struct stats *stats,
+                             const struct sockets *sockets, struct loop *loop,
+                             struct loop_message *drained);
 /* Starts the thread. Returns false and sets errno on failure. */
 bool server_start(struct server *s) must_check;
 /* Stops the thread; connections are closed. Must not be called by the server's thread. */

@@ -441,7 +441,7 @@ static int compare_orders(const void *a, const void *b)
     const struct counter_lock *x = *(struct counter_lock *const *)a;
     const struct counter_lock *y = *(struct counter_lock *const *)b;
 
-    return x->order < y->order ? -1 : 1;
+    return compare_u64(x->order, y->order);
 }
 
 /* Wakes the waiters that have room under the current limits, oldest first; files the others again.

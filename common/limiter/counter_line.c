@@ -270,10 +270,7 @@ static int compare_points(const void *x, const void *y, void *names)
     struct slice s = ((const struct slice *)names)[a->server];
     struct slice t = ((const struct slice *)names)[b->server];
 
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    int order = memcmp(s.p, t.p, s.len < t.len ? s.len : t.len);
-    return order != 0 ? order : (s.len > t.len) - (s.len < t.len);
+    return a->at != b->at ? compare_u64(a->at, b->at) : slice_compare(s, t);
 }
 
 struct hash_ring *hash_ring_create(const struct slice *names, size_t n)

@@ -112,20 +112,6 @@ static uint32_t find(const struct rate_table *t, uint64_t key)
     return i;
 }
 
-/* Doubles the room: O(1) for each key that came. */
-static void grow(struct rate_table *t)
-{
-    t->room = t->room * 2 < t->max ? t->room * 2 : t->max;
-    t->entries = xrealloc(t->entries, (t->room + 1) * sizeof(*t->entries));
-    if (t->nbuckets >= t->room)
-        return;
-    t->nbuckets *= 2;
-    free(t->buckets);
-    t->buckets = xcalloc(t->nbuckets, sizeof(*t->buckets));
-    for (uint32_t i = 1; i <= t->n; ++i)
-        enter_chain(t, i);
-}
-
 /* Adds an entry for KEY; a full table reuses the least recently used entry. */
 static uint32_t add(struct rate_table *t, uint64_t key)
 {
@@ -140,8 +126,18 @@ static uint32_t add(struct rate_table *t, uint64_t key)
         *at = t->entries[i].chain;
         ++t->evicted;
     } else {
-        if (t->n == t->room)
-            grow(t);
+        /* Doubles the room: O(1) for each key that came. */
+        if (t->n == t->room) {
+            t->room = t->room * 2 < t->max ? t->room * 2 : t->max;
+            t->entries = xrealloc(t->entries, (t->room + 1) * sizeof(*t->entries));
+        }
+        if (t->nbuckets < t->room) {
+            t->nbuckets *= 2;
+            free(t->buckets);
+            t->buckets = xcalloc(t->nbuckets, sizeof(*t->buckets));
+            for (uint32_t k = 1; k <= t->n; ++k)
+                enter_chain(t, k);
+        }
         i = (uint32_t)++t->n;
     }
     t->entries[i].key = key;
@@ -181,14 +177,10 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
     return 0;
 }
 
-size_t rate_table_keys(const struct rate_table *t)
+void rate_table_count(const struct rate_table *t, uint64_t *keys, uint64_t *evicted)
 {
-    return t->n;
-}
-
-uint64_t rate_table_evicted(const struct rate_table *t)
-{
-    return t->evicted;
+    *keys += t->n;
+    *evicted += t->evicted;
 }
 
 void rate_table_check(const struct rate_table *t)

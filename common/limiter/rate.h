@@ -41,9 +41,8 @@ void rate_table_destroy(struct rate_table *t);
  * call's; the wait is then at most one interval longer than with a bucket of R's. Cost: O(1).
  */
 uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const struct rate *r);
-size_t rate_table_keys(const struct rate_table *t);
-/* Number of keys evicted to make room. */
-uint64_t rate_table_evicted(const struct rate_table *t);
+/* Adds the number of keys of T to *KEYS, and of those evicted to make room to *EVICTED. */
+void rate_table_count(const struct rate_table *t, uint64_t *keys, uint64_t *evicted);
 /* Asserts what must hold of T; O(keys). */
 void rate_table_check(const struct rate_table *t);
 

@@ -28,28 +28,19 @@ void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_
     t->sweep_left = probation_room(t);
 }
 
-static void remove_first(struct classes *t, struct list *head)
+/* Drops entries from LIST until *N is at most ROOM. */
+static cold_ void limit(struct classes *t, struct list *list, const size_t *n, size_t room)
 {
-    ASSERT(!list_empty(head));
-    classes_remove(t, list_first(head, struct class_entry, node));
-}
-
-static cold_ void limit_known(struct classes *t, size_t room)
-{
-    while (t->nknown > room)
-        remove_first(t, &t->known);
-}
-
-static void limit_all(struct classes *t, size_t room)
-{
-    while (t->n > room)
-        remove_first(t, &t->probation);
+    while (*n > room) {
+        ASSERT(!list_empty(list));
+        classes_remove(t, list_first(list, struct class_entry, node));
+    }
 }
 
 void classes_fini(struct classes *t)
 {
-    limit_known(t, 0);
-    limit_all(t, 0);
+    limit(t, &t->known, &t->nknown, 0);
+    limit(t, &t->probation, &t->n, 0);
 }
 
 void classes_set_max(struct classes *t, size_t max)
@@ -58,8 +49,8 @@ void classes_set_max(struct classes *t, size_t max)
     t->max = max;
     if (t->sweep_left > probation_room(t))
         t->sweep_left = probation_room(t);
-    limit_known(t, known_room(t));
-    limit_all(t, max);
+    limit(t, &t->known, &t->nknown, known_room(t));
+    limit(t, &t->probation, &t->n, max);
 }
 
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
@@ -76,7 +67,7 @@ struct class_entry *classes_find(const struct classes *t, struct slice cls)
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
 {
-    limit_all(t, t->max - 1);
+    limit(t, &t->probation, &t->n, t->max - 1);
 
     struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
     char *name = (char *)e + t->entry_bytes;
@@ -111,7 +102,7 @@ void classes_request(struct classes *t, struct class_entry *e)
     } else if (e->sweep == t->sweep || known_room(t) == 0) {
         list_move_back(&t->probation, &e->node);
     } else {
-        limit_known(t, known_room(t) - 1);
+        limit(t, &t->known, &t->nknown, known_room(t) - 1);
         make_known(t, e);
     }
 }

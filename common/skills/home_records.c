@@ -14,13 +14,8 @@
 
 static const char *const kinds[HOME_KINDS] = {"used", "new", "copy", "move"};
 
-const char *home_kind_text(enum home_kind k)
-{
-    ASSERT((unsigned)k < HOME_KINDS);
-    return kinds[k];
-}
-
-enum home_kind home_kind_find(struct slice text)
+/* HOME_KINDS: there is no such kind. */
+static enum home_kind kind_find(struct slice text)
 {
     unsigned k = 0;
 
@@ -182,11 +177,6 @@ static bool read_age(const json_t *v, uint64_t *out)
     return true;
 }
 
-static struct slice text_of(const json_t *v)
-{
-    return (struct slice){json_string_value(v), json_string_length(v)};
-}
-
 static enum err read_row(struct slice cls, const json_t *v, struct home_row *out, char *why)
 {
     const json_t *kind = json_array_get(v, 2);
@@ -203,10 +193,10 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
         return refuse(why, ERR_RANGE, "invalid age");
     if (!json_is_string(kind) || !json_is_string(from))
         return refuse(why, ERR_SYNTAX, "kind or from is not a text");
-    out->kind = home_kind_find(text_of(kind));
+    out->kind = kind_find(json_slice(kind));
     if (out->kind == HOME_KINDS)
         return refuse(why, ERR_RANGE, "unknown kind");
-    out->from = text_of(from);
+    out->from = json_slice(from);
     if (out->kind == HOME_MOVE ? !is_name(out->from) : out->from.len != 0)
         return refuse(why, ERR_SYNTAX, "invalid origin of a move");
     out->rate = json_number_value(rate);
@@ -269,7 +259,7 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
         json_open_array(&w, cls);
         json_put_int(&w, NULL, age(r->since_age_ms));
         json_put_int(&w, NULL, age(r->used_age_ms));
-        json_put_text(&w, NULL, slice_of(home_kind_text(r->kind)));
+        json_put_text(&w, NULL, slice_of(kinds[r->kind]));
         json_put_text(&w, NULL, r->from.p != NULL ? r->from : SLICE_LIT(""));
         json_put_real(&w, NULL, r->rate);
         json_close_array(&w);
@@ -290,7 +280,7 @@ void home_report_print(const struct home_report *t, struct text *out)
     else if (t->kind == HOME_MOVE)
         text_addf(out, "%s%.*s", move_from, (int)t->from.len, t->from.p);
     else
-        text_add(out, slice_of(home_kind_text(t->kind)));
+        text_add(out, slice_of(kinds[t->kind]));
 }
 
 enum err home_report_parse(struct slice value, struct home_report *out)
@@ -306,7 +296,7 @@ enum err home_report_parse(struct slice value, struct home_report *out)
         if (!is_name(t.from))
             return ERR_SYNTAX;
     } else {
-        t.kind = home_kind_find(value);
+        t.kind = kind_find(value);
         if (t.kind != HOME_NEW && t.kind != HOME_COPY)
             return ERR_SYNTAX;
     }

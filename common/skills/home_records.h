@@ -25,10 +25,6 @@ enum home_kind {
     HOME_MOVE, /* the home moved here from another worker */
     HOME_KINDS
 };
-/* Returns "used", "new", "copy" or "move". */
-const char *home_kind_text(enum home_kind k);
-/* Returns the kind named TEXT, or HOME_KINDS if it is unknown. */
-enum home_kind home_kind_find(struct slice text);
 
 /* A class with several homes loses a home that was not used for this time. */
 #define HOME_AGE_US 10e6

@@ -36,12 +36,7 @@ bool resume_is_fingerprint(struct slice s)
 
 void resume_push(struct resume *r, struct slice cls, double score)
 {
-    enum { FIRST_ROOM = 8 };
-
-    if (r->n == r->room) {
-        r->room = r->room != 0 ? r->room * 2 : FIRST_ROOM;
-        r->rows = xrealloc(r->rows, r->room * sizeof(r->rows[0]));
-    }
+    r->rows = xgrow(r->rows, r->n + 1, &r->room, sizeof(r->rows[0]));
     r->rows[r->n++] = (struct resume_row){.cls = {xslicedup(cls), cls.len}, .score = score};
 }
 
@@ -68,15 +63,6 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
             r->rows[r->n++] = r->rows[i];
     }
     return before - r->n;
-}
-
-const double *resume_find(const struct resume *r, struct slice cls)
-{
-    for (size_t i = 0; i < r->n; ++i) {
-        if (slice_eq(r->rows[i].cls, cls))
-            return &r->rows[i].score;
-    }
-    return NULL;
 }
 
 /* ---- lines ---- */

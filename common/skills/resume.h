@@ -37,8 +37,6 @@ void resume_push(struct resume *r, struct slice cls, double score);
 void resume_copy(struct resume *to, const struct resume *from);
 /* Removes the row of CLS, or all rows if it is NULL. Returns the number of removed rows. */
 size_t resume_forget(struct resume *r, const struct slice *cls);
-/* Returns the score of CLS, or NULL. Searches linearly; for tests and status pages. */
-const double *resume_find(const struct resume *r, struct slice cls);
 
 /* ---- lines ---- */
 

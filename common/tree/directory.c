@@ -45,12 +45,12 @@ struct tree_entry {
     struct dir *dir;
     struct timer check;
     uint64_t checked_ms;
-    unsigned delay_ms; /* of the last retry; 0: none */
-    enum err last;     /* of the last try, so that only a new one is logged */
-    bool outdated;     /* the file in place has old properties */
-    struct text bytes; /* what goes into the file */
-    int fd;            /* of the file in place; -1 */
-    char *path;        /* of the file */
+    unsigned delay_ms;        /* of the last retry; 0: none */
+    enum err last;            /* of the last try, so that only a new one is logged */
+    bool outdated;            /* the file in place has old properties */
+    const struct text *bytes; /* what goes into the file; borrowed */
+    int fd;                   /* of the file in place; -1 */
+    char *path;               /* of the file */
     char file[PROVIDER_NAME_ROOM];
 };
 
@@ -279,7 +279,7 @@ static void entry_check(struct timer *timer)
         /* Watched before the file is there, so that its loss cannot go unseen. */
         e->dir->stale = true;
         dir_update(e->dir);
-        result = provider_file_put(&e->fd, e->path, text_slice(&e->bytes));
+        result = provider_file_put(&e->fd, e->path, text_slice(e->bytes));
     }
     int saved = errno;
     bool is_new = result != e->last;
@@ -321,7 +321,7 @@ static void entries_touched(struct dir *d, const char *file)
 }
 
 static struct tree_entry *directory_enter(struct tree *base, const char *path, const char *name,
-                                          struct slice bytes)
+                                          const struct text *bytes)
 {
     struct directory *t = container_of(base, struct directory, base);
     char file[PROVIDER_NAME_ROOM];
@@ -340,17 +340,15 @@ static struct tree_entry *directory_enter(struct tree *base, const char *path, c
     e->last = ERR_OK;
     e->dir = dir_get(t, path);
     e->path = xasprintf("%s/%s", e->dir->full, e->file);
-    text_add(&e->bytes, bytes);
+    e->bytes = bytes;
     list_push_back(&e->dir->entries, &e->in_dir);
     timer_init(&e->check, entry_check);
     timer_start(base->loop, &e->check, 0);
     return e;
 }
 
-static void directory_entry_set(struct tree_entry *e, struct slice bytes)
+static void directory_entry_changed(struct tree_entry *e)
 {
-    text_clear(&e->bytes);
-    text_add(&e->bytes, bytes);
     e->outdated = true;
     entry_touched(e);
 }
@@ -366,7 +364,6 @@ static void directory_leave(struct tree_entry *e)
     provider_file_drop(&e->fd, e->path);
     list_remove(&e->in_dir);
     dir_put(e->dir);
-    text_fini(&e->bytes);
     free(e->path);
     free(e);
 }
@@ -553,7 +550,7 @@ const struct tree_backend tree_directory = {
     .refresh = directory_refresh,
     .forget = directory_forget,
     .enter = directory_enter,
-    .entry_set = directory_entry_set,
+    .entry_changed = directory_entry_changed,
     .entry_held = directory_entry_held,
     .leave = directory_leave,
     .begin = directory_begin,

@@ -80,9 +80,9 @@ static struct member *member_get(struct dir *d, const char *file)
         return m;
     if (strcmp(file, PROPERTIES_FILE) == 0 || !provider_name_decode(file, name))
         return NULL;
-    if (map_count(&d->members) == TREE_PROVIDERS_MAX) {
+    if (map_count(&d->members) == TREE_CHILDREN_MAX) {
         log_warn(NULL, "tree-too-many-registrations", "path=%s limit=%d", d->full,
-                 TREE_PROVIDERS_MAX);
+                 TREE_CHILDREN_MAX);
         return NULL;
     }
     m = xcalloc(1, sizeof(*m) + len + 1);
@@ -208,13 +208,12 @@ static void read_members(struct dir *d)
     }
     if (!changed)
         return;
-    struct tree_set *set = tree_set_create();
+    json_t *set = json_object();
     map_for_each (struct member, m, &d->members, in_dir) {
         if (m->live)
-            tree_set_add(set, xstrdup(m->name), json_incref(m->properties));
+            json_object_set_nocheck(set, m->name, m->properties);
     }
-    tree_set_sort(set);
-    tree_set_replace(&d->node->providers, set);
+    tree_set_replace(&d->node->providers, tree_set_sorted(set));
 }
 
 static void on_recheck(struct timer *timer)
@@ -249,14 +248,16 @@ static enum err read_file(const char *full, struct text *out)
     return e;
 }
 
-/* The properties in properties.json; NULL: WHY not. */
-static json_t *load_properties(struct dir *d, char *why, size_t room)
+static void read_data(struct dir *d)
 {
+    struct tree_node *n = d->node;
     char reason[JSON_WHY_ROOM] = "";
+    char why[JSON_WHY_ROOM + 64];
     struct text bytes = {0};
     json_t *v = NULL;
     enum err e = read_file(d->full, &bytes);
 
+    d->data_stale = false;
     if (e == ERR_SYSTEM)
         snprintf(reason, sizeof(reason), "%s", strerror(errno));
     else if (e == ERR_TOO_LARGE)
@@ -267,23 +268,13 @@ static json_t *load_properties(struct dir *d, char *why, size_t room)
         v = node_object_parse(text_slice(&bytes), NODE_BYTES_MAX, reason);
     /* A node that was never valid has no properties; another one retains them, as if it were gone
      * itself. */
-    else if (json_object_size(d->node->properties) == 0)
+    else if (json_object_size(n->properties) == 0)
         v = json_object();
     else
         snprintf(reason, sizeof(reason), "does not exist");
-    snprintf(why, room, PROPERTIES_FILE ": %s", reason);
+    snprintf(why, sizeof(why), PROPERTIES_FILE ": %s", reason);
     text_fini(&bytes);
-    return v;
-}
-
-static void read_data(struct dir *d)
-{
-    struct tree_node *n = d->node;
-    char why[JSON_WHY_ROOM + 64];
-    json_t *v = load_properties(d, why, sizeof(why));
     bool is_new = v == NULL && (n->parses || n->problem == NULL || strcmp(n->problem, why) != 0);
-
-    d->data_stale = false;
     /* Retain the known state for a moment: editors write in place, or move the old file away before
      * the new one appears; defaults or errors should not be reported in between. */
     if (is_new && n->known && !d->doubt_over) {
@@ -342,21 +333,20 @@ static bool is_child(const char *full, const struct dirent *entry, bool provider
 
 /* The names of the nodes in FULL, and, with PROVIDERS, of the providers: sorted, at most MAX. NULL:
  * see errno. */
-static struct tree_set *list_directory(const char *full, bool providers, size_t max)
+static json_t *list_directory(const char *full, bool providers, size_t max)
 {
     DIR *directory = opendir(full);
     struct dirent *entry;
 
     if (directory == NULL)
         return NULL;
-    struct tree_set *set = tree_set_create();
-    while (set->n < max && (entry = readdir(directory)) != NULL) {
+    json_t *set = json_object();
+    while (json_object_size(set) < max && (entry = readdir(directory)) != NULL) {
         if (is_node_name(slice_of(entry->d_name)) && is_child(full, entry, providers))
-            tree_set_add(set, xstrdup(entry->d_name), NULL);
+            json_object_set_new_nocheck(set, entry->d_name, json_null());
     }
     closedir(directory);
-    tree_set_sort(set);
-    return set;
+    return tree_set_sorted(set);
 }
 
 void dir_read(struct dir *d)
@@ -495,7 +485,7 @@ static enum err read_provider(struct tree_op *op, const char *full)
 
 static enum err read_node(struct tree_op *op, const char *full)
 {
-    struct tree_set **children = &op->record.children;
+    json_t **children = &op->record.children;
     struct text bytes = {0};
 
     if (!node_exists(op, strlen(op->at)))
@@ -507,7 +497,7 @@ static enum err read_node(struct tree_op *op, const char *full)
         if (*children == NULL)
             e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
     }
-    if (e == ERR_OK && (*children)->n > TREE_CHILDREN_MAX) {
+    if (e == ERR_OK && json_object_size(*children) > TREE_CHILDREN_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
                  TREE_CHILDREN_MAX);
         e = ERR_TOO_LARGE;
@@ -653,7 +643,9 @@ static void clear_directory(const char *full)
     DIR *directory = opendir(full);
     struct dirent *entry;
 
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+    if (directory == NULL)
+        return;
+    while ((entry = readdir(directory)) != NULL) {
         char path[PATH_MAX];
         struct stat st;
 
@@ -665,8 +657,7 @@ static void clear_directory(const char *full)
             (void)unused;
         }
     }
-    if (directory != NULL)
-        closedir(directory);
+    closedir(directory);
 }
 
 /*

@@ -51,6 +51,7 @@ struct live_settings {
     struct timer hold; /* while the node is missing or invalid: its last values stay */
     struct live_settings_counts counts;
     /* While the node is followed. */
+    struct tree *tree;
     struct tree_watch *watch;
     struct snapshot *snapshot;
     char *part; /* of the snapshot */
@@ -88,23 +89,6 @@ static char *show(const struct setting_row *row, const json_t *value)
         xasprintf("%.*s%s", (int)(whole ? text.len : VALUE_SHOWN_MAX), text.p, whole ? "" : "...");
     text_fini(&text);
     return shown;
-}
-
-/* Logs those that are new. Returns how many there are. */
-static size_t log_refusals(struct live_settings *l)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < l->nrows; l->refusals[i++].unreported = false) {
-        const struct refusal *r = &l->refusals[i];
-
-        n += r->why != NULL;
-        if (r->unreported)
-            log_warn(l->o.subject, "setting-rejected",
-                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
-                     r->value, r->why);
-    }
-    return n;
 }
 
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
@@ -330,7 +314,17 @@ static void read_again(struct live_settings *l)
             values_take(l, i, l->now.s, ORIGIN_TREE, &c);
     }
     check_across(l, &c);
-    size_t refused = log_refusals(l);
+    size_t refused = 0;
+    for (size_t i = 0; i < l->nrows; ++i) {
+        struct refusal *r = &l->refusals[i];
+
+        refused += r->why != NULL;
+        if (r->unreported)
+            log_warn(l->o.subject, "setting-rejected",
+                     "path=%s setting=%s value=\"%s\" reason=\"%s\"", l->path, l->rows[i]->name,
+                     r->value, r->why);
+        r->unreported = false;
+    }
     log_unknown(l);
     size_t changes = log_changes(l, &c);
     values_take_all(l, c.s, c.origins, &l->now);
@@ -354,9 +348,12 @@ static void end_hold(struct live_settings *l)
 static void on_hold_over(struct timer *t)
 {
     struct live_settings *l = container_of(t, struct live_settings, hold);
+    struct tree_status tree = {.connected = true};
 
     /* While the tree is unreachable, a missing node is not confirmed as deleted. */
-    if (l->o.away != NULL && l->o.away(l->o.context)) {
+    if (l->tree != NULL)
+        tree_status(l->tree, &tree);
+    if (!tree.connected) {
         timer_start(l->o.loop, &l->hold, AWAY_CHECK_MS);
         return;
     }
@@ -392,25 +389,22 @@ static bool is_raw(const json_t *properties)
 
 void live_settings_node(struct live_settings *l, const struct tree_view *node)
 {
-    /* A node that was re-created empty was created by a registration below it. */
     bool recreated =
         l->counts.held || l->counts.remembered || (l->birth != 0 && node->birth != l->birth);
-    bool is_empty = recreated && json_object_size(node->properties) == 0;
+    const char *why = NULL;
 
     l->received = true;
     l->counts.remembered = false;
     free(l->problem);
     l->problem = xstrdup(node->problem);
-    if (!node->exists) {
-        hold(l, "node does not exist");
-        return;
-    }
-    if (!node->parses || is_raw(node->properties)) {
-        hold(l, node->problem != NULL ? node->problem : "not a JSON object");
-        return;
-    }
-    if (is_empty) {
-        hold(l, "node exists, without properties");
+    if (!node->exists)
+        why = "node does not exist";
+    else if (!node->parses || is_raw(node->properties))
+        why = node->problem != NULL ? node->problem : "not a JSON object";
+    else if (recreated && json_object_size(node->properties) == 0)
+        why = "node exists, without properties"; /* created by a registration below it */
+    if (why != NULL) {
+        hold(l, why);
         return;
     }
     if (l->counts.held) {
@@ -535,6 +529,7 @@ static void on_wait_over(struct timer *t)
 void live_settings_follow(struct live_settings *l, struct tree *t, struct snapshot *snapshot,
                           const char *part, uint64_t wait_ms)
 {
+    l->tree = t;
     l->snapshot = snapshot;
     l->part = xstrdup(part);
     timer_start(l->o.loop, &l->wait, wait_ms);
@@ -546,6 +541,7 @@ void live_settings_unfollow(struct live_settings *l)
     timer_stop(&l->wait);
     tree_unwatch(l->watch);
     l->watch = NULL;
+    l->tree = NULL;
     free(l->part);
     l->part = NULL;
 }

@@ -9,7 +9,8 @@
  * A property that is invalid or not LIVE is rejected alone: the last good value from the tree
  * stays, or else that of YAML. If a check across fields fails, all changes are rejected. If the
  * node vanishes or does not parse, its previous properties are held for a while, also if it comes
- * back empty; the absence of a property is only effective in a node that parses.
+ * back empty, and for as long as the tree cannot be reached; the absence of a property is only
+ * effective in a node that parses.
  */
 #ifndef RLB_TREE_LIVE_SETTINGS_H
 #define RLB_TREE_LIVE_SETTINGS_H
@@ -38,8 +39,6 @@ struct live_settings_options {
                     char why[SETTINGS_WHY_ROOM]);
     /* How long to hold the values of a vanished node. NOW: the effective settings. */
     uint64_t (*hold_ms)(void *context, const void *now);
-    /* Whether the tree cannot be reached: then nothing that is held is given up. NULL: it can. */
-    bool (*away)(void *context);
     /* Whether a row keeps its initial value when YAML is re-read. NULL: no row does. */
     bool (*frozen)(const struct setting_row *row);
     /* Effective values (VALUES) or one of the counts have changed. Not called from within a

@@ -64,8 +64,8 @@ static bool all_text(const json_t *v)
     json_t *member;
 
     if (json_is_string(v))
-        return literal_is_text((struct slice){json_string_value(v), json_string_length(v)});
-    for (size_t i = 0; json_is_array(v) && i < json_array_size(v); ++i) {
+        return literal_is_text(json_slice(v));
+    for (size_t i = 0; i < json_array_size(v); ++i) {
         if (!all_text(json_array_get(v, i)))
             return false;
     }
@@ -80,8 +80,7 @@ static bool all_text(const json_t *v)
 enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
                           struct text *out)
 {
-    const json_t *v = json_object_get(properties, NODE_STRING_VALUE);
-    struct slice alone = {json_string_value(v), json_string_length(v)};
+    struct slice alone = json_text(properties, NODE_STRING_VALUE);
     struct slice stripped = strip(alone);
     bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(alone);
     size_t start = out->len;
@@ -110,70 +109,14 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
 
 /* ---- sets ---- */
 
-struct tree_set *tree_set_create(void)
+json_t *tree_set_sorted(json_t *set)
 {
-    struct tree_set *set = xcalloc(1, sizeof(*set));
+    const char **names = json_sorted_names(set);
+    json_t *sorted = json_object();
 
-    set->refs = 1;
-    return set;
-}
-
-void tree_set_add(struct tree_set *set, char *name, json_t *properties)
-{
-    /* Room in powers of two. */
-    if ((set->n & (set->n - 1)) == 0)
-        set->items = xrealloc(set->items, (set->n == 0 ? 1 : set->n * 2) * sizeof(set->items[0]));
-    set->items[set->n++] = (struct tree_provider){name, properties};
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct tree_provider *x = a;
-    const struct tree_provider *y = b;
-
-    return strcmp(x->name, y->name);
-}
-
-void tree_set_sort(struct tree_set *set)
-{
-    if (set->n != 0)
-        qsort(set->items, set->n, sizeof(set->items[0]), by_name);
-}
-
-struct tree_set *tree_set_ref(struct tree_set *set)
-{
-    if (set != NULL)
-        ++set->refs;
-    return set;
-}
-
-void tree_set_replace(struct tree_set **at, struct tree_set *set)
-{
-    struct tree_set *old = *at;
-
-    *at = set;
-    if (old == NULL || --old->refs != 0)
-        return;
-    for (size_t i = 0; i < old->n; ++i) {
-        free(old->items[i].name);
-        json_decref(old->items[i].properties);
-    }
-    free(old->items);
-    free(old);
-}
-
-bool tree_set_equal(const struct tree_set *a, const struct tree_set *b)
-{
-    if (a == b)
-        return true;
-    if (a == NULL || b == NULL || a->n != b->n)
-        return false;
-    for (size_t i = 0; i < a->n; ++i) {
-        const json_t *x = a->items[i].properties;
-        const json_t *y = b->items[i].properties;
-
-        if (strcmp(a->items[i].name, b->items[i].name) != 0 || (x != y && !json_equal(x, y)))
-            return false;
-    }
-    return true;
+    for (size_t i = 0; i < json_object_size(set); ++i)
+        json_object_set_nocheck(sorted, names[i], json_object_get(set, names[i]));
+    free(names);
+    json_decref(set);
+    return sorted;
 }

@@ -36,33 +36,19 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
 
 /* ---- sets ---- */
 
-struct tree_provider {
-    char *name;         /* of a provider, its address */
-    json_t *properties; /* of a provider, an object; of a child node, NULL */
-};
+/*
+ * The providers of a node, or its child nodes: a JSON object with the properties of each provider
+ * by its name (its address), or null by the name of each child node; in the order of the names.
+ * Constant while shared.
+ */
 
-/* The providers of a node, or its child nodes. Reference counted; constant while shared. */
-struct tree_set {
-    unsigned refs;
-    size_t n;
-    struct tree_provider *items;
-};
-
-/* Creates an empty set with one reference. */
-struct tree_set *tree_set_create(void);
-/* Adds an item. Ownership of NAME and a reference to PROPERTIES pass to the set. */
-void tree_set_add(struct tree_set *set, char *name, json_t *properties);
-/* Sorts by name. Must be called once, after all items were added. */
-void tree_set_sort(struct tree_set *set);
-/* Adds a reference to SET, which may be NULL. Returns SET. */
-struct tree_set *tree_set_ref(struct tree_set *set);
+/* Returns the members of SET in order, with a new reference. That of SET is released. */
+json_t *tree_set_sorted(json_t *set);
 /* Releases the reference of *AT (may be NULL), and stores SET there with the caller's reference. */
-void tree_set_replace(struct tree_set **at, struct tree_set *set);
-bool tree_set_equal(const struct tree_set *a, const struct tree_set *b);
-/* Returns the number of items. SET may be NULL. */
-static inline size_t tree_set_count(const struct tree_set *set)
+static inline void tree_set_replace(json_t **at, json_t *set)
 {
-    return set != NULL ? set->n : 0;
+    json_decref(*at);
+    *at = set;
 }
 
 #endif

@@ -72,8 +72,8 @@ void tree_check_config(const struct config *c, const struct config_node *at, con
         return;
     bool bad_url = find_backend(slice_of(url), &backend, &place, &why) != ERR_OK ||
                    backend->check(place, &why) != ERR_OK;
-    bool bad_auth = !bad_url && auth != NULL && backend->check_auth != NULL &&
-                    backend->check_auth(auth, &why) != ERR_OK;
+    bool bad_auth = !bad_url && auth != NULL && backend->read_auth != NULL &&
+                    backend->read_auth(auth, NULL, &why) != ERR_OK;
     struct slice rest = slice_of(why.text);
     struct slice line = slice_cut(&rest, '\n');
     if (bad_url || bad_auth)
@@ -130,8 +130,8 @@ static void view_fini(struct tree_view *v)
 {
     free(v->problem);
     json_decref(v->properties);
-    tree_set_replace(&v->providers, NULL);
-    tree_set_replace(&v->children, NULL);
+    json_decref(v->providers);
+    json_decref(v->children);
 }
 
 /* Returns false if not all has been read yet. */
@@ -148,7 +148,7 @@ static bool see_node(struct tree_watch *w, struct tree_view *v)
         v->birth = n->birth;
         v->parses = n->parses;
         v->problem = xstrdup(n->problem);
-        v->children = tree_set_ref(n->children);
+        v->children = json_incref(n->children);
     }
     v->properties = v->parses ? follow_properties(&w->follower, n, w->last.properties, &pending)
                               : json_incref(w->last.properties);
@@ -167,13 +167,13 @@ static bool see_providers(struct tree_watch *w, struct tree_view *v)
         found = follow_path(&w->follower, path, PART_NODE | PART_PROVIDERS, &n);
     if (found == FOUND_NODE && n->providers != NULL) {
         v->providers_known = true;
-        v->providers = tree_set_ref(n->providers);
+        v->providers = json_incref(n->providers);
         return true;
     }
     /* A service without any registration so far has no providers. If its node has vanished, the
      * tree may have been wiped. */
-    v->providers = tree_set_ref(w->last.providers);
-    v->providers_known = found == FOUND_MISSING && tree_set_count(v->providers) == 0;
+    v->providers = json_incref(w->last.providers);
+    v->providers_known = found == FOUND_MISSING && json_object_size(v->providers) == 0;
     return found != FOUND_PENDING;
 }
 
@@ -182,12 +182,18 @@ static bool same_problem(const struct tree_view *a, const struct tree_view *b)
     return slice_eq(slice_of(a->problem), slice_of(b->problem));
 }
 
+/* NULL is one, too. */
+static bool same_set(const json_t *a, const json_t *b)
+{
+    return a == b || json_equal(a, b);
+}
+
 static bool same_view(const struct tree_view *a, const struct tree_view *b)
 {
     return a->exists == b->exists && a->birth == b->birth && a->parses == b->parses &&
            a->providers_known == b->providers_known && same_problem(a, b) &&
-           json_equal(a->properties, b->properties) && tree_set_equal(a->providers, b->providers) &&
-           tree_set_equal(a->children, b->children);
+           json_equal(a->properties, b->properties) && same_set(a->providers, b->providers) &&
+           same_set(a->children, b->children);
 }
 
 static void watch_destroy(struct tree_watch *w)
@@ -286,7 +292,7 @@ static void registration_evaluate(struct timer *timer)
             f->tree->backend->leave(r->entry);
         free(r->real_path);
         r->real_path = xstrdup(at->path);
-        r->entry = f->tree->backend->enter(f->tree, at->path, r->name, text_slice(&r->bytes));
+        r->entry = f->tree->backend->enter(f->tree, at->path, r->name, &r->bytes);
     }
     follower_end(f);
 }
@@ -330,7 +336,7 @@ struct tree_registration *tree_register(struct tree *t, const char *path, const 
 void tree_registration_set(struct tree_registration *r, const json_t *properties)
 {
     if (set_bytes(r, properties) && r->entry != NULL)
-        r->follower.tree->backend->entry_set(r->entry, text_slice(&r->bytes));
+        r->follower.tree->backend->entry_changed(r->entry);
 }
 
 bool tree_registered(const struct tree_registration *r)

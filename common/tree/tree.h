@@ -80,8 +80,9 @@ struct tree_view {
     char *problem;        /* why the properties do not parse, or why a link does not resolve (its
                              property keeps its last value); or NULL */
     json_t *properties;   /* the last valid ones if EXISTS or PARSES is false; never NULL */
-    struct tree_set *providers; /* registrations at PATH/providers; NULL: none */
-    struct tree_set *children;  /* names of the nodes below; NULL: none */
+    /* Sets (node_data.h); NULL: none. */
+    json_t *providers; /* registrations at PATH/providers */
+    json_t *children;  /* nodes below */
 };
 typedef void (*tree_changed_fn)(void *context, const struct tree_view *node);
 

@@ -27,7 +27,6 @@ enum {
     /* Between two evaluations of one watch: bounds the cost of a burst of changes. */
     TREE_PAUSE_MS = 20,
     /* Providers and child nodes of one node that are read. */
-    TREE_PROVIDERS_MAX = 10000,
     TREE_CHILDREN_MAX = 10000,
     /* Time-out of a ZooKeeper session, unless configured. */
     TREE_SESSION_MS = 10000,
@@ -63,19 +62,19 @@ struct tree {
 struct tree_node {
     struct map_node in_tree;
     struct tree *tree;
-    struct list uses;           /* by followers */
-    unsigned parts;             /* all that were ever needed */
-    bool touched;               /* may have changed: refresh() before use */
-    void *place;                /* private to the back end */
-    bool known;                 /* false: not read yet; what follows is invalid */
-    bool exists;                /* now */
-    bool parses;                /* now */
-    uint64_t birth;             /* differs after it was created again; 0: unknown */
-    json_t *properties;         /* the last good ones, links and all; never NULL */
-    char *problem;              /* why it does not parse; owned */
-    struct tree_set *providers; /* NULL: cannot be read */
-    struct tree_set *children;  /* NULL: cannot be read */
-    char path[];                /* "" or "/a/b" */
+    struct list uses;   /* by followers */
+    unsigned parts;     /* all that were ever needed */
+    bool touched;       /* may have changed: refresh() before use */
+    void *place;        /* private to the back end */
+    bool known;         /* false: not read yet; what follows is invalid */
+    bool exists;        /* now */
+    bool parses;        /* now */
+    uint64_t birth;     /* differs after it was created again; 0: unknown */
+    json_t *properties; /* the last good ones, links and all; never NULL */
+    char *problem;      /* why it does not parse; owned */
+    json_t *providers;  /* NULL: cannot be read */
+    json_t *children;   /* NULL: cannot be read */
+    char path[];        /* "" or "/a/b" */
 };
 
 struct tree_entry;
@@ -85,8 +84,8 @@ struct tree_backend {
     const char *scheme;                                    /* before the ':' of a URL */
     bool remote;                                           /* other machines write it, too */
     enum err (*check)(struct slice place, struct diag *d); /* of open()'s place */
-    /* Of open()'s auth file; NULL: none is read. */
-    enum err (*check_auth)(const char *file, struct diag *d);
+    /* Reads open()'s auth file; IDENTITY may be NULL. NULL: none is read. */
+    enum err (*read_auth)(const char *file, char **identity, struct diag *d);
     enum err (*open)(struct loop *l, struct slice place, const struct tree_options *o,
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
@@ -96,11 +95,13 @@ struct tree_backend {
     /* Fills in S with what is known now, at least S->parts; may do small file I/O. */
     void (*refresh)(struct tree_node *s);
     void (*forget)(struct tree_node *s);
-    /* Registers provider NAME, with the data BYTES, in node PATH (a real path ending in
-     * "/providers"), and keeps it registered. Parents are created. NULL: NAME is not possible. */
+    /* Registers provider NAME, with the data BYTES, which are borrowed until leave(), in node PATH
+     * (a real path ending in "/providers"), and keeps it registered. Parents are created. NULL:
+     * NAME is not possible. */
     struct tree_entry *(*enter)(struct tree *t, const char *path, const char *name,
-                                struct slice bytes);
-    void (*entry_set)(struct tree_entry *e, struct slice bytes);
+                                const struct text *bytes);
+    /* The bytes of E have changed. */
+    void (*entry_changed)(struct tree_entry *e);
     bool (*entry_held)(const struct tree_entry *e);
     void (*leave)(struct tree_entry *e);
     /*

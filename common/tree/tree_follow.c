@@ -122,8 +122,8 @@ void follower_end(struct follower *f)
         n->tree->backend->forget(n);
         map_remove(&n->tree->nodes, &n->in_tree);
         json_decref(n->properties);
-        tree_set_replace(&n->providers, NULL);
-        tree_set_replace(&n->children, NULL);
+        json_decref(n->providers);
+        json_decref(n->children);
         free(n->problem);
         free(n);
     }
@@ -187,38 +187,32 @@ static void problem_add(struct follower *f, const char *fmt, ...)
     text_add_escaped(&f->problem, slice_of(line));
 }
 
-/* F's interest in N in this evaluation. */
-static struct use *use_get(struct follower *f, struct tree_node *n)
-{
-    struct use *u;
-
-    list_for_each_entry (u, &f->uses, in_follower) {
-        if (u->node == n)
-            goto found;
-    }
-    u = xcalloc(1, sizeof(*u));
-    u->node = n;
-    u->follower = f;
-    list_push_back(&n->uses, &u->in_node);
-    list_push_back(&f->uses, &u->in_follower);
-found:
-    if (u->evaluation != f->evaluation)
-        u->parts = 0;
-    u->evaluation = f->evaluation;
-    return u;
-}
-
 /* *OUT is the node PATH, up to date; this evaluation depends on its PARTS from now on. FOUND_BAD:
  * too many steps. */
 static enum found use_node(struct follower *f, const char *path, unsigned parts,
                            const struct tree_node **out)
 {
+    struct use *u = NULL;
+    struct use *other;
+
     if (++f->steps > TREE_STEPS_MAX) {
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
         return FOUND_BAD;
     }
     struct tree_node *n = node_get(f->tree, path);
-    use_get(f, n)->parts |= parts;
+    list_for_each_entry (other, &f->uses, in_follower) {
+        if (other->node == n)
+            u = other;
+    }
+    if (u == NULL) {
+        u = xcalloc(1, sizeof(*u));
+        u->node = n;
+        u->follower = f;
+        list_push_back(&n->uses, &u->in_node);
+        list_push_back(&f->uses, &u->in_follower);
+    }
+    u->parts = u->evaluation == f->evaluation ? u->parts | parts : parts;
+    u->evaluation = f->evaluation;
     if ((parts & ~n->parts) != 0) {
         n->parts |= parts;
         n->touched = true;

@@ -11,7 +11,7 @@
 
 void tree_record_fini(struct tree_record *r)
 {
-    tree_set_replace(&r->children, NULL);
+    json_decref(r->children);
     free(r->problem);
     json_decref(r->properties);
     *r = (struct tree_record){0};

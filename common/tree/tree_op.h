@@ -42,7 +42,7 @@ struct tree_record {
     bool provider;      /* registered by a process; ends with it */
     uint64_t version;   /* another one after every write */
     /* Names, sorted: nodes and providers. NULL: none. */
-    struct tree_set *children;
+    json_t *children;
 };
 
 struct zk_call;

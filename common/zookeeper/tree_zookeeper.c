@@ -441,19 +441,18 @@ static void add_member(struct zk_node *list, const char *name)
 static void update_members(struct zk_node *list, const struct zk_call *c)
 {
     struct zk_node *n;
-    size_t max = c->nnames;
+    const char *name;
+    json_t *unused;
 
-    if (c->nthere > TREE_PROVIDERS_MAX) {
+    if (c->nthere > TREE_CHILDREN_MAX) {
         char path[LOG_CUT_ROOM];
 
-        max = TREE_PROVIDERS_MAX;
         log_warn(NULL, "tree-too-many-registrations", "path=%s count=%zu limit=%d",
-                 log_cut(slice_of(list->path), path), c->nthere, TREE_PROVIDERS_MAX);
+                 log_cut(slice_of(list->path), path), c->nthere, TREE_CHILDREN_MAX);
     }
     list_for_each_entry (n, &list->members, in_list)
         n->marked = false;
-    for (size_t i = 0; i < max; ++i)
-        add_member(list, c->names[i]);
+    json_object_foreach(c->names, name, unused) add_member(list, name);
     list_for_each_entry_safe (n, &list->members, in_list) {
         if (!n->marked)
             leave_list(n);
@@ -472,14 +471,9 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
         zk_read_request(&n->data);
         return;
     }
-    size_t max = c->nnames < TREE_CHILDREN_MAX ? c->nnames : TREE_CHILDREN_MAX;
-
     if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
-    n->names = tree_set_create();
-    for (size_t i = 0; i < max; ++i)
-        tree_set_add(n->names, xstrdup(c->names[i]), NULL);
-    tree_set_sort(n->names);
+    n->names = json_incref(c->names);
     touch(n, PART_PROVIDERS | PART_CHILDREN);
 }
 
@@ -506,7 +500,7 @@ static void show_children(struct zk_node *n)
     struct tree_node *s = n->watched;
     const struct zk_node *m;
 
-    tree_set_replace(&s->children, tree_set_ref(n->names));
+    tree_set_replace(&s->children, json_incref(n->names));
     if (n->names == NULL) {
         tree_set_replace(&s->providers, NULL);
         n->changed = true;
@@ -514,17 +508,17 @@ static void show_children(struct zk_node *n)
     }
     if ((s->parts & PART_PROVIDERS) == 0 || (!n->changed && s->providers != NULL))
         return;
-    struct tree_set *set = tree_set_create();
+    json_t *set = json_object();
     list_for_each_entry (m, &n->members, in_list) {
         /* One that was gone before it was read. */
         if (!m->known || m->properties == NULL)
             continue;
         char *name = xstrdup(strrchr(m->path, '/') + 1);
         zk_name_decode(name);
-        tree_set_add(set, name, json_incref(m->properties));
+        json_object_set_nocheck(set, name, m->properties);
+        free(name);
     }
-    tree_set_sort(set);
-    tree_set_replace(&s->providers, set);
+    tree_set_replace(&s->providers, tree_set_sorted(set));
     n->changed = false;
 }
 
@@ -812,7 +806,7 @@ const struct tree_backend tree_zookeeper = {
     .scheme = "zookeeper",
     .remote = true,
     .check = zookeeper_check,
-    .check_auth = zookeeper_auth_check,
+    .read_auth = zookeeper_auth_read,
     .open = zk_tree_open,
     .close = zk_tree_close,
     .status = zookeeper_status,
@@ -820,7 +814,7 @@ const struct tree_backend tree_zookeeper = {
     .refresh = zookeeper_refresh,
     .forget = zookeeper_forget,
     .enter = zk_enter,
-    .entry_set = zk_entry_set,
+    .entry_changed = zk_entry_changed,
     .entry_held = zk_entry_held,
     .leave = zk_leave,
     .begin = zk_op_begin,

@@ -28,12 +28,11 @@ struct tree_entry {
     struct zookeeper *tree;
     struct zk_call *call;
     struct timer retry;
-    struct text bytes;
-    bool held;     /* created in this session, and not seen to be gone */
-    bool outdated; /* the node may have other properties */
-    bool check;    /* something happened to the node */
-    bool leaving;  /* unregistered; goes when the node has gone */
-    bool reported; /* that it cannot be had: once until it can */
+    const struct text *bytes; /* borrowed; NULL: leaving */
+    bool held;                /* created in this session, and not seen to be gone */
+    bool outdated;            /* the node may have other properties */
+    bool check;               /* something happened to the node */
+    bool reported;            /* that it cannot be had: once until it can */
     size_t parent; /* the length of the path of the parent that is created next; 0: none */
     char path[];
 };
@@ -83,7 +82,6 @@ static void entry_free(struct tree_entry *e)
     zk_call_forget(e->call);
     timer_stop(&e->retry);
     map_remove(&e->tree->entries, &e->in_tree);
-    text_fini(&e->bytes);
     free(e);
 }
 
@@ -153,13 +151,13 @@ static void on_checked(struct zk_call *c)
                      log_cut(slice_of(e->path), path));
         e->reported = true;
         timer_start(e->tree->base.loop, &e->retry, TAKEN_MS);
-        if (!e->check && !e->leaving)
+        if (!e->check && e->bytes != NULL)
             return;
     } else {
         e->held = true;
         e->reported = false;
         timer_stop(&e->retry);
-        e->outdated = !slice_eq(text_slice(&c->data), text_slice(&e->bytes));
+        e->outdated = e->bytes != NULL && !slice_eq(text_slice(&c->data), text_slice(e->bytes));
     }
     step(e);
 }
@@ -183,7 +181,7 @@ static void on_deleted(struct zk_call *c)
 
     e->call = NULL;
     e->check = true;
-    if (c->result != ZCONNECTIONLOSS && e->leaving)
+    if (c->result != ZCONNECTIONLOSS && e->bytes == NULL)
         entry_free(e);
     else
         step(e); /* lost: again when connected; or it was registered again */
@@ -199,9 +197,9 @@ static void step(struct tree_entry *e)
     if (e->check) {
         e->check = false;
         e->call = zk_read(s, ZK_DATA, e->path, true, on_checked, e);
-    } else if (e->leaving && e->held) {
+    } else if (e->bytes == NULL && e->held) {
         e->call = zk_delete(s, e->path, on_deleted, e);
-    } else if (e->leaving) {
+    } else if (e->bytes == NULL) {
         entry_free(e);
     } else if (!e->held && e->parent != 0) {
         char *above = xslicedup((struct slice){e->path, e->parent});
@@ -209,10 +207,10 @@ static void step(struct tree_entry *e)
         e->call = zk_create(s, above, SLICE_LIT(""), false, on_created, e);
         free(above);
     } else if (!e->held) {
-        e->call = zk_create(s, e->path, text_slice(&e->bytes), true, on_created, e);
+        e->call = zk_create(s, e->path, text_slice(e->bytes), true, on_created, e);
     } else if (e->outdated) {
         e->outdated = false;
-        e->call = zk_set(s, e->path, text_slice(&e->bytes), -1, on_set, e);
+        e->call = zk_set(s, e->path, text_slice(e->bytes), -1, on_set, e);
     }
 }
 
@@ -235,7 +233,7 @@ void zk_entries_ended(struct zookeeper *t)
         e->call = NULL;
         e->held = e->check = false;
         timer_stop(&e->retry);
-        if (e->leaving)
+        if (e->bytes == NULL)
             entry_free(e);
     }
 }
@@ -259,14 +257,8 @@ void zk_entries_free(struct zookeeper *t)
 
 /* ---- the backend ---- */
 
-static void set_bytes(struct tree_entry *e, struct slice bytes)
-{
-    text_clear(&e->bytes);
-    text_add(&e->bytes, bytes);
-}
-
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            struct slice bytes)
+                            const struct text *bytes)
 {
     struct zookeeper *t = container_of(base, struct zookeeper, base);
     char encoded[TREE_PATH_MAX + 1];
@@ -292,16 +284,14 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         timer_init(&e->retry, on_retry);
         map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
     }
-    set_bytes(e, bytes);
-    e->leaving = false;
+    e->bytes = bytes;
     e->check = e->held;
     step(e);
     return e;
 }
 
-void zk_entry_set(struct tree_entry *e, struct slice bytes)
+void zk_entry_changed(struct tree_entry *e)
 {
-    set_bytes(e, bytes);
     e->outdated = true;
     step(e);
 }
@@ -317,7 +307,7 @@ bool zk_entry_held(const struct tree_entry *e)
 void zk_leave(struct tree_entry *e)
 {
     timer_stop(&e->retry);
-    e->leaving = true;
+    e->bytes = NULL;
     if (e->call == NULL && !e->held && !e->check)
         entry_free(e);
     else

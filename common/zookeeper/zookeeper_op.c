@@ -145,13 +145,10 @@ static void listed(struct tree_op *op, const struct zk_call *c)
         refuse(op, ERR_TOO_LARGE, what);
         return;
     }
-    op->record.children = tree_set_create();
-    for (size_t i = 0; i < c->nnames; ++i) {
-        /* The server's own nodes are not part of a tree. */
-        if (op->at[0] != '\0' || strcmp(c->names[i], "zookeeper") != 0)
-            tree_set_add(op->record.children, xstrdup(c->names[i]), NULL);
-    }
-    tree_set_sort(op->record.children);
+    op->record.children = json_incref(c->names);
+    /* The server's own nodes are not part of a tree. */
+    if (op->at[0] == '\0')
+        json_object_del(op->record.children, "zookeeper");
     finish(op, ERR_OK);
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/tls/crypto.h"
+#include "common/tree/tree_backend.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -224,10 +225,10 @@ static void *run_thread(void *context)
     struct notice *n = notice_create(s, NULL);
     const char *identities[] = {s->creator, s->identity};
 
-    for (size_t i = 0; zh != NULL && i < ARRAY_LEN(identities); ++i) {
+    for (size_t i = 0; i < ARRAY_LEN(identities); ++i) {
         const char *id = identities[i];
 
-        if (id != NULL)
+        if (zh != NULL && id != NULL)
             (void)zoo_add_auth(zh, "digest", id, (int)strlen(id), NULL, NULL);
     }
     n->opened = zh;
@@ -320,9 +321,7 @@ void zk_session_close(struct zk_session *s, unsigned wait_ms)
 
 static void call_free(struct zk_call *c)
 {
-    for (size_t i = 0; i < c->nnames; ++i)
-        free(c->names[i]);
-    free(c->names);
+    json_decref(c->names);
     text_fini(&c->data);
     free(c->path);
     session_unref(c->session);
@@ -400,12 +399,13 @@ static void on_names(int rc, const struct String_vector *names, const void *data
 {
     struct zk_call *c = (void *)(uintptr_t)data;
 
-    if (rc == ZOK && names != NULL && names->count > 0) {
-        c->nthere = (size_t)names->count;
-        c->nnames = c->nthere < ZK_NAMES_MAX ? c->nthere : ZK_NAMES_MAX;
-        c->names = xcalloc(c->nnames, sizeof(char *));
-        for (size_t i = 0; i < c->nnames; ++i)
-            c->names[i] = xstrdup(names->data[i]);
+    if (rc == ZOK) {
+        json_t *set = json_object();
+
+        c->nthere = names != NULL ? (size_t)names->count : 0;
+        for (size_t i = 0; i < c->nthere && i < TREE_CHILDREN_MAX; ++i)
+            json_object_set_new_nocheck(set, names->data[i], json_null());
+        c->names = tree_set_sorted(set);
     }
     finish(c, rc);
 }

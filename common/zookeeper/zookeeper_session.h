@@ -16,6 +16,7 @@
 
 #include "common/base/text.h"
 #include "common/event/loop.h"
+#include "common/tree/node_data.h"
 
 #include <zookeeper/zookeeper.h>
 
@@ -64,16 +65,11 @@ struct zk_call {
     /* The library's ZOK, ZNONODE, ... ZCONNECTIONLOSS: the connection or the session has ended, so
      * it may or may not have been done. */
     int result;
-    struct Stat stat;      /* of data, exists */
-    struct text data;      /* of data */
-    char **names;          /* of children; the first ZK_NAMES_MAX of them */
-    size_t nnames, nthere; /* copied, and in all */
+    struct Stat stat; /* of data, exists */
+    struct text data; /* of data */
+    json_t *names;    /* of children: a set (node_data.h) of the first TREE_CHILDREN_MAX of them */
+    size_t nthere;    /* how many there are in all */
     char *path;
-};
-
-enum {
-    /* Children of one node that are copied. */
-    ZK_NAMES_MAX = 20000,
 };
 
 /*

@@ -94,8 +94,8 @@ struct zk_node {
     json_t *properties; /* NULL: the data do not parse, or cannot be read; see PROBLEM */
     char *problem;
     bool children_known;
-    struct tree_set *names; /* NULL: cannot be read */
-    struct list members;    /* nodes of its providers */
+    json_t *names;       /* NULL: cannot be read */
+    struct list members; /* nodes of its providers */
     size_t unread;
     bool complete; /* all members were read once; from then on they are added one by one */
     bool changed;  /* a member has: the node's providers must be set again */
@@ -111,8 +111,8 @@ static inline const char *zk_server_path(const char *path)
 
 /* ---- zookeeper_entry.c ---- */
 struct tree_entry *zk_enter(struct tree *base, const char *path, const char *name,
-                            struct slice bytes);
-void zk_entry_set(struct tree_entry *e, struct slice bytes);
+                            const struct text *bytes);
+void zk_entry_changed(struct tree_entry *e);
 bool zk_entry_held(const struct tree_entry *e);
 void zk_leave(struct tree_entry *e);
 /* The session has ended, and all its nodes with it. */

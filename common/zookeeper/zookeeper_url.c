@@ -4,7 +4,6 @@
  * 8), and does not support brackets: so every host is rewritten here, with a decimal port.
  */
 #include "common/zookeeper/zookeeper_url.h"
-#include "common/tls/crypto.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,40 +25,30 @@ static bool is_host_name(struct slice host)
     return valid;
 }
 
-/* *REST without its ":PORT", which stays there, goes to *HOST, brackets off. False: no host. */
-static bool split_host(struct slice *rest, struct slice *host)
-{
-    struct slice whole = *rest;
-    struct in6_addr unused;
-    bool in_brackets = whole.len != 0 && whole.p[0] == '[';
-    size_t end = slice_find(whole, in_brackets ? ']' : ':');
-
-    if (in_brackets && end == SIZE_MAX)
-        return false;
-    if (end == SIZE_MAX)
-        end = whole.len;
-    *host = (struct slice){whole.p + in_brackets, end - in_brackets};
-    *rest = (struct slice){whole.p + end + in_brackets, whole.len - end - in_brackets};
-    return in_brackets ? parse_ip(*host, AF_INET6, &unused) : is_host_name(*host);
-}
-
 static enum err add_host(struct slice whole, struct text *out, struct diag *d)
 {
-    struct slice host;
-    struct slice rest = whole;
+    bool in_brackets = whole.len != 0 && whole.p[0] == '[';
+    size_t end = slice_find(whole, in_brackets ? ']' : ':');
+    struct in6_addr unused;
     uint64_t port = ZOOKEEPER_PORT;
 
-    if (!split_host(&rest, &host)) {
+    if (end == SIZE_MAX)
+        end = whole.len;
+    struct slice host = {whole.p + in_brackets, end - in_brackets};
+    bool valid =
+        in_brackets ? end != whole.len && parse_ip(host, AF_INET6, &unused) : is_host_name(host);
+    if (!valid) {
         diag_add(d, NULL, 0, 0,
                  "zookeeper: '%.*s' is not a valid host: expected NAME:PORT, ADDRESS:PORT or "
                  "[IPV6]:PORT",
                  SLICE_FMT(whole));
         return ERR_SYNTAX;
     }
-    if (rest.len != 0) {
-        struct slice digits = {rest.p + 1, rest.len - 1};
+    end += in_brackets;
+    if (end != whole.len) {
+        struct slice digits = {whole.p + end + 1, whole.len - end - 1};
 
-        if (rest.p[0] != ':' || !parse_u64(digits, 65535, &port) || port == 0) {
+        if (whole.p[end] != ':' || !parse_u64(digits, 65535, &port) || port == 0) {
             diag_add(d, NULL, 0, 0, "zookeeper: '%.*s': expected a port of 1-65535 after the host",
                      SLICE_FMT(whole));
             return ERR_RANGE;
@@ -188,19 +177,11 @@ enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d)
         } else if (control) {
             diag_add(d, file, 0, 0, "a control byte in its first line");
         } else {
-            *identity = xslicedup(line);
+            if (identity != NULL)
+                *identity = xslicedup(line);
             e = ERR_OK;
         }
     }
     explicit_bzero(bytes, sizeof(bytes));
-    return e;
-}
-
-enum err zookeeper_auth_check(const char *file, struct diag *d)
-{
-    char *identity = NULL;
-    enum err e = zookeeper_auth_read(file, &identity, d);
-
-    crypto_free(identity);
     return e;
 }

@@ -32,13 +32,11 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
                              struct diag *d) must_check;
 
 /*
- * *IDENTITY becomes the first line of FILE, USER:PASSWORD, to be freed by crypto_free(). A file
- * that others than its owner and group may read or write is refused. Nothing of it is ever logged.
- * Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (no plain file, or open to others),
- * ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
+ * *IDENTITY becomes the first line of FILE, USER:PASSWORD, to be freed by crypto_free(); NULL: FILE
+ * is only checked. A file that others than its owner and group may read or write is refused.
+ * Nothing of it is ever logged. Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (no plain
+ * file, or open to others), ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
  */
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d) must_check;
-/* Whether zookeeper_auth_read would succeed. The same errors. */
-enum err zookeeper_auth_check(const char *file, struct diag *d) must_check;
 
 #endif

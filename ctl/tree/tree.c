@@ -38,6 +38,8 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     struct diag *d = &w->command->o.diag;
     json_t *n = above;
     struct tree_record s = {0};
+    const char *child;
+    json_t *unused;
     enum err e;
 
     if (name != NULL && w->nodes++ == TREE_TEXT_NODES_MAX) {
@@ -74,8 +76,10 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
     } else if (w->display && s.provider) {
         json_object_set_new(n, "remark", json_string("a provider"));
     }
-    for (size_t i = 0; e == ERR_OK && i < tree_set_count(s.children); ++i) {
-        const char *child = s.children->items[i].name;
+    json_object_foreach(s.children, child, unused)
+    {
+        if (e != ERR_OK)
+            break;
         char *below = xasprintf("%s/%s", path, child);
 
         e = walk(w, below, child, depth + 1, n);
@@ -217,20 +221,6 @@ static void report(struct watched *w, json_t **before, json_t *now, const char *
     *before = now;
 }
 
-/* Providers with their properties, or nodes below: name -> null. */
-static json_t *object_of(const struct tree_set *set)
-{
-    json_t *all = json_object();
-
-    for (size_t i = 0; i < tree_set_count(set); ++i) {
-        json_t *properties = set->items[i].properties;
-
-        json_object_set_new_nocheck(all, set->items[i].name,
-                                    properties != NULL ? json_incref(properties) : json_null());
-    }
-    return all;
-}
-
 static void on_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
@@ -248,8 +238,8 @@ static void on_changed(void *context, const struct tree_view *node)
     w->problem = xstrdup(problem);
     report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        report(w, &w->providers, object_of(node->providers), "provider", "no provider");
-    report(w, &w->children, object_of(node->children), "node", "no node");
+        report(w, &w->providers, json_incref(node->providers), "provider", "no provider");
+    report(w, &w->children, json_incref(node->children), "node", "no node");
     if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
         fflush(stdout) != 0) {
         diag_add(&w->command->o.diag, "stdout", 0, 0, "%m");

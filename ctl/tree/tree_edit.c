@@ -326,6 +326,8 @@ static void print_changes(struct tree_command *c, const char *path, json_t *was,
 static enum err delete_below(struct tree_command *c, const char *path, size_t depth, bool *retained)
 {
     struct tree_record r;
+    const char *name;
+    json_t *unused;
     bool holds = false;
     enum err e = tree_command_read(c, path, &r);
 
@@ -333,9 +335,11 @@ static enum err delete_below(struct tree_command *c, const char *path, size_t de
         diag_add(&c->o.diag, NULL, 0, 0, "%s: nested deeper than %d", path, TREE_TEXT_DEPTH_MAX);
         e = ERR_TOO_LARGE;
     }
-    for (size_t i = 0; e == ERR_OK && !r.provider && i < tree_set_count(r.children); ++i) {
-        char *below = xasprintf("%s/%s", path, r.children->items[i].name);
-
+    json_object_foreach(r.children, name, unused)
+    {
+        if (e != ERR_OK)
+            break;
+        char *below = xasprintf("%s/%s", path, name);
         e = delete_below(c, below, depth + 1, &holds);
         /* Deleted by others. */
         if (e == ERR_NOT_FOUND)
@@ -389,6 +393,8 @@ static enum err import_node(struct tree_command *c, const char *path, json_t *n)
 {
     json_t *properties = tree_text_member(n, "properties");
     struct tree_record there;
+    const char *name;
+    json_t *unused;
     enum err e = tree_command_read(c, path, &there);
 
     if (e == ERR_NOT_FOUND && c->dry_run) {
@@ -412,9 +418,10 @@ static enum err import_node(struct tree_command *c, const char *path, json_t *n)
         e = tree_command_change(c, TREE_WRITE, path, properties, NULL);
     if (e == ERR_OK && c->reset_acl && !c->dry_run && !there.provider)
         e = tree_command_change(c, TREE_RESET_ACL, path, NULL, NULL);
-    for (size_t i = 0; e == ERR_OK && i < tree_set_count(there.children); ++i) {
-        const char *name = there.children->items[i].name;
-
+    json_object_foreach(there.children, name, unused)
+    {
+        if (e != ERR_OK)
+            break;
         if (c->trim == TREE_TRIM_IGNORE ||
             json_object_get(json_object_get(n, "nodes"), name) != NULL)
             continue;

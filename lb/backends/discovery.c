@@ -349,33 +349,35 @@ void providers_store(struct membership *ms)
 /* ---- a reading ---- */
 
 /* Compares the providers FOUND (NULL: none) with the present ones. */
-static void report(struct membership *ms, const struct tree_set *found)
+static void report(struct membership *ms, json_t *found)
 {
-    size_t n = tree_set_count(found);
     struct providers *set = &ms->providers;
-    struct provider **items = xcalloc(n + 1, sizeof(*items));
+    struct provider **items = xcalloc(json_object_size(found) + 1, sizeof(*items));
+    size_t n = 0;
     size_t old = 0;
+    const char *name;
+    json_t *properties;
 
     set->before = set->nregistered;
-    for (size_t i = 0; i < n; ++i) {
-        const struct tree_provider *now = &found->items[i];
+    json_object_foreach(found, name, properties)
+    {
         int order = -1;
 
-        while (old < set->n && (order = strcmp(set->items[old]->name, now->name)) < 0)
+        while (old < set->n && (order = strcmp(set->items[old]->name, name)) < 0)
             drop(set->items[old++]);
         bool known = old < set->n && order == 0;
         struct provider *p = known ? set->items[old++] : xcalloc(1, sizeof(*p));
-        items[i] = p;
+        items[n++] = p;
         if (!known) {
             p->membership = ms;
-            p->name = xstrdup(now->name);
-        } else if (p->properties == now->properties) {
+            p->name = xstrdup(name);
+        } else if (p->properties == properties) {
             /* As most are: a tree reports unchanged properties as the same object. */
             continue;
         }
-        bool same = json_equal(p->properties, now->properties);
+        bool same = json_equal(p->properties, properties);
         json_decref(p->properties);
-        p->properties = json_incref(now->properties);
+        p->properties = json_incref(properties);
         if (!same)
             take(p);
     }
@@ -432,21 +434,21 @@ static void store_now(struct timer *t)
 static void restore(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);
-    struct tree_set *found = tree_set_create();
+    json_t *found = json_object();
     const char *name;
     json_t *properties;
 
     json_object_foreach(part, name, properties)
     {
         if (json_is_object(properties))
-            tree_set_add(found, xstrdup(name), json_incref(properties));
+            json_object_set(found, name, properties);
     }
-    tree_set_sort(found);
-    if (found->n > 0) {
+    found = tree_set_sorted(found);
+    if (json_object_size(found) > 0) {
         ms->providers.restored = true;
         report(ms, found);
     }
-    tree_set_replace(&found, NULL);
+    json_decref(found);
 }
 
 /* Restores the snapshot if the tree has not sent the providers, or not in time. */

@@ -275,14 +275,19 @@ static void on_balancers_changed(void *context, const struct tree_view *node)
     uint64_t ids[HOMES_BALANCERS_MAX + 1];
     size_t n = 0;
     size_t self = 0;
+    const char *name;
+    json_t *properties;
 
     if (!node->providers_known)
         return;
     /* In order; one more than may be is enough to know that they are too many. */
-    for (size_t i = 0; i < tree_set_count(node->providers) && n < ARRAY_LEN(ids); ++i) {
-        uint64_t id = id_of(json_text(node->providers->items[i].properties, BALANCER_INSTANCE));
+    json_object_foreach(node->providers, name, properties)
+    {
+        uint64_t id = id_of(json_text(properties, BALANCER_INSTANCE));
         size_t at = 0;
 
+        if (n == ARRAY_LEN(ids))
+            break;
         while (at < n && ids[at] < id)
             ++at;
         if (id == 0 || (at < n && ids[at] == id))

@@ -328,17 +328,6 @@ static uint64_t hold_ms(void *context, const void *now)
     return ((const struct app_settings *)now)->settings_hold_ms;
 }
 
-bool application_tree_is_away(void *application)
-{
-    const struct application *a = application;
-    struct tree_status tree;
-
-    if (a->tree == NULL)
-        return false;
-    tree_status(a->tree, &tree);
-    return !tree.connected;
-}
-
 void application_count_settings(struct application *a, const struct live_settings_counts *now,
                                 struct live_settings_counts *reported)
 {
@@ -380,7 +369,6 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .subject = a,
                                                                    .check = check,
                                                                    .hold_ms = hold_ms,
-                                                                   .away = application_tree_is_away,
                                                                    .frozen = app_row_frozen,
                                                                    .changed = on_changed,
                                                                    .context = a});

@@ -152,8 +152,6 @@ struct stats_cell *application_control_stats(const struct application *a);
  */
 void application_live_start(struct application *a, const struct application_config *config,
                             const char *path, void (*changed)(struct application *a));
-/* Whether the tree of the application (its context as live_settings has it) cannot be reached. */
-bool application_tree_is_away(void *application);
 /*
  * Adds to A's metrics the difference between NOW, the counts of live settings, and the counts that
  * were added before (the last parameter), which are then set to NOW.

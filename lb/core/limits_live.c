@@ -118,11 +118,6 @@ static uint64_t hold_ms(void *context, const void *now)
     return r->owner->app->settings->s.settings_hold_ms;
 }
 
-static bool is_away(void *context)
-{
-    return application_tree_is_away(((const struct live_limit *)context)->owner->app);
-}
-
 static void on_changed(void *context, bool values)
 {
     struct live_limit *r = context;
@@ -169,7 +164,6 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .check = check,
                                                                      .allowed = allowed,
                                                                      .hold_ms = hold_ms,
-                                                                     .away = is_away,
                                                                      .changed = on_changed,
                                                                      .context = r});
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
@@ -455,13 +449,16 @@ static void recall(struct timer *wait)
 static void on_children(void *context, const struct tree_view *node)
 {
     struct limits_live *l = context;
-    bool empty = !node->exists || tree_set_count(node->children) == 0;
+    const char *name;
+    json_t *unused;
+    bool empty = json_object_size(node->children) == 0;
 
     timer_stop(&l->wait);
     map_for_each (struct live_limit, r, &l->rules, node)
         r->listed = false;
-    for (size_t i = 0; node->exists && i < tree_set_count(node->children); ++i) {
-        struct live_limit *r = at_name(l, node->children->items[i].name, l->wait_ms);
+    json_object_foreach(node->children, name, unused)
+    {
+        struct live_limit *r = at_name(l, name, l->wait_ms);
 
         if (r != NULL)
             r->listed = true;

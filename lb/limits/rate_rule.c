@@ -58,8 +58,7 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
         struct rate_shard *s = &c->shards[i];
 
         pthread_mutex_lock(&s->lock);
-        out->keys += rate_table_keys(s->table);
-        out->evicted += rate_table_evicted(s->table);
+        rate_table_count(s->table, &out->keys, &out->evicted);
         pthread_mutex_unlock(&s->lock);
     }
 }

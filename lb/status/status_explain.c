@@ -37,16 +37,6 @@ static bool unescape(struct explain_query *q, struct slice s, struct slice *out)
     return true;
 }
 
-/* Returns true if S can be a class: visible ASCII. */
-static bool is_class(struct slice s)
-{
-    for (size_t i = 0; i < s.len; ++i) {
-        if (s.p[i] < 0x21 || s.p[i] > 0x7e)
-            return false;
-    }
-    return s.len <= CLASS_BYTES_MAX;
-}
-
 const char *explain_query_parse(struct slice query, struct explain_query *out)
 {
     struct url_line u;
@@ -62,7 +52,7 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
         if (slice_is(name, "class")) {
             if (out->cls.p != NULL)
                 return "duplicate class";
-            if (!unescape(out, value, &out->cls) || !is_class(out->cls))
+            if (!unescape(out, value, &out->cls) || !resume_is_class(out->cls))
                 return "class: expected up to 255 visible ASCII characters, percent-encoded";
         } else if (slice_is(name, "url")) {
             if (out->url.p != NULL)

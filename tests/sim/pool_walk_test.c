@@ -18,6 +18,7 @@
 #include "sim/parts.h"
 #include "tests/sim/seed.h"
 #include "tests/support/pool_check.h"
+#include "tests/support/resume_find.h"
 
 enum { STEPS = 20000, WORKERS = 6, REQUESTS = 24, CLASSES = 60, EXCLUDED_MAX = 4 };
 

@@ -134,16 +134,6 @@ static void watch_restarts(struct app_group *g, int64_t since_ns)
 
 /* ---- settings that follow a node of the tree ---- */
 
-static bool tree_is_away(const struct app_pool *pool)
-{
-    struct tree_status tree;
-
-    if (pool->tree == NULL)
-        return false;
-    tree_status(pool->tree, &tree);
-    return !tree.connected;
-}
-
 /* Has LIVE follow the node PATH. FILE, which is freed, stores the node's last contents. */
 static void watch_node(const struct app_pool *pool, const char *path, struct live_settings *live,
                        char *file, struct snapshot **snapshot)
@@ -197,11 +187,6 @@ static uint64_t hold_ms(void *context, const void *now)
     return ((const struct app_group *)context)->pool->s->settings_hold_ms;
 }
 
-static bool is_away(void *context)
-{
-    return tree_is_away(((const struct app_group *)context)->pool);
-}
-
 static struct app_group *create_group(struct app_pool *pool, const struct app_config *c)
 {
     static const struct settings_table *const tables[] = {&app_table};
@@ -226,7 +211,6 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
                                                                    .subject = g,
                                                                    .check = check_live,
                                                                    .hold_ms = hold_ms,
-                                                                   .away = is_away,
                                                                    .changed = on_live_changed,
                                                                    .context = g});
     g->s = live_settings_now(g->live);
@@ -280,11 +264,6 @@ static uint64_t host_hold_ms(void *context, const void *now)
     return ((const struct agent_settings *)now)->settings_hold_ms;
 }
 
-static bool host_is_away(void *context)
-{
-    return tree_is_away(context);
-}
-
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 {
     static const struct settings_table *const tables[] = {&agent_table};
@@ -295,7 +274,6 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
                                             .origins = c->origins,
                                             .path = c->host_path != NULL ? c->host_path : "(none)",
                                             .hold_ms = host_hold_ms,
-                                            .away = host_is_away,
                                             .frozen = wants_restart,
                                             .changed = on_host_changed,
                                             .context = pool};

@@ -13,6 +13,7 @@
 #include "common/base/text.h"
 #include "routing/pool.h"
 #include "tests/support/pool_check.h"
+#include "tests/support/resume_find.h"
 
 enum { FIXTURE_WORKERS = 10, FIXTURE_PICKS = 100 };
 

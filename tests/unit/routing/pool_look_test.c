@@ -14,6 +14,7 @@
 #include "common/base/text.h"
 #include "routing/pool.h"
 #include "tests/support/pool_check.h"
+#include "tests/support/resume_find.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/resume_find.h"
 #include "tests/unit/routing/pool_fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -67,6 +67,7 @@ static void what_cannot_be_is_refused(void **state)
     refuse(ROWS("\"a\":[604800001,2,\"new\",\"\",0]"), ERR_RANGE, "age");
     refuse(ROWS("\"a\":[1,1,7,\"\",0]"), ERR_SYNTAX, "not a text");
     refuse(ROWS("\"a\":[1,1,\"moved\",\"\",0]"), ERR_RANGE, "kind");
+    refuse(ROWS("\"a\":[1,1,\"\",\"\",0]"), ERR_RANGE, "kind");
     refuse(ROWS("\"a\":[1,1,\"move\",\"\",0]"), ERR_SYNTAX, "origin");
     refuse(ROWS("\"a\":[1,1,\"move\",\"a b\",0]"), ERR_SYNTAX, "origin");
     refuse(ROWS("\"a\":[1,1,\"new\",\"w\",0]"), ERR_SYNTAX, "origin");
@@ -134,9 +135,29 @@ static void what_a_worker_gets_is_one_of_four(void **state)
         assert_int_equal(home_report_parse(slice_of(bad[i]), &t), ERR_SYNTAX);
 }
 
+static void each_kind_has_a_word_of_its_own(void **state)
+{
+    (void)state;
+    for (int k = 0; k < HOME_KINDS; ++k) {
+        const struct home_row row = {.cls = SLICE_LIT("a"),
+                                     .kind = (enum home_kind)k,
+                                     .from = k == HOME_MOVE ? SLICE_LIT("b:1") : SLICE_NULL};
+        struct text text = {0};
+        struct home_line l;
+        char why[160];
+
+        home_line_print(&row, 1, &text);
+        assert_int_equal(home_line_parse((struct slice){text.p, text.len - 1}, &l, why), ERR_OK);
+        assert_int_equal(l.rows[0].kind, k);
+        home_line_fini(&l);
+        text_fini(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_kind_has_a_word_of_its_own),
         cmocka_unit_test(what_is_printed_is_read),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_line_has_so_many_rows_and_no_more),

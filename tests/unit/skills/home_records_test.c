@@ -145,15 +145,6 @@ static void their_number_is_bounded(void **state)
     home_records_destroy(h);
 }
 
-static void each_kind_has_a_word_of_its_own(void **state)
-{
-    (void)state;
-    for (int k = 0; k < HOME_KINDS; ++k)
-        assert_int_equal(home_kind_find(slice_of(home_kind_text((enum home_kind)k))), k);
-    assert_int_equal(home_kind_find(SLICE_LIT("")), HOME_KINDS);
-    assert_int_equal(home_kind_find(SLICE_LIT("moved")), HOME_KINDS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,7 +153,6 @@ int main(void)
         cmocka_unit_test(work_fades),
         cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
         cmocka_unit_test(their_number_is_bounded),
-        cmocka_unit_test(each_kind_has_a_word_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/skills/resume.h"
+#include "tests/support/resume_find.h"
 
 enum { MAX_SKILLS = 100 };
 

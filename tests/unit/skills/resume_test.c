@@ -9,6 +9,7 @@
 
 #include "common/base/text.h"
 #include "common/skills/resume.h"
+#include "tests/support/resume_find.h"
 
 static void rows_stay_in_the_order_they_were_added(void **state)
 {

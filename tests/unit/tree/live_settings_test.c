@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/log.h"
 #include "common/tree/live_settings.h"
+#include "common/tree/tree_backend.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,6 +52,7 @@ struct fixture {
     const struct small *now;
     uint64_t hold_ms;
     int64_t most; /* of high, by a rule */
+    struct tree tree;
     bool away;
     unsigned values_changed, reported;
 };
@@ -75,11 +77,20 @@ static uint64_t hold_ms(void *context, const void *now)
     return f.hold_ms;
 }
 
-static bool away(void *context)
+/* A tree that may be away, and never has read a node. */
+static void status(const struct tree *t, struct tree_status *out)
 {
-    (void)context;
-    return f.away;
+    (void)t;
+    out->connected = !f.away;
 }
+
+static void ignore(struct tree_node *n)
+{
+    (void)n;
+}
+
+static const struct tree_backend backend = {
+    .status = status, .observe = ignore, .refresh = ignore, .forget = ignore};
 
 static bool frozen(const struct setting_row *row)
 {
@@ -108,10 +119,11 @@ static int start(void **state)
                                             .path = "/shop",
                                             .check = check,
                                             .hold_ms = hold_ms,
-                                            .away = away,
                                             .frozen = frozen,
                                             .changed = changed};
     f.live = live_settings_create(&o);
+    f.tree = (struct tree){.backend = &backend, .loop = f.loop, .top = ""};
+    list_init(&f.tree.broken);
     f.now = live_settings_now(f.live);
     return 0;
 }
@@ -469,6 +481,7 @@ static void nothing_is_given_up_while_the_tree_is_away(void **state)
     (void)state;
     f.away = true;
     f.hold_ms = 1;
+    live_settings_follow(f.live, &f.tree, NULL, "", 3600 * 1000);
     tell("{\"high\": 7}");
     tell(NULL);
     for (int i = 0; i < 20; ++i)

@@ -168,6 +168,8 @@ static inline void put_node(const struct world *w, const char *path, const char 
 static inline void record_changed(void *context, const struct tree_view *node)
 {
     struct record *r = context;
+    const char *name;
+    json_t *unused;
 
     ++r->reports;
     r->exists = node->exists;
@@ -177,15 +179,12 @@ static inline void record_changed(void *context, const struct tree_view *node)
     json_decref(r->properties);
     r->properties = json_deep_copy(node->properties);
     json_decref(r->providers);
-    r->providers = json_object();
-    for (size_t i = 0; i < tree_set_count(node->providers); ++i)
-        json_object_set(r->providers, node->providers->items[i].name,
-                        node->providers->items[i].properties);
-    r->without_providers += tree_set_count(node->providers) == 0;
+    r->providers = node->providers != NULL ? json_copy(node->providers) : json_object();
+    r->without_providers += json_object_size(node->providers) == 0;
     json_decref(r->children);
     r->children = json_array();
-    for (size_t i = 0; i < tree_set_count(node->children); ++i)
-        json_array_append_new(r->children, json_string(node->children->items[i].name));
+    json_object_foreach(node->children, name, unused)
+        json_array_append_new(r->children, json_string(name));
 }
 
 static inline void watch(struct world *w, struct record *r, const char *path)

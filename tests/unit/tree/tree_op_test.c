@@ -99,10 +99,12 @@ static void expect_children(struct world *w, const char *path, const char *names
 {
     struct tree_record n;
     struct text all = {0};
+    const char *name;
+    json_t *unused;
 
     assert_int_equal(read_node(w, path, &n), ERR_OK);
-    for (size_t i = 0; i < tree_set_count(n.children); ++i)
-        text_addf(&all, "%s%s", i != 0 ? " " : "", n.children->items[i].name);
+    json_object_foreach(n.children, name, unused)
+        text_addf(&all, "%s%s", all.len != 0 ? " " : "", name);
     assert_string_equal(text_cstr(&all), names);
     text_fini(&all);
     tree_record_fini(&n);

@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/skills/classes.h"
 #include "lb/backends/member.h"
+#include "tests/support/resume_find.h"
 #include "tests/unit/lb/core/control_fixture.h"
 
 enum { HISTORY = 5 };

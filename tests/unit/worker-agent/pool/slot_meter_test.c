@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/resume_find.h"
 #include "tests/support/skills_check.h"
 #include "worker-agent/pool/slot_meter.h"
 
