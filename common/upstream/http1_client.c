@@ -23,10 +23,10 @@
  * but for back-pressure, which costs no system call on reuse and shows the end of an idle
  * connection at once.
  */
+#include "common/upstream/http1_client.h"
 #include "common/base/text.h"
 #include "common/net/body_file.h"
 #include "common/upstream/http1_body.h"
-#include "common/upstream/http1_client_internal.h"
 #include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
@@ -50,6 +50,60 @@ enum {
     EAGER_PARSE_MAX = 4096,
 };
 
+enum exchange_state {
+    EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
+    EXCHANGE_HEAD,   /* no final response head yet */
+    EXCHANGE_BODY,   /* within the response body */
+    EXCHANGE_TUNNEL, /* 101: the socket waits to be taken */
+};
+
+/* Bytes read ahead of a head's end, in the memory of a body to be. */
+struct http1_input {
+    struct held_body *h; /* NULL: there is none */
+    size_t room, len;
+    size_t used;    /* of len: handed on or dropped */
+    size_t scanned; /* of len: known not to hold the end of a head */
+};
+
+struct http1_output {
+    struct slice head, body; /* what is left to write */
+    char *head_copy;         /* holds HEAD once a write was incomplete */
+    bool failed;             /* the socket takes no more */
+};
+
+struct http1_exchange {
+    enum exchange_state state;
+    unsigned interim;          /* 1xx heads seen */
+    enum err failure;          /* to be reported at the end of the turn */
+    enum response_fault fault; /* of a response that is rejected */
+    bool paused, keep_alive, any_written;
+    size_t read_bytes; /* how much to read at once */
+    size_t room_bytes; /* maximum that the user accepts */
+    struct http1_times times;
+    struct body_framing framing;
+    struct http1_output out;
+    struct http1_request request; /* head and body are in OUT */
+};
+
+struct http1_conn {
+    struct pooled_conn pooled;
+    struct loop *loop;
+    struct transport transport; /* closed when taken */
+    bool large_before;          /* the last response's body was worth moving */
+    bool dead;                  /* can serve no (further) request */
+    bool closed;
+    uint64_t serial; /* of the exchange: a caller of a callback detects by it that the exchange has
+                        changed */
+    /* Idle and listened for since before the loop's waits that come after this one. */
+    uint64_t quiet_since;
+    size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
+    struct http1_input in;
+    struct http1_exchange x;
+    struct deadline deadline;  /* of the exchange; rests while the connection is idle */
+    struct loop_deferred work; /* failure to report, or input to process */
+    struct loop_deferred free_later;
+};
+
 /* ---- input ---- */
 
 /*
@@ -59,24 +113,6 @@ enum {
 
 _Static_assert(sizeof(struct held_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
                "a block holds an input");
-
-/* Room behind what is there, FIRST bytes at first; heads that were dropped make way. */
-static void make_room(struct loop *l, struct http1_input *in, size_t first)
-{
-    if (in->h == NULL) {
-        in->room = first;
-        in->h = first == INPUT_BYTES ? loop_take_block(l) : xmalloc(sizeof(*in->h) + first);
-        held_body_init(in->h, first == INPUT_BYTES ? l : NULL);
-    } else if (in->len == in->room && in->used != 0) {
-        memmove(in->h->bytes, in->h->bytes + in->used, in->len - in->used);
-        in->len -= in->used;
-        in->scanned -= in->used;
-        in->used = 0;
-    } else if (in->len == in->room) {
-        in->room *= 2;
-        in->h = held_body_resize(in->h, in->room);
-    }
-}
 
 static size_t at_least(size_t n, size_t min)
 {
@@ -535,7 +571,20 @@ static void read_head(struct http1_conn *c)
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
-    make_room(c->loop, in, first < most ? first : most);
+    if (in->h == NULL) {
+        in->room = first < most ? first : most;
+        bool block = in->room == INPUT_BYTES;
+        in->h = block ? loop_take_block(c->loop) : xmalloc(sizeof(*in->h) + in->room);
+        held_body_init(in->h, block ? c->loop : NULL);
+    } else if (in->len == in->room && in->used != 0) { /* heads that were dropped make way */
+        memmove(in->h->bytes, in->h->bytes + in->used, in->len - in->used);
+        in->len -= in->used;
+        in->scanned -= in->used;
+        in->used = 0;
+    } else if (in->len == in->room) {
+        in->room *= 2;
+        in->h = held_body_resize(in->h, in->room);
+    }
     size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
     ssize_t n = transport_recv(&c->transport, in->h->bytes + in->len, room);

@@ -2,7 +2,7 @@
  *
  * Opening connections to workers.
  */
-#include "common/upstream/http1_client_internal.h"
+#include "common/upstream/http1_client.h"
 
 #include <netinet/tcp.h>
 #include <stdlib.h>
