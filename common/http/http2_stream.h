@@ -178,8 +178,8 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 /* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
  * large; nothing is changed. */
 bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount);
-/* A PRIORITY frame. */
-void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
+/* A PRIORITY frame, or what HEADERS have of it. */
+enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http2_priority *p);
 /* Removes S from the output. Must be called before S is freed. */
 void http2_output_remove(struct http2_stream *s);
 

@@ -114,7 +114,7 @@ void http_conn_close(struct http_conn *c)
         return;
     c->state = CONN_CLOSED;
     if (state == CONN_HANDSHAKE)
-        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+        http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
     if (c->http2 != NULL)
         http2_fini(c);
     http1_fini(c);
@@ -136,11 +136,6 @@ void http_conn_reset(struct http_conn *c)
 }
 
 /* ---- what is known of it ---- */
-
-const struct body_file *http_conn_body_file(const struct http_conn *c)
-{
-    return c->body;
-}
 
 void *http_conn_tag(const struct http_conn *c)
 {
@@ -229,7 +224,7 @@ static bool admit(struct http_conn *c)
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
-    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
+    http_server_count(&c->server->counts.refused[FAULT_ADDRESS_CONNECTIONS]);
     if (address_counts_tell(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
@@ -319,14 +314,15 @@ static void start_http(struct http_conn *c, bool http2)
 
 static void end_handshake(struct http_conn *c)
 {
+    struct http_server_counts *counts = &c->server->counts;
     const SSL *ssl = transport_ssl(&c->transport);
     const unsigned char *name;
     unsigned len;
 
     c->secured = true;
-    http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
+    http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
     if (SSL_session_reused(ssl))
-        http_server_count(c->server, COUNT_TLS_RESUMED);
+        http_server_count(&counts->tls_resumed);
     SSL_get0_alpn_selected(ssl, &name, &len);
     start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
     /* Data received with the end of the handshake is not reported by a poll. */
@@ -353,7 +349,7 @@ static void handshake(void *conn)
          * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the
          * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
          */
-        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+        http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
         transport_drop_tls(&c->transport);
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
             http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
@@ -516,7 +512,7 @@ void http_conn_sweep(struct http_conn *c)
     if (late && c->state == CONN_PROXIED) {
         refuse(c, FAULT_PROXY_LATE);
     } else if (late) {
-        http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+        http_server_count(&c->server->counts.header_timeouts);
         http_conn_close(c);
     } else if (c->state == CONN_HTTP1) {
         http1_sweep(c, now_ms);

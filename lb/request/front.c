@@ -63,7 +63,7 @@ static struct http_server_options options_of(struct front *f,
     o.addresses = f->home->lb->addresses;
     o.balance = f->home->lb->balance;
     o.connections = &f->home->lb->client_connections;
-    o.body_totals = &f->home->lb->body_totals;
+    o.sinks.totals = &f->home->lb->body_totals;
     o.exempt = is_trusted_proxy;
     o.context = f;
     return o;
