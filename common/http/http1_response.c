@@ -372,19 +372,6 @@ static bool open_pipe(struct http_server *s)
     return true;
 }
 
-/* Reads the BYTES in the pipe into memory. */
-static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
-{
-    char *p = xmalloc(bytes);
-
-    for (size_t n = 0; n < bytes;) {
-        ssize_t got = read(s->pipe[0], p + n, bytes - n);
-        ASSERT(got > 0 || (got == -1 && errno == EINTR));
-        n += got > 0 ? (size_t)got : 0;
-    }
-    return http1_body_borrow((struct slice){p, bytes}, free, p);
-}
-
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
 {
     /* No length is known of bodies in chunks, and of responses that have none. */
@@ -415,7 +402,14 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         r->sent_bytes += (size_t)taken;
         r->left_bytes -= (size_t)taken;
     }
-    if (left != 0)
-        http_reply_send(r, read_pipe(s, left), false);
+    if (left == 0)
+        return n;
+    char *rest = xmalloc(left);
+    for (size_t at = 0; at < left;) {
+        ssize_t got = read(s->pipe[0], rest + at, left - at);
+        ASSERT(got > 0 || (got == -1 && errno == EINTR));
+        at += got > 0 ? (size_t)got : 0;
+    }
+    http_reply_send(r, http1_body_borrow((struct slice){rest, left}, free, rest), false);
     return n;
 }

@@ -114,14 +114,19 @@ static size_t begin_block(struct http2_server *h2, int status)
     return at;
 }
 
-/* The block at AT has LEN bytes, which are too many for one frame. */
-static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, uint32_t id,
-                              bool ends)
+static void end_block(struct http2_server *h2, size_t at, uint32_t id, bool ends)
 {
-    struct text block = {0};
+    size_t len = h2->out.len - at - HTTP2_HEAD_BYTES;
     unsigned flags = ends ? FLAG_END_STREAM : 0;
     enum http2_type type = TYPE_HEADERS;
+    struct text block = {0};
 
+    http2_schedule(h2);
+    if (len <= HTTP2_FRAME_MAX) {
+        write_head(h2->out.p + at, len, type, flags | FLAG_END_HEADERS, id);
+        return;
+    }
+    /* It is too long for one frame. */
     text_add(&block, (struct slice){h2->out.p + at + HTTP2_HEAD_BYTES, len});
     h2->out.len = at;
     for (size_t from = 0; from < len;) {
@@ -135,18 +140,6 @@ static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, ui
         flags = 0;
     }
     text_fini(&block);
-}
-
-static void end_block(struct http2_server *h2, size_t at, uint32_t id, bool ends)
-{
-    size_t len = h2->out.len - at - HTTP2_HEAD_BYTES;
-    unsigned flags = FLAG_END_HEADERS | (ends ? FLAG_END_STREAM : 0);
-
-    if (len <= HTTP2_FRAME_MAX)
-        write_head(h2->out.p + at, len, TYPE_HEADERS, flags, id);
-    else
-        split_block(h2, at, len, id, ends);
-    http2_schedule(h2);
 }
 
 static void put_field(struct http2_server *h2, struct slice name, struct slice value)

@@ -360,10 +360,9 @@ void http2_drain(struct http_conn *c, bool last)
 {
     struct http2_server *h2 = c->http2;
 
-    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_sent))
+    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_ms != 0))
         return;
     http2_put_goaway(h2, last ? h2->last_id : GOAWAY_ALL, HTTP2_ERROR_NONE);
-    h2->goaway_sent = true;
     h2->goaway_ms = loop_now_ms(c->server->loop);
     h2->closing = last; /* the output that is due ends the connection, if there are no streams */
 }
@@ -380,7 +379,7 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
 
     /* A client that has not begun to speak may do so until idle connections are closed. */
     if (s->draining) {
-        bool due = now_ms - (h2->goaway_sent ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
+        bool due = now_ms - (h2->goaway_ms != 0 ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
 
         http2_drain(c, false);
         if (due && h2->greeted)

@@ -322,7 +322,6 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
-        h2->goaway_sent = true;
         http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
     }
     if (f == FAULT_NONE)

@@ -41,12 +41,11 @@ struct http2_server {
     struct http2_reader_limits limits;
     uint32_t per_second[HTTP2_KINDS];
     struct http2_meter meter;
-    unsigned depth; /* of http2_enter */
-    bool closed;    /* by http2_fini */
-    bool closing;   /* no new streams; the connection ends when the last one has */
-    bool greeted;   /* the client's preface is complete, and SETTINGS are in the output */
-    bool goaway_sent;
-    uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent */
+    unsigned depth;     /* of http2_enter */
+    bool closed;        /* by http2_fini */
+    bool closing;       /* no new streams; the connection ends when the last one has */
+    bool greeted;       /* the client's preface is complete, and SETTINGS are in the output */
+    uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent; 0: it was not */
     uint32_t last_id;   /* the highest stream that was processed */
     uint32_t requests;
     unsigned excess; /* requests above HTTP2_STREAMS_MAX in a row */

@@ -156,27 +156,19 @@ static uint64_t load_of(const struct place *p)
     return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
 }
 
-static struct place *least_loaded(struct http_balance *b, struct place *own)
-{
-    unsigned n = b->n < COMPARED_MAX ? b->n : COMPARED_MAX;
-    struct place *least = NULL;
-
-    for (unsigned k = 0; k < n; ++k) {
-        struct place *p = &b->places[own->next_compared++ % b->n];
-
-        if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
-            (least == NULL || load_of(p) < load_of(least)))
-            least = p;
-    }
-    return least;
-}
-
 bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
                        uint64_t now_ms)
 {
     struct place *own = place_of(b, i);
-    struct place *to = least_loaded(b, own);
+    struct place *to = NULL; /* the one with the least load */
 
+    for (unsigned k = 0; k < b->n && k < COMPARED_MAX; ++k) {
+        struct place *p = &b->places[own->next_compared++ % b->n];
+
+        if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
+            (to == NULL || load_of(p) < load_of(to)))
+            to = p;
+    }
     if (to == NULL)
         return false;
     uint64_t ours = load_of(own);

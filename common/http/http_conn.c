@@ -312,33 +312,18 @@ static void start_http(struct http_conn *c, bool http2)
         http2_start(c);
 }
 
-static void end_handshake(struct http_conn *c)
-{
-    struct http_server_counts *counts = &c->server->counts;
-    const SSL *ssl = transport_ssl(&c->transport);
-    const unsigned char *name;
-    unsigned len;
-
-    c->secured = true;
-    http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
-    if (SSL_session_reused(ssl))
-        http_server_count(&counts->tls_resumed);
-    SSL_get0_alpn_selected(ssl, &name, &len);
-    start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
-    /* Data received with the end of the handshake is not reported by a poll. */
-    if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
-        on_readable(c);
-}
-
 static void handshake(void *conn)
 {
     struct http_conn *c = conn;
+    struct http_server_counts *counts = &c->server->counts;
+    const SSL *ssl = transport_ssl(&c->transport);
     struct text answer = {0};
+    const unsigned char *name;
+    unsigned len;
 
     switch (tls_link_handshake(c->transport.tls)) {
     case TLS_DONE:
-        end_handshake(c);
-        return;
+        break;
     case TLS_READS:
         return;
     case TLS_WRITES:
@@ -349,14 +334,22 @@ static void handshake(void *conn)
          * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the
          * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
          */
-        http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
+        http_server_count(&counts->tls_failed[c->tls_failure]);
         transport_drop_tls(&c->transport);
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
             http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
         http_conn_linger(c, &answer);
         return;
     }
-    UNREACHABLE();
+    c->secured = true;
+    http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
+    if (SSL_session_reused(ssl))
+        http_server_count(&counts->tls_resumed);
+    SSL_get0_alpn_selected(ssl, &name, &len);
+    start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
+    /* Data received with the end of the handshake is not reported by a poll. */
+    if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
+        on_readable(c);
 }
 
 /* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */

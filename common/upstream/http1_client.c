@@ -59,7 +59,7 @@ enum exchange_state {
 
 /* Bytes read ahead of a head's end, in the memory of a body to be. */
 struct http1_input {
-    struct held_body *h; /* NULL: there is none */
+    struct http1_body *body; /* NULL: there is none */
     size_t room, len;
     size_t used;    /* of len: handed on or dropped */
     size_t scanned; /* of len: known not to hold the end of a head */
@@ -111,7 +111,7 @@ struct http1_conn {
  * nearly each is empty again within the turn; larger ones come and go.
  */
 
-_Static_assert(sizeof(struct held_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
+_Static_assert(sizeof(struct http1_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
                "a block holds an input");
 
 static size_t at_least(size_t n, size_t min)
@@ -133,8 +133,8 @@ static size_t unread_bytes(const struct http1_conn *c)
 
 static void drop_input(struct http1_conn *c)
 {
-    if (c->in.h != NULL)
-        http1_body_release(&c->in.h->body);
+    if (c->in.body != NULL)
+        http1_body_release(c->in.body);
     c->in = (struct http1_input){0};
 }
 
@@ -332,23 +332,23 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
 
 /* ---- reading: bodies ---- */
 
-/* Hand H on, with all body bytes of BYTES, which lie in H's memory. */
-static void pass_on(struct http1_conn *c, struct held_body *h, struct slice bytes)
+/* Hand B on, with all body bytes of BYTES, which lie in B's memory. */
+static void pass_on(struct http1_conn *c, struct http1_body *b, struct slice bytes)
 {
     const struct http1_request r = c->x.request;
-    enum err e = held_body_take(h, &c->x.framing, &bytes);
+    enum err e = http1_body_take(b, &c->x.framing, &bytes);
 
-    if (e == ERR_OK && h->body.bytes != 0) {
-        r.events->on_body(r.context, &h->body, false);
+    if (e == ERR_OK && b->bytes != 0) {
+        r.events->on_body(r.context, b, false);
     } else if (e == ERR_OK) {
-        http1_body_release(&h->body);
+        http1_body_release(b);
     } else if (e == ERR_NOT_FOUND) {
         if (bytes.len != 0)
             c->x.keep_alive = false;
         complete(c);
-        r.events->on_body(r.context, &h->body, true);
+        r.events->on_body(r.context, b, true);
     } else {
-        http1_body_release(&h->body);
+        http1_body_release(b);
         c->x.fault = http1_chunked_fault(&c->x.framing.chunked);
         fail(c, ERR_BAD_RESPONSE);
     }
@@ -357,15 +357,15 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
 /* Bytes that were read after the head. They are in the memory of a body, which leaves the input. */
 static void pass_on_input(struct http1_conn *c)
 {
-    struct held_body *h = c->in.h;
-    struct slice rest = {h->bytes + c->in.used, unread_bytes(c)};
+    struct http1_body *b = c->in.body;
+    struct slice rest = {b->memory + c->in.used, unread_bytes(c)};
 
     if (rest.len == 0) {
         drop_input(c);
         return;
     }
     c->in = (struct http1_input){0};
-    pass_on(c, h, rest);
+    pass_on(c, b, rest);
 }
 
 /* EOF, or an error of the socket. */
@@ -391,12 +391,12 @@ static bool read_body_once(struct http1_conn *c)
 
     if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < room)
         room = (size_t)x->framing.left;
-    struct held_body *h = held_body_create(room);
-    ssize_t n = transport_recv(&c->transport, h->bytes, room);
+    struct http1_body *b = http1_body_create(room);
+    ssize_t n = transport_recv(&c->transport, b->memory, room);
 
     if (n <= 0) {
         bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
-        http1_body_release(&h->body);
+        http1_body_release(b);
         if (!nothing_yet)
             on_body_end(c, n);
         return false;
@@ -408,10 +408,10 @@ static bool read_body_once(struct http1_conn *c)
         x->read_bytes /= 2;
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
-        h = held_body_resize(h, got);
+        b = http1_body_resize(b, got);
     }
     arm_timer(c);
-    pass_on(c, h, (struct slice){h->bytes, got});
+    pass_on(c, b, (struct slice){b->memory, got});
     return got == room;
 }
 
@@ -452,7 +452,7 @@ static void read_body(struct http1_conn *c)
     const struct body_framing *f = &c->x.framing;
     uint64_t serial = c->serial;
 
-    if (c->in.h != NULL) {
+    if (c->in.body != NULL) {
         /* Resumed, and the socket was readable before what is here could be passed on. */
         list_remove(&c->work.node);
         pass_on_input(c);
@@ -496,12 +496,12 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
 static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
-    struct held_body *h = c->in.h;
+    struct http1_body *b = c->in.body;
 
     complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
-    http1_body_release(&h->body);
+    http1_body_release(b);
 }
 
 static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
@@ -521,7 +521,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        http1_body_release(&in.h->body);
+        http1_body_release(in.body);
         return;
     }
     c->in = in;
@@ -534,14 +534,14 @@ static void take_heads(struct http1_conn *c)
     struct http1_input *in = &c->in;
     struct http1_head head;
 
-    ASSERT(in->h != NULL);
+    ASSERT(in->body != NULL);
     do {
-        struct slice rest = {in->h->bytes + in->used, in->len - in->used};
+        struct slice rest = {in->body->memory + in->used, in->len - in->used};
         size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
 
         in->scanned = in->len;
         if (rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
-            memmem(in->h->bytes + from, in->len - from, "\r\n\r\n", 4) == NULL)
+            memmem(in->body->memory + from, in->len - from, "\r\n\r\n", 4) == NULL)
             return;
         enum err e = http1_head_parse(rest, c->x.request.is_head, &head);
         if (e == ERR_BUSY)
@@ -571,23 +571,23 @@ static void read_head(struct http1_conn *c)
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
-    if (in->h == NULL) {
+    if (in->body == NULL) {
         in->room = first < most ? first : most;
         bool block = in->room == INPUT_BYTES;
-        in->h = block ? loop_take_block(c->loop) : xmalloc(sizeof(*in->h) + in->room);
-        held_body_init(in->h, block ? c->loop : NULL);
+        in->body = block ? loop_take_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
+        http1_body_init(in->body, block ? c->loop : NULL);
     } else if (in->len == in->room && in->used != 0) { /* heads that were dropped make way */
-        memmove(in->h->bytes, in->h->bytes + in->used, in->len - in->used);
+        memmove(in->body->memory, in->body->memory + in->used, in->len - in->used);
         in->len -= in->used;
         in->scanned -= in->used;
         in->used = 0;
     } else if (in->len == in->room) {
         in->room *= 2;
-        in->h = held_body_resize(in->h, in->room);
+        in->body = http1_body_resize(in->body, in->room);
     }
     size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
-    ssize_t n = transport_recv(&c->transport, in->h->bytes + in->len, room);
+    ssize_t n = transport_recv(&c->transport, in->body->memory + in->len, room);
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -677,7 +677,7 @@ void http1_resume(struct http1_conn *c)
     c->x.paused = false;
     arm_timer(c);
     read_start(c);
-    if (c->in.h != NULL && c->x.state == EXCHANGE_BODY)
+    if (c->in.body != NULL && c->x.state == EXCHANGE_BODY)
         loop_defer(c->loop, &c->work);
     else
         read_ahead_later(c);
@@ -784,7 +784,7 @@ struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
-    text_add(&u.early, (struct slice){c->in.h->bytes + c->in.used, unread_bytes(c)});
+    text_add(&u.early, (struct slice){c->in.body->memory + c->in.used, unread_bytes(c)});
     http1_close(c);
     return u;
 }
