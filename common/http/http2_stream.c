@@ -25,14 +25,14 @@ static struct http2_side discarded = {.discard = true};
 
 /* ---- streams ---- */
 
-static struct http2_stream **bucket_of(struct http2_server *h2, uint32_t id)
+static unsigned bucket_of(uint32_t id)
 {
-    return &h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+    return (id >> 1) % HTTP2_BUCKETS;
 }
 
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 {
-    struct http2_stream *s = h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+    struct http2_stream *s = h2->buckets[bucket_of(id)];
 
     while (s != NULL && s->id != id)
         s = s->next;
@@ -42,7 +42,7 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
-    struct http2_stream **at = bucket_of(h2, s->id);
+    struct http2_stream **at = &h2->buckets[bucket_of(s->id)];
     struct http_reply *r = s->req.reply;
 
     /* It is not found any more. */
@@ -79,13 +79,13 @@ static void add_discarded(struct http2_server *h2, uint32_t id, const struct htt
 /* Where ID is among them; NULL: it is not. */
 static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
 {
-    if (h2->resets == NULL)
-        return NULL;
-    for (unsigned i = 0; i < HTTP2_RESETS_STORED; ++i) {
-        if (h2->resets[i] == id)
-            return &h2->resets[i];
+    uint32_t *at = h2->resets;
+
+    while (at != NULL && *at != id) {
+        if (++at == h2->resets + HTTP2_RESETS_STORED)
+            at = NULL;
     }
-    return NULL;
+    return at;
 }
 
 static void remove_discarded(struct http2_server *h2, uint32_t id)
@@ -227,7 +227,7 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
 static struct http2_stream *create(struct http2_server *h2, struct http2_head *head)
 {
     struct http2_stream *s = xmalloc(sizeof(*s));
-    struct http2_stream **bucket = bucket_of(h2, head->stream);
+    struct http2_stream **bucket = &h2->buckets[bucket_of(head->stream)];
     struct http_request *req = &s->req;
     struct message_fields *fields = &req->fields;
     struct message_field *cookie = NULL;
@@ -277,6 +277,7 @@ static struct http2_stream *create(struct http2_server *h2, struct http2_head *h
 
 /* ---- the whole request ---- */
 
+/* The request is complete. */
 static enum request_fault hand_over(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;

@@ -33,7 +33,9 @@ struct place {
     _Atomic uint64_t taken;
     /* The box. */
     pthread_mutex_t mutex; /* all below but N's reading */
-    struct http_balance_place server;
+    struct loop *loop;
+    void (*take)(void *context, const struct http_accepted *a);
+    void *context;
     struct loop_message message;
     bool posted;
     uint64_t since_ms; /* when the first of those in it was put there */
@@ -95,13 +97,16 @@ static struct place *place_of(struct http_balance *b, unsigned i)
     return &b->places[i];
 }
 
-void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p)
+void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
+                       void (*take)(void *context, const struct http_accepted *a), void *context)
 {
     struct place *to = place_of(b, i);
 
     pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
-    to->server = *p;
+    to->loop = l;
+    to->take = take;
+    to->context = context;
     to->open = true;
     pthread_mutex_unlock(&to->mutex);
 }
@@ -118,7 +123,7 @@ static void empty(struct place *p)
     pthread_mutex_unlock(&p->mutex);
     for (unsigned i = 0; i < n; ++i) {
         count(&p->taken);
-        p->server.take(p->server.context, &items[i]);
+        p->take(p->context, &items[i]);
     }
 }
 
@@ -190,7 +195,7 @@ bool http_balance_give(struct http_balance *b, unsigned i, const struct http_acc
     if (put)
         count(&own->given);
     if (post)
-        loop_post(to->server.loop, &to->message);
+        loop_post(to->loop, &to->message);
     return put;
 }
 

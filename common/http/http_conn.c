@@ -188,20 +188,16 @@ bool http_conn_client_has_tls(const struct http_conn *c)
 
 const SSL *http_conn_ssl(const struct http_conn *c)
 {
-    return c->secured ? transport_ssl(&c->transport) : NULL;
+    return c->state != CONN_HANDSHAKE ? transport_ssl(&c->transport) : NULL;
 }
 
 /* ---- the header of a proxy in front ---- */
 
 /*
- * A header before TLS and HTTP has the addresses of the client's connection. What follows it stays
- * in the kernel, where TLS and HTTP begin to read: bytes are peeked, and only those of the header
- * are taken.
- *
- * Peers other than the proxies listed are closed, because the header can claim any address. Nothing
- * is answered, as the protocol is not known yet.
- *
- * The connection is counted for the client's address (address_counts.h) before TLS begins.
+ * It precedes TLS and HTTP. What follows it stays in the kernel, where these begin to read: bytes
+ * are peeked, and only those of the header are taken. Peers other than the proxies listed are
+ * closed, because the header can claim any address; nothing is answered, as the protocol is not
+ * known yet.
  */
 
 /* The connection goes. */
@@ -341,7 +337,6 @@ static void handshake(void *conn)
         http_conn_linger(c, &answer);
         return;
     }
-    c->secured = true;
     http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
     if (SSL_session_reused(ssl))
         http_server_count(&counts->tls_resumed);

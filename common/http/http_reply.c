@@ -2,12 +2,10 @@
  *
  * A response while it is sent to the client.
  *
- *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has
- * disconnected ^       |
- *      +-------+ withdraw
+ *     NEW -> HELD -> OPEN -> CLOSED
  *
  * HELD: the head is in the request and waits a moment; nothing has been sent, so it can still be
- * withdrawn.
+ * withdrawn, back to NEW. CLOSED: the protocol has the end, or the client has disconnected.
  *
  * The protocols: http1_send and http2_send get some of the body, and the head with the first. If
  * they cannot take all of it, the bytes stay until http_reply_proceed; there is one send at a time.

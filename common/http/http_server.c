@@ -385,7 +385,6 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
         /* Also off: the socket may come from another process. */
         {IPPROTO_TCP, TCP_DEFER_ACCEPT, o->defer_accept ? DEFER_S : 0},
     };
-    const struct http_balance_place place = {.loop = s->loop, .take = take, .context = s};
     struct http_listener *l = xcalloc(1, sizeof(*l));
     struct addr local = {0};
 
@@ -410,7 +409,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     /* Only now, as it can serve what it is given by any listener: all are added in one go. */
     if (!s->balanced && s->options.balance != NULL) {
         s->balanced = true;
-        http_balance_join(s->options.balance, loop_index(s->loop), &place);
+        http_balance_join(s->options.balance, loop_index(s->loop), s->loop, take, s);
         http_server_load_changed(s);
     }
     return l;

@@ -133,7 +133,6 @@ struct http_conn {
     uint64_t phase_since_ms;
     struct list node;        /* in the server's conns, idle or closed */
     bool half_close_allowed; /* the response continues when the client closes its sending side */
-    bool secured;            /* the handshake is complete */
     bool tls_before_us;      /* with a proxy in front, which reports it (proxy_from) */
     struct pace body_pace, send_pace;
     struct small_addr peer, local;
@@ -184,8 +183,7 @@ enum request_fault request_check_body(const struct http_server_options *o, uint6
 enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_conn.c ---- */
-/* Takes over an accepted descriptor, and its place (http_accept_give_back). C is served at once,
- * and may be closed when this returns. */
+/* Takes over an accepted descriptor, and its place (http_accept_give_back), and serves it. */
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
 /*
  * Close C at once: its requests end as abandoned. Memory is freed at the end of the turn, so that
@@ -230,7 +228,7 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms);
 void http1_fini(struct http_conn *c);
 /* The head of R's 101, and what was read behind its request. */
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
-/* Response: see http_reply.c, "the protocols". */
+/* As http2_send below. */
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
 void http1_cut(struct http_reply *r) cold_;
 /* The response is complete, or cut: continue with the next request, or close. */
@@ -244,8 +242,7 @@ void http1_drop_piece(struct http_reply *r);
 bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
 
 /* ---- HTTP/2 (RFC 9113): http2_server.c, http2_stream.c, http2_output.c ---- */
-/* C has negotiated HTTP/2, or its listener speaks nothing else. C may be
- * closed when this returns, as with all below that take a connection. */
+/* C speaks HTTP/2. It may be closed when this returns, as with all below that take a connection. */
 void http2_start(struct http_conn *c);
 /* There are bytes to read, or the end. */
 void http2_readable(struct http_conn *c);
@@ -256,15 +253,10 @@ void http2_drain(struct http_conn *c, bool last);
 /* C is being closed: end all its requests (http_reply_lost) and free everything. */
 void http2_fini(struct http_conn *c);
 
-/*
- * A response, by http_reply.c (see there, "the protocols").
- *   iov   N pieces of the body, which stay valid until http_reply_proceed(), if this returns false
- *   last  the response ends with them
- * With the first call the head goes out: R->req->res.
- */
+/* Response: see http_reply.c, "the protocols". The N pieces at IOV stay valid until
+ * http_reply_proceed() if this returns false; LAST: the response ends with them. */
 bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
-/* The rest of the response will not come: reset the stream (the head has not gone out: with a 502
- * it never gets here). http_reply_lost() follows later. */
+/* The rest of the response will not come: reset the stream. http_reply_lost() follows later. */
 void http2_cut(struct http_reply *r);
 /* Whether R waits for nothing but the client's windows. */
 bool http2_waits_for_window(const struct http_reply *r);

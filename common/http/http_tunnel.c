@@ -198,8 +198,9 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     transport_attach(&t->worker, s->loop, on_readable, &t->down);
     list_push_back(&s->tunnels, &t->node);
     ++s->ntunnels;
-    t->down.early = worker->early;
+    struct text worker_early = worker->early;
     if (c == NULL || http_conn_is_closed(c)) {
+        text_fini(&worker_early);
         t->client = NULL;
         end_tunnel(t);
         return;
@@ -208,13 +209,10 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     transport_attach(&c->transport, s->loop, on_readable, &t->up);
     t->up = (struct flow){
         .tunnel = t, .from = &c->transport, .to = &t->worker, .early = early->to_worker};
-    t->down = (struct flow){.tunnel = t,
-                            .from = &t->worker,
-                            .to = &c->transport,
-                            .early = early->to_client,
-                            .head_bytes = early->to_client.len};
-    text_add(&t->down.early, text_slice(&worker->early));
-    struct text worker_early = worker->early;
+    t->down = (struct flow){
+        .tunnel = t, .from = &t->worker, .to = &c->transport, .early = early->to_client};
+    t->down.head_bytes = t->down.early.len;
+    text_add(&t->down.early, text_slice(&worker_early));
     text_fini(&worker_early);
     t->down.left = (struct iovec){t->down.early.p, t->down.early.len};
     t->up.left = (struct iovec){t->up.early.p, t->up.early.len};

@@ -218,9 +218,14 @@ static void arm_timer(struct http1_conn *c)
         deadline_set(c->loop, &c->deadline, ms);
 }
 
+static bool in_exchange(const struct http1_conn *c)
+{
+    return c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
+}
+
 static bool is_reading(const struct http1_conn *c)
 {
-    return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
+    return in_exchange(c) && !c->x.paused;
 }
 
 static void on_timer(struct timer *t)
@@ -229,7 +234,7 @@ static void on_timer(struct timer *t)
 
     if (!deadline_passed(c->loop, &c->deadline))
         return;
-    ASSERT(c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY);
+    ASSERT(in_exchange(c));
     fail(c, ERR_TIMEOUT);
 }
 
@@ -286,9 +291,8 @@ static void write_more(struct http1_conn *c)
 static void on_writable(void *context)
 {
     struct http1_conn *c = context;
-    bool waits = c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
 
-    if (waits && !c->x.out.failed && !wholly_written(&c->x))
+    if (in_exchange(c) && !c->x.out.failed && !wholly_written(&c->x))
         write_more(c);
 }
 
@@ -662,7 +666,7 @@ void http1_room(struct http1_conn *c, size_t bytes)
 
 void http1_pause(struct http1_conn *c)
 {
-    if (c->x.paused || (c->x.state != EXCHANGE_HEAD && c->x.state != EXCHANGE_BODY))
+    if (!is_reading(c))
         return;
     c->x.paused = true;
     deadline_clear(&c->deadline);
