@@ -53,9 +53,7 @@ static size_t frame_bytes(const char *at)
 
 static char *reserve(struct http2_server *h2, size_t n)
 {
-    if (h2->out.room == 0 && n < OUTPUT_ROOM)
-        return text_reserve(&h2->out, OUTPUT_ROOM);
-    return text_reserve(&h2->out, n);
+    return text_reserve(&h2->out, h2->out.room == 0 && n < OUTPUT_ROOM ? OUTPUT_ROOM : n);
 }
 
 char *http2_put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,

@@ -74,7 +74,6 @@ struct http1_output {
 struct http1_exchange {
     enum exchange_state state;
     unsigned interim;          /* 1xx heads seen */
-    enum err failure;          /* to be reported at the end of the turn */
     enum response_fault fault; /* of a response that is rejected */
     bool paused, keep_alive, any_written;
     size_t read_bytes; /* how much to read at once */
@@ -91,7 +90,6 @@ struct http1_conn {
     struct transport transport; /* closed when taken */
     bool large_before;          /* the last response's body was worth moving */
     bool dead;                  /* can serve no (further) request */
-    bool closed;
     uint64_t serial; /* of the exchange: a caller of a callback detects by it that the exchange has
                         changed */
     /* Idle and listened for since before the loop's waits that come after this one. */
@@ -315,12 +313,10 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     x->read_bytes = BODY_READ_FIRST;
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
-    x->failure = ERR_OK;
     x->fault = RESPONSE_FAULT_NONE;
     x->paused = x->keep_alive = x->any_written = false;
     if (c->dead) {
-        x->failure = ERR_PEER_CLOSED;
-        loop_defer(c->loop, &c->work);
+        loop_defer(c->loop, &c->work); /* which reports it */
         return;
     }
     write_more(c);
@@ -631,8 +627,8 @@ static void run_work(struct loop_deferred *d)
 {
     struct http1_conn *c = container_of(d, struct http1_conn, work);
 
-    if (c->x.failure != ERR_OK)
-        fail(c, c->x.failure);
+    if (c->dead)
+        fail(c, ERR_PEER_CLOSED);
     else if (is_reading(c))
         read_response(c);
 }
@@ -726,8 +722,7 @@ struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
 
 void http1_close(struct http1_conn *c)
 {
-    ASSERT(!c->closed);
-    c->closed = true;
+    ASSERT(!list_linked(&c->free_later.node));
     c->dead = true;
     c->x.state = EXCHANGE_NONE;
     ++c->serial;
