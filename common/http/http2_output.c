@@ -506,9 +506,9 @@ static void flush(struct http2_server *h2)
 
     do {
         fill(h2);
-        struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
-        if (iov.iov_len == 0)
+        if (http2_unsent(h2) == 0)
             break;
+        struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
         ssize_t n = transport_send(&h2->conn->transport, &iov, 1, 0);
         if (n == -1 && errno != EAGAIN) {
             http2_report_ended(h2);
