@@ -128,23 +128,17 @@ void priority_tree_close(struct priority_tree *t, struct priority_entry *e)
     remove_entry(e);
 }
 
-bool priority_tree_rebind(struct priority_tree *t, uint32_t id, const struct priority *p)
+bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct priority *p, bool idle)
 {
     struct priority_entry *e = find(t, id);
 
-    if (e != NULL)
+    if (e != NULL) {
         rebind(t, e, *p);
+    } else if (idle && t->idle != PRIORITY_IDLE_MAX) {
+        ++t->idle;
+        e = add(t, id, *p, NULL);
+    }
     return e != NULL;
-}
-
-bool priority_tree_reserve(struct priority_tree *t, uint32_t id, const struct priority *p)
-{
-    ASSERT(find(t, id) == NULL);
-    if (t->idle == PRIORITY_IDLE_MAX)
-        return false;
-    ++t->idle;
-    (void)add(t, id, *p, NULL);
-    return true;
 }
 
 void priority_tree_activate(struct priority_entry *e)

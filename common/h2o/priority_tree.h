@@ -49,16 +49,13 @@ struct priority_entry *priority_tree_open(struct priority_tree *t, uint32_t id,
 void priority_tree_close(struct priority_tree *t, struct priority_entry *e);
 
 /*
- * A PRIORITY frame for the stream ID: move its entry. False if it has none.
+ * A PRIORITY frame for the stream ID: move its entry. If it has none and is IDLE, reserve one, on
+ * which other streams can depend until the tree is destroyed; but no more than PRIORITY_IDLE_MAX.
+ * False: the frame is ignored, which RFC 9113 section 5.3.2 permits.
  *   p       as for priority_tree_open
  */
-bool priority_tree_rebind(struct priority_tree *t, uint32_t id, const struct priority *p);
-/*
- * A PRIORITY frame for the stream ID, which is idle and has no entry: reserve one, on which other
- * streams can depend until the tree is destroyed. False, and nothing is reserved, if there are
- * PRIORITY_IDLE_MAX already; then ignore the frame, which RFC 9113 section 5.3.2 permits.
- */
-bool priority_tree_reserve(struct priority_tree *t, uint32_t id, const struct priority *p);
+bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct priority *p,
+                          bool idle);
 
 /* Whether the stream can send: it has bytes and a window. An active stream precedes its dependents,
  * which send when it is not active. */

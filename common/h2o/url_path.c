@@ -6,17 +6,17 @@
 
 #include <h2o.h>
 
-struct slice url_path_normalize(struct slice target, char *out, size_t *query_at)
+struct slice url_path_normalize(struct slice target, char *out)
 {
     struct slice path = SLICE_LIT("/");
+    size_t query_at;
     size_t *indexes; /* of each byte in TARGET; in the pool */
     h2o_mem_pool_t pool;
 
-    *query_at = SIZE_MAX;
     if (target.len == 0)
         return path;
     h2o_mem_init_pool(&pool);
-    h2o_iovec_t found = h2o_url_normalize_path(&pool, target.p, target.len, query_at, &indexes);
+    h2o_iovec_t found = h2o_url_normalize_path(&pool, target.p, target.len, &query_at, &indexes);
     if (found.base == target.p) {
         path = (struct slice){target.p, found.len};
     } else {

@@ -16,11 +16,10 @@
  * incomplete escapes are preserved; decoded bytes may be any, including NUL and "/". An empty
  * target has the path "/".
  *
- * OUT has URL_PATH_ROOM(target.len) bytes of the caller's, none of which are TARGET's. *QUERY_AT
- * becomes the offset of the first "?" in TARGET, or SIZE_MAX.
+ * OUT has URL_PATH_ROOM(target.len) bytes of the caller's, none of which are TARGET's.
  * Returns bytes of OUT, or of TARGET if there is nothing to change, which is the usual case.
  * Cost: O(target.len); memory of 9 bytes per byte of TARGET during the call, unless it is returned.
  */
-struct slice url_path_normalize(struct slice target, char *out, size_t *query_at);
+struct slice url_path_normalize(struct slice target, char *out);
 
 #endif

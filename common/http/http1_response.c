@@ -93,22 +93,14 @@ static char *slice_before(char *at, struct slice s)
 
 #define BEFORE(at, literal) slice_before((at), SLICE_LIT(literal))
 
-static char *status_line_before(char *at, int status, struct slice reason)
+/* The status line and the server's own fields. */
+static char *front_before(char *at, const struct http_request *req, struct http_server *s,
+                          struct slice reason, struct slice server)
 {
+    int status = req->res.status;
+
     ASSERT(status >= 100);
     ASSERT(status <= 999);
-    if (status == 200 && reason.len == 2 && memcmp(reason.p, "OK", 2) == 0)
-        return BEFORE(at, "HTTP/1.1 200 OK\r\n");
-    at = BEFORE(at, "\r\n");
-    at = slice_before(at, reason);
-    *--at = ' ';
-    at = put_u64_before(at, (unsigned)status);
-    return BEFORE(at, "HTTP/1.1 ");
-}
-
-static char *own_fields_before(char *at, const struct http_request *req, struct http_server *s,
-                               struct slice server)
-{
     if (server.len != 0) {
         at = BEFORE(at, "\r\n");
         at = slice_before(at, server);
@@ -119,13 +111,20 @@ static char *own_fields_before(char *at, const struct http_request *req, struct 
         at = put_u64_before(at, req->res.content_length);
         at = BEFORE(at, "Content-Length: ");
     }
-    if (req->res.status == 101)
+    if (status == 101)
         at = BEFORE(at, "\r\nConnection: upgrade\r\n");
     else
         at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
                              : BEFORE(at, "\r\nConnection: close\r\n");
     at = slice_before(at, (struct slice){http_server_date(s), HTTP_DATE_BYTES});
-    return BEFORE(at, "Date: ");
+    at = BEFORE(at, "Date: ");
+    if (status == 200 && reason.len == 2 && memcmp(reason.p, "OK", 2) == 0)
+        return BEFORE(at, "HTTP/1.1 200 OK\r\n");
+    at = BEFORE(at, "\r\n");
+    at = slice_before(at, reason);
+    *--at = ' ';
+    at = put_u64_before(at, (unsigned)status);
+    return BEFORE(at, "HTTP/1.1 ");
 }
 
 /* The head of R's response, written into its piece around the lines that are there. */
@@ -159,8 +158,7 @@ static struct iovec write_head(struct http_reply *r)
     for (size_t i = 0; i < n; ++i)
         end = put_line(end, at[i].name, at[i].value);
     ASSERT(end == p->p + p->from);
-    head = own_fields_before(head, req, s, server);
-    head = status_line_before(head, req->res.status, reason);
+    head = front_before(head, req, s, reason, server);
     ASSERT((size_t)(p->p + p->from - head) <= front);
     end = p->p + p->to;
     if (r->chunked)
@@ -302,18 +300,6 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
     return true;
 }
 
-static noinline_ void write_interim_on(struct http_conn *c)
-{
-    struct iovec *interim = &c->http1->interim;
-    struct iovec *iov = interim;
-    size_t n = iov->iov_len != 0 ? 1 : 0;
-
-    if (!http_write(&c->transport, &iov, &n, 0) && errno == EAGAIN)
-        transport_await_writable(&c->transport, http1_write_on);
-    else
-        interim->iov_len = 0; /* of a failure, the read that follows finds out, and reports it */
-}
-
 void http1_write_on(void *conn)
 {
     struct http_conn *c = conn;
@@ -322,7 +308,13 @@ void http1_write_on(void *conn)
     if (x == NULL)
         return;
     if (x->state != HTTP1_BUSY) {
-        write_interim_on(c);
+        struct iovec *interim = &x->interim;
+        size_t n = interim->iov_len != 0 ? 1 : 0;
+
+        if (!http_write(&c->transport, &interim, &n, 0) && errno == EAGAIN)
+            transport_await_writable(&c->transport, http1_write_on);
+        else
+            x->interim.iov_len = 0; /* a failure is found, and reported, by the next read */
         return;
     }
     if (x->unsent_n == 0)
@@ -380,19 +372,6 @@ static bool open_pipe(struct http_server *s)
     return true;
 }
 
-/* Reads the BYTES in the pipe into memory. */
-static struct http1_body *read_pipe(struct http_server *s, size_t bytes)
-{
-    char *p = xmalloc(bytes);
-
-    for (size_t n = 0; n < bytes;) {
-        ssize_t got = read(s->pipe[0], p + n, bytes - n);
-        ASSERT(got > 0 || (got == -1 && errno == EINTR));
-        n += got > 0 ? (size_t)got : 0;
-    }
-    return http1_body_borrow((struct slice){p, bytes}, free, p);
-}
-
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
 {
     /* No length is known of bodies in chunks, and of responses that have none. */
@@ -424,7 +403,14 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
         r->sent_bytes += (size_t)taken;
         r->left_bytes -= (size_t)taken;
     }
-    if (left != 0)
-        http_reply_send(r, read_pipe(s, left), false);
+    if (left == 0)
+        return n;
+    char *rest = xmalloc(left);
+    for (size_t at = 0; at < left;) {
+        ssize_t got = read(s->pipe[0], rest + at, left - at);
+        ASSERT(got > 0 || (got == -1 && errno == EINTR));
+        at += got > 0 ? (size_t)got : 0;
+    }
+    http_reply_send(r, http1_body_borrow((struct slice){rest, left}, free, rest), false);
     return n;
 }

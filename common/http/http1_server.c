@@ -233,37 +233,34 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* ---- the body ---- */
 
-/* The request is complete. C may be closed. */
-static void hand_over(struct http_conn *c)
+/* F: why the request is refused; WHOLE: it is complete, and handed over. C may be closed. True:
+ * more is to be read. */
+static bool advance(struct http_conn *c, enum request_fault f, bool whole)
 {
     struct http1_stream *x = c->http1;
     struct http_server *s = c->server;
 
-    if (x->in_place)
-        x->req.body = (struct slice){x->in + x->head_bytes, (size_t)x->left};
-    else if (x->req.body.p != NULL)
-        x->req.body = body_sink_bytes(&x->body);
-    if (x->req.body.p == NULL && x->body.file != NULL) {
-        refuse(c, FAULT_BODY_NO_ROOM);
-        return;
+    if (f == FAULT_NONE) {
+        if (!whole)
+            return true;
+        if (x->in_place)
+            x->req.body = (struct slice){x->in + x->head_bytes, (size_t)x->left};
+        else if (x->req.body.p != NULL)
+            x->req.body = body_sink_bytes(&x->body);
+        if (x->req.body.p == NULL && x->body.file != NULL)
+            f = FAULT_BODY_NO_ROOM;
+    }
+    if (f != FAULT_NONE) {
+        refuse(c, f);
+        return false;
     }
     x->state = HTTP1_BUSY;
     http_conn_enter(c, PHASE_BUSY);
     c->half_close_allowed = false;
-    c->body = x->req.body.len != 0 ? x->body.file : NULL;
-    http_server_count(s, COUNT_REQUESTS);
+    x->req.body_file = x->req.body.len != 0 ? x->body.file : NULL;
+    http_server_count(&s->counts.requests);
     s->options.on_request(s->options.context, &x->req, c);
-}
-
-/* F: why the request is refused; WHOLE: it is complete. C may be closed. True: more is to be read.
- */
-static bool advance(struct http_conn *c, enum request_fault f, bool whole)
-{
-    if (f != FAULT_NONE)
-        refuse(c, f);
-    else if (whole)
-        hand_over(c);
-    return f == FAULT_NONE && !whole;
+    return false;
 }
 
 /* N bytes of a chunked body at P, where memory may be written to. True: more is to be read. */
@@ -280,7 +277,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
     if (f == FAULT_NONE) {
         if (used != n)
             text_add(&x->rest, (struct slice){p + used, n - used});
-        if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, data}))
+        if (!body_sink_add(&x->body, &c->server->options.sinks, (struct slice){p, data}))
             f = FAULT_BODY_NO_ROOM;
     }
     return advance(c, f, ended);
@@ -290,7 +287,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
 static bool begin_body(struct http_conn *c, const struct http1_request_facts *facts)
 {
     struct http1_stream *x = c->http1;
-    const struct body_sink_limits *sinks = &c->server->sinks;
+    const struct body_sink_limits *sinks = &c->server->options.sinks;
     size_t here = x->in_len - x->head_bytes;
 
     x->in_used = x->head_bytes;
@@ -449,7 +446,7 @@ static bool take(struct http_conn *c, char *p, size_t n)
     if (p == x->body.memory.p + x->body.memory.len) {
         x->body.memory.len += n; /* it was read to its place */
         x->body.bytes += n;
-    } else if (!body_sink_add(&x->body, &c->server->sinks, (struct slice){p, n})) {
+    } else if (!body_sink_add(&x->body, &c->server->options.sinks, (struct slice){p, n})) {
         f = FAULT_BODY_NO_ROOM;
     }
     return advance(c, f, x->left == 0);
@@ -489,9 +486,13 @@ static void read_request(struct http_conn *c)
         set_aside(c);
 }
 
-/* An event of a client with a request in progress: checks whether it has disconnected. */
-static void check_busy(struct http_conn *c)
+void http1_readable(struct http_conn *c)
 {
+    if (c->http1 == NULL || c->http1->state != HTTP1_BUSY) {
+        read_request(c);
+        return;
+    }
+    /* A client with a request in progress: has it disconnected? */
     bool ended = watch_ended(c->transport.watch);
     bool quiet = c->transport.tls != NULL && !ended && transport_is_quiet(&c->transport);
 
@@ -505,14 +506,6 @@ static void check_busy(struct http_conn *c)
     }
     /* Behind bytes of the next request, its end shows all the same. */
     transport_read_level(&c->transport, c->half_close_allowed ? WATCH_FAILURE : WATCH_END);
-}
-
-void http1_readable(struct http_conn *c)
-{
-    if (c->http1 != NULL && c->http1->state == HTTP1_BUSY)
-        check_busy(c);
-    else
-        read_request(c);
 }
 
 /* ---- the next request ---- */
@@ -558,33 +551,22 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
 {
     const struct http_server_options *o = &c->server->options;
 
-    switch (c->phase) {
-    case PHASE_HEAD:
-        if (http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
-            http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
-            if (c->partial != NULL)
-                take_up(c);
-            refuse(c, FAULT_HEAD_TIMEOUT);
-        }
-        return;
-    case PHASE_BODY:
-        if (http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
-            http_server_count(c->server, COUNT_BODY_TIMEOUTS);
-            refuse(c, FAULT_BODY_TIMEOUT);
-        } else if (pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
-                                 o->min_body_rate_grace_ms, now_ms)) {
-            refuse(c, FAULT_BODY_RATE);
-        }
-        return;
-    case PHASE_BUSY:
+    if (c->phase == PHASE_HEAD && http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
+        http_server_count(&c->server->counts.header_timeouts);
+        if (c->partial != NULL)
+            take_up(c);
+        refuse(c, FAULT_HEAD_TIMEOUT);
+    } else if (c->phase == PHASE_BODY && http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
+        http_server_count(&c->server->counts.body_timeouts);
+        refuse(c, FAULT_BODY_TIMEOUT);
+    } else if (c->phase == PHASE_BODY &&
+               pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
+                             o->min_body_rate_grace_ms, now_ms)) {
+        refuse(c, FAULT_BODY_RATE);
+    } else if (c->phase == PHASE_BUSY) {
         http_reply_sweep(c, now_ms);
-        return;
-    case PHASE_IDLE:
-        if (http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms))
-            http_conn_close(c);
-        return;
-    case PHASE_NEW: /* http_conn.c */
-        return;
+    } else if (c->phase == PHASE_IDLE &&
+               http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
+        http_conn_close(c);
     }
-    UNREACHABLE();
 }

@@ -53,9 +53,7 @@ static size_t frame_bytes(const char *at)
 
 static char *reserve(struct http2_server *h2, size_t n)
 {
-    if (h2->out.room == 0 && n < OUTPUT_ROOM)
-        return text_reserve(&h2->out, OUTPUT_ROOM);
-    return text_reserve(&h2->out, n);
+    return text_reserve(&h2->out, h2->out.room == 0 && n < OUTPUT_ROOM ? OUTPUT_ROOM : n);
 }
 
 char *http2_put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
@@ -114,14 +112,19 @@ static size_t begin_block(struct http2_server *h2, int status)
     return at;
 }
 
-/* The block at AT has LEN bytes, which are too many for one frame. */
-static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, uint32_t id,
-                              bool ends)
+static void end_block(struct http2_server *h2, size_t at, uint32_t id, bool ends)
 {
-    struct text block = {0};
+    size_t len = h2->out.len - at - HTTP2_HEAD_BYTES;
     unsigned flags = ends ? FLAG_END_STREAM : 0;
     enum http2_type type = TYPE_HEADERS;
+    struct text block = {0};
 
+    http2_schedule(h2);
+    if (len <= HTTP2_FRAME_MAX) {
+        write_head(h2->out.p + at, len, type, flags | FLAG_END_HEADERS, id);
+        return;
+    }
+    /* It is too long for one frame. */
     text_add(&block, (struct slice){h2->out.p + at + HTTP2_HEAD_BYTES, len});
     h2->out.len = at;
     for (size_t from = 0; from < len;) {
@@ -135,18 +138,6 @@ static cold_ void split_block(struct http2_server *h2, size_t at, size_t len, ui
         flags = 0;
     }
     text_fini(&block);
-}
-
-static void end_block(struct http2_server *h2, size_t at, uint32_t id, bool ends)
-{
-    size_t len = h2->out.len - at - HTTP2_HEAD_BYTES;
-    unsigned flags = FLAG_END_HEADERS | (ends ? FLAG_END_STREAM : 0);
-
-    if (len <= HTTP2_FRAME_MAX)
-        write_head(h2->out.p + at, len, TYPE_HEADERS, flags, id);
-    else
-        split_block(h2, at, len, id, ends);
-    http2_schedule(h2);
 }
 
 static void put_field(struct http2_server *h2, struct slice name, struct slice value)
@@ -219,8 +210,9 @@ static void deactivate(struct http2_stream *s)
     --s->h2->nactive;
 }
 
-void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p)
+enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http2_priority *p)
 {
+    struct http2_server *h2 = owner;
     struct priority given = {
         .dependency = p->depends_on, .weight = (uint16_t)p->weight, .exclusive = p->exclusive};
     struct http2_stream *s = http2_find(h2, id);
@@ -229,11 +221,12 @@ void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_p
         h2->tree = priority_tree_create();
     if (s != NULL && s->entry == NULL) {
         s->entry = priority_tree_open(h2->tree, id, &given, s);
-        return;
+    } else {
+        bool idle = (id & 1) != 0 && id > http2_reader_last_stream(h2->reader);
+
+        (void)priority_tree_change(h2->tree, id, &given, idle);
     }
-    bool idle = (id & 1) != 0 && id > http2_reader_last_stream(h2->reader);
-    if (!priority_tree_rebind(h2->tree, id, &given) && idle)
-        (void)priority_tree_reserve(h2->tree, id, &given);
+    return FAULT_NONE;
 }
 
 bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount)
@@ -267,25 +260,6 @@ static void end_stream(struct http2_stream *s)
     list_push_back(&h2->ending, &s->line);
 }
 
-static void copy_pieces(struct http2_stream *s, char *to, size_t n)
-{
-    s->left -= n;
-    s->body_bytes += n;
-    while (n != 0) {
-        struct iovec *v = &s->pieces[s->piece];
-        size_t some = v->iov_len < n ? v->iov_len : n;
-
-        if (some != 0)
-            memcpy(to, v->iov_base, some);
-        to += some;
-        n -= some;
-        v->iov_base = (char *)v->iov_base + some;
-        v->iov_len -= some;
-        if (v->iov_len == 0)
-            ++s->piece;
-    }
-}
-
 static size_t most_of(const struct http2_stream *s)
 {
     int64_t window = s->send_window < s->h2->send_window ? s->send_window : s->h2->send_window;
@@ -299,13 +273,29 @@ static size_t most_of(const struct http2_stream *s)
 /* One DATA frame of N bytes. */
 static void put_data(struct http2_stream *s, size_t n)
 {
+    struct http2_server *h2 = s->h2;
     bool ends = s->last && n == s->left;
+    char *to = http2_put_frame(h2, n, TYPE_DATA, ends ? FLAG_END_STREAM : 0, s->id);
 
-    copy_pieces(s, http2_put_frame(s->h2, n, TYPE_DATA, ends ? FLAG_END_STREAM : 0, s->id), n);
+    s->left -= n;
+    s->body_bytes += n;
     s->send_window -= (int64_t)n;
-    s->h2->send_window -= (int64_t)n;
-    if (s->h2->updates < UPDATES_MAX)
-        s->h2->updates += UPDATES_PER_FRAME;
+    h2->send_window -= (int64_t)n;
+    while (n != 0) {
+        struct iovec *v = &s->pieces[s->piece];
+        size_t some = v->iov_len < n ? v->iov_len : n;
+
+        if (some != 0)
+            memcpy(to, v->iov_base, some);
+        to += some;
+        n -= some;
+        v->iov_base = (char *)v->iov_base + some;
+        v->iov_len -= some;
+        if (v->iov_len == 0)
+            ++s->piece;
+    }
+    if (h2->updates < UPDATES_MAX)
+        h2->updates += UPDATES_PER_FRAME;
     if (ends)
         end_stream(s);
 }
@@ -499,36 +489,6 @@ static void fill(struct http2_server *h2)
     }
 }
 
-/* Responses of which all is in the output continue. False: the connection was closed. */
-static bool proceed(struct http2_server *h2)
-{
-    struct list lines;
-    struct list *line;
-
-    list_init(&lines);
-    list_splice_back(&lines, &h2->copied);
-    while ((line = list_pop_front(&lines)) != NULL) {
-        http_reply_proceed(list_entry(line, struct http2_stream, line)->req.reply);
-        if (h2->closed)
-            return false; /* and with it those in LINES, which have left it by themselves */
-    }
-    return true;
-}
-
-/* Responses of which all has been taken are complete. False: the connection was closed. */
-static bool finish(struct http2_server *h2)
-{
-    while (list_linked(&h2->ending)) {
-        struct http2_stream *s = list_first(&h2->ending, struct http2_stream, line);
-        if (s->end_at > h2->out_taken)
-            break;
-        http2_stream_destroy(s, s->cut);
-        if (h2->closed)
-            return false;
-    }
-    return true;
-}
-
 static void on_writable(void *context);
 
 static void wait_for_room(struct http2_server *h2)
@@ -538,35 +498,45 @@ static void wait_for_room(struct http2_server *h2)
     transport_await_writable(&h2->conn->transport, on_writable);
 }
 
-/* Give what there is to the transport. False: the connection was closed. */
-static bool send_some(struct http2_server *h2)
-{
-    struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
-
-    ssize_t n = transport_send(&h2->conn->transport, &iov, 1, 0);
-    if (n == -1 && errno != EAGAIN) {
-        http2_report_ended(h2);
-        http_conn_close(h2->conn);
-        return false;
-    }
-    size_t sent = n > 0 ? (size_t)n : 0;
-    h2->out_at += sent;
-    h2->out_taken += sent;
-    if (sent < iov.iov_len)
-        wait_for_room(h2);
-    return true;
-}
-
 static void flush(struct http2_server *h2)
 {
     uint64_t until = h2->out_taken + TURN_BYTES;
+    struct list lines;
+    struct list *line;
 
     do {
         fill(h2);
         if (http2_unsent(h2) == 0)
             break;
-        if (!send_some(h2) || !proceed(h2) || !finish(h2))
+        struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
+        ssize_t n = transport_send(&h2->conn->transport, &iov, 1, 0);
+        if (n == -1 && errno != EAGAIN) {
+            http2_report_ended(h2);
+            http_conn_close(h2->conn);
             return;
+        }
+        size_t sent = n > 0 ? (size_t)n : 0;
+        h2->out_at += sent;
+        h2->out_taken += sent;
+        if (sent < iov.iov_len)
+            wait_for_room(h2);
+        /* Responses of which all is in the output continue. */
+        list_init(&lines);
+        list_splice_back(&lines, &h2->copied);
+        while ((line = list_pop_front(&lines)) != NULL) {
+            http_reply_proceed(list_entry(line, struct http2_stream, line)->req.reply);
+            if (h2->closed)
+                return; /* and with it those in LINES, which have left it by themselves */
+        }
+        /* Responses of which all has been taken are complete. */
+        while (list_linked(&h2->ending)) {
+            struct http2_stream *s = list_first(&h2->ending, struct http2_stream, line);
+            if (s->end_at > h2->out_taken)
+                break;
+            http2_stream_destroy(s, s->cut);
+            if (h2->closed)
+                return;
+        }
         if (!h2->blocked && h2->out_taken >= until)
             wait_for_room(h2);
     } while (!h2->blocked);

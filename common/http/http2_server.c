@@ -152,7 +152,7 @@ void http2_count_abandoned(struct http2_server *h2)
 
     if (h2->closed || max == 0 || c->abandoned < max || c->abandoned <= c->requests / 2)
         return;
-    http_server_count(c->server, COUNT_RESETS);
+    http_server_count(&c->server->counts.resets);
     end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
 }
 
@@ -244,12 +244,6 @@ static enum request_fault on_ping(void *owner, struct slice payload, bool ack)
     return FAULT_NONE;
 }
 
-static enum request_fault on_priority(void *owner, uint32_t id, const struct http2_priority *p)
-{
-    http2_prioritize(owner, id, p);
-    return FAULT_NONE;
-}
-
 static const struct http2_events events = {
     .side = http2_on_side,
     .frame = on_frame,
@@ -262,7 +256,7 @@ static const struct http2_events events = {
     .setting = on_setting,
     .settings_end = on_settings_end,
     .ping = on_ping,
-    .priority = on_priority,
+    .priority = http2_on_priority,
 };
 
 /* ---- limits ---- */
@@ -366,10 +360,9 @@ void http2_drain(struct http_conn *c, bool last)
 {
     struct http2_server *h2 = c->http2;
 
-    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_sent))
+    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_ms != 0))
         return;
     http2_put_goaway(h2, last ? h2->last_id : GOAWAY_ALL, HTTP2_ERROR_NONE);
-    h2->goaway_sent = true;
     h2->goaway_ms = loop_now_ms(c->server->loop);
     h2->closing = last; /* the output that is due ends the connection, if there are no streams */
 }
@@ -386,7 +379,7 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
 
     /* A client that has not begun to speak may do so until idle connections are closed. */
     if (s->draining) {
-        bool due = now_ms - (h2->goaway_sent ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
+        bool due = now_ms - (h2->goaway_ms != 0 ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
 
         http2_drain(c, false);
         if (due && h2->greeted)
@@ -410,10 +403,10 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
         stalled = now_ms - h2->progress_ms >= o->send_timeout_ms;
     }
     if (stalled) {
-        http_server_count(s, COUNT_SEND_TIMEOUTS);
+        http_server_count(&s->counts.send_timeouts);
         http_conn_reset(c);
     } else if (head_late) {
-        http_server_count(s, COUNT_HEADER_TIMEOUTS);
+        http_server_count(&s->counts.header_timeouts);
         fail(h2, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_IDLE &&
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {

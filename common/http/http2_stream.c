@@ -25,14 +25,14 @@ static struct http2_side discarded = {.discard = true};
 
 /* ---- streams ---- */
 
-static struct http2_stream **bucket_of(struct http2_server *h2, uint32_t id)
+static unsigned bucket_of(uint32_t id)
 {
-    return &h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+    return (id >> 1) % HTTP2_BUCKETS;
 }
 
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 {
-    struct http2_stream *s = h2->buckets[(id >> 1) % HTTP2_BUCKETS];
+    struct http2_stream *s = h2->buckets[bucket_of(id)];
 
     while (s != NULL && s->id != id)
         s = s->next;
@@ -42,7 +42,7 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
-    struct http2_stream **at = bucket_of(h2, s->id);
+    struct http2_stream **at = &h2->buckets[bucket_of(s->id)];
     struct http_reply *r = s->req.reply;
 
     /* It is not found any more. */
@@ -79,13 +79,13 @@ static void add_discarded(struct http2_server *h2, uint32_t id, const struct htt
 /* Where ID is among them; NULL: it is not. */
 static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
 {
-    if (h2->resets == NULL)
-        return NULL;
-    for (unsigned i = 0; i < HTTP2_RESETS_STORED; ++i) {
-        if (h2->resets[i] == id)
-            return &h2->resets[i];
+    uint32_t *at = h2->resets;
+
+    while (at != NULL && *at != id) {
+        if (++at == h2->resets + HTTP2_RESETS_STORED)
+            at = NULL;
     }
-    return NULL;
+    return at;
 }
 
 static void remove_discarded(struct http2_server *h2, uint32_t id)
@@ -227,7 +227,7 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
 static struct http2_stream *create(struct http2_server *h2, struct http2_head *head)
 {
     struct http2_stream *s = xmalloc(sizeof(*s));
-    struct http2_stream **bucket = bucket_of(h2, head->stream);
+    struct http2_stream **bucket = &h2->buckets[bucket_of(head->stream)];
     struct http_request *req = &s->req;
     struct message_fields *fields = &req->fields;
     struct message_field *cookie = NULL;
@@ -277,6 +277,7 @@ static struct http2_stream *create(struct http2_server *h2, struct http2_head *h
 
 /* ---- the whole request ---- */
 
+/* The request is complete. */
 static enum request_fault hand_over(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
@@ -284,8 +285,8 @@ static enum request_fault hand_over(struct http2_stream *s)
 
     s->state = HTTP2_STREAM_BUSY;
     --h2->nbodies;
-    h2->conn->body = s->body.file;
-    http_server_count(server, COUNT_REQUESTS);
+    s->req.body_file = s->body.file;
+    http_server_count(&server->counts.requests);
     server->options.on_request(server->options.context, &s->req, h2->conn);
     /* The reader stops when the connection has been closed meanwhile. */
     return h2->closed ? FAULT_HTTP2_CLOSED : FAULT_NONE;
@@ -299,30 +300,12 @@ static enum request_fault complete_body(struct http2_stream *s)
     return hand_over(s);
 }
 
-/* Why the request must not be served, as far as its head shows. */
-static enum request_fault check(struct http2_stream *s, const struct http2_head *head,
-                                bool *waits_for_continue)
-{
-    const struct http_server_options *o = &s->h2->conn->server->options;
-    const struct message_field *expect = NULL;
-
-    enum request_fault f = request_check(&s->req);
-    if (f == FAULT_NONE && head->side.sized)
-        f = request_check_body(o, head->side.left);
-    if (f == FAULT_NONE && message_fields_may_have(&s->req.fields, FIELD_BIT(FIELD_HOP)))
-        expect = message_fields_find(&s->req.fields, SLICE_LIT("expect"), NULL);
-    *waits_for_continue = expect != NULL;
-    if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
-        f = FAULT_EXPECTATION;
-    return f;
-}
-
 enum request_fault http2_on_request(void *owner, struct http2_head *head)
 {
     struct http2_server *h2 = owner;
     const struct http_server *server = h2->conn->server;
     const struct http_server_options *o = &server->options;
-    bool waits_for_continue = false;
+    const struct message_field *expect = NULL;
 
     if (h2->closing) { /* GOAWAY has named the last stream */
         add_discarded(h2, head->stream, &head->side);
@@ -340,21 +323,26 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
-        h2->goaway_sent = true;
         http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);
     }
     if (f == FAULT_NONE)
-        f = check(s, head, &waits_for_continue);
+        f = request_check(&s->req);
+    if (f == FAULT_NONE && head->side.sized)
+        f = request_check_body(o, head->side.left);
+    if (f == FAULT_NONE && message_fields_may_have(&s->req.fields, FIELD_BIT(FIELD_HOP)))
+        expect = message_fields_find(&s->req.fields, SLICE_LIT("expect"), NULL);
+    if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
+        f = FAULT_EXPECTATION;
     if (f != FAULT_NONE)
         return refuse(s, f);
     if (head->weighted)
-        http2_prioritize(h2, s->id, &head->priority);
+        (void)http2_on_priority(h2, s->id, &head->priority);
     if (head->side.ended)
         return hand_over(s);
     s->begun_ms = loop_now_ms(server->loop);
-    if (s->side.sized && !body_sink_expect(&s->body, &server->sinks, s->side.left))
+    if (s->side.sized && !body_sink_expect(&s->body, &server->options.sinks, s->side.left))
         return refuse(s, FAULT_BODY_NO_ROOM);
-    if (waits_for_continue)
+    if (expect != NULL)
         http2_put_continue(h2, s->id);
     return FAULT_NONE;
 }
@@ -404,7 +392,8 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
     if (d->flow > HTTP2_WINDOW - s->credit)
         return http2_on_overflow(s);
     enum request_fault f = request_check_body(&server->options, s->body.bytes + d->bytes.len);
-    if (f == FAULT_NONE && d->bytes.len != 0 && !body_sink_add(&s->body, &server->sinks, d->bytes))
+    if (f == FAULT_NONE && d->bytes.len != 0 &&
+        !body_sink_add(&s->body, &server->options.sinks, d->bytes))
         f = FAULT_BODY_NO_ROOM;
     if (f != FAULT_NONE)
         return refuse(s, f);
@@ -440,7 +429,7 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
                                     o->min_body_rate_grace_ms, now_ms))
             continue;
         if (late)
-            http_server_count(h2->conn->server, COUNT_BODY_TIMEOUTS);
+            http_server_count(&h2->conn->server->counts.body_timeouts);
         http_server_refused(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
         reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }

@@ -41,12 +41,11 @@ struct http2_server {
     struct http2_reader_limits limits;
     uint32_t per_second[HTTP2_KINDS];
     struct http2_meter meter;
-    unsigned depth; /* of http2_enter */
-    bool closed;    /* by http2_fini */
-    bool closing;   /* no new streams; the connection ends when the last one has */
-    bool greeted;   /* the client's preface is complete, and SETTINGS are in the output */
-    bool goaway_sent;
-    uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent */
+    unsigned depth;     /* of http2_enter */
+    bool closed;        /* by http2_fini */
+    bool closing;       /* no new streams; the connection ends when the last one has */
+    bool greeted;       /* the client's preface is complete, and SETTINGS are in the output */
+    uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent; 0: it was not */
     uint32_t last_id;   /* the highest stream that was processed */
     uint32_t requests;
     unsigned excess; /* requests above HTTP2_STREAMS_MAX in a row */
@@ -178,8 +177,8 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 /* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
  * large; nothing is changed. */
 bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount);
-/* A PRIORITY frame. */
-void http2_prioritize(struct http2_server *h2, uint32_t id, const struct http2_priority *p);
+/* A PRIORITY frame, or what HEADERS have of it. */
+enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http2_priority *p);
 /* Removes S from the output. Must be called before S is freed. */
 void http2_output_remove(struct http2_stream *s);
 

@@ -33,7 +33,9 @@ struct place {
     _Atomic uint64_t taken;
     /* The box. */
     pthread_mutex_t mutex; /* all below but N's reading */
-    struct http_balance_place server;
+    struct loop *loop;
+    void (*take)(void *context, const struct http_accepted *a);
+    void *context;
     struct loop_message message;
     bool posted;
     uint64_t since_ms; /* when the first of those in it was put there */
@@ -95,13 +97,16 @@ static struct place *place_of(struct http_balance *b, unsigned i)
     return &b->places[i];
 }
 
-void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p)
+void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
+                       void (*take)(void *context, const struct http_accepted *a), void *context)
 {
     struct place *to = place_of(b, i);
 
     pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
-    to->server = *p;
+    to->loop = l;
+    to->take = take;
+    to->context = context;
     to->open = true;
     pthread_mutex_unlock(&to->mutex);
 }
@@ -118,7 +123,7 @@ static void empty(struct place *p)
     pthread_mutex_unlock(&p->mutex);
     for (unsigned i = 0; i < n; ++i) {
         count(&p->taken);
-        p->server.take(p->server.context, &items[i]);
+        p->take(p->context, &items[i]);
     }
 }
 
@@ -156,27 +161,19 @@ static uint64_t load_of(const struct place *p)
     return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
 }
 
-static struct place *least_loaded(struct http_balance *b, struct place *own)
-{
-    unsigned n = b->n < COMPARED_MAX ? b->n : COMPARED_MAX;
-    struct place *least = NULL;
-
-    for (unsigned k = 0; k < n; ++k) {
-        struct place *p = &b->places[own->next_compared++ % b->n];
-
-        if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
-            (least == NULL || load_of(p) < load_of(least)))
-            least = p;
-    }
-    return least;
-}
-
 bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
                        uint64_t now_ms)
 {
     struct place *own = place_of(b, i);
-    struct place *to = least_loaded(b, own);
+    struct place *to = NULL; /* the one with the least load */
 
+    for (unsigned k = 0; k < b->n && k < COMPARED_MAX; ++k) {
+        struct place *p = &b->places[own->next_compared++ % b->n];
+
+        if (p != own && atomic_load_explicit(&p->open, memory_order_relaxed) &&
+            (to == NULL || load_of(p) < load_of(to)))
+            to = p;
+    }
     if (to == NULL)
         return false;
     uint64_t ours = load_of(own);
@@ -198,7 +195,7 @@ bool http_balance_give(struct http_balance *b, unsigned i, const struct http_acc
     if (put)
         count(&own->given);
     if (post)
-        loop_post(to->server.loop, &to->message);
+        loop_post(to->loop, &to->message);
     return put;
 }
 

@@ -27,20 +27,15 @@ struct http_accepted {
     struct addr peer;
 };
 
-struct http_balance_place {
-    struct loop *loop;
-    /* On LOOP, soon, once for each connection it is given. */
-    void (*take)(void *context, const struct http_accepted *a);
-    void *context;
-};
-
 /* With places 0..N-1, all left. */
 struct http_balance *http_balance_create(unsigned n);
 /* When all loops are gone. NULL is fine. */
 void http_balance_destroy(struct http_balance *b);
 
-/* On its loop: place I is there from now on. */
-void http_balance_join(struct http_balance *b, unsigned i, const struct http_balance_place *p);
+/* On its loop L: place I is there from now on. TAKE is called on L, soon, once for each connection
+ * it is given. */
+void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
+                       void (*take)(void *context, const struct http_accepted *a), void *context);
 /* On its loop: no more is given to it; what was given and not yet taken is taken now. */
 void http_balance_leave(struct http_balance *b, unsigned i);
 /* On its loop: sets its load; UINT64_MAX: it can take no more at present. */

@@ -114,7 +114,7 @@ void http_conn_close(struct http_conn *c)
         return;
     c->state = CONN_CLOSED;
     if (state == CONN_HANDSHAKE)
-        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+        http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
     if (c->http2 != NULL)
         http2_fini(c);
     http1_fini(c);
@@ -136,11 +136,6 @@ void http_conn_reset(struct http_conn *c)
 }
 
 /* ---- what is known of it ---- */
-
-const struct body_file *http_conn_body_file(const struct http_conn *c)
-{
-    return c->body;
-}
 
 void *http_conn_tag(const struct http_conn *c)
 {
@@ -193,20 +188,16 @@ bool http_conn_client_has_tls(const struct http_conn *c)
 
 const SSL *http_conn_ssl(const struct http_conn *c)
 {
-    return c->secured ? transport_ssl(&c->transport) : NULL;
+    return c->state != CONN_HANDSHAKE ? transport_ssl(&c->transport) : NULL;
 }
 
 /* ---- the header of a proxy in front ---- */
 
 /*
- * A header before TLS and HTTP has the addresses of the client's connection. What follows it stays
- * in the kernel, where TLS and HTTP begin to read: bytes are peeked, and only those of the header
- * are taken.
- *
- * Peers other than the proxies listed are closed, because the header can claim any address. Nothing
- * is answered, as the protocol is not known yet.
- *
- * The connection is counted for the client's address (address_counts.h) before TLS begins.
+ * It precedes TLS and HTTP. What follows it stays in the kernel, where these begin to read: bytes
+ * are peeked, and only those of the header are taken. Peers other than the proxies listed are
+ * closed, because the header can claim any address; nothing is answered, as the protocol is not
+ * known yet.
  */
 
 /* The connection goes. */
@@ -229,7 +220,7 @@ static bool admit(struct http_conn *c)
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;
-    http_server_count(c->server, COUNT_REFUSED + FAULT_ADDRESS_CONNECTIONS);
+    http_server_count(&c->server->counts.refused[FAULT_ADDRESS_CONNECTIONS]);
     if (address_counts_should_log(o->addresses, loop_now_ms(c->server->loop), &unreported)) {
         log_warn(NULL, "address-over-limit",
                  "client=%s max_connections_per_address=%zu not_logged_before=%llu",
@@ -317,32 +308,18 @@ static void start_http(struct http_conn *c, bool http2)
         http2_start(c);
 }
 
-static void end_handshake(struct http_conn *c)
-{
-    const SSL *ssl = transport_ssl(&c->transport);
-    const unsigned char *name;
-    unsigned len;
-
-    c->secured = true;
-    http_server_count(c->server, SSL_version(ssl) >= TLS1_3_VERSION ? COUNT_TLS13 : COUNT_TLS12);
-    if (SSL_session_reused(ssl))
-        http_server_count(c->server, COUNT_TLS_RESUMED);
-    SSL_get0_alpn_selected(ssl, &name, &len);
-    start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
-    /* Data received with the end of the handshake is not reported by a poll. */
-    if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
-        on_readable(c);
-}
-
 static void handshake(void *conn)
 {
     struct http_conn *c = conn;
+    struct http_server_counts *counts = &c->server->counts;
+    const SSL *ssl = transport_ssl(&c->transport);
     struct text answer = {0};
+    const unsigned char *name;
+    unsigned len;
 
     switch (tls_link_handshake(c->transport.tls)) {
     case TLS_DONE:
-        end_handshake(c);
-        return;
+        break;
     case TLS_READS:
         return;
     case TLS_WRITES:
@@ -353,7 +330,7 @@ static void handshake(void *conn)
          * OpenSSL has sent its alert, if it has one. The client must be able to read that, or the
          * answer to one that speaks plain HTTP: both are lost if unread bytes reset the connection.
          */
-        http_server_count(c->server, COUNT_TLS_FAILED + c->tls_failure);
+        http_server_count(&counts->tls_failed[c->tls_failure]);
         tls_link_destroy(c->transport.tls);
         c->transport.tls = NULL;
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
@@ -361,7 +338,14 @@ static void handshake(void *conn)
         http_conn_linger(c, &answer);
         return;
     }
-    UNREACHABLE();
+    http_server_count(SSL_version(ssl) >= TLS1_3_VERSION ? &counts->tls13 : &counts->tls12);
+    if (SSL_session_reused(ssl))
+        http_server_count(&counts->tls_resumed);
+    SSL_get0_alpn_selected(ssl, &name, &len);
+    start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
+    /* Data received with the end of the handshake is not reported by a poll. */
+    if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
+        on_readable(c);
 }
 
 /* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
@@ -519,7 +503,7 @@ void http_conn_sweep(struct http_conn *c)
     if (late && c->state == CONN_PROXIED) {
         refuse(c, FAULT_PROXY_LATE);
     } else if (late) {
-        http_server_count(c->server, COUNT_HEADER_TIMEOUTS);
+        http_server_count(&c->server->counts.header_timeouts);
         http_conn_close(c);
     } else if (c->state == CONN_HTTP1) {
         http1_sweep(c, now_ms);

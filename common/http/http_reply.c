@@ -2,12 +2,10 @@
  *
  * A response while it is sent to the client.
  *
- *     NEW -> HELD -> OPEN -> CLOSED     CLOSED: the protocol has the end, or the client has
- * disconnected ^       |
- *      +-------+ withdraw
+ *     NEW -> HELD -> OPEN -> CLOSED
  *
  * HELD: the head is in the request and waits a moment; nothing has been sent, so it can still be
- * withdrawn.
+ * withdrawn, back to NEW. CLOSED: the protocol has the end, or the client has disconnected.
  *
  * The protocols: http1_send and http2_send get some of the body, and the head with the first. If
  * they cannot take all of it, the bytes stay until http_reply_proceed; there is one send at a time.
@@ -61,7 +59,7 @@ static void on_send_timer(struct timer *t)
         timer_start(s->loop, t, s->options.send_timeout_ms);
         return;
     }
-    http_server_count(s, COUNT_SEND_TIMEOUTS);
+    http_server_count(&s->counts.send_timeouts);
     http_conn_reset(r->conn);
 }
 
@@ -101,7 +99,7 @@ void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
                              o->min_send_rate_grace_ms, now_ms);
     if (!slow)
         return;
-    http_server_count(c->server, COUNT_SLOW_READERS);
+    http_server_count(&c->server->counts.slow_readers);
     http_conn_reset(c);
 }
 
@@ -118,7 +116,7 @@ static void end_reply(struct http_reply *r, bool done)
     if (is_http2(r)) /* a reset leaves a part */
         r->sent_bytes = http2_sent_bytes(r);
     timer_stop(&r->send_timer);
-    http_unhold(r);
+    list_remove(&r->held_node);
     http1_bodies_release(&r->parts);
     http1_bodies_release(&r->sending);
     http1_drop_piece(r);
@@ -128,7 +126,7 @@ static void end_reply(struct http_reply *r, bool done)
     http_server_load_changed(s);
     if (!done) {
         ++r->conn->abandoned;
-        http_server_count(s, COUNT_ABANDONED);
+        http_server_count(&s->counts.abandoned);
     }
     r->events->gone(r->context, done);
 }
@@ -167,18 +165,6 @@ void http_reply_finished(struct http_reply *r)
         http1_finish(c);
 }
 
-/* The queued data has been sent, and no more follows. R must not be used after it. */
-static cold_ void send_cut(struct http_reply *r)
-{
-    r->state = REPLY_CLOSED;
-    r->in_flight = true;
-    arm_send_timer(r);
-    if (is_http2(r))
-        http2_cut(r);
-    else
-        http1_cut(r);
-}
-
 /* Sends what may be sent at once. May be the end of R; whether there is more to send. */
 static bool pump_once(struct http_reply *r)
 {
@@ -189,7 +175,7 @@ static bool pump_once(struct http_reply *r)
 
     ASSERT(r->state == REPLY_OPEN);
     ASSERT(!r->in_flight);
-    http_unhold(r);
+    list_remove(&r->held_node);
     while (list_linked(&r->parts) && bytes < REPLY_SEND_MAX) {
         struct http1_body *b = list_first(&r->parts, struct http1_body, node);
         if (n + b->nparts > REPLY_IOV_MAX)
@@ -201,7 +187,13 @@ static bool pump_once(struct http_reply *r)
         list_push_back(&r->sending, &b->node);
     }
     if (n == 0 && r->abort_queued) {
-        send_cut(r);
+        r->state = REPLY_CLOSED;
+        r->in_flight = true;
+        arm_send_timer(r);
+        if (is_http2(r))
+            http2_cut(r);
+        else
+            http1_cut(r);
         return false;
     }
     bool more = list_linked(&r->parts);
@@ -339,7 +331,7 @@ bool http_reply_withdraw(struct http_reply *r)
 
     if (r->over || r->state != REPLY_HELD)
         return false;
-    http_unhold(r);
+    list_remove(&r->held_node);
     http1_bodies_release(&r->parts);
     r->queued_bytes = 0;
     r->left_bytes = UINT64_MAX;
@@ -352,23 +344,6 @@ bool http_reply_withdraw(struct http_reply *r)
     return true;
 }
 
-static void queue_body(struct http_reply *r, struct http1_body *b)
-{
-    if (r->left_bytes != UINT64_MAX) {
-        http1_body_clip(b, r->left_bytes);
-        r->left_bytes -= b->bytes;
-    }
-    if (r->bodyless || b->bytes == 0) {
-        http1_body_release(b);
-        return;
-    }
-    /* Data sent with the head is copied after it. */
-    if (is_http2(r) || r->head_sent || r->in_flight)
-        b = http1_body_compact(b);
-    list_push_back(&r->parts, &b->node);
-    r->queued_bytes += b->bytes;
-}
-
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
 {
     if (r->over) {
@@ -378,8 +353,19 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
     ASSERT(r->state == REPLY_OPEN || r->state == REPLY_HELD);
     ASSERT(!r->final_queued);
     ASSERT(!r->abort_queued);
-    if (body != NULL)
-        queue_body(r, body);
+    if (body != NULL && r->left_bytes != UINT64_MAX) {
+        http1_body_clip(body, r->left_bytes);
+        r->left_bytes -= body->bytes;
+    }
+    if (body == NULL || r->bodyless || body->bytes == 0) {
+        http1_body_release(body);
+    } else {
+        /* Data sent with the head is copied after it. */
+        if (is_http2(r) || r->head_sent || r->in_flight)
+            body = http1_body_compact(body);
+        list_push_back(&r->parts, &body->node);
+        r->queued_bytes += body->bytes;
+    }
     bool cut_short = final && r->left_bytes != 0 && r->left_bytes != UINT64_MAX;
     r->final_queued = final && !cut_short;
     r->abort_queued = cut_short;

@@ -34,11 +34,9 @@ struct slice http_request_keep(struct http_request *req, struct slice s)
 
 struct slice http_request_path(struct http_request *req)
 {
-    size_t query_at;
-
     if (req->path.p == NULL)
-        req->path = url_path_normalize(
-            req->target, http_request_take(req, URL_PATH_ROOM(req->target.len)), &query_at);
+        req->path =
+            url_path_normalize(req->target, http_request_take(req, URL_PATH_ROOM(req->target.len)));
     return req->path;
 }
 

@@ -13,6 +13,8 @@
 #include "common/base/text.h"
 #include "common/wire/http1_head.h"
 
+struct body_file;
+
 struct message_fields {
     struct message_field *at;
     size_t n, room;
@@ -29,11 +31,12 @@ struct http_answer {
 
 struct http_request {
     struct slice method;
-    struct slice target;          /* begins with "/", or is "*" */
-    struct slice authority;       /* host[:port]; empty: a client of HTTP/1.0 has sent none */
-    struct slice body;            /* p == NULL: it has none, not even an empty one */
-    struct slice upgrade;         /* p == NULL: it asks for none */
-    int version;                  /* 0x100, 0x101, 0x200 */
+    struct slice target;               /* begins with "/", or is "*" */
+    struct slice authority;            /* host[:port]; empty: a client of HTTP/1.0 has sent none */
+    struct slice body;                 /* p == NULL: it has none, not even an empty one */
+    const struct body_file *body_file; /* that holds BODY; NULL: memory does */
+    struct slice upgrade;              /* p == NULL: it asks for none */
+    int version;                       /* 0x100, 0x101, 0x200 */
     bool keep_alive;              /* HTTP/1: the connection stays; false: the answer is its last */
     uint64_t received_ms;         /* wall clock */
     struct message_fields fields; /* without Host and Content-Length */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,20 +30,13 @@ enum {
     USER_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
 
-void http_server_count(struct http_server *s, size_t which)
-{
-    uint64_t now = atomic_load_explicit(&s->counts[which], memory_order_relaxed);
-
-    atomic_store_explicit(&s->counts[which], now + 1, memory_order_relaxed);
-}
-
 void http_server_refused(struct http_conn *c, enum request_fault f, int status,
                          const struct http_request *req)
 {
     struct http_server *s = c->server;
     struct http_refusal r = {.conn = c, .fault = f, .status = status};
 
-    http_server_count(s, COUNT_REFUSED + f);
+    http_server_count(&s->counts.refused[f]);
     if (s->options.on_refused == NULL)
         return;
     if (req != NULL) {
@@ -58,11 +52,10 @@ void http_server_refused(struct http_conn *c, enum request_fault f, int status,
 
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out)
 {
-    uint64_t all[COUNT_MAX];
+    const uint64_t *from = (const uint64_t *)&s->counts;
 
-    for (size_t i = 0; i < COUNT_MAX; ++i)
-        all[i] = atomic_load_explicit(&s->counts[i], memory_order_relaxed);
-    memcpy(out, all, sizeof(*out));
+    for (size_t i = 0; i < sizeof(*out) / sizeof(*from); ++i)
+        ((uint64_t *)out)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
 static bool is_full(const struct http_server *s)
@@ -181,7 +174,7 @@ static void pause_accepting(struct http_server *s)
 {
     if (s->accept_paused)
         return;
-    http_server_count(s, COUNT_ACCEPT_PAUSES);
+    http_server_count(&s->counts.accept_pauses);
     set_accepting(s, false);
 }
 
@@ -271,19 +264,6 @@ static bool make_room(struct http_server *s)
     return false;
 }
 
-static void on_accept_error(struct http_server *s, int error)
-{
-    /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
-    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
-        return;
-    log_warn(NULL, "accept-failed", "reason=\"%s\" connections=%zu for_ms=%d", strerror(error),
-             s->nconns, ACCEPT_AGAIN_MS);
-    timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
-    pause_accepting(s);
-    /* Descriptors freed meanwhile are for requests that wait for a connection to a worker. */
-    (void)make_room(s);
-}
-
 /* Take on a connection that is this loop's. */
 static void serve(struct http_listener *l, const struct http_accepted *a)
 {
@@ -337,15 +317,23 @@ static void on_accept(void *listener)
         if (a.fd < 0) {
             int error = errno;
             http_accept_give_back(s);
-            on_accept_error(s, error);
             l->at_a_time = i != 0 ? i : 1;
             l->full_turns = 0;
+            /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
+            if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+                return;
+            log_warn(NULL, "accept-failed", "reason=\"%s\" connections=%zu for_ms=%d",
+                     strerror(error), s->nconns, ACCEPT_AGAIN_MS);
+            timer_start(s->loop, &s->accept_again, ACCEPT_AGAIN_MS);
+            pause_accepting(s);
+            /* Descriptors freed meanwhile are for requests that wait for a worker's connection. */
+            (void)make_room(s);
             return;
         }
         /* The path of a unix client may be longer by the zero that it did not have. */
         if (a.peer.len > sizeof(a.peer.un))
             a.peer.len = sizeof(a.peer.un);
-        http_server_count(s, COUNT_ACCEPTED);
+        http_server_count(&s->counts.accepted);
         if (balance == NULL ||
             !http_balance_give(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
             serve(l, &a);
@@ -397,7 +385,6 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
         /* Also off: the socket may come from another process. */
         {IPPROTO_TCP, TCP_DEFER_ACCEPT, o->defer_accept ? DEFER_S : 0},
     };
-    const struct http_balance_place place = {.loop = s->loop, .take = take, .context = s};
     struct http_listener *l = xcalloc(1, sizeof(*l));
     struct addr local = {0};
 
@@ -423,7 +410,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     /* Only now, as it can serve what it is given by any listener: all are added in one go. */
     if (!s->balanced && s->options.balance != NULL) {
         s->balanced = true;
-        http_balance_join(s->options.balance, loop_index(s->loop), &place);
+        http_balance_join(s->options.balance, loop_index(s->loop), s->loop, take, s);
         http_server_load_changed(s);
     }
     return l;
@@ -458,6 +445,55 @@ static void close_listeners(struct http_server *s)
 {
     while (!list_empty(&s->listeners))
         http_listener_close(list_first(&s->listeners, struct http_listener, node));
+}
+
+/* ---- heads that wait for the first bytes of their body ---- */
+
+/*
+ * Nearly all of them wait for less than the turn, and all for the same time. So they are in one
+ * list, the first to be sent at its front (with several hold times they are inserted in order),
+ * with one timer for all; it may expire for one that has been sent meanwhile. Those that are held
+ * for the rest of the turn only have a list of their own.
+ */
+
+static struct http_reply *first_of(const struct list *held)
+{
+    return list_first(held, struct http_reply, held_node);
+}
+
+static void on_held_timer(struct timer *t)
+{
+    struct http_server *s = container_of(t, struct http_server, held_timer);
+    uint64_t now_ms = loop_now_ms(s->loop);
+    struct list due;
+    struct list *node;
+
+    /* Entries added meanwhile are handled later, so that the loop cannot starve itself. */
+    list_init(&due);
+    list_splice_back(&due, &s->begun_replies);
+    while (!list_empty(&s->held_replies) && first_of(&s->held_replies)->held_until_ms <= now_ms)
+        list_push_back(&due, list_pop_front(&s->held_replies));
+    while ((node = list_pop_front(&due)) != NULL)
+        http_reply_flush(list_entry(node, struct http_reply, held_node));
+    /* A head that is due in this turn may have set it meanwhile. */
+    if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
+        timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
+}
+
+void http_hold(struct http_reply *r, uint64_t hold_ms)
+{
+    struct http_server *s = r->conn->server;
+    struct list *line = hold_ms != 0 ? &s->held_replies : &s->begun_replies;
+    struct list *behind = line->prev;
+    uint64_t until_ms = hold_ms != 0 ? loop_due_ms(s->loop, hold_ms) : loop_now_ms(s->loop);
+
+    r->held_until_ms = until_ms;
+    while (behind != line &&
+           list_entry(behind, struct http_reply, held_node)->held_until_ms > until_ms)
+        behind = behind->prev;
+    list_push_front(behind, &r->held_node);
+    if (!timer_running(&s->held_timer) || s->held_timer.due_ms > until_ms)
+        timer_start_at(s->loop, &s->held_timer, until_ms);
 }
 
 /* ---- time ---- */
@@ -597,21 +633,12 @@ void http_server_cut(struct http_server *s)
 
 /* ---- life ---- */
 
-static void set_sinks(struct http_server *s)
-{
-    const struct http_server_options *o = &s->options;
-
-    s->sinks = (struct body_sink_limits){
-        .memory_bytes = o->body_spill_bytes, .directory = o->spill_dir, .totals = o->body_totals};
-}
-
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o)
 {
     struct http_server *s = xcalloc(1, sizeof(*s));
 
     s->loop = l;
     s->options = *o;
-    set_sinks(s);
     s->pipe[0] = s->pipe[1] = -1;
     s->server_name = xslicedup(o->server_name);
     list_init(&s->listeners);
@@ -624,7 +651,9 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
     list_init(&s->tunnels);
     timer_init(&s->sweep, on_sweep);
     s->end_of_drain.run = run_end_of_drain;
-    http_held_start_server(s);
+    list_init(&s->begun_replies);
+    list_init(&s->held_replies);
+    timer_init(&s->held_timer, on_held_timer);
     list_init(&s->http1_spares);
     timer_start(l, &s->sweep, sweep_ms(o));
     return s;
@@ -632,19 +661,11 @@ struct http_server *http_server_create(struct loop *l, const struct http_server_
 
 void http_server_set(struct http_server *s, const struct http_server_options *o)
 {
-    struct http_server_options changed = *o;
     const struct http_listener *l;
 
-    changed.on_request = s->options.on_request;
-    changed.on_refused = s->options.on_refused;
-    changed.addresses = s->options.addresses;
-    changed.balance = s->options.balance;
-    changed.connections = s->options.connections;
-    changed.body_totals = s->options.body_totals;
-    changed.exempt = s->options.exempt;
-    changed.context = s->options.context;
-    s->options = changed;
-    set_sinks(s);
+    ASSERT(o->balance == s->options.balance);
+    ASSERT(o->connections == s->options.connections);
+    s->options = *o;
     timer_start(s->loop, &s->sweep, sweep_ms(o));
     list_for_each_entry (l, &s->listeners, node)
         set_user_timeout(s, l->fd);
@@ -664,7 +685,7 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->accept_again);
     timer_stop(&s->sweep);
     list_remove(&s->end_of_drain.node);
-    http_held_stop_server(s);
+    timer_stop(&s->held_timer);
     http1_stop_server(s);
     free(s->read_room);
     body_file_bin_fini(&s->body_bin);

@@ -10,6 +10,7 @@
 
 #include "common/event/loop.h"
 #include "common/event/pace.h"
+#include "common/http/body_sink.h"
 #include "common/http/http_balance.h"
 #include "common/http/http_request.h"
 #include "common/net/addr.h"
@@ -21,8 +22,6 @@
 
 struct http_server;
 struct http_conn; /* a client's connection */
-struct body_file;
-struct body_totals; /* common/http/body_sink.h */
 
 /* State of a limit that several servers share. Initially all zero. */
 struct http_connections {
@@ -72,12 +71,10 @@ struct http_server_options {
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;
-    uint32_t http2_requests;  /* of one connection; then GOAWAY. 0 = any number */
-    uint32_t http2_abandoned; /* of these, if it is most of them, given up; then it is cut */
-    size_t body_spill_bytes;  /* request bodies above it go to a file in spill_dir */
-    const char *spill_dir;
-    struct body_totals *body_totals; /* shared by all servers of the program; NULL: none */
-    struct slice server_name;        /* the Server header; empty: none */
+    uint32_t http2_requests;       /* of one connection; then GOAWAY. 0 = any number */
+    uint32_t http2_abandoned;      /* of these, if it is most of them, given up; then it is cut */
+    struct body_sink_limits sinks; /* of request bodies */
+    struct slice server_name;      /* the Server header; empty: none */
     /*
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
@@ -91,7 +88,7 @@ struct http_server_options {
 };
 
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o);
-/* New limits and time-outs while running. The handler stays; so does server_name. */
+/* New limits and time-outs while running; all else is as before, server_name in any case. */
 void http_server_set(struct http_server *s, const struct http_server_options *o);
 
 struct http_listen_options {
@@ -156,9 +153,6 @@ struct http_server_counts {
 /* Any thread. */
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
 
-/* Within on_request: the file that holds the body of the request, or NULL. It lives as long as the
- * request does; the request's entity shows the same bytes. */
-const struct body_file *http_conn_body_file(const struct http_conn *c);
 void *http_conn_tag(const struct http_conn *c);
 /* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
  * call for a connection of this server. */

@@ -2,14 +2,15 @@
  *
  * Internals of the HTTP server, included by its files only:
  *
- *     http_server.c   the server: options, listeners, which requests are served, sweep, drain
+ *     http_server.c   the server: options, listeners, which requests are served, held heads, sweep,
+ *                     drain
  *     http_conn.c     connections and their phases, PROXY header, TLS
  *     http1_server.c  HTTP/1: requests                        http1_response.c  and responses
  *     http2_server.c  HTTP/2: the connection                  http2_stream.c    requests
  *     http2_output.c  and all that is sent
  *     http_request.c  a request, of either protocol
- *     http_reply.c    a response, of either; slow clients     http_held.c       heads that wait
- *     http_tunnel.c   after a 101                             body_sink.c       request bodies
+ *     http_reply.c    a response, of either; slow clients     body_sink.c       request bodies
+ *     http_tunnel.c   after a 101
  *
  * Lifetimes: loop > server > listener, connection > request > response. A connection holds a
  * reference to its listener. Everything belongs to the loop's thread, except for the counts.
@@ -18,34 +19,9 @@
 #define RLB_HTTP_HTTP_SERVER_INTERNAL_H
 
 #include "common/base/memory.h"
-#include "common/http/body_sink.h"
 #include "common/http/http_server.h"
-#include "common/net/body_file.h"
 #include "common/net/transport.h"
 #include "common/wire/http2/http2_head.h"
-
-#include <stdatomic.h>
-
-/* Which of struct http_server_counts is meant. */
-#define COUNT_OF(member) (offsetof(struct http_server_counts, member) / sizeof(uint64_t))
-enum server_count {
-    COUNT_ACCEPTED = COUNT_OF(accepted),
-    COUNT_REQUESTS = COUNT_OF(requests),
-    COUNT_ABANDONED = COUNT_OF(abandoned),
-    COUNT_HEADER_TIMEOUTS = COUNT_OF(header_timeouts),
-    COUNT_BODY_TIMEOUTS = COUNT_OF(body_timeouts),
-    COUNT_SEND_TIMEOUTS = COUNT_OF(send_timeouts),
-    COUNT_SLOW_READERS = COUNT_OF(slow_readers),
-    COUNT_RESETS = COUNT_OF(resets),
-    COUNT_ACCEPT_PAUSES = COUNT_OF(accept_pauses),
-    COUNT_TLS12 = COUNT_OF(tls12),
-    COUNT_TLS13 = COUNT_OF(tls13),
-    COUNT_TLS_RESUMED = COUNT_OF(tls_resumed),
-    COUNT_TLS_FAILED = COUNT_OF(tls_failed), /* + enum tls_failure */
-    COUNT_REFUSED = COUNT_OF(refused),       /* + enum request_fault */
-    COUNT_MAX = sizeof(struct http_server_counts) / sizeof(uint64_t),
-};
-#undef COUNT_OF
 
 enum {
     REQUEST_FIELDS_MAX = 100, /* header fields, whatever max_headers is */
@@ -60,14 +36,13 @@ enum {
 struct http_server {
     struct loop *loop;
     struct http_server_options options;
-    struct body_sink_limits sinks; /* of request bodies, by the options */
     char *server_name;
     struct list listeners, tunnels;
     struct list conns;  /* all open connections but those in IDLE */
     struct list idle;   /* connections without a request, the longest idle first */
     struct list closed; /* their memory is freed at the end of the turn */
     struct slab conn_slab;
-    struct list begun_replies, held_replies; /* http_held.c: the first to be sent first */
+    struct list begun_replies, held_replies; /* the first to be sent first */
     struct timer held_timer;
     struct list http1_spares; /* http1_server.c: unused streams */
     size_t nspares;
@@ -91,7 +66,7 @@ struct http_server {
     void (*drained)(void *context);
     void *drained_context;
     struct loop_deferred end_of_drain;
-    atomic_uint_fast64_t counts[COUNT_MAX]; /* written by the loop's thread only */
+    struct http_server_counts counts; /* http_server_count(); read by any thread */
 };
 
 struct http_listener {
@@ -152,14 +127,12 @@ struct http_conn {
     struct http1_stream *http1;    /* the present request and its response; NULL: idle */
     struct http1_partial *partial; /* instead of it, while a head is incomplete and no bytes come */
     struct http2_server *http2;    /* CONN_HTTP2 only; else NULL */
-    const struct body_file *body;  /* of the request that is being handed over */
     struct list replies;           /* of requests in progress */
     uint64_t requests;
     uint64_t received_bytes; /* after decryption */
     uint64_t phase_since_ms;
     struct list node;        /* in the server's conns, idle or closed */
     bool half_close_allowed; /* the response continues when the client closes its sending side */
-    bool secured;            /* the handshake is complete */
     bool tls_before_us;      /* with a proxy in front, which reports it (proxy_from) */
     struct pace body_pace, send_pace;
     struct small_addr peer, local;
@@ -173,7 +146,11 @@ struct http_conn {
 };
 
 /* ---- http_server.c ---- */
-void http_server_count(struct http_server *s, size_t which);
+/* One more of *COUNT, which the loop's thread alone changes. */
+static inline void http_server_count(uint64_t *count)
+{
+    __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+}
 void http_server_conn_gone(struct http_server *s);
 /* Count the refusal of C, or of REQ, if it is known, and report it to the user. STATUS: as sent, or
  * 0. */
@@ -188,6 +165,9 @@ void http_accept_give_back(struct http_server *s);
 /* There may be room again. */
 void http_accept_resume(struct http_server *s);
 void http_listener_release(struct http_listener *l);
+/* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it leaves the list
+ * (held_node) before. */
+void http_hold(struct http_reply *r, uint64_t hold_ms);
 /* nconns, nrequests or accept_paused has changed: notify the other loops. */
 void http_server_load_changed(struct http_server *s);
 
@@ -203,8 +183,7 @@ enum request_fault request_check_body(const struct http_server_options *o, uint6
 enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_conn.c ---- */
-/* Takes over an accepted descriptor, and its place (http_accept_give_back). C is served at once,
- * and may be closed when this returns. */
+/* Takes over an accepted descriptor, and its place (http_accept_give_back), and serves it. */
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
 /*
  * Close C at once: its requests end as abandoned. Memory is freed at the end of the turn, so that
@@ -249,7 +228,7 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms);
 void http1_fini(struct http_conn *c);
 /* The head of R's 101, and what was read behind its request. */
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
-/* Response: see http_reply.c, "the protocols". */
+/* As http2_send below. */
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
 void http1_cut(struct http_reply *r) cold_;
 /* The response is complete, or cut: continue with the next request, or close. */
@@ -263,8 +242,7 @@ void http1_drop_piece(struct http_reply *r);
 bool http_write(struct transport *t, struct iovec **iov, size_t *n, int flags);
 
 /* ---- HTTP/2 (RFC 9113): http2_server.c, http2_stream.c, http2_output.c ---- */
-/* C has negotiated HTTP/2, or its listener speaks nothing else. C may be
- * closed when this returns, as with all below that take a connection. */
+/* C speaks HTTP/2. It may be closed when this returns, as with all below that take a connection. */
 void http2_start(struct http_conn *c);
 /* There are bytes to read, or the end. */
 void http2_readable(struct http_conn *c);
@@ -275,15 +253,10 @@ void http2_drain(struct http_conn *c, bool last);
 /* C is being closed: end all its requests (http_reply_lost) and free everything. */
 void http2_fini(struct http_conn *c);
 
-/*
- * A response, by http_reply.c (see there, "the protocols").
- *   iov   N pieces of the body, which stay valid until http_reply_proceed(), if this returns false
- *   last  the response ends with them
- * With the first call the head goes out: R->req->res.
- */
+/* Response: see http_reply.c, "the protocols". The N pieces at IOV stay valid until
+ * http_reply_proceed() if this returns false; LAST: the response ends with them. */
 bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
-/* The rest of the response will not come: reset the stream (the head has not gone out: with a 502
- * it never gets here). http_reply_lost() follows later. */
+/* The rest of the response will not come: reset the stream. http_reply_lost() follows later. */
 void http2_cut(struct http_reply *r);
 /* Whether R waits for nothing but the client's windows. */
 bool http2_waits_for_window(const struct http_reply *r);
@@ -303,17 +276,6 @@ void http_reply_flush(struct http_reply *r);
 bool http_reply_flows(const struct http_reply *r);
 /* Responses are being sent: a client that reads too slowly is disconnected. C may be closed. */
 void http_reply_sweep(struct http_conn *c, uint64_t now_ms);
-
-/* ---- http_held.c ---- */
-void http_held_start_server(struct http_server *s);
-void http_held_stop_server(struct http_server *s);
-/* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it is released before.
- */
-void http_hold(struct http_reply *r, uint64_t hold_ms);
-static inline void http_unhold(struct http_reply *r)
-{
-    list_remove(&r->held_node);
-}
 
 /* ---- http_tunnel.c ---- */
 struct http_tunnel;

@@ -91,7 +91,7 @@ static void restart_idle_timer(struct http_tunnel *t)
 
 static void write_on(void *flow);
 
-/* False: TO takes no more now, or the tunnel has ended. */
+/* False: TO takes no more now, so that FROM is not read, or the tunnel has ended. */
 static bool write_left(struct flow *f)
 {
     size_t bytes = f->left.iov_len;
@@ -101,6 +101,7 @@ static bool write_left(struct flow *f)
     if (!http_write(f->to, &iov, &n, 0)) {
         if (errno == EAGAIN) {
             f->bytes += bytes - f->left.iov_len;
+            transport_read(f->from, false);
             transport_await_writable(f->to, write_on);
         } else {
             end_tunnel(f->tunnel);
@@ -141,25 +142,17 @@ static void read_some(struct flow *f)
         }
         restart_idle_timer(t);
         f->left = (struct iovec){f->buf, (size_t)n};
-        if (!write_left(f)) {
-            if (!t->over)
-                transport_read(f->from, false);
+        if (!write_left(f))
             return;
-        }
     } while (transport_read_ahead(f->from));
 }
 
 /* Continues, or starts, with what is left for TO. */
 static void resume(struct flow *f)
 {
-    struct http_tunnel *t = f->tunnel;
-
-    if (!write_left(f)) {
-        if (!t->over)
-            transport_read(f->from, false);
+    if (!write_left(f))
         return;
-    }
-    restart_idle_timer(t);
+    restart_idle_timer(f->tunnel);
     transport_read(f->from, true);
     if (transport_read_ahead(f->from))
         read_some(f);
@@ -205,8 +198,9 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     transport_attach(&t->worker, s->loop, on_readable, &t->down);
     list_push_back(&s->tunnels, &t->node);
     ++s->ntunnels;
-    t->down.early = worker->early;
+    struct text worker_early = worker->early;
     if (c == NULL || http_conn_is_closed(c)) {
+        text_fini(&worker_early);
         t->client = NULL;
         end_tunnel(t);
         return;
@@ -215,13 +209,10 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     transport_attach(&c->transport, s->loop, on_readable, &t->up);
     t->up = (struct flow){
         .tunnel = t, .from = &c->transport, .to = &t->worker, .early = early->to_worker};
-    t->down = (struct flow){.tunnel = t,
-                            .from = &t->worker,
-                            .to = &c->transport,
-                            .early = early->to_client,
-                            .head_bytes = early->to_client.len};
-    text_add(&t->down.early, text_slice(&worker->early));
-    struct text worker_early = worker->early;
+    t->down = (struct flow){
+        .tunnel = t, .from = &t->worker, .to = &c->transport, .early = early->to_client};
+    t->down.head_bytes = t->down.early.len;
+    text_add(&t->down.early, text_slice(&worker_early));
     text_fini(&worker_early);
     t->down.left = (struct iovec){t->down.early.p, t->down.early.len};
     t->up.left = (struct iovec){t->up.early.p, t->up.early.len};

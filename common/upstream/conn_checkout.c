@@ -616,30 +616,6 @@ static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct co
         conn_settle_locked(b, c, k);
 }
 
-/* Takes the first waiter of READY; its result is final. Returns NULL if READY is empty. */
-static struct conn_waiter *take_ready(struct conn_backend *b, struct list *ready)
-{
-    struct conn_waiter *w = NULL;
-    struct conn_work k;
-
-    conn_lock(b, &k);
-    if (!list_empty(ready)) {
-        w = list_first(ready, struct conn_waiter, node);
-        waiter_enter_locked(b, w, WAITER_NONE, &k);
-        w->queued = false;
-        if (w->result == CONN_REUSED) {
-            struct pooled_conn *c = w->conn;
-            (void)conn_unpair(c);
-            w->conn = c;
-            conn_enter_locked(b, c, PLACE_USED, &k);
-            ++c->uses;
-            ++b->reused;
-        }
-    }
-    conn_unlock_and_do(b, &k);
-    return w;
-}
-
 /*
  * The message has been handled when no connection is left to be moved; the ready waiters are then
  * notified. From then on, another message may be posted; it would be useless earlier, because work
@@ -649,7 +625,6 @@ void conn_shard_on_message(struct loop_message *m)
 {
     struct conn_shard *s = container_of(m, struct conn_shard, message);
     struct conn_backend *b = s->backend;
-    struct conn_waiter *w;
     struct list ready;
     struct conn_work k;
 
@@ -663,12 +638,24 @@ void conn_shard_on_message(struct loop_message *m)
     }
     list_splice_back(&ready, &s->ready);
     s->posted = false;
-    bool any = !list_empty(&ready);
-    conn_unlock_and_do(b, &k);
-    /* Work that this causes is queued with another message. */
-    while (any && (w = take_ready(b, &ready)) != NULL) {
-        w->ready(w); /* W may be gone after this */
+    while (!list_empty(&ready)) {
+        struct conn_waiter *w = list_first(&ready, struct conn_waiter, node);
+
+        waiter_enter_locked(b, w, WAITER_NONE, &k);
+        w->queued = false;
+        if (w->result == CONN_REUSED) {
+            struct pooled_conn *c = w->conn;
+            (void)conn_unpair(c);
+            w->conn = c;
+            conn_enter_locked(b, c, PLACE_USED, &k);
+            ++c->uses;
+            ++b->reused;
+        }
+        conn_unlock_and_do(b, &k);
+        w->ready(w); /* W may be gone after this; its result is final before */
         conn_backend_release(b);
+        conn_lock(b, &k); /* work that this has caused is queued with another message */
     }
+    conn_unlock_and_do(b, &k);
     conn_backend_release(b); /* the message's */
 }

@@ -72,30 +72,11 @@ void conn_pool_close_loop(struct conn_pool *p, struct loop *l)
     conn_pool_recycle(p, l);
 }
 
-/* The backend with the connection that has been idle longest on loop INDEX, or NULL. The pool's
- * lock must be held. */
-static struct conn_backend *longest_idle(struct conn_pool *p, unsigned index)
-{
-    struct conn_backend *best = NULL;
-    uint64_t best_ms = UINT64_MAX;
-    struct conn_backend *b;
-
-    list_for_each_entry (b, &p->all, all_node) {
-        latch_lock(&b->latch);
-        const struct pooled_conn *c = conn_oldest_of_locked(b, index);
-        if (c != NULL && c->idle_since_ms < best_ms) {
-            best = b;
-            best_ms = c->idle_since_ms;
-        }
-        latch_unlock(&b->latch);
-    }
-    return best;
-}
-
 bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
 {
     unsigned own = loop_index(l);
     struct pooled_conn *c = NULL;
+    struct conn_backend *b;
     bool closed = false;
     struct conn_work k;
 
@@ -103,17 +84,27 @@ bool conn_pool_make_room(struct conn_pool *p, struct loop *l)
     pthread_rwlock_rdlock(&p->lock);
     for (unsigned i = 0; i < p->nloops && c == NULL; ++i) {
         unsigned index = (own + i) % p->nloops;
-        struct conn_backend *b = longest_idle(p, index);
-        if (b == NULL)
+        struct conn_backend *longest = NULL; /* with what has been idle longest on that loop */
+        uint64_t since_ms = UINT64_MAX;
+        list_for_each_entry (b, &p->all, all_node) {
+            latch_lock(&b->latch);
+            const struct pooled_conn *oldest = conn_oldest_of_locked(b, index);
+            if (oldest != NULL && oldest->idle_since_ms < since_ms) {
+                longest = b;
+                since_ms = oldest->idle_since_ms;
+            }
+            latch_unlock(&b->latch);
+        }
+        if (longest == NULL)
             continue;
-        latch_lock(&b->latch);
-        c = conn_oldest_of_locked(b, index);
+        latch_lock(&longest->latch);
+        c = conn_oldest_of_locked(longest, index);
         closed = c != NULL && index == own;
         if (closed)
-            conn_drop_locked(b, c, &k);
+            conn_drop_locked(longest, c, &k);
         else if (c != NULL)
-            conn_mark_locked(b, c, &k);
-        latch_unlock(&b->latch);
+            conn_mark_locked(longest, c, &k);
+        latch_unlock(&longest->latch);
     }
     pthread_rwlock_unlock(&p->lock);
     conn_work_do(p, &k);
@@ -178,18 +169,6 @@ void conn_backend_release(struct conn_backend *b)
     free(b);
 }
 
-/* A reference to one found in the map, unless it is about to be removed. */
-static bool try_ref(struct conn_backend *b)
-{
-    unsigned refs = atomic_load(&b->refs);
-
-    while (refs != 0) {
-        if (atomic_compare_exchange_weak(&b->refs, &refs, refs + 1))
-            return true;
-    }
-    return false;
-}
-
 struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address,
                                        struct slice incarnation, unsigned max_connections,
                                        const struct conn_pool_settings *s)
@@ -204,7 +183,10 @@ struct conn_backend *conn_pool_backend(struct conn_pool *p, struct slice address
     pthread_rwlock_wrlock(&p->lock);
     struct conn_backend *b =
         map_entry(map_find(&p->backends, key.p, key.len), struct conn_backend, in_backends);
-    if (b != NULL && !try_ref(b)) {
+    unsigned refs = b != NULL ? atomic_load(&b->refs) : 0;
+    while (refs != 0 && !atomic_compare_exchange_weak(&b->refs, &refs, refs + 1))
+        continue;
+    if (b != NULL && refs == 0) {
         /* Its last reference was released, and the releasing thread waits for our lock. */
         map_remove(&p->backends, &b->in_backends);
         b->in_map = false;

@@ -73,10 +73,10 @@ struct conn_shard {
 } __attribute__((aligned(64)));
 
 /*
- * Invariants, under the latch (tests/unit/upstream/conn_check.h):
- *   a waiter is in the queue  =>  not retired, limited, at the limit, and without an idle
- * connection on any loop idle                 ==  sum of the shards' idle stacks and the parked
- * connections References: one for each handle, connection, permission, waiter and posted message.
+ * Invariants, under the latch (tests/unit/upstream/conn_check.h): while a waiter is in the queue,
+ * the backend is not retired, is at its limit, and has no idle connection on any loop; IDLE is the
+ * sum of the shards' idle stacks and the parked connections.
+ * References: one for each handle, connection, permission, waiter and posted message.
  */
 struct conn_backend {
     struct conn_pool *pool;

@@ -15,40 +15,41 @@ enum {
     COMPACT_MAX = 2048,
 };
 
-void held_body_init(struct held_body *h, struct loop *home)
+void http1_body_init(struct http1_body *b, struct loop *home)
 {
-    h->body = (struct http1_body){.parts = h->parts};
-    list_init(&h->body.node);
-    h->home = home;
+    list_init(&b->node);
+    b->nparts = b->bytes = 0;
+    b->release = NULL;
+    b->hold = NULL;
+    b->home = home;
 }
 
-struct held_body *held_body_create(size_t room)
+struct http1_body *http1_body_create(size_t room)
 {
-    struct held_body *h = xmalloc(sizeof(*h) + room);
+    struct http1_body *b = xmalloc(sizeof(*b) + room);
 
-    held_body_init(h, NULL);
-    return h;
+    http1_body_init(b, NULL);
+    return b;
 }
 
-struct held_body *held_body_resize(struct held_body *h, size_t bytes)
+struct http1_body *http1_body_resize(struct http1_body *b, size_t bytes)
 {
-    ASSERT(h->body.nparts == 0);
-    h = xrealloc(h, sizeof(*h) + bytes);
-    held_body_init(h, NULL);
-    return h;
+    ASSERT(b->nparts == 0);
+    b = xrealloc(b, sizeof(*b) + bytes);
+    http1_body_init(b, NULL);
+    return b;
 }
 
 void http1_body_release(struct http1_body *b)
 {
     if (b == NULL)
         return;
-    struct held_body *h = container_of(b, struct held_body, body);
     if (b->release != NULL)
         b->release(b->hold);
-    if (h->home != NULL)
-        loop_give_block(h->home, h);
+    if (b->home != NULL)
+        loop_give_block(b->home, b);
     else
-        free(h);
+        free(b);
 }
 
 void http1_bodies_release(struct list *bodies)
@@ -82,50 +83,50 @@ void http1_body_clip(struct http1_body *b, uint64_t max)
     }
 }
 
-static void add_part(struct held_body *h, struct slice data)
+static void add_part(struct http1_body *b, struct slice data)
 {
-    ASSERT(h->body.nparts < HTTP1_BODY_PARTS_MAX);
-    h->parts[h->body.nparts++] = data;
-    h->body.bytes += data.len;
+    ASSERT(b->nparts < HTTP1_BODY_PARTS_MAX);
+    b->parts[b->nparts++] = data;
+    b->bytes += data.len;
 }
 
 struct http1_body *http1_body_copy(struct slice bytes)
 {
-    struct held_body *h = held_body_create(bytes.len);
+    struct http1_body *b = http1_body_create(bytes.len);
 
     if (bytes.len != 0) {
-        memcpy(h->bytes, bytes.p, bytes.len);
-        add_part(h, (struct slice){h->bytes, bytes.len});
+        memcpy(b->memory, bytes.p, bytes.len);
+        add_part(b, (struct slice){b->memory, bytes.len});
     }
-    return &h->body;
+    return b;
 }
 
 struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *hold), void *hold)
 {
-    struct held_body *h = held_body_create(0);
+    struct http1_body *b = http1_body_create(0);
 
-    h->body.hold = hold;
-    h->body.release = release;
+    b->hold = hold;
+    b->release = release;
     if (bytes.len != 0)
-        add_part(h, bytes);
-    return &h->body;
+        add_part(b, bytes);
+    return b;
 }
 
 struct http1_body *http1_body_compact(struct http1_body *b)
 {
-    if (container_of(b, struct held_body, body)->home == NULL || b->bytes > COMPACT_MAX)
+    if (b->home == NULL || b->bytes > COMPACT_MAX)
         return b;
-    struct held_body *h = held_body_create(b->bytes);
-    char *at = h->bytes;
+    struct http1_body *copy = http1_body_create(b->bytes);
+    char *at = copy->memory;
     for (size_t i = 0; i < b->nparts; ++i)
         at = put_slice(at, b->parts[i]);
     if (b->bytes != 0)
-        add_part(h, (struct slice){h->bytes, b->bytes});
+        add_part(copy, (struct slice){copy->memory, b->bytes});
     http1_body_release(b);
-    return &h->body;
+    return copy;
 }
 
-static noinline_ enum err take_chunks(struct held_body *h, struct http1_chunked *chunked,
+static noinline_ enum err take_chunks(struct http1_body *b, struct http1_chunked *chunked,
                                       struct slice *bytes)
 {
     enum err e = ERR_OK;
@@ -137,33 +138,33 @@ static noinline_ enum err take_chunks(struct held_body *h, struct http1_chunked 
         if (e != ERR_OK && e != ERR_NOT_FOUND)
             return e;
         slice_take(bytes, used);
-        size_t n = h->body.nparts;
+        size_t n = b->nparts;
         if (data.len != 0 && (n == 0 || (data.len > MERGE_MAX && n < HTTP1_BODY_PARTS_MAX))) {
-            add_part(h, data);
+            add_part(b, data);
         } else if (data.len != 0) {
             /* Within one writable buffer, and DATA always behind *LAST. */
-            struct slice *last = &h->parts[n - 1];
+            struct slice *last = &b->parts[n - 1];
 
             memmove(writable(last->p) + last->len, data.p, data.len);
             last->len += data.len;
-            h->body.bytes += data.len;
+            b->bytes += data.len;
         }
     }
     return e;
 }
 
-enum err held_body_take(struct held_body *h, struct body_framing *f, struct slice *bytes)
+enum err http1_body_take(struct http1_body *b, struct body_framing *f, struct slice *bytes)
 {
-    ASSERT(h->body.nparts == 0);
+    ASSERT(b->nparts == 0);
     switch (f->kind) {
     case HTTP1_BODY_CHUNKED:
-        return take_chunks(h, &f->chunked, bytes);
+        return take_chunks(b, &f->chunked, bytes);
     case HTTP1_BODY_LENGTH:
-        add_part(h, slice_take(bytes, bytes->len < f->left ? bytes->len : (size_t)f->left));
-        f->left -= h->body.bytes;
+        add_part(b, slice_take(bytes, bytes->len < f->left ? bytes->len : (size_t)f->left));
+        f->left -= b->bytes;
         return f->left == 0 ? ERR_NOT_FOUND : ERR_OK;
     case HTTP1_BODY_CLOSE:
-        add_part(h, slice_take(bytes, bytes->len));
+        add_part(b, slice_take(bytes, bytes->len));
         return ERR_OK;
     case HTTP1_BODY_NONE:
         break;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Response bodies as http1_client.c makes them: the bytes that were read, cut to those of the body.
- * struct held_body is internal to the client; it belongs to its creator until it is passed on as a
- * struct http1_body. One loop's thread.
+ * One loop's thread.
  */
 #ifndef RLB_UPSTREAM_HTTP1_BODY_H
 #define RLB_UPSTREAM_HTTP1_BODY_H
@@ -14,13 +13,16 @@ enum {
     HTTP1_BODY_PARTS_MAX = 16, /* parts of one struct http1_body */
 };
 
-struct http1_body {      /* bytes of a body, valid until http1_body_release */
-    struct list node;    /* for the owner's queue */
-    struct slice *parts; /* at most HTTP1_BODY_PARTS_MAX */
+/* Bytes of a body, valid until http1_body_release. */
+struct http1_body {
+    struct list node; /* for the owner's queue */
+    struct slice parts[HTTP1_BODY_PARTS_MAX];
     size_t nparts;
     size_t bytes;                /* of all parts; may be 0 */
-    void (*release)(void *hold); /* NULL: they lie in the body's own memory */
+    void (*release)(void *hold); /* NULL: they lie in MEMORY */
     void *hold;
+    struct loop *home; /* all of it is a block of this loop's; NULL: it is malloc's */
+    char memory[];
 };
 /* On the loop it came from. NULL is fine. */
 void http1_body_release(struct http1_body *b);
@@ -41,14 +43,6 @@ struct http1_body *http1_body_borrow(struct slice bytes, void (*release)(void *h
 
 /* ---- for the client, but for the last two functions ---- */
 
-/* Parts and, mostly, bytes in the same piece of memory. Each struct http1_body is in one. */
-struct held_body {
-    struct http1_body body;
-    struct slice parts[HTTP1_BODY_PARTS_MAX];
-    struct loop *home; /* all of it is a block of this loop's; NULL: it is malloc's */
-    char bytes[];
-};
-
 /* Where the body ends. */
 struct body_framing {
     enum http1_framing kind;
@@ -56,20 +50,20 @@ struct body_framing {
     uint64_t left; /* HTTP1_BODY_LENGTH: bytes to come */
 };
 
-/* Initializes H, before it has parts. */
-void held_body_init(struct held_body *h, struct loop *home);
+/* Initializes B, before it has parts. */
+void http1_body_init(struct http1_body *b, struct loop *home);
 /* Without parts yet, with ROOM for bytes. */
-struct held_body *held_body_create(size_t room) returns_nonnull_;
-/* Changes the room to BYTES; the first bytes stay. H has no parts yet, and is malloc's then. */
-struct held_body *held_body_resize(struct held_body *h, size_t bytes) returns_nonnull_;
+struct http1_body *http1_body_create(size_t room) returns_nonnull_;
+/* Changes the room to BYTES; the first bytes stay. B has no parts yet, and is malloc's then. */
+struct http1_body *http1_body_resize(struct http1_body *b, size_t bytes) returns_nonnull_;
 /*
- * Takes body bytes from the front of *BYTES, which are in H's memory and may be moved within it, as
- * H's parts. H must not have parts yet.
+ * Takes body bytes from the front of *BYTES, which are in B's memory and may be moved within it, as
+ * B's parts. B must not have parts yet.
  * Returns ERR_OK; ERR_NOT_FOUND if the body has ended, and the rest of *BYTES does not belong to
  * it; ERR_SYNTAX or ERR_TOO_LARGE if the body is malformed.
  */
-enum err held_body_take(struct held_body *h, struct body_framing *f,
-                        struct slice *bytes) must_check;
+enum err http1_body_take(struct http1_body *b, struct body_framing *f,
+                         struct slice *bytes) must_check;
 /* For bytes that are in memory of our own, or that a system call only reads. */
 static inline char *writable(const char *p)
 {

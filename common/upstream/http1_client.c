@@ -23,10 +23,10 @@
  * but for back-pressure, which costs no system call on reuse and shows the end of an idle
  * connection at once.
  */
+#include "common/upstream/http1_client.h"
 #include "common/base/text.h"
 #include "common/net/body_file.h"
 #include "common/upstream/http1_body.h"
-#include "common/upstream/http1_client_internal.h"
 #include "common/wire/http1_bytes.h"
 
 #include <stdlib.h>
@@ -50,6 +50,58 @@ enum {
     EAGER_PARSE_MAX = 4096,
 };
 
+enum exchange_state {
+    EXCHANGE_NONE,   /* no request, or over; what is known of the last one stays */
+    EXCHANGE_HEAD,   /* no final response head yet */
+    EXCHANGE_BODY,   /* within the response body */
+    EXCHANGE_TUNNEL, /* 101: the socket waits to be taken */
+};
+
+/* Bytes read ahead of a head's end, in the memory of a body to be. */
+struct http1_input {
+    struct http1_body *body; /* NULL: there is none */
+    size_t room, len;
+    size_t used;    /* of len: handed on or dropped */
+    size_t scanned; /* of len: known not to hold the end of a head */
+};
+
+struct http1_output {
+    struct slice head, body; /* what is left to write */
+    char *head_copy;         /* holds HEAD once a write was incomplete */
+    bool failed;             /* the socket takes no more */
+};
+
+struct http1_exchange {
+    enum exchange_state state;
+    unsigned interim;          /* 1xx heads seen */
+    enum response_fault fault; /* of a response that is rejected */
+    bool paused, keep_alive, any_written;
+    size_t read_bytes; /* how much to read at once */
+    size_t room_bytes; /* maximum that the user accepts */
+    struct http1_times times;
+    struct body_framing framing;
+    struct http1_output out;
+    struct http1_request request; /* head and body are in OUT */
+};
+
+struct http1_conn {
+    struct pooled_conn pooled;
+    struct loop *loop;
+    struct transport transport; /* closed when taken */
+    bool large_before;          /* the last response's body was worth moving */
+    bool dead;                  /* can serve no (further) request */
+    uint64_t serial; /* of the exchange: a caller of a callback detects by it that the exchange has
+                        changed */
+    /* Idle and listened for since before the loop's waits that come after this one. */
+    uint64_t quiet_since;
+    size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
+    struct http1_input in;
+    struct http1_exchange x;
+    struct deadline deadline;  /* of the exchange; rests while the connection is idle */
+    struct loop_deferred work; /* failure to report, or input to process */
+    struct loop_deferred free_later;
+};
+
 /* ---- input ---- */
 
 /*
@@ -57,26 +109,8 @@ enum {
  * nearly each is empty again within the turn; larger ones come and go.
  */
 
-_Static_assert(sizeof(struct held_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
+_Static_assert(sizeof(struct http1_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
                "a block holds an input");
-
-/* Room behind what is there, FIRST bytes at first; heads that were dropped make way. */
-static void make_room(struct loop *l, struct http1_input *in, size_t first)
-{
-    if (in->h == NULL) {
-        in->room = first;
-        in->h = first == INPUT_BYTES ? loop_take_block(l) : xmalloc(sizeof(*in->h) + first);
-        held_body_init(in->h, first == INPUT_BYTES ? l : NULL);
-    } else if (in->len == in->room && in->used != 0) {
-        memmove(in->h->bytes, in->h->bytes + in->used, in->len - in->used);
-        in->len -= in->used;
-        in->scanned -= in->used;
-        in->used = 0;
-    } else if (in->len == in->room) {
-        in->room *= 2;
-        in->h = held_body_resize(in->h, in->room);
-    }
-}
 
 static size_t at_least(size_t n, size_t min)
 {
@@ -97,8 +131,8 @@ static size_t unread_bytes(const struct http1_conn *c)
 
 static void drop_input(struct http1_conn *c)
 {
-    if (c->in.h != NULL)
-        http1_body_release(&c->in.h->body);
+    if (c->in.body != NULL)
+        http1_body_release(c->in.body);
     c->in = (struct http1_input){0};
 }
 
@@ -182,9 +216,14 @@ static void arm_timer(struct http1_conn *c)
         deadline_set(c->loop, &c->deadline, ms);
 }
 
+static bool in_exchange(const struct http1_conn *c)
+{
+    return c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
+}
+
 static bool is_reading(const struct http1_conn *c)
 {
-    return (c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY) && !c->x.paused;
+    return in_exchange(c) && !c->x.paused;
 }
 
 static void on_timer(struct timer *t)
@@ -193,7 +232,7 @@ static void on_timer(struct timer *t)
 
     if (!deadline_passed(c->loop, &c->deadline))
         return;
-    ASSERT(c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY);
+    ASSERT(in_exchange(c));
     fail(c, ERR_TIMEOUT);
 }
 
@@ -250,9 +289,8 @@ static void write_more(struct http1_conn *c)
 static void on_writable(void *context)
 {
     struct http1_conn *c = context;
-    bool waits = c->x.state == EXCHANGE_HEAD || c->x.state == EXCHANGE_BODY;
 
-    if (waits && !c->x.out.failed && !wholly_written(&c->x))
+    if (in_exchange(c) && !c->x.out.failed && !wholly_written(&c->x))
         write_more(c);
 }
 
@@ -275,12 +313,10 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     x->read_bytes = BODY_READ_FIRST;
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
-    x->failure = ERR_OK;
     x->fault = RESPONSE_FAULT_NONE;
     x->paused = x->keep_alive = x->any_written = false;
     if (c->dead) {
-        x->failure = ERR_PEER_CLOSED;
-        loop_defer(c->loop, &c->work);
+        loop_defer(c->loop, &c->work); /* which reports it */
         return;
     }
     write_more(c);
@@ -296,23 +332,23 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
 
 /* ---- reading: bodies ---- */
 
-/* Hand H on, with all body bytes of BYTES, which lie in H's memory. */
-static void pass_on(struct http1_conn *c, struct held_body *h, struct slice bytes)
+/* Hand B on, with all body bytes of BYTES, which lie in B's memory. */
+static void pass_on(struct http1_conn *c, struct http1_body *b, struct slice bytes)
 {
     const struct http1_request r = c->x.request;
-    enum err e = held_body_take(h, &c->x.framing, &bytes);
+    enum err e = http1_body_take(b, &c->x.framing, &bytes);
 
-    if (e == ERR_OK && h->body.bytes != 0) {
-        r.events->on_body(r.context, &h->body, false);
+    if (e == ERR_OK && b->bytes != 0) {
+        r.events->on_body(r.context, b, false);
     } else if (e == ERR_OK) {
-        http1_body_release(&h->body);
+        http1_body_release(b);
     } else if (e == ERR_NOT_FOUND) {
         if (bytes.len != 0)
             c->x.keep_alive = false;
         complete(c);
-        r.events->on_body(r.context, &h->body, true);
+        r.events->on_body(r.context, b, true);
     } else {
-        http1_body_release(&h->body);
+        http1_body_release(b);
         c->x.fault = http1_chunked_fault(&c->x.framing.chunked);
         fail(c, ERR_BAD_RESPONSE);
     }
@@ -321,15 +357,15 @@ static void pass_on(struct http1_conn *c, struct held_body *h, struct slice byte
 /* Bytes that were read after the head. They are in the memory of a body, which leaves the input. */
 static void pass_on_input(struct http1_conn *c)
 {
-    struct held_body *h = c->in.h;
-    struct slice rest = {h->bytes + c->in.used, unread_bytes(c)};
+    struct http1_body *b = c->in.body;
+    struct slice rest = {b->memory + c->in.used, unread_bytes(c)};
 
     if (rest.len == 0) {
         drop_input(c);
         return;
     }
     c->in = (struct http1_input){0};
-    pass_on(c, h, rest);
+    pass_on(c, b, rest);
 }
 
 /* EOF, or an error of the socket. */
@@ -355,12 +391,12 @@ static bool read_body_once(struct http1_conn *c)
 
     if (x->framing.kind == HTTP1_BODY_LENGTH && x->framing.left < room)
         room = (size_t)x->framing.left;
-    struct held_body *h = held_body_create(room);
-    ssize_t n = transport_recv(&c->transport, h->bytes, room);
+    struct http1_body *b = http1_body_create(room);
+    ssize_t n = transport_recv(&c->transport, b->memory, room);
 
     if (n <= 0) {
         bool nothing_yet = n == -1 && (errno == EAGAIN || errno == EINTR);
-        http1_body_release(&h->body);
+        http1_body_release(b);
         if (!nothing_yet)
             on_body_end(c, n);
         return false;
@@ -372,10 +408,10 @@ static bool read_body_once(struct http1_conn *c)
         x->read_bytes /= 2;
     if (got <= room / 2) {
         /* Data that waits for a slow client must not take many times its size in memory. */
-        h = held_body_resize(h, got);
+        b = http1_body_resize(b, got);
     }
     arm_timer(c);
-    pass_on(c, h, (struct slice){h->bytes, got});
+    pass_on(c, b, (struct slice){b->memory, got});
     return got == room;
 }
 
@@ -416,7 +452,7 @@ static void read_body(struct http1_conn *c)
     const struct body_framing *f = &c->x.framing;
     uint64_t serial = c->serial;
 
-    if (c->in.h != NULL) {
+    if (c->in.body != NULL) {
         /* Resumed, and the socket was readable before what is here could be passed on. */
         list_remove(&c->work.node);
         pass_on_input(c);
@@ -460,12 +496,12 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
 static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head *head)
 {
     const struct http1_request r = c->x.request;
-    struct held_body *h = c->in.h;
+    struct http1_body *b = c->in.body;
 
     complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
-    http1_body_release(&h->body);
+    http1_body_release(b);
 }
 
 static void on_head_with_body(struct http1_conn *c, const struct http1_head *head)
@@ -485,7 +521,7 @@ static void on_head_with_body(struct http1_conn *c, const struct http1_head *hea
     c->in = (struct http1_input){0};
     x->request.events->on_head(x->request.context, head, false);
     if (c->serial != serial) {
-        http1_body_release(&in.h->body);
+        http1_body_release(in.body);
         return;
     }
     c->in = in;
@@ -498,14 +534,14 @@ static void take_heads(struct http1_conn *c)
     struct http1_input *in = &c->in;
     struct http1_head head;
 
-    ASSERT(in->h != NULL);
+    ASSERT(in->body != NULL);
     do {
-        struct slice rest = {in->h->bytes + in->used, in->len - in->used};
+        struct slice rest = {in->body->memory + in->used, in->len - in->used};
         size_t from = in->scanned > in->used + 3 ? in->scanned - 3 : in->used;
 
         in->scanned = in->len;
         if (rest.len > EAGER_PARSE_MAX && rest.len < RESPONSE_HEAD_MAX &&
-            memmem(in->h->bytes + from, in->len - from, "\r\n\r\n", 4) == NULL)
+            memmem(in->body->memory + from, in->len - from, "\r\n\r\n", 4) == NULL)
             return;
         enum err e = http1_head_parse(rest, c->x.request.is_head, &head);
         if (e == ERR_BUSY)
@@ -535,10 +571,23 @@ static void read_head(struct http1_conn *c)
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 
-    make_room(c->loop, in, first < most ? first : most);
+    if (in->body == NULL) {
+        in->room = first < most ? first : most;
+        bool block = in->room == INPUT_BYTES;
+        in->body = block ? loop_take_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
+        http1_body_init(in->body, block ? c->loop : NULL);
+    } else if (in->len == in->room && in->used != 0) { /* heads that were dropped make way */
+        memmove(in->body->memory, in->body->memory + in->used, in->len - in->used);
+        in->len -= in->used;
+        in->scanned -= in->used;
+        in->used = 0;
+    } else if (in->len == in->room) {
+        in->room *= 2;
+        in->body = http1_body_resize(in->body, in->room);
+    }
     size_t room = small ? HEAD_READ_SMALL : in->room - in->len;
     uint64_t serial = c->serial;
-    ssize_t n = transport_recv(&c->transport, in->h->bytes + in->len, room);
+    ssize_t n = transport_recv(&c->transport, in->body->memory + in->len, room);
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -578,8 +627,8 @@ static void run_work(struct loop_deferred *d)
 {
     struct http1_conn *c = container_of(d, struct http1_conn, work);
 
-    if (c->x.failure != ERR_OK)
-        fail(c, c->x.failure);
+    if (c->dead)
+        fail(c, ERR_PEER_CLOSED);
     else if (is_reading(c))
         read_response(c);
 }
@@ -613,7 +662,7 @@ void http1_room(struct http1_conn *c, size_t bytes)
 
 void http1_pause(struct http1_conn *c)
 {
-    if (c->x.paused || (c->x.state != EXCHANGE_HEAD && c->x.state != EXCHANGE_BODY))
+    if (!is_reading(c))
         return;
     c->x.paused = true;
     deadline_clear(&c->deadline);
@@ -628,7 +677,7 @@ void http1_resume(struct http1_conn *c)
     c->x.paused = false;
     arm_timer(c);
     read_start(c);
-    if (c->in.h != NULL && c->x.state == EXCHANGE_BODY)
+    if (c->in.body != NULL && c->x.state == EXCHANGE_BODY)
         loop_defer(c->loop, &c->work);
     else
         read_ahead_later(c);
@@ -673,8 +722,7 @@ struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
 
 void http1_close(struct http1_conn *c)
 {
-    ASSERT(!c->closed);
-    c->closed = true;
+    ASSERT(!list_linked(&c->free_later.node));
     c->dead = true;
     c->x.state = EXCHANGE_NONE;
     ++c->serial;
@@ -735,7 +783,7 @@ struct http1_upgraded http1_take_upgraded(struct http1_conn **cp)
     ASSERT(c->x.state == EXCHANGE_TUNNEL);
     *cp = NULL;
     c->transport = TRANSPORT_CLOSED;
-    text_add(&u.early, (struct slice){c->in.h->bytes + c->in.used, unread_bytes(c)});
+    text_add(&u.early, (struct slice){c->in.body->memory + c->in.used, unread_bytes(c)});
     http1_close(c);
     return u;
 }

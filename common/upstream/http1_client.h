@@ -37,6 +37,8 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, st
                                         void (*cb)(void *context, struct http1_conn *c, enum err e),
                                         void *context);
 void http1_connect_cancel(struct http1_connect *attempt);
+/* A connection over T, which it takes over. */
+struct http1_conn *http1_conn_create(struct loop *l, struct transport *t) returns_nonnull_;
 /* Whether C speaks TLS, and *RESUMED: with a session of before. */
 bool http1_is_tls(const struct http1_conn *c, bool *resumed);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */

@@ -2,7 +2,7 @@
  *
  * Opening connections to workers.
  */
-#include "common/upstream/http1_client_internal.h"
+#include "common/upstream/http1_client.h"
 
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -141,42 +141,31 @@ static void on_connected(void *context)
     connected(a);
 }
 
-static void end_later(struct http1_connect *a, int error)
-{
-    a->error = error;
-    loop_defer(a->loop, &a->end);
-}
-
 static void try_connect(struct http1_connect *a)
 {
+    bool local = a->addr.sa.sa_family == AF_UNIX;
     int on = 1;
     int fd = socket(a->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = fd == -1 ? errno : 0;
 
-    if (fd == -1) {
-        end_later(a, errno);
-        return;
-    }
-    if (a->addr.sa.sa_family != AF_UNIX)
+    if (fd != -1 && !local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    int error = connect(fd, &a->addr.sa, a->addr.len) == 0 ? 0 : errno;
-    if (error == EAGAIN && a->addr.sa.sa_family == AF_UNIX) {
+    if (fd != -1 && connect(fd, &a->addr.sa, a->addr.len) != 0)
+        error = errno;
+    if (error == 0 || error == EINPROGRESS)
+        transport_open(&a->transport, fd);
+    else if (fd != -1)
         close(fd);
-        a->error = error;
+    if (error == EINPROGRESS) {
+        attach(a);
+        transport_await_writable(&a->transport, on_connected);
+        return;
+    }
+    a->error = error;
+    if (error == EAGAIN && local)
         timer_start(a->loop, &a->again, CONNECT_AGAIN_MS);
-        return;
-    }
-    if (error != 0 && error != EINPROGRESS) {
-        close(fd);
-        end_later(a, error);
-        return;
-    }
-    transport_open(&a->transport, fd);
-    if (error == 0) {
-        end_later(a, 0);
-        return;
-    }
-    attach(a);
-    transport_await_writable(&a->transport, on_connected);
+    else
+        loop_defer(a->loop, &a->end);
 }
 
 static void on_again(struct timer *t)

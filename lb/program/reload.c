@@ -80,8 +80,7 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
         .http2_unknown_frames = (uint32_t)s->http2_unknown_frames,
         .http2_requests = (uint32_t)s->http2_requests,
         .http2_abandoned = (uint32_t)s->http2_abandoned,
-        .body_spill_bytes = s->body_spill_bytes,
-        .spill_dir = s->spill_dir,
+        .sinks = {.memory_bytes = s->body_spill_bytes, .directory = s->spill_dir},
         .server_name = slice_of(s->server_name),
     };
 }

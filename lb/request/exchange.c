@@ -394,7 +394,7 @@ void exchange_create(struct exchange_loop *l, struct http_request *req, struct h
     x->home = l->home;
     x->req = req;
     x->conn = conn;
-    x->body_file = http_conn_body_file(conn);
+    x->body_file = req->body_file;
     x->version = req->version;
     x->start_us = x->entered_us = loop_now_us(x->home->loop);
     x->start_wall_ms = req->received_ms;

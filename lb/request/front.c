@@ -64,7 +64,7 @@ static struct http_server_options options_of(struct front *f,
     o.addresses = lb->addresses;
     o.balance = lb->balance;
     o.connections = &lb->client_connections;
-    o.body_totals = &lb->body_totals;
+    o.sinks.totals = &lb->body_totals;
     o.exempt = is_trusted_proxy;
     o.context = f;
     return o;

@@ -41,10 +41,12 @@ static void prioritize(struct priority_tree *t, unsigned id, const struct priori
 {
     struct stream *s = &streams[id];
 
-    if (priority_tree_rebind(t, id, p))
-        ASSERT(s->entry != NULL || s->reserved);
-    else
-        s->reserved = priority_tree_reserve(t, id, p);
+    bool had_entry = s->entry != NULL || s->reserved;
+    bool has_entry = priority_tree_change(t, id, p, false);
+
+    ASSERT(has_entry == had_entry);
+    if (!has_entry)
+        s->reserved = priority_tree_change(t, id, p, true);
 }
 
 static void open_or_close(struct priority_tree *t, unsigned id, const struct priority *p)

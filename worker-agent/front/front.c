@@ -214,9 +214,9 @@ static struct http_server_options options_of(struct front *f, const struct agent
         .body_timeout_ms = c->s.body_timeout_ms,
         .keep_alive_timeout_ms = c->s.keep_alive_timeout_ms,
         .send_timeout_ms = c->s.send_timeout_ms,
-        .body_spill_bytes = c->s.body_spill_bytes,
-        .spill_dir = c->s.spill_dir,
-        .body_totals = &f->body_totals,
+        .sinks = {.memory_bytes = c->s.body_spill_bytes,
+                  .directory = c->s.spill_dir,
+                  .totals = &f->body_totals},
         .on_request = on_request,
         .context = f,
     };

@@ -790,7 +790,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     x->safe = x->is_head || slice_is(req->method, "GET");
     x->upgrade = http_request_wants_websocket(req);
     x->body = req->body;
-    x->body_file = http_conn_body_file(conn);
+    x->body_file = req->body_file;
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
     x->place.refused = on_place_refused;

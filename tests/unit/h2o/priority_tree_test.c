@@ -163,7 +163,7 @@ static void stream_can_be_moved_below_its_own_dependent(void **state)
     open_active(3, 1, 16);
     open_active(5, 3, 16);
     /* RFC 7540 5.3.3: first stream 5 moves to where stream 1 was. */
-    assert_true(priority_tree_rebind(f.tree, 1, &p));
+    assert_true(priority_tree_change(f.tree, 1, &p, false));
     assert_int_equal(next(), 5);
     priority_tree_deactivate(f.entries[5]);
     assert_int_equal(next(), 1);
@@ -176,7 +176,7 @@ static void unknown_streams_are_not_depended_on(void **state)
     struct priority p = {.dependency = 99, .weight = 256, .exclusive = true};
 
     (void)state;
-    assert_false(priority_tree_rebind(f.tree, 7, &p));
+    assert_false(priority_tree_change(f.tree, 7, &p, false));
     open_active(1, 0, 16);
     /* Hence of default weight, and not exclusive. */
     f.entries[3] = priority_tree_open(f.tree, 3, &p, &f.turns[3]);
@@ -185,7 +185,7 @@ static void unknown_streams_are_not_depended_on(void **state)
     assert_int_equal(f.turns[1], 50);
     close_stream(1);
     p.dependency = 1;
-    assert_true(priority_tree_rebind(f.tree, 3, &p));
+    assert_true(priority_tree_change(f.tree, 3, &p, false));
     assert_int_equal(next(), 3);
 }
 
@@ -195,8 +195,8 @@ static void idle_streams_can_be_reserved_and_opened(void **state)
     struct priority followers = {.weight = 50};
 
     (void)state;
-    assert_true(priority_tree_reserve(f.tree, 3, &leaders));
-    assert_true(priority_tree_reserve(f.tree, 5, &followers));
+    assert_true(priority_tree_change(f.tree, 3, &leaders, true));
+    assert_true(priority_tree_change(f.tree, 5, &followers, true));
     assert_int_equal(next(), 0);
     open_active(7, 3, 1);
     open_active(9, 5, 256);
@@ -216,11 +216,11 @@ static void idle_streams_are_bounded(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < PRIORITY_IDLE_MAX; ++i)
-        assert_true(priority_tree_reserve(f.tree, 2 * i + 101, &p));
-    assert_false(priority_tree_reserve(f.tree, 99, &p));
+        assert_true(priority_tree_change(f.tree, 2 * i + 101, &p, true));
+    assert_false(priority_tree_change(f.tree, 99, &p, true));
     open_active(101, 0, 16); /* one of these is not idle any more */
-    assert_true(priority_tree_reserve(f.tree, 99, &p));
-    assert_false(priority_tree_reserve(f.tree, 97, &p));
+    assert_true(priority_tree_change(f.tree, 99, &p, true));
+    assert_false(priority_tree_change(f.tree, 97, &p, true));
 }
 
 static void tree_without_entries_can_be_trimmed(void **state)

@@ -13,38 +13,42 @@ static void paths_have_one_form(void **state)
 {
     static const struct {
         struct slice target, path;
-        size_t query_at;
     } rows[] = {
-#define ROW(target, path, query_at)                                                                \
-    {{target, sizeof(target) - 1}, {path, sizeof(path) - 1}, query_at}
-        ROW("", "/", SIZE_MAX),
-        ROW("/", "/", SIZE_MAX),
-        ROW("/a/b", "/a/b", SIZE_MAX),
-        ROW("/a?", "/a", 2),
-        ROW("/a?b=/../c%41?d", "/a", 2),
-        ROW("/?x", "/", 1),
-        ROW("?x", "/", 0),
-        ROW("*", "/*", SIZE_MAX),
-        ROW("a/b?c", "/a/b", 3),
-        ROW("/a/./b", "/a/b", SIZE_MAX),
-        ROW("/a/../b?q", "/b", 7),
-        ROW("/a/b/..", "/a/", SIZE_MAX),
-        ROW("/a/b/.", "/a/b/", SIZE_MAX),
-        ROW("/../../a", "/a", SIZE_MAX),
-        ROW("/..", "/", SIZE_MAX),
-        ROW("/a/.../b", "/a/.../b", SIZE_MAX),
-        ROW("/.a/..b", "/.a/..b", SIZE_MAX),
-        ROW("/a//b", "/a//b", SIZE_MAX),
-        ROW("/%61%2fb", "/a/b", SIZE_MAX),
-        ROW("/a%2F%2e%2E/b", "/b", SIZE_MAX),
-        ROW("/%2e%2e/%2e", "/", SIZE_MAX),
-        ROW("/%00", "/\0", SIZE_MAX),
-        ROW("/%3fa?b", "/?a", 5),
-        ROW("/%252e", "/%2e", SIZE_MAX),
-        ROW("/%", "/%", SIZE_MAX),
-        ROW("/%4", "/%4", SIZE_MAX),
-        ROW("/%4?1", "/%4", 3),
-        ROW("/%g0", "/%g0", SIZE_MAX),
+#define ROW(target, path)                                                                          \
+    {                                                                                              \
+        {target, sizeof(target) - 1},                                                              \
+        {                                                                                          \
+            path, sizeof(path) - 1                                                                 \
+        }                                                                                          \
+    }
+        ROW("", "/"),
+        ROW("/", "/"),
+        ROW("/a/b", "/a/b"),
+        ROW("/a?", "/a"),
+        ROW("/a?b=/../c%41?d", "/a"),
+        ROW("/?x", "/"),
+        ROW("?x", "/"),
+        ROW("*", "/*"),
+        ROW("a/b?c", "/a/b"),
+        ROW("/a/./b", "/a/b"),
+        ROW("/a/../b?q", "/b"),
+        ROW("/a/b/..", "/a/"),
+        ROW("/a/b/.", "/a/b/"),
+        ROW("/../../a", "/a"),
+        ROW("/..", "/"),
+        ROW("/a/.../b", "/a/.../b"),
+        ROW("/.a/..b", "/.a/..b"),
+        ROW("/a//b", "/a//b"),
+        ROW("/%61%2fb", "/a/b"),
+        ROW("/a%2F%2e%2E/b", "/b"),
+        ROW("/%2e%2e/%2e", "/"),
+        ROW("/%00", "/\0"),
+        ROW("/%3fa?b", "/?a"),
+        ROW("/%252e", "/%2e"),
+        ROW("/%", "/%"),
+        ROW("/%4", "/%4"),
+        ROW("/%4?1", "/%4"),
+        ROW("/%g0", "/%g0"),
     };
 
     (void)state;
@@ -53,13 +57,11 @@ static void paths_have_one_form(void **state)
         /* Exactly as large as promised: the sanitizers would report a byte more. */
         char *copy = malloc(target.len + 1);
         char *out = malloc(URL_PATH_ROOM(target.len));
-        size_t query_at = 12345;
 
         memcpy(copy, target.p, target.len);
-        struct slice path = url_path_normalize((struct slice){copy, target.len}, out, &query_at);
+        struct slice path = url_path_normalize((struct slice){copy, target.len}, out);
         if (!slice_eq(path, rows[i].path))
             fail_msg("%s: %.*s", target.p, SLICE_FMT(path));
-        assert_int_equal(query_at, rows[i].query_at);
         assert_memory_equal(copy, target.p, target.len);
         free(copy);
         free(out);
@@ -70,26 +72,23 @@ static void path_in_normal_form_is_not_copied(void **state)
 {
     static const char target[] = "/a/b/c.html?d=e";
     char out[URL_PATH_ROOM(sizeof(target))];
-    size_t query_at;
 
     (void)state;
-    struct slice path =
-        url_path_normalize((struct slice){target, sizeof(target) - 1}, out, &query_at);
+    struct slice path = url_path_normalize((struct slice){target, sizeof(target) - 1}, out);
     assert_ptr_equal(path.p, target);
-    assert_int_equal(path.len, query_at);
+    assert_int_equal(path.len, slice_find(slice_of(target), '?'));
 }
 
 static void long_path_is_normalized(void **state)
 {
     enum { SEGMENTS = 20000 };
     struct text target = {0};
-    size_t query_at;
 
     (void)state;
     for (int i = 0; i < SEGMENTS; ++i)
         text_add(&target, SLICE_LIT("/a/.."));
     char *out = malloc(URL_PATH_ROOM(target.len));
-    struct slice path = url_path_normalize(text_slice(&target), out, &query_at);
+    struct slice path = url_path_normalize(text_slice(&target), out);
     assert_true(slice_eq(path, SLICE_LIT("/")));
     free(out);
     text_fini(&target);

@@ -19,7 +19,7 @@ static bool in_file; /* the body of the latest request */
 
 static void on_request(void *context, struct http_request *req, struct http_conn *conn)
 {
-    in_file = http_conn_body_file(conn) != NULL;
+    in_file = req->body_file != NULL;
     fixture_on_request(context, req, conn);
 }
 
@@ -28,8 +28,8 @@ static void start(struct fixture *f, const char *directory)
     struct http_server_options o = fixture_options(f);
 
     o.max_body_bytes = (size_t)16 << 20;
-    o.body_spill_bytes = SPILL_BYTES;
-    o.spill_dir = directory;
+    o.sinks.memory_bytes = SPILL_BYTES;
+    o.sinks.directory = directory;
     o.on_request = on_request;
     fixture_restart(f, &o);
     f->answer = answer_hello;
@@ -355,8 +355,8 @@ static void slow_large_body_is_refused_in_time(void **state)
     start(f, "/tmp");
     struct http_server_options o = fixture_options(f);
     o.max_body_bytes = (size_t)16 << 20;
-    o.body_spill_bytes = SPILL_BYTES;
-    o.spill_dir = "/tmp";
+    o.sinks.memory_bytes = SPILL_BYTES;
+    o.sinks.directory = "/tmp";
     o.body_timeout_ms = 100;
     http_server_set(f->server, &o);
     connect_client(f);

@@ -167,7 +167,7 @@ static bool in_file; /* the body of the latest request */
 
 static void note_file(struct fixture *f, struct call *call)
 {
-    in_file = http_conn_body_file(call->reply.conn) != NULL;
+    in_file = call->reply.req->body_file != NULL;
     answer_hello(f, call);
 }
 
@@ -175,8 +175,8 @@ static void restart_with_files(struct fixture *f)
 {
     struct http_server_options o = fixture_options(f);
 
-    o.body_spill_bytes = SPILL_BYTES;
-    o.spill_dir = "/tmp";
+    o.sinks.memory_bytes = SPILL_BYTES;
+    o.sinks.directory = "/tmp";
     fixture_restart(f, &o);
     f->answer = note_file;
 }

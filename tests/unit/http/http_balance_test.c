@@ -36,10 +36,7 @@ static void take(void *context, const struct http_accepted *a)
 
 static void join(struct fixture *f, unsigned i)
 {
-    const struct http_balance_place p = {
-        .loop = f->loops[i], .take = take, .context = &f->takers[i]};
-
-    http_balance_join(f->balance, i, &p);
+    http_balance_join(f->balance, i, f->loops[i], take, &f->takers[i]);
 }
 
 static int setup(void **state)
@@ -195,10 +192,9 @@ static void *run(void *context)
 {
     struct runner *r = context;
     struct loop *l = loop_create(r->index);
-    const struct http_balance_place p = {.loop = l, .take = take, .context = &r->taker};
     const struct http_accepted a = {.fd = (int)r->index};
 
-    http_balance_join(r->balance, r->index, &p);
+    http_balance_join(r->balance, r->index, l, take, &r->taker);
     pthread_barrier_wait(r->barrier);
     for (unsigned i = 0; i < EACH_GIVES; ++i) {
         http_balance_has(r->balance, r->index, i % 50);

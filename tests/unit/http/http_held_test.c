@@ -16,7 +16,8 @@
 enum { START_MS = 1000, HOLD_MS = 5000, HEADS = 3 };
 
 struct fixture {
-    struct http_server server;
+    struct loop *loop;
+    struct http_server *server;
     struct http_conn conn;
     struct http_reply heads[HEADS];
     struct http_reply *flushed[HEADS + 1]; /* in that order */
@@ -52,9 +53,9 @@ static int setup(void **state)
 
     now_ms = START_MS;
     running = f;
-    f->server.loop = loop_create(0);
-    f->conn.server = &f->server;
-    http_held_start_server(&f->server);
+    f->loop = loop_create(0);
+    f->server = http_server_create(f->loop, &(struct http_server_options){0});
+    f->conn.server = f->server;
     for (size_t i = 0; i < HEADS; ++i)
         f->heads[i].conn = &f->conn;
     *state = f;
@@ -65,8 +66,8 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    http_held_stop_server(&f->server);
-    loop_destroy(f->server.loop);
+    http_server_destroy(f->server);
+    loop_destroy(f->loop);
     running = NULL;
     free(f);
     return 0;
@@ -76,7 +77,7 @@ static int teardown(void **state)
 static void turn_at(struct fixture *f, uint64_t ms)
 {
     now_ms = ms;
-    loop_turn(f->server.loop, 0);
+    loop_turn(f->loop, 0);
 }
 
 /* Of all so far, the latest is HEADS[WHICH], and there are COUNT. */
@@ -121,7 +122,7 @@ static void one_that_is_released_is_not_flushed_and_keeps_none_from_it(void **st
 
     http_hold(&f->heads[0], HOLD_MS);
     http_hold(&f->heads[1], 2 * HOLD_MS);
-    http_unhold(&f->heads[0]);
+    list_remove(&f->heads[0].held_node);
     turn_at(f, START_MS + HOLD_MS);
     assert_int_equal(f->nflushed, 0);
     turn_at(f, START_MS + 2 * HOLD_MS);
@@ -166,7 +167,7 @@ static void one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(v
         turn_at(f, START_MS);
         expect_flushed(f, turn, 0);
     }
-    http_unhold(&f->heads[0]);
+    list_remove(&f->heads[0].held_node);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

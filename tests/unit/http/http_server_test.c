@@ -481,8 +481,8 @@ static void large_body_is_spilled_to_a_file(void **state)
     char head[100];
 
     o.max_body_bytes = (size_t)16 << 20;
-    o.body_spill_bytes = (size_t)1 << 20;
-    o.spill_dir = "/tmp";
+    o.sinks.memory_bytes = (size_t)1 << 20;
+    o.sinks.directory = "/tmp";
     fixture_restart(f, &o);
     f->answer = answer_hello;
     memset(body, 'b', bytes);
