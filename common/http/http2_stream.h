@@ -39,7 +39,7 @@ struct http2_server {
     struct http_conn *conn;
     struct http2_reader *reader;
     struct http2_reader_limits limits;
-    uint32_t per_second[HTTP2_KINDS];
+    uint32_t per_second[HTTP2_TYPES + 1];
     struct http2_meter meter;
     unsigned depth; /* of http2_enter */
     bool closed;    /* by http2_fini */

@@ -79,8 +79,6 @@ static struct http2_side *open_side(const struct http2_reader *r, uint32_t id)
     return side != NULL && !side->ended ? side : NULL;
 }
 
-/* ---- the frames of which requests consist: DATA, HEADERS, CONTINUATION ---- */
-
 static enum request_fault report_malformed(struct http2_reader *r, struct http2_side *side,
                                            struct http2_head *head, enum request_fault fault)
 {
@@ -366,9 +364,7 @@ static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_
     return *have == total;
 }
 
-/* ---- small frames: sections 6.3 to 6.9 ---- */
-
-/* Ranges: section 6.5.2. */
+/* The ranges are those of section 6.5.2. */
 static enum request_fault on_settings(struct http2_reader *r)
 {
     if (r->prefix_bytes != 0) {
@@ -392,8 +388,6 @@ static enum request_fault on_settings(struct http2_reader *r)
     r->settled = true;
     return has_flag(r, FLAG_ACK) ? FAULT_NONE : r->events->settings_end(r->owner);
 }
-
-/* ---- frames ---- */
 
 /* Checks a frame with a fixed payload of BYTES bytes; OF_STREAM: whether it must belong to a
  * stream. */
@@ -581,34 +575,28 @@ enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
 
 /* ---- rates of frames ---- */
 
-/* The faults are in the order of the kinds. */
-_Static_assert(FAULT_FRAMES_RST_STREAM - FAULT_FRAMES_PING == (int)HTTP2_RST_STREAM &&
-                   FAULT_FRAMES_UNKNOWN - FAULT_FRAMES_PING == (int)HTTP2_UNKNOWN,
-               "a kind without its fault");
-
-enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
-                                     unsigned type, unsigned flags, size_t len, uint64_t now_ms)
+enum request_fault http2_meter_count(struct http2_meter *m,
+                                     const uint32_t per_second[HTTP2_TYPES + 1], unsigned type,
+                                     unsigned flags, size_t len, uint64_t now_ms)
 {
-    static const uint8_t kinds[HTTP2_TYPES] = {
-        [TYPE_DATA] = HTTP2_EMPTY_DATA,
-        [TYPE_HEADERS] = HTTP2_KINDS, /* not counted */
-        [TYPE_PRIORITY] = HTTP2_PRIORITY,
-        [TYPE_RST_STREAM] = HTTP2_RST_STREAM,
-        [TYPE_SETTINGS] = HTTP2_SETTINGS,
-        [TYPE_PUSH_PROMISE] = HTTP2_UNKNOWN,
-        [TYPE_PING] = HTTP2_PING,
-        [TYPE_GOAWAY] = HTTP2_KINDS,
-        [TYPE_WINDOW_UPDATE] = HTTP2_WINDOW_UPDATE,
-        [TYPE_CONTINUATION] = HTTP2_CONTINUATION,
+    static const uint8_t faults[HTTP2_TYPES + 1] = {
+        [TYPE_DATA] = FAULT_FRAMES_EMPTY_DATA,
+        [TYPE_PRIORITY] = FAULT_FRAMES_PRIORITY,
+        [TYPE_RST_STREAM] = FAULT_FRAMES_RST_STREAM,
+        [TYPE_SETTINGS] = FAULT_FRAMES_SETTINGS,
+        [TYPE_PING] = FAULT_FRAMES_PING,
+        [TYPE_WINDOW_UPDATE] = FAULT_FRAMES_WINDOW_UPDATE,
+        [TYPE_CONTINUATION] = FAULT_FRAMES_CONTINUATION,
+        [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
     };
-    unsigned kind = type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
 
+    if (type >= HTTP2_TYPES || type == TYPE_PUSH_PROMISE)
+        type = HTTP2_UNKNOWN;
     if (now_ms - m->second_ms >= SECOND_MS) {
         m->second_ms = now_ms;
         memset(m->counts, 0, sizeof(m->counts));
     }
     if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
         return FAULT_NONE;
-    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? FAULT_FRAMES_PING + kind
-                                                                       : FAULT_NONE;
+    return ++m->counts[type] > per_second[type] ? faults[type] : FAULT_NONE;
 }

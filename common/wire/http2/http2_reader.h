@@ -202,33 +202,26 @@ enum http2_error http2_error_of(enum request_fault fault);
 /* ---- rates of frames ---- */
 
 /*
- * Counts the frames of each kind that a client sends, to detect clients that send many frames of a
- * kind that costs the server more than the client. Part of its connection; time is an argument.
+ * Counts the frames of each type that a client sends, to detect clients that send many frames that
+ * cost the server more than the client. Part of its connection; time is an argument.
  */
-enum http2_kind {
-    HTTP2_PING,
-    HTTP2_SETTINGS,
-    HTTP2_EMPTY_DATA, /* which does not end its stream */
-    HTTP2_CONTINUATION,
-    HTTP2_PRIORITY,
-    HTTP2_WINDOW_UPDATE,
-    HTTP2_RST_STREAM,
-    HTTP2_UNKNOWN, /* extensions, and what clients must not send */
-    HTTP2_KINDS,
-};
+
+/* Place of extensions, and of what clients must not send, in an array by type. */
+#define HTTP2_UNKNOWN HTTP2_TYPES
 
 /* Must be all zero at the start of a connection. */
 struct http2_meter {
     uint64_t second_ms; /* start of the current second */
-    uint32_t counts[HTTP2_KINDS];
+    uint32_t counts[HTTP2_TYPES + 1];
 };
 
 /*
- * Counts a frame received at NOW_MS. PER_SECOND has a limit for each kind. Returns FAULT_NONE, or
- * the fault for the exceeded limit.
+ * Counts a frame received at NOW_MS. PER_SECOND has a limit for each type: of DATA for empty frames
+ * that do not end their stream; HEADERS and GOAWAY have none. Returns FAULT_NONE, or the fault for
+ * the exceeded limit.
  */
-enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
-                                     unsigned type, unsigned flags, size_t len,
-                                     uint64_t now_ms) must_check;
+enum request_fault http2_meter_count(struct http2_meter *m,
+                                     const uint32_t per_second[HTTP2_TYPES + 1], unsigned type,
+                                     unsigned flags, size_t len, uint64_t now_ms) must_check;
 
 #endif
