@@ -70,7 +70,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
         p->requests[p->n++] = q;
     }
     requests_print_bad(&in, &p->bad);
-    enum err closed = requests_close(&in, d);
+    enum err closed = ctl_close(in.in, in.file, d);
     e = e == ERR_OK ? closed : e;
     if (e == ERR_OK && p->n == 0) {
         diag_add(d, p->o.words[0], 0, 0, "no GETs%s%s", in.bad_why != NULL ? ": " : "",
