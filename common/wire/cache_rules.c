@@ -31,23 +31,18 @@ static const struct directive {
     enum directive_kind kind;
     size_t offset; /* in struct cache_control */
 } directives[] = {
-#define DIRECTIVE(text, kind, member)                                                              \
-    {                                                                                              \
-        {text, sizeof(text) - 1}, kind, offsetof(struct cache_control, member)                     \
-    }
-    DIRECTIVE("no-store", DIRECTIVE_FLAG, no_store),
-    DIRECTIVE("no-cache", DIRECTIVE_FLAG, no_cache),
-    DIRECTIVE("private", DIRECTIVE_FLAG, private_),
-    DIRECTIVE("public", DIRECTIVE_FLAG, public_),
-    DIRECTIVE("must-revalidate", DIRECTIVE_FLAG, must_revalidate),
-    DIRECTIVE("proxy-revalidate", DIRECTIVE_FLAG, proxy_revalidate),
-    DIRECTIVE("must-understand", DIRECTIVE_FLAG, must_understand),
-    DIRECTIVE("max-age", DIRECTIVE_LEAST, max_age_s),
-    DIRECTIVE("s-maxage", DIRECTIVE_LEAST, s_maxage_s),
-    DIRECTIVE("stale-if-error", DIRECTIVE_LEAST, stale_if_error_s),
-    DIRECTIVE("max-stale", DIRECTIVE_OPTIONAL, max_stale_s),
-    DIRECTIVE("min-fresh", DIRECTIVE_MOST, min_fresh_s),
-#undef DIRECTIVE
+    {{"no-store", 8}, DIRECTIVE_FLAG, offsetof(struct cache_control, no_store)},
+    {{"no-cache", 8}, DIRECTIVE_FLAG, offsetof(struct cache_control, no_cache)},
+    {{"private", 7}, DIRECTIVE_FLAG, offsetof(struct cache_control, private_)},
+    {{"public", 6}, DIRECTIVE_FLAG, offsetof(struct cache_control, public_)},
+    {{"must-revalidate", 15}, DIRECTIVE_FLAG, offsetof(struct cache_control, must_revalidate)},
+    {{"proxy-revalidate", 16}, DIRECTIVE_FLAG, offsetof(struct cache_control, proxy_revalidate)},
+    {{"must-understand", 15}, DIRECTIVE_FLAG, offsetof(struct cache_control, must_understand)},
+    {{"max-age", 7}, DIRECTIVE_LEAST, offsetof(struct cache_control, max_age_s)},
+    {{"s-maxage", 8}, DIRECTIVE_LEAST, offsetof(struct cache_control, s_maxage_s)},
+    {{"stale-if-error", 14}, DIRECTIVE_LEAST, offsetof(struct cache_control, stale_if_error_s)},
+    {{"max-stale", 9}, DIRECTIVE_OPTIONAL, offsetof(struct cache_control, max_stale_s)},
+    {{"min-fresh", 9}, DIRECTIVE_MOST, offsetof(struct cache_control, min_fresh_s)},
 };
 
 /* RFC 9111 1.2.2: a number that is too large is the largest. False: it is none. */
@@ -66,28 +61,8 @@ static bool parse_seconds(struct slice s, uint32_t *out)
     return s.len != 0;
 }
 
-/* ARGUMENT: p == NULL when there is none. */
-static void note(const struct directive *d, struct slice argument, struct cache_control *c)
-{
-    void *member = (char *)c + d->offset;
-    bool most = d->kind == DIRECTIVE_MOST;
-    uint32_t v;
-
-    if (d->kind == DIRECTIVE_FLAG) {
-        *(bool *)member = true;
-        return;
-    }
-    uint32_t *seconds = member;
-    if (argument.p == NULL && d->kind == DIRECTIVE_OPTIONAL)
-        v = CACHE_SECONDS_MAX;
-    else if (!parse_seconds(argument, &v))
-        v = most ? CACHE_SECONDS_MAX : 0;
-    if (*seconds == CACHE_SECONDS_NONE || (most ? v > *seconds : v < *seconds))
-        *seconds = v;
-}
-
-/* Takes "=argument" off *S, if it is there: a token, or the inside of a quoted string, in which
- * escapes stay as they are. */
+/* Takes "=argument" off *S: a token, or the inside of a quoted string, in which escapes stay as
+ * they are. OUT->p is NULL if there is none. */
 static bool take_argument(struct slice *s, struct slice *out)
 {
     size_t i = 1;
@@ -111,8 +86,10 @@ static bool take_argument(struct slice *s, struct slice *out)
 
 static bool take_directive(struct slice *s, struct cache_control *c)
 {
+    const struct directive *d = directives;
     struct slice name = slice_take(s, http1_token_length(*s));
     struct slice argument;
+    uint32_t v;
 
     if (name.len == 0 || !take_argument(s, &argument))
         return false;
@@ -120,12 +97,23 @@ static bool take_directive(struct slice *s, struct cache_control *c)
         slice_take(s, 1);
     if (s->len != 0 && s->p[0] != ',')
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(directives); ++i) {
-        if (slice_eq_nocase(name, directives[i].name)) {
-            note(&directives[i], argument, c);
-            break;
-        }
+    while (d != directives + ARRAY_LEN(directives) && !slice_eq_nocase(name, d->name))
+        ++d;
+    if (d == directives + ARRAY_LEN(directives))
+        return true;
+    void *member = (char *)c + d->offset;
+    if (d->kind == DIRECTIVE_FLAG) {
+        *(bool *)member = true;
+        return true;
     }
+    uint32_t *seconds = member;
+    bool most = d->kind == DIRECTIVE_MOST;
+    if (argument.p == NULL && d->kind == DIRECTIVE_OPTIONAL)
+        v = CACHE_SECONDS_MAX;
+    else if (!parse_seconds(argument, &v))
+        v = most ? CACHE_SECONDS_MAX : 0;
+    if (*seconds == CACHE_SECONDS_NONE || (most ? v > *seconds : v < *seconds))
+        *seconds = v;
     return true;
 }
 
@@ -162,12 +150,10 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out)
 
 /* ---- requests ---- */
 
-/* The one that is checked first. */
+/* The one that is checked first; CACHE_OK, which is 0, comes after all others. */
 static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
 {
-    if (a == CACHE_OK || b == CACHE_OK)
-        return a == CACHE_OK ? b : a;
-    return a < b ? a : b;
+    return a - 1U < b - 1U ? a : b;
 }
 
 /* Fields of a request that exclude it from sharing. */
@@ -204,8 +190,6 @@ static bool same_variable(struct slice a, struct slice b)
     return a.len == b.len && compare(a, b) == 0;
 }
 
-/* ---- requests: users ---- */
-
 static enum cache_refusal user_refusal_of(const struct message_field *h,
                                           const struct cache_policy *policy)
 {
@@ -224,7 +208,9 @@ static enum cache_refusal user_refusal_of(const struct message_field *h,
 
         return policy->certificates || none ? CACHE_OK : CACHE_REFUSAL_CERTIFICATE;
     }
-    for (size_t i = 0; names != NULL && i < names->n; ++i) {
+    if (names == NULL)
+        return CACHE_OK;
+    for (size_t i = 0; i < names->n; ++i) {
         if (same_variable(h->name, names->names[i]))
             return CACHE_REFUSAL_PRIVATE_FIELD;
     }
@@ -239,8 +225,6 @@ enum cache_refusal cache_check_user(struct cache_fields fields, const struct cac
         found = first_of(found, user_refusal_of(&fields.fields[i], policy));
     return found;
 }
-
-/* ---- requests: all else ---- */
 
 static enum cache_refusal refusal_of(const struct message_field *h)
 {
@@ -298,14 +282,11 @@ enum cache_refusal cache_check_request(const struct cache_request *request,
 
 bool cache_invalidates(struct slice method, int status)
 {
-    static const char *const safe[] = {"GET", "HEAD", "OPTIONS", "TRACE"};
+    bool safe = slice_is(method, "GET") || slice_is(method, "HEAD") ||
+                slice_is(method, "OPTIONS") || slice_is(method, "TRACE");
 
-    for (size_t i = 0; i < ARRAY_LEN(safe); ++i) {
-        if (slice_is(method, safe[i]))
-            return false;
-    }
     /* 4.4: a method that is not known counts as unsafe; "non-error" is 2xx and 3xx. */
-    return status >= 200 && status < 400;
+    return !safe && status >= 200 && status < 400;
 }
 
 /* ---- responses ---- */
@@ -337,9 +318,7 @@ struct response_facts {
 
 static uint32_t clip_seconds(int64_t s)
 {
-    if (s < 0)
-        return 0;
-    return s > CACHE_SECONDS_MAX ? CACHE_SECONDS_MAX : (uint32_t)s;
+    return s < CACHE_SECONDS_MAX ? (uint32_t)(s > 0 ? s : 0) : CACHE_SECONDS_MAX;
 }
 
 static void note_field(const struct message_field *h, int64_t now_s, struct response_facts *f)
@@ -402,19 +381,6 @@ static enum cache_refusal check_facts(int status, const struct response_facts *f
     return f->sets_cookie ? CACHE_REFUSAL_SET_COOKIE : CACHE_OK;
 }
 
-/* 4.2.1 for a shared cache. No heuristic lifetime is assigned to a response without an explicit
- * one. */
-static uint32_t lifetime_of(const struct response_facts *f, int64_t received_s)
-{
-    if (f->control.s_maxage_s != CACHE_SECONDS_NONE)
-        return f->control.s_maxage_s;
-    if (f->control.max_age_s != CACHE_SECONDS_NONE)
-        return f->control.max_age_s;
-    if (!f->has_expires)
-        return 0;
-    return clip_seconds(f->expires_s - (f->has_date ? f->date_s : received_s));
-}
-
 enum cache_refusal cache_check_response(const struct cache_response *r, struct cache_facts *facts)
 {
     struct response_facts f = {0};
@@ -431,12 +397,16 @@ enum cache_refusal cache_check_response(const struct cache_response *r, struct c
     uint32_t corrected_s = clip_seconds((int64_t)f.age_s + r->delay_s);
     struct cache_facts found = {
         .age_s = apparent_s > corrected_s ? apparent_s : corrected_s,
-        .lifetime_s = lifetime_of(&f, r->received_s),
+        .lifetime_s = c->s_maxage_s != CACHE_SECONDS_NONE ? c->s_maxage_s : c->max_age_s,
         .must_validate =
             c->must_revalidate || c->proxy_revalidate || c->s_maxage_s != CACHE_SECONDS_NONE,
         .good = is_understood(r->status),
         .stale_s = c->stale_if_error_s,
     };
+    /* 4.2.1; a response without an explicit lifetime is not given a heuristic one. */
+    if (found.lifetime_s == CACHE_SECONDS_NONE)
+        found.lifetime_s =
+            f.has_expires ? clip_seconds(f.expires_s - (f.has_date ? f.date_s : r->received_s)) : 0;
     if (!cache_may_share(&found, found.age_s))
         return CACHE_REFUSAL_REVALIDATE;
     *facts = found;
@@ -517,18 +487,16 @@ struct key {
 /* Few names: by insertion. */
 static void add_name(struct names *set, struct slice name)
 {
-    size_t at = set->n;
+    size_t at = 0;
+    int order = 1;
 
-    for (size_t i = 0; i < set->n; ++i) {
-        int order = compare(name, set->names[i]);
-
-        if (order == 0)
-            return;
-        if (order < 0) {
-            at = i;
+    for (; at < set->n; ++at) {
+        order = compare(name, set->names[at]);
+        if (order <= 0)
             break;
-        }
     }
+    if (order == 0)
+        return;
     ASSERT(set->n < ARRAY_LEN(set->names));
     memmove(set->names + at + 1, set->names + at, (set->n - at) * sizeof(set->names[0]));
     set->names[at] = name;
