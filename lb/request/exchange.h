@@ -347,7 +347,7 @@ void limit_fini(struct exchange *x);
 /* Status and page of a rejection by a rule, instead of the application's. */
 void limit_refusal(const struct exchange *x, struct answer *a);
 
-/* Whether X has what identifies its user (cache_check_user), as its fields are now. */
+/* Whether X has what identifies its user (cache_has_user), as its fields are now. */
 bool limit_has_user(struct exchange *x);
 /*
  * X has its application, and its fields are those of the client: header rules, which may remove or
