@@ -336,17 +336,13 @@ static bool is_cacheable(int status, const struct response_facts *f)
 
     if (status < 200 || status == 206 || status == 304)
         return false;
-    /*
-     * Server errors are not shared: each waiting request is sent separately, because the next
-     * worker may succeed, and an error must not replace the last good copy. 501 is caused by the
-     * method.
-     */
+    /* Server errors are not shared: the next worker may succeed, and an error must not replace the
+     * last good copy. 501 is caused by the method. */
     if (status >= 500 && status != 501)
         return false;
     if (!is_heuristically_cacheable(status) && !is_explicit)
         return false;
-    /* 5.2.2.3: with must-understand, no-store applies only to caches that do not
-     * know the status. */
+    /* 5.2.2.3: with must-understand, no-store is for caches that do not know the status. */
     if (c->must_understand ? !is_understood(status) : c->no_store)
         return false;
     return !c->malformed && !c->no_cache && !c->private_ && !f->sets_cookie;

@@ -62,10 +62,8 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out);
 
 struct cache_request {
     struct slice method;
-    /*
-     * To check the request: as the client sent them, but for what the server took out. To find the
-     * variant: as the worker gets them.
-     */
+    /* To check the request: as the client sent them, but for what the server took out. To find the
+     * variant: as the worker gets them. */
     struct cache_fields fields;
     bool body; /* has one, or announced one */
     bool upgrade;
@@ -91,11 +89,8 @@ struct cache_policy {
 
 /* Whether FIELDS identify the user of their request so that it takes no part by POLICY. */
 bool cache_has_user(struct cache_fields fields, const struct cache_policy *policy);
-/*
- * Whether REQUEST may be answered by a response to another one, or the response to it given to
- * others. Not if it has a user (cache_has_user).
- *   wish  set if so
- */
+/* Whether REQUEST may be answered by a response to another one, or the response to it given to
+ * others; then WISH is set. Not if it has a user (cache_has_user). */
 bool cache_check_request(const struct cache_request *request, const struct cache_policy *policy,
                          struct cache_wish *wish) must_check;
 
@@ -121,18 +116,17 @@ struct cache_facts {
 };
 
 /*
- * Whether the complete response R to an eligible GET may also be served to other requests.
+ * Whether the complete response R to an eligible GET may also be served to other requests; then
+ * FACTS is set.
  *
  * A response with an explicit lifetime of 0 may: the waiting requests were received before it
  * arrived, and RFC 9111 4.2.4 leaves serving stale responses to the configuration. It may not if
  * stale responses must be validated (must-revalidate, proxy-revalidate, s-maxage), because a
  * lifetime of 0 is then equivalent to no-cache.
- *   facts  set if so
  */
 bool cache_check_response(const struct cache_response *r, struct cache_facts *facts) must_check;
 
-/* Whether a response of age AGE_S may be served to a request that was received
- * before it arrived. */
+/* Whether a response of age AGE_S may be served to a request received before it arrived. */
 bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
 /*
  * Whether the response, possibly stale, may be served instead of an error to a request with this

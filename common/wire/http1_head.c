@@ -182,8 +182,7 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
         out->keep_alive = false;
     if (is_head || out->status < 200 || out->status == 204 || out->status == 304) {
         out->framing = HTTP1_BODY_NONE;
-        /* A 204 or 1xx that announces a body may be followed by one: do not reuse
-         * the connection. */
+        /* A 204 or 1xx that announces a body may be followed by one. */
         bool announces = f->has_coding || (f->has_length && f->length != 0);
         if (announces && !is_head && out->status != 304)
             out->keep_alive = false;
@@ -433,8 +432,7 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
         return FAULT_CODING_TOO_OLD;
     if (out->host.p == NULL && out->minor_version != 0)
         return FAULT_HOST_MISSING;
-    /* An empty host is invalid (RFC 9110 4.2.1). An absolute target has a host of its own; "*" is
-     * for this server. */
+    /* RFC 9110 4.2.1. An absolute target has a host of its own; "*" is for this server. */
     if (out->host.p != NULL && out->host.len == 0 && out->target.p[0] == '/')
         return FAULT_AUTHORITY;
     return FAULT_NONE;

@@ -187,8 +187,7 @@ static struct slice unless_dash(struct slice s)
     return slice_is(s, "-") ? SLICE_NULL : s;
 }
 
-/* Referer and agent; then the fields host and service_us, KEY="VALUE" or KEY=VALUE, of resumelb's
- * own lines. */
+/* Referer and agent; then KEY="VALUE" or KEY=VALUE of resumelb's own lines. */
 static enum access_fault read_rest(struct reading *r)
 {
     struct access_line *out = r->out;

@@ -37,8 +37,7 @@ static size_t store(struct text *texts, struct slice a, const char *between, str
     return at;
 }
 
-/* Reads the GETs of p->o.words[0], in its order. A target never has bytes that would end a line of
- * a request. */
+/* Reads the GETs of p->o.words[0]. No target has bytes that would end a line of a request. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;

@@ -101,10 +101,7 @@ void hpack_encoder_limit(struct hpack_encoder *e, uint32_t table_bytes);
  */
 void hpack_encoder_begin(struct hpack_encoder *e, struct text *block);
 
-/*
- * Append the pseudo-header field ":status".
- *   status  100..999
- */
+/* Append the pseudo-header field ":status", 100..999. */
 void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int status);
 
 /*

@@ -389,8 +389,7 @@ static enum request_fault on_settings(struct http2_reader *r)
     return has_flag(r, FLAG_ACK) ? FAULT_NONE : r->events->settings_end(r->owner);
 }
 
-/* Checks a frame with a fixed payload of BYTES bytes; OF_STREAM: whether it must belong to a
- * stream. */
+/* Checks a frame with a payload of BYTES; OF_STREAM: whether it must belong to a stream. */
 static enum request_fault check_small(struct http2_reader *r, bool of_stream, uint8_t bytes)
 {
     if ((r->frame.stream != 0) != of_stream)
