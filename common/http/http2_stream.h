@@ -137,7 +137,8 @@ void http2_end_if_done(struct http2_server *h2);
 /* ---- http2_stream.c: events of the reader, see there ---- */
 struct http2_side *http2_on_side(void *owner, uint32_t id);
 enum request_fault http2_on_request(void *owner, struct http2_head *head);
-enum request_fault http2_on_malformed(void *owner, const struct http2_malformed *m);
+enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_side *side,
+                                      struct http2_head *head, enum request_fault fault);
 enum request_fault http2_on_data(void *owner, const struct http2_data *d);
 enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struct http2_head *head);
 enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);

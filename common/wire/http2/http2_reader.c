@@ -79,15 +79,6 @@ static struct http2_side *open_side(const struct http2_reader *r, uint32_t id)
     return side != NULL && !side->ended ? side : NULL;
 }
 
-static enum request_fault report_malformed(struct http2_reader *r, struct http2_side *side,
-                                           struct http2_head *head, enum request_fault fault)
-{
-    const struct http2_malformed m = {
-        .stream = r->frame.stream, .fault = fault, .side = side, .head = head};
-
-    return r->events->malformed(r->owner, &m);
-}
-
 /* ---- DATA: section 6.1 ---- */
 
 /* The prefix is complete. */
@@ -103,7 +94,7 @@ static enum request_fault begin_data(struct http2_reader *r)
         return FAULT_NONE;
     if (body > side->left || (has_flag(r, FLAG_END_STREAM) && body != side->left)) {
         side->discard = true;
-        return report_malformed(r, side, NULL, FAULT_BODY_LENGTH);
+        return r->events->malformed(r->owner, r->frame.stream, side, NULL, FAULT_BODY_LENGTH);
     }
     side->left -= body;
     return FAULT_NONE;
@@ -233,7 +224,7 @@ static enum request_fault end_trailers(struct http2_reader *r, struct http2_head
     if (fault == FAULT_NONE)
         return r->events->trailers(r->owner, side, head);
     side->discard = true;
-    return report_malformed(r, side, NULL, fault);
+    return r->events->malformed(r->owner, head->stream, side, NULL, fault);
 }
 
 static enum request_fault end_block(struct http2_reader *r, struct slice block)
@@ -252,8 +243,9 @@ static enum request_fault end_block(struct http2_reader *r, struct slice block)
         fault = end_trailers(r, &head, malformed);
     } else if (fault == FAULT_NONE) {
         r->handed_id = head.stream;
-        fault = malformed == FAULT_NONE ? r->events->request(r->owner, &head)
-                                        : report_malformed(r, NULL, &head, malformed);
+        fault = malformed == FAULT_NONE
+                    ? r->events->request(r->owner, &head)
+                    : r->events->malformed(r->owner, head.stream, NULL, &head, malformed);
     }
     http2_head_release(r->scratch);
     return fault;

@@ -110,19 +110,6 @@ struct http2_frame_head {
     uint32_t stream; /* without the reserved bit */
 };
 
-/* A request or a stream that violates a rule: a stream error PROTOCOL_ERROR (section 8.1.1). */
-struct http2_malformed {
-    uint32_t stream;
-    enum request_fault fault;
-    /*
-     * Of a request's head: NULL. The owner answers, or resets the stream; if head->side.ended is
-     * not set, it discards what is still to come of it.
-     * Later: of the stream. Its discard is already set, and its ended if this came by trailers.
-     */
-    struct http2_side *side;
-    struct http2_head *head; /* what is known of it; NULL if it was handed on before */
-};
-
 /* A part of a DATA frame. */
 struct http2_data {
     uint32_t stream;
@@ -151,7 +138,14 @@ struct http2_events {
      * A stream that is not found is closed: further DATA of it would be an error of the connection.
      */
     enum request_fault (*request)(void *owner, struct http2_head *head);
-    enum request_fault (*malformed)(void *owner, const struct http2_malformed *m);
+    /*
+     * FAULT of a request or a stream: a stream error PROTOCOL_ERROR (section 8.1.1). Of a request,
+     * HEAD is what is known of it, and SIDE is NULL. The owner answers, or resets the stream; if
+     * head->side.ended is not set, it discards what is still to come of it. Later, HEAD is NULL and
+     * SIDE that of the stream: its discard is already set, and its ended if this came by trailers.
+     */
+    enum request_fault (*malformed)(void *owner, uint32_t stream, struct http2_side *side,
+                                    struct http2_head *head, enum request_fault fault);
     enum request_fault (*data)(void *owner, const struct http2_data *d);
     /* The end of a request with trailers. Of a side to be discarded, data() reports the end. */
     enum request_fault (*trailers)(void *owner, struct http2_side *side, struct http2_head *head);
