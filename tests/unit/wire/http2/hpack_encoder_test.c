@@ -386,7 +386,8 @@ static void assert_value_survives(struct pair *p, struct slice value)
         begin(p);
         hpack_encoder_field(&p->encoder, &p->block, SLICE_LIT("n"), value);
         assert_int_equal(
-            hpack_decode(&p->decoder, text_slice(&p->block), &limits, keep_value, &seen), FAULT_NONE);
+            hpack_decode(&p->decoder, text_slice(&p->block), &limits, keep_value, &seen),
+            FAULT_NONE);
         assert_true(slice_eq(text_slice(&seen), value));
         text_fini(&seen);
     }

@@ -78,7 +78,8 @@ static void what_the_standard_forbids_is_malformed(void **state)
         struct text seen = {0};
 
         hpack_init(&h);
-        assert_int_equal(hpack_decode(&h, blocks[i], &limits, note, &seen), FAULT_HTTP2_COMPRESSION);
+        assert_int_equal(hpack_decode(&h, blocks[i], &limits, note, &seen),
+                         FAULT_HTTP2_COMPRESSION);
         hpack_fini(&h);
         text_fini(&seen);
     }
@@ -110,7 +111,8 @@ static void a_small_block_does_not_become_a_large_list(void **state)
         text_add_char(&block, 'y');
     for (int i = 0; i < 100; ++i)
         text_add_char(&block, (char)0xbe);
-    assert_int_equal(hpack_decode(&h, text_slice(&block), &limits, note, &seen), FAULT_HEADERS_TOO_LARGE);
+    assert_int_equal(hpack_decode(&h, text_slice(&block), &limits, note, &seen),
+                     FAULT_HEADERS_TOO_LARGE);
     assert_int_equal(seen.len, 4 * 203); /* of 233 each, as lists are counted */
     assert_int_equal(decode(&h, SLICE_LIT("\x82\x82\x82\x82\x82\x82\x82\x82\x82\x82\x82"),
                             ":method=GET :method=GET :method=GET :method=GET :method=GET "
