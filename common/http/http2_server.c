@@ -278,13 +278,13 @@ static void set_limits(struct http2_server *h2)
         .block_bytes = bytes,
         .list = {.list_bytes = bytes, .fields = FIELDS_MAX},
     };
-    h2->per_second[HTTP2_PING] = or_none(o->http2_pings);
-    h2->per_second[HTTP2_SETTINGS] = SETTINGS_MAX;
-    h2->per_second[HTTP2_EMPTY_DATA] = EMPTY_DATA_MAX;
-    h2->per_second[HTTP2_CONTINUATION] = CONTINUATION_MAX;
-    h2->per_second[HTTP2_PRIORITY] = or_none(o->http2_priorities);
-    h2->per_second[HTTP2_WINDOW_UPDATE] = or_none(o->http2_window_updates);
-    h2->per_second[HTTP2_RST_STREAM] = or_none(o->http2_resets);
+    h2->per_second[TYPE_PING] = or_none(o->http2_pings);
+    h2->per_second[TYPE_SETTINGS] = SETTINGS_MAX;
+    h2->per_second[TYPE_DATA] = EMPTY_DATA_MAX;
+    h2->per_second[TYPE_CONTINUATION] = CONTINUATION_MAX;
+    h2->per_second[TYPE_PRIORITY] = or_none(o->http2_priorities);
+    h2->per_second[TYPE_WINDOW_UPDATE] = or_none(o->http2_window_updates);
+    h2->per_second[TYPE_RST_STREAM] = or_none(o->http2_resets);
     h2->per_second[HTTP2_UNKNOWN] = or_none(o->http2_unknown_frames);
 }
 

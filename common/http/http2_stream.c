@@ -135,22 +135,24 @@ static cold_ enum request_fault refuse(struct http2_stream *s, enum request_faul
     return count_refused(h2);
 }
 
-enum request_fault http2_on_malformed(void *owner, const struct http2_malformed *m)
+enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_side *side,
+                                      struct http2_head *head, enum request_fault fault)
 {
     struct http2_server *h2 = owner;
-    struct http2_stream *s = m->head == NULL ? http2_find(h2, m->stream) : NULL;
+    struct http2_stream *s = head == NULL ? http2_find(h2, id) : NULL;
 
-    if (m->head != NULL && h2->closing) {
-        add_discarded(h2, m->stream, &m->head->side);
+    (void)side;
+    if (head != NULL && h2->closing) {
+        add_discarded(h2, id, &head->side);
         return FAULT_NONE;
     }
-    http_server_refused(h2->conn, m->fault, 0, s != NULL ? &s->req : NULL);
+    http_server_refused(h2->conn, fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
-        reset(s, http2_error_of(m->fault));
+        reset(s, http2_error_of(fault));
     } else {
-        http2_put_reset(h2, m->stream, http2_error_of(m->fault));
-        h2->last_id = m->stream;
-        add_discarded(h2, m->stream, &m->head->side);
+        http2_put_reset(h2, id, http2_error_of(fault));
+        h2->last_id = id;
+        add_discarded(h2, id, &head->side);
     }
     return count_refused(h2);
 }

@@ -39,7 +39,7 @@ struct http2_server {
     struct http_conn *conn;
     struct http2_reader *reader;
     struct http2_reader_limits limits;
-    uint32_t per_second[HTTP2_KINDS];
+    uint32_t per_second[HTTP2_TYPES + 1];
     struct http2_meter meter;
     unsigned depth;     /* of http2_enter */
     bool closed;        /* by http2_fini */
@@ -136,7 +136,8 @@ void http2_end_if_done(struct http2_server *h2);
 /* ---- http2_stream.c: events of the reader, see there ---- */
 struct http2_side *http2_on_side(void *owner, uint32_t id);
 enum request_fault http2_on_request(void *owner, struct http2_head *head);
-enum request_fault http2_on_malformed(void *owner, const struct http2_malformed *m);
+enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_side *side,
+                                      struct http2_head *head, enum request_fault fault);
 enum request_fault http2_on_data(void *owner, const struct http2_data *d);
 enum request_fault http2_on_trailers(void *owner, struct http2_side *side, struct http2_head *head);
 enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code);

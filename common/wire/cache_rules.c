@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each check reads the fields once and evaluates the conditions in the order of enum cache_refusal,
- * so that the reported reason is the same each time if several apply. Section numbers refer to RFC
- * 9111.
+ * Section numbers refer to RFC 9111.
  */
 #include "common/wire/cache_rules.h"
 #include "common/wire/http1_bytes.h"
@@ -31,23 +29,18 @@ static const struct directive {
     enum directive_kind kind;
     size_t offset; /* in struct cache_control */
 } directives[] = {
-#define DIRECTIVE(text, kind, member)                                                              \
-    {                                                                                              \
-        {text, sizeof(text) - 1}, kind, offsetof(struct cache_control, member)                     \
-    }
-    DIRECTIVE("no-store", DIRECTIVE_FLAG, no_store),
-    DIRECTIVE("no-cache", DIRECTIVE_FLAG, no_cache),
-    DIRECTIVE("private", DIRECTIVE_FLAG, private_),
-    DIRECTIVE("public", DIRECTIVE_FLAG, public_),
-    DIRECTIVE("must-revalidate", DIRECTIVE_FLAG, must_revalidate),
-    DIRECTIVE("proxy-revalidate", DIRECTIVE_FLAG, proxy_revalidate),
-    DIRECTIVE("must-understand", DIRECTIVE_FLAG, must_understand),
-    DIRECTIVE("max-age", DIRECTIVE_LEAST, max_age_s),
-    DIRECTIVE("s-maxage", DIRECTIVE_LEAST, s_maxage_s),
-    DIRECTIVE("stale-if-error", DIRECTIVE_LEAST, stale_if_error_s),
-    DIRECTIVE("max-stale", DIRECTIVE_OPTIONAL, max_stale_s),
-    DIRECTIVE("min-fresh", DIRECTIVE_MOST, min_fresh_s),
-#undef DIRECTIVE
+    {{"no-store", 8}, DIRECTIVE_FLAG, offsetof(struct cache_control, no_store)},
+    {{"no-cache", 8}, DIRECTIVE_FLAG, offsetof(struct cache_control, no_cache)},
+    {{"private", 7}, DIRECTIVE_FLAG, offsetof(struct cache_control, private_)},
+    {{"public", 6}, DIRECTIVE_FLAG, offsetof(struct cache_control, public_)},
+    {{"must-revalidate", 15}, DIRECTIVE_FLAG, offsetof(struct cache_control, must_revalidate)},
+    {{"proxy-revalidate", 16}, DIRECTIVE_FLAG, offsetof(struct cache_control, proxy_revalidate)},
+    {{"must-understand", 15}, DIRECTIVE_FLAG, offsetof(struct cache_control, must_understand)},
+    {{"max-age", 7}, DIRECTIVE_LEAST, offsetof(struct cache_control, max_age_s)},
+    {{"s-maxage", 8}, DIRECTIVE_LEAST, offsetof(struct cache_control, s_maxage_s)},
+    {{"stale-if-error", 14}, DIRECTIVE_LEAST, offsetof(struct cache_control, stale_if_error_s)},
+    {{"max-stale", 9}, DIRECTIVE_OPTIONAL, offsetof(struct cache_control, max_stale_s)},
+    {{"min-fresh", 9}, DIRECTIVE_MOST, offsetof(struct cache_control, min_fresh_s)},
 };
 
 /* RFC 9111 1.2.2: a number that is too large is the largest. False: it is none. */
@@ -66,28 +59,8 @@ static bool parse_seconds(struct slice s, uint32_t *out)
     return s.len != 0;
 }
 
-/* ARGUMENT: p == NULL when there is none. */
-static void note(const struct directive *d, struct slice argument, struct cache_control *c)
-{
-    void *member = (char *)c + d->offset;
-    bool most = d->kind == DIRECTIVE_MOST;
-    uint32_t v;
-
-    if (d->kind == DIRECTIVE_FLAG) {
-        *(bool *)member = true;
-        return;
-    }
-    uint32_t *seconds = member;
-    if (argument.p == NULL && d->kind == DIRECTIVE_OPTIONAL)
-        v = CACHE_SECONDS_MAX;
-    else if (!parse_seconds(argument, &v))
-        v = most ? CACHE_SECONDS_MAX : 0;
-    if (*seconds == CACHE_SECONDS_NONE || (most ? v > *seconds : v < *seconds))
-        *seconds = v;
-}
-
-/* Takes "=argument" off *S, if it is there: a token, or the inside of a quoted string, in which
- * escapes stay as they are. */
+/* Takes "=argument" off *S: a token, or the inside of a quoted string, in which escapes stay as
+ * they are. OUT->p is NULL if there is none. */
 static bool take_argument(struct slice *s, struct slice *out)
 {
     size_t i = 1;
@@ -111,8 +84,10 @@ static bool take_argument(struct slice *s, struct slice *out)
 
 static bool take_directive(struct slice *s, struct cache_control *c)
 {
+    const struct directive *d = directives;
     struct slice name = slice_take(s, http1_token_length(*s));
     struct slice argument;
+    uint32_t v;
 
     if (name.len == 0 || !take_argument(s, &argument))
         return false;
@@ -120,12 +95,23 @@ static bool take_directive(struct slice *s, struct cache_control *c)
         slice_take(s, 1);
     if (s->len != 0 && s->p[0] != ',')
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(directives); ++i) {
-        if (slice_eq_nocase(name, directives[i].name)) {
-            note(&directives[i], argument, c);
-            break;
-        }
+    while (d != directives + ARRAY_LEN(directives) && !slice_eq_nocase(name, d->name))
+        ++d;
+    if (d == directives + ARRAY_LEN(directives))
+        return true;
+    void *member = (char *)c + d->offset;
+    if (d->kind == DIRECTIVE_FLAG) {
+        *(bool *)member = true;
+        return true;
     }
+    uint32_t *seconds = member;
+    bool most = d->kind == DIRECTIVE_MOST;
+    if (argument.p == NULL && d->kind == DIRECTIVE_OPTIONAL)
+        v = CACHE_SECONDS_MAX;
+    else if (!parse_seconds(argument, &v))
+        v = most ? CACHE_SECONDS_MAX : 0;
+    if (*seconds == CACHE_SECONDS_NONE || (most ? v > *seconds : v < *seconds))
+        *seconds = v;
     return true;
 }
 
@@ -162,28 +148,17 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out)
 
 /* ---- requests ---- */
 
-/* The one that is checked first. */
-static enum cache_refusal first_of(enum cache_refusal a, enum cache_refusal b)
-{
-    if (a == CACHE_OK || b == CACHE_OK)
-        return a == CACHE_OK ? b : a;
-    return a < b ? a : b;
-}
-
 /* Fields of a request that exclude it from sharing. */
-static const struct {
-    struct slice name;
-    enum cache_refusal refusal;
-} unshared_fields[] = {
-    {{"transfer-encoding", 17}, CACHE_REFUSAL_BODY},
-    {{"upgrade", 7}, CACHE_REFUSAL_UPGRADE},
-    {{"range", 5}, CACHE_REFUSAL_RANGE},
-    {{"if-match", 8}, CACHE_REFUSAL_CONDITIONAL},
-    {{"if-none-match", 13}, CACHE_REFUSAL_CONDITIONAL},
-    {{"if-modified-since", 17}, CACHE_REFUSAL_CONDITIONAL},
-    {{"if-unmodified-since", 19}, CACHE_REFUSAL_CONDITIONAL},
-    {{"if-range", 8}, CACHE_REFUSAL_CONDITIONAL},
-    {{"expect", 6}, CACHE_REFUSAL_EXPECT},
+static const struct slice unshared_fields[] = {
+    {"transfer-encoding", 17},
+    {"upgrade", 7},
+    {"range", 5},
+    {"if-match", 8},
+    {"if-none-match", 13},
+    {"if-modified-since", 17},
+    {"if-unmodified-since", 19},
+    {"if-range", 8},
+    {"expect", 6},
 };
 
 /* Names as CGI-like interfaces see them, in lower case and with '-' for '_': as memcmp. */
@@ -204,45 +179,42 @@ static bool same_variable(struct slice a, struct slice b)
     return a.len == b.len && compare(a, b) == 0;
 }
 
-/* ---- requests: users ---- */
-
-static enum cache_refusal user_refusal_of(const struct message_field *h,
-                                          const struct cache_policy *policy)
+static bool identifies_user(const struct message_field *h, const struct cache_policy *policy)
 {
     const struct cache_names *names = policy->private_fields;
 
     /* 3.5 would allow some responses to these; a user that logs in gets its own. */
     if (same_variable(h->name, SLICE_LIT("authorization")) ||
         same_variable(h->name, SLICE_LIT("proxy-authorization")))
-        return CACHE_REFUSAL_AUTHORIZATION;
+        return true;
     if (same_variable(h->name, SLICE_LIT("cookie")))
-        return policy->cookies ? CACHE_OK : CACHE_REFUSAL_COOKIE;
+        return !policy->cookies;
     if (h->kind == FIELD_CLIENT_CERTIFICATE) {
         bool none =
             h->value.len == 0 || (same_variable(h->name, SLICE_LIT("x-ssl-client-verify")) &&
                                   slice_is(h->value, "NONE"));
 
-        return policy->certificates || none ? CACHE_OK : CACHE_REFUSAL_CERTIFICATE;
+        return !policy->certificates && !none;
     }
-    for (size_t i = 0; names != NULL && i < names->n; ++i) {
+    if (names == NULL)
+        return false;
+    for (size_t i = 0; i < names->n; ++i) {
         if (same_variable(h->name, names->names[i]))
-            return CACHE_REFUSAL_PRIVATE_FIELD;
+            return true;
     }
-    return CACHE_OK;
+    return false;
 }
 
-enum cache_refusal cache_check_user(struct cache_fields fields, const struct cache_policy *policy)
+bool cache_has_user(struct cache_fields fields, const struct cache_policy *policy)
 {
-    enum cache_refusal found = CACHE_OK;
-
-    for (size_t i = 0; i < fields.n; ++i)
-        found = first_of(found, user_refusal_of(&fields.fields[i], policy));
-    return found;
+    for (size_t i = 0; i < fields.n; ++i) {
+        if (identifies_user(&fields.fields[i], policy))
+            return true;
+    }
+    return false;
 }
 
-/* ---- requests: all else ---- */
-
-static enum cache_refusal refusal_of(const struct message_field *h)
+static bool is_unshared(const struct message_field *h)
 {
     struct slice rest = h->value;
 
@@ -254,58 +226,46 @@ static enum cache_refusal refusal_of(const struct message_field *h)
 
             if (token.len != 0 && !slice_eq_nocase(token, SLICE_LIT("keep-alive")) &&
                 !slice_eq_nocase(token, SLICE_LIT("close")))
-                return CACHE_REFUSAL_CONNECTION;
+                return true;
         }
-        return CACHE_OK;
+        return false;
     }
     if (same_variable(h->name, SLICE_LIT("content-length")))
-        return slice_is(slice_trim(h->value), "0") ? CACHE_OK : CACHE_REFUSAL_BODY;
+        return !slice_is(slice_trim(h->value), "0");
     /* It counts without Cache-Control only (5.4); together with one it is as strict as either. */
     if (same_variable(h->name, SLICE_LIT("pragma")))
-        return http1_list_has(h->value, SLICE_LIT("no-cache")) ? CACHE_REFUSAL_REQUEST_CONTROL
-                                                               : CACHE_OK;
+        return http1_list_has(h->value, SLICE_LIT("no-cache"));
     for (size_t i = 0; i < ARRAY_LEN(unshared_fields); ++i) {
-        if (same_variable(h->name, unshared_fields[i].name))
-            return unshared_fields[i].refusal;
+        if (same_variable(h->name, unshared_fields[i]))
+            return true;
     }
-    return CACHE_OK;
+    return false;
 }
 
-enum cache_refusal cache_check_request(const struct cache_request *request,
-                                       const struct cache_policy *policy, struct cache_wish *wish)
+bool cache_check_request(const struct cache_request *request, const struct cache_policy *policy,
+                         struct cache_wish *wish)
 {
-    enum cache_refusal found = cache_check_user(request->fields, policy);
     struct cache_control c;
 
-    if (!slice_is(request->method, "GET"))
-        return CACHE_REFUSAL_METHOD;
-    if (request->body)
-        return CACHE_REFUSAL_BODY;
-    if (request->upgrade)
-        return CACHE_REFUSAL_UPGRADE;
-    for (size_t i = 0; i < request->fields.n; ++i)
-        found = first_of(found, refusal_of(&request->fields.fields[i]));
-    if (found != CACHE_OK)
-        return found;
+    if (!slice_is(request->method, "GET") || request->body || request->upgrade ||
+        cache_has_user(request->fields, policy))
+        return false;
+    for (size_t i = 0; i < request->fields.n; ++i) {
+        if (is_unshared(&request->fields.fields[i]))
+            return false;
+    }
     cache_control_parse(request->fields, &c);
-    if (c.no_store || c.no_cache)
-        return CACHE_REFUSAL_REQUEST_CONTROL;
-    if (c.malformed)
-        return CACHE_REFUSAL_REQUEST_MALFORMED;
     *wish = (struct cache_wish){c.max_age_s, c.max_stale_s, c.min_fresh_s};
-    return CACHE_OK;
+    return !c.no_store && !c.no_cache && !c.malformed;
 }
 
 bool cache_invalidates(struct slice method, int status)
 {
-    static const char *const safe[] = {"GET", "HEAD", "OPTIONS", "TRACE"};
+    bool safe = slice_is(method, "GET") || slice_is(method, "HEAD") ||
+                slice_is(method, "OPTIONS") || slice_is(method, "TRACE");
 
-    for (size_t i = 0; i < ARRAY_LEN(safe); ++i) {
-        if (slice_is(method, safe[i]))
-            return false;
-    }
     /* 4.4: a method that is not known counts as unsafe; "non-error" is 2xx and 3xx. */
-    return status >= 200 && status < 400;
+    return !safe && status >= 200 && status < 400;
 }
 
 /* ---- responses ---- */
@@ -337,9 +297,7 @@ struct response_facts {
 
 static uint32_t clip_seconds(int64_t s)
 {
-    if (s < 0)
-        return 0;
-    return s > CACHE_SECONDS_MAX ? CACHE_SECONDS_MAX : (uint32_t)s;
+    return s < CACHE_SECONDS_MAX ? (uint32_t)(s > 0 ? s : 0) : CACHE_SECONDS_MAX;
 }
 
 static void note_field(const struct message_field *h, int64_t now_s, struct response_facts *f)
@@ -368,7 +326,7 @@ static void note_field(const struct message_field *h, int64_t now_s, struct resp
     }
 }
 
-static enum cache_refusal check_facts(int status, const struct response_facts *f)
+static bool is_cacheable(int status, const struct response_facts *f)
 {
     const struct cache_control *c = &f->control;
     /* Section 3: directives that make a response cacheable although its status is not by default.
@@ -377,45 +335,20 @@ static enum cache_refusal check_facts(int status, const struct response_facts *f
                        c->s_maxage_s != CACHE_SECONDS_NONE || f->has_expires;
 
     if (status < 200 || status == 206 || status == 304)
-        return CACHE_REFUSAL_STATUS;
-    /*
-     * Server errors are not shared: each waiting request is sent separately, because the next
-     * worker may succeed, and an error must not replace the last good copy. 501 is caused by the
-     * method.
-     */
+        return false;
+    /* Server errors are not shared: the next worker may succeed, and an error must not replace the
+     * last good copy. 501 is caused by the method. */
     if (status >= 500 && status != 501)
-        return CACHE_REFUSAL_SERVER_ERROR;
+        return false;
     if (!is_heuristically_cacheable(status) && !is_explicit)
-        return CACHE_REFUSAL_STATUS;
-    if (c->must_understand && !is_understood(status))
-        return CACHE_REFUSAL_NOT_UNDERSTOOD;
-    if (c->malformed)
-        return CACHE_REFUSAL_RESPONSE_MALFORMED;
-    /* 5.2.2.3: with must-understand, no-store applies only to caches that do not
-     * know the status. */
-    if (c->no_store && !c->must_understand)
-        return CACHE_REFUSAL_NO_STORE;
-    if (c->no_cache)
-        return CACHE_REFUSAL_NO_CACHE;
-    if (c->private_)
-        return CACHE_REFUSAL_PRIVATE;
-    return f->sets_cookie ? CACHE_REFUSAL_SET_COOKIE : CACHE_OK;
+        return false;
+    /* 5.2.2.3: with must-understand, no-store is for caches that do not know the status. */
+    if (c->must_understand ? !is_understood(status) : c->no_store)
+        return false;
+    return !c->malformed && !c->no_cache && !c->private_ && !f->sets_cookie;
 }
 
-/* 4.2.1 for a shared cache. No heuristic lifetime is assigned to a response without an explicit
- * one. */
-static uint32_t lifetime_of(const struct response_facts *f, int64_t received_s)
-{
-    if (f->control.s_maxage_s != CACHE_SECONDS_NONE)
-        return f->control.s_maxage_s;
-    if (f->control.max_age_s != CACHE_SECONDS_NONE)
-        return f->control.max_age_s;
-    if (!f->has_expires)
-        return 0;
-    return clip_seconds(f->expires_s - (f->has_date ? f->date_s : received_s));
-}
-
-enum cache_refusal cache_check_response(const struct cache_response *r, struct cache_facts *facts)
+bool cache_check_response(const struct cache_response *r, struct cache_facts *facts)
 {
     struct response_facts f = {0};
     const struct cache_control *c = &f.control;
@@ -423,24 +356,22 @@ enum cache_refusal cache_check_response(const struct cache_response *r, struct c
     cache_control_parse(r->fields, &f.control);
     for (size_t i = 0; i < r->fields.n; ++i)
         note_field(&r->fields.fields[i], r->received_s, &f);
-    enum cache_refusal refused = check_facts(r->status, &f);
-    if (refused != CACHE_OK)
-        return refused;
     /* 4.2.3 */
     uint32_t apparent_s = f.has_date ? clip_seconds(r->received_s - f.date_s) : 0;
     uint32_t corrected_s = clip_seconds((int64_t)f.age_s + r->delay_s);
-    struct cache_facts found = {
+    *facts = (struct cache_facts){
         .age_s = apparent_s > corrected_s ? apparent_s : corrected_s,
-        .lifetime_s = lifetime_of(&f, r->received_s),
+        .lifetime_s = c->s_maxage_s != CACHE_SECONDS_NONE ? c->s_maxage_s : c->max_age_s,
         .must_validate =
             c->must_revalidate || c->proxy_revalidate || c->s_maxage_s != CACHE_SECONDS_NONE,
         .good = is_understood(r->status),
         .stale_s = c->stale_if_error_s,
     };
-    if (!cache_may_share(&found, found.age_s))
-        return CACHE_REFUSAL_REVALIDATE;
-    *facts = found;
-    return CACHE_OK;
+    /* 4.2.1; a response without an explicit lifetime is not given a heuristic one. */
+    if (facts->lifetime_s == CACHE_SECONDS_NONE)
+        facts->lifetime_s =
+            f.has_expires ? clip_seconds(f.expires_s - (f.has_date ? f.date_s : r->received_s)) : 0;
+    return is_cacheable(r->status, &f) && cache_may_share(facts, facts->age_s);
 }
 
 /* ---- use ---- */
@@ -517,25 +448,23 @@ struct key {
 /* Few names: by insertion. */
 static void add_name(struct names *set, struct slice name)
 {
-    size_t at = set->n;
+    size_t at = 0;
+    int order = 1;
 
-    for (size_t i = 0; i < set->n; ++i) {
-        int order = compare(name, set->names[i]);
-
-        if (order == 0)
-            return;
-        if (order < 0) {
-            at = i;
+    for (; at < set->n; ++at) {
+        order = compare(name, set->names[at]);
+        if (order <= 0)
             break;
-        }
     }
+    if (order == 0)
+        return;
     ASSERT(set->n < ARRAY_LEN(set->names));
     memmove(set->names + at + 1, set->names + at, (set->n - at) * sizeof(set->names[0]));
     set->names[at] = name;
     ++set->n;
 }
 
-static enum cache_refusal vary_of(struct cache_fields response, struct names *set)
+static bool vary_of(struct cache_fields response, struct names *set)
 {
     size_t bytes = 0;
     size_t count = 0;
@@ -547,26 +476,21 @@ static enum cache_refusal vary_of(struct cache_fields response, struct names *se
             continue;
         bytes += line.len;
         if (bytes > VARY_BYTES_MAX)
-            return CACHE_REFUSAL_VARY_TOO_LARGE;
+            return false;
         while (line.len != 0) { /* RFC 9110 12.5.5 */
             struct slice name = slice_trim(slice_cut(&line, ','));
 
             if (name.len == 0)
                 continue;
-            if (slice_is(name, "*"))
-                return CACHE_REFUSAL_VARY_ALL;
-            if (!http1_is_token(name))
-                return CACHE_REFUSAL_RESPONSE_MALFORMED;
-            /* The load balancer sets these differently for each request. */
+            /* The load balancer sets some differently for each request. */
             enum http_field kind = http_field_kind(name);
-            if (kind == FIELD_OURS || kind == FIELD_REQUEST_ID)
-                return CACHE_REFUSAL_VARY_OURS;
-            if (++count > VARY_NAMES_MAX)
-                return CACHE_REFUSAL_VARY_TOO_LARGE;
+            if (slice_is(name, "*") || !http1_is_token(name) || kind == FIELD_OURS ||
+                kind == FIELD_REQUEST_ID || ++count > VARY_NAMES_MAX)
+                return false;
             add_name(set, name);
         }
     }
-    return CACHE_OK;
+    return true;
 }
 
 static bool put(struct key *k, struct slice s)
@@ -580,7 +504,7 @@ static bool put(struct key *k, struct slice s)
 }
 
 /* Of the names in SET, and those that always count. */
-static enum cache_refusal make_key(struct names *set, struct cache_fields request, struct key *k)
+static bool make_key(struct names *set, struct cache_fields request, struct key *k)
 {
     for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
         for (size_t at = 0; at < request.n; ++at) {
@@ -597,7 +521,7 @@ static enum cache_refusal make_key(struct names *set, struct cache_fields reques
         size_t start = k->len;
 
         if (!put(k, name))
-            return CACHE_REFUSAL_VARY_TOO_LARGE;
+            return false;
         for (size_t at = start; at < k->len; ++at)
             k->bytes[at] = http1_variable_byte(k->bytes[at]);
         for (size_t at = 0; at < request.n; ++at) {
@@ -607,29 +531,26 @@ static enum cache_refusal make_key(struct names *set, struct cache_fields reques
                 continue;
             /* It must not be mistaken for the next line. */
             if (!http1_is_text(value))
-                return CACHE_REFUSAL_REQUEST_MALFORMED;
+                return false;
             if (!put(k, glue) || !put(k, value))
-                return CACHE_REFUSAL_VARY_TOO_LARGE;
+                return false;
             glue = cookie ? SLICE_LIT("; ") : SLICE_LIT(", ");
         }
         if (!put(k, SLICE_LIT("\n")))
-            return CACHE_REFUSAL_VARY_TOO_LARGE;
+            return false;
     }
-    return CACHE_OK;
+    return true;
 }
 
-enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
-                                     struct text *out)
+bool cache_variant_key(struct cache_fields response, struct cache_fields request, struct text *out)
 {
     struct names set = {.n = 0};
     struct key k;
-    enum cache_refusal r = vary_of(response, &set);
+    bool good = vary_of(response, &set) && make_key(&set, request, &k);
 
-    if (r == CACHE_OK)
-        r = make_key(&set, request, &k);
-    if (r == CACHE_OK)
+    if (good)
         text_add(out, (struct slice){k.bytes, k.len});
-    return r;
+    return good;
 }
 
 bool cache_variant_matches(struct slice key, struct cache_fields request)
@@ -643,5 +564,5 @@ bool cache_variant_matches(struct slice key, struct cache_fields request)
 
         add_name(&set, (struct slice){line.p, http1_token_length(line)});
     }
-    return make_key(&set, request, &k) == CACHE_OK && slice_eq(key, (struct slice){k.bytes, k.len});
+    return make_key(&set, request, &k) && slice_eq(key, (struct slice){k.bytes, k.len});
 }

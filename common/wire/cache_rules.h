@@ -33,39 +33,6 @@ enum {
 /* A number of seconds that was not given. */
 #define CACHE_SECONDS_NONE UINT32_MAX
 
-/* Why a response is not shared between requests, in the order of the checks. */
-enum cache_refusal {
-    CACHE_OK = 0,
-    CACHE_REFUSAL_METHOD,          /* request is not a GET */
-    CACHE_REFUSAL_BODY,            /* request has a body */
-    CACHE_REFUSAL_UPGRADE,         /* request asks for another protocol */
-    CACHE_REFUSAL_CONNECTION,      /* request removes its own fields by Connection */
-    CACHE_REFUSAL_AUTHORIZATION,   /* request has Authorization */
-    CACHE_REFUSAL_COOKIE,          /* request has a Cookie (copy_with_cookies is off) */
-    CACHE_REFUSAL_CERTIFICATE,     /* request has a verified one (copy_with_certificates is off) */
-    CACHE_REFUSAL_PRIVATE_FIELD,   /* request has a field that identifies its user */
-    CACHE_REFUSAL_RANGE,           /* request asks for a range */
-    CACHE_REFUSAL_CONDITIONAL,     /* request is conditional */
-    CACHE_REFUSAL_EXPECT,          /* request has Expect */
-    CACHE_REFUSAL_REQUEST_CONTROL, /* request has no-store or no-cache */
-    CACHE_REFUSAL_REQUEST_MALFORMED,  /* request's Cache-Control is malformed or over its limits */
-    CACHE_REFUSAL_STATUS,             /* status is not cacheable */
-    CACHE_REFUSAL_SERVER_ERROR,       /* response is a server's error */
-    CACHE_REFUSAL_NOT_UNDERSTOOD,     /* response has must-understand, and its status is unknown */
-    CACHE_REFUSAL_NO_STORE,           /* response has no-store */
-    CACHE_REFUSAL_NO_CACHE,           /* response has no-cache */
-    CACHE_REFUSAL_PRIVATE,            /* response has private */
-    CACHE_REFUSAL_SET_COOKIE,         /* response sets a cookie */
-    CACHE_REFUSAL_REVALIDATE,         /* response is stale and must be revalidated */
-    CACHE_REFUSAL_VARY_ALL,           /* response varies by more than the request's fields */
-    CACHE_REFUSAL_VARY_OURS,          /* response varies by a field that differs for each request */
-    CACHE_REFUSAL_VARY_TOO_LARGE,     /* the response's Vary exceeds the limits */
-    CACHE_REFUSAL_RESPONSE_MALFORMED, /* Cache-Control or Vary is malformed or over its limits */
-    CACHE_REFUSAL_END_UNSURE,         /* response ends with its connection: it may be truncated */
-    CACHE_REFUSAL_FIELDS_TOO_MANY,    /* response has too many fields for a copy */
-    CACHE_REFUSAL_TOO_LARGE,          /* response exceeds the limit of a copy, or of all copies */
-};
-
 /* Header fields of either message, in the order of arrival; names in any case. */
 struct cache_fields {
     const struct message_field *fields;
@@ -95,10 +62,8 @@ void cache_control_parse(struct cache_fields f, struct cache_control *out);
 
 struct cache_request {
     struct slice method;
-    /*
-     * To check the request: as the client sent them, but for what the server took out. To find the
-     * variant: as the worker gets them.
-     */
+    /* To check the request: as the client sent them, but for what the server took out. To find the
+     * variant: as the worker gets them. */
     struct cache_fields fields;
     bool body; /* has one, or announced one */
     bool upgrade;
@@ -122,20 +87,12 @@ struct cache_policy {
     const struct cache_names *private_fields; /* not with any of these; NULL: none */
 };
 
-/*
- * Whether FIELDS identify the user of their request so that it takes no part by POLICY: CACHE_OK,
- * or CACHE_REFUSAL_AUTHORIZATION, _COOKIE, _CERTIFICATE or _PRIVATE_FIELD.
- */
-enum cache_refusal cache_check_user(struct cache_fields fields,
-                                    const struct cache_policy *policy) must_check;
-/*
- * Whether REQUEST may be answered by a response to another one, or the response to it given to
- * others; includes cache_check_user.
- *   wish  on CACHE_OK
- */
-enum cache_refusal cache_check_request(const struct cache_request *request,
-                                       const struct cache_policy *policy,
-                                       struct cache_wish *wish) must_check;
+/* Whether FIELDS identify the user of their request so that it takes no part by POLICY. */
+bool cache_has_user(struct cache_fields fields, const struct cache_policy *policy);
+/* Whether REQUEST may be answered by a response to another one, or the response to it given to
+ * others; then WISH is set. Not if it has a user (cache_has_user). */
+bool cache_check_request(const struct cache_request *request, const struct cache_policy *policy,
+                         struct cache_wish *wish) must_check;
 
 /* Whether a response STATUS to METHOD invalidates what is stored of its target (RFC 9111 4.4). */
 bool cache_invalidates(struct slice method, int status);
@@ -159,19 +116,17 @@ struct cache_facts {
 };
 
 /*
- * Whether the complete response R to an eligible GET may also be served to other requests.
+ * Whether the complete response R to an eligible GET may also be served to other requests; then
+ * FACTS is set.
  *
  * A response with an explicit lifetime of 0 may: the waiting requests were received before it
  * arrived, and RFC 9111 4.2.4 leaves serving stale responses to the configuration. It may not if
  * stale responses must be validated (must-revalidate, proxy-revalidate, s-maxage), because a
  * lifetime of 0 is then equivalent to no-cache.
- *   facts  set on CACHE_OK
  */
-enum cache_refusal cache_check_response(const struct cache_response *r,
-                                        struct cache_facts *facts) must_check;
+bool cache_check_response(const struct cache_response *r, struct cache_facts *facts) must_check;
 
-/* Whether a response of age AGE_S may be served to a request that was received
- * before it arrived. */
+/* Whether a response of age AGE_S may be served to a request received before it arrived. */
 bool cache_may_share(const struct cache_facts *f, uint64_t age_s);
 /*
  * Whether the response, possibly stale, may be served instead of an error to a request with this
@@ -187,18 +142,18 @@ bool cache_may_serve_stale(const struct cache_facts *f, const struct cache_wish 
  * name, without duplicates; "name=value", or "name" if REQUEST has no such field. REQUEST has the
  * fields as sent to the worker, with the values that the load balancer sets. Names are in lower
  * case; a value consists of the field's lines, trimmed, joined by ", " ("; " for Cookie). The key
- * has at most VARIANT_KEY_MAX bytes; OUT is not changed unless the result is CACHE_OK.
+ * has at most VARIANT_KEY_MAX bytes.
  *
  * Two rules go beyond the RFC, because a client could otherwise choose the responses of others. In
  * names, '_' equals '-', because CGI-like interfaces do not distinguish them. Fields from which
  * applications learn their public address (X-Forwarded-Host, ...) are treated as if Vary named
  * them, if REQUEST has them.
  *
- * Errors: CACHE_REFUSAL_VARY_ALL, _VARY_OURS, _VARY_TOO_LARGE, _REQUEST_MALFORMED,
- * _RESPONSE_MALFORMED.
+ * False, and OUT is untouched, if the response must not be shared: Vary is malformed, over its
+ * limits, "*" or names a field that differs for each request; or a value of REQUEST is malformed.
  */
-enum cache_refusal cache_variant_key(struct cache_fields response, struct cache_fields request,
-                                     struct text *out) must_check;
+bool cache_variant_key(struct cache_fields response, struct cache_fields request,
+                       struct text *out) must_check;
 /* Whether REQUEST selects the response with KEY, which cache_variant_key() has created. */
 bool cache_variant_matches(struct slice key, struct cache_fields request);
 

@@ -45,9 +45,7 @@ bool http1_is_text(struct slice s)
     size_t i = 0;
 
     for (; i + 8 <= s.len; i += 8) {
-        uint64_t word;
-        memcpy(&word, s.p + i, 8);
-        if (exact_controls(word) != 0 && !is_text_bytewise(s.p + i, 8))
+        if (exact_controls(load_word(s.p + i)) != 0 && !is_text_bytewise(s.p + i, 8))
             return false;
     }
     return is_text_bytewise(s.p + i, s.len - i);
@@ -57,12 +55,9 @@ uint64_t http1_marks_words(const char *p)
 {
     uint64_t marks = 0;
 
-    for (unsigned i = 0; i < 64; i += 8) {
-        uint64_t word;
-        memcpy(&word, p + i, 8);
-        /* The product's top byte has a bit of each byte. */
-        marks |= (exact_controls(word) >> 7) * UINT64_C(0x0102040810204080) >> 56 << i;
-    }
+    /* The product's top byte has a bit of each byte. */
+    for (unsigned i = 0; i < 64; i += 8)
+        marks |= (exact_controls(load_word(p + i)) >> 7) * UINT64_C(0x0102040810204080) >> 56 << i;
     return marks;
 }
 

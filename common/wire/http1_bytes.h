@@ -49,8 +49,7 @@ static inline struct slice slice_take(struct slice *s, size_t n)
 
 /*
  * The scans that each head of a message goes through, sixteen bytes at a time where the machine can
- * (SSE2, which every x86-64 has), else in words and bytes; inlined. The results are those of the
- * functions above.
+ * (SSE2, which every x86-64 has), else in words and bytes; with the results of those above.
  */
 
 #ifdef __SSE2__
@@ -279,9 +278,8 @@ http1_inline_ size_t http1_lines_word(const struct http1_lines *l, const char *p
 }
 
 /*
- * Fast check whether VALUE, which must be within a line of L and not empty, is a host name or IPv4
- * address, without a port or with one of up to five digits that is below 60,000. False: the fast
- * path cannot determine it.
+ * Whether VALUE, which must be within a line of L and not empty, is a host name or IPv4 address,
+ * without a port or with one below 60,000. False: this fast path cannot determine it.
  */
 http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct slice value)
 {
@@ -306,10 +304,7 @@ http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct sl
 #endif
 }
 
-/*
- * Notes the options of a Connection field's VALUE; false: it is not one of two words, as nearly all
- * are.
- */
+/* Notes the options of a Connection field's VALUE. False: it is neither of these two words. */
 http1_inline_ bool http1_note_connection(struct slice value, bool *close, bool *keep_alive)
 {
     if (SLICE_IS_WORD(value, "keep-alive")) {

@@ -182,8 +182,7 @@ static enum err decide_framing(const struct framing_facts *f, bool is_head, stru
         out->keep_alive = false;
     if (is_head || out->status < 200 || out->status == 204 || out->status == 304) {
         out->framing = HTTP1_BODY_NONE;
-        /* A 204 or 1xx that announces a body may be followed by one: do not reuse
-         * the connection. */
+        /* A 204 or 1xx that announces a body may be followed by one. */
         bool announces = f->has_coding || (f->has_length && f->length != 0);
         if (announces && !is_head && out->status != 304)
             out->keep_alive = false;
@@ -246,11 +245,8 @@ static const struct {
 #undef FAULT
 };
 
-/* Counts of the fields that determine where the request ends and which host it is for. */
-struct head_counts {
-    unsigned lengths;
-    unsigned codings;
-    unsigned hosts;
+/* What is needed while the fields are read. */
+struct head_reading {
     bool close, keep_alive;               /* from Connection */
     struct message_field *fields, *until; /* space for further fields */
 };
@@ -267,21 +263,14 @@ int request_fault_status(enum request_fault f)
     return request_faults[f].status;
 }
 
-/* Returns the reason why BYTES do not begin with a valid line. */
-static enum request_fault bad_line(struct slice bytes, enum request_fault otherwise)
-{
-    const char *lf = bytes.len != 0 ? memchr(bytes.p, '\n', bytes.len) : NULL;
-
-    return lf != NULL && (lf == bytes.p || lf[-1] != '\r') ? FAULT_BARE_LINE_END : otherwise;
-}
-
 /* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. */
 http1_inline_ enum request_fault take_request_line(struct http1_lines *lines,
                                                    enum request_fault otherwise, struct slice *line)
 {
     if (http1_lines_take(lines, line) == HTTP1_LINE)
         return FAULT_NONE;
-    return bad_line((struct slice){lines->at, (size_t)(lines->end - lines->at)}, otherwise);
+    const char *lf = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+    return lf != NULL && (lf == lines->at || lf[-1] != '\r') ? FAULT_BARE_LINE_END : otherwise;
 }
 
 static bool is_target(struct slice s)
@@ -345,7 +334,7 @@ http1_inline_ enum request_fault check_request_line(const struct http1_lines *li
 
 /* Sets the kind of H, and checks the fields that matter here. */
 http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
-                                             struct message_field *h, struct head_counts *n,
+                                             struct message_field *h, struct head_reading *n,
                                              struct http1_request_facts *out)
 {
     struct slice value = h->value;
@@ -355,7 +344,7 @@ http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
     case 4:
         if (h->kind != FIELD_FRAMING)
             return FAULT_NONE;
-        if (n->hosts++ != 0)
+        if (out->host.p != NULL)
             return FAULT_HOST_REPEATED;
         out->host = value;
         if (value.len == 0 || http1_lines_plain_host(lines, value) || http_authority_valid(value))
@@ -377,23 +366,23 @@ http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
     case 14:
         if (h->kind != FIELD_FRAMING)
             return FAULT_NONE;
-        out->has_length = true;
-        if (n->lengths++ != 0)
+        if (out->has_length)
             return FAULT_LENGTH_REPEATED;
+        out->has_length = true;
         return parse_u64(value, INT64_MAX, &out->content_length) ? FAULT_NONE : FAULT_LENGTH;
     case 17:
         if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
             return FAULT_NONE;
-        out->chunked = true;
-        if (n->codings++ != 0)
+        if (out->chunked)
             return FAULT_CODING_REPEATED;
+        out->chunked = true;
         return slice_eq_nocase(value, SLICE_LIT("chunked")) ? FAULT_NONE : FAULT_CODING;
     default:
         return FAULT_NONE;
     }
 }
 
-http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct head_counts *n,
+http1_inline_ enum request_fault check_headers(struct http1_lines *lines, struct head_reading *n,
                                                struct http1_request_facts *out)
 {
     for (;;) {
@@ -420,7 +409,7 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
     bool blank = bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0;
     struct slice rest = blank ? behind(bytes, 2) : bytes;
-    struct head_counts n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
+    struct head_reading n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
     struct slice line;
 
     *out = (struct http1_request_facts){0};
@@ -437,15 +426,14 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
     if (f != FAULT_NONE)
         return f;
-    if (n.lengths != 0 && n.codings != 0)
+    if (out->has_length && out->chunked)
         return FAULT_LENGTH_AND_CODING;
-    if (n.codings != 0 && out->minor_version == 0)
+    if (out->chunked && out->minor_version == 0)
         return FAULT_CODING_TOO_OLD;
-    if (n.hosts == 0 && out->minor_version != 0)
+    if (out->host.p == NULL && out->minor_version != 0)
         return FAULT_HOST_MISSING;
-    /* An empty host is invalid (RFC 9110 4.2.1). An absolute target has a host of its own; "*" is
-     * for this server. */
-    if (n.hosts != 0 && out->host.len == 0 && out->target.p[0] == '/')
+    /* RFC 9110 4.2.1. An absolute target has a host of its own; "*" is for this server. */
+    if (out->host.p != NULL && out->host.len == 0 && out->target.p[0] == '/')
         return FAULT_AUTHORITY;
     return FAULT_NONE;
 }

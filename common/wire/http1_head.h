@@ -99,10 +99,7 @@ bool http_target_is_path(struct slice target);
  * Not empty (RFC 9110 4.2.1), no user, no path.
  */
 bool http_authority_valid(struct slice authority) noinline_;
-/*
- * Split "http://authority/path" (or https; the path may be missing) into its parts. False for
- * anything else.
- */
+/* Splits "http://authority/path" (or https; the path may be missing). False for anything else. */
 bool http_target_split(struct slice target, struct slice *authority, struct slice *path);
 
 #endif

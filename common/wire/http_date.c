@@ -1,14 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * strptime(3) is lenient about blanks, leading zeros, and the length and case of names. So a date
- * is compared with the pattern of a form first, in which these stand for others:
- *
- *     9 a digit   _ a digit or a blank   A, a a letter of that case   * small letters, or none
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "common/wire/http_date.h"
 
 #include <ctype.h>
-#include <time.h>
 
 enum {
     /* RFC 9110 5.6.7: a year of two digits that far ahead is one of the past. */
@@ -16,7 +9,6 @@ enum {
     DATE_MAX = sizeof("Wednesday, 06-Nov-94 08:49:37 GMT"), /* the longest */
 };
 
-/* The program never leaves the "C" locale. */
 static const struct form {
     const char *pattern, *format;
     bool short_year;
@@ -40,10 +32,14 @@ static bool fits(const char *text, const char *pattern)
             same = isdigit(c);
         else if (*pattern == '_')
             same = isdigit(c) || c == ' ';
+        else if (*pattern == '+')
+            same = c == '+' || c == '-';
         else if (*pattern == 'A')
             same = isupper(c);
         else if (*pattern == 'a')
             same = islower(c);
+        else if (*pattern == '@')
+            same = isalpha(c);
         if (!same)
             return false;
         ++text;
@@ -51,35 +47,34 @@ static bool fits(const char *text, const char *pattern)
     return *text == '\0';
 }
 
-/* Years since 1900, of a year's last two digits. */
-static int full_year(int two, int64_t now_s)
+bool http_date_match(struct slice s, const char *pattern, const char *format, struct tm *out)
 {
-    time_t now = (time_t)now_s;
-    struct tm t;
+    char text[DATE_MAX] = {0};
 
-    if (gmtime_r(&now, &t) == NULL)
-        return two;
-    int year = t.tm_year - t.tm_year % 100 + two;
-    if (year + 100 <= t.tm_year + YEARS_AHEAD_MAX)
-        return year + 100;
-    return year > t.tm_year + YEARS_AHEAD_MAX ? year - 100 : year;
+    if (s.len == 0 || s.len >= sizeof(text) || memchr(s.p, '\0', s.len) != NULL)
+        return false;
+    memcpy(text, s.p, s.len);
+    *out = (struct tm){0};
+    return fits(text, pattern) && strptime(text, format, out) != NULL;
 }
 
 bool http_date_parse(struct slice s, int64_t now_s, int64_t *out)
 {
     const struct form *f = forms;
-    char text[DATE_MAX] = {0};
-    struct tm t = {0};
+    struct tm t;
 
-    if (s.len == 0 || s.len >= sizeof(text) || memchr(s.p, '\0', s.len) != NULL)
-        return false;
-    memcpy(text, s.p, s.len);
-    while (f != forms + ARRAY_LEN(forms) && !fits(text, f->pattern))
+    while (f != forms + ARRAY_LEN(forms) && !http_date_match(s, f->pattern, f->format, &t))
         ++f;
-    if (f == forms + ARRAY_LEN(forms) || strptime(text, f->format, &t) == NULL || t.tm_sec > 60)
+    if (f == forms + ARRAY_LEN(forms) || t.tm_sec > 60)
         return false;
+    time_t now = (time_t)now_s;
+    struct tm today;
     if (f->short_year)
-        t.tm_year = full_year(t.tm_year % 100, now_s);
+        t.tm_year %= 100;
+    /* The last of the years with these two digits that is not too far ahead. */
+    if (f->short_year && gmtime_r(&now, &today) != NULL)
+        t.tm_year =
+            today.tm_year + YEARS_AHEAD_MAX - (today.tm_year + YEARS_AHEAD_MAX - t.tm_year) % 100;
     /* A leap second: the day must stay what it is. */
     if (t.tm_sec == 60)
         t.tm_sec = 59;

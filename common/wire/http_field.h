@@ -41,17 +41,15 @@ struct message_field {
 #define FIELD_BIT(kind) (UINT32_C(1) << (kind))
 
 /*
- * Names are compared without case, and '_' equals '-', because a CGI or WSGI application receives
- * both as one variable. But a framing field spelled with '_' is FIELD_HOP, and User_Agent is
- * FIELD_OTHER.
+ * Names are compared without case, and '_' equals '-', as both are one variable for a CGI or WSGI
+ * application. But a framing field spelled with '_' is FIELD_HOP, and User_Agent is FIELD_OTHER.
  */
 enum http_field http_field_of(struct slice name);
 /* Indexed by the length of a name: the set of first letters of known names (not FIELD_OTHER) with
  * that length, as a bit mask. The last entry is for all longer names. */
 enum { FIELD_LENGTHS = 20 };
 extern const uint32_t http_field_letters[FIELD_LENGTHS + 1];
-/* The same as http_field_of(), but most names are recognized as unknown by their length and first
- * letter. */
+/* http_field_of(), but most unknown names are recognized by their length and first letter. */
 static inline enum http_field http_field_kind(struct slice name)
 {
     uint32_t letters = http_field_letters[name.len < FIELD_LENGTHS ? name.len : FIELD_LENGTHS];

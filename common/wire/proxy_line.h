@@ -42,8 +42,7 @@ struct proxy_line {
  *
  * Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2. Stricter than the
  * specification: version 2 must have complete records, even though their content is not used, with
- * at most one checksum and one TLS record (PP2_TYPE_SSL, section 2.2.6), which must contain
- * complete records, too.
+ * at most one checksum and one TLS record (PP2_TYPE_SSL, section 2.2.6), of complete records too.
  */
 enum request_fault proxy_line_check(struct slice bytes, struct proxy_line *out) must_check;
 

@@ -17,17 +17,9 @@ static bool is_hex(const char *p, size_t n)
     return true;
 }
 
-static bool is_zero(const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (p[i] != '0')
-            return false;
-    }
-    return true;
-}
-
 bool trace_parent_parse(struct slice value, struct trace_parent *out)
 {
+    static const char zeros[] = "00000000000000000000000000000000";
     const char *p = value.p;
 
     if (value.len < TRACE_PARENT_LEN || value.len > TRACE_PARENT_BYTES_MAX)
@@ -36,8 +28,9 @@ bool trace_parent_parse(struct slice value, struct trace_parent *out)
         return false;
     if (value.len > TRACE_PARENT_LEN && (memcmp(p, "00", 2) == 0 || p[TRACE_PARENT_LEN] != '-'))
         return false;
-    if (!is_hex(p + 3, TRACE_ID_LEN) || is_zero(p + 3, TRACE_ID_LEN) ||
-        !is_hex(p + 36, SPAN_ID_LEN) || is_zero(p + 36, SPAN_ID_LEN) || !is_hex(p + 53, 2))
+    if (!is_hex(p + 3, TRACE_ID_LEN) || memcmp(p + 3, zeros, TRACE_ID_LEN) == 0 ||
+        !is_hex(p + 36, SPAN_ID_LEN) || memcmp(p + 36, zeros, SPAN_ID_LEN) == 0 ||
+        !is_hex(p + 53, 2))
         return false;
     memcpy(out->trace_id, p + 3, TRACE_ID_LEN);
     memcpy(out->span_id, p + 36, SPAN_ID_LEN);

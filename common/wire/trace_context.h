@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trace context as requests carry it (W3C Recommendation, 23 November 2021): traceparent and
- * tracestate. Stateless.
+ * The trace context of requests (W3C Recommendation, 23 November 2021). Stateless.
  */
 #ifndef RLB_WIRE_TRACE_CONTEXT_H
 #define RLB_WIRE_TRACE_CONTEXT_H

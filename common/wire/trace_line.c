@@ -1,68 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/wire/trace_line.h"
+#include "common/wire/http1_bytes.h"
+#include "common/wire/http_date.h"
 
-#include <time.h>
-
-enum { YEAR_FIRST = 1970, YEAR_LAST = 9998, SECOND_US = 1000000 };
+enum { YEAR_FIRST = 1970, YEAR_LAST = 9998, TIME_BYTES = 19, SECOND_US = 1000000 };
 
 /* ---- reading ---- */
 
-/* WIDTH digits at the start of *S, a number from MIN to MAX; they are taken off. */
-static bool take_digits(struct slice *s, size_t width, unsigned min, unsigned max, unsigned *out)
-{
-    uint64_t v;
-
-    if (s->len < width || !parse_u64((struct slice){s->p, width}, max, &v) || v < min)
-        return false;
-    *out = (unsigned)v;
-    s->p += width;
-    s->len -= width;
-    return true;
-}
-
-static bool take_char(struct slice *s, char a, char b)
-{
-    if (s->len == 0 || (s->p[0] != a && s->p[0] != b))
-        return false;
-    ++s->p;
-    --s->len;
-    return true;
-}
-
 static bool take_time(struct slice *s, uint64_t *out)
 {
-    unsigned year, month, day, hour, minute, second;
-    unsigned us = 0;
+    struct slice whole = slice_take(s, TIME_BYTES);
+    struct slice fraction = slice_cut(s, ' ');
+    uint64_t us = 0;
+    struct tm t;
 
-    if (!take_digits(s, 4, YEAR_FIRST, YEAR_LAST, &year) || !take_char(s, '-', '-') ||
-        !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-', '-') ||
-        !take_digits(s, 2, 1, 31, &day) || !take_char(s, ' ', 'T') ||
-        !take_digits(s, 2, 0, 23, &hour) || !take_char(s, ':', ':') ||
-        !take_digits(s, 2, 0, 59, &minute) || !take_char(s, ':', ':') ||
-        !take_digits(s, 2, 0, 60, &second))
+    if (!http_date_match(whole, "9999-99-99 99:99:99", "%Y-%m-%d %H:%M:%S", &t) &&
+        !http_date_match(whole, "9999-99-99T99:99:99", "%Y-%m-%dT%H:%M:%S", &t))
+        return false;
+    if (t.tm_year < YEAR_FIRST - 1900 || t.tm_year > YEAR_LAST - 1900 || t.tm_sec > 60)
         return false;
     /* Up to six digits behind a point, if there is one. */
-    if (take_char(s, '.', '.')) {
-        unsigned scale = SECOND_US;
-        unsigned digit;
+    if (fraction.len != 0) {
+        struct slice digits = {fraction.p + 1, fraction.len - 1};
 
-        while (scale > 1 && take_digits(s, 1, 0, 9, &digit)) {
-            scale /= 10;
-            us += digit * scale;
-        }
-        if (scale == SECOND_US)
+        if (fraction.p[0] != '.' || digits.len > 6 || !parse_u64(digits, SECOND_US - 1, &us))
             return false;
+        for (size_t i = digits.len; i < 6; ++i)
+            us *= 10;
     }
-    struct tm t = {.tm_year = (int)year - 1900,
-                   .tm_mon = (int)month - 1,
-                   .tm_mday = (int)day,
-                   .tm_hour = (int)hour,
-                   .tm_min = (int)minute};
+    int day = t.tm_mday;
+    unsigned second = (unsigned)t.tm_sec;
+    t.tm_sec = 0; /* a leap second does not change the day */
     *out = ((uint64_t)timegm(&t) + second) * SECOND_US + us;
     /* timegm takes a 31 February for one of March. */
-    if (t.tm_mday != (int)day)
-        return false;
-    return s->len == 0 || take_char(s, ' ', ' ');
+    return t.tm_mday == day;
 }
 
 static bool is_bytes(struct slice s, uint64_t *out)

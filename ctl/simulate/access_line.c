@@ -8,10 +8,9 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http_date.h"
 #include "common/wire/url_line.h"
 #include "ctl/cli/ctl.h"
-
-#include <time.h>
 
 /* A line as it is read, and where unescaped bytes go. */
 struct reading {
@@ -34,17 +33,11 @@ const char *const access_fault_texts[ACCESS_FAULTS] = {
     [ACCESS_FAULT_URL] = "invalid URL",
 };
 
-static void skip(struct reading *r, size_t n)
-{
-    r->rest.p += n;
-    r->rest.len -= n;
-}
-
 static bool take(struct reading *r, char c)
 {
     if (r->rest.len == 0 || r->rest.p[0] != c)
         return false;
-    skip(r, 1);
+    slice_take(&r->rest, 1);
     return true;
 }
 
@@ -60,15 +53,13 @@ static int take_escaped(struct reading *r)
 
         if (high < 0 || low < 0)
             return -1;
-        skip(r, 2);
+        slice_take(&r->rest, 2);
         return high << 4 | low;
     }
-    const char *name =
-        r->rest.len != 0 && r->rest.p[0] != '\0' ? strchr(names, r->rest.p[0]) : NULL;
-
+    const char *name = r->rest.len != 0 ? memchr(names, r->rest.p[0], strlen(names)) : NULL;
     if (name == NULL)
         return -1;
-    skip(r, 1);
+    slice_take(&r->rest, 1);
     return (unsigned char)bytes[name - names];
 }
 
@@ -82,7 +73,7 @@ static bool take_quoted(struct reading *r, struct slice *out)
     while (r->rest.len != 0) {
         char c = r->rest.p[0];
 
-        skip(r, 1);
+        slice_take(&r->rest, 1);
         if (c == '"') {
             *out = (struct slice){begin, (size_t)(r->room - begin)};
             return true;
@@ -95,29 +86,12 @@ static bool take_quoted(struct reading *r, struct slice *out)
     return false;
 }
 
-/*
- * S, which is as FORM, in FORMAT of strptime, in seconds since 1970. In FORM 9 is any digit, a any
- * letter, + a sign, and others are themselves.
- */
-static bool read_time(struct slice s, const char *form, const char *format, uint64_t *out_s)
+/* S, as http_date_match() reads it, in seconds since 1970. */
+static bool read_time(struct slice s, const char *pattern, const char *format, uint64_t *out_s)
 {
-    struct tm t = {0};
-    char copy[32] = "";
+    struct tm t;
 
-    if (s.len != strlen(form))
-        return false;
-    for (size_t i = 0; i < s.len; ++i) {
-        char c = s.p[i];
-        char letter = ascii_lower(c);
-
-        if (form[i] == '9'   ? c < '0' || c > '9'
-            : form[i] == 'a' ? letter < 'a' || letter > 'z'
-            : form[i] == '+' ? c != '+' && c != '-'
-                             : c != form[i])
-            return false;
-    }
-    memcpy(copy, s.p, s.len);
-    if (strptime(copy, format, &t) == NULL || t.tm_year <= 70)
+    if (!http_date_match(s, pattern, format, &t) || t.tm_year <= 70)
         return false;
     int64_t zone_s = t.tm_gmtoff; /* timegm resets it */
     *out_s = (uint64_t)(timegm(&t) - zone_s);
@@ -199,7 +173,7 @@ static enum access_fault read_client(struct reading *r)
         if (n == WORDS_MAX || word == SIZE_MAX || word == 0)
             return ACCESS_FAULT_FIELDS;
         words[n] = (struct slice){r->rest.p, word};
-        skip(r, word + 1);
+        slice_take(&r->rest, word + 1);
         ++n;
     }
     if (n < 3)
@@ -213,8 +187,7 @@ static struct slice unless_dash(struct slice s)
     return slice_is(s, "-") ? SLICE_NULL : s;
 }
 
-/* Referer and agent; then the fields host and service_us, KEY="VALUE" or KEY=VALUE, of resumelb's
- * own lines. */
+/* Referer and agent; then KEY="VALUE" or KEY=VALUE of resumelb's own lines. */
 static enum access_fault read_rest(struct reading *r)
 {
     struct access_line *out = r->out;
@@ -231,14 +204,14 @@ static enum access_fault read_rest(struct reading *r)
         if (end == SIZE_MAX)
             return ACCESS_FAULT_NONE;
         struct slice key = {r->rest.p, end};
-        skip(r, end + 1);
+        slice_take(&r->rest, end + 1);
         bool quoted = r->rest.len != 0 && r->rest.p[0] == '"';
         if (quoted && !take_quoted(r, &value))
             return ACCESS_FAULT_QUOTES;
         if (!quoted) {
             end = slice_find(r->rest, ' ');
             value = (struct slice){r->rest.p, end != SIZE_MAX ? end : r->rest.len};
-            skip(r, value.len);
+            slice_take(&r->rest, value.len);
         }
         if (slice_is(key, "host") && out->host.len == 0 && !set_host(r, value))
             return ACCESS_FAULT_HOST;
@@ -258,11 +231,11 @@ static enum access_fault read_combined(struct reading *r)
         return f;
     size_t end = slice_find(r->rest, ']');
     if (end == SIZE_MAX || !take(r, '[') ||
-        !read_time((struct slice){r->rest.p, end - 1}, "99/aaa/9999:99:99:99 +9999",
+        !read_time((struct slice){r->rest.p, end - 1}, "99/@@@/9999:99:99:99 +9999",
                    "%d/%b/%Y:%H:%M:%S %z", &seconds))
         return ACCESS_FAULT_TIME;
     r->out->time_ms = seconds * 1000;
-    skip(r, end);
+    slice_take(&r->rest, end);
     if (!take(r, ' ') || !take_quoted(r, &request))
         return ACCESS_FAULT_QUOTES;
     /* "GET /path HTTP/1.1" */
@@ -352,11 +325,6 @@ enum err requests_open(const char *file, struct requests *out, struct diag *d)
 {
     *out = (struct requests){.file = file, .in = ctl_open(file, d)};
     return out->in != NULL ? ERR_OK : ERR_SYSTEM;
-}
-
-enum err requests_close(struct requests *r, struct diag *d)
-{
-    return ctl_close(r->in, r->file, d);
 }
 
 bool requests_next(struct requests *r, struct access_line *out)

@@ -59,8 +59,8 @@ enum access_fault access_line_parse(struct slice line, char *room,
 
 /*
  * Requests as lines of a file: an access log, or a list of URLs, also mixed, with empty lines and
- * comments; or, LOGS_ONLY, of an access log. Read one by one; what is none is counted. Embedded;
- * requests_open, requests_close. Main thread.
+ * comments; or, LOGS_ONLY, of an access log. Read one by one; what is none is counted. Embedded.
+ * Main thread.
  */
 
 struct requests {
@@ -77,7 +77,7 @@ struct requests {
     bool is_fine;                 /* times have milliseconds */
 };
 
-/* FILE, "-": standard input. Problems to D. */
+/* FILE, "-": standard input. Problems to D. Close OUT->in by ctl_close(). */
 enum err requests_open(const char *file, struct requests *out, struct diag *d) must_check;
 /*
  * The next one; false: there are no more. Its slices are good until the next call. Of a URL the
@@ -85,8 +85,6 @@ enum err requests_open(const char *file, struct requests *out, struct diag *d) m
  * line is written when its request is done, and then has the time of the one before.
  */
 bool requests_next(struct requests *r, struct access_line *out) must_check;
-/* ERR_SYSTEM: it could not be read to its end; why to D. */
-enum err requests_close(struct requests *r, struct diag *d);
 /*
  * Spreads due times that are equal over a second, or over a millisecond if R has those: *FIRST_NS
  * and N - 1 further ones, each STRIDE bytes behind the one before. They do not decrease.

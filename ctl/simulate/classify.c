@@ -275,7 +275,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             r.requests += !r.cut;
         }
         if (e == ERR_OK)
-            e = requests_close(&r.in, &r.o.diag);
+            e = ctl_close(r.in.in, r.in.file, &r.o.diag);
         if (e == ERR_OK && r.requests == 0) {
             diag_add(&r.o.diag, r.o.words[0], 0, 0, "no requests%s%s",
                      r.in.bad_why != NULL ? ": " : "", r.in.bad_why != NULL ? r.in.bad_why : "");

@@ -37,8 +37,7 @@ static size_t store(struct text *texts, struct slice a, const char *between, str
     return at;
 }
 
-/* Reads the GETs of p->o.words[0], in its order. A target never has bytes that would end a line of
- * a request. */
+/* Reads the GETs of p->o.words[0]. No target has bytes that would end a line of a request. */
 static enum err playback_read(struct playback *p, struct diag *d)
 {
     struct requests in;
@@ -70,7 +69,7 @@ static enum err playback_read(struct playback *p, struct diag *d)
         p->requests[p->n++] = q;
     }
     requests_print_bad(&in, &p->bad);
-    enum err closed = requests_close(&in, d);
+    enum err closed = ctl_close(in.in, in.file, d);
     e = e == ERR_OK ? closed : e;
     if (e == ERR_OK && p->n == 0) {
         diag_add(d, p->o.words[0], 0, 0, "no GETs%s%s", in.bad_why != NULL ? ": " : "",

@@ -110,13 +110,10 @@ struct simulate_runs {
 enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d) must_check;
 /* Runs every variant over PLAN, which must contain the classes. */
 void simulate_run(const struct simulate *s, const struct plan *plan, struct simulate_runs *out);
-/* Returns the variant to compare the others with: the usual policy without classes, or else the
- * last one. */
+/* Returns the variant of the usual policy without classes, or else the last one. */
 const struct simulate_variant *simulate_baseline(const struct simulate_runs *t);
-/* Returns the best of the policies FIRST .. LAST - 1: in a closed loop the one with the highest
- * rate, else with the lowest p99; within one percent of that, the one with the lower p99, or with
- * fewer loads.
- */
+/* Returns the best of the policies FIRST .. LAST - 1: in a closed loop by rate, else by p99; within
+ * one percent of that, the one with the lower p99, or with fewer loads. */
 const struct simulate_variant *simulate_best(const struct simulate_runs *t, size_t first,
                                              size_t last);
 /* The number of requested policies; they come first. */
@@ -238,8 +235,7 @@ struct playback_figures {
     double p50_ms, p90_ms, p99_ms, max_ms; /* of the answered requests */
     double loads;                          /* per request that reported it; < 0: none did */
 };
-/* Computes the metrics of the requests of class CLS; UINT32_MAX: of all. Requests not played do not
- * count. */
+/* Computes the metrics of the played requests of class CLS; UINT32_MAX: of all. */
 void playback_figures(const struct playback *p, const struct playback_server *s, uint32_t cls,
                       struct playback_figures *out);
 

@@ -467,7 +467,7 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
             e = take_request(&r, &l, &log->cut);
     }
     log->requests = r.trace.n;
-    enum err closed = requests_close(&log->in, d);
+    enum err closed = ctl_close(log->in.in, s->log_file, d);
     if (e != ERR_OK) {
         diag_add(d, s->log_file, 0, 0, "%s", err_text(e));
     } else if (closed == ERR_OK && r.trace.n < REQUESTS_MIN) {
@@ -479,12 +479,14 @@ enum err simulate_read_log(struct simulate *s, struct plan **out, struct diag *d
         double due_s = 0;
 
         log->span_s = (double)all[r.trace.n - 1].due_ns / 1e9;
-        if (s->plan.rate <= 0)
+        if (s->plan.rate > 0) {
+            /* Due times of a rate, in place of the log's. */
+            for (size_t i = 0; i < r.trace.n; ++i) {
+                due_s += draw_exponential(&draw) / s->plan.rate;
+                all[i].due_ns = (uint64_t)(due_s * 1e9);
+            }
+        } else {
             requests_spread(&log->in, &all->due_ns, sizeof(*all), r.trace.n);
-        /* Due times of a rate, in place of the log's. */
-        for (size_t i = 0; i < r.trace.n && s->plan.rate > 0; ++i) {
-            due_s += draw_exponential(&draw) / s->plan.rate;
-            all[i].due_ns = (uint64_t)(due_s * 1e9);
         }
         *out = plan_replay(&s->plan, &r.trace);
     }

@@ -404,21 +404,33 @@ static double add_bars(const struct plot *p)
     return HEAD + FIRST + (double)(p->n * BAR) + GAP;
 }
 
-struct chart {
+/* A chart of a line for each variant. */
+static const struct curves {
     const char *title, *hint;
+    size_t first; /* of the points, doubles in struct plan_result */
+    bool in_time; /* from left to right, a point for each window; else one for each worker */
+} curves[] = {
+    {"Loads per request, over time", "as caches fill and classes find their workers",
+     offsetof(struct plan_result, windows) + offsetof(struct plan_window, loads), true},
+    {"p99 response time, over time", "ms",
+     offsetof(struct plan_result, windows) + offsetof(struct plan_window, p99_ms), true},
+    {"Requests of each worker", "over the mean; the busiest is on the left",
+     offsetof(struct plan_result, shares), false},
+};
+
+struct chart {
+    const struct curves *curves;
     double x, y, width;
     size_t points;
-    size_t first, stride; /* of the points, doubles in struct plan_result */
-    double factor;        /* they are multiplied by it */
-    bool in_time;         /* from left to right */
-    double max;           /* of the values */
+    double max; /* of the values */
 };
 
 static double point(const struct plot *p, const struct chart *c, size_t variant, size_t i)
 {
-    const char *result = (const char *)&p->runs->variants[variant].result;
+    const char *first = (const char *)&p->runs->variants[variant].result + c->curves->first;
 
-    return *(const double *)(result + c->first + i * c->stride) * c->factor;
+    return c->curves->in_time ? *(const double *)(first + i * sizeof(struct plan_window))
+                              : ((const double *)first)[i] * (double)c->points;
 }
 
 static double chart_y(const struct chart *c, double v)
@@ -441,8 +453,8 @@ static void add_chart(const struct plot *p, struct chart *c)
     double size = pow(10, floor(log10(c->max / 4)));
     double digits = c->max / 4 / size;
     double step = size * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
-    add_text(p->out, c->x, c->y - 30, "h", "%s", c->title);
-    add_text(p->out, c->x, c->y - 13, "hint", "%s", c->hint);
+    add_text(p->out, c->x, c->y - 30, "h", "%s", c->curves->title);
+    add_text(p->out, c->x, c->y - 13, "hint", "%s", c->curves->hint);
     for (unsigned i = 0; i * step <= c->max * 1.0001; ++i) {
         double y = chart_y(c, i * step);
 
@@ -465,8 +477,10 @@ static void add_chart(const struct plot *p, struct chart *c)
         text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
                   colours[variant], is_best ? "3" : "1.6");
     }
+    if (!c->curves->in_time)
+        return;
     /* Where phases begin; the one that counts in bold. */
-    for (size_t i = 0; i < plan->nphases && c->in_time; ++i) {
+    for (size_t i = 0; i < plan->nphases; ++i) {
         double x = c->x + c->width * (double)r->begins[i] / (double)r->nwindows;
 
         text_addf(p->out,
@@ -486,37 +500,17 @@ static double add_charts(const struct plot *p, double y)
     double all = WIDTH - 2 * MARGIN - AXIS;
     double half = (all - SHARES - 2 * (AXIS + GAP)) / 2;
     double x = MARGIN + AXIS;
-    struct chart charts[] = {
-        {.title = "Loads per request, over time",
-         .hint = "as caches fill and classes find their workers",
-         .width = half,
-         .points = first->nwindows,
-         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, loads),
-         .stride = sizeof(struct plan_window),
-         .factor = 1,
-         .in_time = true},
-        {.title = "p99 response time, over time",
-         .hint = "ms",
-         .width = half,
-         .points = first->nwindows,
-         .first = offsetof(struct plan_result, windows) + offsetof(struct plan_window, p99_ms),
-         .stride = sizeof(struct plan_window),
-         .factor = 1,
-         .in_time = true},
-        {.title = "Requests of each worker",
-         .hint = "over the mean; the busiest is on the left",
-         .width = SHARES,
-         .points = first->nshares,
-         .first = offsetof(struct plan_result, shares),
-         .stride = sizeof(double),
-         .factor = first->nshares},
-    };
 
-    for (size_t i = 0; i < ARRAY_LEN(charts); ++i) {
-        charts[i].x = x;
-        charts[i].y = y + TITLES;
-        add_chart(p, &charts[i]);
-        x += charts[i].width + AXIS + GAP;
+    for (size_t i = 0; i < ARRAY_LEN(curves); ++i) {
+        bool in_time = curves[i].in_time;
+        struct chart c = {.curves = &curves[i],
+                          .x = x,
+                          .y = y + TITLES,
+                          .width = in_time ? half : SHARES,
+                          .points = in_time ? first->nwindows : first->nshares};
+
+        add_chart(p, &c);
+        x += c.width + AXIS + GAP;
     }
     return y + TITLES + CHART;
 }

@@ -13,16 +13,14 @@
 /* ---- workloads drawn at random ---- */
 
 /*
- * Random workloads, which reveal policies that are tuned for a single one. Each is a variant of
- * `steady`; the parameters are drawn over orders of magnitude, because their distribution is
- * unknown.
+ * They reveal policies that are tuned for a single workload. Each is a variant of `steady`, with
+ * parameters drawn over orders of magnitude, because their distribution is unknown.
  */
 
 enum measure { LOADS, RATE, P99, MEASURES };
 /* As good as the best. */
 static const double NEARLY = 0.05;
-/* A policy with this much less throughput than the best may have few loads, or a low p99, only
- * because it does less. */
+/* Below the best throughput by more, few loads or a low p99 may be due to less work done. */
 static const double KEEPS_UP = 0.1;
 
 /* How often a policy was the best, or nearly. */

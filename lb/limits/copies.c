@@ -252,8 +252,8 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-static enum cache_refusal take_head(struct copy_maker *m, const struct copy_maker_head *h,
-                                    const struct cache_facts *facts, struct slice variant)
+static bool take_head(struct copy_maker *m, const struct copy_maker_head *h,
+                      const struct cache_facts *facts, struct slice variant)
 {
     const struct http1_head *head = h->head;
     const struct message_field *stored[RESPONSE_HEADERS_MAX];
@@ -268,10 +268,8 @@ static enum cache_refusal take_head(struct copy_maker *m, const struct copy_make
         stored[n++] = field;
         head_bytes += sizeof(*field) + field->name.len + field->value.len;
     }
-    if (n > COPY_FIELDS_MAX)
-        return CACHE_REFUSAL_FIELDS_TOO_MANY;
-    if (head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
-        return CACHE_REFUSAL_TOO_LARGE;
+    if (n > COPY_FIELDS_MAX || head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
+        return false;
     struct copy *c = xmalloc(head_bytes);
     char *at = (char *)(c->fields + n);
     *c = (struct copy){.memory = m->memory,
@@ -294,12 +292,10 @@ static enum cache_refusal take_head(struct copy_maker *m, const struct copy_make
     m->announced = head->framing == HTTP1_BODY_CHUNKED ? UINT64_MAX : 0;
     if (head->framing == HTTP1_BODY_LENGTH)
         m->announced = head->content_length;
-    if (m->announced != UINT64_MAX && (m->announced > SIZE_MAX || !set_room(m, m->announced)))
-        return CACHE_REFUSAL_TOO_LARGE;
-    return CACHE_OK;
+    return m->announced == UINT64_MAX || (m->announced <= SIZE_MAX && set_room(m, m->announced));
 }
 
-enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
+bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
 {
     const struct http1_head *head = h->head;
     uint64_t delay_s = (h->received_us - h->asked_us) / 1000000;
@@ -315,17 +311,15 @@ enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker
     ASSERT(m->copy == NULL);
     ASSERT(h->received_us >= h->asked_us);
     /* Whether the response may be shared, and what it was chosen by. */
-    enum cache_refusal r = cache_check_response(&response, &facts);
-    if (r == CACHE_OK)
-        r = cache_variant_key(response.fields, h->request->fields, &variant);
-    if (r == CACHE_OK && head->framing == HTTP1_BODY_CLOSE)
-        r = CACHE_REFUSAL_END_UNSURE;
-    if (r == CACHE_OK)
-        r = take_head(m, h, &facts, text_slice(&variant));
-    if (r != CACHE_OK)
+    bool good = cache_check_response(&response, &facts) &&
+                cache_variant_key(response.fields, h->request->fields, &variant);
+    /* A response that ends with its connection may be truncated. */
+    good =
+        good && head->framing != HTTP1_BODY_CLOSE && take_head(m, h, &facts, text_slice(&variant));
+    if (!good)
         give_up(m);
     text_fini(&variant);
-    return r;
+    return good;
 }
 
 static void add_piece(struct copy_maker *m, struct slice piece)

@@ -113,11 +113,11 @@ struct copy_maker_head {
     int64_t received_s;             /* time of the head since 1970 */
 };
 /*
- * The response's head, once, before any body. Other than CACHE_OK: it is none to be shared
- * (cache_check_response, cache_variant_key), or none to be copied (CACHE_REFUSAL_END_UNSURE,
- * _FIELDS_TOO_MANY, _TOO_LARGE), and the maker has given up.
+ * The response's head, once, before any body. False: it must not be shared (cache_check_response,
+ * cache_variant_key), or cannot be copied (its end is unsure; too many fields; too large), and the
+ * maker has given up.
  */
-enum cache_refusal copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noinline_;
+bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noinline_;
 /* Adds the next piece of the body; borrowed. No effect if the maker has given up. */
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body) noinline_;
 /*

@@ -321,7 +321,7 @@ void limit_give_back(struct exchange *x, bool done);
 void limit_upgraded(struct exchange *x);
 /*
  * X has its application, and its fields are those of the client: header rules, which may remove or
- * rename what identifies the user (cache_check_user), come after it.
+ * rename what identifies the user (cache_has_user), come after it.
  */
 void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */

@@ -50,7 +50,7 @@ void limit_note_user(struct exchange *x)
         return;
     struct cache_request r = headers_cache_request(x->req);
     struct cache_policy policy = policy_of(x);
-    x->has_user = cache_check_user(r.fields, &policy) != CACHE_OK;
+    x->has_user = cache_has_user(r.fields, &policy);
 }
 
 /*
@@ -93,11 +93,11 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
         return k;
     k = http_request_take(x->req, sizeof(*k));
     *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
-    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish) == CACHE_OK;
+    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish);
     if (k->may_share) {
         k->request.fields = sent_fields(x);
         /* Fields of the client do not describe the certificate of the connection. */
-        k->may_share = cache_check_user(k->request.fields, &policy) == CACHE_OK;
+        k->may_share = !cache_has_user(k->request.fields, &policy);
     }
     x->copying = k;
     return k;
@@ -171,7 +171,7 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
     struct cache_policy policy = policy_of(x);
 
     /* The settings may have changed while it waited. */
-    if (cache_check_user(k->request.fields, &policy) != CACHE_OK)
+    if (cache_has_user(k->request.fields, &policy))
         return;
     struct copy_maker_head h = {
         .request = &k->request,
@@ -183,7 +183,7 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
     };
 
     x->copy_maker = copies_begin(x->app->copies);
-    if (copy_maker_head(x->copy_maker, &h) != CACHE_OK)
+    if (!copy_maker_head(x->copy_maker, &h))
         limit_copy_drop(x);
 }
 

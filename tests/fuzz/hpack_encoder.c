@@ -56,9 +56,9 @@ static void check_block(struct hpack_encoder *e, struct hpack *reader, struct te
                         struct text *expected)
 {
     struct text seen = {0};
-    enum hpack_result r = hpack_decode(reader, text_slice(block), &limits, note_field, &seen);
+    enum request_fault r = hpack_decode(reader, text_slice(block), &limits, note_field, &seen);
 
-    ASSERT(r == HPACK_OK);
+    ASSERT(r == FAULT_NONE);
     ASSERT(slice_eq(text_slice(&seen), text_slice(expected)));
     ASSERT(reader->capacity == e->capacity);
     ASSERT(reader->bytes <= reader->capacity);

@@ -174,28 +174,30 @@ static enum request_fault http2_owner_request(void *owner, struct http2_head *he
     return f != FAULT_NONE ? f : http2_owner_count(o);
 }
 
-static enum request_fault http2_owner_malformed(void *owner, const struct http2_malformed *m)
+static enum request_fault http2_owner_malformed(void *owner, uint32_t stream,
+                                                struct http2_side *side, struct http2_head *head,
+                                                enum request_fault fault)
 {
     struct http2_owner *o = owner;
     enum request_fault f = FAULT_NONE;
 
-    ASSERT(m->fault != FAULT_NONE);
-    ASSERT(http2_error_of(m->fault) == HTTP2_ERROR_PROTOCOL);
-    ASSERT((m->side == NULL) != (m->head == NULL));
-    text_addf(&o->log, "malformed %u: %s", m->stream, request_fault_text(m->fault));
-    if (m->head != NULL) {
-        struct http2_side side = m->head->side;
+    ASSERT(fault != FAULT_NONE);
+    ASSERT(http2_error_of(fault) == HTTP2_ERROR_PROTOCOL);
+    ASSERT((side == NULL) != (head == NULL));
+    text_addf(&o->log, "malformed %u: %s", stream, request_fault_text(fault));
+    if (head != NULL) {
+        struct http2_side first = head->side;
 
-        ASSERT(m->stream > o->last_request);
-        o->last_request = m->stream;
-        text_addf(&o->log, "%s\n", side.ended ? ", ends" : "");
-        side.discard = true;
-        f = http2_owner_add(o, m->stream, side);
+        ASSERT(stream > o->last_request);
+        o->last_request = stream;
+        text_addf(&o->log, "%s\n", first.ended ? ", ends" : "");
+        first.discard = true;
+        f = http2_owner_add(o, stream, first);
     } else {
-        ASSERT(m->side->discard);
-        text_addf(&o->log, "%s\n", m->side->ended ? ", ends" : "");
-        if (m->side->ended)
-            http2_owner_drop(o, m->stream);
+        ASSERT(side->discard);
+        text_addf(&o->log, "%s\n", side->ended ? ", ends" : "");
+        if (side->ended)
+            http2_owner_drop(o, stream);
     }
     return f != FAULT_NONE ? f : http2_owner_count(o);
 }

@@ -35,74 +35,69 @@ enum {
  * the symbols, and shorter ones come first (Schwartz and Kallick, 1964).
  */
 
-#define SLICE_CONST(s)                                                                             \
-    {                                                                                              \
-        (s), sizeof(s) - 1                                                                         \
-    }
-
 /* clang-format off */
 static const struct hpack_field static_fields[HPACK_STATIC_FIELDS] = {
-    {SLICE_CONST(":authority"), SLICE_CONST("")},
-    {SLICE_CONST(":method"), SLICE_CONST("GET")},
-    {SLICE_CONST(":method"), SLICE_CONST("POST")},
-    {SLICE_CONST(":path"), SLICE_CONST("/")},
-    {SLICE_CONST(":path"), SLICE_CONST("/index.html")},
-    {SLICE_CONST(":scheme"), SLICE_CONST("http")},
-    {SLICE_CONST(":scheme"), SLICE_CONST("https")},
-    {SLICE_CONST(":status"), SLICE_CONST("200")},
-    {SLICE_CONST(":status"), SLICE_CONST("204")},
-    {SLICE_CONST(":status"), SLICE_CONST("206")},
-    {SLICE_CONST(":status"), SLICE_CONST("304")},
-    {SLICE_CONST(":status"), SLICE_CONST("400")},
-    {SLICE_CONST(":status"), SLICE_CONST("404")},
-    {SLICE_CONST(":status"), SLICE_CONST("500")},
-    {SLICE_CONST("accept-charset"), SLICE_CONST("")},
-    {SLICE_CONST("accept-encoding"), SLICE_CONST("gzip, deflate")},
-    {SLICE_CONST("accept-language"), SLICE_CONST("")},
-    {SLICE_CONST("accept-ranges"), SLICE_CONST("")},
-    {SLICE_CONST("accept"), SLICE_CONST("")},
-    {SLICE_CONST("access-control-allow-origin"), SLICE_CONST("")},
-    {SLICE_CONST("age"), SLICE_CONST("")},
-    {SLICE_CONST("allow"), SLICE_CONST("")},
-    {SLICE_CONST("authorization"), SLICE_CONST("")},
-    {SLICE_CONST("cache-control"), SLICE_CONST("")},
-    {SLICE_CONST("content-disposition"), SLICE_CONST("")},
-    {SLICE_CONST("content-encoding"), SLICE_CONST("")},
-    {SLICE_CONST("content-language"), SLICE_CONST("")},
-    {SLICE_CONST("content-length"), SLICE_CONST("")},
-    {SLICE_CONST("content-location"), SLICE_CONST("")},
-    {SLICE_CONST("content-range"), SLICE_CONST("")},
-    {SLICE_CONST("content-type"), SLICE_CONST("")},
-    {SLICE_CONST("cookie"), SLICE_CONST("")},
-    {SLICE_CONST("date"), SLICE_CONST("")},
-    {SLICE_CONST("etag"), SLICE_CONST("")},
-    {SLICE_CONST("expect"), SLICE_CONST("")},
-    {SLICE_CONST("expires"), SLICE_CONST("")},
-    {SLICE_CONST("from"), SLICE_CONST("")},
-    {SLICE_CONST("host"), SLICE_CONST("")},
-    {SLICE_CONST("if-match"), SLICE_CONST("")},
-    {SLICE_CONST("if-modified-since"), SLICE_CONST("")},
-    {SLICE_CONST("if-none-match"), SLICE_CONST("")},
-    {SLICE_CONST("if-range"), SLICE_CONST("")},
-    {SLICE_CONST("if-unmodified-since"), SLICE_CONST("")},
-    {SLICE_CONST("last-modified"), SLICE_CONST("")},
-    {SLICE_CONST("link"), SLICE_CONST("")},
-    {SLICE_CONST("location"), SLICE_CONST("")},
-    {SLICE_CONST("max-forwards"), SLICE_CONST("")},
-    {SLICE_CONST("proxy-authenticate"), SLICE_CONST("")},
-    {SLICE_CONST("proxy-authorization"), SLICE_CONST("")},
-    {SLICE_CONST("range"), SLICE_CONST("")},
-    {SLICE_CONST("referer"), SLICE_CONST("")},
-    {SLICE_CONST("refresh"), SLICE_CONST("")},
-    {SLICE_CONST("retry-after"), SLICE_CONST("")},
-    {SLICE_CONST("server"), SLICE_CONST("")},
-    {SLICE_CONST("set-cookie"), SLICE_CONST("")},
-    {SLICE_CONST("strict-transport-security"), SLICE_CONST("")},
-    {SLICE_CONST("transfer-encoding"), SLICE_CONST("")},
-    {SLICE_CONST("user-agent"), SLICE_CONST("")},
-    {SLICE_CONST("vary"), SLICE_CONST("")},
-    {SLICE_CONST("via"), SLICE_CONST("")},
-    {SLICE_CONST("www-authenticate"), SLICE_CONST("")},
+    {SLICE_LIT(":authority"), SLICE_LIT("")},
+    {SLICE_LIT(":method"), SLICE_LIT("GET")},
+    {SLICE_LIT(":method"), SLICE_LIT("POST")},
+    {SLICE_LIT(":path"), SLICE_LIT("/")},
+    {SLICE_LIT(":path"), SLICE_LIT("/index.html")},
+    {SLICE_LIT(":scheme"), SLICE_LIT("http")},
+    {SLICE_LIT(":scheme"), SLICE_LIT("https")},
+    {SLICE_LIT(":status"), SLICE_LIT("200")},
+    {SLICE_LIT(":status"), SLICE_LIT("204")},
+    {SLICE_LIT(":status"), SLICE_LIT("206")},
+    {SLICE_LIT(":status"), SLICE_LIT("304")},
+    {SLICE_LIT(":status"), SLICE_LIT("400")},
+    {SLICE_LIT(":status"), SLICE_LIT("404")},
+    {SLICE_LIT(":status"), SLICE_LIT("500")},
+    {SLICE_LIT("accept-charset"), SLICE_LIT("")},
+    {SLICE_LIT("accept-encoding"), SLICE_LIT("gzip, deflate")},
+    {SLICE_LIT("accept-language"), SLICE_LIT("")},
+    {SLICE_LIT("accept-ranges"), SLICE_LIT("")},
+    {SLICE_LIT("accept"), SLICE_LIT("")},
+    {SLICE_LIT("access-control-allow-origin"), SLICE_LIT("")},
+    {SLICE_LIT("age"), SLICE_LIT("")},
+    {SLICE_LIT("allow"), SLICE_LIT("")},
+    {SLICE_LIT("authorization"), SLICE_LIT("")},
+    {SLICE_LIT("cache-control"), SLICE_LIT("")},
+    {SLICE_LIT("content-disposition"), SLICE_LIT("")},
+    {SLICE_LIT("content-encoding"), SLICE_LIT("")},
+    {SLICE_LIT("content-language"), SLICE_LIT("")},
+    {SLICE_LIT("content-length"), SLICE_LIT("")},
+    {SLICE_LIT("content-location"), SLICE_LIT("")},
+    {SLICE_LIT("content-range"), SLICE_LIT("")},
+    {SLICE_LIT("content-type"), SLICE_LIT("")},
+    {SLICE_LIT("cookie"), SLICE_LIT("")},
+    {SLICE_LIT("date"), SLICE_LIT("")},
+    {SLICE_LIT("etag"), SLICE_LIT("")},
+    {SLICE_LIT("expect"), SLICE_LIT("")},
+    {SLICE_LIT("expires"), SLICE_LIT("")},
+    {SLICE_LIT("from"), SLICE_LIT("")},
+    {SLICE_LIT("host"), SLICE_LIT("")},
+    {SLICE_LIT("if-match"), SLICE_LIT("")},
+    {SLICE_LIT("if-modified-since"), SLICE_LIT("")},
+    {SLICE_LIT("if-none-match"), SLICE_LIT("")},
+    {SLICE_LIT("if-range"), SLICE_LIT("")},
+    {SLICE_LIT("if-unmodified-since"), SLICE_LIT("")},
+    {SLICE_LIT("last-modified"), SLICE_LIT("")},
+    {SLICE_LIT("link"), SLICE_LIT("")},
+    {SLICE_LIT("location"), SLICE_LIT("")},
+    {SLICE_LIT("max-forwards"), SLICE_LIT("")},
+    {SLICE_LIT("proxy-authenticate"), SLICE_LIT("")},
+    {SLICE_LIT("proxy-authorization"), SLICE_LIT("")},
+    {SLICE_LIT("range"), SLICE_LIT("")},
+    {SLICE_LIT("referer"), SLICE_LIT("")},
+    {SLICE_LIT("refresh"), SLICE_LIT("")},
+    {SLICE_LIT("retry-after"), SLICE_LIT("")},
+    {SLICE_LIT("server"), SLICE_LIT("")},
+    {SLICE_LIT("set-cookie"), SLICE_LIT("")},
+    {SLICE_LIT("strict-transport-security"), SLICE_LIT("")},
+    {SLICE_LIT("transfer-encoding"), SLICE_LIT("")},
+    {SLICE_LIT("user-agent"), SLICE_LIT("")},
+    {SLICE_LIT("vary"), SLICE_LIT("")},
+    {SLICE_LIT("via"), SLICE_LIT("")},
+    {SLICE_LIT("www-authenticate"), SLICE_LIT("")},
 };
 
 /* By symbol; the last is the end of the string (EOS). */
@@ -242,23 +237,18 @@ static unsigned first_byte(const struct decoding *d)
 static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
 {
     unsigned all = (1U << bits) - 1;
-    unsigned shift = 0;
 
     if (d->left.len == 0)
         return false;
     size_t v = first_byte(d) & all;
     slice_take(&d->left, 1);
-    if (v == all) {
-        for (unsigned i = 0;; ++i) {
-            if (i == INTEGER_BYTES_MAX || d->left.len == 0)
-                return false;
-            unsigned byte = first_byte(d);
-            slice_take(&d->left, 1);
-            v += (size_t)(byte & 0x7f) << shift;
-            shift += 7;
-            if ((byte & 0x80) == 0)
-                break;
-        }
+    unsigned byte = v == all ? 0x80 : 0;
+    for (unsigned shift = 0; (byte & 0x80) != 0; shift += 7) {
+        if (shift == 7 * INTEGER_BYTES_MAX || d->left.len == 0)
+            return false;
+        byte = first_byte(d);
+        slice_take(&d->left, 1);
+        v += (size_t)(byte & 0x7f) << shift;
     }
     *out = v;
     return v <= INTEGER_MAX;
@@ -336,22 +326,22 @@ static bool get_field(struct decoding *d, struct hpack_field *out, bool **checke
            get_string(d, &d->value, &out->value);
 }
 
-enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
-                               hpack_each_fn *each, void *context)
+enum request_fault hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
+                                hpack_each_fn *each, void *context)
 {
     struct decoding d = {.table = h, .left = block};
-    enum hpack_result r = HPACK_OK;
+    enum request_fault r = FAULT_NONE;
 
     /* Section 4.2: changes of the table's size come first. At most two mean something. */
     for (int n = 0; d.left.len != 0 && (first_byte(&d) & 0xe0) == SIZE_UPDATE; ++n) {
         size_t bytes;
 
         if (n == 2 || !get_integer(&d, 5, &bytes) || bytes > HPACK_TABLE_BYTES)
-            return HPACK_MALFORMED;
+            return FAULT_HTTP2_COMPRESSION;
         h->capacity = bytes;
         evict_to(h, bytes);
     }
-    while (r == HPACK_OK && d.left.len != 0) {
+    while (r == FAULT_NONE && d.left.len != 0) {
         struct hpack_field f;
         bool fresh = false;
         bool *checked;
@@ -359,12 +349,12 @@ enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct
 
         /* A size after a field is malformed, too. */
         if ((first_byte(&d) & 0xe0) == SIZE_UPDATE || !get_field(&d, &f, &checked, &inserted)) {
-            r = HPACK_MALFORMED;
+            r = FAULT_HTTP2_COMPRESSION;
             break;
         }
         d.list_bytes += f.name.len + f.value.len + HPACK_FIELD_OVERHEAD;
         if (d.list_bytes > l->list_bytes || ++d.fields > l->fields) {
-            r = HPACK_TOO_LARGE;
+            r = FAULT_HEADERS_TOO_LARGE;
             break;
         }
         each(context, &f, inserted ? &fresh : checked);
@@ -490,25 +480,19 @@ static size_t until_wrap(const struct hpack_encoder *e, uint32_t at, size_t byte
     return bytes < left ? bytes : left;
 }
 
-static bool has_bytes(const struct hpack_encoder *e, uint32_t at, struct slice field)
-{
-    size_t n = until_wrap(e, at, field.len);
-
-    return memcmp(e->ring + (at & (e->ring_bytes - 1)), field.p, n) == 0 &&
-           (n == field.len || memcmp(e->ring, field.p + n, field.len - n) == 0);
-}
-
 /* FIELD: a name of NAME_LEN bytes and a value. */
 static const struct hpack_indexed *find(const struct hpack_encoder *e, uint64_t hash,
                                         size_t name_len, struct slice field)
 {
-    const struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
+    const struct hpack_indexed *entry = e->entries[hash % HPACK_SETS];
 
-    for (size_t i = 0; i < HPACK_WAYS; ++i) {
-        const struct hpack_indexed *entry = &set[i];
-
-        if (entry->hash == hash >> 32 && entry->at >= e->floor && entry->name_len == name_len &&
-            entry->name_len + entry->value_len == field.len && has_bytes(e, entry->at, field))
+    for (size_t i = 0; i < HPACK_WAYS; ++i, ++entry) {
+        if (entry->hash != hash >> 32 || entry->at < e->floor || entry->name_len != name_len ||
+            entry->name_len + entry->value_len != field.len)
+            continue;
+        size_t n = until_wrap(e, entry->at, field.len);
+        if (memcmp(e->ring + (entry->at & (e->ring_bytes - 1)), field.p, n) == 0 &&
+            (n == field.len || memcmp(e->ring, field.p + n, field.len - n) == 0))
             return entry;
     }
     return NULL;

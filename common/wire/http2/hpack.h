@@ -7,6 +7,7 @@
 #define RLB_WIRE_HTTP2_HPACK_H
 
 #include "common/base/text.h"
+#include "common/wire/http1_head.h"
 
 enum {
     HPACK_TABLE_BYTES = 4096,  /* SETTINGS_HEADER_TABLE_SIZE: the default */
@@ -36,12 +37,6 @@ struct hpack {
     size_t bytes, capacity;
 };
 
-enum hpack_result {
-    HPACK_OK,
-    HPACK_MALFORMED, /* a COMPRESSION_ERROR: the connection cannot continue */
-    HPACK_TOO_LARGE, /* over the limits; neither can it then */
-};
-
 struct hpack_limits {
     size_t list_bytes; /* names, values and HPACK_FIELD_OVERHEAD each */
     size_t fields;
@@ -50,11 +45,12 @@ struct hpack_limits {
 void hpack_init(struct hpack *h);
 void hpack_fini(struct hpack *h);
 /*
- * Decode a whole header block. EACH gets its fields in order, borrowed for the call. On anything
- * but HPACK_OK those before the fault have been given.
+ * Decode a whole header block. EACH gets its fields in order, up to a fault. After
+ * FAULT_HTTP2_COMPRESSION or FAULT_HEADERS_TOO_LARGE (over the limits) the connection cannot
+ * continue.
  */
-enum hpack_result hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
-                               hpack_each_fn *each, void *context) must_check;
+enum request_fault hpack_decode(struct hpack *h, struct slice block, const struct hpack_limits *l,
+                                hpack_each_fn *each, void *context) must_check;
 
 /* ---- encoding ---- */
 
@@ -105,10 +101,7 @@ void hpack_encoder_limit(struct hpack_encoder *e, uint32_t table_bytes);
  */
 void hpack_encoder_begin(struct hpack_encoder *e, struct text *block);
 
-/*
- * Append the pseudo-header field ":status".
- *   status  100..999
- */
+/* Append the pseudo-header field ":status", 100..999. */
 void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int status);
 
 /*

@@ -89,8 +89,6 @@ static struct slice store(struct decoding *d, struct slice bytes)
  * connection of HTTP/1; Content-Length once and numeric; Host equal to :authority.
  */
 
-/* ---- pseudo-header fields: section 8.3 ---- */
-
 /* RFC 3986 section 3.1. */
 static bool is_scheme(struct slice s)
 {
@@ -109,7 +107,8 @@ static bool is_path(struct slice s)
     return s.len != 0 && http1_is_text(s);
 }
 
-/* FITS: whether a value is well-formed. What a well-formed one may ask for is checked later. */
+/* Section 8.3. FITS: whether a value is well-formed. What a well-formed one may ask for is checked
+ * later. */
 static const struct pseudo_field {
     struct slice name;
     size_t offset; /* in struct http2_head */
@@ -140,8 +139,7 @@ static enum request_fault take_pseudo(struct decoding *d, const struct hpack_fie
     return FAULT_NONE;
 }
 
-/* ---- the others: sections 8.2, 8.2.1 and 8.2.2 ---- */
-
+/* Sections 8.2, 8.2.1 and 8.2.2. */
 static enum request_fault check_regular(const struct hpack_field *field)
 {
     static const char *const of_connection[] = {"connection",       "keep-alive",
@@ -214,22 +212,6 @@ static void take_field(void *decoding, const struct hpack_field *field, bool *ch
         *checked = true;
 }
 
-/* ---- the whole: section 8.3.1, and 8.5 of CONNECT, which has neither scheme nor path ---- */
-
-static enum request_fault check_section(const struct http2_head *head)
-{
-    bool scheme = head->scheme.p != NULL;
-    bool path = head->path.p != NULL;
-    bool whole = slice_is(head->method, "CONNECT") ? !scheme && !path : scheme && path;
-
-    if (head->method.p == NULL || !whole)
-        return FAULT_PSEUDO_FIELD;
-    if (head->host.p != NULL && head->authority.p != NULL &&
-        !slice_eq_nocase(head->host, head->authority))
-        return FAULT_AUTHORITY;
-    return head->side.ended && head->side.left != 0 ? FAULT_BODY_LENGTH : FAULT_NONE;
-}
-
 enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *table,
                                      struct slice block, const struct hpack_limits *l,
                                      struct http2_head *out, enum request_fault *fault)
@@ -242,18 +224,27 @@ enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *tabl
     ASSERT(out->nfields == 0);
     out->fields = s->fields;
     out->bytes = (struct slice){s->bytes, 0};
-    switch (hpack_decode(table, block, l, take_field, &d)) {
-    case HPACK_OK:
-        *fault = d.fault == FAULT_NONE && !out->trailers ? check_section(out) : d.fault;
-        if (out->authority.p == NULL)
-            out->authority = out->host;
-        return FAULT_NONE;
-    case HPACK_MALFORMED:
-        return FAULT_HTTP2_COMPRESSION;
-    case HPACK_TOO_LARGE:
-        return FAULT_HEADERS_TOO_LARGE;
+    enum request_fault unusable = hpack_decode(table, block, l, take_field, &d);
+    if (unusable != FAULT_NONE)
+        return unusable;
+    *fault = d.fault;
+    if (d.fault == FAULT_NONE && !out->trailers) {
+        /* Section 8.3.1, and 8.5 of CONNECT, which has neither scheme nor path. */
+        bool scheme = out->scheme.p != NULL;
+        bool path = out->path.p != NULL;
+        bool whole = slice_is(out->method, "CONNECT") ? !scheme && !path : scheme && path;
+
+        if (out->method.p == NULL || !whole)
+            *fault = FAULT_PSEUDO_FIELD;
+        else if (out->host.p != NULL && out->authority.p != NULL &&
+                 !slice_eq_nocase(out->host, out->authority))
+            *fault = FAULT_AUTHORITY;
+        else if (out->side.ended && out->side.left != 0)
+            *fault = FAULT_BODY_LENGTH;
     }
-    UNREACHABLE();
+    if (out->authority.p == NULL)
+        out->authority = out->host;
+    return FAULT_NONE;
 }
 
 void http2_head_release(struct http2_scratch *s)

@@ -79,17 +79,6 @@ static struct http2_side *open_side(const struct http2_reader *r, uint32_t id)
     return side != NULL && !side->ended ? side : NULL;
 }
 
-/* ---- the frames of which requests consist: DATA, HEADERS, CONTINUATION ---- */
-
-static enum request_fault report_malformed(struct http2_reader *r, struct http2_side *side,
-                                           struct http2_head *head, enum request_fault fault)
-{
-    const struct http2_malformed m = {
-        .stream = r->frame.stream, .fault = fault, .side = side, .head = head};
-
-    return r->events->malformed(r->owner, &m);
-}
-
 /* ---- DATA: section 6.1 ---- */
 
 /* The prefix is complete. */
@@ -105,7 +94,7 @@ static enum request_fault begin_data(struct http2_reader *r)
         return FAULT_NONE;
     if (body > side->left || (has_flag(r, FLAG_END_STREAM) && body != side->left)) {
         side->discard = true;
-        return report_malformed(r, side, NULL, FAULT_BODY_LENGTH);
+        return r->events->malformed(r->owner, r->frame.stream, side, NULL, FAULT_BODY_LENGTH);
     }
     side->left -= body;
     return FAULT_NONE;
@@ -235,7 +224,7 @@ static enum request_fault end_trailers(struct http2_reader *r, struct http2_head
     if (fault == FAULT_NONE)
         return r->events->trailers(r->owner, side, head);
     side->discard = true;
-    return report_malformed(r, side, NULL, fault);
+    return r->events->malformed(r->owner, head->stream, side, NULL, fault);
 }
 
 static enum request_fault end_block(struct http2_reader *r, struct slice block)
@@ -254,8 +243,9 @@ static enum request_fault end_block(struct http2_reader *r, struct slice block)
         fault = end_trailers(r, &head, malformed);
     } else if (fault == FAULT_NONE) {
         r->handed_id = head.stream;
-        fault = malformed == FAULT_NONE ? r->events->request(r->owner, &head)
-                                        : report_malformed(r, NULL, &head, malformed);
+        fault = malformed == FAULT_NONE
+                    ? r->events->request(r->owner, &head)
+                    : r->events->malformed(r->owner, head.stream, NULL, &head, malformed);
     }
     http2_head_release(r->scratch);
     return fault;
@@ -366,9 +356,7 @@ static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_
     return *have == total;
 }
 
-/* ---- small frames: sections 6.3 to 6.9 ---- */
-
-/* Ranges: section 6.5.2. */
+/* The ranges are those of section 6.5.2. */
 static enum request_fault on_settings(struct http2_reader *r)
 {
     if (r->prefix_bytes != 0) {
@@ -393,10 +381,7 @@ static enum request_fault on_settings(struct http2_reader *r)
     return has_flag(r, FLAG_ACK) ? FAULT_NONE : r->events->settings_end(r->owner);
 }
 
-/* ---- frames ---- */
-
-/* Checks a frame with a fixed payload of BYTES bytes; OF_STREAM: whether it must belong to a
- * stream. */
+/* Checks a frame with a payload of BYTES; OF_STREAM: whether it must belong to a stream. */
 static enum request_fault check_small(struct http2_reader *r, bool of_stream, uint8_t bytes)
 {
     if ((r->frame.stream != 0) != of_stream)
@@ -581,34 +566,28 @@ enum request_fault http2_reader_read(struct http2_reader *r, struct slice bytes)
 
 /* ---- rates of frames ---- */
 
-/* The faults are in the order of the kinds. */
-_Static_assert(FAULT_FRAMES_RST_STREAM - FAULT_FRAMES_PING == (int)HTTP2_RST_STREAM &&
-                   FAULT_FRAMES_UNKNOWN - FAULT_FRAMES_PING == (int)HTTP2_UNKNOWN,
-               "a kind without its fault");
-
-enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
-                                     unsigned type, unsigned flags, size_t len, uint64_t now_ms)
+enum request_fault http2_meter_count(struct http2_meter *m,
+                                     const uint32_t per_second[HTTP2_TYPES + 1], unsigned type,
+                                     unsigned flags, size_t len, uint64_t now_ms)
 {
-    static const uint8_t kinds[HTTP2_TYPES] = {
-        [TYPE_DATA] = HTTP2_EMPTY_DATA,
-        [TYPE_HEADERS] = HTTP2_KINDS, /* not counted */
-        [TYPE_PRIORITY] = HTTP2_PRIORITY,
-        [TYPE_RST_STREAM] = HTTP2_RST_STREAM,
-        [TYPE_SETTINGS] = HTTP2_SETTINGS,
-        [TYPE_PUSH_PROMISE] = HTTP2_UNKNOWN,
-        [TYPE_PING] = HTTP2_PING,
-        [TYPE_GOAWAY] = HTTP2_KINDS,
-        [TYPE_WINDOW_UPDATE] = HTTP2_WINDOW_UPDATE,
-        [TYPE_CONTINUATION] = HTTP2_CONTINUATION,
+    static const uint8_t faults[HTTP2_TYPES + 1] = {
+        [TYPE_DATA] = FAULT_FRAMES_EMPTY_DATA,
+        [TYPE_PRIORITY] = FAULT_FRAMES_PRIORITY,
+        [TYPE_RST_STREAM] = FAULT_FRAMES_RST_STREAM,
+        [TYPE_SETTINGS] = FAULT_FRAMES_SETTINGS,
+        [TYPE_PING] = FAULT_FRAMES_PING,
+        [TYPE_WINDOW_UPDATE] = FAULT_FRAMES_WINDOW_UPDATE,
+        [TYPE_CONTINUATION] = FAULT_FRAMES_CONTINUATION,
+        [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
     };
-    unsigned kind = type < HTTP2_TYPES ? kinds[type] : HTTP2_UNKNOWN;
 
+    if (type >= HTTP2_TYPES || type == TYPE_PUSH_PROMISE)
+        type = HTTP2_UNKNOWN;
     if (now_ms - m->second_ms >= SECOND_MS) {
         m->second_ms = now_ms;
         memset(m->counts, 0, sizeof(m->counts));
     }
     if (type == TYPE_DATA && (len != 0 || (flags & FLAG_END_STREAM) != 0))
         return FAULT_NONE;
-    return kind != HTTP2_KINDS && ++m->counts[kind] > per_second[kind] ? FAULT_FRAMES_PING + kind
-                                                                       : FAULT_NONE;
+    return ++m->counts[type] > per_second[type] ? faults[type] : FAULT_NONE;
 }

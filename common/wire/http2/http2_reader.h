@@ -110,19 +110,6 @@ struct http2_frame_head {
     uint32_t stream; /* without the reserved bit */
 };
 
-/* A request or a stream that violates a rule: a stream error PROTOCOL_ERROR (section 8.1.1). */
-struct http2_malformed {
-    uint32_t stream;
-    enum request_fault fault;
-    /*
-     * Of a request's head: NULL. The owner answers, or resets the stream; if head->side.ended is
-     * not set, it discards what is still to come of it.
-     * Later: of the stream. Its discard is already set, and its ended if this came by trailers.
-     */
-    struct http2_side *side;
-    struct http2_head *head; /* what is known of it; NULL if it was handed on before */
-};
-
 /* A part of a DATA frame. */
 struct http2_data {
     uint32_t stream;
@@ -151,7 +138,14 @@ struct http2_events {
      * A stream that is not found is closed: further DATA of it would be an error of the connection.
      */
     enum request_fault (*request)(void *owner, struct http2_head *head);
-    enum request_fault (*malformed)(void *owner, const struct http2_malformed *m);
+    /*
+     * FAULT of a request or a stream: a stream error PROTOCOL_ERROR (section 8.1.1). Of a request,
+     * HEAD is what is known of it, and SIDE is NULL. The owner answers, or resets the stream; if
+     * head->side.ended is not set, it discards what is still to come of it. Later, HEAD is NULL and
+     * SIDE that of the stream: its discard is already set, and its ended if this came by trailers.
+     */
+    enum request_fault (*malformed)(void *owner, uint32_t stream, struct http2_side *side,
+                                    struct http2_head *head, enum request_fault fault);
     enum request_fault (*data)(void *owner, const struct http2_data *d);
     /* The end of a request with trailers. Of a side to be discarded, data() reports the end. */
     enum request_fault (*trailers)(void *owner, struct http2_side *side, struct http2_head *head);
@@ -202,33 +196,26 @@ enum http2_error http2_error_of(enum request_fault fault);
 /* ---- rates of frames ---- */
 
 /*
- * Counts the frames of each kind that a client sends, to detect clients that send many frames of a
- * kind that costs the server more than the client. Part of its connection; time is an argument.
+ * Counts the frames of each type that a client sends, to detect clients that send many frames that
+ * cost the server more than the client. Part of its connection; time is an argument.
  */
-enum http2_kind {
-    HTTP2_PING,
-    HTTP2_SETTINGS,
-    HTTP2_EMPTY_DATA, /* which does not end its stream */
-    HTTP2_CONTINUATION,
-    HTTP2_PRIORITY,
-    HTTP2_WINDOW_UPDATE,
-    HTTP2_RST_STREAM,
-    HTTP2_UNKNOWN, /* extensions, and what clients must not send */
-    HTTP2_KINDS,
-};
+
+/* Place of extensions, and of what clients must not send, in an array by type. */
+#define HTTP2_UNKNOWN HTTP2_TYPES
 
 /* Must be all zero at the start of a connection. */
 struct http2_meter {
     uint64_t second_ms; /* start of the current second */
-    uint32_t counts[HTTP2_KINDS];
+    uint32_t counts[HTTP2_TYPES + 1];
 };
 
 /*
- * Counts a frame received at NOW_MS. PER_SECOND has a limit for each kind. Returns FAULT_NONE, or
- * the fault for the exceeded limit.
+ * Counts a frame received at NOW_MS. PER_SECOND has a limit for each type: of DATA for empty frames
+ * that do not end their stream; HEADERS and GOAWAY have none. Returns FAULT_NONE, or the fault for
+ * the exceeded limit.
  */
-enum request_fault http2_meter_count(struct http2_meter *m, const uint32_t *per_second,
-                                     unsigned type, unsigned flags, size_t len,
-                                     uint64_t now_ms) must_check;
+enum request_fault http2_meter_count(struct http2_meter *m,
+                                     const uint32_t per_second[HTTP2_TYPES + 1], unsigned type,
+                                     unsigned flags, size_t len, uint64_t now_ms) must_check;
 
 #endif

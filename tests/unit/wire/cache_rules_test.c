@@ -6,7 +6,7 @@
 
 /* ---- requests ---- */
 
-static enum cache_refusal refused(const char *request)
+static bool may_share(const char *request)
 {
     struct cache_wish wish;
 
@@ -16,10 +16,9 @@ static enum cache_refusal refused(const char *request)
 static void plain_get_may_share(void **state)
 {
     (void)state;
-    assert_int_equal(refused(""), CACHE_OK);
-    assert_int_equal(refused("Accept: */*\nUser-Agent: x\nConnection: keep-alive, Close\n"
-                             "Content-Length: 0"),
-                     CACHE_OK);
+    assert_true(may_share(""));
+    assert_true(may_share("Accept: */*\nUser-Agent: x\nConnection: keep-alive, Close\n"
+                          "Content-Length: 0"));
 }
 
 static void only_get_may_share(void **state)
@@ -31,7 +30,7 @@ static void only_get_may_share(void **state)
     for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
         struct cache_request r = {.method = slice_of(methods[i])};
 
-        assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_METHOD);
+        assert_false(cache_check_request(&r, &cookies_allowed, &wish));
     }
 }
 
@@ -41,9 +40,9 @@ static void request_with_a_body_does_not_share(void **state)
     struct cache_wish wish;
 
     (void)state;
-    assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_BODY);
-    assert_int_equal(refused("Content-Length: 5"), CACHE_REFUSAL_BODY);
-    assert_int_equal(refused("Transfer-Encoding: chunked"), CACHE_REFUSAL_BODY);
+    assert_false(cache_check_request(&r, &cookies_allowed, &wish));
+    assert_false(may_share("Content-Length: 5"));
+    assert_false(may_share("Transfer-Encoding: chunked"));
 }
 
 static void upgrade_does_not_share(void **state)
@@ -52,28 +51,27 @@ static void upgrade_does_not_share(void **state)
     struct cache_wish wish;
 
     (void)state;
-    assert_int_equal(cache_check_request(&r, &cookies_allowed, &wish), CACHE_REFUSAL_UPGRADE);
-    assert_int_equal(refused("Upgrade: websocket"), CACHE_REFUSAL_UPGRADE);
+    assert_false(cache_check_request(&r, &cookies_allowed, &wish));
+    assert_false(may_share("Upgrade: websocket"));
 }
 
 /* 3.5 */
 static void one_that_logs_in_does_not_share(void **state)
 {
     (void)state;
-    assert_int_equal(refused("Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
-    assert_int_equal(refused("authorization:"), CACHE_REFUSAL_AUTHORIZATION);
-    assert_int_equal(refused("Proxy_Authorization: x"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_false(may_share("Authorization: Basic eDp5"));
+    assert_false(may_share("authorization:"));
+    assert_false(may_share("Proxy_Authorization: x"));
 }
 
-static enum cache_refusal by(const struct cache_policy *policy, const char *text)
+static bool shares_by(const struct cache_policy *policy, const char *text)
 {
     struct message m;
     struct cache_request r = request_of(&m, text);
     struct cache_wish wish;
-    enum cache_refusal user = cache_check_user(r.fields, policy);
-    enum cache_refusal all = cache_check_request(&r, policy, &wish);
+    bool all = cache_check_request(&r, policy, &wish);
 
-    assert_int_equal(user, all);
+    assert_int_equal(cache_has_user(r.fields, policy), !all);
     return all;
 }
 
@@ -87,14 +85,14 @@ one_that_has_a_cookie_or_a_certificate_shares_where_the_configuration_reports_it
         "X-SSL-Client-S-DN: CN=ann", "X-SSL-Client-Verify: NONE\nX-SSL-Client-S-DN: CN=ann"};
 
     (void)state;
-    assert_int_equal(by(&none, "Cookie: a=1"), CACHE_REFUSAL_COOKIE);
-    assert_int_equal(by(&both, "Cookie: a=1"), CACHE_OK);
+    assert_false(shares_by(&none, "Cookie: a=1"));
+    assert_true(shares_by(&both, "Cookie: a=1"));
     for (size_t i = 0; i < ARRAY_LEN(verified); ++i) {
-        assert_int_equal(by(&none, verified[i]), CACHE_REFUSAL_CERTIFICATE);
-        assert_int_equal(by(&both, verified[i]), CACHE_OK);
+        assert_false(shares_by(&none, verified[i]));
+        assert_true(shares_by(&both, verified[i]));
     }
-    assert_int_equal(by(&none, "X-SSL-Client-Verify: NONE\nX-SSL-Client-S-DN:"), CACHE_OK);
-    assert_int_equal(by(&both, "Authorization: Basic eDp5"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_true(shares_by(&none, "X-SSL-Client-Verify: NONE\nX-SSL-Client-S-DN:"));
+    assert_false(shares_by(&both, "Authorization: Basic eDp5"));
 }
 
 static void one_that_has_a_private_field_does_not_share(void **state)
@@ -103,49 +101,41 @@ static void one_that_has_a_private_field_does_not_share(void **state)
     static const struct cache_policy policy = {.private_fields = &names};
 
     (void)state;
-    assert_int_equal(by(&policy, "x_api_key: 1"), CACHE_REFUSAL_PRIVATE_FIELD);
-    assert_int_equal(by(&policy, "Accept: a\nRemote-User:"), CACHE_REFUSAL_PRIVATE_FIELD);
-    assert_int_equal(by(&policy, "X-API-Keys: 1\nAPI-Key: 2"), CACHE_OK);
+    assert_false(shares_by(&policy, "x_api_key: 1"));
+    assert_false(shares_by(&policy, "Accept: a\nRemote-User:"));
+    assert_true(shares_by(&policy, "X-API-Keys: 1\nAPI-Key: 2"));
 }
 
 /* RFC 9110 14.2, 13.1, 10.1.1 */
 static void ranges_conditions_and_expectations_do_not_share(void **state)
 {
     (void)state;
-    assert_int_equal(refused("Range: bytes=0-1"), CACHE_REFUSAL_RANGE);
-    assert_int_equal(refused("If-None-Match: \"x\""), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("If-Modified-Since: x"), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("If-Match: *"), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("If-Range: \"x\""), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("If-Unmodified-Since: x"), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("If_None_Match: \"x\""), CACHE_REFUSAL_CONDITIONAL);
-    assert_int_equal(refused("Expect: 100-continue"), CACHE_REFUSAL_EXPECT);
+    assert_false(may_share("Range: bytes=0-1"));
+    assert_false(may_share("If-None-Match: \"x\""));
+    assert_false(may_share("If-Modified-Since: x"));
+    assert_false(may_share("If-Match: *"));
+    assert_false(may_share("If-Range: \"x\""));
+    assert_false(may_share("If-Unmodified-Since: x"));
+    assert_false(may_share("If_None_Match: \"x\""));
+    assert_false(may_share("Expect: 100-continue"));
 }
 
 /* 5.2.1.4, 5.2.1.5, 5.4 */
 static void request_for_an_answer_of_its_own_does_not_share(void **state)
 {
     (void)state;
-    assert_int_equal(refused("Cache-Control: no-cache"), CACHE_REFUSAL_REQUEST_CONTROL);
-    assert_int_equal(refused("Cache-Control: max-age=5, no-store"), CACHE_REFUSAL_REQUEST_CONTROL);
-    assert_int_equal(refused("Pragma: x, No-Cache"), CACHE_REFUSAL_REQUEST_CONTROL);
-    assert_int_equal(refused("Pragma: x"), CACHE_OK);
-    assert_int_equal(refused("Cache-Control: ="), CACHE_REFUSAL_REQUEST_MALFORMED);
+    assert_false(may_share("Cache-Control: no-cache"));
+    assert_false(may_share("Cache-Control: max-age=5, no-store"));
+    assert_false(may_share("Pragma: x, No-Cache"));
+    assert_true(may_share("Pragma: x"));
+    assert_false(may_share("Cache-Control: ="));
 }
 
 /* RFC 9110 7.6.1 */
 static void request_that_takes_fields_back_does_not_share(void **state)
 {
     (void)state;
-    assert_int_equal(refused("Accept-Language: fr\nConnection: close, Accept-Language"),
-                     CACHE_REFUSAL_CONNECTION);
-}
-
-static void of_several_reasons_the_same_one_is_reported_in_any_order(void **state)
-{
-    (void)state;
-    assert_int_equal(refused("Expect: x\nAuthorization: x\nRange: x"), CACHE_REFUSAL_AUTHORIZATION);
-    assert_int_equal(refused("Range: x\nExpect: x\nAuthorization: x"), CACHE_REFUSAL_AUTHORIZATION);
+    assert_false(may_share("Accept-Language: fr\nConnection: close, Accept-Language"));
 }
 
 static void wishes_are_read(void **state)
@@ -153,12 +143,11 @@ static void wishes_are_read(void **state)
     struct cache_wish w;
 
     (void)state;
-    assert_int_equal(check_request("Cache-Control: max-age=0, max-stale=5, min-fresh=2", &w),
-                     CACHE_OK);
+    assert_true(check_request("Cache-Control: max-age=0, max-stale=5, min-fresh=2", &w));
     assert_int_equal(w.max_age_s, 0);
     assert_int_equal(w.max_stale_s, 5);
     assert_int_equal(w.min_fresh_s, 2);
-    assert_int_equal(check_request("", &w), CACHE_OK);
+    assert_true(check_request("", &w));
     assert_int_equal(w.max_age_s, CACHE_SECONDS_NONE);
 }
 
@@ -181,7 +170,7 @@ static void unsafe_method_that_succeeds_invalidates(void **state)
 
 /* ---- responses ---- */
 
-static enum cache_refusal kept_back(int status, const char *response)
+static bool is_shared(int status, const char *response)
 {
     struct cache_facts facts;
 
@@ -195,7 +184,7 @@ static void heuristically_cacheable_statuses_are_shared(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); ++i)
-        assert_int_equal(kept_back(statuses[i], ""), CACHE_OK);
+        assert_true(is_shared(statuses[i], ""));
 }
 
 /* 3 */
@@ -205,12 +194,11 @@ static void other_statuses_are_shared_only_with_explicit_freshness(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); ++i) {
-        assert_int_equal(kept_back(statuses[i], ""), CACHE_REFUSAL_STATUS);
-        assert_int_equal(kept_back(statuses[i], "Cache-Control: max-age=5"), CACHE_OK);
-        assert_int_equal(kept_back(statuses[i], "Cache-Control: s-maxage=5"), CACHE_OK);
-        assert_int_equal(kept_back(statuses[i], "Cache-Control: public"), CACHE_OK);
-        assert_int_equal(kept_back(statuses[i], "Expires: Sun, 01 Mar 2026 12:00:01 GMT"),
-                         CACHE_OK);
+        assert_false(is_shared(statuses[i], ""));
+        assert_true(is_shared(statuses[i], "Cache-Control: max-age=5"));
+        assert_true(is_shared(statuses[i], "Cache-Control: s-maxage=5"));
+        assert_true(is_shared(statuses[i], "Cache-Control: public"));
+        assert_true(is_shared(statuses[i], "Expires: Sun, 01 Mar 2026 12:00:01 GMT"));
     }
 }
 
@@ -221,67 +209,59 @@ static void partial_interim_and_not_modified_are_never_shared(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); ++i)
-        assert_int_equal(kept_back(statuses[i], "Cache-Control: public, max-age=5"),
-                         CACHE_REFUSAL_STATUS);
+        assert_false(is_shared(statuses[i], "Cache-Control: public, max-age=5"));
 }
 
 static void error_of_the_server_is_not_shared_whatever_it_states(void **state)
 {
     (void)state;
-    assert_int_equal(kept_back(500, "Cache-Control: max-age=5"), CACHE_REFUSAL_SERVER_ERROR);
-    assert_int_equal(kept_back(503, "Cache-Control: public"), CACHE_REFUSAL_SERVER_ERROR);
-    assert_int_equal(kept_back(599, ""), CACHE_REFUSAL_SERVER_ERROR);
+    assert_false(is_shared(500, "Cache-Control: max-age=5"));
+    assert_false(is_shared(503, "Cache-Control: public"));
+    assert_false(is_shared(599, ""));
 }
 
 /* 5.2.2.3 */
 static void must_understand_outweighs_no_store_for_a_known_status_only(void **state)
 {
     (void)state;
-    assert_int_equal(kept_back(200, "Cache-Control: must-understand, no-store"), CACHE_OK);
-    assert_int_equal(kept_back(302, "Cache-Control: must-understand, max-age=1"), CACHE_OK);
-    assert_int_equal(kept_back(299, "Cache-Control: must-understand, max-age=1, no-store"),
-                     CACHE_REFUSAL_NOT_UNDERSTOOD);
+    assert_true(is_shared(200, "Cache-Control: must-understand, no-store"));
+    assert_true(is_shared(302, "Cache-Control: must-understand, max-age=1"));
+    assert_false(is_shared(299, "Cache-Control: must-understand, max-age=1, no-store"));
 }
 
 /* 5.2.2.4, 5.2.2.5, 5.2.2.7, 7.3 */
 static void what_is_not_for_others_is_not_shared(void **state)
 {
     (void)state;
-    assert_int_equal(kept_back(200, "Cache-Control: no-store"), CACHE_REFUSAL_NO_STORE);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=9, no-cache"), CACHE_REFUSAL_NO_CACHE);
-    assert_int_equal(kept_back(200, "Cache-Control: no-cache=\"x\""), CACHE_REFUSAL_NO_CACHE);
-    assert_int_equal(kept_back(200, "Cache-Control: private"), CACHE_REFUSAL_PRIVATE);
-    assert_int_equal(kept_back(200, "Cache-Control: public, private=\"x\""), CACHE_REFUSAL_PRIVATE);
-    assert_int_equal(kept_back(200, "Cache-Control: public\nSet-Cookie: a=b"),
-                     CACHE_REFUSAL_SET_COOKIE);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=60; x"),
-                     CACHE_REFUSAL_RESPONSE_MALFORMED);
+    assert_false(is_shared(200, "Cache-Control: no-store"));
+    assert_false(is_shared(200, "Cache-Control: max-age=9, no-cache"));
+    assert_false(is_shared(200, "Cache-Control: no-cache=\"x\""));
+    assert_false(is_shared(200, "Cache-Control: private"));
+    assert_false(is_shared(200, "Cache-Control: public, private=\"x\""));
+    assert_false(is_shared(200, "Cache-Control: public\nSet-Cookie: a=b"));
+    assert_false(is_shared(200, "Cache-Control: max-age=60; x"));
 }
 
 /* 4, 4.2.4: waiting requests were sent before it was generated; validation is not required. */
 static void response_that_is_stale_at_once_is_shared(void **state)
 {
     (void)state;
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=0"), CACHE_OK);
-    assert_int_equal(kept_back(200, "Expires: 0"), CACHE_OK);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=5\nAge: 9"), CACHE_OK);
+    assert_true(is_shared(200, "Cache-Control: max-age=0"));
+    assert_true(is_shared(200, "Expires: 0"));
+    assert_true(is_shared(200, "Cache-Control: max-age=5\nAge: 9"));
 }
 
 /* 5.2.2.2, 5.2.2.8, 5.2.2.10 */
 static void response_that_is_stale_at_once_and_must_be_validated_is_not_shared(void **state)
 {
     (void)state;
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=0, must-revalidate"),
-                     CACHE_REFUSAL_REVALIDATE);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=0, proxy-revalidate"),
-                     CACHE_REFUSAL_REVALIDATE);
-    assert_int_equal(kept_back(200, "Cache-Control: s-maxage=0, max-age=60"),
-                     CACHE_REFUSAL_REVALIDATE);
-    assert_int_equal(kept_back(200, "Cache-Control: must-revalidate"), CACHE_REFUSAL_REVALIDATE);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=5, must-revalidate\nAge: 5"),
-                     CACHE_REFUSAL_REVALIDATE);
-    assert_int_equal(kept_back(200, "Cache-Control: max-age=5, must-revalidate\nAge: 4"), CACHE_OK);
-    assert_int_equal(kept_back(200, "Cache-Control: s-maxage=5"), CACHE_OK);
+    assert_false(is_shared(200, "Cache-Control: max-age=0, must-revalidate"));
+    assert_false(is_shared(200, "Cache-Control: max-age=0, proxy-revalidate"));
+    assert_false(is_shared(200, "Cache-Control: s-maxage=0, max-age=60"));
+    assert_false(is_shared(200, "Cache-Control: must-revalidate"));
+    assert_false(is_shared(200, "Cache-Control: max-age=5, must-revalidate\nAge: 5"));
+    assert_true(is_shared(200, "Cache-Control: max-age=5, must-revalidate\nAge: 4"));
+    assert_true(is_shared(200, "Cache-Control: s-maxage=5"));
 }
 
 /* ---- lifetime and age ---- */
@@ -328,16 +308,16 @@ static void age_is_the_larger_of_what_date_and_age_state(void **state)
 
     (void)state;
     r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 11:59:50 GMT\nAge: 5");
-    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_true(cache_check_response(&r, &facts));
     assert_int_equal(facts.age_s, 10);
     r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 11:59:50 GMT\nAge: 9");
-    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_true(cache_check_response(&r, &facts));
     assert_int_equal(facts.age_s, 12);
     r.fields = fields_of(&m, "");
-    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_true(cache_check_response(&r, &facts));
     assert_int_equal(facts.age_s, 3);
     r.fields = fields_of(&m, "Date: Sun, 01 Mar 2026 13:00:00 GMT"); /* a clock ahead of ours */
-    assert_int_equal(cache_check_response(&r, &facts), CACHE_OK);
+    assert_true(cache_check_response(&r, &facts));
     assert_int_equal(facts.age_s, 3);
 }
 
@@ -362,7 +342,7 @@ static bool stale_at(const char *response, const char *request, uint64_t age_s)
     struct cache_facts facts = facts_of(response);
     struct cache_wish wish;
 
-    assert_int_equal(check_request(request, &wish), CACHE_OK);
+    assert_true(check_request(request, &wish));
     return cache_may_serve_stale(&facts, &wish, age_s);
 }
 
@@ -395,10 +375,10 @@ static void refusal_does_not_replace_a_page(void **state)
     struct cache_facts facts;
 
     (void)state;
-    assert_int_equal(check_response(403, "Cache-Control: max-age=60", &facts), CACHE_OK);
+    assert_true(check_response(403, "Cache-Control: max-age=60", &facts));
     assert_true(cache_may_share(&facts, 1));
     assert_false(cache_may_serve_stale(&facts, &no_wish, 1));
-    assert_int_equal(check_response(404, "", &facts), CACHE_OK);
+    assert_true(check_response(404, "", &facts));
     assert_true(cache_may_serve_stale(&facts, &no_wish, 1));
 }
 
@@ -432,7 +412,6 @@ int main(void)
         cmocka_unit_test(ranges_conditions_and_expectations_do_not_share),
         cmocka_unit_test(request_for_an_answer_of_its_own_does_not_share),
         cmocka_unit_test(request_that_takes_fields_back_does_not_share),
-        cmocka_unit_test(of_several_reasons_the_same_one_is_reported_in_any_order),
         cmocka_unit_test(wishes_are_read),
         cmocka_unit_test(unsafe_method_that_succeeds_invalidates),
         cmocka_unit_test(heuristically_cacheable_statuses_are_shared),

@@ -8,22 +8,21 @@ static struct text key_of(const char *response, const char *request)
     struct message b;
     struct text key = {0};
 
-    assert_int_equal(cache_variant_key(fields_of(&a, response), fields_of(&b, request), &key),
-                     CACHE_OK);
+    assert_true(cache_variant_key(fields_of(&a, response), fields_of(&b, request), &key));
     return key;
 }
 
-static enum cache_refusal refusal_of(const char *response, const char *request)
+static bool has_key(const char *response, const char *request)
 {
     struct message a;
     struct message b;
     struct text key = {0};
 
     text_add_char(&key, 'x');
-    enum cache_refusal r = cache_variant_key(fields_of(&a, response), fields_of(&b, request), &key);
-    assert_int_equal(key.len, r == CACHE_OK ? key.len : 1);
+    bool good = cache_variant_key(fields_of(&a, response), fields_of(&b, request), &key);
+    assert_int_equal(key.len, good ? key.len : 1);
     text_fini(&key);
-    return r;
+    return good;
 }
 
 static void assert_key(const char *response, const char *request, const char *expected)
@@ -127,24 +126,24 @@ static void where_a_client_states_it_is_seen_from_counts_without_vary(void **sta
 static void vary_by_everything_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(refusal_of("Vary: *", ""), CACHE_REFUSAL_VARY_ALL);
-    assert_int_equal(refusal_of("Vary: Accept\nVary: Cookie, *", ""), CACHE_REFUSAL_VARY_ALL);
+    assert_false(has_key("Vary: *", ""));
+    assert_false(has_key("Vary: Accept\nVary: Cookie, *", ""));
 }
 
 static void vary_by_what_we_set_for_each_request_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(refusal_of("Vary: x_request_id", ""), CACHE_REFUSAL_VARY_OURS);
-    assert_int_equal(refusal_of("Vary: X-Request-ID", ""), CACHE_REFUSAL_VARY_OURS);
-    assert_int_equal(refusal_of("Vary: Resumelb-Class", ""), CACHE_REFUSAL_VARY_OURS);
+    assert_false(has_key("Vary: x_request_id", ""));
+    assert_false(has_key("Vary: X-Request-ID", ""));
+    assert_false(has_key("Vary: Resumelb-Class", ""));
 }
 
 static void vary_that_is_no_list_of_names_is_malformed(void **state)
 {
     (void)state;
-    assert_int_equal(refusal_of("Vary: a b", ""), CACHE_REFUSAL_RESPONSE_MALFORMED);
-    assert_int_equal(refusal_of("Vary: a;q=1", ""), CACHE_REFUSAL_RESPONSE_MALFORMED);
-    assert_int_equal(refusal_of("Vary: **", ""), CACHE_OK); /* a name, if an odd one */
+    assert_false(has_key("Vary: a b", ""));
+    assert_false(has_key("Vary: a;q=1", ""));
+    assert_true(has_key("Vary: **", "")); /* a name, if an odd one */
 }
 
 static struct text repeat(const char *start, const char *piece, size_t n)
@@ -165,10 +164,10 @@ static void vary_over_its_limits_is_refused(void **state)
     struct text more_bytes = repeat("Vary: ", ",", VARY_BYTES_MAX + 1);
 
     (void)state;
-    assert_int_equal(refusal_of(text_cstr(&names), ""), CACHE_OK);
-    assert_int_equal(refusal_of(text_cstr(&more), ""), CACHE_REFUSAL_VARY_TOO_LARGE);
-    assert_int_equal(refusal_of(text_cstr(&bytes), ""), CACHE_OK);
-    assert_int_equal(refusal_of(text_cstr(&more_bytes), ""), CACHE_REFUSAL_VARY_TOO_LARGE);
+    assert_true(has_key(text_cstr(&names), ""));
+    assert_false(has_key(text_cstr(&more), ""));
+    assert_true(has_key(text_cstr(&bytes), ""));
+    assert_false(has_key(text_cstr(&more_bytes), ""));
     text_fini(&names);
     text_fini(&more);
     text_fini(&bytes);
@@ -186,7 +185,7 @@ static void key_over_its_limit_is_refused_and_matches_nothing(void **state)
     assert_int_equal(key.len, VARIANT_KEY_MAX);
     assert_true(cache_variant_matches(text_slice(&key), fields_of(&m, text_cstr(&fits))));
     assert_false(cache_variant_matches(text_slice(&key), fields_of(&m, text_cstr(&more))));
-    assert_int_equal(refusal_of("Vary: Cookie", text_cstr(&more)), CACHE_REFUSAL_VARY_TOO_LARGE);
+    assert_false(has_key("Vary: Cookie", text_cstr(&more)));
     text_fini(&fits);
     text_fini(&more);
     text_fini(&key);
@@ -199,9 +198,8 @@ static void value_with_a_line_end_cannot_pose_as_another_line(void **state)
     struct text key = {0};
 
     (void)state;
-    assert_int_equal(cache_variant_key(fields_of(&m, "Vary: Accept, Cookie"),
-                                       (struct cache_fields){&h, 1}, &key),
-                     CACHE_REFUSAL_REQUEST_MALFORMED);
+    assert_false(cache_variant_key(fields_of(&m, "Vary: Accept, Cookie"),
+                                   (struct cache_fields){&h, 1}, &key));
     assert_false(
         cache_variant_matches(SLICE_LIT("accept=a\ncookie=b\n"), (struct cache_fields){&h, 1}));
     text_fini(&key);

@@ -63,9 +63,8 @@ static inline void ask(struct asked *a, const char *field)
 }
 
 /* Passes HEAD, a complete head, to a maker. */
-static inline enum cache_refusal tell_head(struct copy_maker *m, const char *head,
-                                           const char *request_field, uint64_t asked_us,
-                                           uint64_t received_us)
+static inline bool tell_head(struct copy_maker *m, const char *head, const char *request_field,
+                             uint64_t asked_us, uint64_t received_us)
 {
     static _Thread_local struct http1_head parsed;
     struct asked a;
@@ -102,8 +101,7 @@ static inline struct copy *make_by(struct copy_maker *m, const struct made *r)
 
     text_addf(&head, "HTTP/1.1 200 OK\r\n%sContent-Length: %zu\r\n\r\n",
               r->fields != NULL ? r->fields : "", r->body.len);
-    if (tell_head(m, text_cstr(&head), r->request != NULL ? r->request : "", at_us, at_us) ==
-            CACHE_OK &&
+    if (tell_head(m, text_cstr(&head), r->request != NULL ? r->request : "", at_us, at_us) &&
         r->body.len != 0)
         tell_body(m, r->body);
     text_fini(&head);

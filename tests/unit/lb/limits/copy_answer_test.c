@@ -110,7 +110,7 @@ static void answer_announces_the_length_of_its_body_and_none_for_no_content(void
     assert_slice(f->answer.body, "four");
     copy_put(c);
     struct copy_maker *m = copy_maker_create(&f->memory, COPY_BYTES);
-    assert_int_equal(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US), CACHE_OK);
+    assert_true(tell_head(m, "HTTP/1.1 204 No Content\r\n\r\n", "", NOW_US, NOW_US));
     c = copy_maker_end(&m);
     copy_answer_make(c, COPY_STALE, SLICE_LIT("full"), NOW_US, &f->answer);
     assert_true(f->answer.head.content_length == UINT64_MAX);

@@ -458,17 +458,17 @@ static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_o
     add(f, "Cache-Control", "max-stale=7");
     struct cache_request r = headers_cache_request(&f->req);
     assert_int_equal(r.fields.n, 2);
-    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_OK);
+    assert_true(cache_check_request(&r, &policy, &wish));
     assert_int_equal(wish.max_stale_s, 7);
 
     f->req.body = SLICE_LIT("x");
     r = headers_cache_request(&f->req);
-    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_BODY);
+    assert_false(cache_check_request(&r, &policy, &wish));
 
     f->req.body = SLICE_NULL;
     f->req.upgrade = SLICE_LIT("h2c");
     r = headers_cache_request(&f->req);
-    assert_int_equal(cache_check_request(&r, &policy, &wish), CACHE_REFUSAL_UPGRADE);
+    assert_false(cache_check_request(&r, &policy, &wish));
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include "common/wire/http2/http2_reader.h"
 
-static const uint32_t limits[HTTP2_KINDS] = {10, 10, 10, 10, 10, 10, 10, 10};
+static const uint32_t limits[HTTP2_TYPES + 1] = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10};
 
 static void each_kind_of_frame_is_limited_by_itself(void **state)
 {
