@@ -110,20 +110,6 @@ static void drain_front(struct lb_loop *ll, void *context)
     front_drain(ll->front, lb->parts->handed_over, on_front_done, context);
 }
 
-static void shut_front(struct lb_loop *ll, void *context)
-{
-    (void)context;
-    if (ll->front != NULL)
-        front_shut_idle(ll->front);
-}
-
-static void cut_front(struct lb_loop *ll, void *context)
-{
-    (void)context;
-    if (ll->front != NULL)
-        front_cut(ll->front);
-}
-
 void lb_cut(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
@@ -131,7 +117,7 @@ void lb_cut(struct lb *lb)
     if (p->cut || lb->phase != LB_DRAINING)
         return;
     p->cut = true;
-    data_loops_call(lb, cut_front, NULL, lb);
+    data_loops_call(lb, front_cut, NULL, NULL);
     timer_start(lb->control, &p->timer, CUT_TIMEOUT_MS);
 }
 
@@ -181,7 +167,7 @@ static void end_idle_grace(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     p->idle_grace = false;
-    data_loops_call(lb, shut_front, NULL, lb);
+    data_loops_call(lb, front_shut_idle, NULL, NULL);
     timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
 }
 

@@ -159,7 +159,7 @@ static void make_front(struct lb_loop *ll, void *context)
     struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
 
     data_loops_upkeep(ll);
-    ll->front = front_create(lb, ll->loop, &limits);
+    ll->front = front_create(ll, &limits);
 }
 
 /* ---- hot upgrade: both processes accept from the same sockets until the new one is ready ---- */

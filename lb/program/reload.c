@@ -93,13 +93,6 @@ static void log_restart_required(const char *application, const char *what)
     log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
 
-/* On the loop. */
-static void set_front(struct lb_loop *ll, void *context)
-{
-    if (ll->front != NULL)
-        front_set(ll->front, context);
-}
-
 static void take_program(struct lb *lb, const struct configuration *fresh)
 {
     for (size_t i = 0; i < program_table.n; ++i) {
@@ -131,7 +124,7 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     struct http_server_options *limits = xmalloc(sizeof(*limits));
     lb_set_body_totals(lb, &lb->settings);
     *limits = lb_limits(&lb->settings, lb->nloops);
-    data_loops_call(lb, set_front, free, limits);
+    data_loops_call(lb, front_set, free, limits);
 }
 
 static void take_applications(struct lb *lb, struct configuration *fresh)

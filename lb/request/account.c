@@ -67,54 +67,6 @@ static const char *protocol_text(int version)
     return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
 }
 
-/* Assigned one by one: an initializer would be built elsewhere and copied. */
-static void put_figures(const struct exchange *x, uint64_t total_us, struct access_fixed *out)
-{
-    out->wall_ms = x->start_wall_ms;
-    out->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
-    out->sent_bytes = x->sent_bytes;
-    out->backlog = x->last != NULL ? x->pick.backlog : 0;
-    out->tries = x->picks;
-    out->received_bytes = x->received_bytes;
-    out->limit_wait_us = x->step_us[STEP_LIMIT];
-    out->worker_wait_us = x->step_us[STEP_ROUTE];
-    out->connection_wait_us = x->step_us[STEP_CONNECT];
-    out->first_byte_us = x->times.written_us != 0 && x->times.first_byte_us > x->times.written_us
-                             ? x->times.first_byte_us - x->times.written_us
-                             : 0;
-    out->service_us = x->service_us;
-    out->deliver_us = x->step_us[STEP_DELIVER];
-    out->total_us = total_us;
-    out->protocol = protocol_text(x->version);
-    out->application = x->app != NULL ? x->app->name : NULL;
-    out->reason = x->last != NULL ? pick_reason_text(x->reason) : NULL;
-    out->outcome = outcome_text(x->outcome);
-}
-
-/* Values of the request, or stored copies of them, in the order of access_field.def. */
-static void put_texts(const struct exchange *x, struct access_pen *p)
-{
-    const struct exchange_text *t = x->text;
-    struct exchange_text texts;
-
-    if (t == NULL) {
-        find_texts(x, &texts);
-        t = &texts;
-    }
-    access_record_put(p, ACCESS_TEXT_client, x->client);
-    access_record_put(p, ACCESS_TEXT_method, t->method);
-    access_record_put(p, ACCESS_TEXT_target, t->target);
-    access_record_put(p, ACCESS_TEXT_referer, t->referer);
-    access_record_put(p, ACCESS_TEXT_agent, t->agent);
-    access_record_put(p, ACCESS_TEXT_host, t->host);
-    access_record_put(p, ACCESS_TEXT_cls, x->cls);
-    access_record_put(p, ACCESS_TEXT_worker,
-                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
-    access_record_put(p, ACCESS_TEXT_request_id, t->request_id);
-    access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
-    access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
-}
-
 static void count(const struct exchange *x, uint64_t total_us)
 {
     static const enum app_stat responses[] = {APP_STAT_responses_2xx, APP_STAT_responses_3xx,
@@ -141,8 +93,9 @@ static void count(const struct exchange *x, uint64_t total_us)
     exchange_count(&x->al->outcomes[x->outcome]);
 }
 
-void account_refused(const struct lb_loop *home, const struct http_refusal *r)
+void account_refused(void *front, const struct http_refusal *r)
 {
+    const struct lb_loop *home = ((const struct front *)front)->home;
     char client[ADDR_TEXT_MAX];
 
     exchange_count(&home->lb->unrouted[OUTCOME_REFUSED]);
@@ -225,8 +178,47 @@ void account(const struct exchange *x)
     if (records == NULL)
         return;
     struct access_pen p = access_record_begin(records);
-    put_figures(x, total_us, &p.record->fixed);
-    put_texts(x, &p);
+    struct access_fixed *f = &p.record->fixed;
+    const struct exchange_text *t = x->text;
+    struct exchange_text texts;
+
+    /* Assigned one by one: an initializer would be built elsewhere and copied. */
+    f->wall_ms = x->start_wall_ms;
+    f->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
+    f->sent_bytes = x->sent_bytes;
+    f->backlog = x->last != NULL ? x->pick.backlog : 0;
+    f->tries = x->picks;
+    f->received_bytes = x->received_bytes;
+    f->limit_wait_us = x->step_us[STEP_LIMIT];
+    f->worker_wait_us = x->step_us[STEP_ROUTE];
+    f->connection_wait_us = x->step_us[STEP_CONNECT];
+    f->first_byte_us = x->times.written_us != 0 && x->times.first_byte_us > x->times.written_us
+                           ? x->times.first_byte_us - x->times.written_us
+                           : 0;
+    f->service_us = x->service_us;
+    f->deliver_us = x->step_us[STEP_DELIVER];
+    f->total_us = total_us;
+    f->protocol = protocol_text(x->version);
+    f->application = x->app != NULL ? x->app->name : NULL;
+    f->reason = x->last != NULL ? pick_reason_text(x->reason) : NULL;
+    f->outcome = outcome_text(x->outcome);
+    if (t == NULL) {
+        find_texts(x, &texts);
+        t = &texts;
+    }
+    /* In the order of access_field.def. */
+    access_record_put(&p, ACCESS_TEXT_client, x->client);
+    access_record_put(&p, ACCESS_TEXT_method, t->method);
+    access_record_put(&p, ACCESS_TEXT_target, t->target);
+    access_record_put(&p, ACCESS_TEXT_referer, t->referer);
+    access_record_put(&p, ACCESS_TEXT_agent, t->agent);
+    access_record_put(&p, ACCESS_TEXT_host, t->host);
+    access_record_put(&p, ACCESS_TEXT_cls, x->cls);
+    access_record_put(&p, ACCESS_TEXT_worker,
+                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
+    access_record_put(&p, ACCESS_TEXT_request_id, t->request_id);
+    access_record_put(&p, ACCESS_TEXT_trace_id, x->trace_id);
+    access_record_put(&p, ACCESS_TEXT_span_id, x->span_id);
     access_record_end(&p, records);
     access_log_end(log, x->home->index);
 }

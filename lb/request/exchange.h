@@ -28,9 +28,12 @@
 #include "lb/limits/limit_rule.h"
 #include "lb/rules/classify.h"
 
-/* Shared by the exchanges of one data loop. */
-struct exchange_loop {
+/* The front of one data loop (front.h), which its exchanges share. */
+struct front {
     struct lb_loop *home;
+    struct http_server *server;
+    struct http_listener **listeners;
+    size_t nlisteners;
     struct list spare; /* unused exchanges for reuse */
     size_t nspare;
     size_t live;              /* number of exchanges that are not freed */
@@ -38,8 +41,11 @@ struct exchange_loop {
     bool own_server;          /* the Server field of responses is that of the load balancer */
     int64_t uncounted_bytes;  /* buffered bytes not yet added to lb->buffered_bytes */
     struct spill_loop spills; /* responses in files */
-    /* Called between turns after the last exchange was freed; or NULL. */
-    void (*idle)(struct exchange_loop *l);
+    /* While draining: the connections of the server are closed. DONE is called when the exchanges
+     * have ended as well. */
+    bool server_done;
+    void (*done)(void *context);
+    void *done_context;
 };
 
 /* Texts of the request for its access line. Those of a tunnel are copied, to outlive the request.
@@ -81,7 +87,7 @@ struct slow_client;
  */
 struct exchange {
     /* ---- zeroed for a new exchange; used by every request ---- */
-    _Alignas(CACHE_LINE_BYTES) struct exchange_loop *shared;
+    _Alignas(CACHE_LINE_BYTES) struct front *front;
     struct lb_loop *home;
     struct application *app;     /* NULL until selected; never NULL from ROUTE on */
     struct application_loop *al; /* the part of APP on this loop */
@@ -97,7 +103,7 @@ struct exchange {
      * there is no member. */
     struct worker *last;
     struct http1_conn *http; /* leased connection, or NULL */
-    struct list node;        /* in al->exchanges, or in shared->spare after the end */
+    struct list node;        /* in al->exchanges, or in front->spare after the end */
     struct loop_deferred deferred;
 
     uint64_t step_us[STEPS]; /* time spent in each step */
@@ -193,12 +199,8 @@ struct exchange {
     char trace_room[TRACE_PARENT_LEN];
 };
 
-void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home);
-/* No exchange may be left. */
-void exchange_loop_fini(struct exchange_loop *l);
-
-/* Serves REQ, a complete request received on CONN. */
-void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
+/* Serves REQ, a complete request received on CONN; on_request of the server of FRONT. */
+void exchange_create(void *front, struct http_request *req, struct http_conn *conn);
 /* Ends X at once because the load balancer stops; with an error response if none has begun. */
 void exchange_cut(struct exchange *x);
 
@@ -221,6 +223,9 @@ void exchange_take_back(struct exchange *x);
  * worker's side must have been released. May end the client's side of X.
  */
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
+/* Appends the error page for STATUS to OUT: the template PAGE with ${status}, ${reason} and
+ * ${request_id}, escaped for HTML; the built-in one if it is empty. */
+void exchange_error_page(struct slice page, int status, struct slice request_id, struct text *out);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* Ends the retries of X in the retry budget. No effect if there were none. */
@@ -290,13 +295,15 @@ size_t exchange_slow_bytes(const struct exchange *x);
 void exchange_end_pause(struct exchange *x);
 /* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
+/* front.c: calls done() if neither a connection nor an exchange of F, which is draining, is left. */
+void front_check_done(struct front *f);
 /* forward.c: returns true if requests of this class and path are rejected because workers died
  * with them. */
 bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
-/* Writes an access line for a request that the HTTP server has rejected. */
-void account_refused(const struct lb_loop *home, const struct http_refusal *r);
+/* Writes an access line for a request that the HTTP server of FRONT has rejected. */
+void account_refused(void *front, const struct http_refusal *r);
 /* account.c: copies the texts of the request that the access line needs. */
 void account_keep_text(struct exchange *x);
 

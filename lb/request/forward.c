@@ -231,7 +231,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
         .req = x->req,
         .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
-        .own_server = x->shared->own_server,
+        .own_server = x->front->own_server,
         .websocket = x->tunnel,
     };
 
@@ -472,9 +472,9 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home)
     r.home = home;
     r.client_verdict = client.verdict;
     r.client_subject = client.subject;
-    text_clear(&x->shared->head);
-    headers_put_request(&r, &x->shared->head);
-    return text_slice(&x->shared->head);
+    text_clear(&x->front->head);
+    headers_put_request(&r, &x->front->head);
+    return text_slice(&x->front->head);
 }
 
 void exchange_forward(struct exchange *x)
@@ -499,8 +499,8 @@ void exchange_forward(struct exchange *x)
     struct slice body = x->req->body;
     struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
-        text_add(&x->shared->head, body);
-        head = text_slice(&x->shared->head);
+        text_add(&x->front->head, body);
+        head = text_slice(&x->front->head);
         body = SLICE_NULL;
     }
     struct http1_request r = {

@@ -92,27 +92,14 @@ static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPA
     return v;
 }
 
-/* Returns true if the tracestate fields, which form one list, are forwarded. */
-static bool state_passes(const struct message_fields *fields)
-{
-    const struct message_field *f = NULL;
-    size_t bytes = 0;
-    size_t members = 0;
-
-    while ((f = message_fields_find(fields, state_name, f)) != NULL) {
-        bytes += f->value.len;
-        if (bytes > TRACE_STATE_BYTES_MAX || !trace_state_valid(f->value, &members))
-            return false;
-    }
-    return true;
-}
-
 static void join_trace(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
     struct message_fields *fields = &x->req->fields;
     const struct message_field *found = NULL;
+    const struct message_field *state = NULL;
     struct trace_parent p;
+    size_t state_bytes = 0, members = 0;
 
     if (s->trace_context == TRACE_CONTEXT_OFF)
         return;
@@ -129,8 +116,14 @@ static void join_trace(struct exchange *x)
         p.flags = (double)low < s->trace_sample * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
     }
     make_digits(x, 's', p.span_id);
-    /* A tracestate belongs to its own trace only. */
-    if (!joined || !state_passes(fields))
+    /* A tracestate belongs to its own trace only. Its fields form one list. */
+    bool state_passes = joined;
+    while (state_passes && (state = message_fields_find(fields, state_name, state)) != NULL) {
+        state_bytes += state->value.len;
+        state_passes =
+            state_bytes <= TRACE_STATE_BYTES_MAX && trace_state_valid(state->value, &members);
+    }
+    if (!state_passes)
         headers_remove(fields, state_name);
     headers_remove(fields, parent_name);
     trace_parent_print(&p, x->trace_room);
@@ -305,30 +298,6 @@ static noinline_ void redirect(struct exchange *x, unsigned port)
 
 /* ---- its application ---- */
 
-static void enter_application(struct exchange *x)
-{
-    const struct app_settings *s = NULL;
-
-    x->al = application_on(x->app, x->home->index);
-    s = exchange_settings(x);
-    list_push_back(&x->al->exchanges, &x->node);
-    stat_add(x->al->stats, APP_STAT_requests, 1);
-    stat_add(x->al->stats, APP_STAT_requests_active, 1);
-    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
-    trust(x);
-    if (s->request_id) {
-        struct slice sent = headers_request_id(x->req);
-
-        if (sent.p != NULL)
-            x->request_id = sent;
-    }
-    join_trace(x);
-    if (s->ignore_client_abort)
-        http_reply_allow_half_close(&x->reply);
-    if (s->total_timeout_ms != 0)
-        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
-}
-
 static struct application *find_application(const struct exchange *x)
 {
     const struct lb *lb = x->home->lb;
@@ -384,7 +353,21 @@ void exchange_receive(struct exchange *x)
         exchange_fail(x, OUTCOME_NO_APPLICATION);
         return;
     }
-    enter_application(x);
+    x->al = application_on(x->app, x->home->index);
+    const struct app_settings *s = exchange_settings(x);
+    list_push_back(&x->al->exchanges, &x->node);
+    stat_add(x->al->stats, APP_STAT_requests, 1);
+    stat_add(x->al->stats, APP_STAT_requests_active, 1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    trust(x);
+    struct slice sent_id = s->request_id ? headers_request_id(x->req) : SLICE_NULL;
+    if (sent_id.p != NULL)
+        x->request_id = sent_id;
+    join_trace(x);
+    if (s->ignore_client_abort)
+        http_reply_allow_half_close(&x->reply);
+    if (s->total_timeout_ms != 0)
+        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
     if (x->authority.len == 0)
         x->authority = usual_host(x);
     if (!method_passes(x))

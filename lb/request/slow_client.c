@@ -167,7 +167,7 @@ static size_t spill_room(struct exchange *x)
     if (x->event_stream || max == 0)
         return 0;
     if (s->spill == NULL)
-        s->spill = response_spill_create(&x->shared->spills);
+        s->spill = response_spill_create(&x->front->spills);
     size_t room = response_spill_room(s->spill, max);
     if (room >= RESPONSE_ROOM_MIN)
         return room;
