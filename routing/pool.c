@@ -630,7 +630,9 @@ void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *ho
     pool_lock(p);
     if (now_us > p->now_us)
         p->now_us = now_us;
-    for (size_t i = 0; i < n && worker_is_member(w) && p->rule->housed != NULL; ++i)
-        p->rule->housed(p, w, &homes[i]);
+    if (worker_is_member(w) && p->rule->housed != NULL) {
+        for (size_t i = 0; i < n; ++i)
+            p->rule->housed(p, w, &homes[i]);
+    }
     pool_unlock(p);
 }

@@ -210,16 +210,12 @@ struct pool_rule {
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
 
-    /*
-     * Chooses an eligible worker that is neither excluded nor spared; there is at least one,
-     * q->front. Sets worker, reason and, if the policy has them, the numbers. Must not have an
-     * effect on a later choice: the request may go to another worker, or to none (pool_explain,
-     * pool_called.c).
-     */
+    /* Chooses an eligible worker that is neither excluded nor spared; q->front is one. Sets worker,
+     * reason and, if the policy has them, the numbers. No effect on a later choice: the request may
+     * go to another worker, or to none (pool_explain, pool_called.c). */
     void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
     /* c->worker gets the request: the chosen worker, or an activated one (PICK_CALLED). Called
-     * immediately after choose, before the counts and the list of eligible workers are updated. H
-     * does not move until end. */
+     * right after choose, before counts and lists are updated. H does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
     /* A request of any class, begun under another policy. Called right after joined. */
@@ -233,8 +229,6 @@ struct pool_rule {
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
     /* Returns the number of homes of CLS; NULL if the policy does not assign homes. */
     size_t (*homes_of)(struct pool *p, struct slice cls);
-    /* Asserts every invariant. For tests. */
-    void (*check)(struct pool *p);
 };
 
 struct pool {

@@ -507,10 +507,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
 
 static int by_value(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
+    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 void world_overlap(const struct world *w, struct world_overlap *out)
@@ -561,10 +558,8 @@ static bool is_part(const struct world_record *r, const struct figures_part *par
     return part->tag < 0 || r->tag == part->tag;
 }
 
-/*
- * The mean number of workers of a class. PAIRS is room: sorted by class and worker, so that it
- * takes as much memory as there are requests, not as there are classes times workers.
- */
+/* The mean number of workers of a class. PAIRS is room to sort class and worker of each request,
+ * which takes less memory than classes times workers. */
 static double class_workers(const struct world_record *records, const struct figures_part *part,
                             uint64_t *pairs)
 {

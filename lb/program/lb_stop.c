@@ -22,8 +22,7 @@
 #include "lb/request/front.h"
 
 enum {
-    /* After a cut nothing may take long any more; a process that hangs here would block a restart.
-     */
+    /* After a cut: a process that hangs here would block a restart. */
     CUT_TIMEOUT_MS = 5000,
 };
 
@@ -53,8 +52,7 @@ static void on_all_gone(void *context)
     end_when_gone(lb);
 }
 
-/* No exchange is left and no connection: the control side goes, while loops still take its
- * messages. */
+/* No exchange or connection is left: ends the control side, while loops still take its messages. */
 static void on_fronts_gone(void *context)
 {
     struct lb *lb = context;
@@ -175,10 +173,7 @@ void lb_drain_again(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    /*
-     * The request may have been sent to the new process as well, as by a service manager that ends
-     * both.
-     */
+    /* A service manager that ends both processes has sent it to the new one as well. */
     if (p->idle_grace)
         end_idle_grace(lb);
     else if (p->handed_over && !p->sigterm_received)

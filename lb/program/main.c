@@ -20,7 +20,6 @@
 #include "common/base/log.h"
 #include "common/net/addr.h"
 #include "common/program/privileges.h"
-#include "lb/backends/member.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/core/traffic.h"

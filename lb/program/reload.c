@@ -15,20 +15,16 @@
 /* ---- limits of the parts, at start too ---- */
 
 enum {
-    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
-     */
+    /* Descriptors of listeners, logs, the tree and operators; and of each loop. */
     DESCRIPTORS_BASE = 17,
     DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
 };
 
-/*
- * If clients took the last descriptors, none would be left for the workers, and no request could be
- * served. Each client may need a worker: so half of the process's descriptors are reserved for
- * workers, up to the number that many workers need. A part of the other half is reserved for bodies
- * in files (body_files_max).
- */
+/* Clients must not take the last descriptors, as each may need a worker: half of them are reserved
+ * for workers, up to the number that many workers need, and a part of the rest for bodies in files
+ * (body_files_max). */
 static size_t descriptors_left(unsigned nloops)
 {
     size_t limit = daemon_descriptors().rlim_cur;

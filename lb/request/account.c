@@ -9,7 +9,6 @@
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"
 
-#include <stdlib.h>
 
 enum {
     /* Status in the log if the client closed before there was one, as in nginx. */
@@ -18,8 +17,7 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-/* The texts of the request, which is still there. Of each field the first; empty if there is none.
- */
+/* The texts of the request. Of each field the first; empty if there is none. */
 static void find_texts(const struct exchange *x, struct exchange_text *out)
 {
     const struct message_field *f = x->req->fields.at;
@@ -83,8 +81,7 @@ static void count(const struct exchange *x, uint64_t total_us)
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
     stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
-    /* The time until the head of the response, or the total time of a response of the load
-     * balancer. */
+    /* The time until the head of the response, or the total time of the load balancer's own. */
     uint64_t first_us = x->times.first_byte_us;
     stat_observe(c, APP_STAT_response_us,
                  first_us > x->start_us ? first_us - x->start_us : total_us);
@@ -108,8 +105,7 @@ void account_refused(void *front, const struct http_refusal *r)
         .method = r->method,
         .target = r->target,
         .protocol = protocol_text(r->version),
-        /* If the connection was closed, or ended by GOAWAY, the status that corresponds to the
-         * fault. */
+        /* Without a response (closed, GOAWAY), the status that corresponds to the fault. */
         .status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
         .reason = request_fault_text(r->fault),
@@ -138,12 +134,11 @@ static bool is_limited(const struct exchange *x)
 /* Records the request for the status page. */
 static void note(const struct exchange *x, uint64_t total_us)
 {
-    enum pick_reason r = x->reason;
+    enum pick_reason r = x->last != NULL ? x->pick.reason : PICK_REASONS;
     bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
     bool spilled = r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
     bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
-    unsigned flags = (x->last != NULL && skilled ? TRAFFIC_SKILLED : 0) |
-                     (x->last != NULL && spilled ? TRAFFIC_SPILLED : 0) |
+    unsigned flags = (skilled ? TRAFFIC_SKILLED : 0) | (spilled ? TRAFFIC_SPILLED : 0) |
                      (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
                      (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
     struct traffic_note n = {
@@ -200,7 +195,7 @@ void account(const struct exchange *x)
     f->total_us = total_us;
     f->protocol = protocol_text(x->version);
     f->application = x->app != NULL ? x->app->name : NULL;
-    f->reason = x->last != NULL ? pick_reason_text(x->reason) : NULL;
+    f->reason = x->last != NULL ? pick_reason_text(x->pick.reason) : NULL;
     f->outcome = outcome_text(x->outcome);
     if (t == NULL) {
         find_texts(x, &texts);

@@ -35,8 +35,7 @@ static noinline_ void begin_wait(struct exchange *x, enum exchange_wait wait, ui
     x->has_waited = true;
     stat_add(x->al->stats,
              wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, 1);
-    /* The time-out applies once per worker, even if several of its connections turn out to be
-     * closed. */
+    /* Applies once per worker, even if several of its connections turn out to be closed. */
     if (!timer_running(&x->waits.timer))
         timer_start(x->home->loop, &x->waits.timer, most_ms);
 }
@@ -162,8 +161,8 @@ static void pick(struct exchange *x)
     }
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
-    /* A worker that has rejected a request recently is better than none, but not if only tunnels
-     * are exhausted. */
+    /* A worker that rejected a request recently is better than none, unless only tunnels are
+     * full. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
@@ -180,7 +179,6 @@ static void pick(struct exchange *x)
         return;
     }
     x->member = member_of(x->pick.worker);
-    x->reason = x->pick.reason;
     x->served = (struct pool_served){.failed = true};
     ++x->picks;
     x->fresh = false;
@@ -263,8 +261,7 @@ static void on_conn_ready(struct conn_waiter *w)
     struct exchange *x = container_of(w, struct exchange, waits.conn);
 
     end_wait(x);
-    /* The pool validates connections that it takes from a stack, not those that were moved to this
-     * loop. */
+    /* The pool has not validated connections that were moved to this loop. */
     if (w->result != CONN_REUSED ||
         (!must_be_fresh(x) && http1_conn_pool_ops.alive(w->conn, !x->safe))) {
         on_checkout(x, w->result);

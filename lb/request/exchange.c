@@ -22,8 +22,7 @@ enum {
     SPARE_MAX = 1024,
     /* Bytes that a response may queue even if response_buffers_total is used up. */
     BUFFER_FLOOR = 16 * 1024,
-    /* Maximum number of buffered bytes that a loop has not added to the shared total, which is
-     * written rarely. */
+    /* Maximum number of buffered bytes that a loop has not added to the shared total. */
     BUFFER_SLACK = 16 * 1024,
 };
 

@@ -26,11 +26,8 @@
 #include <errno.h>
 
 enum {
-    /*
-     * How long a response's head waits for the first bytes of its body: a worker that dies in
-     * between has then failed a request that may be tried elsewhere, rather than one that is cut
-     * short.
-     */
+    /* How long a response's head waits for the first bytes of its body: if the worker dies in
+     * between, the request may still be tried elsewhere. */
     HEAD_HELD_MS = 20,
     /* Maximum size of a body that is copied behind its head, so that both are sent as one piece. */
     JOIN_MAX = 4096,
@@ -38,11 +35,8 @@ enum {
 
 /* ---- the worker's side has ended ---- */
 
-/*
- * Records the service time for the meter and the histograms: from the request written to the last
- * byte read, without the time in which nothing was read because the client was slow: that does not
- * depend on the worker.
- */
+/* Records the service time: from the request written to the last byte read, without the time in
+ * which nothing was read because the client was slow. */
 static void served(struct exchange *x, bool failed)
 {
     exchange_end_pause(x);
@@ -57,8 +51,7 @@ static void served(struct exchange *x, bool failed)
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
-/* The last byte of the response was received: releases the worker before the client has received
- * everything. */
+/* The last byte was received: releases the worker before the client has received everything. */
 static void complete(struct exchange *x, int status)
 {
     x->active = false;
@@ -264,8 +257,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
-/* Takes the worker's total number of requests in flight as reported by its agent, while our request
- * still counts. */
+/* Takes the number of requests in flight that an agent reports, while ours still counts. */
 static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
@@ -297,8 +289,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     bool failed = head->status == 502 && x->member->has_feed &&
                   headers_say(head, SLICE_LIT("Resumelb-Failed"));
     if (unprocessed || failed) {
-        /* This response is discarded. If a body is to follow, the connection is closed instead of
-         * reading it. */
+        /* Discards the response. If a body is to follow, the connection is closed. */
         x->active = !final;
         x->keep = final && http1_reusable(x->http);
     }
@@ -418,10 +409,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     tunnel_limit_opened(&x->member->tunnels);
-    /*
-     * The connection leaves the pool. If the tunnel excludes all other requests from the worker, it
-     * counts against max_connections to its end.
-     */
+    /* The connection leaves the pool, but still counts against max_connections if the tunnel
+     * excludes all other requests from the worker. */
     if (member_serves_one(x->member)) {
         x->tunnel_backend = conn_backend_ref(x->member->backend);
         conn_retain_place(http1_pooled(x->http));
@@ -429,10 +418,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
         conn_forget(http1_pooled(x->http));
     }
     limit_upgraded(x);
-    /*
-     * The response is complete with the 101: the tunnel is in no backlog, and neither its duration
-     * nor that of the handshake is measured, as in the agent.
-     */
+    /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the
+     * handshake is measured, as in the agent. */
     exchange_release_place(x);
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
     http_reply_tunnel(&x->reply, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms, &end);

@@ -20,14 +20,10 @@ bool redirect_location(unsigned port, struct slice authority, struct slice targe
                        struct text *out) must_check;
 
 struct front *front_create(struct lb_loop *home, const struct http_server_options *limits);
-/* Takes over FD. The tag of O, if any, is an unsigned: its requests are sent to https at this port.
- */
+/* Takes over FD. The tag of O, if any, is an unsigned, the port of https to redirect to. */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
-/*
- * Closes the listeners and accepts no new requests; calls done() when the last exchange and
- * connection have ended. PATIENT: idle connections may send one more request, until
- * front_shut_idle.
- */
+/* Accepts no new connections or requests; done() follows the last exchange and connection. PATIENT:
+ * idle connections may send one more request, until front_shut_idle. */
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
 void front_destroy(struct front *f);
 /* For data_loops_call. LIMITS is a struct http_server_options. */

@@ -53,8 +53,7 @@ void limit_note_user(struct exchange *x)
     x->has_user = cache_check_user(r.fields, &policy) != CACHE_OK;
 }
 
-/* What X has to do with copies: whether it may be answered by another one's response, and the other
- * way round. Made once. */
+/* Whether X may be answered by another one's response, and the other way round. Made once. */
 static noinline_ struct limit_copying *copying_of(struct exchange *x)
 {
     struct limit_copying *k = x->copying;
@@ -68,10 +67,8 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
     x->copying = k;
     if (!k->may_share)
         return k;
-    /*
-     * From here on the fields as the worker gets them: those that are set here have our values, not
-     * the client's. Read from the head itself, so that no field can be forgotten.
-     */
+    /* From here on the fields as the worker gets them, with our values instead of the client's.
+     * Read from the head itself, so that no field can be forgotten. */
     struct slice rest = http_request_keep(x->req, exchange_head(x, NULL));
     size_t room = 1, n = 0;
 
@@ -261,8 +258,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        /* Another request has done the work while X waited; without a copy of its response, X does
-         * it itself. */
+        /* Another request has done the work; without a copy of its response, X does it itself. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
             return take(x, c, limit_claim_again(c));
         exchange_count(&f->coalesced);

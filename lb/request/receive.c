@@ -73,11 +73,8 @@ static void trust(struct exchange *x)
 static const struct slice parent_name = {"traceparent", 11};
 static const struct slice state_name = {"tracestate", 10};
 
-/*
- * Writes 16 hex digits, not all zero, and returns their low bits. They are a hash of the exchange's
- * unique id with a random key of this process, which is sufficient for sampling and cheaper than
- * random numbers.
- */
+/* Writes 16 hex digits, not all zero, and returns their low bits: a hash of the exchange's unique
+ * id with a random key of this process, cheaper than random numbers. */
 static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPAN_ID_LEN])
 {
     char key[33];
@@ -157,10 +154,8 @@ static void put_trace(const struct exchange *x, struct text *out)
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/*
- * Ends X, which holds no worker, with a small response of the load balancer. Additional header
- * fields must have been added before.
- */
+/* Ends X, which holds no worker, with a small response. Further header fields must have been added
+ * before. */
 static noinline_ void answer_here(struct exchange *x, enum outcome o, int status, const char *type,
                                   struct slice body)
 {
@@ -276,10 +271,8 @@ static bool rates_pass(struct exchange *x)
 
 /* ---- a listener that sends every client to https ---- */
 
-/*
- * Responds with 301 to GET and HEAD, and with 308 to other methods, because clients change POST
- * into GET after 301 (RFC 9110 sections 15.4.2 and 15.4.9).
- */
+/* 301 for GET and HEAD, 308 for other methods, because clients change POST into GET after 301 (RFC
+ * 9110 sections 15.4.2 and 15.4.9). */
 static noinline_ void redirect(struct exchange *x, unsigned port)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
@@ -314,10 +307,8 @@ static struct application *find_application(const struct exchange *x)
     return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
 }
 
-/*
- * Returns the Host for a request of HTTP/1.0 without one, because applications reject such
- * requests: the first exact host of the application, else the address of the listener.
- */
+/* The Host for a request of HTTP/1.0 without one, which applications reject: the first exact host
+ * of the application, else the address of the listener. */
 static noinline_ struct slice usual_host(const struct exchange *x)
 {
     const struct text_list *hosts = &x->app->hosts;
@@ -331,8 +322,7 @@ static noinline_ struct slice usual_host(const struct exchange *x)
 
 void exchange_receive(struct exchange *x)
 {
-    /* The server has checked that the target is "/..." or "*", and that the authority is a host,
-     * or empty. */
+    /* The server has checked: the target is "/..." or "*", the authority a host or empty. */
     x->authority = x->req->authority;
     x->target = x->req->target;
     if (!headers_check_request(x->req)) {

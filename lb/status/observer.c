@@ -95,8 +95,7 @@ struct observer {
     unsigned step;                       /* number of quarters that the next drain covers */
 };
 
-/* A steady rate of r per second yields a sum of r * OBSERVER_FADE_S, and less shortly after the
- * start. */
+/* A rate of r per second yields a sum of r * OBSERVER_FADE_S; less shortly after the start. */
 static double rate_per_s(const struct observer *o, double sum)
 {
     double age = (double)(o->recent.now_us - o->started_us) / 1e6;
@@ -132,8 +131,7 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
         map_entry(map_find(&a->classes, name.p, name.len), struct seen_class, by_name);
 
     if (c != NULL) {
-        list_remove(&c->node);
-        list_push_back(&a->recent, &c->node);
+        list_move_back(&a->recent, &c->node);
         refresh(o, c);
         return c;
     }
@@ -255,14 +253,6 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-static void copy(char *out, size_t room, const char *s)
-{
-    size_t n = strnlen(s, room - 1);
-
-    memcpy(out, s, n);
-    out[n] = '\0';
-}
-
 static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
                    bool bad, const char *text)
 {
@@ -296,7 +286,7 @@ static void scan_worker(void *context, const struct backend *k)
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
         report(a, w, "joined", false, state);
-        copy(w->state, sizeof(w->state), state);
+        snprintf(w->state, sizeof(w->state), "%s", state);
     }
     if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
         for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
@@ -304,7 +294,7 @@ static void scan_worker(void *context, const struct backend *k)
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
         report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
-    copy(w->state, sizeof(w->state), state);
+    snprintf(w->state, sizeof(w->state), "%s", state);
     w->here = true;
     if (k->worker == NULL)
         return;
@@ -317,8 +307,8 @@ static void scan_worker(void *context, const struct backend *k)
                w->incarnation[0] != '\0') {
         report(a, w, "restarted", false, "another process uses the address");
     }
-    copy(w->version, sizeof(w->version), version);
-    copy(w->incarnation, sizeof(w->incarnation), worker_incarnation(k->worker));
+    snprintf(w->version, sizeof(w->version), "%s", version);
+    snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
@@ -402,7 +392,7 @@ static void scan(struct observer *o)
             snprintf(text, sizeof(text), "%s -> %s", s->active_version, active);
             events_add(&o->events, "switched", false, s->app->name, "active version", text);
         }
-        copy(s->active_version, sizeof(s->active_version), active);
+        snprintf(s->active_version, sizeof(s->active_version), "%s", active);
         s->settled = o->lb->phase != LB_STARTING;
     }
 }
@@ -436,8 +426,7 @@ static void on_timer(struct timer *t)
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
-    /* With little traffic the thread is woken less often: the rings have room for a thousand
-     * notes. */
+    /* With little traffic less often: the rings have room for a thousand notes. */
     o->step = notes < NOTES_FEW ? DRAINS_A_SCAN - o->drains : 1;
     timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
 }
@@ -478,8 +467,10 @@ void observer_destroy(struct observer *o)
         map_for_each_safe (struct seen_worker, w, &a->workers, by_name)
             drop_worker(a, w);
         class_metrics_destroy(a->figures);
-        for (size_t k = 0; a->refused != NULL && k < app_rows(); ++k)
-            free(a->refused[k]);
+        if (a->refused != NULL) {
+            for (size_t k = 0; k < app_rows(); ++k)
+                free(a->refused[k]);
+        }
         free(a->refused);
         if (a->has_settings)
             app_settings_fini(&a->settings);
@@ -614,18 +605,9 @@ static void rank_tops(struct seen_app *a, const struct choice *c)
 /* ---- the map ---- */
 
 struct column {
-    struct seen_worker *worker;
     double sum;
-    int64_t home; /* number of rows in which it has the largest share */
+    struct seen_worker *worker;
 };
-
-static int by_sum(const void *a, const void *b)
-{
-    double x = ((const struct column *)a)->sum;
-    double y = ((const struct column *)b)->sum;
-
-    return (x < y) - (x > y);
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -640,26 +622,6 @@ static double traffic_to(const struct seen_class *s, uint32_t number)
             return (double)s->workers[k].sum;
     }
     return 0;
-}
-
-/* Selects the workers with the largest shares of these classes, sorted by name. */
-static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
-                             struct column **out)
-{
-    struct column *all = xcalloc(map_count(&a->workers) + 1, sizeof(*all));
-    size_t n = 0;
-
-    map_for_each (struct seen_worker, w, &a->workers, by_name) {
-        all[n].worker = w;
-        for (size_t i = 0; i < nrows; ++i)
-            all[n].sum += traffic_to(c->rows[i].cls, w->number);
-        ++n;
-    }
-    qsort(all, n, sizeof(*all), by_sum);
-    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
-    qsort(all, n, sizeof(*all), by_name);
-    *out = all;
-    return n;
 }
 
 static double score_of(const struct pool_class_view *v, const char *name)
@@ -685,9 +647,19 @@ static int by_home(const void *a, const void *b)
 static void put_map(struct observer *o, struct seen_app *a, struct choice *c, struct json_writer *w)
 {
     size_t nrows = c->n < OBSERVER_MAP_CLASSES ? c->n : OBSERVER_MAP_CLASSES;
-    struct column *columns;
-    size_t n = choose_columns(a, c, nrows, &columns);
+    struct column *columns = xcalloc(map_count(&a->workers) + 1, sizeof(*columns));
+    size_t n = 0;
 
+    /* The workers with the largest shares of these classes, sorted by name. */
+    map_for_each (struct seen_worker, s, &a->workers, by_name) {
+        columns[n].worker = s;
+        for (size_t i = 0; i < nrows; ++i)
+            columns[n].sum += traffic_to(c->rows[i].cls, s->number);
+        ++n;
+    }
+    qsort(columns, n, sizeof(*columns), descending_reals);
+    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
+    qsort(columns, n, sizeof(*columns), by_name);
     for (size_t i = 0; i < nrows; ++i) {
         double most = -1;
 

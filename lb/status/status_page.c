@@ -199,17 +199,22 @@ static int page_events(void *context, struct slice query, struct text *body)
 
 /* ---- the page ---- */
 
-/* Reads the search text q=TEXT of QUERY, which is form-encoded; it is truncated if too long. */
-static void read_search(struct slice query, struct text *out)
+/* Writes {"status": as in /status.json, "settings": ..., "events": ...} for the search text q=TEXT
+ * of QUERY, which is form-encoded; it is truncated if too long. */
+static int page_live(void *context, struct slice query, struct text *body)
 {
     enum { SEARCH_BYTES_MAX = 300 };
+    struct lb *lb = context;
     struct slice prefix = SLICE_LIT("q=");
+    struct slice raw = SLICE_NULL;
+    struct text q = {0};
 
-    if (!slice_starts(query, prefix))
-        return;
-    struct slice rest = {query.p + prefix.len, query.len - prefix.len};
-    struct slice raw = slice_cut(&rest, '&');
-    for (size_t i = 0; i < raw.len && out->len < SEARCH_BYTES_MAX; ++i) {
+    if (slice_starts(query, prefix)) {
+        struct slice rest = {query.p + prefix.len, query.len - prefix.len};
+
+        raw = slice_cut(&rest, '&');
+    }
+    for (size_t i = 0; i < raw.len && q.len < SEARCH_BYTES_MAX; ++i) {
         bool coded = raw.p[i] == '%' && i + 2 < raw.len && ascii_hex_digit(raw.p[i + 1]) >= 0 &&
                      ascii_hex_digit(raw.p[i + 2]) >= 0;
         char c = raw.p[i] == '+' ? ' ' : raw.p[i];
@@ -219,17 +224,8 @@ static void read_search(struct slice query, struct text *out)
             i += 2;
         }
         if (c != '\0')
-            text_add_char(out, c);
+            text_add_char(&q, c);
     }
-}
-
-/* Writes {"status": as in /status.json, "settings": ..., "events": ...} for the search text. */
-static int page_live(void *context, struct slice query, struct text *body)
-{
-    struct lb *lb = context;
-    struct text q = {0};
-
-    read_search(query, &q);
     struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
     text_add(body, SLICE_LIT("{\"status\":"));
     status_json(lb, &choice, body);

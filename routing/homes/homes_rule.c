@@ -128,10 +128,8 @@ static void consider(const struct choosing *g, struct homes_worker *w, struct fo
         *best = (struct found){w, value};
 }
 
-/*
- * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
- * levels of both orders, where it most likely is; when all of these are refused, any that is not.
- */
+/* argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
+ * levels of both orders, where it most likely is; if all of these are refused, any that is not. */
 static noinline_ struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];

@@ -163,8 +163,6 @@ static inline void pool_check(struct pool *p)
     }
     if (p->rule == &pool_rule_adaptive)
         homes_check(*(struct homes **)p->state);
-    if (p->rule->check != NULL)
-        p->rule->check(p);
     pool_unlock(p);
 }
 
