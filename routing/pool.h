@@ -143,13 +143,9 @@ struct pool_pick {
      */
     double max_backlog, min_backlog;
     size_t skipped;
-    /* Report to the worker about the class's homes (policy adaptive). */
-    enum pool_reported {
-        POOL_REPORTED_NOTHING,
-        POOL_REPORTED_HOME,
-        POOL_REPORTED_PASSING
-    } reported;
-    enum home_kind home;      /* for HOME: how the worker became a home; never HOME_USED */
+    /* Report to the worker about the class's homes (policy adaptive), if one of these is set. */
+    bool passing;             /* the worker is not a home of the class */
+    enum home_kind home;      /* how the worker has become a home; HOME_USED: it was one before */
     struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */
     atomic_bool answered;   /* set by the caller at any time: the response headers were received */
@@ -322,6 +318,8 @@ enum pool_call {
     /* A new process: it gets such requests while it is not overloaded itself, until it has a resume
      * with skills. No effect if it has already sent one. */
     POOL_CALL_RELIEVE,
+    /* Private: a slot to be woken has received its request, so it is ineligible. */
+    POOL_CALL_WOKEN_,
 };
 /* Activates W; this ends when it leaves. No effect if W is not a member. */
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released);

@@ -33,13 +33,6 @@ enum {
 /* A worker's report: the lower bits are a number of requests, the higher a time in ms. */
 enum { WORKER_REPORT_BITS = 24 };
 
-enum worker_call {
-    WORKER_NOT_CALLED,
-    WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken and has received its request: it is ineligible */
-    WORKER_RELIEVES,
-};
-
 enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
 
 struct worker {
@@ -58,7 +51,7 @@ struct worker {
     struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
     struct list member_node; /* pool->members */
     struct list called_node; /* pool->called: those to be woken and those that relieve */
-    enum worker_call call;   /* of a member */
+    enum pool_call call;     /* of a member */
     bool has_shown;          /* its last resume had skills */
     bool unavailable;
     struct version *version;  /* NULL if not a member */
@@ -154,7 +147,6 @@ struct version {
 struct pool_question {
     const struct pool_request *request;
     struct worker *front; /* the first eligible that is neither excluded nor spared */
-    uint64_t now_us;      /* pool->now_us */
     uint64_t now_ms;
     uint64_t since_ms;   /* for worker_others: reports from this time on count */
     bool some_have_room; /* workers that recently rejected a request are left out (pool_spares) */

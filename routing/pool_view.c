@@ -292,11 +292,8 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
     }
     if (!listed)
         pool_explain_candidate(out, choice.worker, 0, 0, NULL);
-    for (size_t i = 0; i < out->ncandidates; ++i) {
-        struct explain_candidate *c = &out->candidates[i];
-
+    for (struct explain_candidate *c = out->candidates; c < out->candidates + out->ncandidates; ++c)
         c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q.since_ms);
-    }
     pool_unlock(p);
 }
 

@@ -41,7 +41,7 @@ struct lb_parts {
 /* Accepts no new requests; those in flight get drain_timeout. Loses connections not accepted
  * yet. */
 void lb_drain(struct lb *lb);
-/* The same for a process whose sockets a new one accepts from. LB: a struct lb. */
+/* The same where a new process accepts from the same sockets. LB: a struct lb. */
 void lb_hand_over(void *lb);
 /* A further request for shutdown while draining: ends the time of idle clients for another request,
  * if any is left; is ignored if it is the first after a hand-over; else cuts the requests. */

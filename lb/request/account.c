@@ -9,7 +9,6 @@
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"
 
-
 enum {
     /* Status in the log if the client closed before there was one, as in nginx. */
     STATUS_CLIENT_GONE = 499,

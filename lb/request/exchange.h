@@ -281,7 +281,7 @@ size_t exchange_slow_bytes(const struct exchange *x);
 void exchange_end_pause(struct exchange *x);
 /* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
-/* front.c: calls done() if no exchange of F, whose server has ended, is left. */
+/* front.c: calls done() once the server of F has ended, if no exchange is left. */
 void front_check_done(struct front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
 bool guard_refuses(const struct exchange *x);

@@ -478,11 +478,11 @@ void exchange_forward(struct exchange *x)
         return;
     }
     struct home_report home = {
-        .passing = x->pick.reported == POOL_REPORTED_PASSING,
+        .passing = x->pick.passing,
         .kind = x->pick.home,
         .from = slice_of(x->pick.home_from != NULL ? worker_name(x->pick.home_from) : NULL),
     };
-    bool reports = x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed;
+    bool reports = (home.passing || home.kind != HOME_USED) && x->member->has_feed;
     struct slice body = x->req->body;
     struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {

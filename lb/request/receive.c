@@ -26,8 +26,6 @@
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
 
-/* ---- its client ---- */
-
 static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;

@@ -20,8 +20,7 @@
 #include "common/base/text.h"
 
 enum {
-    CLASS_METRICS_MAX = 1000, /* maximum number of classes of an application with series; limit of
-                                 metrics_classes */
+    CLASS_METRICS_MAX = 1000, /* of an application with series: limit of metrics_classes */
     CLASS_METRICS_FADE_S = 300,
     CLASS_METRICS_LEAD = 2,
     CLASS_METRICS_WORTH = 10, /* decayed number of requests from which a class gets series */

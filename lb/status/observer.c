@@ -253,6 +253,14 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
+static void copy(char *out, size_t room, const char *s)
+{
+    size_t n = strnlen(s, room - 1);
+
+    memcpy(out, s, n);
+    out[n] = '\0';
+}
+
 static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
                    bool bad, const char *text)
 {
@@ -286,7 +294,7 @@ static void scan_worker(void *context, const struct backend *k)
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
         report(a, w, "joined", false, state);
-        snprintf(w->state, sizeof(w->state), "%s", state);
+        copy(w->state, sizeof(w->state), state);
     }
     if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
         for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
@@ -294,7 +302,7 @@ static void scan_worker(void *context, const struct backend *k)
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
         report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
-    snprintf(w->state, sizeof(w->state), "%s", state);
+    copy(w->state, sizeof(w->state), state);
     w->here = true;
     if (k->worker == NULL)
         return;
@@ -307,8 +315,8 @@ static void scan_worker(void *context, const struct backend *k)
                w->incarnation[0] != '\0') {
         report(a, w, "restarted", false, "another process uses the address");
     }
-    snprintf(w->version, sizeof(w->version), "%s", version);
-    snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
+    copy(w->version, sizeof(w->version), version);
+    copy(w->incarnation, sizeof(w->incarnation), worker_incarnation(k->worker));
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
@@ -392,7 +400,7 @@ static void scan(struct observer *o)
             snprintf(text, sizeof(text), "%s -> %s", s->active_version, active);
             events_add(&o->events, "switched", false, s->app->name, "active version", text);
         }
-        snprintf(s->active_version, sizeof(s->active_version), "%s", active);
+        copy(s->active_version, sizeof(s->active_version), active);
         s->settled = o->lb->phase != LB_STARTING;
     }
 }

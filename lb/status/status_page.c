@@ -131,11 +131,13 @@ static void page_metrics(void *context, struct metrics *m)
  * Secrets are not shown (settings_print).
  */
 
-static void put_settings(struct lb *lb, struct text *out)
+static int page_settings(void *context, struct slice query, struct text *body)
 {
-    struct json_writer w = {.out = out};
+    const struct lb *lb = context;
+    struct json_writer w = {.out = body};
     struct text value = {0};
 
+    (void)query;
     json_open_object(&w, NULL);
     json_open_object(&w, "program");
     json_put_text(&w, "file", slice_of(lb->file));
@@ -171,17 +173,11 @@ static void put_settings(struct lb *lb, struct text *out)
     }
     json_close_object(&w);
     json_close_object(&w);
-    text_add_char(out, '\n');
+    text_add_char(body, '\n');
+    return 200;
 }
 
 /* ---- small ones ---- */
-
-static int page_settings(void *context, struct slice query, struct text *body)
-{
-    (void)query;
-    put_settings(context, body);
-    return 200;
-}
 
 /* With after=SERIAL, only later events. */
 static int page_events(void *context, struct slice query, struct text *body)
@@ -231,7 +227,7 @@ static int page_live(void *context, struct slice query, struct text *body)
     status_json(lb, &choice, body);
     --body->len; /* each document ends in a line break */
     text_add(body, SLICE_LIT(",\"settings\":"));
-    put_settings(lb, body);
+    (void)page_settings(lb, SLICE_NULL, body);
     --body->len;
     text_add(body, SLICE_LIT(",\"events\":"));
     events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);

@@ -40,11 +40,9 @@ enum homes_reason {
     HOMES_NEW,    /* the class had no home and gets its first one */
     HOMES_WARM,   /* the same, at a worker that is skilled according to its published resume */
     HOMES_COPY,   /* to an additional home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the class moved away: the home is slow because of other classes, or flooded, or
-                     received the class by hand-over and has no capacity for it yet */
+    HOMES_MOVE,   /* the class moved away from a home that cannot serve it well (homes_cause) */
     HOMES_DRAW,   /* the home has more work than the least loaded worker; the class moved there */
-    HOMES_DETOUR, /* no home may serve this request, or other workers are idle: elsewhere, this time
-                     only */
+    HOMES_DETOUR, /* no home may serve it, or other workers are idle: elsewhere, this once */
     HOMES_REASONS
 };
 

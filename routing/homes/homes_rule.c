@@ -410,13 +410,11 @@ void homes_evaluate(const struct homes *h, const struct homes_request *r,
         .owned = homes_owns(h, r->cls),
         .sights = xcalloc(heap->n + nhomes + 1, sizeof(*out->sights)),
     };
-    for (uint32_t i = 0; i < nhomes; ++i) {
-        if (c->pairs[i]->worker->eligible)
-            see(h, r, plan, c->pairs[i]->worker, out);
-    }
-    for (uint32_t i = 0; i < nhomes; ++i) {
-        if (!c->pairs[i]->worker->eligible)
-            see(h, r, plan, c->pairs[i]->worker, out);
+    for (uint32_t i = 0; i < 2 * nhomes; ++i) {
+        struct homes_worker *w = c->pairs[i % nhomes]->worker;
+
+        if (w->eligible == (i < nhomes))
+            see(h, r, plan, w, out);
     }
     for (size_t i = 0; i < heap->n; ++i) {
         if (!is_home_of(c, heap->at[i]))

@@ -40,8 +40,6 @@
 #include "common/base/map.h"
 #include "routing/homes/homes_internal.h"
 
-/* ---- the owner of a class ---- */
-
 bool homes_owns(const struct homes *h, struct slice cls)
 {
     if (!homes_shared(h))
