@@ -53,8 +53,7 @@ struct pool_settings {
     uint64_t seed; /* of the random numbers, used when the policy is created; may be 0 */
 };
 
-/* Converts S, a pointer to any struct with a field for each row of pool_settings.def; max_waiting
- * belongs to another scope. */
+/* Converts S, a pointer to a struct with the fields of pool_settings.def; without max_waiting. */
 #define POOL_SETTINGS_OF(s)                                                                        \
     ((struct pool_settings){                                                                       \
         .policy = (enum pool_policy)(s)->policy,                                                   \
@@ -286,9 +285,8 @@ struct pool_explain {
     size_t nsteps;
 };
 
-/* Determines what pool_get would do with R at NOW_US, without side effects and without the waiter
- * and the list of R. Cost: as pool_get's, and for some policies O(eligible workers). Release OUT
- * with pool_explain_fini. */
+/* Determines what pool_get would do with R at NOW_US, but for its waiter and list; no side effects.
+ * Cost: as pool_get's; for some policies O(eligible workers). Pair with pool_explain_fini. */
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out);
 /* Determines what shadow_policy would do with R, given its own state. Returns false and an empty

@@ -316,15 +316,6 @@ void plan_destroy(struct plan *p)
 
 /* ---- a run, and its measurement ---- */
 
-static struct figures figures_in(const struct plan *p, const struct world_record *records,
-                                 const struct figures_part *part)
-{
-    struct figures f;
-
-    figures_of(records, part, p->options.world.workers, &f);
-    return f;
-}
-
 /* Where POSITION is, from the start of a phase of N requests. */
 static size_t place_of(const struct plan *p, int position, size_t n)
 {
@@ -361,8 +352,9 @@ static void measure(const struct plan *p, const struct world_record *records, st
         } else if (m->figure == REPLACED_SHARE) {
             value = workers * figures_share(records, &part, victim, victim + 1);
         } else {
-            struct figures f = figures_in(p, records, &part);
+            struct figures f;
 
+            figures_of(records, &part, workers, &f);
             value = *(const double *)((const char *)&f + m->figure);
         }
         ASSERT(r->nextras < PLAN_EXTRAS_MAX);
@@ -386,10 +378,11 @@ static void cut_windows(const struct plan *p, const struct world_record *records
             struct figures_part part = {.from = phase->first + phase->n * k / pieces,
                                         .to = phase->first + phase->n * (k + 1) / pieces,
                                         .tag = -1};
-            struct figures all = figures_in(p, records, &part);
+            struct figures all, normal;
 
+            figures_of(records, &part, p->options.world.workers, &all);
             part.tag = TRACE_TAG_NORMAL;
-            struct figures normal = figures_in(p, records, &part);
+            figures_of(records, &part, p->options.world.workers, &normal);
             ASSERT(r->nwindows < PLAN_WINDOWS);
             r->windows[r->nwindows++] = (struct plan_window){
                 .loads = all.loads, .p99_ms = normal.n != 0 ? normal.p99_ms : all.p99_ms};
@@ -426,7 +419,7 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     }
     world_destroy(w);
     struct figures_part main = part_of(p, &scenarios[p->scenario].main);
-    out->main = figures_in(p, records, &main);
+    figures_of(records, &main, p->options.world.workers, &out->main);
     measure(p, records, out);
     cut_windows(p, records, out);
     const struct plan_phase *phase = &p->phases[p->main];

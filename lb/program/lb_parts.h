@@ -38,8 +38,7 @@ struct lb_parts {
 
 /* ---- lb_stop.c ---- */
 
-/* Accepts no new requests; those in flight get drain_timeout. Loses connections not accepted
- * yet. */
+/* Accepts no more requests; those in flight get drain_timeout. Unaccepted connections are lost. */
 void lb_drain(struct lb *lb);
 /* The same where a new process accepts from the same sockets. LB: a struct lb. */
 void lb_hand_over(void *lb);

@@ -80,8 +80,7 @@ static enum err open_sockets(struct listener *l, const int *left, size_t n, unsi
     for (size_t i = 0; i < l->nfds; ++i)
         l->fds[i] = i < n ? left[i] : -1;
     if (n == 0 && !is_unix(a) && addr_port(a) != 0) {
-        /* Fails if any process listens there. Listening would accept connections, and reset them
-         * when the socket is closed. */
+        /* Fails if a process listens there; listening would accept connections and reset them. */
         struct addr_listen_options probe = {.reuse_port = false, .bound_only = true};
         int fd = -1;
 

@@ -23,8 +23,7 @@ enum {
 };
 
 /* Clients must not take the last descriptors, as each may need a worker: half of them are reserved
- * for workers, up to the number that many workers need, and a part of the rest for bodies in files
- * (body_files_max). */
+ * for workers, if not fewer suffice, and a part of the rest for bodies (body_files_max). */
 static size_t descriptors_left(unsigned nloops)
 {
     size_t limit = daemon_descriptors().rlim_cur;

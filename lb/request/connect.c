@@ -161,8 +161,7 @@ static void pick(struct exchange *x)
     }
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
-    /* A worker that rejected a request recently is better than none, unless only tunnels are
-     * full. */
+    /* A worker that just rejected a request is better than none, unless only tunnels are full. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
@@ -299,11 +298,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
-    /*
-     * Out of descriptors: this is local, and another worker would not help. An idle connection is
-     * closed for this request. If another loop has to close it, the request is queued like requests
-     * that all workers reject.
-     */
+    /* Out of descriptors: another worker would not help. An idle connection is closed; if by
+     * another loop, the request is queued like those that all workers reject. */
     if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
         checkout(x);
         return;

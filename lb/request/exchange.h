@@ -303,16 +303,12 @@ void account_keep_text(struct exchange *x);
 
 /* Go through them, then on to ROUTE. */
 void exchange_limit(struct exchange *x);
-/*
- * The worker's side is over, or will not begin: everything claimed goes back, what is waited for is
- * left. Harmless when there is nothing.
- *   done  the work is: a whole response is there, and no failure of the server's
- */
+/* The worker's side is over, or will not begin: returns everything claimed, and leaves queues.
+ * DONE: a whole response is there, and no failure of the server. */
 void limit_give_back(struct exchange *x, bool done);
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
 void limit_upgraded(struct exchange *x);
-/* Call before header rules, which may remove or rename what identifies the user
- * (cache_check_user). */
+/* Call before header rules, which may remove what identifies the user (cache_check_user). */
 void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
@@ -325,8 +321,7 @@ void limit_copy_drop(struct exchange *x);
 void exchange_change_request(struct exchange *x);
 /* Returns true if the rules change a worker's response. */
 bool exchange_changes_response(const struct exchange *x);
-/* Changes the fields of the response of X. OURS, the load balancer's own: not those that describe
- * its body or caching. */
+/* Changes the fields of the response of X; if OURS, not those that describe body or caching. */
 void exchange_change_response(struct exchange *x, bool ours);
 
 static inline void exchange_count(_Atomic uint64_t *figure)

@@ -93,11 +93,8 @@ bool guard_refuses(const struct exchange *x)
 
 /* ---- trying again ---- */
 
-/*
- * Records that the worker of X, or its process, died with it, and returns the outcome. If class and
- * path of X are rejected now, a safe request is reported as rejected; for any other request it is
- * unknown how far it got.
- */
+/* Records that the worker of X, or its process, died with it. Returns the outcome: rejected, if
+ * class and path are now and X is safe; of other requests it is unknown how far they got. */
 static enum outcome guarded(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);

@@ -152,8 +152,7 @@ static void put_trace(const struct exchange *x, struct text *out)
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/* Ends X, which holds no worker, with a small response. Further header fields must have been added
- * before. */
+/* Ends X, which holds no worker, with a small response. Add header fields before. */
 static noinline_ void answer_here(struct exchange *x, enum outcome o, int status, const char *type,
                                   struct slice body)
 {

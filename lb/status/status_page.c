@@ -90,14 +90,12 @@ static uint64_t thread_us(void)
 /* Appends the stored response, or a new one. */
 static int answer(struct lb *lb, enum shared_page page, struct text *body)
 {
-    static const struct status_choice all = {0};
-
     if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
     if (page == SHARED_STATUS)
-        status_json(lb, &all, body);
+        status_json(lb, &(struct status_choice){.workers_max = 0}, body);
     else if (page == SHARED_RESUMES)
         status_resumes(lb, body);
     else

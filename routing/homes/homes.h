@@ -175,12 +175,9 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 
 /* ---- several load balancers ---- */
 
-/*
- * Sets the load balancers that send requests to the same workers: IDS, the same numbers for all of
- * them, and SELF, the index of this one. With one (or none) it decides alone. Each is assumed to
- * get the same fraction of each class's requests.
- * Cost: O(all homes) on a change between one and several load balancers; else O(N).
- */
+/* Sets the load balancers that send requests to the same workers, each the same fraction of each
+ * class: IDS, the same numbers for all of them, and SELF, the index of this one. With one or none
+ * it decides alone. Cost: O(all homes) on a change between one and several; else O(N). */
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 

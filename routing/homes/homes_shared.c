@@ -282,8 +282,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                     own.since_us <= p->since_us + HOMES_JITTER_US;
 
         news = !same || !p->published;
-        /* The others compare the time at which the worker received the decision; so must this one.
-         */
+        /* The others compare the time at which the worker received it; so must this one. */
         if (news || own.since_us < p->since_us)
             p->since_us = own.since_us;
         p->published = true;
