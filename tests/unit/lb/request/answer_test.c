@@ -18,8 +18,9 @@ static void expect(int status, const char *template, const char *request_id, con
 static void the_built_in_page_states_status_reason_and_request(void **state)
 {
     (void)state;
-    expect(503, "", "id-7", "<!DOCTYPE html>\n<html><head><title>503 Service Unavailable</title></head>\n"
-               "<body><h1>503 Service Unavailable</h1>\n<p>Request id-7</p></body></html>\n");
+    expect(503, "", "id-7",
+           "<!DOCTYPE html>\n<html><head><title>503 Service Unavailable</title></head>\n"
+           "<body><h1>503 Service Unavailable</h1>\n<p>Request id-7</p></body></html>\n");
 }
 
 static void a_configured_page_gets_its_values_wherever_it_wants_them(void **state)
