@@ -187,7 +187,7 @@ static void make_ineligible(struct pool *p, struct worker *w, bool returns)
 
 static bool is_eligible(const struct pool *p, const struct worker *w)
 {
-    return !w->unavailable && w->call != WORKER_WOKEN &&
+    return !w->unavailable && w->call != POOL_CALL_WOKEN_ &&
            (!p->settings.single_version || w->version == p->active);
 }
 
@@ -350,7 +350,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
         w->version = v;
     }
     w->has_shown = r->n != 0;
-    if (w->call == WORKER_RELIEVES && w->has_shown)
+    if (w->call == POOL_CALL_RELIEVE && w->has_shown)
         pool_uncall_locked(p, w);
     if (w->place == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
@@ -478,7 +478,6 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
         p->now_us = now_us;
     *out = (struct pool_question){
         .request = r,
-        .now_us = p->now_us,
         .now_ms = now_us / 1000,
         .since_ms = pool_reports_since(&p->settings, now_us / 1000),
     };
@@ -518,10 +517,7 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     }
     /* What is to be reported to the worker. */
     if (home->worker != NULL) {
-        if (home->passing)
-            out->reported = POOL_REPORTED_PASSING;
-        else if (home->kind != HOME_USED)
-            out->reported = POOL_REPORTED_HOME;
+        out->passing = home->passing;
         out->home = home->kind;
         if (home->from != NULL)
             out->home_from = worker_ref(homes_worker_context(home->from));
@@ -533,7 +529,7 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     out->backlog = backlog;
     worker_set_backlog(w, backlog + 1);
     ++p->backlog;
-    if (w->call != WORKER_NOT_CALLED)
+    if (w->call != POOL_CALL_NONE)
         pool_called_took_locked(p, w);
     tick(p, w);
     list_push_back(&w->in_flight, &out->node_);
@@ -630,7 +626,9 @@ void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *ho
     pool_lock(p);
     if (now_us > p->now_us)
         p->now_us = now_us;
-    for (size_t i = 0; i < n && worker_is_member(w) && p->rule->housed != NULL; ++i)
-        p->rule->housed(p, w, &homes[i]);
+    if (worker_is_member(w) && p->rule->housed != NULL) {
+        for (size_t i = 0; i < n; ++i)
+            p->rule->housed(p, w, &homes[i]);
+    }
     pool_unlock(p);
 }

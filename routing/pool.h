@@ -53,9 +53,7 @@ struct pool_settings {
     uint64_t seed; /* of the random numbers, used when the policy is created; may be 0 */
 };
 
-/* Converts S, a pointer to a struct with a field for each row of pool_settings.def; max_waiting
- * belongs to another scope. A macro, because the server and the simulator have different structs.
- */
+/* Converts S, a pointer to a struct with the fields of pool_settings.def; without max_waiting. */
 #define POOL_SETTINGS_OF(s)                                                                        \
     ((struct pool_settings){                                                                       \
         .policy = (enum pool_policy)(s)->policy,                                                   \
@@ -136,20 +134,17 @@ struct pool_pick {
     enum pick_reason reason;
     uint64_t started_us; /* as passed to pool_get */
     uint64_t backlog;    /* the worker's, of our requests before this one; valid after pool_put */
-    /* Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers were not picked
-     * because their mean backlog exceeded MIN_BACKLOG by more than MAX_BACKLOG, or because they
-     * rejected a request within the last WORKER_REFUSAL_MS. A worker that exceeds the limit only
-     * with the requests of other load balancers is counted if it would have been picked otherwise.
+    /*
+     * Numbers behind the decision (policy resume; else 0). SKIPPED skilled workers had a mean
+     * backlog of more than MAX_BACKLOG above MIN_BACKLOG, or had just rejected a request
+     * (WORKER_REFUSAL_MS); including those above only with others' requests, if they would have
+     * been picked.
      */
     double max_backlog, min_backlog;
     size_t skipped;
-    /* Report to the worker about the class's homes (policy adaptive). */
-    enum pool_reported {
-        POOL_REPORTED_NOTHING,
-        POOL_REPORTED_HOME,
-        POOL_REPORTED_PASSING
-    } reported;
-    enum home_kind home;      /* for HOME: how the worker became a home; never HOME_USED */
+    /* Report to the worker about the class's homes (policy adaptive), if one of these is set. */
+    bool passing;             /* the worker is not a home of the class */
+    enum home_kind home;      /* how the worker has become a home; HOME_USED: it was one before */
     struct worker *home_from; /* HOME_MOVE; counted reference, pool_put drops it; else NULL */
     struct list node_;        /* pool's: the worker's requests in flight, oldest first */
     atomic_bool answered;   /* set by the caller at any time: the response headers were received */
@@ -162,9 +157,7 @@ struct pool_pick {
 struct pool_served {
     uint64_t now_us;     /* monotonic */
     uint64_t service_us; /* from the request written to the last byte received; 0: not measured */
-    /* An error, a reset or a 5xx; or, if service_us is 0, not measured: aborted, never sent,
-     * upgraded.
-     */
+    /* An error, a reset, a 5xx; or, if service_us is 0: aborted, never sent, upgraded. */
     bool failed;
 };
 
@@ -186,21 +179,15 @@ void pool_set(struct pool *p, const struct pool_settings *s);
  */
 void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, const char *version,
                      const char *fingerprint, struct list *released) cold_;
-/*
- * Removes the worker. Its requests in flight must still be put. No effect if W is not a member. A
- * worker that returns (pool_new_resume) before all of them were put retains its backlog and mean.
- */
+/* Removes the worker, if it is a member. Its requests in flight must still be put. If it returns
+ * (pool_new_resume) before that, it retains its backlog and mean. */
 void pool_remove(struct pool *p, struct worker *w, struct list *released);
-/*
- * Deletes the score of W for CLS, or all its scores (NULL). New scores are assigned as it receives
- * requests. Returns the number of deleted scores; 0 if W is not a member.
- */
+/* Deletes the score of W for CLS, or all its scores (NULL); requests assign new ones. Returns the
+ * number of deleted scores; 0 if W is not a member. */
 size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls);
-/*
- * Drained or ejected workers (available = false) are ineligible, as are workers of an inactive
- * version: they leave the list of eligible workers, retain backlog, means and resume, and return to
- * the front of it. May be called before the first resume.
- */
+/* Drained or ejected workers (available = false) are ineligible, like those of an inactive version:
+ * they leave the list of eligible workers, retain backlog, means and resume, and return to its
+ * front. May be called before the first resume. */
 void pool_set_available(struct pool *p, struct worker *w, bool available, struct list *released);
 
 /*
@@ -227,30 +214,22 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to);
  */
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out) must_check;
-/*
- * Ends a request, completed or aborted: updates counts and means and releases the pick's reference.
- *   how  NULL: the request was aborted, at the latest time passed to the pool
- */
+/* Ends a request: updates counts and means and releases the pick's reference. HOW is NULL if the
+ * request was aborted, at the latest time passed to the pool. */
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
 /* The same, but returns the worker and passes the pick's reference to the caller. */
 struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
                              struct list *released) must_check;
-/*
- * Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
- * false if the waiter had been released. Unless its wake-up has already arrived, the caller that
- * received it in a RELEASED list will still deliver the wake-up, so the waiter must not be freed
- * before that.
- */
+/* Removes the waiter from the queue, or returns its turn. No effect if the waiter is idle. Returns
+ * false if it had been released: the caller that received it in a RELEASED list may still have to
+ * deliver the wake-up, before which it must not be freed. */
 bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *released);
 
 /* ---- several load balancers before the same workers ---- */
 
-/*
- * IDS: all load balancers that send requests to the same workers; the workers publish the homes
- * reported to them. SELF is the index of this load balancer. With one or none it decides alone. See
- * homes_set_balancers. Ignored by other policies.
- */
+/* IDS: all load balancers that send requests to the same workers, which publish the homes reported
+ * to them. SELF: the index of this one. See homes_set_balancers. Ignored by other policies. */
 void pool_set_balancers(struct pool *p, const uint64_t ids[], size_t n, size_t self);
 
 /* A worker's record about a class of which it is a home. */
@@ -306,12 +285,8 @@ struct pool_explain {
     size_t nsteps;
 };
 
-/*
- * Determines what pool_get would do with R at NOW_US, without side effects; the waiter and the list
- * of R are ignored. The result is not binding: concurrent requests may change it.
- * Cost: as pool_get's, and for some policies O(eligible workers). Release OUT with
- * pool_explain_fini.
- */
+/* Determines what pool_get would do with R at NOW_US, but for its waiter and list; no side effects.
+ * Cost: as pool_get's; for some policies O(eligible workers). Pair with pool_explain_fini. */
 void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_explain *out);
 /* Determines what shadow_policy would do with R, given its own state. Returns false and an empty
@@ -341,6 +316,8 @@ enum pool_call {
     /* A new process: it gets such requests while it is not overloaded itself, until it has a resume
      * with skills. No effect if it has already sent one. */
     POOL_CALL_RELIEVE,
+    /* Private: a slot to be woken has received its request, so it is ineligible. */
+    POOL_CALL_WOKEN_,
 };
 /* Activates W; this ends when it leaves. No effect if W is not a member. */
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released);

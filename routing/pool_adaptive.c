@@ -114,7 +114,7 @@ static bool refuses(void *context, void *worker)
     const struct worker *w = worker;
 
     /* Without a request, spared workers, which depend on one, are not considered. */
-    return w->of->call == WORKER_TO_WAKE || (context != NULL && !pool_may_choose(context, w));
+    return w->of->call == POOL_CALL_WAKE || (context != NULL && !pool_may_choose(context, w));
 }
 
 static void leaves(struct pool *p, struct worker *w, struct worker *to)
@@ -267,7 +267,7 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls,
                               .cls_hash = q->request->cls_hash,
-                              .now_us = q->now_us,
+                              .now_us = p->now_us,
                               .refuses = refuses,
                               .context = (void *)(uintptr_t)q};
 
@@ -282,7 +282,7 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
                   struct pool_hand *hand)
 {
     struct adaptive *a = state_of(p);
-    struct homes_request r = {.cls = q->request->cls, .now_us = q->now_us};
+    struct homes_request r = {.cls = q->request->cls, .now_us = p->now_us};
 
     homes_begin(a->homes, &r, &a->plan, homes_of_worker(c->worker), &hand->homes);
 }

@@ -38,7 +38,7 @@ bool pool_overloaded(struct pool *p, uint64_t now_ms, uint64_t *for_ms)
         if (!above)
             break;
         /* A slot without a process does not indicate the load of the others. */
-        if (w->call != WORKER_TO_WAKE)
+        if (w->call != POOL_CALL_WAKE)
             above = is_above(p, w, worker_others(w, since_ms));
     }
     if (above && !p->above)
@@ -62,21 +62,19 @@ void pool_uncall_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     list_remove(&w->called_node);
-    w->call = WORKER_NOT_CALLED;
+    w->call = POOL_CALL_NONE;
 }
 
 void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list *released)
 {
     pool_lock(p);
     bool is_member = worker_is_member(w);
-    bool woke = w->call == WORKER_WOKEN;
+    bool woke = w->call == POOL_CALL_WOKEN_;
     pool_uncall_locked(p, w);
-    if (how == POOL_CALL_WAKE && is_member)
-        w->call = WORKER_TO_WAKE;
-    else if (how == POOL_CALL_RELIEVE && is_member && !w->has_shown)
-        w->call = WORKER_RELIEVES;
-    if (w->call != WORKER_NOT_CALLED)
+    if (is_member && how != POOL_CALL_NONE && (how == POOL_CALL_WAKE || !w->has_shown)) {
+        w->call = how;
         list_push_back(&p->called, &w->called_node);
+    }
     if (woke && is_member) {
         pool_update_eligible_locked(p);
         pool_release_locked(p, released);
@@ -87,7 +85,7 @@ void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list
 bool pool_woke(struct pool *p, const struct worker *w)
 {
     pool_lock(p);
-    bool woke = w->call == WORKER_WOKEN;
+    bool woke = w->call == POOL_CALL_WOKEN_;
     pool_unlock(p);
     return woke;
 }
@@ -96,10 +94,10 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     list_remove(&w->called_node);
-    if (w->call == WORKER_TO_WAKE) {
-        w->call = WORKER_WOKEN;
+    if (w->call == POOL_CALL_WAKE) {
+        w->call = POOL_CALL_WOKEN_;
         pool_update_eligible_locked(p);
-    } else if (w->call == WORKER_RELIEVES) {
+    } else if (w->call == POOL_CALL_RELIEVE) {
         list_push_back(&p->called, &w->called_node);
     }
 }
@@ -120,7 +118,7 @@ void pool_called_locked(struct pool *p, const struct pool_question *q, struct po
             continue;
         uint64_t others = worker_others(w, q->since_ms);
         /* To be woken: one request only, which may wait long for the process to start. */
-        if (w->call == WORKER_TO_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others)) {
+        if (w->call == POOL_CALL_WAKE ? worker_backlog(w) + others == 0 : !is_above(p, w, others)) {
             out->worker = w;
             out->reason = PICK_CALLED;
             return;

@@ -44,8 +44,9 @@ struct hash {
     struct point *ring;
     size_t n, room;
     struct slot *slots; /* slots[NO_SLOT] belongs to no worker */
-    uint32_t nslots, slots_room;
-    uint32_t *free; /* slots without worker and without points */
+    size_t slots_room;
+    uint32_t nslots;
+    uint32_t *free; /* slots without worker and without points; as much room */
     uint32_t nfree;
     bool stale;         /* the ring differs from the list of eligible workers */
     uint64_t in_flight; /* of the eligible workers */
@@ -115,13 +116,9 @@ static void renew(struct hash *s, size_t nworkers)
 
 static void *create(struct pool *p)
 {
-    enum { FIRST_ROOM = 16 };
     struct hash *s = xcalloc(1, sizeof(*s));
 
     (void)p;
-    s->slots_room = FIRST_ROOM;
-    s->slots = xcalloc(s->slots_room, sizeof(*s->slots));
-    s->free = xcalloc(s->slots_room, sizeof(*s->free));
     s->nslots = NO_SLOT + 1;
     return s;
 }
@@ -147,9 +144,8 @@ static void set_eligible(struct pool *p, struct worker *w, bool eligible)
         s->in_flight -= worker_backlog(w);
         return;
     }
-    if (s->nfree == 0 && s->nslots == s->slots_room) {
-        s->slots_room *= 2;
-        s->slots = xrealloc(s->slots, s->slots_room * sizeof(*s->slots));
+    if (s->nfree == 0 && s->nslots >= s->slots_room) {
+        s->slots = xgrow(s->slots, s->nslots + 1, &s->slots_room, sizeof(*s->slots));
         s->free = xrealloc(s->free, s->slots_room * sizeof(*s->free));
     }
     *slot_of(w) = s->nfree != 0 ? s->free[--s->nfree] : s->nslots++;
@@ -248,23 +244,6 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
     s->in_flight -= w->place == WORKER_ELIGIBLE;
 }
 
-static void check(struct pool *p)
-{
-    const struct hash *s = p->state;
-    uint64_t in_flight = 0;
-    const struct worker *w;
-
-    list_for_each_entry (w, &p->eligible, place_node) {
-        in_flight += worker_backlog(w);
-        ASSERT(*slot_of(w) != NO_SLOT);
-        ASSERT(s->slots[*slot_of(w)].worker == w);
-    }
-    ASSERT(in_flight == s->in_flight);
-    ASSERT(s->stale || s->n == p->neligible * POINTS);
-    for (size_t i = 1; i < s->n; ++i)
-        ASSERT(compare_points(&s->ring[i - 1], &s->ring[i]) < 0);
-}
-
 const struct pool_rule pool_rule_hash = {
     .worker_bytes = sizeof(uint32_t),
     .create = create,
@@ -273,5 +252,4 @@ const struct pool_rule pool_rule_hash = {
     .choose = choose,
     .begin = begin,
     .end = end,
-    .check = check,
 };

@@ -33,13 +33,6 @@ enum {
 /* A worker's report: the lower bits are a number of requests, the higher a time in ms. */
 enum { WORKER_REPORT_BITS = 24 };
 
-enum worker_call {
-    WORKER_NOT_CALLED,
-    WORKER_TO_WAKE,
-    WORKER_WOKEN, /* it was to be woken and has received its request: it is ineligible */
-    WORKER_RELIEVES,
-};
-
 enum worker_place { WORKER_OUTSIDE, WORKER_INELIGIBLE, WORKER_ELIGIBLE, WORKER_LEAVING };
 
 struct worker {
@@ -58,7 +51,7 @@ struct worker {
     struct list place_node;  /* pool->ineligible, ->eligible or ->leaving, as PLACE specifies */
     struct list member_node; /* pool->members */
     struct list called_node; /* pool->called: those to be woken and those that relieve */
-    enum worker_call call;   /* of a member */
+    enum pool_call call;     /* of a member */
     bool has_shown;          /* its last resume had skills */
     bool unavailable;
     struct version *version;  /* NULL if not a member */
@@ -154,7 +147,6 @@ struct version {
 struct pool_question {
     const struct pool_request *request;
     struct worker *front; /* the first eligible that is neither excluded nor spared */
-    uint64_t now_us;      /* pool->now_us */
     uint64_t now_ms;
     uint64_t since_ms;   /* for worker_others: reports from this time on count */
     bool some_have_room; /* workers that recently rejected a request are left out (pool_spares) */
@@ -210,16 +202,12 @@ struct pool_rule {
     /* W, a member that is ineligible, is about to leave; or TO, another member, takes its place. */
     void (*leaves)(struct pool *p, struct worker *w, struct worker *to);
 
-    /*
-     * Chooses an eligible worker that is neither excluded nor spared; there is at least one,
-     * q->front. Sets worker, reason and, if the policy has them, the numbers. Must not have an
-     * effect on a later choice: the request may go to another worker, or to none (pool_explain,
-     * pool_called.c).
-     */
+    /* Chooses an eligible worker that is neither excluded nor spared; q->front is one. Sets worker,
+     * reason and, if the policy has them, the numbers. No effect on a later choice: the request may
+     * go to another worker, or to none (pool_explain, pool_called.c). */
     void (*choose)(struct pool *p, const struct pool_question *q, struct pool_choice *out);
     /* c->worker gets the request: the chosen worker, or an activated one (PICK_CALLED). Called
-     * immediately after choose, before the counts and the list of eligible workers are updated. H
-     * does not move until end. */
+     * right after choose, before counts and lists are updated. H does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
     /* A request of any class, begun under another policy. Called right after joined. */
@@ -233,8 +221,6 @@ struct pool_rule {
     void (*housed)(struct pool *p, struct worker *w, const struct pool_home *home);
     /* Returns the number of homes of CLS; NULL if the policy does not assign homes. */
     size_t (*homes_of)(struct pool *p, struct slice cls);
-    /* Asserts every invariant. For tests. */
-    void (*check)(struct pool *p);
 };
 
 struct pool {

@@ -17,9 +17,8 @@
 
 /* ---- what a request of a class is expected to cost, in seconds of service ---- */
 
-/* How much of an average the newest value is. A class's: its cost changes when its worker's cache
- * warms up, which should be seen after a few requests. Over all: steady, as it is the expected cost
- * of new classes. */
+/* How much of an average the newest value is. A class's cost changes within a few requests, when
+ * its cache warms up; that over all is steady, as the expected cost of new classes. */
 static const double CLASS_SHARE = 0.2;
 static const double ALL_SHARE = 0.01;
 /* Before anything is known, each request counts for the same. */
@@ -156,18 +155,6 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
     return own(w)->work_s + foreign_s;
 }
 
-static void explain(const struct p2c *s, const struct pool_question *q, struct worker *a,
-                    struct worker *b, const struct worker *chosen)
-{
-    const struct cost_class *c = class_of(classes_find(&s->classes, q->request->cls));
-
-    pool_explain_candidate(q->explain, a, 0, work_s(s, q, a), a != chosen ? "more work" : NULL);
-    if (b != NULL)
-        pool_explain_candidate(q->explain, b, 0, work_s(s, q, b), b != chosen ? "more work" : NULL);
-    pool_explain_step(q->explain, "chosen at random", s->n, b != NULL ? 2 : 1);
-    pool_explain_value(q->explain, "expected_s", cost_expected_s(s, c));
-}
-
 static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     const struct p2c *s = p->state;
@@ -184,8 +171,16 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     out->worker = b != NULL && work_s(s, q, b) < work_s(s, q, a) ? b : a;
     out->reason = PICK_DRAWN;
     out->flags = random;
-    if (q->explain != NULL)
-        explain(s, q, a, b, out->worker);
+    if (q->explain == NULL)
+        return;
+    const struct cost_class *c = class_of(classes_find(&s->classes, q->request->cls));
+    pool_explain_candidate(q->explain, a, 0, work_s(s, q, a),
+                           a != out->worker ? "more work" : NULL);
+    if (b != NULL)
+        pool_explain_candidate(q->explain, b, 0, work_s(s, q, b),
+                               b != out->worker ? "more work" : NULL);
+    pool_explain_step(q->explain, "chosen at random", s->n, b != NULL ? 2 : 1);
+    pool_explain_value(q->explain, "expected_s", cost_expected_s(s, c));
 }
 
 static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
@@ -238,18 +233,6 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
         learn(&c->mean_s, CLASS_SHARE, took_s);
 }
 
-static void check(struct pool *p)
-{
-    const struct p2c *s = p->state;
-
-    ASSERT(s->n == p->neligible);
-    for (uint32_t i = 0; i < s->n; ++i) {
-        ASSERT(s->eligible[i]->place == WORKER_ELIGIBLE);
-        ASSERT(own(s->eligible[i])->index == i);
-    }
-    classes_check(&s->classes);
-}
-
 const struct pool_rule pool_rule_p2c = {
     .worker_bytes = sizeof(struct p2c_worker),
     .create = create,
@@ -260,5 +243,4 @@ const struct pool_rule pool_rule_p2c = {
     .begin = begin,
     .adopt = adopt,
     .end = end,
-    .check = check,
 };

@@ -24,8 +24,6 @@ const char *pool_policy_text(enum pool_policy policy)
     return policies[policy].text;
 }
 
-/* ---- workers join and leave ---- */
-
 void pool_policy_joined_locked(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
@@ -45,8 +43,6 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
             p->rule->adopt(p, w, &pick->hand_, pick->started_us);
     }
 }
-
-/* ---- requests ---- */
 
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out)

@@ -61,10 +61,8 @@ struct shadow_notes {
     unsigned serving;
 };
 
-/*
- * A request as seen by the shadow. Owned by the pool's pick until that ends, then by the clock
- * until the request would have ended at the shadow's worker.
- */
+/* A request as seen by the shadow. Owned by the pool's pick until that ends, then by the clock
+ * until the request would have ended at the shadow's worker. */
 struct shadow_request {
     struct pool_pick pick; /* of the shadow */
     struct worker *live;   /* the real worker, until the request has ended in reality */

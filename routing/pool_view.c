@@ -35,29 +35,6 @@ static void view_worker_locked(struct worker *w, struct worker_view *out)
     }
 }
 
-/* Sets all of OUT except workers, n and ndetached. */
-static void view_figures_locked(const struct pool *p, struct pool_view *out)
-{
-    double workers = (double)p->neligible;
-    double spread = workers > 0 ? p->settings.variance * p->mean.mean / workers : 0;
-
-    *out = (struct pool_view){
-        .nactive = p->neligible,
-        .settings = p->settings,
-        .backlog = p->backlog,
-        .mean_backlog = p->mean.mean,
-        .max_backlog = spread > 1 ? spread : 1,
-        .classes = p->nscored,
-        .waiting = p->nwaiting,
-        .shadow = p->shadow_counts,
-    };
-    if (p->rule == &pool_rule_classless)
-        out->mean_backlog = workers > 0 ? (double)p->backlog / workers : 0;
-    if (p->settings.single_version && p->active != NULL)
-        out->active_version = xstrdup(p->active->name);
-    memcpy(out->picks, p->picks, sizeof(out->picks));
-}
-
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms)
 {
     return report_others(w->report, pool_reports_since(&v->settings, now_ms));
@@ -160,7 +137,23 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
 
     pthread_mutex_lock(&p->scan_lock);
     pool_lock(p);
-    view_figures_locked(p, out);
+    double workers = (double)p->neligible;
+    double spread = workers > 0 ? p->settings.variance * p->mean.mean / workers : 0;
+    *out = (struct pool_view){
+        .nactive = p->neligible,
+        .settings = p->settings,
+        .backlog = p->backlog,
+        .mean_backlog = p->mean.mean,
+        .max_backlog = spread > 1 ? spread : 1,
+        .classes = p->nscored,
+        .waiting = p->nwaiting,
+        .shadow = p->shadow_counts,
+    };
+    if (p->rule == &pool_rule_classless)
+        out->mean_backlog = workers > 0 ? (double)p->backlog / workers : 0;
+    if (p->settings.single_version && p->active != NULL)
+        out->active_version = xstrdup(p->active->name);
+    memcpy(out->picks, p->picks, sizeof(out->picks));
     ++p->scan;
     pool_let_in(p);
     scan_list(p, &p->members, true, &room, &n, out);
@@ -168,7 +161,9 @@ void pool_look(struct pool *p, bool skills, struct pool_view *out)
     scan_list(p, &p->leaving, false, &room, &n, out);
     out->ndetached = n - out->n;
     pthread_mutex_unlock(&p->scan_lock);
-    for (struct worker_view *v = out->workers; skills && v < out->workers + n; ++v) {
+    if (!skills)
+        return;
+    for (struct worker_view *v = out->workers; v < out->workers + n; ++v) {
         int tries = 0;
 
         for (; tries < TRIES && !try_skills(p, v->worker, &v->skills); ++tries)
@@ -297,11 +292,8 @@ void pool_explain(struct pool *p, const struct pool_request *r, uint64_t now_us,
     }
     if (!listed)
         pool_explain_candidate(out, choice.worker, 0, 0, NULL);
-    for (size_t i = 0; i < out->ncandidates; ++i) {
-        struct explain_candidate *c = &out->candidates[i];
-
+    for (struct explain_candidate *c = out->candidates; c < out->candidates + out->ncandidates; ++c)
         c->backlog = worker_backlog(c->worker) + worker_others(c->worker, q.since_ms);
-    }
     pool_unlock(p);
 }
 

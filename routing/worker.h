@@ -46,11 +46,8 @@ void worker_unref(struct worker *w);
  */
 void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
-/*
- * W has rejected a request because its queue is full, or for another reason before it received any
- * byte of it. It is picked only if all other workers are excluded or have rejected a request as
- * well, until it answers a request or WORKER_REFUSAL_MS have passed. Any loop; acquires no lock.
- */
+/* W has rejected a request before it received any byte. Until it answers one, or WORKER_REFUSAL_MS,
+ * it is picked only if all others are excluded or have rejected one. Any loop; acquires no lock. */
 void worker_refused(struct worker *w, uint64_t now_ms);
 /* W has answered a request, so it accepts requests. Any loop; acquires no lock. */
 void worker_answered(struct worker *w);

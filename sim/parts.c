@@ -85,17 +85,12 @@ struct queued_event event_queue_take(struct event_queue *q)
     struct queued_event last = q->heap[--q->n];
     size_t i = 0;
 
-    for (;;) {
-        size_t child = 2 * i + 1;
-
-        if (child >= q->n)
-            break;
+    for (size_t child; (child = 2 * i + 1) < q->n; i = child) {
         if (child + 1 < q->n && is_before(&q->heap[child + 1], &q->heap[child]))
             ++child;
         if (!is_before(&q->heap[child], &last))
             break;
         q->heap[i] = q->heap[child];
-        i = child;
     }
     if (q->n != 0)
         q->heap[i] = last;
@@ -104,10 +99,8 @@ struct queued_event event_queue_take(struct event_queue *q)
 
 /* ---- a cache ---- */
 
-/*
- * Entries are an array, linked as a ring in the order of use, and as chains of entries with keys in
- * the same bucket. Entry 0 is the ring's head.
- */
+/* Entries are an array, linked as a ring in the order of use (entry 0 is its head), and as chains
+ * of entries with keys in the same bucket. */
 
 struct entry {
     uint64_t key;

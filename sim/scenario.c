@@ -234,29 +234,6 @@ size_t scenario_requests(enum scenario s)
 
 /* ---- plans ---- */
 
-/* Draws phase I of P's scenario; a closed loop unless it, or the plan, has a rate. */
-static enum err add_phase(struct plan *p, size_t i)
-{
-    struct workload_part part = scenarios[p->scenario].phases[i].part;
-    struct plan_phase *phase = &p->phases[p->nphases++];
-
-    if (part.rate <= 0)
-        part.rate = p->options.rate;
-    part.seed = i + 1;
-    part.n = scaled(p, part.n);
-    part.hot_from = scaled(p, part.hot_from);
-    part.hot_to = scaled(p, part.hot_to);
-    if (part.shift_at != 0) {
-        part.shift_at = scaled(p, part.shift_at);
-        part.shift = p->options.workload.sites / 2;
-    }
-    *phase = (struct plan_phase){.name = scenarios[p->scenario].phases[i].name,
-                                 .first = p->trace.n,
-                                 .n = part.n,
-                                 .clients = part.rate > 0 ? 0 : p->options.clients};
-    return workload_draw(&p->options.workload, &part, &p->trace);
-}
-
 static struct plan *new_plan(enum scenario s, const struct plan_options *o)
 {
     struct plan *p = xcalloc(1, sizeof(*p));
@@ -279,8 +256,27 @@ enum err plan_create(enum scenario s, const struct plan_options *o, struct plan 
     if (scenarios[s].db_slots != 0 && o->world.db_slots == 0)
         p->options.world.db_slots = scenarios[s].db_slots;
     for (size_t i = 0; i < PLAN_PHASES_MAX && e == ERR_OK; ++i) {
-        if (scenarios[s].phases[i].name != NULL)
-            e = add_phase(p, i);
+        struct workload_part part = scenarios[s].phases[i].part;
+
+        if (scenarios[s].phases[i].name == NULL)
+            continue;
+        if (part.rate <= 0)
+            part.rate = p->options.rate;
+        part.seed = i + 1;
+        part.n = scaled(p, part.n);
+        part.hot_from = scaled(p, part.hot_from);
+        part.hot_to = scaled(p, part.hot_to);
+        if (part.shift_at != 0) {
+            part.shift_at = scaled(p, part.shift_at);
+            part.shift = p->options.workload.sites / 2;
+        }
+        /* A closed loop unless the phase, or the plan, has a rate. */
+        p->phases[p->nphases++] =
+            (struct plan_phase){.name = scenarios[s].phases[i].name,
+                                .first = p->trace.n,
+                                .n = part.n,
+                                .clients = part.rate > 0 ? 0 : p->options.clients};
+        e = workload_draw(&p->options.workload, &part, &p->trace);
     }
     if (e == ERR_OK && scenarios[s].arrange != NULL)
         scenarios[s].arrange(p);
@@ -320,21 +316,6 @@ void plan_destroy(struct plan *p)
 
 /* ---- a run, and its measurement ---- */
 
-/* A plan that has been run. */
-struct done {
-    const struct plan *plan;
-    const struct world_record *records; /* of each request of the plan's trace */
-    struct plan_result *out;
-};
-
-static struct figures figures_in(const struct done *d, const struct figures_part *part)
-{
-    struct figures f;
-
-    figures_of(d->records, part, d->plan->options.world.workers, &f);
-    return f;
-}
-
 /* Where POSITION is, from the start of a phase of N requests. */
 static size_t place_of(const struct plan *p, int position, size_t n)
 {
@@ -354,40 +335,42 @@ static struct figures_part part_of(const struct plan *p, const struct stretch *s
         .from = phase->first + (from < to ? from : to), .to = phase->first + to, .tag = s->tag - 1};
 }
 
-static double value_of(const struct done *d, const struct measure *m)
+static void measure(const struct plan *p, const struct world_record *records, struct plan_result *r)
 {
-    struct figures_part part = part_of(d->plan, &m->of);
-    unsigned workers = d->plan->options.world.workers;
-    unsigned victim = crashed(d->plan);
+    const struct measure *m = scenarios[p->scenario].measures;
+    unsigned workers = p->options.world.workers;
+    unsigned victim = crashed(p);
 
-    if (m->figure == NEW_PERCENT)
-        return 100 * figures_share(d->records, &part, first_new(d->plan), workers);
-    if (m->figure == REPLACED_SHARE)
-        return workers * figures_share(d->records, &part, victim, victim + 1);
-    struct figures f = figures_in(d, &part);
-    return *(const double *)((const char *)&f + m->figure);
-}
+    if (m == NULL)
+        return;
+    for (; m->key != NULL; ++m) {
+        struct figures_part part = part_of(p, &m->of);
+        double value;
 
-static void measure(const struct done *d)
-{
-    const struct measure *m = scenarios[d->plan->scenario].measures;
-    struct plan_result *r = d->out;
+        if (m->figure == NEW_PERCENT) {
+            value = 100 * figures_share(records, &part, first_new(p), workers);
+        } else if (m->figure == REPLACED_SHARE) {
+            value = workers * figures_share(records, &part, victim, victim + 1);
+        } else {
+            struct figures f;
 
-    for (; m != NULL && m->key != NULL; ++m) {
+            figures_of(records, &part, workers, &f);
+            value = *(const double *)((const char *)&f + m->figure);
+        }
         ASSERT(r->nextras < PLAN_EXTRAS_MAX);
         r->extras[r->nextras++] = (struct plan_extra){
-            .key = m->key, .title = m->title, .value = value_of(d, m), .decimals = m->decimals};
+            .key = m->key, .title = m->title, .value = value, .decimals = m->decimals};
     }
 }
 
 /* The course: each phase gets windows in proportion to its requests, at least one. */
-static void cut_windows(const struct done *d)
+static void cut_windows(const struct plan *p, const struct world_record *records,
+                        struct plan_result *r)
 {
-    struct plan_result *r = d->out;
-    size_t total = d->plan->trace.n;
+    size_t total = p->trace.n;
 
-    for (size_t i = 0; i < d->plan->nphases; ++i) {
-        const struct plan_phase *phase = &d->plan->phases[i];
+    for (size_t i = 0; i < p->nphases; ++i) {
+        const struct plan_phase *phase = &p->phases[i];
         size_t pieces = phase->n * (PLAN_WINDOWS - PLAN_PHASES_MAX) / (total != 0 ? total : 1) + 1;
 
         r->begins[i] = r->nwindows;
@@ -395,10 +378,11 @@ static void cut_windows(const struct done *d)
             struct figures_part part = {.from = phase->first + phase->n * k / pieces,
                                         .to = phase->first + phase->n * (k + 1) / pieces,
                                         .tag = -1};
-            struct figures all = figures_in(d, &part);
+            struct figures all, normal;
 
+            figures_of(records, &part, p->options.world.workers, &all);
             part.tag = TRACE_TAG_NORMAL;
-            struct figures normal = figures_in(d, &part);
+            figures_of(records, &part, p->options.world.workers, &normal);
             ASSERT(r->nwindows < PLAN_WINDOWS);
             r->windows[r->nwindows++] = (struct plan_window){
                 .loads = all.loads, .p99_ms = normal.n != 0 ? normal.p99_ms : all.p99_ms};
@@ -406,20 +390,11 @@ static void cut_windows(const struct done *d)
     }
 }
 
-static int more_first(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x < y) - (x > y);
-}
-
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out)
 {
     struct world *w = world_create(&p->options.world, s);
     struct world_record *records = xcalloc(p->trace.n + 1, sizeof(records[0]));
-    struct done d = {.plan = p, .records = records, .out = out};
 
     *out = (struct plan_result){0};
     for (size_t i = 0; i < p->nphases; ++i) {
@@ -444,15 +419,15 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     }
     world_destroy(w);
     struct figures_part main = part_of(p, &scenarios[p->scenario].main);
-    out->main = figures_in(&d, &main);
-    measure(&d);
-    cut_windows(&d);
+    figures_of(records, &main, p->options.world.workers, &out->main);
+    measure(p, records, out);
+    cut_windows(p, records, out);
     const struct plan_phase *phase = &p->phases[p->main];
     out->nshares = p->options.world.workers;
     for (size_t i = phase->first; i < phase->first + phase->n; ++i) {
         if (!records[i].failed)
             out->shares[records[i].worker] += 1.0 / (double)phase->n;
     }
-    qsort(out->shares, out->nshares, sizeof(out->shares[0]), more_first);
+    qsort(out->shares, out->nshares, sizeof(out->shares[0]), descending_reals);
     free(records);
 }

@@ -71,9 +71,8 @@ struct slice trace_path(const struct trace *t, const struct trace_page *p)
 
 /* ---- workloads ---- */
 
-/* Which sites are costly is the same for every seed: otherwise it would decide more than what is
- * compared. By this, of 500 sites with zipf 0.9 the third is, and 9.4 % of all requests are for
- * costly ones. */
+/* The same sites are costly for every seed: otherwise that would decide more than what is compared.
+ * Of 500 sites with zipf 0.9 the third is, and 9.4 % of the requests are for costly ones. */
 static const uint64_t COSTLY_SEED = 4691;
 static const double NS = 1e9;
 /* The site of the hot class: none of the others'. */
@@ -86,26 +85,6 @@ struct drawing {
     double *cumulative; /* of the sites' shares */
     double due_s;
 };
-
-static double *cumulate(const struct workload *w)
-{
-    enum { HALVINGS = 4 };
-    double *c = xcalloc(w->sites, sizeof(c[0]));
-    double sum = 0;
-
-    for (uint32_t rank = 0; rank < w->sites; ++rank) {
-        if (!w->simul)
-            sum += pow(rank + 1.0, -w->zipf);
-        /* The workload of zc.resumelb's simul.py: one in eight of the sites four times as often as
-         * one of the last half, the next eighth three times, the next quarter twice, and the first
-         * site one time more. */
-        for (int i = 0; w->simul && i < HALVINGS; ++i)
-            sum += rank < w->sites >> i;
-        sum += w->simul && rank == 0;
-        c[rank] = sum;
-    }
-    return c;
-}
 
 /* The rank of a site, by its share. */
 static uint32_t draw_rank(struct drawing *d)
@@ -133,26 +112,6 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum err add_page(uint32_t site, const int64_t *ids, size_t n, struct trace *out,
-                         uint32_t *page)
-{
-    char host[32];
-    struct text path = {0};
-    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
-
-    if (site == HOT_SITE)
-        snprintf(host, sizeof(host), "hot.example");
-    else
-        snprintf(host, sizeof(host), "h%u.example", (unsigned)site);
-    for (size_t i = 0; i < n; ++i) {
-        objects[i] = draw_mix(site, (uint64_t)ids[i]);
-        text_addf(&path, "%c%" PRId64, i == 0 ? '/' : '_', ids[i]);
-    }
-    enum err e = trace_add_page(out, slice_of(host), text_slice(&path), objects, n, page);
-    text_fini(&path);
-    return e;
-}
-
 static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
 {
     enum { COSTLY_ONE_IN = 10 };
@@ -160,6 +119,9 @@ static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
     bool attack = p->hot != WORKLOAD_NO_HOT && i >= p->hot_from && i < p->hot_to;
     struct trace_request r = {.factor = 1};
     int64_t ids[TRACE_PAGE_OBJECTS_MAX];
+    uint64_t objects[TRACE_PAGE_OBJECTS_MAX];
+    char host[32];
+    struct text path = {0};
     uint32_t site = HOT_SITE;
     struct draw *draw = &d->hot_draw;
 
@@ -187,23 +149,42 @@ static enum err draw_request(struct drawing *d, size_t i, struct trace *out)
     if (!hot && p->costly && draw_mix(COSTLY_SEED, site) % COSTLY_ONE_IN == 0)
         r.factor = WORKLOAD_COSTLY;
     r.tag = hot || r.factor != 1 ? TRACE_TAG_SPECIAL : TRACE_TAG_NORMAL;
-    enum err e = add_page(site, ids, n, out, &r.page);
+    if (site == HOT_SITE)
+        snprintf(host, sizeof(host), "hot.example");
+    else
+        snprintf(host, sizeof(host), "h%u.example", (unsigned)site);
+    for (size_t k = 0; k < n; ++k) {
+        objects[k] = draw_mix(site, (uint64_t)ids[k]);
+        text_addf(&path, "%c%" PRId64, k == 0 ? '/' : '_', ids[k]);
+    }
+    enum err e = trace_add_page(out, slice_of(host), text_slice(&path), objects, n, &r.page);
+    text_fini(&path);
     return e == ERR_OK ? trace_add_request(out, &r) : e;
 }
 
 enum err workload_draw(const struct workload *w, const struct workload_part *part,
                        struct trace *out)
 {
+    enum { HALVINGS = 4 };
     uint64_t seed = draw_mix(w->seed, part->seed);
-    struct drawing d = {.w = w,
-                        .part = part,
-                        .draw = draw_of(seed),
-                        .hot_draw = draw_of(seed + 1),
-                        .cumulative = cumulate(w)};
+    struct drawing d = {.w = w, .part = part, .draw = draw_of(seed), .hot_draw = draw_of(seed + 1)};
+    double sum = 0;
     enum err e = ERR_OK;
 
     ASSERT(w->sites >= 1);
     ASSERT(w->request_objects <= TRACE_PAGE_OBJECTS_MAX);
+    d.cumulative = xcalloc(w->sites, sizeof(d.cumulative[0]));
+    for (uint32_t rank = 0; rank < w->sites; ++rank) {
+        if (!w->simul)
+            sum += pow(rank + 1.0, -w->zipf);
+        /* The workload of zc.resumelb's simul.py: an eighth of the sites four times as often as
+         * the last half, the next eighth three times, the next quarter twice; the first site one
+         * more. */
+        for (int i = 0; w->simul && i < HALVINGS; ++i)
+            sum += rank < w->sites >> i;
+        sum += w->simul && rank == 0;
+        d.cumulative[rank] = sum;
+    }
     for (size_t i = 0; i < part->n && e == ERR_OK; ++i)
         e = draw_request(&d, i, out);
     free(d.cumulative);

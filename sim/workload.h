@@ -58,11 +58,7 @@ struct trace {
 
 /* Zeroed, it is empty. */
 void trace_fini(struct trace *t);
-/*
- * Add a page of N objects.
- *   out  its number
- * Errors: ERR_TOO_LARGE: the trace is full.
- */
+/* Adds a page of N objects, number *OUT. Errors: ERR_TOO_LARGE: the trace is full. */
 enum err trace_add_page(struct trace *t, struct slice host, struct slice path,
                         const uint64_t *objects, size_t n, uint32_t *out) must_check;
 /* Add a request for a page that is there. Errors: as above. */

@@ -345,7 +345,7 @@ static void send_job(struct world *w, struct job *j)
         j->sent_ns = w->now_ns;
         serve(w, worker_context(j->pick.worker), j);
         /* Reports to the worker what the policy decided about the class's homes. */
-        if (j->pick.reported != POOL_REPORTED_PASSING)
+        if (!j->pick.passing)
             home_records_use(j->member->homes, r.cls, j->pick.home, from_name, now_us(w));
         return;
     }
@@ -392,27 +392,6 @@ static void finish(struct world *w, struct job *j, bool past)
 
 /* ---- where classes live ---- */
 
-static void publish_one(struct world *w, const struct member *by, const struct home_record *r)
-{
-    struct slice number = slice_of(r->from);
-    const struct member *from = NULL;
-    uint64_t i;
-
-    (void)slice_cut(&number, NAME[0]);
-    if (r->kind == HOME_MOVE && parse_u64(number, w->options.workers - 1, &i) && w->members[i].up)
-        from = &w->members[i];
-    for (unsigned b = 0; b < w->options.balancers; ++b) {
-        struct pool_home home = {.cls = class_name(&r->base),
-                                 .kind = r->kind,
-                                 .from = from != NULL ? from->known[b] : NULL,
-                                 .since_us = r->since_us,
-                                 .used_us = r->used_us,
-                                 .rate = home_record_rate(r, now_us(w))};
-
-        pool_new_homes(w->pools[b], by->known[b], &home, 1, now_us(w));
-    }
-}
-
 /* Publishes the changes since the last publication. */
 static void publish(struct world *w)
 {
@@ -431,7 +410,24 @@ static void publish(struct world *w)
             continue;
         const struct home_record *r = home_records_after(m->homes, m->homes_reported);
         for (; r != NULL; r = home_records_next(m->homes, r)) {
-            publish_one(w, m, r);
+            struct slice number = slice_of(r->from);
+            const struct member *from = NULL;
+            uint64_t k;
+
+            (void)slice_cut(&number, NAME[0]);
+            if (r->kind == HOME_MOVE && parse_u64(number, w->options.workers - 1, &k) &&
+                w->members[k].up)
+                from = &w->members[k];
+            for (unsigned b = 0; b < w->options.balancers; ++b) {
+                struct pool_home home = {.cls = class_name(&r->base),
+                                         .kind = r->kind,
+                                         .from = from != NULL ? from->known[b] : NULL,
+                                         .since_us = r->since_us,
+                                         .used_us = r->used_us,
+                                         .rate = home_record_rate(r, now_us(w))};
+
+                pool_new_homes(w->pools[b], m->known[b], &home, 1, now_us(w));
+            }
             m->homes_reported = r->change;
         }
         m->published_ns = w->now_ns;
@@ -507,10 +503,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
 
 static int by_value(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
+    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 void world_overlap(const struct world *w, struct world_overlap *out)
@@ -561,10 +554,8 @@ static bool is_part(const struct world_record *r, const struct figures_part *par
     return part->tag < 0 || r->tag == part->tag;
 }
 
-/*
- * The mean number of workers of a class. PAIRS is room: sorted by class and worker, so that it
- * takes as much memory as there are requests, not as there are classes times workers.
- */
+/* The mean number of workers of a class. PAIRS is room to sort class and worker of each request,
+ * which takes less memory than classes times workers. */
 static double class_workers(const struct world_record *records, const struct figures_part *part,
                             uint64_t *pairs)
 {

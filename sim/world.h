@@ -86,10 +86,8 @@ struct world_record {
     bool failed; /* there was no worker */
 };
 
-/*
- * Run until all requests have their answers; then a moment passes.
- *   out  room for as many as the trace has, each at the place of its request
- */
+/* Runs until all requests have their answers; then a moment passes. OUT has room for as many as the
+ * trace has, each at the place of its request. */
 void world_run(struct world *w, const struct world_run *run, struct world_record *out);
 
 /* Contents of the caches. */

@@ -55,6 +55,15 @@ static inline int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
+/* For qsort() of elements that begin with a double: the greatest first. */
+static inline int descending_reals(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x < y) - (x > y);
+}
+
 /*
  * Memory allocation. Sizes from outside are bounded by the caller, so these functions abort instead
  * of returning NULL when memory runs out. Free the result with free().

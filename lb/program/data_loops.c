@@ -27,11 +27,8 @@ struct data_thread {
 };
 
 struct data_loops {
-    /*
-     * Passed by the loops and the control thread: first, when all loops have been created. When
-     * they stop: second, no thread stops or runs a loop any more; third, everything that was posted
-     * until then has run.
-     */
+    /* Passed by the loops and the control thread: when all loops have been created; when none runs
+     * any more; when everything that was posted until then has run. */
     pthread_barrier_t together;
     struct data_thread threads[]; /* one per loop */
 };

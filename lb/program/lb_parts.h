@@ -38,17 +38,12 @@ struct lb_parts {
 
 /* ---- lb_stop.c ---- */
 
-/* Accepts no new requests; those in flight get drain_timeout. Connections not accepted yet are
- * lost. */
+/* Accepts no more requests; those in flight get drain_timeout. Unaccepted connections are lost. */
 void lb_drain(struct lb *lb);
-/* The same for a process that was replaced by a new one, which accepts from the same sockets. LB: a
- * struct lb. */
+/* The same where a new process accepts from the same sockets. LB: a struct lb. */
 void lb_hand_over(void *lb);
-/*
- * Handles a further request for shutdown while draining. If idle clients still have time for
- * another request, ends that time. The first one after a hand-over is ignored. Otherwise cuts the
- * remaining requests.
- */
+/* A further request for shutdown while draining: ends the time of idle clients for another request,
+ * if any is left; is ignored if it is the first after a hand-over; else cuts the requests. */
 void lb_drain_again(struct lb *lb);
 /* The requests that are left are cut. */
 void lb_cut(struct lb *lb);
@@ -67,10 +62,8 @@ struct http_server_options lb_limits(const struct program_settings *s, unsigned 
 
 /* Start LB->nloops threads, each with its loop in LB->loops. Returns when all have one. */
 void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity);
-/*
- * Run EACH (may be NULL) on every loop's thread, soon, in the order of calls; then DONE (may be
- * NULL) here. CONTEXT is borrowed till then.
- */
+/* Runs EACH (may be NULL) soon on every loop's thread, in the order of calls; then DONE (may be
+ * NULL) here. CONTEXT is borrowed till then. */
 void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *context),
                      void (*done)(void *context), void *context);
 /* On the loop, once applications are attached to it. From now on new settings take effect at the
@@ -98,8 +91,7 @@ bool listeners_open(struct listeners *ls, struct lb *lb);
 const struct addr *listeners_address(const struct listeners *ls, size_t i);
 /* Call before accepting stops: unix sockets lose their names. */
 void listeners_withdraw(struct listeners *ls);
-/* Call when another process accepts from the same sockets and this one stops: it keeps the names.
- */
+/* Call when another process accepts from the same sockets and this one stops; names remain. */
 void listeners_leave(struct listeners *ls);
 /* Once open, and before a drain: passes each socket, which stays the loops' own, to the new process
  * of U, with its configured address as the name. */

@@ -22,8 +22,7 @@
 #include "lb/request/front.h"
 
 enum {
-    /* After a cut nothing may take long any more; a process that hangs here would block a restart.
-     */
+    /* After a cut: a process that hangs here would block a restart. */
     CUT_TIMEOUT_MS = 5000,
 };
 
@@ -53,8 +52,7 @@ static void on_all_gone(void *context)
     end_when_gone(lb);
 }
 
-/* No exchange is left and no connection: the control side goes, while loops still take its
- * messages. */
+/* No exchange or connection is left: ends the control side, while loops still take its messages. */
 static void on_fronts_gone(void *context)
 {
     struct lb *lb = context;
@@ -110,20 +108,6 @@ static void drain_front(struct lb_loop *ll, void *context)
     front_drain(ll->front, lb->parts->handed_over, on_front_done, context);
 }
 
-static void shut_front(struct lb_loop *ll, void *context)
-{
-    (void)context;
-    if (ll->front != NULL)
-        front_shut_idle(ll->front);
-}
-
-static void cut_front(struct lb_loop *ll, void *context)
-{
-    (void)context;
-    if (ll->front != NULL)
-        front_cut(ll->front);
-}
-
 void lb_cut(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
@@ -131,7 +115,7 @@ void lb_cut(struct lb *lb)
     if (p->cut || lb->phase != LB_DRAINING)
         return;
     p->cut = true;
-    data_loops_call(lb, cut_front, NULL, lb);
+    data_loops_call(lb, front_cut, NULL, NULL);
     timer_start(lb->control, &p->timer, CUT_TIMEOUT_MS);
 }
 
@@ -181,7 +165,7 @@ static void end_idle_grace(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     p->idle_grace = false;
-    data_loops_call(lb, shut_front, NULL, lb);
+    data_loops_call(lb, front_shut_idle, NULL, NULL);
     timer_start(lb->control, &p->timer, lb->settings.drain_timeout_ms / 2);
 }
 
@@ -189,10 +173,7 @@ void lb_drain_again(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
 
-    /*
-     * The request may have been sent to the new process as well, as by a service manager that ends
-     * both.
-     */
+    /* A service manager that ends both processes has sent it to the new one as well. */
     if (p->idle_grace)
         end_idle_grace(lb);
     else if (p->handed_over && !p->sigterm_received)

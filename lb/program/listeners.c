@@ -34,8 +34,7 @@ struct listeners {
     struct listener *items;
     size_t n;
     unsigned nloops;
-    /* NULL: not open yet. Then the descriptors belong to the loops: they remain numbered here, and
-     * open until a drain. */
+    /* NULL: not open yet. Afterwards the descriptors belong to the loops. */
     struct loop *control;
     struct timer certificates; /* interval of the check of their files */
 };
@@ -66,10 +65,8 @@ static void complain(const char *address, enum err e)
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
-/*
- * Opens L's sockets: the N inherited ones, LEFT, or new ones. Loops without one of their own share
- * one if it was inherited or is a unix socket.
- */
+/* Opens L's sockets: the N inherited ones, LEFT, or new ones. Loops without one of their own share
+ * one if it was inherited or is a unix socket. */
 static enum err open_sockets(struct listener *l, const int *left, size_t n, unsigned nloops)
 {
     const struct addr *a = &l->config->addr;
@@ -83,10 +80,7 @@ static enum err open_sockets(struct listener *l, const int *left, size_t n, unsi
     for (size_t i = 0; i < l->nfds; ++i)
         l->fds[i] = i < n ? left[i] : -1;
     if (n == 0 && !is_unix(a) && addr_port(a) != 0) {
-        /*
-         * Binding alone, without SO_REUSEPORT, fails if any process listens there. Listening would
-         * accept connections meanwhile, and reset them when the socket is closed.
-         */
+        /* Fails if a process listens there; listening would accept connections and reset them. */
         struct addr_listen_options probe = {.reuse_port = false, .bound_only = true};
         int fd = -1;
 

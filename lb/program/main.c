@@ -20,7 +20,6 @@
 #include "common/base/log.h"
 #include "common/net/addr.h"
 #include "common/program/privileges.h"
-#include "lb/backends/member.h"
 #include "lb/backends/membership.h"
 #include "lb/backends/self_measure.h"
 #include "lb/core/traffic.h"
@@ -159,7 +158,7 @@ static void make_front(struct lb_loop *ll, void *context)
     struct http_server_options limits = lb_limits(&lb->settings, lb->nloops);
 
     data_loops_upkeep(ll);
-    ll->front = front_create(lb, ll->loop, &limits);
+    ll->front = front_create(ll, &limits);
 }
 
 /* ---- hot upgrade: both processes accept from the same sockets until the new one is ready ---- */

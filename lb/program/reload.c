@@ -15,20 +15,15 @@
 /* ---- limits of the parts, at start too ---- */
 
 enum {
-    /* Descriptors for what there is once: listeners, logs, the tree, operators; and on each loop.
-     */
+    /* Descriptors of listeners, logs, the tree and operators; and of each loop. */
     DESCRIPTORS_BASE = 17,
     DESCRIPTORS_PER_LOOP = 5,
     /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
 };
 
-/*
- * If clients took the last descriptors, none would be left for the workers, and no request could be
- * served. Each client may need a worker: so half of the process's descriptors are reserved for
- * workers, up to the number that many workers need. A part of the other half is reserved for bodies
- * in files (body_files_max).
- */
+/* Clients must not take the last descriptors, as each may need a worker: half of them are reserved
+ * for workers, if not fewer suffice, and a part of the rest for bodies (body_files_max). */
 static size_t descriptors_left(unsigned nloops)
 {
     size_t limit = daemon_descriptors().rlim_cur;
@@ -92,13 +87,6 @@ static void log_restart_required(const char *application, const char *what)
     log_warn(NULL, "config-restart-required", "application=%s setting=%s", application, what);
 }
 
-/* On the loop. */
-static void set_front(struct lb_loop *ll, void *context)
-{
-    if (ll->front != NULL)
-        front_set(ll->front, context);
-}
-
 static void take_program(struct lb *lb, const struct configuration *fresh)
 {
     for (size_t i = 0; i < program_table.n; ++i) {
@@ -130,7 +118,7 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     struct http_server_options *limits = xmalloc(sizeof(*limits));
     lb_set_body_totals(lb, &lb->settings);
     *limits = lb_limits(&lb->settings, lb->nloops);
-    data_loops_call(lb, set_front, free, limits);
+    data_loops_call(lb, front_set, free, limits);
 }
 
 static void take_applications(struct lb *lb, struct configuration *fresh)

@@ -9,8 +9,6 @@
 #include "lb/core/traffic.h"
 #include "lb/request/exchange.h"
 
-#include <stdlib.h>
-
 enum {
     /* Status in the log if the client closed before there was one, as in nginx. */
     STATUS_CLIENT_GONE = 499,
@@ -18,8 +16,7 @@ enum {
     WAIT_US_MIN = 1000,
 };
 
-/* The texts of the request, which is still there. Of each field the first; empty if there is none.
- */
+/* The texts of the request. Of each field the first; empty if there is none. */
 static void find_texts(const struct exchange *x, struct exchange_text *out)
 {
     const struct message_field *f = x->req->fields.at;
@@ -67,54 +64,6 @@ static const char *protocol_text(int version)
     return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
 }
 
-/* Assigned one by one: an initializer would be built elsewhere and copied. */
-static void put_figures(const struct exchange *x, uint64_t total_us, struct access_fixed *out)
-{
-    out->wall_ms = x->start_wall_ms;
-    out->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
-    out->sent_bytes = x->sent_bytes;
-    out->backlog = x->last != NULL ? x->pick.backlog : 0;
-    out->tries = x->picks;
-    out->received_bytes = x->received_bytes;
-    out->limit_wait_us = x->step_us[STEP_LIMIT];
-    out->worker_wait_us = x->step_us[STEP_ROUTE];
-    out->connection_wait_us = x->step_us[STEP_CONNECT];
-    out->first_byte_us = x->times.written_us != 0 && x->times.first_byte_us > x->times.written_us
-                             ? x->times.first_byte_us - x->times.written_us
-                             : 0;
-    out->service_us = x->service_us;
-    out->deliver_us = x->step_us[STEP_DELIVER];
-    out->total_us = total_us;
-    out->protocol = protocol_text(x->version);
-    out->application = x->app != NULL ? x->app->name : NULL;
-    out->reason = x->last != NULL ? pick_reason_text(x->reason) : NULL;
-    out->outcome = outcome_text(x->outcome);
-}
-
-/* Values of the request, or stored copies of them, in the order of access_field.def. */
-static void put_texts(const struct exchange *x, struct access_pen *p)
-{
-    const struct exchange_text *t = x->text;
-    struct exchange_text texts;
-
-    if (t == NULL) {
-        find_texts(x, &texts);
-        t = &texts;
-    }
-    access_record_put(p, ACCESS_TEXT_client, x->client);
-    access_record_put(p, ACCESS_TEXT_method, t->method);
-    access_record_put(p, ACCESS_TEXT_target, t->target);
-    access_record_put(p, ACCESS_TEXT_referer, t->referer);
-    access_record_put(p, ACCESS_TEXT_agent, t->agent);
-    access_record_put(p, ACCESS_TEXT_host, t->host);
-    access_record_put(p, ACCESS_TEXT_cls, x->cls);
-    access_record_put(p, ACCESS_TEXT_worker,
-                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
-    access_record_put(p, ACCESS_TEXT_request_id, t->request_id);
-    access_record_put(p, ACCESS_TEXT_trace_id, x->trace_id);
-    access_record_put(p, ACCESS_TEXT_span_id, x->span_id);
-}
-
 static void count(const struct exchange *x, uint64_t total_us)
 {
     static const enum app_stat responses[] = {APP_STAT_responses_2xx, APP_STAT_responses_3xx,
@@ -131,8 +80,7 @@ static void count(const struct exchange *x, uint64_t total_us)
     if (x->picks != 0)
         stat_observe(c, APP_STAT_wait_connection_us, x->step_us[STEP_CONNECT]);
     stat_observe(c, APP_STAT_deliver_us, x->step_us[STEP_DELIVER]);
-    /* The time until the head of the response, or the total time of a response of the load
-     * balancer. */
+    /* The time until the head of the response, or the total time of the load balancer's own. */
     uint64_t first_us = x->times.first_byte_us;
     stat_observe(c, APP_STAT_response_us,
                  first_us > x->start_us ? first_us - x->start_us : total_us);
@@ -141,8 +89,9 @@ static void count(const struct exchange *x, uint64_t total_us)
     exchange_count(&x->al->outcomes[x->outcome]);
 }
 
-void account_refused(const struct lb_loop *home, const struct http_refusal *r)
+void account_refused(void *front, const struct http_refusal *r)
 {
+    const struct lb_loop *home = ((const struct front *)front)->home;
     char client[ADDR_TEXT_MAX];
 
     exchange_count(&home->lb->unrouted[OUTCOME_REFUSED]);
@@ -155,8 +104,7 @@ void account_refused(const struct lb_loop *home, const struct http_refusal *r)
         .method = r->method,
         .target = r->target,
         .fixed.protocol = protocol_text(r->version),
-        /* If the connection was closed, or ended by GOAWAY, the status that corresponds to the
-         * fault. */
+        /* Without a response (closed, GOAWAY), the status that corresponds to the fault. */
         .fixed.status = (uint64_t)(r->status != 0 ? r->status : request_fault_status(r->fault)),
         .host = r->host,
         .fixed.reason = request_fault_text(r->fault),
@@ -185,12 +133,11 @@ static bool is_limited(const struct exchange *x)
 /* Records the request for the status page. */
 static void note(const struct exchange *x, uint64_t total_us)
 {
-    enum pick_reason r = x->reason;
+    enum pick_reason r = x->last != NULL ? x->pick.reason : PICK_REASONS;
     bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
     bool spilled = r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
     bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
-    unsigned flags = (x->last != NULL && skilled ? TRAFFIC_SKILLED : 0) |
-                     (x->last != NULL && spilled ? TRAFFIC_SPILLED : 0) |
+    unsigned flags = (skilled ? TRAFFIC_SKILLED : 0) | (spilled ? TRAFFIC_SPILLED : 0) |
                      (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
                      (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
     struct traffic_note n = {
@@ -225,8 +172,47 @@ void account(const struct exchange *x)
     if (records == NULL)
         return;
     struct access_pen p = access_record_begin(records);
-    put_figures(x, total_us, &p.record->fixed);
-    put_texts(x, &p);
+    struct access_fixed *f = &p.record->fixed;
+    const struct exchange_text *t = x->text;
+    struct exchange_text texts;
+
+    /* Assigned one by one: an initializer would be built elsewhere and copied. */
+    f->wall_ms = x->start_wall_ms;
+    f->status = x->status != 0 ? (uint64_t)x->status : STATUS_CLIENT_GONE;
+    f->sent_bytes = x->sent_bytes;
+    f->backlog = x->last != NULL ? x->pick.backlog : 0;
+    f->tries = x->picks;
+    f->received_bytes = x->received_bytes;
+    f->limit_wait_us = x->step_us[STEP_LIMIT];
+    f->worker_wait_us = x->step_us[STEP_ROUTE];
+    f->connection_wait_us = x->step_us[STEP_CONNECT];
+    f->first_byte_us = x->times.written_us != 0 && x->times.first_byte_us > x->times.written_us
+                           ? x->times.first_byte_us - x->times.written_us
+                           : 0;
+    f->service_us = x->service_us;
+    f->deliver_us = x->step_us[STEP_DELIVER];
+    f->total_us = total_us;
+    f->protocol = protocol_text(x->version);
+    f->application = x->app != NULL ? x->app->name : NULL;
+    f->reason = x->last != NULL ? pick_reason_text(x->pick.reason) : NULL;
+    f->outcome = outcome_text(x->outcome);
+    if (t == NULL) {
+        find_texts(x, &texts);
+        t = &texts;
+    }
+    /* In the order of access_field.def. */
+    access_record_put(&p, ACCESS_TEXT_client, x->client);
+    access_record_put(&p, ACCESS_TEXT_method, t->method);
+    access_record_put(&p, ACCESS_TEXT_target, t->target);
+    access_record_put(&p, ACCESS_TEXT_referer, t->referer);
+    access_record_put(&p, ACCESS_TEXT_agent, t->agent);
+    access_record_put(&p, ACCESS_TEXT_host, t->host);
+    access_record_put(&p, ACCESS_TEXT_cls, x->cls);
+    access_record_put(&p, ACCESS_TEXT_worker,
+                      x->last != NULL ? worker_name_slice(x->last) : SLICE_NULL);
+    access_record_put(&p, ACCESS_TEXT_request_id, t->request_id);
+    access_record_put(&p, ACCESS_TEXT_trace_id, x->trace_id);
+    access_record_put(&p, ACCESS_TEXT_span_id, x->span_id);
     access_record_end(&p, records);
     access_log_end(log, x->home->index);
 }

@@ -35,8 +35,7 @@ static noinline_ void begin_wait(struct exchange *x, enum exchange_wait wait, ui
     x->has_waited = true;
     stat_add(x->al->stats,
              wait == WAIT_CONNECTION ? APP_STAT_connection_waiting : APP_STAT_requests_waiting, 1);
-    /* The time-out applies once per worker, even if several of its connections turn out to be
-     * closed. */
+    /* Applies once per worker, even if several of its connections turn out to be closed. */
     if (!timer_running(&x->waits.timer))
         timer_start(x->home->loop, &x->waits.timer, most_ms);
 }
@@ -162,8 +161,7 @@ static void pick(struct exchange *x)
     }
     list_init(&released);
     enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
-    /* A worker that has rejected a request recently is better than none, but not if only tunnels
-     * are exhausted. */
+    /* A worker that just rejected a request is better than none, unless only tunnels are full. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
 
@@ -180,7 +178,6 @@ static void pick(struct exchange *x)
         return;
     }
     x->member = member_of(x->pick.worker);
-    x->reason = x->pick.reason;
     x->served = (struct pool_served){.failed = true};
     ++x->picks;
     x->fresh = false;
@@ -263,8 +260,7 @@ static void on_conn_ready(struct conn_waiter *w)
     struct exchange *x = container_of(w, struct exchange, waits.conn);
 
     end_wait(x);
-    /* The pool validates connections that it takes from a stack, not those that were moved to this
-     * loop. */
+    /* The pool has not validated connections that were moved to this loop. */
     if (w->result != CONN_REUSED ||
         (!must_be_fresh(x) && http1_conn_pool_ops.alive(w->conn, !x->safe))) {
         on_checkout(x, w->result);
@@ -302,11 +298,8 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
              worker_name(x->member->worker), err_text(e));
-    /*
-     * Out of descriptors: this is local, and another worker would not help. An idle connection is
-     * closed for this request. If another loop has to close it, the request is queued like requests
-     * that all workers reject.
-     */
+    /* Out of descriptors: another worker would not help. An idle connection is closed; if by
+     * another loop, the request is queued like those that all workers reject. */
     if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
         checkout(x);
         return;

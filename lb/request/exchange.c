@@ -11,7 +11,7 @@
  */
 #include "lb/request/exchange.h"
 
-#include "lb/request/answer.h"
+#include "common/wire/http1_bytes.h"
 #include "lb/rules/methods.h"
 
 #include <stdio.h>
@@ -22,41 +22,17 @@ enum {
     SPARE_MAX = 1024,
     /* Bytes that a response may queue even if response_buffers_total is used up. */
     BUFFER_FLOOR = 16 * 1024,
-    /* Maximum number of buffered bytes that a loop has not added to the shared total, which is
-     * written rarely. */
+    /* Maximum number of buffered bytes that a loop has not added to the shared total. */
     BUFFER_SLACK = 16 * 1024,
 };
 
 /* ---- memory ---- */
 
-void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home)
-{
-    char id[64];
-
-    *l = (struct exchange_loop){.home = home};
-    snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
-    memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
-    list_init(&l->spare);
-    l->spills.space = &home->lb->spill_space;
-    body_file_bin_init(&l->spills.bin, home->loop);
-}
-
-void exchange_loop_fini(struct exchange_loop *l)
-{
-    struct exchange *x;
-
-    ASSERT(l->live == 0);
-    list_for_each_entry_safe (x, &l->spare, node)
-        free(x);
-    text_fini(&l->head);
-    body_file_bin_fini(&l->spills.bin);
-}
-
 /* Called between turns, when nothing refers to X any more. */
 static void free_exchange(struct loop_deferred *d)
 {
     struct exchange *x = container_of(d, struct exchange, deferred);
-    struct exchange_loop *l = x->shared;
+    struct front *f = x->front;
 
     ASSERT(x->limits == NULL || list_empty(&x->claims));
     limit_copy_drop(x);
@@ -68,14 +44,14 @@ static void free_exchange(struct loop_deferred *d)
     free(x->text);
     if (x->has_waited)
         exchange_make_waits(x);
-    if (l->nspare < SPARE_MAX) {
-        list_push_front(&l->spare, &x->node);
-        ++l->nspare;
+    if (f->nspare < SPARE_MAX) {
+        list_push_front(&f->spare, &x->node);
+        ++f->nspare;
     } else {
         free(x);
     }
-    if (--l->live == 0 && l->idle != NULL)
-        l->idle(l);
+    if (--f->live == 0 && f->server_done)
+        front_check_done(f);
 }
 
 void exchange_account(struct exchange *x)
@@ -100,7 +76,7 @@ void exchange_account(struct exchange *x)
 
 void exchange_count_buffered(struct exchange *x)
 {
-    struct exchange_loop *l = x->shared;
+    struct front *f = x->front;
     size_t now = x->slow != NULL ? exchange_slow_bytes(x) : 0;
 
     now = x->client_over ? 0 : now + x->reply.queued_bytes;
@@ -110,13 +86,13 @@ void exchange_count_buffered(struct exchange *x)
     x->buffered = now;
     if (x->al != NULL)
         stat_add(x->al->stats, APP_STAT_buffered_bytes, change);
-    l->uncounted_bytes += change;
-    if (l->uncounted_bytes <= BUFFER_SLACK && l->uncounted_bytes >= -BUFFER_SLACK)
+    f->uncounted_bytes += change;
+    if (f->uncounted_bytes <= BUFFER_SLACK && f->uncounted_bytes >= -BUFFER_SLACK)
         return;
     /* Unsigned arithmetic wraps, which is correct for negative differences. */
-    atomic_fetch_add_explicit(&l->home->lb->buffered_bytes, (size_t)l->uncounted_bytes,
+    atomic_fetch_add_explicit(&f->home->lb->buffered_bytes, (size_t)f->uncounted_bytes,
                               memory_order_relaxed);
-    l->uncounted_bytes = 0;
+    f->uncounted_bytes = 0;
 }
 
 size_t exchange_buffer_limit(const struct exchange *x)
@@ -232,16 +208,43 @@ void exchange_take_back(struct exchange *x)
     exchange_count_buffered(x);
 }
 
+static const char built_in_page[] = "<!DOCTYPE html>\n"
+                                    "<html><head><title>${status} ${reason}</title></head>\n"
+                                    "<body><h1>${status} ${reason}</h1>\n"
+                                    "<p>Request ${request_id}</p></body></html>\n";
+
+void exchange_error_page(struct slice page, int status, struct slice request_id, struct text *out)
+{
+    struct slice rest = page.len != 0 ? page : slice_of(built_in_page);
+    char digits[12];
+    int ndigits = snprintf(digits, sizeof(digits), "%d", status);
+    const struct {
+        struct slice name, value;
+    } variables[] = {{SLICE_LIT("${status}"), {digits, (size_t)ndigits}},
+                     {SLICE_LIT("${reason}"), slice_of(http_status_reason(status))},
+                     {SLICE_LIT("${request_id}"), request_id}};
+
+    while (rest.len != 0) {
+        size_t i = 0;
+
+        text_add(out, slice_take(&rest, slice_find(rest, '$')));
+        while (i < ARRAY_LEN(variables) && !slice_starts(rest, variables[i].name))
+            ++i;
+        if (i < ARRAY_LEN(variables)) {
+            text_add_html(out, variables[i].value);
+            (void)slice_take(&rest, variables[i].name.len);
+        } else {
+            text_add(out, slice_take(&rest, 1)); /* the '$' of an unknown variable */
+        }
+    }
+}
+
 void exchange_fail(struct exchange *x, enum outcome o)
 {
     const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
-    struct answer a = {
-        .status = outcome_status(o),
-        .page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL,
-        .request_id = x->request_id,
-        .pass_request_id = s != NULL && s->request_id,
-        .retry_after_ms = s != NULL ? s->retry_after_ms : 0,
-    };
+    struct slice page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL;
+    uint64_t retry_after_ms = s != NULL ? s->retry_after_ms : 0;
+    struct text text = {0};
 
     ASSERT(!x->client_over);
     ASSERT(x->http == NULL);
@@ -259,23 +262,34 @@ void exchange_fail(struct exchange *x, enum outcome o)
         http_reply_abort(&x->reply);
         return;
     }
-    bool allow = a.status == 405;
+    x->status = outcome_status(o);
+    bool allow = x->status == 405;
     if (x->refusal != NULL) {
-        a.status = (int)x->refusal->s.status;
-        a.retry_after_ms = x->refusal->s.retry_after_ms;
+        x->status = (int)x->refusal->s.status;
+        retry_after_ms = x->refusal->s.retry_after_ms;
         if (text_slice(&x->refusal->page).len != 0)
-            a.page = text_slice(&x->refusal->page);
+            page = text_slice(&x->refusal->page);
     }
     if (x->rate_status != 0) {
-        a.status = x->rate_status;
-        a.retry_after_ms = x->rate_retry_ms;
+        x->status = x->rate_status;
+        retry_after_ms = x->rate_retry_ms;
     }
     exchange_change_response(x, true);
     if (allow)
         exchange_add_allow(x);
     x->started = true;
-    x->status = a.status;
-    answer_send(&a, &x->reply);
+    /* Intermediate caches must not store error pages. */
+    http_request_answer(x->req, "Cache-Control", SLICE_LIT("no-store"));
+    if ((x->status == 503 || x->status == 429) && retry_after_ms != 0) {
+        text_add_u64(&text, (retry_after_ms + 999) / 1000);
+        http_request_answer(x->req, "Retry-After", text_slice(&text));
+        text_clear(&text);
+    }
+    if (s != NULL && s->request_id)
+        http_request_answer(x->req, "X-Request-ID", x->request_id);
+    exchange_error_page(page, x->status, x->request_id, &text);
+    http_reply_simple(&x->reply, x->status, "text/html; charset=utf-8", text_slice(&text));
+    text_fini(&text);
 }
 
 static void on_drained(void *context)
@@ -368,30 +382,31 @@ void exchange_describe(const struct exchange *x, struct classify_request *out)
 
 /* ---- creation ---- */
 
-void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn)
+void exchange_create(void *front, struct http_request *req, struct http_conn *conn)
 {
-    struct list *node = list_pop_front(&l->spare);
+    struct front *f = front;
+    struct list *node = list_pop_front(&f->spare);
     struct exchange *x = node != NULL ? list_entry(node, struct exchange, node) : NULL;
-    char *digit = l->home->exchange_id + EXCHANGE_ID_LEN;
+    char *digit = f->home->exchange_id + EXCHANGE_ID_LEN;
 
     if (x != NULL) {
-        --l->nspare;
+        --f->nspare;
     } else {
         x = xcalloc_lines(1, sizeof(*x));
-        x->home = l->home;
+        x->home = f->home;
         timer_init(&x->total_timer, on_total_timeout);
         exchange_make_waits(x);
     }
     memset(x, 0, offsetof(struct exchange, sent_us));
-    ++l->live;
+    ++f->live;
     /* The next of the ids that are unique among all load balancers: its last 16 digits count. */
     while (*--digit == 'f')
         *digit = '0';
     *digit = (char)(*digit == '9' ? 'a' : *digit + 1);
-    memcpy(x->id, l->home->exchange_id, EXCHANGE_ID_LEN);
+    memcpy(x->id, f->home->exchange_id, EXCHANGE_ID_LEN);
     x->request_id = (struct slice){x->id, EXCHANGE_ID_LEN};
-    x->shared = l;
-    x->home = l->home;
+    x->front = f;
+    x->home = f->home;
     x->req = req;
     x->conn = conn;
     x->body_file = req->body_file;

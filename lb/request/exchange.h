@@ -28,9 +28,12 @@
 #include "lb/limits/limit_rule.h"
 #include "lb/rules/classify.h"
 
-/* Shared by the exchanges of one data loop. */
-struct exchange_loop {
+/* The front of one data loop (front.h), which its exchanges share. */
+struct front {
     struct lb_loop *home;
+    struct http_server *server;
+    struct http_listener **listeners;
+    size_t nlisteners;
     struct list spare; /* unused exchanges for reuse */
     size_t nspare;
     size_t live;              /* number of exchanges that are not freed */
@@ -38,12 +41,13 @@ struct exchange_loop {
     bool own_server;          /* the Server field of responses is that of the load balancer */
     int64_t uncounted_bytes;  /* buffered bytes not yet added to lb->buffered_bytes */
     struct spill_loop spills; /* responses in files */
-    /* Called between turns after the last exchange was freed; or NULL. */
-    void (*idle)(struct exchange_loop *l);
+    /* Draining: connections are closed, and DONE is called after the last exchange. */
+    bool server_done;
+    void (*done)(void *context);
+    void *done_context;
 };
 
-/* Texts of the request for its access line. Those of a tunnel are copied, to outlive the request.
- */
+/* Texts of the request for its access line; copied for a tunnel, which outlives the request. */
 struct exchange_text {
     struct slice method, target, referer, agent, host, request_id;
 };
@@ -74,14 +78,11 @@ enum {
 
 struct slow_client;
 
-/*
- * Sorted by use: the fields that every request uses come first, so that most of an exchange is
- * never loaded into the caches. There are four parts, which differ in how they are initialized for
- * a new exchange.
- */
+/* Sorted by use: what every request uses comes first, so that most of an exchange is never loaded
+ * into the caches; and by how the fields are initialized for a new exchange. */
 struct exchange {
     /* ---- zeroed for a new exchange; used by every request ---- */
-    _Alignas(CACHE_LINE_BYTES) struct exchange_loop *shared;
+    _Alignas(CACHE_LINE_BYTES) struct front *front;
     struct lb_loop *home;
     struct application *app;     /* NULL until selected; never NULL from ROUTE on */
     struct application_loop *al; /* the part of APP on this loop */
@@ -93,11 +94,10 @@ struct exchange {
     int version;          /* HTTP version of the request */
 
     struct member *member;
-    /* The last worker tried, for the access line. The reference is that of PICK, or its own if
-     * there is no member. */
+    /* The last worker tried. Its reference is that of PICK, or its own without MEMBER. */
     struct worker *last;
     struct http1_conn *http; /* leased connection, or NULL */
-    struct list node;        /* in al->exchanges, or in shared->spare after the end */
+    struct list node;        /* in al->exchanges, or in front->spare after the end */
     struct loop_deferred deferred;
 
     uint64_t step_us[STEPS]; /* time spent in each step */
@@ -113,7 +113,6 @@ struct exchange {
     uint64_t service_us;      /* of the last attempt */
     unsigned ntried;          /* number of entries in TRIED */
     unsigned picks;
-    enum pick_reason reason; /* of the last pick */
     enum exchange_wait wait;
     /* Flags of the client's side. */
     bool client_over;   /* gone() was called */
@@ -193,12 +192,8 @@ struct exchange {
     char trace_room[TRACE_PARENT_LEN];
 };
 
-void exchange_loop_init(struct exchange_loop *l, struct lb_loop *home);
-/* No exchange may be left. */
-void exchange_loop_fini(struct exchange_loop *l);
-
-/* Serves REQ, a complete request received on CONN. */
-void exchange_create(struct exchange_loop *l, struct http_request *req, struct http_conn *conn);
+/* Serves REQ, a complete request received on CONN; on_request of the server of FRONT. */
+void exchange_create(void *front, struct http_request *req, struct http_conn *conn);
 /* Ends X at once because the load balancer stops; with an error response if none has begun. */
 void exchange_cut(struct exchange *x);
 
@@ -221,6 +216,9 @@ void exchange_take_back(struct exchange *x);
  * worker's side must have been released. May end the client's side of X.
  */
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
+/* Appends the error page for STATUS to OUT: the template PAGE with ${status}, ${reason} and
+ * ${request_id}, escaped for HTML; the built-in one if it is empty. */
+void exchange_error_page(struct slice page, int status, struct slice request_id, struct text *out);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* Ends the retries of X in the retry budget. No effect if there were none. */
@@ -254,8 +252,7 @@ void exchange_route(struct exchange *x);
 void exchange_connect(struct exchange *x);
 /* connect.c: initializes the queue nodes of X, which is new, or has waited and is to be reused. */
 void exchange_make_waits(struct exchange *x);
-/* connect.c: the picked worker has rejected X. Tries other workers, and finally all of them
- * again. */
+/* connect.c: the picked worker has rejected X. Tries other workers, finally all of them again. */
 void exchange_refused(struct exchange *x, enum outcome o) cold_;
 /* connect.c: removes X from every queue, and stops connecting. */
 void exchange_leave_queues_(struct exchange *x) noinline_;
@@ -265,24 +262,18 @@ static inline void exchange_stop_waiting(struct exchange *x)
     if (x->has_waited || x->permit)
         exchange_leave_queues_(x);
 }
-/* forward.c: returns the head for the worker. HOME is the report to its agent, or NULL. Borrowed
- * until the next call. */
+/* forward.c: the head for the worker, with HOME (or NULL). Borrowed until the next call. */
 struct slice exchange_head(struct exchange *x, const struct home_report *home);
 /* forward.c: sends X on its connection. */
 void exchange_forward(struct exchange *x);
-/* slow_client.c: response_buffer is full. Reading from the worker stops, or continues into a file.
- */
+/* slow_client.c: response_buffer is full. Reading stops, or continues into a file. */
 void exchange_slow(struct exchange *x) cold_;
-/*
- * slow_client.c: BODY, LAST or not, was received from the worker, and X is slow. Returns true if it
- * was taken over, to follow the bytes in the file.
- */
+/* slow_client.c: BODY, LAST or not, of X, which is slow, was received. Returns true if it was taken
+ * over, to follow the bytes in the file. */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
-/* slow_client.c: the client of X, which is slow, has received bytes. May end the client's side
- * of X. */
+/* slow_client.c: the client of X, which is slow, has received bytes. May end its side of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;
-/* slow_client.c: aborts the response after the bytes in the file, as the rest will not arrive. X
- * must be slow. */
+/* slow_client.c: aborts the response of X, which is slow, after the bytes in the file. */
 void exchange_slow_abort(struct exchange *x) cold_;
 /* slow_client.c: returns the bytes in memory that are not in the reply's queue. X must be slow. */
 size_t exchange_slow_bytes(const struct exchange *x);
@@ -290,13 +281,14 @@ size_t exchange_slow_bytes(const struct exchange *x);
 void exchange_end_pause(struct exchange *x);
 /* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
-/* forward.c: returns true if requests of this class and path are rejected because workers died
- * with them. */
+/* front.c: calls done() once the server of F has ended, if no exchange is left. */
+void front_check_done(struct front *f);
+/* forward.c: true if the class and path are rejected because workers died with such requests. */
 bool guard_refuses(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
-/* Writes an access line for a request that the HTTP server has rejected. */
-void account_refused(const struct lb_loop *home, const struct http_refusal *r);
+/* Writes an access line for a request that the HTTP server of FRONT has rejected. */
+void account_refused(void *front, const struct http_refusal *r);
 /* account.c: copies the texts of the request that the access line needs. */
 void account_keep_text(struct exchange *x);
 
@@ -311,18 +303,12 @@ void account_keep_text(struct exchange *x);
 
 /* Go through them, then on to ROUTE. */
 void exchange_limit(struct exchange *x);
-/*
- * The worker's side is over, or will not begin: everything claimed goes back, what is waited for is
- * left. Harmless when there is nothing.
- *   done  the work is: a whole response is there, and no failure of the server's
- */
+/* The worker's side is over, or will not begin: returns everything claimed, and leaves queues.
+ * DONE: a whole response is there, and no failure of the server. */
 void limit_give_back(struct exchange *x, bool done);
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
 void limit_upgraded(struct exchange *x);
-/*
- * X has its application, and its fields are those of the client: header rules, which may remove or
- * rename what identifies the user (cache_has_user), come after it.
- */
+/* Call before header rules, which may remove what identifies the user (cache_has_user). */
 void limit_note_user(struct exchange *x);
 /* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
@@ -335,10 +321,7 @@ void limit_copy_drop(struct exchange *x);
 void exchange_change_request(struct exchange *x);
 /* Returns true if the rules change a worker's response. */
 bool exchange_changes_response(const struct exchange *x);
-/*
- * Changes the fields of the response of X. ours the response is the load balancer's own: fields
- * that describe its body or caching are not changed
- */
+/* Changes the fields of the response of X; if OURS, not those that describe body or caching. */
 void exchange_change_response(struct exchange *x, bool ours);
 
 static inline void exchange_count(_Atomic uint64_t *figure)

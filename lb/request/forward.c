@@ -19,18 +19,15 @@
 
 #include "common/base/log.h"
 #include "common/tls/tls_server.h"
-#include "lb/limits/copy.h"
+#include "lb/limits/copies.h"
 #include "lb/request/headers.h"
 #include "lb/rules/poison.h"
 
 #include <errno.h>
 
 enum {
-    /*
-     * How long a response's head waits for the first bytes of its body: a worker that dies in
-     * between has then failed a request that may be tried elsewhere, rather than one that is cut
-     * short.
-     */
+    /* How long a response's head waits for the first bytes of its body: if the worker dies in
+     * between, the request may still be tried elsewhere. */
     HEAD_HELD_MS = 20,
     /* Maximum size of a body that is copied behind its head, so that both are sent as one piece. */
     JOIN_MAX = 4096,
@@ -38,11 +35,8 @@ enum {
 
 /* ---- the worker's side has ended ---- */
 
-/*
- * Records the service time for the meter and the histograms: from the request written to the last
- * byte read, without the time in which nothing was read because the client was slow: that does not
- * depend on the worker.
- */
+/* Records the service time: from the request written to the last byte read, without the time in
+ * which nothing was read because the client was slow. */
 static void served(struct exchange *x, bool failed)
 {
     exchange_end_pause(x);
@@ -57,8 +51,7 @@ static void served(struct exchange *x, bool failed)
     stat_observe(x->al->stats, APP_STAT_service_us, x->service_us);
 }
 
-/* The last byte of the response was received: releases the worker before the client has received
- * everything. */
+/* The last byte was received: releases the worker before the client has received everything. */
 static void complete(struct exchange *x, int status)
 {
     x->active = false;
@@ -100,11 +93,8 @@ bool guard_refuses(const struct exchange *x)
 
 /* ---- trying again ---- */
 
-/*
- * Records that the worker of X, or its process, died with it, and returns the outcome. If class and
- * path of X are rejected now, a safe request is reported as rejected; for any other request it is
- * unknown how far it got.
- */
+/* Records that the worker of X, or its process, died with it. Returns the outcome: rejected, if
+ * class and path are now and X is safe; of other requests it is unknown how far they got. */
 static enum outcome guarded(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
@@ -231,7 +221,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
         .req = x->req,
         .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
-        .own_server = x->shared->own_server,
+        .own_server = x->front->own_server,
         .websocket = x->tunnel,
     };
 
@@ -264,8 +254,7 @@ static void take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
-/* Takes the worker's total number of requests in flight as reported by its agent, while our request
- * still counts. */
+/* Takes the number of requests in flight that an agent reports, while ours still counts. */
 static void take_backlog(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
@@ -297,8 +286,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     bool failed = head->status == 502 && x->member->has_feed &&
                   headers_say(head, SLICE_LIT("Resumelb-Failed"));
     if (unprocessed || failed) {
-        /* This response is discarded. If a body is to follow, the connection is closed instead of
-         * reading it. */
+        /* Discards the response. If a body is to follow, the connection is closed. */
         x->active = !final;
         x->keep = final && http1_reusable(x->http);
     }
@@ -418,10 +406,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     account_keep_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     tunnel_limit_opened(&x->member->tunnels);
-    /*
-     * The connection leaves the pool. If the tunnel excludes all other requests from the worker, it
-     * counts against max_connections to its end.
-     */
+    /* The connection leaves the pool, but still counts against max_connections if the tunnel
+     * excludes all other requests from the worker. */
     if (member_serves_one(x->member)) {
         x->tunnel_backend = conn_backend_ref(x->member->backend);
         conn_retain_place(http1_pooled(x->http));
@@ -429,10 +415,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
         conn_forget(http1_pooled(x->http));
     }
     limit_upgraded(x);
-    /*
-     * The response is complete with the 101: the tunnel is in no backlog, and neither its duration
-     * nor that of the handshake is measured, as in the agent.
-     */
+    /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the
+     * handshake is measured, as in the agent. */
     exchange_release_place(x);
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->http);
     http_reply_tunnel(&x->reply, &upgraded, exchange_settings(x)->tunnel_idle_timeout_ms, &end);
@@ -472,9 +456,9 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home)
     r.home = home;
     r.client_verdict = client.verdict;
     r.client_subject = client.subject;
-    text_clear(&x->shared->head);
-    headers_put_request(&r, &x->shared->head);
-    return text_slice(&x->shared->head);
+    text_clear(&x->front->head);
+    headers_put_request(&r, &x->front->head);
+    return text_slice(&x->front->head);
 }
 
 void exchange_forward(struct exchange *x)
@@ -491,16 +475,16 @@ void exchange_forward(struct exchange *x)
         return;
     }
     struct home_report home = {
-        .passing = x->pick.reported == POOL_REPORTED_PASSING,
+        .passing = x->pick.passing,
         .kind = x->pick.home,
         .from = slice_of(x->pick.home_from != NULL ? worker_name(x->pick.home_from) : NULL),
     };
-    bool reports = x->pick.reported != POOL_REPORTED_NOTHING && x->member->has_feed;
+    bool reports = (home.passing || home.kind != HOME_USED) && x->member->has_feed;
     struct slice body = x->req->body;
     struct slice head = exchange_head(x, reports ? &home : NULL);
     if (body.len != 0 && body.len <= JOIN_MAX && x->body_file == NULL) {
-        text_add(&x->shared->head, body);
-        head = text_slice(&x->shared->head);
+        text_add(&x->front->head, body);
+        head = text_slice(&x->front->head);
         body = SLICE_NULL;
     }
     struct http1_request r = {

@@ -7,41 +7,14 @@
 
 #include "lb/request/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-struct front {
-    struct exchange_loop exchanges;
-    struct http_server *server;
-    struct http_listener **listeners;
-    size_t nlisteners;
-    /*
-     * While draining: the connections of the server are closed. DONE is called when the exchanges
-     * have ended as well.
-     */
-    bool server_done;
-    void (*done)(void *context);
-    void *done_context;
-};
-
-static void on_request(void *context, struct http_request *req, struct http_conn *conn)
-{
-    struct front *f = context;
-
-    exchange_create(&f->exchanges, req, conn);
-}
-
-static void on_refused(void *context, const struct http_refusal *r)
-{
-    const struct front *f = context;
-
-    account_refused(f->exchanges.home, r);
-}
 
 /* Limits per address do not apply to trusted proxies, which many clients share. */
 static bool is_trusted_proxy(void *context, const struct addr *peer)
 {
     const struct front *f = context;
-    const struct lb_loop *home = f->exchanges.home;
+    const struct lb_loop *home = f->home;
     const struct lb *lb = home->lb;
 
     for (size_t i = 0; i < lb->napplications; ++i) {
@@ -57,10 +30,10 @@ static struct http_server_options options_of(struct front *f,
                                              const struct http_server_options *limits)
 {
     struct http_server_options o = *limits;
-    struct lb *lb = f->exchanges.home->lb;
+    struct lb *lb = f->home->lb;
 
-    o.on_request = on_request;
-    o.on_refused = on_refused;
+    o.on_request = exchange_create;
+    o.on_refused = account_refused;
     o.addresses = lb->addresses;
     o.balance = lb->balance;
     o.connections = &lb->client_connections;
@@ -70,15 +43,21 @@ static struct http_server_options options_of(struct front *f,
     return o;
 }
 
-struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits)
+struct front *front_create(struct lb_loop *home, const struct http_server_options *limits)
 {
     struct front *f = xcalloc(1, sizeof(*f));
+    char id[64];
 
-    exchange_loop_init(&f->exchanges, &lb->loops[loop_index(l)]);
-    f->exchanges.own_server = limits->server_name.len != 0;
+    f->home = home;
+    snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
+    memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
+    list_init(&f->spare);
+    f->spills.space = &home->lb->spill_space;
+    body_file_bin_init(&f->spills.bin, home->loop);
+    f->own_server = limits->server_name.len != 0;
     struct http_server_options o = options_of(f, limits);
 
-    f->server = http_server_create(l, &o);
+    f->server = http_server_create(home->loop, &o);
     return f;
 }
 
@@ -88,11 +67,11 @@ void front_listen(struct front *f, int fd, const struct http_listen_options *o)
     f->listeners[f->nlisteners++] = http_server_listen(f->server, fd, o);
 }
 
-void front_set(struct front *f, const struct http_server_options *limits)
+void front_set(struct lb_loop *ll, void *limits)
 {
-    struct http_server_options o = options_of(f, limits);
+    struct http_server_options o = options_of(ll->front, limits);
 
-    http_server_set(f->server, &o);
+    http_server_set(ll->front->server, &o);
 }
 
 static void close_listeners(struct front *f)
@@ -104,12 +83,11 @@ static void close_listeners(struct front *f)
 }
 
 /* An exchange may outlive its connection: it is freed between turns, or after a wake-up. */
-static void notify_when_done(struct exchange_loop *exchanges)
+void front_check_done(struct front *f)
 {
-    struct front *f = container_of(exchanges, struct front, exchanges);
     void (*done)(void *) = f->done;
 
-    if (!f->server_done || exchanges->live != 0 || done == NULL)
+    if (f->live != 0 || done == NULL)
         return;
     f->done = NULL;
     done(f->done_context);
@@ -120,7 +98,7 @@ static void on_server_done(void *context)
     struct front *f = context;
 
     f->server_done = true;
-    notify_when_done(&f->exchanges);
+    front_check_done(f);
 }
 
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context)
@@ -128,39 +106,42 @@ void front_drain(struct front *f, bool patient, void (*done)(void *context), voi
     close_listeners(f);
     f->done = done;
     f->done_context = context;
-    f->exchanges.idle = notify_when_done;
     if (patient)
         http_server_retire(f->server, on_server_done, f);
     else
         http_server_drain(f->server, on_server_done, f);
 }
 
-void front_shut_idle(struct front *f)
+void front_shut_idle(struct lb_loop *ll, void *unused)
 {
-    http_server_shut_idle(f->server);
+    (void)unused;
+    http_server_shut_idle(ll->front->server);
 }
 
-void front_cut(struct front *f)
+void front_cut(struct lb_loop *ll, void *unused)
 {
-    const struct lb_loop *home = f->exchanges.home;
-
-    for (size_t i = 0; i < home->lb->napplications; ++i) {
-        struct application_loop *al = application_on(home->lb->applications[i], home->index);
+    (void)unused;
+    for (size_t i = 0; i < ll->lb->napplications; ++i) {
+        struct application_loop *al = application_on(ll->lb->applications[i], ll->index);
         struct exchange *x;
 
         list_for_each_entry_safe (x, &al->exchanges, node)
             exchange_cut(x);
     }
-    http_server_cut(f->server);
+    http_server_cut(ll->front->server);
 }
 
 void front_destroy(struct front *f)
 {
-    if (f == NULL)
-        return;
+    struct exchange *x;
+
     close_listeners(f);
     http_server_destroy(f->server);
-    exchange_loop_fini(&f->exchanges);
+    ASSERT(f->live == 0);
+    list_for_each_entry_safe (x, &f->spare, node)
+        free(x);
+    text_fini(&f->head);
+    body_file_bin_fini(&f->spills.bin);
     free(f);
 }
 

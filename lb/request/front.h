@@ -10,6 +10,7 @@
 #include "lb/core/application.h"
 
 struct front;
+struct lb_loop;
 
 /*
  * Appends the https location of TARGET ("/...", or "*") at AUTHORITY (host[:port] or empty):
@@ -18,21 +19,18 @@ struct front;
 bool redirect_location(unsigned port, struct slice authority, struct slice target,
                        struct text *out) must_check;
 
-struct front *front_create(struct lb *lb, struct loop *l, const struct http_server_options *limits);
-/* Takes over FD. The tag of O, if any, is an unsigned: its requests are sent to https at this port.
- */
+struct front *front_create(struct lb_loop *home, const struct http_server_options *limits);
+/* Takes over FD. The tag of O, if any, is an unsigned, the port of https to redirect to. */
 void front_listen(struct front *f, int fd, const struct http_listen_options *o);
-void front_set(struct front *f, const struct http_server_options *limits);
-/*
- * Closes the listeners and accepts no new requests; calls done() when the last exchange and
- * connection have ended. PATIENT: idle connections may send one more request, until
- * front_shut_idle.
- */
+/* Accepts no new connections or requests; done() follows the last exchange and connection. PATIENT:
+ * idle connections may send one more request, until front_shut_idle. */
 void front_drain(struct front *f, bool patient, void (*done)(void *context), void *context);
-void front_shut_idle(struct front *f);
-/* Ends all remaining exchanges and connections at once. */
-void front_cut(struct front *f);
 void front_destroy(struct front *f);
+/* For data_loops_call. LIMITS is a struct http_server_options. */
+void front_set(struct lb_loop *ll, void *limits);
+void front_shut_idle(struct lb_loop *ll, void *unused);
+/* Ends all remaining exchanges and connections at once. */
+void front_cut(struct lb_loop *ll, void *unused);
 /* Counts of events on its connections so far. Any thread, while the front exists. */
 void front_read_counts(const struct front *f, struct http_server_counts *out);
 

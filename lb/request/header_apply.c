@@ -10,31 +10,17 @@
 #include "lb/request/headers.h"
 #include "lb/rules/header_rules.h"
 
-/* Fields that a response of the load balancer sets itself, or that describe a body it does not
- * have. */
+/* Fields that the load balancer's responses set themselves, or that describe another body. */
 static bool describes_a_body(struct slice name)
 {
-    static const char *const names[] = {"cache-control",
-                                        "expires",
-                                        "etag",
-                                        "last-modified",
-                                        "age",
-                                        "vary",
-                                        "accept-ranges",
-                                        "location",
-                                        "retry-after",
-                                        "allow",
-                                        "set-cookie",
-                                        "content-type",
-                                        "content-encoding",
-                                        "content-language",
-                                        "content-location",
-                                        "content-range",
-                                        "content-disposition",
-                                        "cache-status"};
+    struct slice names =
+        SLICE_LIT("cache-control expires etag last-modified age vary accept-ranges "
+                  "location retry-after allow set-cookie content-type "
+                  "content-encoding content-language content-location "
+                  "content-range content-disposition cache-status");
 
-    for (size_t i = 0; i < ARRAY_LEN(names); ++i) {
-        if (header_names_same(name, slice_of(names[i])))
+    while (names.len != 0) {
+        if (header_names_same(name, slice_cut(&names, ' ')))
             return true;
     }
     return false;
@@ -130,7 +116,7 @@ void exchange_change_response(struct exchange *x, bool ours)
     if (x->last != NULL) {
         text_add(&t, SLICE_LIT("; worker="));
         put_quoted(&t, slice_of(worker_name(x->last)));
-        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->reason),
+        text_addf(&t, "; why=%s; backlog=%" PRIu64 "; tries=%u", pick_reason_text(x->pick.reason),
                   x->pick.backlog, x->picks);
     }
     text_addf(&t, "; limit_us=%" PRIu64 "; worker_us=%" PRIu64 "; connection_us=%" PRIu64,

@@ -24,8 +24,7 @@ enum {
     CONNECTION_LIST_MAX = 1024,
 };
 
-/* The kinds of fields that only a trusted proxy may state: X-Forwarded-*, Forwarded, X-Request-ID,
- * X-SSL-Client-*. */
+/* Fields that only a trusted proxy may state. */
 enum {
     HEADERS_CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) |
                      FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED) |
@@ -33,19 +32,13 @@ enum {
                      FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
 };
 
-/*
- * Returns true if REQ may be sent as HTTP/1.1: it is not CONNECT, its method and Connection fields
- * are within METHOD_MAX and CONNECTION_LIST_MAX, and its fields, if received by HTTP/2, have no
- * control bytes.
- */
+/* Returns true if REQ may be sent as HTTP/1.1: not CONNECT, within METHOD_MAX and
+ * CONNECTION_LIST_MAX, and without control bytes, which HTTP/2 could have. */
 bool headers_check_request(const struct http_request *req);
-/* The client's X-Request-ID if it is forwarded (REQUEST_ID_MAX, plain characters), or p ==
- * NULL. */
+/* The client's X-Request-ID if it is forwarded (REQUEST_ID_MAX, plain characters); or p == NULL. */
 struct slice headers_request_id(const struct http_request *req);
-/*
- * Reads Max-Forwards, reduced to MAX_FORWARDS_MAX + 1. Errors: ERR_NOT_FOUND; ERR_SYNTAX if it is
- * not a number, or duplicate.
- */
+/* Reads Max-Forwards, reduced to MAX_FORWARDS_MAX + 1. Errors: ERR_NOT_FOUND; ERR_SYNTAX if it is
+ * not a number, or duplicate. */
 enum err headers_max_forwards(const struct message_fields *fields,
                               uint64_t *out) must_check noinline_;
 /* Describes REQ for the rules of shared responses. Borrowed from REQ until its fields change. */
@@ -78,26 +71,19 @@ struct headers_response {
 };
 /* Copies status, reason and fields of a worker's response to REQ->res. */
 void headers_take_response(const struct headers_response *r, const struct http1_head *head);
-/*
- * The same for a client of HTTP/1 when nothing else is to be done to the fields: status and reason
- * into REQ->res, and the fields as lines of a head at AT, for http_reply_lines: how many bytes.
- * AT has headers_response_room.
- */
+/* The same for a client of HTTP/1: writes the fields as lines at AT, which has
+ * headers_response_room, for http_reply_lines. Returns the number of bytes. */
 size_t headers_response_lines(const struct headers_response *r, const struct http1_head *head,
                               char *at);
 size_t headers_response_room(const struct headers_response *r, const struct http1_head *head);
-/* Returns the first field NAME of a response, after AFTER unless that is NULL; NULL if there is
- * none. */
+/* Returns the first field NAME, after AFTER unless that is NULL; NULL if there is none. */
 const struct message_field *headers_find(const struct http1_head *head, struct slice name,
                                          const struct message_field *after);
 /* Returns true if field NAME of an agent's response is "1": Resumelb-Unprocessed, as no byte of the
  * request reached a process; Resumelb-Failed, as its process failed it without a response. */
 bool headers_say(const struct http1_head *head, struct slice name) noinline_;
-/*
- * The number of requests in flight that an agent reports (Resumelb-Backlog).
- * Errors: ERR_NOT_FOUND if the field is missing; ERR_SYNTAX if it is not a number up to
- * WORKER_REPORT_MAX, or duplicate.
- */
+/* The number of requests in flight that an agent reports (Resumelb-Backlog). Errors: ERR_NOT_FOUND;
+ * ERR_SYNTAX if it is not a number up to WORKER_REPORT_MAX, or duplicate. */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;
 /* Adds a field to FIELDS, those of REQ or of its response. NAME and VALUE are copied. */
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,

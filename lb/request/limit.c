@@ -53,20 +53,28 @@ void limit_note_user(struct exchange *x)
     x->has_user = cache_has_user(r.fields, &policy);
 }
 
-/*
- * The fields as the worker gets them: those that are set here have our values, not the client's.
- * Read from the head itself, so that no field can be forgotten.
- */
-static struct cache_fields sent_fields(struct exchange *x)
+/* Whether X may be answered by another one's response, and the other way round. Made once. */
+static noinline_ struct limit_copying *copying_of(struct exchange *x)
 {
+    struct limit_copying *k = x->copying;
+    struct cache_policy policy = policy_of(x);
+
+    if (k != NULL)
+        return k;
+    k = http_request_take(x->req, sizeof(*k));
+    *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
+    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish);
+    x->copying = k;
+    if (!k->may_share)
+        return k;
+    /* From here on the fields as the worker gets them, with our values instead of the client's.
+     * Read from the head itself, so that no field can be forgotten. */
     struct slice rest = http_request_keep(x->req, exchange_head(x, NULL));
-    size_t room = 0;
+    size_t room = 1, n = 0;
 
     for (size_t i = 0; i < rest.len; ++i)
         room += rest.p[i] == '\n';
-    struct message_field *fields = http_request_take(x->req, (room + 1) * sizeof(*fields));
-    size_t n = 0;
-
+    struct message_field *fields = http_request_take(x->req, room * sizeof(*fields));
     (void)slice_cut(&rest, '\n'); /* the request line */
     while (rest.len != 0) {
         struct slice line = slice_cut(&rest, '\n');
@@ -79,27 +87,9 @@ static struct cache_fields sent_fields(struct exchange *x)
         h->kind = http_field_kind(h->name);
         ++n;
     }
-    return (struct cache_fields){fields, n};
-}
-
-/* What X has to do with copies: whether it may be answered by another one's response, and the other
- * way round. Made once. */
-static noinline_ struct limit_copying *copying_of(struct exchange *x)
-{
-    struct limit_copying *k = x->copying;
-    struct cache_policy policy = policy_of(x);
-
-    if (k != NULL)
-        return k;
-    k = http_request_take(x->req, sizeof(*k));
-    *k = (struct limit_copying){.url = url_of(x), .request = headers_cache_request(x->req)};
-    k->may_share = !x->has_user && cache_check_request(&k->request, &policy, &k->wish);
-    if (k->may_share) {
-        k->request.fields = sent_fields(x);
-        /* Fields of the client do not describe the certificate of the connection. */
-        k->may_share = !cache_has_user(k->request.fields, &policy);
-    }
-    x->copying = k;
+    k->request.fields = (struct cache_fields){fields, n};
+    /* Fields of the client do not describe the certificate of the connection. */
+    k->may_share = !cache_has_user(k->request.fields, &policy);
     return k;
 }
 
@@ -117,7 +107,7 @@ static bool answer_copy(struct exchange *x, const struct copies_need *need, stru
         .req = x->req,
         .via = s->via,
         .request_id = s->request_id ? x->request_id : SLICE_NULL,
-        .own_server = x->shared->own_server,
+        .own_server = x->front->own_server,
     };
 
     if (k->may_share)
@@ -268,8 +258,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        /* Another request has done the work while X waited; without a copy of its response, X does
-         * it itself. */
+        /* Another request has done the work; without a copy of its response, X does it itself. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
             return take(x, c, limit_claim_again(c));
         exchange_count(&f->coalesced);

@@ -26,8 +26,6 @@
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
 
-/* ---- its client ---- */
-
 static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
@@ -73,11 +71,8 @@ static void trust(struct exchange *x)
 static const struct slice parent_name = {"traceparent", 11};
 static const struct slice state_name = {"tracestate", 10};
 
-/*
- * Writes 16 hex digits, not all zero, and returns their low bits. They are a hash of the exchange's
- * unique id with a random key of this process, which is sufficient for sampling and cheaper than
- * random numbers.
- */
+/* Writes 16 hex digits, not all zero, and returns their low bits: a hash of the exchange's unique
+ * id with a random key of this process, cheaper than random numbers. */
 static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPAN_ID_LEN])
 {
     char key[33];
@@ -92,27 +87,14 @@ static uint64_t make_digits(const struct exchange *x, char purpose, char out[SPA
     return v;
 }
 
-/* Returns true if the tracestate fields, which form one list, are forwarded. */
-static bool state_passes(const struct message_fields *fields)
-{
-    const struct message_field *f = NULL;
-    size_t bytes = 0;
-    size_t members = 0;
-
-    while ((f = message_fields_find(fields, state_name, f)) != NULL) {
-        bytes += f->value.len;
-        if (bytes > TRACE_STATE_BYTES_MAX || !trace_state_valid(f->value, &members))
-            return false;
-    }
-    return true;
-}
-
 static void join_trace(struct exchange *x)
 {
     const struct app_settings *s = exchange_settings(x);
     struct message_fields *fields = &x->req->fields;
     const struct message_field *found = NULL;
+    const struct message_field *state = NULL;
     struct trace_parent p;
+    size_t state_bytes = 0, members = 0;
 
     if (s->trace_context == TRACE_CONTEXT_OFF)
         return;
@@ -129,8 +111,14 @@ static void join_trace(struct exchange *x)
         p.flags = (double)low < s->trace_sample * ((double)UINT32_MAX + 1) ? TRACE_SAMPLED : 0;
     }
     make_digits(x, 's', p.span_id);
-    /* A tracestate belongs to its own trace only. */
-    if (!joined || !state_passes(fields))
+    /* A tracestate belongs to its own trace only. Its fields form one list. */
+    bool state_passes = joined;
+    while (state_passes && (state = message_fields_find(fields, state_name, state)) != NULL) {
+        state_bytes += state->value.len;
+        state_passes =
+            state_bytes <= TRACE_STATE_BYTES_MAX && trace_state_valid(state->value, &members);
+    }
+    if (!state_passes)
         headers_remove(fields, state_name);
     headers_remove(fields, parent_name);
     trace_parent_print(&p, x->trace_room);
@@ -164,10 +152,7 @@ static void put_trace(const struct exchange *x, struct text *out)
     text_add(out, SLICE_LIT("\r\n"));
 }
 
-/*
- * Ends X, which holds no worker, with a small response of the load balancer. Additional header
- * fields must have been added before.
- */
+/* Ends X, which holds no worker, with a small response. Add header fields before. */
 static noinline_ void answer_here(struct exchange *x, enum outcome o, int status, const char *type,
                                   struct slice body)
 {
@@ -283,10 +268,8 @@ static bool rates_pass(struct exchange *x)
 
 /* ---- a listener that sends every client to https ---- */
 
-/*
- * Responds with 301 to GET and HEAD, and with 308 to other methods, because clients change POST
- * into GET after 301 (RFC 9110 sections 15.4.2 and 15.4.9).
- */
+/* 301 for GET and HEAD, 308 for other methods, because clients change POST into GET after 301 (RFC
+ * 9110 sections 15.4.2 and 15.4.9). */
 static noinline_ void redirect(struct exchange *x, unsigned port)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
@@ -305,30 +288,6 @@ static noinline_ void redirect(struct exchange *x, unsigned port)
 
 /* ---- its application ---- */
 
-static void enter_application(struct exchange *x)
-{
-    const struct app_settings *s = NULL;
-
-    x->al = application_on(x->app, x->home->index);
-    s = exchange_settings(x);
-    list_push_back(&x->al->exchanges, &x->node);
-    stat_add(x->al->stats, APP_STAT_requests, 1);
-    stat_add(x->al->stats, APP_STAT_requests_active, 1);
-    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
-    trust(x);
-    if (s->request_id) {
-        struct slice sent = headers_request_id(x->req);
-
-        if (sent.p != NULL)
-            x->request_id = sent;
-    }
-    join_trace(x);
-    if (s->ignore_client_abort)
-        http_reply_allow_half_close(&x->reply);
-    if (s->total_timeout_ms != 0)
-        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
-}
-
 static struct application *find_application(const struct exchange *x)
 {
     const struct lb *lb = x->home->lb;
@@ -345,10 +304,8 @@ static struct application *find_application(const struct exchange *x)
     return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
 }
 
-/*
- * Returns the Host for a request of HTTP/1.0 without one, because applications reject such
- * requests: the first exact host of the application, else the address of the listener.
- */
+/* The Host for a request of HTTP/1.0 without one, which applications reject: the first exact host
+ * of the application, else the address of the listener. */
 static noinline_ struct slice usual_host(const struct exchange *x)
 {
     const struct text_list *hosts = &exchange_settings(x)->hosts;
@@ -362,8 +319,7 @@ static noinline_ struct slice usual_host(const struct exchange *x)
 
 void exchange_receive(struct exchange *x)
 {
-    /* The server has checked that the target is "/..." or "*", and that the authority is a host,
-     * or empty. */
+    /* The server has checked: the target is "/..." or "*", the authority a host or empty. */
     x->authority = x->req->authority;
     x->target = x->req->target;
     if (!headers_check_request(x->req)) {
@@ -384,7 +340,21 @@ void exchange_receive(struct exchange *x)
         exchange_fail(x, OUTCOME_NO_APPLICATION);
         return;
     }
-    enter_application(x);
+    x->al = application_on(x->app, x->home->index);
+    const struct app_settings *s = exchange_settings(x);
+    list_push_back(&x->al->exchanges, &x->node);
+    stat_add(x->al->stats, APP_STAT_requests, 1);
+    stat_add(x->al->stats, APP_STAT_requests_active, 1);
+    stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
+    trust(x);
+    struct slice sent_id = s->request_id ? headers_request_id(x->req) : SLICE_NULL;
+    if (sent_id.p != NULL)
+        x->request_id = sent_id;
+    join_trace(x);
+    if (s->ignore_client_abort)
+        http_reply_allow_half_close(&x->reply);
+    if (s->total_timeout_ms != 0)
+        timer_start(x->home->loop, &x->total_timer, s->total_timeout_ms);
     if (x->authority.len == 0)
         x->authority = usual_host(x);
     if (!method_passes(x))

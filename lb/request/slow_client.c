@@ -22,8 +22,7 @@
 enum {
     /* Maximum number of bytes read from the file at once. */
     PIECE_BYTES = 64 * 1024,
-    /* Maximum number of bytes sent to a client in a turn, so that other sockets of the loop are
-     * served in between. */
+    /* Maximum number of bytes sent to a client in a turn, in fairness to other sockets. */
     FEED_MAX = 1024 * 1024,
     /* A paused response continues when this many bytes may be added, or all have been sent. */
     RESUME_BYTES = 256 * 1024,
@@ -167,7 +166,7 @@ static size_t spill_room(struct exchange *x)
     if (x->event_stream || max == 0)
         return 0;
     if (s->spill == NULL)
-        s->spill = response_spill_create(&x->shared->spills);
+        s->spill = response_spill_create(&x->front->spills);
     size_t room = response_spill_room(s->spill, max);
     if (room >= RESPONSE_ROOM_MIN)
         return room;
@@ -220,15 +219,13 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
 
 /* ---- out of the file ---- */
 
-/* Sends bytes from the file to the client. Returns false if the client's side has ended, or will
- * end. */
+/* Sends bytes from the file. Returns false if the client's side has ended, or will end. */
 static bool feed(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
 
-    /* At half of LIMIT, so that reading does not stop and resume for each packet of a slow client.
-     */
+    /* At half of LIMIT, so that reading does not stop and resume for each packet. */
     for (size_t fed = 0; has_spilled(s) && x->reply.queued_bytes <= limit / 2;) {
         size_t room = limit - x->reply.queued_bytes;
 

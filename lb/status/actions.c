@@ -21,13 +21,6 @@
 #include "common/base/log.h"
 #include "lb/backends/membership.h"
 
-enum {
-    STATUS_DONE = 200,
-    STATUS_BAD = 400,
-    STATUS_UNKNOWN = 404,
-    STATUS_REFUSED = 409,
-};
-
 /* ---- the worker concerned ---- */
 
 struct search {
@@ -35,9 +28,8 @@ struct search {
     int status; /* of the answer if the action is refused */
     struct application *app;
     size_t napps; /* number of matching applications */
-    struct backend *found;
-    size_t workers,
-        scores; /* forget: workers searched, scores deleted; confirm-removal: workers held */
+    /* Of forget: workers searched, scores deleted; of confirm-removal: workers held. */
+    size_t workers, scores;
 };
 
 static const char *problem(struct search *s, int status, const char *why)
@@ -52,7 +44,7 @@ static const char *read_order(struct search *s, struct slice entity, const char 
 {
     const char *why = admin_order_read(&s->order, entity);
 
-    s->status = STATUS_BAD;
+    s->status = 400;
     return why == NULL && s->order.has_class ? with_class : why;
 }
 
@@ -66,8 +58,8 @@ static const char *find_application(const struct lb *lb, struct search *s)
         ++s->napps;
     }
     if (s->napps == 0)
-        return problem(s, STATUS_UNKNOWN, "no such application");
-    return s->napps > 1 ? problem(s, STATUS_BAD, "\"application\" is missing") : NULL;
+        return problem(s, 404, "no such application");
+    return s->napps > 1 ? problem(s, 400, "\"application\" is missing") : NULL;
 }
 
 static int refuse(struct search *s, struct text *body, const char *why)
@@ -89,7 +81,7 @@ static int end_answer(struct json_writer *w, struct lb *lb, struct search *s)
     text_add_char(w->out, '\n');
     admin_order_fini(&s->order);
     shared_answers_forget(lb->answers);
-    return STATUS_DONE;
+    return 200;
 }
 
 /* ---- drain, undrain ---- */
@@ -98,24 +90,25 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
 {
     struct search s = {0};
     struct json_writer w = {.out = body};
+    struct backend *k = NULL;
     const char *why = read_order(&s, entity, "a class cannot be drained");
 
     if (why == NULL && s.order.worker.len == 0)
-        why = problem(&s, STATUS_BAD, "\"worker\" is missing");
+        why = problem(&s, 400, "\"worker\" is missing");
     if (why == NULL)
         why = find_application(lb, &s);
     if (why == NULL)
-        s.found = membership_find(s.app->membership, s.order.worker.p);
-    if (why == NULL && s.found == NULL)
-        why = problem(&s, STATUS_UNKNOWN, "no such worker");
+        k = membership_find(s.app->membership, s.order.worker.p);
+    if (why == NULL && k == NULL)
+        why = problem(&s, 404, "no such worker");
     if (why != NULL)
         return refuse(&s, body, why);
-    bool changed = s.found->drained != on;
-    backend_drain(s.found, on);
+    bool changed = k->drained != on;
+    backend_drain(k, on);
     begin_answer(&w, on ? "drain" : "undrain", &s);
-    json_put_text(&w, "worker", slice_of(s.found->name));
+    json_put_text(&w, "worker", slice_of(k->name));
     json_put_bool(&w, "changed", changed);
-    json_put_text(&w, "state", slice_of(backend_state(s.found)));
+    json_put_text(&w, "state", slice_of(backend_state(k)));
     return end_answer(&w, lb, &s);
 }
 
@@ -143,7 +136,7 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
     if (why == NULL && s.app->membership != NULL)
         s.workers = membership_confirm_removal(s.app->membership, s.order.worker);
     if (why == NULL && s.workers == 0)
-        why = problem(&s, STATUS_REFUSED,
+        why = problem(&s, 409,
                       s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
     if (why != NULL)
         return refuse(&s, body, why);
@@ -179,13 +172,13 @@ static int forget(void *context, struct slice entity, struct text *body)
             membership_each(lb->applications[i]->membership, forget_one, &s);
     }
     if (why == NULL && (s.napps == 0 || (s.workers == 0 && s.order.worker.len != 0)))
-        why = problem(&s, STATUS_UNKNOWN, s.napps == 0 ? "no such application" : "no such worker");
+        why = problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
         return refuse(&s, body, why);
     shared_answers_forget(lb->answers);
     admin_order_forgotten(body, s.workers, s.scores);
     admin_order_fini(&s.order);
-    return STATUS_DONE;
+    return 200;
 }
 
 /* ---- reload ---- */
@@ -194,19 +187,18 @@ static int reload(void *context, struct slice entity, struct text *body)
 {
     struct lb *lb = context;
     struct text problems = {0};
-    int status = STATUS_DONE;
+    int status = 200;
 
     if (slice_trim(entity).len != 0 && !slice_is(slice_trim(entity), "{}"))
-        return admin_order_refuse(body, STATUS_BAD, "reload takes no members");
+        return admin_order_refuse(body, 400, "reload takes no members");
     if (lb->phase != LB_SERVING)
-        return admin_order_refuse(body, STATUS_REFUSED, "not serving");
+        return admin_order_refuse(body, 409, "not serving");
     if (lb->reload(lb, &problems)) {
         shared_answers_forget(lb->answers);
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {
-        status =
-            admin_order_refuse(body, STATUS_REFUSED,
-                               problems.len != 0 ? text_cstr(&problems) : "rejected; see the log");
+        status = admin_order_refuse(
+            body, 409, problems.len != 0 ? text_cstr(&problems) : "rejected; see the log");
     }
     text_fini(&problems);
     return status;

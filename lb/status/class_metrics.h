@@ -20,8 +20,7 @@
 #include "common/base/text.h"
 
 enum {
-    CLASS_METRICS_MAX = 1000, /* maximum number of classes of an application with series; limit of
-                                 metrics_classes */
+    CLASS_METRICS_MAX = 1000, /* of an application with series: limit of metrics_classes */
     CLASS_METRICS_FADE_S = 300,
     CLASS_METRICS_LEAD = 2,
     CLASS_METRICS_WORTH = 10, /* decayed number of requests from which a class gets series */
@@ -50,8 +49,7 @@ struct class_rank {
 struct class_metrics *class_metrics_create(void);
 /* NULL is allowed. */
 void class_metrics_destroy(struct class_metrics *m);
-/* Returns the series of CLS, valid until the next class_metrics_choose(); NULL if it is counted
- * with the others. */
+/* Returns the series of CLS, valid until class_metrics_choose(); NULL: counted with the others. */
 struct class_series *class_metrics_find(const struct class_metrics *m, struct slice cls);
 /* Adds to series S of M, or to the others if S is NULL. */
 void class_metrics_add(struct class_metrics *m, struct class_series *s,
@@ -67,8 +65,7 @@ size_t class_metrics_count(const struct class_metrics *m);
  */
 bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, size_t n, size_t limit,
                           bool move);
-/* Visits each class with series, in the order in which they got them, and finally the others
- * with CLS NULL. */
+/* Visits each class with series, in the order in which they got them; then the others (NULL). */
 void class_metrics_each(const struct class_metrics *m,
                         void (*each)(void *context, const char *cls, const struct class_figures *f),
                         void *context);

@@ -95,8 +95,7 @@ struct observer {
     unsigned step;                       /* number of quarters that the next drain covers */
 };
 
-/* A steady rate of r per second yields a sum of r * OBSERVER_FADE_S, and less shortly after the
- * start. */
+/* A rate of r per second yields a sum of r * OBSERVER_FADE_S; less shortly after the start. */
 static double rate_per_s(const struct observer *o, double sum)
 {
     double age = (double)(o->recent.now_us - o->started_us) / 1e6;
@@ -132,8 +131,7 @@ static struct seen_class *class_of(struct observer *o, struct seen_app *a, struc
         map_entry(map_find(&a->classes, name.p, name.len), struct seen_class, by_name);
 
     if (c != NULL) {
-        list_remove(&c->node);
-        list_push_back(&a->recent, &c->node);
+        list_move_back(&a->recent, &c->node);
         refresh(o, c);
         return c;
     }
@@ -436,8 +434,7 @@ static void on_timer(struct timer *t)
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
-    /* With little traffic the thread is woken less often: the rings have room for a thousand
-     * notes. */
+    /* With little traffic less often: the rings have room for a thousand notes. */
     o->step = notes < NOTES_FEW ? DRAINS_A_SCAN - o->drains : 1;
     timer_start(o->lb->control, &o->timer, (uint64_t)o->step * DRAIN_MS);
 }
@@ -478,8 +475,10 @@ void observer_destroy(struct observer *o)
         map_for_each_safe (struct seen_worker, w, &a->workers, by_name)
             drop_worker(a, w);
         class_metrics_destroy(a->figures);
-        for (size_t k = 0; a->refused != NULL && k < app_rows(); ++k)
-            free(a->refused[k]);
+        if (a->refused != NULL) {
+            for (size_t k = 0; k < app_rows(); ++k)
+                free(a->refused[k]);
+        }
         free(a->refused);
         if (a->has_settings)
             app_settings_fini(&a->settings);
@@ -614,18 +613,9 @@ static void rank_tops(struct seen_app *a, const struct choice *c)
 /* ---- the map ---- */
 
 struct column {
-    struct seen_worker *worker;
     double sum;
-    int64_t home; /* number of rows in which it has the largest share */
+    struct seen_worker *worker;
 };
-
-static int by_sum(const void *a, const void *b)
-{
-    double x = ((const struct column *)a)->sum;
-    double y = ((const struct column *)b)->sum;
-
-    return (x < y) - (x > y);
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -640,26 +630,6 @@ static double traffic_to(const struct seen_class *s, uint32_t number)
             return (double)s->workers[k].sum;
     }
     return 0;
-}
-
-/* Selects the workers with the largest shares of these classes, sorted by name. */
-static size_t choose_columns(struct seen_app *a, const struct choice *c, size_t nrows,
-                             struct column **out)
-{
-    struct column *all = xcalloc(map_count(&a->workers) + 1, sizeof(*all));
-    size_t n = 0;
-
-    map_for_each (struct seen_worker, w, &a->workers, by_name) {
-        all[n].worker = w;
-        for (size_t i = 0; i < nrows; ++i)
-            all[n].sum += traffic_to(c->rows[i].cls, w->number);
-        ++n;
-    }
-    qsort(all, n, sizeof(*all), by_sum);
-    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
-    qsort(all, n, sizeof(*all), by_name);
-    *out = all;
-    return n;
 }
 
 static double score_of(const struct pool_class_view *v, const char *name)
@@ -685,9 +655,19 @@ static int by_home(const void *a, const void *b)
 static void put_map(struct observer *o, struct seen_app *a, struct choice *c, struct json_writer *w)
 {
     size_t nrows = c->n < OBSERVER_MAP_CLASSES ? c->n : OBSERVER_MAP_CLASSES;
-    struct column *columns;
-    size_t n = choose_columns(a, c, nrows, &columns);
+    struct column *columns = xcalloc(map_count(&a->workers) + 1, sizeof(*columns));
+    size_t n = 0;
 
+    /* The workers with the largest shares of these classes, sorted by name. */
+    map_for_each (struct seen_worker, s, &a->workers, by_name) {
+        columns[n].worker = s;
+        for (size_t i = 0; i < nrows; ++i)
+            columns[n].sum += traffic_to(c->rows[i].cls, s->number);
+        ++n;
+    }
+    qsort(columns, n, sizeof(*columns), descending_reals);
+    n = n < OBSERVER_MAP_WORKERS ? n : OBSERVER_MAP_WORKERS;
+    qsort(columns, n, sizeof(*columns), by_name);
     for (size_t i = 0; i < nrows; ++i) {
         double most = -1;
 

@@ -25,12 +25,12 @@
 
 /* A row of the table of workers. */
 struct worker_row {
+    double rate; /* set if workers have to be selected */
     struct map_node by_worker;
     const char *name;
     const struct backend *known;    /* NULL: not known any more */
     struct worker *worker;          /* or NULL */
     const struct worker_view *view; /* or NULL */
-    double rate;                    /* set if workers have to be selected */
 };
 
 struct workers_page {
@@ -150,18 +150,8 @@ static bool contains(const char *text, struct slice part)
     return part.len == 0 || memmem(text, strlen(text), part.p, part.len) != NULL;
 }
 
-static int by_rate(const void *a, const void *b)
-{
-    double x = ((const struct worker_row *)a)->rate;
-    double y = ((const struct worker_row *)b)->rate;
-
-    return (x < y) - (x > y);
-}
-
-/*
- * Selects the workers with Q in their name, state or version; if too many, the busiest of them.
- * Writes the numbers of workers that were known, active and found.
- */
+/* Selects the workers with Q in their name, state or version; if too many, the busiest of them.
+ * Writes the numbers of workers that were known, active and found. */
 static void choose_workers(struct workers_page *p, struct slice q, size_t most)
 {
     struct json_writer *w = p->w;
@@ -185,7 +175,7 @@ static void choose_workers(struct workers_page *p, struct slice q, size_t most)
     for (size_t i = 0; i < found; ++i)
         p->rows[i].rate =
             observer_worker_rate(p->app->lb->observer, p->app->number, p->rows[i].name);
-    qsort(p->rows, found, sizeof(*p->rows), by_rate);
+    qsort(p->rows, found, sizeof(*p->rows), descending_reals);
     p->n = most;
 }
 

@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 
-#include "common/base/limits.h"
 #include "common/program/admin.h"
 #include "common/stats/metrics.h"
 #include "lb/core/lb.h"
@@ -19,19 +18,14 @@ void status_add(struct lb *lb, struct admin *a);
 /* Selects what is shown of lists that may be long. */
 struct status_choice {
     struct slice q; /* of the classes shown by name, those that contain this (empty: all) */
-    /*
-     * 0: all workers. Otherwise at most this many, the busiest of those with Q in their name, state
-     * or version; their numbers are written as "workers_known", "workers_active", "workers_found".
-     */
+    /* 0: all workers. Otherwise at most this many, the busiest of those with Q in their name, state
+     * or version; their numbers ("workers_known" etc.) are written. */
     size_t workers_max;
 };
 void status_json(struct lb *lb, const struct status_choice *choice, struct text *out);
 void status_resumes(struct lb *lb, struct text *out);
-/*
- * status_explain.c: which worker a request of a class would be routed to, and why. QUERY:
- * class=CLASS, and application=NAME if there are several. LB: a struct lb. Returns the HTTP status:
- * 200; or 400 or 404 with {"error"}.
- */
+/* status_explain.c: which worker a request would be routed to, and why. LB: a struct lb. Returns
+ * the HTTP status: 200; or 400 or 404 with {"error"}. */
 int status_explain(void *lb, struct slice query, struct text *body);
 /*
  * The query of /explain: class=CLASS or url=URL, and application=NAME. The class is written as in
@@ -50,8 +44,7 @@ struct explain_query {
     size_t used; /* bytes of TEXT */
 };
 
-/* Parses QUERY. Returns NULL on success; OUT has either a class or a URL. Otherwise returns a
- * description of the problem. */
+/* Parses QUERY. Returns NULL, with either a class or a URL in OUT; or the problem. */
 const char *explain_query_parse(struct slice query, struct explain_query *out);
 
 /* status_metrics.c */
@@ -93,8 +86,7 @@ void shared_answers_destroy(struct shared_answers *s);
 /* Appends the stored response. Returns false if there is none, or if it is too old. */
 bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          struct text *out);
-/* Stores a copy of ANSWER, which was created at NOW_US with COST_US of CPU time, if that is
- * worthwhile. */
+/* Stores a copy of ANSWER, made at NOW_US with COST_US of CPU time, if that is worthwhile. */
 void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          uint64_t cost_us, struct slice answer);
 /* Drops all stored answers, so that the client that has just changed something sees the change. */

@@ -87,9 +87,7 @@ static bool no_header(const void *context, size_t i, struct slice *name, struct 
     return false;
 }
 
-/*
- * Writes the class of a GET of U, with Host as its only header field, to OUT; returns its length.
- */
+/* Writes the class of a GET of U, with Host as its only field, to OUT; returns its length. */
 static size_t class_of_url(const struct application *app, const struct url_line *u,
                            char out[CLASS_BYTES_MAX])
 {
@@ -120,25 +118,6 @@ static size_t class_of_url(const struct application *app, const struct url_line 
     size_t len = classify(app->classifier, &r, out);
     text_fini(&path);
     return len;
-}
-
-static struct application *find(struct lb *lb, const struct explain_query *a,
-                                const struct url_line *u, const char **why)
-{
-    if (a->application.p == NULL && u != NULL) {
-        *why = "no application for this host and path";
-        return application_find(lb, u->host, u->path);
-    }
-    if (a->application.p == NULL) {
-        *why = lb->napplications != 1 ? "application is missing, and there are several" : NULL;
-        return lb->napplications == 1 ? lb->applications[0] : NULL;
-    }
-    for (size_t i = 0; i < lb->napplications; ++i) {
-        if (slice_is(a->application, lb->applications[i]->name))
-            return lb->applications[i];
-    }
-    *why = "no such application";
-    return NULL;
 }
 
 static void put_choice(struct json_writer *w, const struct pool_explain *e)
@@ -196,7 +175,21 @@ int status_explain(void *context, struct slice query, struct text *body)
     if (has_url)
         why = url_line_parse(a.url, &u);
     ASSERT(why == NULL);
-    struct application *app = find(lb, &a, has_url ? &u : NULL, &why);
+    struct application *app = NULL;
+    if (a.application.p != NULL) {
+        why = "no such application";
+        for (size_t i = 0; i < lb->napplications && app == NULL; ++i) {
+            if (slice_is(a.application, lb->applications[i]->name))
+                app = lb->applications[i];
+        }
+    } else if (has_url) {
+        why = "no application for this host and path";
+        app = application_find(lb, u.host, u.path);
+    } else if (lb->napplications == 1) {
+        app = lb->applications[0];
+    } else {
+        why = "application is missing, and there are several";
+    }
     if (app == NULL)
         return admin_order_refuse(body, a.application.p != NULL || has_url ? 404 : 400, why);
     char room[CLASS_BYTES_MAX];

@@ -90,14 +90,12 @@ static uint64_t thread_us(void)
 /* Appends the stored response, or a new one. */
 static int answer(struct lb *lb, enum shared_page page, struct text *body)
 {
-    static const struct status_choice all = {0};
-
     if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
     uint64_t from_us = thread_us();
 
     if (page == SHARED_STATUS)
-        status_json(lb, &all, body);
+        status_json(lb, &(struct status_choice){.workers_max = 0}, body);
     else if (page == SHARED_RESUMES)
         status_resumes(lb, body);
     else
@@ -131,11 +129,13 @@ static void page_metrics(void *context, struct metrics *m)
  * Secrets are not shown (settings_print).
  */
 
-static void put_settings(struct lb *lb, struct text *out)
+static int page_settings(void *context, struct slice query, struct text *body)
 {
-    struct json_writer w = {.out = out};
+    const struct lb *lb = context;
+    struct json_writer w = {.out = body};
     struct text value = {0};
 
+    (void)query;
     json_open_object(&w, NULL);
     json_open_object(&w, "program");
     json_put_text(&w, "file", slice_of(lb->file));
@@ -171,17 +171,11 @@ static void put_settings(struct lb *lb, struct text *out)
     }
     json_close_object(&w);
     json_close_object(&w);
-    text_add_char(out, '\n');
+    text_add_char(body, '\n');
+    return 200;
 }
 
 /* ---- small ones ---- */
-
-static int page_settings(void *context, struct slice query, struct text *body)
-{
-    (void)query;
-    put_settings(context, body);
-    return 200;
-}
 
 /* With after=SERIAL, only later events. */
 static int page_events(void *context, struct slice query, struct text *body)
@@ -199,17 +193,22 @@ static int page_events(void *context, struct slice query, struct text *body)
 
 /* ---- the page ---- */
 
-/* Reads the search text q=TEXT of QUERY, which is form-encoded; it is truncated if too long. */
-static void read_search(struct slice query, struct text *out)
+/* Writes {"status": as in /status.json, "settings": ..., "events": ...} for the search text q=TEXT
+ * of QUERY, which is form-encoded; it is truncated if too long. */
+static int page_live(void *context, struct slice query, struct text *body)
 {
     enum { SEARCH_BYTES_MAX = 300 };
+    struct lb *lb = context;
     struct slice prefix = SLICE_LIT("q=");
+    struct slice raw = SLICE_NULL;
+    struct text q = {0};
 
-    if (!slice_starts(query, prefix))
-        return;
-    struct slice rest = {query.p + prefix.len, query.len - prefix.len};
-    struct slice raw = slice_cut(&rest, '&');
-    for (size_t i = 0; i < raw.len && out->len < SEARCH_BYTES_MAX; ++i) {
+    if (slice_starts(query, prefix)) {
+        struct slice rest = {query.p + prefix.len, query.len - prefix.len};
+
+        raw = slice_cut(&rest, '&');
+    }
+    for (size_t i = 0; i < raw.len && q.len < SEARCH_BYTES_MAX; ++i) {
         bool coded = raw.p[i] == '%' && i + 2 < raw.len && ascii_hex_digit(raw.p[i + 1]) >= 0 &&
                      ascii_hex_digit(raw.p[i + 2]) >= 0;
         char c = raw.p[i] == '+' ? ' ' : raw.p[i];
@@ -219,23 +218,14 @@ static void read_search(struct slice query, struct text *out)
             i += 2;
         }
         if (c != '\0')
-            text_add_char(out, c);
+            text_add_char(&q, c);
     }
-}
-
-/* Writes {"status": as in /status.json, "settings": ..., "events": ...} for the search text. */
-static int page_live(void *context, struct slice query, struct text *body)
-{
-    struct lb *lb = context;
-    struct text q = {0};
-
-    read_search(query, &q);
     struct status_choice choice = {text_slice(&q), STATUS_WORKERS_MAX};
     text_add(body, SLICE_LIT("{\"status\":"));
     status_json(lb, &choice, body);
     --body->len; /* each document ends in a line break */
     text_add(body, SLICE_LIT(",\"settings\":"));
-    put_settings(lb, body);
+    (void)page_settings(lb, SLICE_NULL, body);
     --body->len;
     text_add(body, SLICE_LIT(",\"events\":"));
     events_json(observer_events(lb->observer), 0, clock_mono_us() / 1000, body);

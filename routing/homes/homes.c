@@ -252,9 +252,11 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
     /* The plan has just counted the eligible homes; now that there is another, others go. */
     uint32_t n = c->nhomes;
-    for (uint32_t i = n; reason != HOMES_DETOUR && plan->choice.homes != n && i-- != 0;) {
-        if (!c->pairs[i]->worker->eligible)
-            give_up(h, c->pairs[i], plan->work / n);
+    if (reason != HOMES_DETOUR && plan->choice.homes != n) {
+        for (uint32_t i = n; i-- != 0;) {
+            if (!c->pairs[i]->worker->eligible)
+                give_up(h, c->pairs[i], plan->work / n);
+        }
     }
     n = c->nhomes;
     if (reason == HOMES_MOVE || reason == HOMES_DRAW) {
@@ -271,11 +273,16 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
     }
 }
 
-static struct homes_class *count(struct homes *h, const struct homes_request *r,
-                                 const struct homes_plan *plan)
+void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
+                 struct homes_worker *w, struct homes_ticket *t)
 {
-    struct homes_class *c = plan->cls;
+    static const enum home_kind kinds[HOMES_REASONS] = {
+        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
+        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
+    };
 
+    ASSERT(w->eligible);
+    struct homes_class *c = plan->cls;
     classes_request(&h->classes, c != NULL ? &c->base : NULL);
     h->fade_left_us += (uint64_t)(HOMES_TAU_US / HOMES_TAU_REQUESTS);
     if (h->fade_left_us > (uint64_t)HOMES_FADE_US)
@@ -288,19 +295,6 @@ static struct homes_class *count(struct homes *h, const struct homes_request *r,
     h->work = fading_of(plan->all_work, &h->fade);
     h->asked = fading_of(plan->all_asked, &h->fade);
     h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
-    return c;
-}
-
-void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
-                 struct homes_worker *w, struct homes_ticket *t)
-{
-    static const enum home_kind kinds[HOMES_REASONS] = {
-        [HOMES_NEW] = HOME_NEW,   [HOMES_WARM] = HOME_NEW,  [HOMES_COPY] = HOME_COPY,
-        [HOMES_MOVE] = HOME_MOVE, [HOMES_DRAW] = HOME_MOVE,
-    };
-
-    ASSERT(w->eligible);
-    struct homes_class *c = count(h, r, plan);
     if (w == plan->worker)
         apply(h, c, plan);
     struct homes_pair *p =
@@ -450,17 +444,9 @@ static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_w
 
 /* A home of the worker that leaves, with its work there. */
 struct parcel {
-    struct homes_pair *pair;
     double work_us;
+    struct homes_pair *pair;
 };
-
-static int most_work_first(const void *a, const void *b)
-{
-    double x = ((const struct parcel *)a)->work_us;
-    double y = ((const struct parcel *)b)->work_us;
-
-    return (x < y) - (x > y);
-}
 
 /* Returns the least loaded eligible worker that may have requests; or NULL. */
 static struct homes_worker *least_loaded(struct homes *h, const struct homes_request *r)
@@ -496,10 +482,10 @@ static size_t spread(struct homes *h, const struct homes_worker *from,
         const struct homes_class *c = p->cls;
 
         if (homes_is_home(p))
-            all[n++] = (struct parcel){p, fading_value(&c->work, &h->fade) / c->nhomes};
+            all[n++] = (struct parcel){fading_value(&c->work, &h->fade) / c->nhomes, p};
     }
     ASSERT(n == from->nhomes);
-    qsort(all, n, sizeof(*all), most_work_first);
+    qsort(all, n, sizeof(*all), descending_reals);
     for (; handed < n && handed < HOMES_HAND_OVER_MAX; ++handed) {
         p = all[handed].pair;
         struct homes_class *c = p->cls;

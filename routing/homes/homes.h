@@ -40,11 +40,9 @@ enum homes_reason {
     HOMES_NEW,    /* the class had no home and gets its first one */
     HOMES_WARM,   /* the same, at a worker that is skilled according to its published resume */
     HOMES_COPY,   /* to an additional home: waiting costs more than filling a cache */
-    HOMES_MOVE,   /* the class moved away: the home is slow because of other classes, or flooded, or
-                     received the class by hand-over and has no capacity for it yet */
+    HOMES_MOVE,   /* the class moved away from a home that cannot serve it well (homes_cause) */
     HOMES_DRAW,   /* the home has more work than the least loaded worker; the class moved there */
-    HOMES_DETOUR, /* no home may serve this request, or other workers are idle: elsewhere, this time
-                     only */
+    HOMES_DETOUR, /* no home may serve it, or other workers are idle: elsewhere, this once */
     HOMES_REASONS
 };
 
@@ -96,11 +94,8 @@ struct homes_settings {
 
 struct homes_options {
     struct homes_settings settings;
-    /*
-     * Sets OUT to the workers that are skilled at CLS according to their resumes, best first.
-     * Called for a new class. NULL: there are no resumes.
-     *   Returns their number, <= HOMES_WARM_MAX.
-     */
+    /* Sets OUT to the workers that are skilled at CLS, a new class, according to their resumes,
+     * best first; returns their number, <= HOMES_WARM_MAX. NULL: there are no resumes. */
     size_t (*warm)(void *context, struct slice cls, struct homes_worker *out[]);
     void *context;
 };
@@ -140,25 +135,16 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t 
                                 void *context);
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
-/*
- * Sets whether W gets requests. If the home of a class is not eligible, the class moves with its
- * next request, so the busiest classes move first, one by one. A class that has not moved by the
- * time W returns still has its home there.
- */
+/* Sets whether W gets requests. If the home of a class is not eligible, the class moves with its
+ * next request: the busiest first, one by one. If it has not, W is its home when W returns. */
 void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us);
 void *homes_worker_context(const struct homes_worker *w);
 
-/*
- * Determines where R would go; no side effects.
- * Cost: O(homes of the class), plus O(HOMES_SCAN_MAX) if it may get another home.
- */
+/* Determines where R would go; no side effects. Cost: O(homes of the class), plus O(HOMES_SCAN_MAX)
+ * if it may get another home. */
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out);
-/*
- * Executes the plan and counts the request on its worker. Must be called immediately after
- * homes_plan, and be paired with homes_end.
- *   w  the worker that gets the request, eligible; if it is not the planned one, the class's
- *      homes do not change
- */
+/* Executes the plan and counts the request at W, which is eligible; if it is not the planned
+ * worker, the class's homes do not change. Must follow homes_plan directly; pair with homes_end. */
 void homes_begin(struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
                  struct homes_worker *w, struct homes_ticket *t);
 /*
@@ -189,12 +175,9 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
 
 /* ---- several load balancers ---- */
 
-/*
- * Sets the load balancers that send requests to the same workers: IDS, the same numbers for all of
- * them, and SELF, the index of this one. With one (or none) it decides alone. Each is assumed to
- * get the same fraction of each class's requests.
- * Cost: O(all homes) on a change between one and several load balancers; else O(N).
- */
+/* Sets the load balancers that send requests to the same workers, each the same fraction of each
+ * class: IDS, the same numbers for all of them, and SELF, the index of this one. With one or none
+ * it decides alone. Cost: O(all homes) on a change between one and several; else O(N). */
 void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t self,
                          uint64_t now_us);
 
@@ -206,11 +189,8 @@ struct homes_record {
     uint64_t since_us, used_us;
     double rate; /* recent work, in workers */
 };
-/*
- * If this load balancer decides alone, it uses records only for classes of which it has not had a
- * request yet.
- * Cost: O(pairs of the class), plus the square of its moves if the record contains a new decision.
- */
+/* A load balancer that decides alone uses records only for classes of which it has had no request.
+ * Cost: O(pairs of the class), plus the square of its moves if the record has a new decision. */
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us);
 /* Whether this load balancer assigns additional homes to CLS and rebalances it. */

@@ -147,9 +147,8 @@ void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, 
         h->eligible_work = 0;
 }
 
-/* The median of the work in flight, of a sample of every STEPth worker in the order of the heap,
- * from the least to the most. For two workers the lesser value: no queue is longer than four times
- * itself. */
+/* The median of the work in flight, of a sample of every STEPth worker in the order of the heap.
+ * For two workers the lesser value: no queue is longer than four times itself. */
 double homes_median(const struct homes *h)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
@@ -195,11 +194,8 @@ void homes_bring_over(struct homes *h, uint64_t before_us)
     (void)homes_order(h);
 }
 
-/*
- * How long W has shown no sign of life beyond what its request was expected to take. One that
- * others have overtaken is a slow one at a worker that lives; so is, after a while, one that leaves
- * room beside it.
- */
+/* How long W has shown no sign of life beyond the expected time of its request. One that others
+ * have overtaken is slow at a worker that lives; so is, after a while, one that leaves room. */
 static double stall_of(const struct homes *h, struct homes_worker *w)
 {
     struct homes_ticket *t;

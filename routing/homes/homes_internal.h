@@ -51,17 +51,15 @@
 #define HOMES_VICTIM_OWN 0.5
 /* ... and moving saves more than this fraction of V. */
 #define HOMES_VICTIM_SAVES 0.5
-/* A class floods a worker if it has at least this many requests in flight there and they are this
- * fraction of the worker's work. Other classes leave when that saves more than this many cold
- * requests. */
+/* A class floods a worker if it has at least this many requests in flight there, and this part of
+ * the worker's work. Other classes leave when that saves more than this many cold requests. */
 #define HOMES_FLOODED_REQUESTS 14
 #define HOMES_FLOODED_PART 0.75
 #define HOMES_FLOODED_COLD 4.0
 /* Maximum wait, in cold requests, at a home received by hand-over and not used yet. */
 #define HOMES_CLAIM_COLD 1.5
-/* If half of the workers have less work in flight than this fraction of a cold request, there is
- * spare capacity, and a request that would wait for this many cold requests is served elsewhere,
- * once. */
+/* If half of the workers have less work in flight than this fraction of a cold request, a request
+ * that would wait for this many cold requests is served elsewhere, once. */
 #define HOMES_SPARE_COLD 0.05
 #define HOMES_DETOUR_COLD 2.0
 /* Weight of the share of work in a worker's load; the rest is its share of homes. */
@@ -82,9 +80,8 @@
 #define HOMES_DRAW_NOISE 2.0
 /* ... and if its share is at least this part of the difference, so that few classes move. */
 #define HOMES_DRAW_SHARE 0.06
-/* ... or at least this many times the usual share, if that is less: if all classes are small, small
- * ones move. The usual share is the moving average over the requests' classes, with this weight of
- * the newest. */
+/* ... or at least this many times the usual share, if that is less, so that small classes move if
+ * all are small. It is the moving average over the requests, with this weight of the newest. */
 #define HOMES_DRAW_USUAL 0.5
 #define HOMES_USUAL_STEP 0.01
 /* A class is a flood above this many times its room; it may then have this part of it. */
@@ -365,8 +362,6 @@ struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair 
 /* Records that P has become a home by our decision; FROM is NULL except for a MOVE. */
 void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
                 const struct homes_worker *from) noinline_;
-
-/* homes_rule.c */
 /* Returns the home with the oldest record, excluding KEEP; or NULL. */
 struct homes_pair *homes_oldest(const struct homes_class *c,
                                 const struct homes_worker *keep) noinline_;

@@ -128,10 +128,8 @@ static void consider(const struct choosing *g, struct homes_worker *w, struct fo
         *best = (struct found){w, value};
 }
 
-/*
- * argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
- * levels of both orders, where it most likely is; when all of these are refused, any that is not.
- */
+/* argmin of L(x) + (B(x) - min B) / P over those that are no homes: over all, or over the first
+ * levels of both orders, where it most likely is; if all of these are refused, any that is not. */
 static noinline_ struct homes_worker *best_other(const struct choosing *g)
 {
     const struct homes_heap *by_work = &g->h->heaps[HOMES_BY_WORK];
@@ -412,13 +410,11 @@ void homes_evaluate(const struct homes *h, const struct homes_request *r,
         .owned = homes_owns(h, r->cls),
         .sights = xcalloc(heap->n + nhomes + 1, sizeof(*out->sights)),
     };
-    for (uint32_t i = 0; i < nhomes; ++i) {
-        if (c->pairs[i]->worker->eligible)
-            see(h, r, plan, c->pairs[i]->worker, out);
-    }
-    for (uint32_t i = 0; i < nhomes; ++i) {
-        if (!c->pairs[i]->worker->eligible)
-            see(h, r, plan, c->pairs[i]->worker, out);
+    for (uint32_t i = 0; i < 2 * nhomes; ++i) {
+        struct homes_worker *w = c->pairs[i % nhomes]->worker;
+
+        if (w->eligible == (i < nhomes))
+            see(h, r, plan, w, out);
     }
     for (size_t i = 0; i < heap->n; ++i) {
         if (!is_home_of(c, heap->at[i]))

@@ -36,12 +36,9 @@
  * divided by its homes. Until it is published, it is estimated as if the other load balancers had
  * the same amount as this one.
  */
-#include <math.h>
 
 #include "common/base/map.h"
 #include "routing/homes/homes_internal.h"
-
-/* ---- the owner of a class ---- */
 
 bool homes_owns(const struct homes *h, struct slice cls)
 {
@@ -74,7 +71,9 @@ static void begin_again(struct homes *h, struct list *classes)
             p->from = p->from_name = p->since_us = p->made_us = p->left_us = 0;
             p->rate = p->weight = (struct fading){0};
         }
-        for (uint32_t i = 0; homes_shared(h) && i < c->nhomes; ++i)
+        if (!homes_shared(h))
+            continue;
+        for (uint32_t i = 0; i < c->nhomes; ++i)
             homes_weigh(h, c->pairs[i], work_us / c->nhomes);
     }
 }
@@ -96,8 +95,8 @@ void homes_set_balancers(struct homes *h, const uint64_t ids[], size_t n, size_t
     if (homes_shared(h) == was_shared)
         return;
     /* A load balancer that decides alone retains the workers' work as the work of their classes. */
-    list_for_each_entry (w, &h->workers, node) {
-        if (!was_shared)
+    if (!was_shared) {
+        list_for_each_entry (w, &h->workers, node)
             homes_load_add(h, w, -w->work / h->fade.weight, 0);
     }
     begin_again(h, &h->classes.known);
@@ -251,31 +250,6 @@ static void follow(struct homes *h, struct homes_class *c)
     }
 }
 
-/* Returns true if the record contains a decision that was not known. */
-static bool take(struct homes *h, struct homes_pair *p, const struct homes_record *r)
-{
-    uint64_t from = r->from != NULL ? r->from->number : HOMES_NOBODY;
-
-    p->rate = fading_of(r->rate * HOMES_TAU_US, &h->fade);
-    if (r->used_us > p->used_us)
-        p->used_us = r->used_us;
-    p->touched = true;
-    /* Older than our own decision, which is being sent to the worker. */
-    if (r->since_us < p->made_us)
-        return false;
-    bool same = p->since_us != 0 && r->kind == p->kind && from == p->from &&
-                r->since_us <= p->since_us + HOMES_JITTER_US;
-    /* The others compare the time at which the worker received the decision; so must this one. */
-    bool own = !p->published;
-    if (!same || own || r->since_us < p->since_us)
-        p->since_us = r->since_us;
-    p->published = true;
-    p->kind = r->kind;
-    p->from = from;
-    p->from_name = r->from_name;
-    return !same || own;
-}
-
 void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
                      const struct homes_record *r, uint64_t now_us)
 {
@@ -296,7 +270,26 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
         return; /* this load balancer has had requests of C */
     struct homes_pair *p = homes_pair_get(h, c, w, own.used_us);
     double before_us = fading_value(&p->rate, &h->fade);
-    bool news = take(h, p, &own);
+    p->rate = fading_of(own.rate * HOMES_TAU_US, &h->fade);
+    if (own.used_us > p->used_us)
+        p->used_us = own.used_us;
+    p->touched = true;
+    bool news = false; /* it contains a decision that was not known */
+    /* Otherwise it is older than our own decision, which is being sent to the worker. */
+    if (own.since_us >= p->made_us) {
+        uint64_t from = own.from != NULL ? own.from->number : HOMES_NOBODY;
+        bool same = p->since_us != 0 && own.kind == p->kind && from == p->from &&
+                    own.since_us <= p->since_us + HOMES_JITTER_US;
+
+        news = !same || !p->published;
+        /* The others compare the time at which the worker received it; so must this one. */
+        if (news || own.since_us < p->since_us)
+            p->since_us = own.since_us;
+        p->published = true;
+        p->kind = own.kind;
+        p->from = from;
+        p->from_name = own.from_name;
+    }
     if (news || !homes_is_home(p))
         follow(h, c);
     if (!homes_shared(h)) {

@@ -65,9 +65,9 @@ static inline void pool_check_worker(const struct pool *p, const struct worker *
     ASSERT(w->pool == p);
     ASSERT(w->place == place);
     ASSERT(backlog == in_flight);
-    ASSERT(place != WORKER_LEAVING || w->call == WORKER_NOT_CALLED);
+    ASSERT(place != WORKER_LEAVING || w->call == POOL_CALL_NONE);
     ASSERT(list_linked(&w->called_node) ==
-           (w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES));
+           (w->call == POOL_CALL_WAKE || w->call == POOL_CALL_RELIEVE));
     ASSERT(list_linked(&w->member_node) == (place != WORKER_LEAVING));
     ASSERT((w->version != NULL) == (place != WORKER_LEAVING));
     ASSERT(place == WORKER_ELIGIBLE || w->nslots == 0);
@@ -100,7 +100,7 @@ static inline void pool_check_eligible(const struct pool *p)
     }
     /* No worker that could serve is ineligible. */
     list_for_each_entry (w, &p->ineligible, place_node) {
-        ASSERT(w->unavailable || w->call == WORKER_WOKEN ||
+        ASSERT(w->unavailable || w->call == POOL_CALL_WOKEN_ ||
                (p->settings.single_version && w->version != p->active));
     }
 }
@@ -112,7 +112,7 @@ static inline void pool_check_called(const struct pool *p)
     list_for_each_entry (w, &p->called, called_node) {
         ASSERT(w->pool == p);
         ASSERT(w->place == WORKER_ELIGIBLE || w->place == WORKER_INELIGIBLE);
-        ASSERT(w->call == WORKER_TO_WAKE || w->call == WORKER_RELIEVES);
+        ASSERT(w->call == POOL_CALL_WAKE || w->call == POOL_CALL_RELIEVE);
     }
 }
 
@@ -163,8 +163,6 @@ static inline void pool_check(struct pool *p)
     }
     if (p->rule == &pool_rule_adaptive)
         homes_check(*(struct homes **)p->state);
-    if (p->rule->check != NULL)
-        p->rule->check(p);
     pool_unlock(p);
 }
 

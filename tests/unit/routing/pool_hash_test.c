@@ -219,6 +219,48 @@ static void one_that_was_tried_before_is_passed_over(void **state)
     fixture_end(&f);
 }
 
+/* The bound that the policy uses is that of the requests in flight at the eligible workers. */
+static void check_bound(struct fixture *f, uint64_t percent)
+{
+    struct pool_request r = {.cls = SLICE_LIT("site-1.example")};
+    struct pool_explain e;
+    struct pool_view v;
+    uint64_t in_flight = 0;
+
+    pool_view(f->pool, false, &v);
+    for (size_t i = 0; i < v.nactive; ++i)
+        in_flight += v.workers[i].backlog;
+    uint64_t parts = 100 * (uint64_t)v.nactive;
+    pool_explain(f->pool, &r, 1, &e);
+    assert_string_equal(e.values[0].name, "too_much_in_hand");
+    assert_true(e.values[0].value == (double)(((in_flight + 1) * percent + parts - 1) / parts));
+    pool_explain_fini(&e);
+    pool_view_fini(&v);
+}
+
+static void the_bound_follows_requests_and_eligible_workers(void **state)
+{
+    struct fixture f;
+    char cls[32];
+
+    (void)state;
+    start(&f, 125, 8);
+    for (int i = 0; i < 60; ++i) {
+        snprintf(cls, sizeof(cls), "site-%d.example", i % 9);
+        assert_true(fixture_get(&f, cls) >= 0);
+        check_bound(&f, 125);
+        fixture_available(&f, i % 8, i % 3 == 0);
+        check_bound(&f, 125);
+        if (f.picks[f.npicks / 2].worker != NULL)
+            pool_put(f.pool, &f.picks[f.npicks / 2], NULL, NULL);
+        fixture_available(&f, (i + 5) % 8, true);
+        check_bound(&f, 125);
+    }
+    fixture_remove(&f, 0);
+    check_bound(&f, 125);
+    fixture_end(&f);
+}
+
 static void the_bound_counts_what_was_in_flight_before_the_policy(void **state)
 {
     struct fixture f;
@@ -232,12 +274,12 @@ static void the_bound_counts_what_was_in_flight_before_the_policy(void **state)
     s.policy = POOL_POLICY_HASH;
     s.hash_balance_percent = 125;
     pool_set(f.pool, &s);
-    pool_check(f.pool);
+    check_bound(&f, 125);
     for (int i = 0; i < 3; ++i)
         assert_int_not_equal(fixture_get(&f, "other"), first);
     fixture_put(&f, first);
     fixture_put(&f, first);
-    pool_check(f.pool);
+    check_bound(&f, 125);
     fixture_end(&f);
 }
 
@@ -253,6 +295,7 @@ int main(void)
         cmocka_unit_test(without_a_bound_a_class_stays_whatever_its_worker_has_in_flight),
         cmocka_unit_test(one_that_the_bound_skips_gets_its_class_back),
         cmocka_unit_test(one_that_was_tried_before_is_passed_over),
+        cmocka_unit_test(the_bound_follows_requests_and_eligible_workers),
         cmocka_unit_test(the_bound_counts_what_was_in_flight_before_the_policy),
     };
 

@@ -233,7 +233,8 @@ static void serve_one(struct fixture *f, const char *cls, uint64_t now_us)
     struct pool_pick pick;
 
     assert_int_equal(pool_get(f->pool, &r, now_us, &pick), ERR_OK);
-    assert_int_equal(pick.reported, POOL_REPORTED_NOTHING);
+    assert_false(pick.passing);
+    assert_int_equal(pick.home, HOME_USED);
     assert_null(pick.home_from);
     pool_put(f->pool, &pick, &how, NULL);
     pool_check(f->pool);
