@@ -42,7 +42,7 @@ static void on_hup(void *context)
         config_warn_of_restart(&poolcounter_table, &old->s, &new->s, NULL);
         log_set_level((enum log_level) new->s.log_level);
         p->config = new;
-        server_ask(p->server, server_configure, new);
+        server_call(p->server, server_configure, new);
         configuration_destroy(old);
         config_warn_exposed(&new->yaml);
         log_info(NULL, "config-reloaded", "file=%s",
@@ -84,7 +84,7 @@ static void pass(void *context, struct upgrade *u)
     struct poolcounter *p = context;
     struct sockets sockets;
 
-    server_ask(p->server, server_sockets, &sockets);
+    server_call(p->server, server_sockets, &sockets);
     for (size_t i = 0; i < sockets.n; ++i)
         upgrade_pass(u, "socket", LISTENER_NAME, 0, sockets.fds[i]);
     admin_pass_sockets(p->admin, u);
@@ -107,7 +107,7 @@ static void drain(void *context)
 
     p->handed_over = true;
     admin_stop(p->admin, on_admin_stopped, p);
-    server_ask(p->server, server_hand_over, NULL);
+    server_call(p->server, server_hand_over, NULL);
 }
 
 /* Both processes accept until the new one is ready. */

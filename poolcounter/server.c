@@ -33,7 +33,7 @@ enum {
     WAIT_MAX_MS = 3600 * 1000,
 };
 
-/* A call of server_ask; the pipe has its address. */
+/* A call of server_call; the pipe has its address. */
 struct ask {
     void (*fn)(struct server *s, void *context);
     void *context;
@@ -281,7 +281,7 @@ static void *run(void *context)
 
 /* ---- asking ---- */
 
-void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context)
+void server_call(struct server *s, void (*fn)(struct server *s, void *context), void *context)
 {
     struct ask ask = {.fn = fn, .context = context};
     const struct ask *p = &ask;
@@ -414,7 +414,7 @@ void server_stop(struct server *s)
 {
     if (!s->running)
         return;
-    server_ask(s, stop, NULL);
+    server_call(s, stop, NULL);
     pthread_join(s->thread, NULL);
     s->running = false;
 }

@@ -2,7 +2,8 @@
  *
  * The server: clients, their lines, the counters. Owned by the program. It owns its listening
  * sockets, its clients and the table of counters, all used only by its own thread, which waits in
- * epoll. Other threads use server_ask. It borrows configuration and metrics, which must outlive it.
+ * epoll. Other threads use server_call. It borrows configuration and metrics, which must outlive
+ * it.
  */
 #ifndef RLB_POOLCOUNTER_SERVER_H
 #define RLB_POOLCOUNTER_SERVER_H
@@ -50,9 +51,9 @@ void server_destroy(struct server *s);
  * Runs FN on the server's thread between two rounds, and waits for its return. May be used by one
  * thread only. If the server's thread does not run, FN is called directly.
  */
-void server_ask(struct server *s, void (*fn)(struct server *s, void *context), void *context);
+void server_call(struct server *s, void (*fn)(struct server *s, void *context), void *context);
 
-/* ---- for server_ask ---- */
+/* ---- for server_call ---- */
 
 /* Makes CONFIG, a struct configuration, effective. */
 void server_configure(struct server *s, void *config);

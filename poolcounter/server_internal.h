@@ -2,7 +2,7 @@
  *
  * Internals of the server, shared by its files: server.c (thread, rounds, time, accepting
  * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
- * server's thread, except for server_ask.
+ * server's thread, except for server_call.
  *
  *     epoll -> listeners_accept           client_ready -> lines -> locks -> answers
  *                                                                    | woken
@@ -147,7 +147,7 @@ struct server {
 
     bool handed_over, stop;
 
-    /* ---- server_ask ---- */
+    /* ---- server_call ---- */
     struct watched ask_watched;
     int ask_fds[2]; /* a pipe of struct ask * */
     pthread_t thread;

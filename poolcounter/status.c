@@ -130,7 +130,7 @@ static int page_json(void *context, struct slice query, struct text *body)
     struct json_writer w = {.out = body};
 
     (void)query;
-    server_ask(p->server, server_snapshot, &snapshot);
+    server_call(p->server, server_snapshot, &snapshot);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
     json_put_real(&w, "uptime_s", seconds(snapshot.uptime_us));
@@ -185,7 +185,7 @@ static void page_metrics(void *context, struct metrics *m)
     const struct stats_set set = {p->stats, SLICE_NULL};
     struct server_snapshot snapshot;
 
-    server_ask(p->server, server_snapshot, &snapshot);
+    server_call(p->server, server_snapshot, &snapshot);
     m->prefix = POOLCOUNTER_PREFIX;
     metrics_put_stats(m, &set, 1);
     metrics_put_all(m, counter_metrics, ARRAY_LEN(counter_metrics), &snapshot);

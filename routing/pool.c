@@ -312,7 +312,7 @@ bool pool_wait_cancel(struct pool *p, struct pool_waiter *w, struct list *releas
 /* W returns, or the last of its requests in flight was put. */
 static cold_ void drop_leaving(struct pool *p, struct worker *w)
 {
-    pool_look_past_locked(p, &w->place_node);
+    pool_scan_skip_locked(p, &w->place_node);
     list_remove(&w->place_node);
     --p->nleaving;
 }
@@ -345,13 +345,13 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     struct version *v = version_named(p, version != NULL ? version : "");
     if (w->version != v) {
         /* Of its new group it is the youngest. */
-        pool_look_past_locked(p, &w->member_node);
+        pool_scan_skip_locked(p, &w->member_node);
         list_move_back(&p->members, &w->member_node);
         w->version = v;
     }
     w->has_shown = r->n != 0;
     if (w->call == POOL_CALL_RELIEVE && w->has_shown)
-        pool_uncall_locked(p, w);
+        pool_deactivate_locked(p, w);
     if (w->place == WORKER_ELIGIBLE) {
         pool_skills_replace(p, w, r);
     } else {
@@ -370,7 +370,7 @@ static cold_ void step_out(struct pool *p, struct worker *w)
 {
     free(w->policy);
     w->policy = NULL;
-    pool_shadow_gone_locked(p, w);
+    pool_shadow_removed_locked(p, w);
     w->place = WORKER_OUTSIDE;
     w->pool = NULL;
 }
@@ -385,8 +385,8 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released)
     ASSERT(w->pool == p);
     if (w->place == WORKER_ELIGIBLE)
         make_ineligible(p, w, false);
-    pool_uncall_locked(p, w);
-    pool_look_past_locked(p, &w->member_node);
+    pool_deactivate_locked(p, w);
+    pool_scan_skip_locked(p, &w->member_node);
     list_remove(&w->place_node);
     list_remove(&w->member_node);
     --p->nmembers;
@@ -530,7 +530,7 @@ static void choose(struct pool *p, const struct pool_question *q, uint64_t now_u
     worker_set_backlog(w, backlog + 1);
     ++p->backlog;
     if (w->call != POOL_CALL_NONE)
-        pool_called_took_locked(p, w);
+        pool_activated_took_locked(p, w);
     tick(p, w);
     list_push_back(&w->in_flight, &out->node_);
     out->worker = worker_ref(w);

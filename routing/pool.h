@@ -385,7 +385,7 @@ enum {
  *   - the skills of one worker are consistent, but read later than its other metrics.
  * Scans of the same pool are serialized.
  */
-void pool_look(struct pool *p, bool skills, struct pool_view *out);
+void pool_scan(struct pool *p, bool skills, struct pool_view *out);
 void pool_view_fini(struct pool_view *v);
 /* Requests in flight from other load balancers at W of V, as far as they count at NOW_MS. */
 uint64_t pool_view_others(const struct pool_view *v, const struct worker_view *w, uint64_t now_ms);

@@ -58,7 +58,7 @@ void pool_overload_forget(struct pool *p)
 
 /* ---- activated workers ---- */
 
-void pool_uncall_locked(struct pool *p, struct worker *w)
+void pool_deactivate_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     list_remove(&w->called_node);
@@ -70,7 +70,7 @@ void pool_call(struct pool *p, struct worker *w, enum pool_call how, struct list
     pool_lock(p);
     bool is_member = worker_is_member(w);
     bool woke = w->call == POOL_CALL_WOKEN_;
-    pool_uncall_locked(p, w);
+    pool_deactivate_locked(p, w);
     if (is_member && how != POOL_CALL_NONE && (how == POOL_CALL_WAKE || !w->has_shown)) {
         w->call = how;
         list_push_back(&p->called, &w->called_node);
@@ -90,7 +90,7 @@ bool pool_woke(struct pool *p, const struct worker *w)
     return woke;
 }
 
-void pool_called_took_locked(struct pool *p, struct worker *w)
+void pool_activated_took_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     list_remove(&w->called_node);
@@ -102,7 +102,7 @@ void pool_called_took_locked(struct pool *p, struct worker *w)
     }
 }
 
-void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+void pool_activated_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     struct worker *w;
     int looked = 0;

@@ -270,7 +270,7 @@ struct pool {
     struct shadow_clock *shadow_clock; /* with it */
     struct pool_shadow_counts shadow_counts;
 
-    /* pool_look. This lock is acquired before the pool's, and held during a whole scan. */
+    /* pool_scan. This lock is acquired before the pool's, and held during a whole scan. */
     pthread_mutex_t scan_lock;
     uint64_t scan;          /* number of scans so far */
     struct list *scan_next; /* of members or leaving, where the scan continues; or NULL */
@@ -322,7 +322,7 @@ static inline bool pool_may_choose(const struct pool_question *q, const struct w
 }
 
 /* Call before NODE leaves members or leaving: a scan continues with the next node. */
-static inline void pool_look_past_locked(struct pool *p, const struct list *node)
+static inline void pool_scan_skip_locked(struct pool *p, const struct list *node)
 {
     if (p->scan_next == node)
         p->scan_next = node->next;
@@ -350,7 +350,7 @@ void pool_shadow_set_locked(struct pool *p);
 void pool_shadow_fini_locked(struct pool *p);
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r);
 void pool_shadow_left_locked(struct pool *p, struct worker *w);
-void pool_shadow_gone_locked(struct pool *p, struct worker *w);
+void pool_shadow_removed_locked(struct pool *p, struct worker *w);
 /* The list of eligible workers has changed. */
 void pool_shadow_update_eligible_locked(struct pool *p);
 /* PICK was made. */
@@ -397,10 +397,10 @@ double pool_skills_score(const struct worker *w, uint32_t i);
 
 /* pool_called.c: workers activated because of overload */
 /* If the policy's choice is overloaded, an activated worker gets the request instead, if it can. */
-void pool_called_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
+void pool_activated_locked(struct pool *p, const struct pool_question *q, struct pool_choice *out);
 /* W, which is activated, has received a request, by any rule. */
-void pool_called_took_locked(struct pool *p, struct worker *w);
-void pool_uncall_locked(struct pool *p, struct worker *w);
+void pool_activated_took_locked(struct pool *p, struct worker *w);
+void pool_deactivate_locked(struct pool *p, struct worker *w);
 
 /* Grants the turns that are due. If RELEASED is NULL, they remain owed. */
 void pool_release_waiting_locked_(struct pool *p, struct list *released);

@@ -50,7 +50,7 @@ void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
     ASSERT(p->held);
     p->rule->choose(p, q, out);
     ASSERT(out->worker != NULL);
-    pool_called_locked(p, q, out);
+    pool_activated_locked(p, q, out);
 }
 
 /* ---- another policy ---- */

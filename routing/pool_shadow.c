@@ -373,7 +373,7 @@ void pool_shadow_left_locked(struct pool *p, struct worker *w)
     w->mirror->unavailable = true;
 }
 
-void pool_shadow_gone_locked(struct pool *p, struct worker *w)
+void pool_shadow_removed_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
     ASSERT(w->notes == NULL || w->notes->serving == 0);
@@ -432,10 +432,10 @@ void pool_shadow_fini_locked(struct pool *p)
     cut(p, NULL);
     list_for_each_entry (w, &p->members, member_node) {
         pool_shadow_left_locked(p, w);
-        pool_shadow_gone_locked(p, w);
+        pool_shadow_removed_locked(p, w);
     }
     list_for_each_entry (w, &p->leaving, place_node)
-        pool_shadow_gone_locked(p, w);
+        pool_shadow_removed_locked(p, w);
     pool_destroy(p->shadow);
     free(p->shadow_clock);
     p->shadow = NULL;

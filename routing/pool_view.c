@@ -55,7 +55,7 @@ void pool_view_fini(struct pool_view *v)
  * ---- in pieces, while requests are processed ----
  *
  * Between two pieces other threads may acquire the lock; code that removes a worker from the list
- * being scanned advances the position of the scan (pool_look_past_locked). With the lock held, only
+ * being scanned advances the position of the scan (pool_scan_skip_locked). With the lock held, only
  * a few bytes for the pool itself are allocated.
  */
 
@@ -131,7 +131,7 @@ static bool try_skills(struct pool *p, const struct worker *w, struct resume *ou
     return true;
 }
 
-void pool_look(struct pool *p, bool skills, struct pool_view *out)
+void pool_scan(struct pool *p, bool skills, struct pool_view *out)
 {
     size_t n = 0, room = 0;
 

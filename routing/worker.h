@@ -48,7 +48,7 @@ void worker_report(struct worker *w, uint64_t total, uint64_t now_ms);
 
 /* W has rejected a request before it received any byte. Until it answers one, or WORKER_REFUSAL_MS,
  * it is picked only if all others are excluded or have rejected one. Any loop; acquires no lock. */
-void worker_refused(struct worker *w, uint64_t now_ms);
+void worker_declined(struct worker *w, uint64_t now_ms);
 /* W has answered a request, so it accepts requests. Any loop; acquires no lock. */
 void worker_answered(struct worker *w);
 

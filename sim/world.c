@@ -536,7 +536,7 @@ void world_add_shadow(const struct world *w, int times, struct pool_shadow_count
     for (unsigned b = 0; b < w->options.balancers; ++b) {
         struct pool_view v;
 
-        pool_look(w->pools[b], false, &v);
+        pool_scan(w->pools[b], false, &v);
         /* All its members are counters. */
         for (size_t i = 0; i < sizeof(*out) / sizeof(n); ++i)
             ((uint64_t *)out)[i] += n * ((const uint64_t *)&v.shadow)[i];

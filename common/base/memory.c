@@ -133,7 +133,7 @@ void slab_fini(struct slab *s)
     ASSERT(s->blocks == 0);
 }
 
-void *slab_take(struct slab *s)
+void *slab_alloc(struct slab *s)
 {
     struct block *b =
         list_empty(&s->open) ? add_block(s) : list_first(&s->open, struct block, node);
@@ -150,7 +150,7 @@ void *slab_take(struct slab *s)
     return memset(object, 0, s->object_bytes);
 }
 
-void slab_give(struct slab *s, void *object)
+void slab_free(struct slab *s, void *object)
 {
     size_t offset = (uintptr_t)object & (SLAB_BLOCK_BYTES - 1);
     struct block *b = (struct block *)(void *)((char *)object - offset);

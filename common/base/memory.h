@@ -79,10 +79,10 @@ struct slab {
 enum { SLAB_BLOCK_BYTES = 64 * 1024, SLAB_OBJECT_MAX = SLAB_BLOCK_BYTES / 100 };
 
 void slab_init(struct slab *s, size_t object_bytes);
-/* All objects must have been returned with slab_give(). */
+/* All objects must have been returned with slab_free(). */
 void slab_fini(struct slab *s);
 /* Returns a zeroed object, aligned as by malloc. Aborts if out of memory. */
-void *slab_take(struct slab *s) returns_nonnull_;
-void slab_give(struct slab *s, void *object);
+void *slab_alloc(struct slab *s) returns_nonnull_;
+void slab_free(struct slab *s, void *object);
 
 #endif

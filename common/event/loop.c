@@ -363,7 +363,7 @@ static void want(struct watch *w, uint32_t wanted)
 struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *context),
                                 void *context)
 {
-    struct watch *w = slab_take(&l->poller.watches);
+    struct watch *w = slab_alloc(&l->poller.watches);
 
     ASSERT(fd >= 0);
     *w = (struct watch){.loop = l, .fd = fd, .readable = readable, .context = context};
@@ -443,7 +443,7 @@ void watch_stop(struct watch *w)
     list_remove(&w->node);
     if (w->ready_at != 0)
         leave_ready(ready_of(p, w), w);
-    slab_give(&p->watches, w);
+    slab_free(&p->watches, w);
 }
 
 _Static_assert(offsetof(struct loop, clock) == 0, "as loop_now_us() expects");
@@ -684,13 +684,13 @@ bool loop_reported_all(const struct loop *l)
 
 /* ---- buffers ---- */
 
-void *loop_take_block(struct loop *l)
+void *loop_alloc_block(struct loop *l)
 {
     assert_own_thread(l);
     return l->nspare_blocks != 0 ? l->spare_blocks[--l->nspare_blocks] : xmalloc(LOOP_BLOCK_BYTES);
 }
 
-void loop_give_block(struct loop *l, void *block)
+void loop_free_block(struct loop *l, void *block)
 {
     assert_own_thread(l);
     if (l->nspare_blocks == SPARE_BLOCKS_MAX)

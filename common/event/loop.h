@@ -245,7 +245,7 @@ bool watch_is_current(const struct watch *w);
  * framing. A block is from malloc, so it may be freed instead of being returned. The loop's thread.
  */
 enum { LOOP_BLOCK_BYTES = 16 * 1024 + 512 };
-void *loop_take_block(struct loop *l);
-void loop_give_block(struct loop *l, void *block);
+void *loop_alloc_block(struct loop *l);
+void loop_free_block(struct loop *l, void *block);
 
 #endif

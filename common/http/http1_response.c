@@ -43,7 +43,7 @@ void http1_drop_piece(struct http_reply *r)
     if (p->p == NULL)
         return;
     if (p->room == LOOP_BLOCK_BYTES)
-        loop_give_block(r->conn->server->loop, p->p);
+        loop_free_block(r->conn->server->loop, p->p);
     else
         free(p->p);
     p->p = NULL;
@@ -56,7 +56,7 @@ static struct http_piece take_piece(const struct http_reply *r, size_t front, si
     struct http_piece p = {.room = LOOP_BLOCK_BYTES, .from = front, .to = front};
 
     if (bytes <= LOOP_BLOCK_BYTES) {
-        p.p = loop_take_block(r->conn->server->loop);
+        p.p = loop_alloc_block(r->conn->server->loop);
     } else {
         p.room = bytes;
         p.p = xmalloc(bytes);

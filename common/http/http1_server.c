@@ -66,7 +66,7 @@ static struct http1_stream *create(struct http_conn *c)
     x->finish = (struct loop_deferred){.run = run_finish};
     list_init(&x->finish.node);
     http_request_init(&x->req, x->taken, sizeof(x->taken));
-    x->in = loop_take_block(c->server->loop);
+    x->in = loop_alloc_block(c->server->loop);
     x->in_room = LOOP_BLOCK_BYTES;
     c->http1 = x;
     return x;
@@ -75,7 +75,7 @@ static struct http1_stream *create(struct http_conn *c)
 static void free_input(struct http1_stream *x)
 {
     if (x->in_room == LOOP_BLOCK_BYTES)
-        loop_give_block(x->conn->server->loop, x->in);
+        loop_free_block(x->conn->server->loop, x->in);
     else
         free(x->in);
 }
@@ -153,7 +153,7 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
         (void)unused;
         note_facts(&x->req, &facts);
     }
-    http_server_refused(c, f, request_fault_status(f), &x->req);
+    http_server_rejected(c, f, request_fault_status(f), &x->req);
     text_add(&answer, (struct slice){x->interim.iov_base, x->interim.iov_len});
     http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
     destroy(c);
@@ -467,8 +467,8 @@ static void read_request(struct http_conn *c)
             break;
         if (n <= 0) {
             if (c->http1->head_bytes != 0)
-                http_server_refused(c, FAULT_BODY_BROKEN_OFF,
-                                    request_fault_status(FAULT_BODY_BROKEN_OFF), &c->http1->req);
+                http_server_rejected(c, FAULT_BODY_BROKEN_OFF,
+                                     request_fault_status(FAULT_BODY_BROKEN_OFF), &c->http1->req);
             http_conn_close(c);
             return;
         }

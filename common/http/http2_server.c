@@ -137,7 +137,7 @@ static cold_ void fail(struct http2_server *h2, enum request_fault f)
 {
     if (h2->closed)
         return;
-    http_server_refused(h2->conn, f, 0, NULL);
+    http_server_rejected(h2->conn, f, 0, NULL);
     end(h2, http2_error_of(f));
 }
 
@@ -296,7 +296,7 @@ static void read_some(struct http2_server *h2)
     struct http_conn *c = h2->conn;
     struct http_server *s = c->server;
     bool large = h2->nbodies != 0;
-    char *room = large ? http_server_read_room(s) : loop_take_block(s->loop);
+    char *room = large ? http_server_read_room(s) : loop_alloc_block(s->loop);
     size_t bytes = large ? READ_ROOM_BYTES : LOOP_BLOCK_BYTES;
     bool more = true;
 
@@ -316,7 +316,7 @@ static void read_some(struct http2_server *h2)
         more = n > 0 && !h2->closed && ((size_t)n == bytes || transport_read_ahead(&c->transport));
     }
     if (!large)
-        loop_give_block(s->loop, room);
+        loop_free_block(s->loop, room);
     /* The poller does not report what TLS has read ahead. */
     if (!h2->closed && transport_read_ahead(&c->transport))
         timer_start(s->loop, &h2->again, 0);

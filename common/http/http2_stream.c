@@ -128,7 +128,7 @@ static cold_ enum request_fault refuse(struct http2_stream *s, enum request_faul
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);
 
-    http_server_refused(h2->conn, f, status, &s->req);
+    http_server_rejected(h2->conn, f, status, &s->req);
     http2_put_answer(h2, s->id, status, request_fault_text(f));
     add_discarded(h2, s->id, &s->side);
     http2_stream_destroy(s, true);
@@ -146,7 +146,7 @@ enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_sid
         add_discarded(h2, id, &head->side);
         return FAULT_NONE;
     }
-    http_server_refused(h2->conn, fault, 0, s != NULL ? &s->req : NULL);
+    http_server_rejected(h2->conn, fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
         reset(s, http2_error_of(fault));
     } else {
@@ -168,7 +168,7 @@ enum request_fault http2_on_reset(void *owner, uint32_t id, uint32_t code)
         return FAULT_NONE;
     }
     if (s->state == HTTP2_STREAM_BODY)
-        http_server_refused(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+        http_server_rejected(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
     http2_stream_destroy(s, true);
     http2_count_abandoned(h2);
     return FAULT_NONE;
@@ -180,7 +180,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
     bool incomplete = s->state == HTTP2_STREAM_BODY;
 
     if (incomplete)
-        http_server_refused(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
+        http_server_rejected(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
     reset(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
@@ -194,7 +194,7 @@ void http2_report_ended(struct http2_server *h2)
 
     list_for_each_entry (s, &h2->streams, node) {
         if (s->state == HTTP2_STREAM_BODY)
-            http_server_refused(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
+            http_server_rejected(h2->conn, FAULT_BODY_BROKEN_OFF, 0, &s->req);
     }
 }
 
@@ -432,7 +432,7 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
             continue;
         if (late)
             http_server_count(&h2->conn->server->counts.body_timeouts);
-        http_server_refused(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
+        http_server_rejected(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
         reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
     }
 }

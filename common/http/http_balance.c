@@ -161,8 +161,8 @@ static uint64_t load_of(const struct place *p)
     return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
 }
 
-bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
-                       uint64_t now_ms)
+bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
+                          uint64_t now_ms)
 {
     struct place *own = place_of(b, i);
     struct place *to = NULL; /* the one with the least load */

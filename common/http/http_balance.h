@@ -42,8 +42,8 @@ void http_balance_leave(struct http_balance *b, unsigned i);
 void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight);
 /* On the loop of place I, which has accepted A: whether another one takes it, with its
  * descriptor. */
-bool http_balance_give(struct http_balance *b, unsigned i, const struct http_accepted *a,
-                       uint64_t now_ms) must_check;
+bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
+                          uint64_t now_ms) must_check;
 
 struct http_balance_view {
     uint64_t in_flight;

@@ -98,7 +98,7 @@ void http_conn_destroy(struct http_conn *c)
         text_fini(c->proxied);
     free(c->proxied);
     http_listener_release(c->listener);
-    slab_give(&s->conn_slab, c);
+    slab_free(&s->conn_slab, c);
 }
 
 static void run_end(struct loop_deferred *d)
@@ -123,8 +123,8 @@ void http_conn_close(struct http_conn *c)
     list_push_back(&c->server->closed, &c->node);
     loop_defer(c->server->loop, &c->end);
     --c->server->nconns;
-    http_accept_give_back(c->server);
-    http_server_conn_gone(c->server);
+    http_accept_release(c->server);
+    http_server_conn_closed(c->server);
 }
 
 void http_conn_reset(struct http_conn *c)
@@ -178,7 +178,7 @@ struct slice http_conn_host(struct http_conn *c, struct http_request *req)
 
     if (local->sa.sa_family == AF_UNIX)
         return SLICE_LIT("localhost");
-    return http_request_keep(req, slice_of(addr_format(local, text)));
+    return http_request_retain(req, slice_of(addr_format(local, text)));
 }
 
 bool http_conn_client_has_tls(const struct http_conn *c)
@@ -203,7 +203,7 @@ const SSL *http_conn_ssl(const struct http_conn *c)
 /* The connection goes. */
 static cold_ void refuse(struct http_conn *c, enum request_fault f)
 {
-    http_server_refused(c, f, 0, NULL);
+    http_server_rejected(c, f, 0, NULL);
     http_conn_close(c);
 }
 
@@ -369,7 +369,7 @@ static void serve(struct http_conn *c)
 
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
 {
-    struct http_conn *c = slab_take(&l->server->conn_slab);
+    struct http_conn *c = slab_alloc(&l->server->conn_slab);
 
     small_addr_set(&c->peer, peer);
     c->server = l->server;

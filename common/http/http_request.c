@@ -20,7 +20,7 @@ void http_request_fini(struct http_request *req)
     arena_fini(&req->arena);
 }
 
-struct slice http_request_keep(struct http_request *req, struct slice s)
+struct slice http_request_retain(struct http_request *req, struct slice s)
 {
     char *p = http_request_take(req, s.len + 1);
 
@@ -69,7 +69,7 @@ void http_request_add(struct http_request *req, struct message_fields *fields, s
 
 void http_request_answer(struct http_request *req, const char *name, struct slice value)
 {
-    http_request_add(req, &req->res.fields, slice_of(name), http_request_keep(req, value));
+    http_request_add(req, &req->res.fields, slice_of(name), http_request_retain(req, value));
 }
 
 void message_fields_drop(struct message_fields *fields, uint32_t kinds)

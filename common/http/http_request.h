@@ -59,7 +59,7 @@ static inline void *http_request_take(struct http_request *req, size_t n)
     return arena_take(&req->arena, n);
 }
 /* A copy of S that lives as long, with a NUL behind it. */
-struct slice http_request_keep(struct http_request *req, struct slice s);
+struct slice http_request_retain(struct http_request *req, struct slice s);
 
 /*
  * Whether REQ asks for a WebSocket, which is the only upgrade that is passed on. A request for any

@@ -30,8 +30,8 @@ enum {
     USER_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
 
-void http_server_refused(struct http_conn *c, enum request_fault f, int status,
-                         const struct http_request *req)
+void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
+                          const struct http_request *req)
 {
     struct http_server *s = c->server;
     struct http_refusal r = {.conn = c, .fault = f, .status = status};
@@ -204,11 +204,11 @@ static bool take_place(struct http_server *s)
     size_t before = atomic_fetch_add_explicit(&o->connections->n, 1, memory_order_relaxed);
     if (o->max_connections == 0 || before < o->max_connections)
         return true;
-    http_accept_give_back(s);
+    http_accept_release(s);
     return false;
 }
 
-void http_accept_give_back(struct http_server *s)
+void http_accept_release(struct http_server *s)
 {
     if (s->options.connections != NULL)
         atomic_fetch_sub_explicit(&s->options.connections->n, 1, memory_order_relaxed);
@@ -274,7 +274,7 @@ static void serve(struct http_listener *l, const struct http_accepted *a)
         return;
     }
     close(a->fd);
-    http_accept_give_back(l->server);
+    http_accept_release(l->server);
 }
 
 /* One that another loop has accepted. */
@@ -316,7 +316,7 @@ static void on_accept(void *listener)
         a.fd = accept4(l->fd, &a.peer.sa, &a.peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (a.fd < 0) {
             int error = errno;
-            http_accept_give_back(s);
+            http_accept_release(s);
             l->at_a_time = i != 0 ? i : 1;
             l->full_turns = 0;
             /* Anything else concerns one connection (accept(2)), or no connection was waiting. */
@@ -335,7 +335,7 @@ static void on_accept(void *listener)
             a.peer.len = sizeof(a.peer.un);
         http_server_count(&s->counts.accepted);
         if (balance == NULL ||
-            !http_balance_give(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
+            !http_balance_pass_on(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
             serve(l, &a);
     }
     if (++l->full_turns < FULL_TURNS)
@@ -587,7 +587,7 @@ static void check_end_of_drain(struct http_server *s)
         loop_defer(s->loop, &s->end_of_drain);
 }
 
-void http_server_conn_gone(struct http_server *s)
+void http_server_conn_closed(struct http_server *s)
 {
     http_server_load_changed(s);
     http_accept_resume(s);

@@ -151,17 +151,17 @@ static inline void http_server_count(uint64_t *count)
 {
     __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 }
-void http_server_conn_gone(struct http_server *s);
+void http_server_conn_closed(struct http_server *s);
 /* Count the refusal of C, or of REQ, if it is known, and report it to the user. STATUS: as sent, or
  * 0. */
-void http_server_refused(struct http_conn *c, enum request_fault f, int status,
-                         const struct http_request *req);
+void http_server_rejected(struct http_conn *c, enum request_fault f, int status,
+                          const struct http_request *req);
 /* Room of READ_ROOM_BYTES, valid until the next call for any connection. */
 char *http_server_read_room(struct http_server *s) returns_nonnull_;
 /* The present time as HTTP has it: HTTP_DATE_BYTES. */
 const char *http_server_date(struct http_server *s) returns_nonnull_;
 /* A descriptor that was accepted is closed: its place among the process's connections is free. */
-void http_accept_give_back(struct http_server *s);
+void http_accept_release(struct http_server *s);
 /* There may be room again. */
 void http_accept_resume(struct http_server *s);
 void http_listener_release(struct http_listener *l);
@@ -183,7 +183,7 @@ enum request_fault request_check_body(const struct http_server_options *o, uint6
 enum request_fault request_check(struct http_request *req) must_check;
 
 /* ---- http_conn.c ---- */
-/* Takes over an accepted descriptor, and its place (http_accept_give_back), and serves it. */
+/* Takes over an accepted descriptor, and its place (http_accept_release), and serves it. */
 void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer);
 /*
  * Close C at once: its requests end as abandoned. Memory is freed at the end of the turn, so that

@@ -54,7 +54,7 @@ static void run_report(struct loop_deferred *d)
     text_fini(&t->down.early);
     free(t);
     --s->ntunnels;
-    http_server_conn_gone(s);
+    http_server_conn_closed(s);
 }
 
 static void end_tunnel(struct http_tunnel *t)

@@ -378,7 +378,7 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
 }
 
 /* C's daemon has replied; or it has failed to. */
-static void daemon_good(struct counter_conn *c)
+static void daemon_succeeded(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
 
@@ -386,7 +386,7 @@ static void daemon_good(struct counter_conn *c)
         log_info(NULL, "counter-server-restored", "server=%s", s->name);
 }
 
-static void daemon_bad(struct counter_conn *c)
+static void daemon_failed(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
     uint64_t rest_ms = counter_daemon_failed(s->daemon, c->probe, loop_now_ms(c->loop));
@@ -595,7 +595,7 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
         return;
     }
     if (is_failure(c, why)) {
-        daemon_bad(c);
+        daemon_failed(c);
     } else if (state == COUNTER_CONN_INQUIRING) {
         /* A daemon that closes the connection over an unknown word does not know it. */
         c->inquiry = false;
@@ -662,7 +662,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
         on_end(c, COUNTER_TROUBLE_FAULT);
         return;
     }
-    daemon_good(c);
+    daemon_succeeded(c);
     if (r->kind == COUNTER_REPLY_LOCKED) {
         c->state = COUNTER_CONN_HELD;
     } else {
@@ -684,16 +684,16 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
                (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT)) {
         /* That ends its state, so that it can be used again. */
         timer_stop(&c->timer);
-        daemon_good(c);
+        daemon_succeeded(c);
         make_idle(c);
     } else if (c->state == COUNTER_CONN_EXPIRING) {
         /* The daemon responds; what it may have granted is released with the connection. */
-        daemon_good(c);
+        daemon_succeeded(c);
         conn_close(c);
     } else if (c->state == COUNTER_CONN_INQUIRING &&
                (knows_slots || r->kind == COUNTER_REPLY_ERROR)) {
         c->inquiry = false;
-        daemon_good(c);
+        daemon_succeeded(c);
         counter_daemon_slots(c->server->daemon,
                              knows_slots ? COUNTER_SLOTS_KNOWN : COUNTER_SLOTS_IGNORED);
         /* In any case: the original ends its reply to an unknown word without a newline. */

@@ -381,7 +381,7 @@ static void on_answer(struct worker_job *base, bool dropped)
     free(j);
 }
 
-void resolver_ask(struct worker_thread *t, struct slice name, struct resolve_request *q)
+void resolver_query(struct worker_thread *t, struct slice name, struct resolve_request *q)
 {
     struct resolver_job *j = xcalloc(1, sizeof(*j));
 

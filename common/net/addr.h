@@ -74,7 +74,7 @@ struct resolve_request {
  * Looks up NAME:PORT on T, as addr_resolve() does. A request has at most one look-up at a time,
  * which must be answered or cancelled before T is destroyed.
  */
-void resolver_ask(struct worker_thread *t, struct slice name, struct resolve_request *q);
+void resolver_query(struct worker_thread *t, struct slice name, struct resolve_request *q);
 /* Cancels the look-up of Q. No effect if none is in progress. */
 void resolver_cancel(struct resolve_request *q);
 

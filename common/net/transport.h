@@ -14,8 +14,6 @@
 #include "common/event/sys.h"
 #include "common/tls/tls_link.h"
 
-#include <errno.h>
-
 struct transport {
     int fd;              /* -1: closed */
     struct watch *watch; /* watch of FD; NULL: not attached to a loop */

@@ -26,7 +26,7 @@ enum {
 
 /* ---- orders ---- */
 
-int admin_order_refuse(struct text *body, int status, const char *why)
+int admin_action_reject(struct text *body, int status, const char *why)
 {
     struct json_writer w = {.out = body};
 
@@ -37,7 +37,7 @@ int admin_order_refuse(struct text *body, int status, const char *why)
     return status;
 }
 
-const char *admin_order_read(struct admin_order *o, struct slice entity)
+const char *admin_action_read(struct admin_action *o, struct slice entity)
 {
     const struct {
         const char *name;
@@ -46,7 +46,7 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
     const char *name;
     json_t *v;
 
-    *o = (struct admin_order){0};
+    *o = (struct admin_action){0};
     if (slice_trim(entity).len == 0)
         return NULL;
     if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK ||
@@ -68,17 +68,17 @@ const char *admin_order_read(struct admin_order *o, struct slice entity)
     return NULL;
 }
 
-void admin_order_fini(struct admin_order *o)
+void admin_action_fini(struct admin_action *o)
 {
     json_decref(o->root);
 }
 
-bool admin_order_means(const struct admin_order *o, const char *name)
+bool admin_action_means(const struct admin_action *o, const char *name)
 {
     return o->application.len == 0 || slice_is(o->application, name);
 }
 
-void admin_order_forgotten(struct text *body, size_t workers, size_t scores)
+void admin_action_forgotten(struct text *body, size_t workers, size_t scores)
 {
     log_info(NULL, "skills-forgotten", "workers=%zu scores=%zu", workers, scores);
     text_addf(body, "{\"action\":\"forget\",\"workers\":%zu,\"scores\":%zu}\n", workers, scores);
@@ -223,7 +223,7 @@ struct listener {
     unsigned late;
 };
 
-static void on_listener_gone(void *context, bool done)
+static void on_listener_closed(void *context, bool done)
 {
     struct listener *x = context;
 
@@ -234,7 +234,7 @@ static void on_listener_gone(void *context, bool done)
     free(x);
 }
 
-static const struct http_reply_events listener_events = {.gone = on_listener_gone};
+static const struct http_reply_events listener_events = {.gone = on_listener_closed};
 
 /* Each line of an event's data begins with its name. KIND: NULL: the usual. */
 static void wrap(const char *kind, struct slice body, struct text *out)
@@ -567,7 +567,7 @@ void admin_add_action(struct admin *a, const char *before, const char *after, ad
     add_route(a, ROUTE_ACTION, before, plain_type, action, context)->after = after;
 }
 
-void admin_add_order(struct admin *a, const char *path, admin_fn order, void *context)
+void admin_add_body_action(struct admin *a, const char *path, admin_fn order, void *context)
 {
     add_route(a, ROUTE_ORDER, path, "application/json", order, context);
 }

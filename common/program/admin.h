@@ -69,7 +69,7 @@ void admin_add_action(struct admin *a, const char *before, const char *after, ad
  * does not imply permission to act. Without an actions_token: 403. A page of another site cannot
  * send that header: the CORS request for permission is never answered.
  */
-void admin_add_order(struct admin *a, const char *path, admin_fn order, void *context);
+void admin_add_body_action(struct admin *a, const char *path, admin_fn order, void *context);
 
 /* ON: pauses accepting, as another process serves the sockets; off: resumes. A may be NULL. */
 void admin_hold(struct admin *a, bool on);
@@ -97,20 +97,20 @@ void admin_destroy(struct admin *a);
 
 enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
 
-struct admin_order {
+struct admin_action {
     json_t *root;
     struct slice application, worker, cls; /* empty: not specified */
     bool has_class;                        /* "" is a class too */
 };
 
-/* Returns NULL, or why ENTITY is invalid (constant text). Pair with admin_order_fini. */
-const char *admin_order_read(struct admin_order *o, struct slice entity);
-void admin_order_fini(struct admin_order *o);
+/* Returns NULL, or why ENTITY is invalid (constant text). Pair with admin_action_fini. */
+const char *admin_action_read(struct admin_action *o, struct slice entity);
+void admin_action_fini(struct admin_action *o);
 /* Whether it is about the application NAME, or about no particular one. */
-bool admin_order_means(const struct admin_order *o, const char *name);
+bool admin_action_means(const struct admin_action *o, const char *name);
 /* {"error": WHY} into BODY -> STATUS */
-int admin_order_refuse(struct text *body, int status, const char *why);
+int admin_action_reject(struct text *body, int status, const char *why);
 /* The answer to an order to forget skills; logged. */
-void admin_order_forgotten(struct text *body, size_t workers, size_t scores);
+void admin_action_forgotten(struct text *body, size_t workers, size_t scores);
 
 #endif

@@ -128,7 +128,7 @@ static void fail(struct tls_link *l, int error, int system_error)
     }
     tls_link_log(l, reason);
     /* The session may be the cause, so it is not resumed again. */
-    tls_peer_keep(&l->use, NULL);
+    tls_peer_store_session(&l->use, NULL);
 }
 
 enum tls_progress tls_link_handshake(struct tls_link *l)

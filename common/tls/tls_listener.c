@@ -359,8 +359,8 @@ static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, s
     unsigned len = 0;
     bool asked =
         o->clients == CLIENT_CERTIFICATE_OFF ||
-        client_certificate_ask(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
-                               o->client_subjects, &basis, d);
+        client_certificate_request(ctx, o->client_ca, o->clients == CLIENT_CERTIFICATE_REQUIRED,
+                                   o->client_subjects, &basis, d);
     EVP_MD_CTX *all = sha256_begin();
 
     p->tickets = tls_tickets_create();
@@ -424,7 +424,7 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     struct tls_tickets *tickets = place_of(SSL_get_SSL_CTX(ssl))->tickets;
 
     if (sealing)
-        return tls_tickets_seal(tickets, name, iv, cipher, mac) ? 1 : -1;
+        return tls_tickets_encrypt(tickets, name, iv, cipher, mac) ? 1 : -1;
     int found = tls_tickets_open(tickets, name, iv, cipher, mac);
 
     return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;

@@ -232,8 +232,8 @@ static int on_verify(int good, X509_STORE_CTX *store)
     return 0;
 }
 
-bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
-                            struct text *basis, struct diag *d)
+bool client_certificate_request(SSL_CTX *ctx, const char *file, bool required, bool subjects,
+                                struct text *basis, struct diag *d)
 {
     STACK_OF(X509_NAME) *names = NULL;
 
@@ -254,7 +254,7 @@ bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool 
     return e == ERR_OK;
 }
 
-bool client_certificate_is_asked(const SSL *ssl)
+bool client_certificate_is_requested(const SSL *ssl)
 {
     return ssl != NULL && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE;
 }
@@ -263,7 +263,7 @@ struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT
 {
     struct client_certificate c = {SLICE_NULL, SLICE_NULL};
 
-    if (!client_certificate_is_asked(ssl))
+    if (!client_certificate_is_requested(ssl))
         return c;
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     size_t len = 0;

@@ -66,15 +66,15 @@ enum client_certificate_mode {
  *   basis     the content of FILE is appended: a session must not be resumed if it differs
  * Returns false, with the reason in D, if the authorities cannot be used.
  */
-bool client_certificate_ask(SSL_CTX *ctx, const char *file, bool required, bool subjects,
-                            struct text *basis, struct diag *d) must_check;
+bool client_certificate_request(SSL_CTX *ctx, const char *file, bool required, bool subjects,
+                                struct text *basis, struct diag *d) must_check;
 
 struct client_certificate {
     struct slice verdict; /* "SUCCESS", "NONE"; p == NULL: none was requested */
     struct slice subject; /* RFC 4514, visible ASCII; p == NULL: nothing was verified */
 };
 /* Returns true if the listener of SSL (NULL: plain) requests certificates. */
-bool client_certificate_is_asked(const SSL *ssl);
+bool client_certificate_is_requested(const SSL *ssl);
 /* Returns the client certificate of SSL (NULL: plain). The subject is stored in ROOM. */
 struct client_certificate client_certificate_of(const SSL *ssl, char room[CLIENT_SUBJECT_MAX]);
 

@@ -97,8 +97,8 @@ static bool set_mac(EVP_MAC_CTX *mac, struct ticket_key *k)
     return EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
-bool tls_tickets_seal(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTES],
-                      unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+bool tls_tickets_encrypt(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTES],
+                         unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
     struct ticket_key k;
 

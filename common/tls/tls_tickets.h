@@ -31,8 +31,8 @@ void tls_tickets_unref(struct tls_tickets *t);
 void tls_tickets_rotate(struct tls_tickets *t, uint64_t now_ms, uint64_t interval_ms);
 /* Prepares the encryption of a ticket with the newest key: sets NAME and IV. Returns false if the
  * library failed. */
-bool tls_tickets_seal(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTES],
-                      unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac) must_check;
+bool tls_tickets_encrypt(struct tls_tickets *t, unsigned char name[TICKET_NAME_BYTES],
+                         unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac) must_check;
 /*
  * Prepares the decryption of a ticket. Returns 0 if the key is unknown or no longer available, 1 if
  * it is the newest key, 2 if it is an older one, -1 if the library failed.

@@ -52,7 +52,7 @@ struct tls_peer {
  */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
-    tls_peer_keep(SSL_get_app_data(ssl), session);
+    tls_peer_store_session(SSL_get_app_data(ssl), session);
     return 1;
 }
 
@@ -217,7 +217,7 @@ static struct stored_session *session_of(struct tls_peer *p, unsigned loop_index
     return &p->sessions[loop_index < p->nloops ? loop_index : p->nloops];
 }
 
-void tls_peer_keep(const struct tls_peer_use *use, SSL_SESSION *session)
+void tls_peer_store_session(const struct tls_peer_use *use, SSL_SESSION *session)
 {
     struct stored_session *k = session_of(use->peer, use->loop_index);
 

@@ -71,6 +71,6 @@ struct tls_peer_use {
 SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use);
 /* Stores SESSION for the next connection of this loop; NULL: none. The reference passes to the
  * peer. */
-void tls_peer_keep(const struct tls_peer_use *use, SSL_SESSION *session);
+void tls_peer_store_session(const struct tls_peer_use *use, SSL_SESSION *session);
 
 #endif

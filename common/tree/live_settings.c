@@ -618,7 +618,7 @@ enum setting_origin live_settings_origin(const struct live_settings *l,
     return l->now.origins[index_of(l, row)];
 }
 
-const char *live_settings_refused(const struct live_settings *l, const struct setting_row *row)
+const char *live_settings_rejection(const struct live_settings *l, const struct setting_row *row)
 {
     return l->refusals[index_of(l, row)].why;
 }

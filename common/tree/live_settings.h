@@ -54,7 +54,7 @@ const void *live_settings_now(const struct live_settings *l);
 enum setting_origin live_settings_origin(const struct live_settings *l,
                                          const struct setting_row *row);
 /* Why the tree's value of ROW is not effective, or NULL if nothing is wrong with it. */
-const char *live_settings_refused(const struct live_settings *l, const struct setting_row *row);
+const char *live_settings_rejection(const struct live_settings *l, const struct setting_row *row);
 /* YAML was re-read. */
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);

@@ -182,7 +182,7 @@ static enum conn_result refuse_locked(struct conn_backend *b, struct conn_waiter
     return CONN_REFUSED;
 }
 
-void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+void waiter_reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k)
 {
     w->result = refuse_locked(b, w, e);
@@ -236,7 +236,7 @@ static void conn_leave_locked(struct conn_backend *b, struct pooled_conn *c, str
     b->marked -= c->marked;
     c->marked = false;
     if (w != NULL && b->retired)
-        waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+        waiter_reject_locked(b, w, ERR_NO_WORKER, k);
     else if (w != NULL)
         waiter_enter_locked(b, w, WAITER_QUEUED, k);
     conn_serve_locked(b, k);
@@ -274,7 +274,7 @@ static bool should_park_locked(const struct conn_backend *b, const struct pooled
  * C, without a user and at hand of the calling loop, goes to its waiter or to the first in the
  * queue; or it becomes idle or, when it is detached, parks, for any loop to take; or it is closed.
  */
-static void conn_settle_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
+static void conn_place_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
     struct conn_waiter *w = c->waiter != NULL ? c->waiter : first_queued(b);
 
@@ -470,7 +470,7 @@ void conn_cancel(struct conn_waiter *w)
     if (c != NULL)
         (void)conn_unpair(c); /* one in transit is handled where it arrives */
     if (granted)
-        conn_settle_locked(b, c, &k);
+        conn_place_locked(b, c, &k);
     conn_unlock_and_do(b, &k);
     if (permission)
         conn_not_opened(b);
@@ -521,11 +521,11 @@ void conn_checkin(struct pooled_conn **conn, struct loop *l)
     if (should_park_locked(b, c))
         conn_enter_locked(b, c, PLACE_LEAVING, &k);
     else
-        conn_settle_locked(b, c, &k);
+        conn_place_locked(b, c, &k);
     conn_unlock_and_do(b, &k);
 }
 
-void conn_forget(struct pooled_conn *c)
+void conn_withdraw(struct pooled_conn *c)
 {
     struct conn_backend *b = c->backend;
     struct conn_work k;
@@ -550,7 +550,7 @@ void conn_retain_place(struct pooled_conn *c)
     ASSERT(c->place == PLACE_USED);
     (void)open_locked(b); /* first, so that the place stays occupied */
     latch_unlock(&b->latch);
-    conn_forget(c);
+    conn_withdraw(c);
 }
 
 bool conn_in_use(struct pooled_conn *c)
@@ -592,7 +592,7 @@ static void leave_locked(struct conn_shard *s, struct pooled_conn *c, struct con
     latch_lock(&b->latch);
     c->detached |= moved;
     if (c->detached || (usable && c->waiter == NULL)) /* or not needed on another loop any more */
-        conn_settle_locked(b, c, k);
+        conn_place_locked(b, c, k);
     else
         conn_drop_locked(b, c, k); /* its waiter may open one instead */
 }
@@ -613,7 +613,7 @@ static void arrive_locked(struct conn_shard *s, struct pooled_conn *c, struct co
     else if (c->waiter != NULL)
         waiter_grant_locked(b, c->waiter, c, k);
     else
-        conn_settle_locked(b, c, k);
+        conn_place_locked(b, c, k);
 }
 
 /*

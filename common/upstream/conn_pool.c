@@ -235,14 +235,14 @@ void conn_backend_set(struct conn_backend *b, unsigned max_connections,
 }
 
 /* The waiters that the connections of LIST were in transit to are refused. */
-static void refuse_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
+static void reject_waiters_of_locked(struct conn_backend *b, struct list *list, struct conn_work *k)
 {
     struct pooled_conn *c;
 
     list_for_each_entry (c, list, stack_node) {
         struct conn_waiter *w = conn_unpair(c);
         if (w != NULL)
-            waiter_refuse_locked(b, w, ERR_NO_WORKER, k);
+            waiter_reject_locked(b, w, ERR_NO_WORKER, k);
     }
 }
 
@@ -261,10 +261,10 @@ void conn_backend_retire(struct conn_backend *b)
     latch_lock(&b->latch);
     b->retired = true;
     while (!list_empty(&b->queue))
-        waiter_refuse_locked(b, list_first(&b->queue, struct conn_waiter, node), ERR_NO_WORKER, &k);
+        waiter_reject_locked(b, list_first(&b->queue, struct conn_waiter, node), ERR_NO_WORKER, &k);
     for (unsigned i = 0; i < p->nloops; ++i) {
-        refuse_waiters_of_locked(b, &b->shards[i].leaving, &k);
-        refuse_waiters_of_locked(b, &b->shards[i].arriving, &k);
+        reject_waiters_of_locked(b, &b->shards[i].leaving, &k);
+        reject_waiters_of_locked(b, &b->shards[i].arriving, &k);
     }
     mark_idle_locked(b, b->idle, &k);
     conn_unlock_and_do(b, &k);

@@ -143,15 +143,15 @@ void conn_checkin(struct pooled_conn **c, struct loop *l);
  * Must be called by the user of a connection before it closes it. Also for an idle connection that
  * its loop has found dead: the pool removes it from its stack.
  */
-void conn_forget(struct pooled_conn *c) cold_;
+void conn_withdraw(struct pooled_conn *c) cold_;
 /*
- * As conn_forget, for a connection in use that continues as something else (a tunnel): it belongs
+ * As conn_withdraw, for a connection in use that continues as something else (a tunnel): it belongs
  * to the caller alone, but its place stays occupied, as a permission, until conn_not_opened.
  */
 void conn_retain_place(struct pooled_conn *c);
 /*
  * To be called on C's loop when C was found dead. Returns true if a user has C, and will find out,
- * or if C is not the pool's. If it returns false, the caller must conn_forget C; a waiter that C
+ * or if C is not the pool's. If it returns false, the caller must conn_withdraw C; a waiter that C
  * was promised to may open a new connection instead.
  */
 bool conn_in_use(struct pooled_conn *c);

@@ -32,7 +32,8 @@
  * the first waiter in the queue.
  */
 enum conn_place {
-    PLACE_GONE, /* not the pool's: before conn_opened, after conn_forget, or waiting to be closed */
+    PLACE_GONE, /* not the pool's: before conn_opened, after conn_withdraw, or waiting to be closed
+                 */
     PLACE_USED, /* a user has it; no list */
     PLACE_IDLE, /* its shard's idle stack, by way of the resting one */
     PLACE_LEAVING,  /* its shard's leaving list: to be detached by its loop, or closed if marked for
@@ -158,7 +159,7 @@ static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *
 bool conn_has_room_locked(const struct conn_backend *b);
 /* C's waiter, or NULL; they know nothing of one another afterwards. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
-void waiter_refuse_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
+void waiter_reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
 /* While there is room, the first in the queue may open. */
 void conn_serve_locked(struct conn_backend *b, struct conn_work *k);

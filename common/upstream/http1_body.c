@@ -47,7 +47,7 @@ void http1_body_release(struct http1_body *b)
     if (b->release != NULL)
         b->release(b->hold);
     if (b->home != NULL)
-        loop_give_block(b->home, b);
+        loop_free_block(b->home, b);
     else
         free(b);
 }

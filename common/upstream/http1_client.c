@@ -574,7 +574,7 @@ static void read_head(struct http1_conn *c)
     if (in->body == NULL) {
         in->room = first < most ? first : most;
         bool block = in->room == INPUT_BYTES;
-        in->body = block ? loop_take_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
+        in->body = block ? loop_alloc_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
         http1_body_init(in->body, block ? c->loop : NULL);
     } else if (in->len == in->room && in->used != 0) { /* heads that were dropped make way */
         memmove(in->body->memory, in->body->memory + in->used, in->len - in->used);
@@ -649,7 +649,7 @@ static void on_readable(void *context)
     read_stop(c);
     if (conn_in_use(&c->pooled))
         return;
-    conn_forget(&c->pooled);
+    conn_withdraw(&c->pooled);
     http1_close(c);
 }
 

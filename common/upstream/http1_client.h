@@ -41,7 +41,7 @@ void http1_connect_cancel(struct http1_connect *attempt);
 struct http1_conn *http1_conn_create(struct loop *l, struct transport *t) returns_nonnull_;
 /* Whether C speaks TLS, and *RESUMED: with a session of before. */
 bool http1_is_tls(const struct http1_conn *c, bool *resumed);
-/* Close and free (memory goes at end of turn). Not while in the pool: conn_forget first. */
+/* Close and free (memory goes at end of turn). Not while in the pool: conn_withdraw first. */
 void http1_close(struct http1_conn *c);
 struct pooled_conn *http1_pooled(struct http1_conn *c);
 struct http1_conn *http1_of_pooled(struct pooled_conn *p);

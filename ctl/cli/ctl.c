@@ -348,8 +348,8 @@ static enum err make_request(struct ctl_options *o, const char *method, const ch
     return e;
 }
 
-enum err ctl_ask(struct ctl_options *o, const char *method, const char *path, struct slice content,
-                 int *status, struct text *body)
+enum err ctl_request(struct ctl_options *o, const char *method, const char *path,
+                     struct slice content, int *status, struct text *body)
 {
     struct asking a = {.out = body, .e = ERR_NOT_FOUND};
     struct text request = {0};
@@ -408,7 +408,7 @@ enum err ctl_ask(struct ctl_options *o, const char *method, const char *path, st
 enum err ctl_get(struct ctl_options *o, const char *path, struct text *body)
 {
     int status = 0;
-    enum err e = ctl_ask(o, "GET", path, SLICE_NULL, &status, body);
+    enum err e = ctl_request(o, "GET", path, SLICE_NULL, &status, body);
 
     if (e == ERR_OK && status != 200) {
         diag_add(&o->diag, NULL, 0, 0, "%s: answered %s with status %d%s", o->address, path, status,

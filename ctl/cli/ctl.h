@@ -44,8 +44,8 @@ int ctl_main(int argc, char **argv);
  * ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
  * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
-enum err ctl_ask(struct ctl_options *o, const char *method, const char *path, struct slice content,
-                 int *status, struct text *body) must_check;
+enum err ctl_request(struct ctl_options *o, const char *method, const char *path,
+                     struct slice content, int *status, struct text *body) must_check;
 /* The body of a page; any status but 200 is ERR_BAD_RESPONSE. */
 enum err ctl_get(struct ctl_options *o, const char *path, struct text *body) must_check;
 /* The same as JSON; ERR_SYNTAX when it is none. The caller's to json_decref. */

@@ -6,7 +6,6 @@
  * operator has typed: those in the tree or on the status page may be written by others.
  */
 #include "common/base/json.h"
-#include "common/base/limits.h"
 #include "common/program/admin.h"
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
@@ -55,7 +54,7 @@ static enum err act(struct action_run *r)
             json_put_text(&w, members[i][0], slice_of(members[i][1]));
     }
     json_close_object(&w);
-    enum err e = ctl_ask(o, "POST", path, text_slice(&content), &status, &body);
+    enum err e = ctl_request(o, "POST", path, text_slice(&content), &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         const json_t *error = json_object_get(page, "error");
@@ -102,7 +101,7 @@ enum err ctl_detach(struct ctl_options *o, const char *id)
         return ERR_SYNTAX;
     }
     char *path = xasprintf("/processes/%s/detach", id);
-    enum err e = ctl_ask(o, "POST", path, SLICE_NULL, &status, &body);
+    enum err e = ctl_request(o, "POST", path, SLICE_NULL, &status, &body);
     struct slice rest = text_slice(&body);
 
     text_add_visible(&reply, slice_cut(&rest, '\n'));

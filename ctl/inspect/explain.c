@@ -4,7 +4,6 @@
  * decides. The load balancer itself answers (GET /explain), with its classifier and its own code
  * for the choice. Nothing is sent to any worker.
  */
-#include <stdio.h>
 
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
@@ -105,7 +104,7 @@ static int run(const struct ctl_command *c, int argc, char **argv)
         text_add(&path, SLICE_LIT("&application="));
         add_escaped(&path, o.application);
     }
-    enum err e = ctl_ask(&o, "GET", text_cstr(&path), SLICE_NULL, &status, &body);
+    enum err e = ctl_request(&o, "GET", text_cstr(&path), SLICE_NULL, &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;
     if (e == ERR_OK && status != 200) {
         /* Rejections have a JSON body with the reason. */

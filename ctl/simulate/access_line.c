@@ -6,7 +6,6 @@
  */
 #include "ctl/simulate/access_line.h"
 #include "common/base/json.h"
-#include "common/base/limits.h"
 #include "common/wire/http1_bytes.h"
 #include "common/wire/http_date.h"
 #include "common/wire/url_line.h"

@@ -249,7 +249,7 @@ void backend_on_broken(struct backend *b)
     state_changed(b);
 }
 
-void backend_on_gone(struct backend *b, enum resume_end how)
+void backend_on_absent(struct backend *b, enum resume_end how)
 {
     static const char *const texts[] = {"no-stream", "drain", "upgrade", "stop"};
     struct membership *ms = b->app->membership;

@@ -153,7 +153,7 @@ void backend_on_broken(struct backend *b);
  * The worker is absent: it refused the connection, did not open a stream, or ended the stream in an
  * orderly way (HOW; else RESUME_END_NONE). The feed retries until it is stopped.
  */
-void backend_on_gone(struct backend *b, enum resume_end how);
+void backend_on_absent(struct backend *b, enum resume_end how);
 
 /* ---- membership.c: what a backend needs of its owner ---- */
 

@@ -64,7 +64,7 @@ static void resolve(struct timer *again)
 
     timer_stop(again);
     if (h->request.job == NULL)
-        resolver_ask(h->app->lb->resolver, slice_of(h->text), &h->request);
+        resolver_query(h->app->lb->resolver, slice_of(h->text), &h->request);
 }
 
 static struct host_name *create_name(struct application *a, const char *text,
@@ -119,7 +119,7 @@ static void relist(void *context)
             membership_touch(b);
         }
     }
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 /* A name that OLD lists, with its addresses, which is resolved again; or a new one. */
@@ -282,7 +282,7 @@ static void on_host_changed(void *context)
 
     p->membership->providers.before = p->membership->providers.nregistered;
     place(p, choose_addr(p));
-    membership_settle(p->membership);
+    membership_update(p->membership);
 }
 
 static void drop_host(struct provider *p)
@@ -465,7 +465,7 @@ static void restore_late(struct timer *wait)
              "application=%s providers=%zu age_s=%llu reason=\"%s\"", ms->app->name,
              ms->providers.n, (unsigned long long)snapshot_age_s(ms->snapshot),
              "no reply from the tree");
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 /* ---- readings of the tree ---- */
@@ -487,7 +487,7 @@ static void on_workers(void *context, const struct tree_view *node)
     ms->providers.restored = false;
     timer_stop(&ms->providers.wait);
     report(ms, node->providers);
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 void providers_start(struct membership *ms, uint64_t wait_ms)
@@ -521,7 +521,7 @@ void membership_judge_providers(struct membership *ms)
     ms->providers.before = ms->providers.nregistered;
     for (size_t i = 0; i < ms->providers.n; ++i)
         take(ms->providers.items[i]);
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 bool discovery_settled(const struct membership *ms)

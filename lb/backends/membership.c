@@ -80,7 +80,7 @@ void membership_touch(struct backend *b)
         list_push_back(&b->app->membership->touched, &b->touched);
 }
 
-void membership_settle(struct membership *ms)
+void membership_update(struct membership *ms)
 {
     struct list *node;
 
@@ -165,7 +165,7 @@ static void on_window_over(struct timer *t)
         }
         membership_touch(b);
     }
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 static void give_up(struct backend *b, const char *why)
@@ -190,7 +190,7 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
     /* Otherwise a restart would restore them. */
     if (n > 0)
         providers_store(ms);
-    membership_settle(ms);
+    membership_update(ms);
     return n;
 }
 
@@ -214,7 +214,7 @@ static void on_held_check(struct timer *t)
     }
     if (!list_empty(&m->held))
         timer_start(ms->app->lb->control, t, HELD_CHECK_MS);
-    membership_settle(ms);
+    membership_update(ms);
 }
 
 /* ---- settings ---- */

@@ -106,10 +106,10 @@ struct membership {
 
 /* The backend at ADDR, created if need be. Touch it, or nothing may ever hold it. */
 struct backend *membership_at(struct membership *ms, const struct addr *addr);
-/* Called when the references to B or its state may have changed; membership_settle evaluates it. */
+/* Called when the references to B or its state may have changed; membership_update evaluates it. */
 void membership_touch(struct backend *b);
 /* After touching: starts new backends, destroys those that nothing holds any more. */
-void membership_settle(struct membership *ms);
+void membership_update(struct membership *ms);
 /* B's last registration has ended; so many were registered BEFORE that reading. */
 void membership_miss(struct backend *b, size_t before);
 /* B is registered again, or destroyed. Harmless when it is not missing. */

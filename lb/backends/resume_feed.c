@@ -36,7 +36,7 @@ static void pause_feed(struct backend *b, enum resume_end how)
     b->feed.settled = true;
     timer_start(b->app->lb->control, &b->feed.timer, b->feed.pause_ms);
     b->feed.pause_ms = b->feed.pause_ms * 2 < PAUSE_MAX_MS ? b->feed.pause_ms * 2 : PAUSE_MAX_MS;
-    backend_on_gone(b, how);
+    backend_on_absent(b, how);
 }
 
 /* The one attempt at once: the instance may be the same as before. */

@@ -160,8 +160,8 @@ static const struct list_rule {
 #undef LIST
 };
 
-static bool list_is_good(const struct list_rule *rule, const struct app_settings *s, size_t *at,
-                         char why[SETTINGS_WHY_ROOM])
+static bool list_is_valid(const struct list_rule *rule, const struct app_settings *s, size_t *at,
+                          char why[SETTINGS_WHY_ROOM])
 {
     const struct text_list *list = (const void *)((const char *)s + rule->offset);
     struct networks n = {0};
@@ -394,7 +394,7 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
     for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
         size_t at;
 
-        if (!list_is_good(&list_rules[i], s, &at, why))
+        if (!list_is_valid(&list_rules[i], s, &at, why))
             return false;
     }
     return true;
@@ -434,7 +434,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
                         "path: expected a prefix such as /shop, without ? # %% and blanks");
     check_tree(c, out, d);
     for (size_t i = 0; i < ARRAY_LEN(list_rules); ++i) {
-        if (!list_is_good(&list_rules[i], s, &at, why))
+        if (!list_is_valid(&list_rules[i], s, &at, why))
             config_complain(&c->file,
                             config_item(config_place(out->node, list_rules[i].name, out->node), at),
                             d, "%s", why);

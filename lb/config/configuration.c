@@ -100,7 +100,7 @@ static void check_program(const struct configuration *c, struct diag *d)
     const struct text_list *fields = &s->access_log_fields;
 
     for (size_t i = 0; i < s->advertise.n; ++i) {
-        if (!advertise_good(s->advertise.items[i])) {
+        if (!advertise_valid(s->advertise.items[i])) {
             config_complain(&c->file, config_get(root, "advertise"), d,
                             "advertise: %s: expected HOST:PORT, HOST or :PORT, where others can "
                             "connect",

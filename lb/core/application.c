@@ -160,7 +160,7 @@ void application_attach(struct application *a, struct loop *const *loops, unsign
         al->settings = app_snapshot_ref(a->settings);
         al->stats = stats_cell(a->stats, i);
         list_init(&al->exchanges);
-        refused_line_init(&al->refused, loops[i], &a->nrefused);
+        refused_queue_init(&al->refused, loops[i], &a->nrefused);
     }
 }
 

@@ -73,7 +73,7 @@ struct application_loop {
     struct stats_cell *stats;
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
-    struct refused_line refused;
+    struct refused_queue refused;
     struct counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
 };
 

@@ -8,7 +8,6 @@
 #ifndef RLB_LB_CORE_LB_H
 #define RLB_LB_CORE_LB_H
 
-#include "common/base/map.h"
 #include "common/event/loop.h"
 #include "common/http/body_sink.h"
 #include "common/http/http_server.h"

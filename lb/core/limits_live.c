@@ -228,7 +228,7 @@ static const char *rule_idle_reason(const struct live_limit *r)
     for (size_t i = 0; i < ARRAY_LEN(subjects); ++i) {
         if (from_tree(r, subjects[i]))
             any = true;
-        else if (live_settings_refused(r->engine, row_called(subjects[i])) != NULL)
+        else if (live_settings_rejection(r->engine, row_called(subjects[i])) != NULL)
             return "its match or key is rejected";
     }
     return any ? NULL
@@ -411,7 +411,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
     /* This node is created by workers that register here. */
     if (strcmp(name, "providers") == 0)
         return NULL;
-    if (!limit_name_is_good(slice_of(name))) {
+    if (!limit_name_is_valid(slice_of(name))) {
         warn_name(l, slice_of(name), "expected letters, digits, . _ -");
         return NULL;
     }

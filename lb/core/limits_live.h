@@ -15,7 +15,6 @@
 #define RLB_LB_CORE_LIMITS_LIVE_H
 
 #include "common/base/json.h"
-#include "common/limiter/counter_client.h"
 #include "common/limiter/counter_health.h"
 #include "common/tree/snapshot.h"
 #include "lb/config/configuration.h"

@@ -65,13 +65,13 @@ enum {
     TURNS_MAX = 64,
 };
 
-static void start_tick(struct refused_line *line)
+static void start_tick(struct refused_queue *line)
 {
     if (!list_empty(&line->waiting) && !timer_running(&line->tick))
         timer_start(line->loop, &line->tick, TICK_MS);
 }
 
-static void take_out(struct refused_line *line, struct refused_wait *w)
+static void take_out(struct refused_queue *line, struct refused_wait *w)
 {
     list_remove(&w->node);
     w->in_line = false;
@@ -80,7 +80,7 @@ static void take_out(struct refused_line *line, struct refused_wait *w)
 
 static void on_tick(struct timer *t)
 {
-    struct refused_line *line = container_of(t, struct refused_line, tick);
+    struct refused_queue *line = container_of(t, struct refused_queue, tick);
     unsigned turns = line->turns != 0 ? line->turns : 1;
     struct list going;
 
@@ -101,7 +101,7 @@ static void on_tick(struct timer *t)
     start_tick(line);
 }
 
-void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all)
+void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size_t *all)
 {
     line->loop = l;
     line->turns = 0;
@@ -110,7 +110,7 @@ void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t
     timer_init(&line->tick, on_tick);
 }
 
-bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again)
+bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again)
 {
     if (!again && atomic_load_explicit(line->all, memory_order_relaxed) >= max)
         return false;
@@ -124,7 +124,7 @@ bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t
     return true;
 }
 
-void refused_line_leave(struct refused_line *line, struct refused_wait *w)
+void refused_queue_leave(struct refused_queue *line, struct refused_wait *w)
 {
     if (!w->in_line) {
         list_remove(&w->node);
@@ -135,7 +135,7 @@ void refused_line_leave(struct refused_line *line, struct refused_wait *w)
         timer_stop(&line->tick);
 }
 
-void refused_line_served(struct refused_line *line)
+void refused_queue_served(struct refused_queue *line)
 {
     if (list_empty(&line->waiting))
         return;

@@ -52,7 +52,7 @@ struct refused_wait {
     void (*go_on)(struct refused_wait *w);
 };
 
-struct refused_line {
+struct refused_queue {
     struct loop *loop;
     struct list waiting;
     struct timer tick;
@@ -60,13 +60,13 @@ struct refused_line {
     _Atomic size_t *all; /* how many wait in the lines of all loops */
 };
 
-void refused_line_init(struct refused_line *line, struct loop *l, _Atomic size_t *all);
+void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size_t *all);
 
 /* AGAIN: W regains its place. Returns false if MAX wait already, on all loops together. */
-bool refused_line_join(struct refused_line *line, struct refused_wait *w, size_t max, bool again);
+bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again);
 /* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
-void refused_line_leave(struct refused_line *line, struct refused_wait *w);
+void refused_queue_leave(struct refused_queue *line, struct refused_wait *w);
 /* A worker has answered a request. */
-void refused_line_served(struct refused_line *line);
+void refused_queue_served(struct refused_queue *line);
 
 #endif

@@ -167,7 +167,7 @@ static enum counter_answer ask_shadow(struct limit_claim *c)
     return COUNTER_LOCKED;
 }
 
-enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait)
+enum counter_answer limit_claim_acquire(struct limit_claim *c, bool wait)
 {
     const struct counter_settings *s = &c->rule->s;
 
@@ -289,7 +289,7 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
     return c;
 }
 
-void limit_claim_give_back(struct limit_claim *c, bool done)
+void limit_claim_release(struct limit_claim *c, bool done)
 {
     struct limit_counter *counter = c->counter;
     bool held = c->call.state == COUNTER_CALL_HELD || c->call.state == COUNTER_CALL_LOST;

@@ -10,8 +10,8 @@
  *   where: daemon    the daemon; with mode any, first a coalescing lock: of those on this load
  *                    balancer that need the same key one asks the daemon, the others wait for it
  *
- *      limit_claim_ask -> LOCKED, or QUEUE_FULL, TIMEOUT, UNREACHABLE (of which nothing is left)
- *           | WAIT
+ *      limit_claim_acquire -> LOCKED, or QUEUE_FULL, TIMEOUT, UNREACHABLE (of which nothing is
+ * left) | WAIT
  *           +--> callback: any answer but WAIT; NO_ROOM: of connections to the daemon
  */
 #ifndef RLB_LB_LIMITS_LIMIT_CLAIM_H
@@ -57,7 +57,7 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
  * when it would have to (a daemon is always waited for, to answer). A shadow rule's claim is
  * LOCKED, sooner or later, whatever the limits.
  */
-enum counter_answer limit_claim_ask(struct limit_claim *c, bool wait);
+enum counter_answer limit_claim_acquire(struct limit_claim *c, bool wait);
 /* After DONE: requests the lock again for the remaining time, in order to do the work. */
 enum counter_answer limit_claim_again(struct limit_claim *c);
 /*
@@ -65,7 +65,7 @@ enum counter_answer limit_claim_again(struct limit_claim *c);
  *   done  the work is done: with mode any, all waiters for the key are notified; otherwise the
  *         claim of the next waiter is granted
  */
-void limit_claim_give_back(struct limit_claim *c, bool done);
+void limit_claim_release(struct limit_claim *c, bool done);
 
 /*
  * Sets the counter's own limits, which override those in the waiters' requests. Notifies the

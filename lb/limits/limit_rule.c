@@ -39,7 +39,7 @@ void limit_counter_unref(struct limit_counter *c)
 
 /* ---- rules ---- */
 
-bool limit_name_is_good(struct slice name)
+bool limit_name_is_valid(struct slice name)
 {
     return name.len != 0 && name.len <= LIMIT_NAME_MAX && name.p[0] != '.' &&
            slice_is_word(name, "._-");
@@ -48,7 +48,7 @@ bool limit_name_is_good(struct slice name)
 void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
                       struct slice name, struct diag *d)
 {
-    if (!limit_name_is_good(name))
+    if (!limit_name_is_valid(name))
         config_complain(
             c, at, d,
             "%s: a name consists of letters, digits, . _ - (at most %d, not beginning with a dot)",

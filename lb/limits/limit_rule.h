@@ -94,7 +94,7 @@ bool limit_rule_compile(const char *name, const struct counter_settings *s, stru
                         struct limit_problem *p) must_check;
 void limit_rule_fini(struct limit_rule *rule);
 /* Whether NAME is 1 to LIMIT_NAME_MAX of A-Z a-z 0-9 . _ - and does not begin with a dot. */
-bool limit_name_is_good(struct slice name);
+bool limit_name_is_valid(struct slice name);
 /* Complains about NAME in the setting WHAT if it is not. */
 void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
                       struct slice name, struct diag *d);

@@ -28,7 +28,7 @@ enum {
 
 /* ---- the end ---- */
 
-static void end_when_gone(struct lb *lb)
+static void end_when_closed(struct lb *lb)
 {
     if (lb->data_loops == NULL && lb->parts->admin_gone)
         loop_stop(lb->control);
@@ -39,21 +39,21 @@ static void on_admin_stopped(void *context)
     struct lb *lb = context;
 
     lb->parts->admin_gone = true;
-    end_when_gone(lb);
+    end_when_closed(lb);
 }
 
-static void on_all_gone(void *context)
+static void on_all_closed(void *context)
 {
     struct lb *lb = context;
 
     data_loops_stop(lb);
     if (!lb->parts->admin_gone)
         admin_cut(lb->parts->admin);
-    end_when_gone(lb);
+    end_when_closed(lb);
 }
 
 /* No exchange or connection is left: ends the control side, while loops still take its messages. */
-static void on_fronts_gone(void *context)
+static void on_fronts_closed(void *context)
 {
     struct lb *lb = context;
     struct lb_parts *p = lb->parts;
@@ -65,7 +65,7 @@ static void on_fronts_gone(void *context)
     }
     self_measure_destroy(lb->self_measure);
     lb->self_measure = NULL;
-    data_loops_call(lb, NULL, on_all_gone, lb);
+    data_loops_call(lb, NULL, on_all_closed, lb);
 }
 
 /* On the loop. */
@@ -89,7 +89,7 @@ static void on_drained(struct loop_message *m)
     p->lb->phase = LB_CLOSING;
     p->lb->fronts_up = false;
     admin_stop(p->admin, on_admin_stopped, p->lb);
-    data_loops_call(p->lb, close_front, on_fronts_gone, p->lb);
+    data_loops_call(p->lb, close_front, on_fronts_closed, p->lb);
 }
 
 /* On the loop. The last one reports it. */

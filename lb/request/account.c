@@ -34,7 +34,7 @@ static void find_texts(const struct exchange *x, struct exchange_text *out)
     }
 }
 
-void account_keep_text(struct exchange *x)
+void account_retain_text(struct exchange *x)
 {
     struct exchange_text t;
     struct slice *const all[] = {&t.method, &t.target, &t.referer,
@@ -89,7 +89,7 @@ static void count(const struct exchange *x, uint64_t total_us)
     exchange_count(&x->al->outcomes[x->outcome]);
 }
 
-void account_refused(void *front, const struct http_refusal *r)
+void account_rejected(void *front, const struct http_refusal *r)
 {
     const struct lb_loop *home = ((const struct front *)front)->home;
     char client[ADDR_TEXT_MAX];

@@ -53,7 +53,7 @@ static void end_wait(struct exchange *x)
     if (wait != WAIT_CONNECTION)
         timer_stop(&x->waits.timer);
     if (wait == WAIT_REFUSED)
-        refused_line_leave(&x->al->refused, &x->waits.refused);
+        refused_queue_leave(&x->al->refused, &x->waits.refused);
 }
 
 /* Excludes this worker for the request, and routes the request again. */
@@ -84,8 +84,8 @@ static cold_ void wait_refused(struct exchange *x)
     uint64_t waited_ms = now_ms - x->waits.refused_since_ms;
     if (waited_ms >= most_ms)
         exchange_fail(x, x->failure);
-    else if (!refused_line_join(&x->al->refused, &x->waits.refused,
-                                (size_t)exchange_settings(x)->worker_wait_max, again))
+    else if (!refused_queue_join(&x->al->refused, &x->waits.refused,
+                                 (size_t)exchange_settings(x)->worker_wait_max, again))
         exchange_fail(x, OUTCOME_WAIT_QUEUE_FULL);
     else
         begin_wait(x, WAIT_REFUSED, most_ms - waited_ms);
@@ -266,7 +266,7 @@ static void on_conn_ready(struct conn_waiter *w)
         on_checkout(x, w->result);
         return;
     }
-    conn_forget(w->conn);
+    conn_withdraw(w->conn);
     http1_close(http1_of_pooled(w->conn));
     x->fresh = true;
     checkout(x);
@@ -323,7 +323,7 @@ void exchange_connect(struct exchange *x)
     exchange_enter(x, STEP_CONNECT);
     /* One tunnel of the worker, even if several connections to it are tried. */
     if (x->websocket && !x->tunnel_place)
-        x->tunnel_place = tunnel_limit_take(&x->member->tunnels);
+        x->tunnel_place = tunnel_limit_acquire(&x->member->tunnels);
     if (x->websocket && !x->tunnel_place)
         without_it(x, OUTCOME_TUNNELS_FULL);
     else

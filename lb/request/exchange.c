@@ -58,7 +58,7 @@ void exchange_account(struct exchange *x)
 {
     ASSERT(x->client_over);
     ASSERT(x->member == NULL);
-    limit_give_back(x, false);
+    limit_release(x, false);
     exchange_end_retry(x);
     exchange_enter(x, STEP_ACCOUNT);
     timer_stop(&x->total_timer);
@@ -116,7 +116,7 @@ void exchange_end_retry(struct exchange *x)
     if (!x->retrying)
         return;
     x->retrying = false;
-    retry_budget_give(&x->app->retry_budget);
+    retry_budget_release(&x->app->retry_budget);
 }
 
 void exchange_release_place(struct exchange *x)
@@ -128,7 +128,7 @@ void exchange_release_place(struct exchange *x)
     list_init(&released);
     if (x->tunnel_place && !x->tunnel) {
         x->tunnel_place = false;
-        tunnel_limit_give(&x->member->tunnels);
+        tunnel_limit_release(&x->member->tunnels);
     }
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
@@ -149,7 +149,7 @@ void exchange_release_connection(struct exchange *x)
     if (x->keep && !x->active) {
         conn_checkin(&c, x->home->loop);
     } else {
-        conn_forget(c);
+        conn_withdraw(c);
         http1_close(x->http);
     }
     x->http = NULL;
@@ -250,7 +250,7 @@ void exchange_fail(struct exchange *x, enum outcome o)
     ASSERT(x->http == NULL);
     timer_stop(&x->total_timer);
     limit_copy_drop(x);
-    limit_give_back(x, false);
+    limit_release(x, false);
     exchange_end_retry(x);
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);

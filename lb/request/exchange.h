@@ -284,13 +284,13 @@ void exchange_slow_end(struct exchange *x) noinline_;
 /* front.c: calls done() once the server of F has ended, if no exchange is left. */
 void front_check_done(struct front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
-bool guard_refuses(const struct exchange *x);
+bool guard_rejects(const struct exchange *x);
 /* account.c */
 void account(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
-void account_refused(void *front, const struct http_refusal *r);
+void account_rejected(void *front, const struct http_refusal *r);
 /* account.c: copies the texts of the request that the access line needs. */
-void account_keep_text(struct exchange *x);
+void account_retain_text(struct exchange *x);
 
 /*
  * ---- limit.c: LIMIT ----
@@ -305,7 +305,7 @@ void account_keep_text(struct exchange *x);
 void exchange_limit(struct exchange *x);
 /* The worker's side is over, or will not begin: returns everything claimed, and leaves queues.
  * DONE: a whole response is there, and no failure of the server. */
-void limit_give_back(struct exchange *x, bool done);
+void limit_release(struct exchange *x, bool done);
 /* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
 void limit_upgraded(struct exchange *x);
 /* Call before header rules, which may remove what identifies the user (cache_has_user). */

@@ -60,7 +60,7 @@ static void complete(struct exchange *x, int status)
     served(x, status >= 500);
     exchange_release(x);
     limit_copy_end(x);
-    limit_give_back(x, status < 500);
+    limit_release(x, status < 500);
     exchange_end_retry(x);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
@@ -83,7 +83,7 @@ static struct poison_key key_of(const struct exchange *x)
     return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
-bool guard_refuses(const struct exchange *x)
+bool guard_rejects(const struct exchange *x)
 {
     if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
         return false;
@@ -114,7 +114,7 @@ static enum outcome guarded(struct exchange *x)
                   log_cut(key.cls, cls), log_cut(key.path, path), rule.deaths,
                   (unsigned long long)rule.hold_ms);
     }
-    return x->safe && guard_refuses(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
+    return x->safe && guard_rejects(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
 static const bool may_retry[] = {
@@ -139,8 +139,8 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
         int64_t active = stats_sum(x->app->stats, APP_STAT_requests_active) -
                          stats_sum(x->app->stats, APP_STAT_tunnels);
 
-        x->retrying = retry_budget_take(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
-                                        s->retry_budget, (size_t)s->retry_budget_min);
+        x->retrying = retry_budget_acquire(&x->app->retry_budget, active > 0 ? (size_t)active : 0,
+                                           s->retry_budget, (size_t)s->retry_budget_min);
     }
     if (!x->retrying) {
         stat_add(x->al->stats, APP_STAT_retries_over_budget, 1);
@@ -281,10 +281,10 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         member_idle_reused(x->member);
     /* According to the agent no byte reached a process, so any other worker may get the request. */
     bool unprocessed = head->status == 503 && x->member->has_feed &&
-                       headers_say(head, SLICE_LIT("Resumelb-Unprocessed"));
+                       headers_flag(head, SLICE_LIT("Resumelb-Unprocessed"));
     /* The process behind the agent died with the request, which is like a broken connection. */
     bool failed = head->status == 502 && x->member->has_feed &&
-                  headers_say(head, SLICE_LIT("Resumelb-Failed"));
+                  headers_flag(head, SLICE_LIT("Resumelb-Failed"));
     if (unprocessed || failed) {
         /* Discards the response. If a body is to follow, the connection is closed. */
         x->active = !final;
@@ -294,12 +294,12 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         stat_add(x->al->stats, APP_STAT_unprocessed, 1);
         /* Too many tunnels (upgrade_concurrency) do not affect other requests to the worker. */
         if (!x->websocket)
-            worker_refused(x->member->worker, loop_now_ms(x->home->loop));
+            worker_declined(x->member->worker, loop_now_ms(x->home->loop));
         exchange_refused(x, OUTCOME_WORKERS_BUSY);
         return;
     }
     worker_answered(x->member->worker);
-    refused_line_served(&x->al->refused);
+    refused_queue_served(&x->al->refused);
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
         served(x, true);
@@ -403,7 +403,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;
     exchange_end_retry(x);
-    account_keep_text(x);
+    account_retain_text(x);
     stat_add(x->al->stats, APP_STAT_tunnels, 1);
     tunnel_limit_opened(&x->member->tunnels);
     /* The connection leaves the pool, but still counts against max_connections if the tunnel
@@ -412,7 +412,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
         x->tunnel_backend = conn_backend_ref(x->member->backend);
         conn_retain_place(http1_pooled(x->http));
     } else {
-        conn_forget(http1_pooled(x->http));
+        conn_withdraw(http1_pooled(x->http));
     }
     limit_upgraded(x);
     /* Complete with the 101: the tunnel is in no backlog, and neither its duration nor that of the
@@ -468,7 +468,7 @@ void exchange_forward(struct exchange *x)
     if (x->has_waited)
         timer_stop(&x->waits.timer);
     /* Similar requests may have killed workers while X waited. */
-    if (guard_refuses(x)) {
+    if (guard_rejects(x)) {
         x->keep = x->reused;
         exchange_release(x);
         exchange_fail(x, OUTCOME_POISONED);

@@ -33,7 +33,7 @@ static struct http_server_options options_of(struct front *f,
     struct lb *lb = f->home->lb;
 
     o.on_request = exchange_create;
-    o.on_refused = account_refused;
+    o.on_refused = account_rejected;
     o.addresses = lb->addresses;
     o.balance = lb->balance;
     o.connections = &lb->client_connections;

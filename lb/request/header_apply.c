@@ -66,7 +66,7 @@ static noinline_ void change(struct exchange *x, const struct header_rules *rule
     for (size_t i = 0; i < rules->n[side]; ++i) {
         size_t len = header_rule_value(&rules->rules[side][i], x->cls, &e, room);
 
-        values[i] = http_request_keep(x->req, (struct slice){room, len});
+        values[i] = http_request_retain(x->req, (struct slice){room, len});
     }
     classify_environment_fini(&e);
     for (size_t i = 0; i < rules->n[side]; ++i) {

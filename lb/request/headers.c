@@ -259,7 +259,7 @@ static inline bool is_passed_on(const struct http1_head *head, const struct mess
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value)
 {
-    http_request_add(req, fields, http_request_keep(req, name), http_request_keep(req, value));
+    http_request_add(req, fields, http_request_retain(req, name), http_request_retain(req, value));
 }
 
 void headers_take_response(const struct headers_response *r, const struct http1_head *head)
@@ -321,7 +321,8 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     if (r->request_id.len != 0)
         at = PUT_LINE(at, "X-Request-ID", r->request_id);
     req->res.status = head->status;
-    req->res.reason = slice_is(head->reason, "OK") ? "OK" : http_request_keep(req, head->reason).p;
+    req->res.reason =
+        slice_is(head->reason, "OK") ? "OK" : http_request_retain(req, head->reason).p;
     return (size_t)(at - lines);
 }
 
@@ -336,7 +337,7 @@ const struct message_field *headers_find(const struct http1_head *head, struct s
     return f != end ? f : NULL;
 }
 
-bool headers_say(const struct http1_head *head, struct slice name)
+bool headers_flag(const struct http1_head *head, struct slice name)
 {
     const struct message_field *f = headers_find(head, name, NULL);
 

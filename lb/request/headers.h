@@ -81,7 +81,7 @@ const struct message_field *headers_find(const struct http1_head *head, struct s
                                          const struct message_field *after);
 /* Returns true if field NAME of an agent's response is "1": Resumelb-Unprocessed, as no byte of the
  * request reached a process; Resumelb-Failed, as its process failed it without a response. */
-bool headers_say(const struct http1_head *head, struct slice name) noinline_;
+bool headers_flag(const struct http1_head *head, struct slice name) noinline_;
 /* The number of requests in flight that an agent reports (Resumelb-Backlog). Errors: ERR_NOT_FOUND;
  * ERR_SYNTAX if it is not a number up to WORKER_REPORT_MAX, or duplicate. */
 enum err headers_backlog(const struct http1_head *head, uint64_t *out) must_check;

@@ -69,7 +69,7 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
         return k;
     /* From here on the fields as the worker gets them, with our values instead of the client's.
      * Read from the head itself, so that no field can be forgotten. */
-    struct slice rest = http_request_keep(x->req, exchange_head(x, NULL));
+    struct slice rest = http_request_retain(x->req, exchange_head(x, NULL));
     size_t room = 1, n = 0;
 
     for (size_t i = 0; i < rest.len; ++i)
@@ -118,7 +118,7 @@ static bool answer_copy(struct exchange *x, const struct copies_need *need, stru
     headers_take_response(&r, &a.head);
     exchange_change_response(x, false);
     timer_stop(&x->total_timer);
-    limit_give_back(x, false);
+    limit_release(x, false);
     x->started = true;
     x->status = a.head.status;
     x->outcome = use == COPY_STALE ? OUTCOME_STALE : OUTCOME_COALESCED;
@@ -277,7 +277,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         }
         /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
         c->immediate = false;
-        return !stale(x, c->rule, "busy") && take(x, c, limit_claim_ask(c, true));
+        return !stale(x, c->rule, "busy") && take(x, c, limit_claim_acquire(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
@@ -321,7 +321,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
     c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
-    return take(x, c, limit_claim_ask(c, !c->immediate));
+    return take(x, c, limit_claim_acquire(c, !c->immediate));
 }
 
 static noinline_ void walk(struct exchange *x)
@@ -353,7 +353,7 @@ void exchange_limit(struct exchange *x)
     walk(x);
 }
 
-void limit_give_back(struct exchange *x, bool done)
+void limit_release(struct exchange *x, bool done)
 {
     struct list *node = NULL;
 
@@ -361,7 +361,7 @@ void limit_give_back(struct exchange *x, bool done)
         return;
     stop_counting_wait(x);
     while ((node = list_pop_front(&x->claims)) != NULL)
-        limit_claim_give_back(list_entry(node, struct limit_claim, node), done);
+        limit_claim_release(list_entry(node, struct limit_claim, node), done);
     x->nclaims = x->ndaemon_claims = 0;
 }
 
@@ -375,6 +375,6 @@ void limit_upgraded(struct exchange *x)
         if (c->rule->s.hold_tunnels)
             continue;
         list_remove(&c->node);
-        limit_claim_give_back(c, true);
+        limit_claim_release(c, true);
     }
 }

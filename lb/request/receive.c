@@ -36,7 +36,7 @@ static void trust(struct exchange *x)
         return;
     }
     /* The certificate of this connection has been verified here. */
-    if (client_certificate_is_asked(http_conn_ssl(x->conn)))
+    if (client_certificate_is_requested(http_conn_ssl(x->conn)))
         message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
     const struct message_fields *fields = &x->req->fields;
     struct client_search s = {.trusted = trusted, .client = x->client_addr};
@@ -194,7 +194,7 @@ static bool method_passes(struct exchange *x)
         text_add_u64(&body, forwards - 1);
         for (size_t i = 0; i < x->req->fields.n; ++i) {
             if (SLICE_IS_WORD(x->req->fields.at[i].name, "max-forwards"))
-                x->req->fields.at[i].value = http_request_keep(x->req, text_slice(&body));
+                x->req->fields.at[i].value = http_request_retain(x->req, text_slice(&body));
         }
         text_fini(&body);
         return true;
@@ -370,7 +370,7 @@ void exchange_receive(struct exchange *x)
     x->cls_hash = class_hash(x->cls);
     limit_note_user(x);
     exchange_change_request(x);
-    if (guard_refuses(x))
+    if (guard_rejects(x))
         exchange_fail(x, OUTCOME_POISONED);
     else if (rates_pass(x))
         exchange_limit(x);

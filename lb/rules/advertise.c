@@ -76,7 +76,7 @@ static bool machine_port(const char *text, uint64_t *port)
     return text[0] == ':' && parse_u64(slice_of(text + 1), 65535, port) && *port != 0;
 }
 
-bool advertise_good(const char *text)
+bool advertise_valid(const char *text)
 {
     struct addr a;
     uint64_t port;

@@ -19,7 +19,7 @@ enum {
  * Whether TEXT is valid in `advertise`: HOST:PORT or unix:/path as it is, HOST with the port of the
  * first listener that has one, :PORT for every address of this machine.
  */
-bool advertise_good(const char *text);
+bool advertise_valid(const char *text);
 /*
  * The names, each once; to be freed with text_list_fini. CONFIGURED empty: one for each of
  * LISTENERS, a wildcard being every address of its family that this machine has beyond loopback

@@ -53,8 +53,8 @@ static inline void budget_release_(_Atomic size_t *used)
  *   share   permitted fraction of them, 0..1
  *   least   number that is always permitted
  */
-static inline bool retry_budget_take(struct retry_budget *b, size_t active, double share,
-                                     size_t least)
+static inline bool retry_budget_acquire(struct retry_budget *b, size_t active, double share,
+                                        size_t least)
 {
     size_t by_share = (size_t)(share * (double)active);
 
@@ -62,7 +62,7 @@ static inline bool retry_budget_take(struct retry_budget *b, size_t active, doub
 }
 
 /* Once for each that was taken. */
-static inline void retry_budget_give(struct retry_budget *b)
+static inline void retry_budget_release(struct retry_budget *b)
 {
     budget_release_(&b->taken);
 }
@@ -96,13 +96,13 @@ static inline bool tunnel_limit_has_room(const struct tunnel_limit *t)
     return atomic_load_explicit(&t->places, memory_order_relaxed) < tunnel_limit_most_(t);
 }
 
-/* Takes a place. False: all are taken. Pair with tunnel_limit_give, or with the next two. */
-static inline bool must_check tunnel_limit_take(struct tunnel_limit *t)
+/* Takes a place. False: all are taken. Pair with tunnel_limit_release, or with the next two. */
+static inline bool must_check tunnel_limit_acquire(struct tunnel_limit *t)
 {
     return budget_acquire_(&t->places, tunnel_limit_most_(t));
 }
 
-static inline void tunnel_limit_give(struct tunnel_limit *t)
+static inline void tunnel_limit_release(struct tunnel_limit *t)
 {
     budget_release_(&t->places);
 }

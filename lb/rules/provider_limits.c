@@ -5,7 +5,6 @@
  */
 #include "lb/rules/provider_limits.h"
 
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

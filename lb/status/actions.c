@@ -24,7 +24,7 @@
 /* ---- the worker concerned ---- */
 
 struct search {
-    struct admin_order order;
+    struct admin_action order;
     int status; /* of the answer if the action is refused */
     struct application *app;
     size_t napps; /* number of matching applications */
@@ -42,7 +42,7 @@ static const char *problem(struct search *s, int status, const char *why)
  * else the problem, as the functions below do. */
 static const char *read_order(struct search *s, struct slice entity, const char *with_class)
 {
-    const char *why = admin_order_read(&s->order, entity);
+    const char *why = admin_action_read(&s->order, entity);
 
     s->status = 400;
     return why == NULL && s->order.has_class ? with_class : why;
@@ -52,7 +52,7 @@ static const char *read_order(struct search *s, struct slice entity, const char 
 static const char *find_application(const struct lb *lb, struct search *s)
 {
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!admin_order_means(&s->order, lb->applications[i]->name))
+        if (!admin_action_means(&s->order, lb->applications[i]->name))
             continue;
         s->app = lb->applications[i];
         ++s->napps;
@@ -64,8 +64,8 @@ static const char *find_application(const struct lb *lb, struct search *s)
 
 static int refuse(struct search *s, struct text *body, const char *why)
 {
-    admin_order_fini(&s->order);
-    return admin_order_refuse(body, s->status, why);
+    admin_action_fini(&s->order);
+    return admin_action_reject(body, s->status, why);
 }
 
 static void begin_answer(struct json_writer *w, const char *action, const struct search *s)
@@ -79,8 +79,8 @@ static int end_answer(struct json_writer *w, struct lb *lb, struct search *s)
 {
     json_close_object(w);
     text_add_char(w->out, '\n');
-    admin_order_fini(&s->order);
-    shared_answers_forget(lb->answers);
+    admin_action_fini(&s->order);
+    shared_answers_clear(lb->answers);
     return 200;
 }
 
@@ -165,7 +165,7 @@ static int forget(void *context, struct slice entity, struct text *body)
     const char *why = read_order(&s, entity, NULL);
 
     for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {
-        if (!admin_order_means(&s.order, lb->applications[i]->name))
+        if (!admin_action_means(&s.order, lb->applications[i]->name))
             continue;
         ++s.napps;
         if (lb->applications[i]->membership != NULL)
@@ -175,9 +175,9 @@ static int forget(void *context, struct slice entity, struct text *body)
         why = problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
         return refuse(&s, body, why);
-    shared_answers_forget(lb->answers);
-    admin_order_forgotten(body, s.workers, s.scores);
-    admin_order_fini(&s.order);
+    shared_answers_clear(lb->answers);
+    admin_action_forgotten(body, s.workers, s.scores);
+    admin_action_fini(&s.order);
     return 200;
 }
 
@@ -190,14 +190,14 @@ static int reload(void *context, struct slice entity, struct text *body)
     int status = 200;
 
     if (slice_trim(entity).len != 0 && !slice_is(slice_trim(entity), "{}"))
-        return admin_order_refuse(body, 400, "reload takes no members");
+        return admin_action_reject(body, 400, "reload takes no members");
     if (lb->phase != LB_SERVING)
-        return admin_order_refuse(body, 409, "not serving");
+        return admin_action_reject(body, 409, "not serving");
     if (lb->reload(lb, &problems)) {
-        shared_answers_forget(lb->answers);
+        shared_answers_clear(lb->answers);
         text_add(body, SLICE_LIT("{\"action\":\"reload\"}\n"));
     } else {
-        status = admin_order_refuse(
+        status = admin_action_reject(
             body, 409, problems.len != 0 ? text_cstr(&problems) : "rejected; see the log");
     }
     text_fini(&problems);
@@ -206,9 +206,9 @@ static int reload(void *context, struct slice entity, struct text *body)
 
 void actions_add(struct lb *lb, struct admin *a)
 {
-    admin_add_order(a, "/actions/drain", drain, lb);
-    admin_add_order(a, "/actions/undrain", undrain, lb);
-    admin_add_order(a, "/actions/confirm-removal", confirm_removal, lb);
-    admin_add_order(a, "/actions/forget", forget, lb);
-    admin_add_order(a, "/actions/reload", reload, lb);
+    admin_add_body_action(a, "/actions/drain", drain, lb);
+    admin_add_body_action(a, "/actions/undrain", undrain, lb);
+    admin_add_body_action(a, "/actions/confirm-removal", confirm_removal, lb);
+    admin_add_body_action(a, "/actions/forget", forget, lb);
+    admin_add_body_action(a, "/actions/reload", reload, lb);
 }

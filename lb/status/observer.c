@@ -354,7 +354,7 @@ static void scan_settings(struct seen_app *s)
         }
         if (a->live == NULL)
             continue;
-        const char *why = live_settings_refused(a->live, row);
+        const char *why = live_settings_rejection(a->live, row);
         char *was = s->refused[i];
         bool same = why != NULL && was != NULL ? strcmp(was, why) == 0 : why == was;
         if (same)

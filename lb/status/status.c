@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * /status.json and /resumes.json. Everything is copied out of the parts when it is asked for: each
- * pool in pieces (pool_look), the rest as it is at the moment.
+ * pool in pieces (pool_scan), the rest as it is at the moment.
  */
 #include "lb/status/status.h"
 
@@ -294,7 +294,7 @@ static void put_application(struct json_writer *w, const struct application *a,
     struct pool_view pv;
     struct poison_view poisons;
 
-    pool_look(a->pool, false, &pv);
+    pool_scan(a->pool, false, &pv);
     json_open_object(w, a->name);
     json_open_array(w, "hosts");
     for (size_t i = 0; i < a->settings->s.hosts.n; ++i)
@@ -405,7 +405,7 @@ void status_resumes(struct lb *lb, struct text *out)
     for (size_t i = 0; i < lb->napplications; ++i) {
         struct pool_view pv;
 
-        pool_look(lb->applications[i]->pool, true, &pv);
+        pool_scan(lb->applications[i]->pool, true, &pv);
         json_open_object(&w, lb->applications[i]->name);
         for (size_t k = 0; k < pv.n; ++k) {
             const struct resume *r = &pv.workers[k].skills;

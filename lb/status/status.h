@@ -87,9 +87,9 @@ void shared_answers_destroy(struct shared_answers *s);
 bool shared_answers_take(const struct shared_answers *s, enum shared_page page, uint64_t now_us,
                          struct text *out);
 /* Stores a copy of ANSWER, made at NOW_US with COST_US of CPU time, if that is worthwhile. */
-void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                         uint64_t cost_us, struct slice answer);
+void shared_answers_store(struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                          uint64_t cost_us, struct slice answer);
 /* Drops all stored answers, so that the client that has just changed something sees the change. */
-void shared_answers_forget(struct shared_answers *s);
+void shared_answers_clear(struct shared_answers *s);
 
 #endif

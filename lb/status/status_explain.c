@@ -8,8 +8,6 @@
  */
 #include "lb/status/status.h"
 
-#include <string.h>
-
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/program/admin.h"
@@ -169,7 +167,7 @@ int status_explain(void *context, struct slice query, struct text *body)
 
     const char *why = explain_query_parse(query, &a);
     if (why != NULL)
-        return admin_order_refuse(body, 400, why);
+        return admin_action_reject(body, 400, why);
     struct url_line u;
     bool has_url = a.url.p != NULL;
     if (has_url)
@@ -191,7 +189,7 @@ int status_explain(void *context, struct slice query, struct text *body)
         why = "application is missing, and there are several";
     }
     if (app == NULL)
-        return admin_order_refuse(body, a.application.p != NULL || has_url ? 404 : 400, why);
+        return admin_action_reject(body, a.application.p != NULL || has_url ? 404 : 400, why);
     char room[CLASS_BYTES_MAX];
     if (has_url)
         a.cls = (struct slice){room, class_of_url(app, &u, room)};

@@ -100,7 +100,7 @@ static void each_unrouted_outcome(struct metrics *m, const void *context)
     }
 }
 
-static void each_fate_of_lines(struct metrics *m, const void *context)
+static void each_line_outcome(struct metrics *m, const void *context)
 {
     const struct page *p = context;
     struct access_counts c = {0};
@@ -313,7 +313,7 @@ static const struct metric metrics[] = {
     LABELLED("client_refused_total", "requests", "reason", each_refusal, "Requests rejected as invalid, before an application was selected."),
     LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
     LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests without an application ended."),
-    LABELLED("access_log_lines_total", "lines", "fate", each_fate_of_lines, "Lines of the access log: written, dropped because the file was too slow or could not be written, left out by access_log_sample."),
+    LABELLED("access_log_lines_total", "lines", "fate", each_line_outcome, "Lines of the access log: written, dropped because the file was too slow or could not be written, left out by access_log_sample."),
     LABELLED("picks_total", "picks", "reason", each_pick, "Workers selected, by reason."),
     POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests in flight at workers."),
     POOL("pool_mean_backlog", GAUGE, "requests", REAL, mean_backlog, "The decayed mean of the pool's backlog."),
@@ -392,7 +392,7 @@ void status_metrics(struct lb *lb, struct metrics *m)
         metrics_add_label(&a->label_text, "application", slice_of(a->app->name));
         a->labels = text_slice(&a->label_text);
         sets[i] = (struct stats_set){a->app->stats, a->labels};
-        pool_look(a->app->pool, false, &a->pool);
+        pool_scan(a->app->pool, false, &a->pool);
         copies_read_stats(a->app->copies, &a->copies);
         a->nlimits = r != NULL ? r->n : 0;
         a->limits = xcalloc(a->nlimits + 1, sizeof(*a->limits));

@@ -32,7 +32,7 @@ struct shared_answers *shared_answers_create(void)
     return xcalloc(1, sizeof(struct shared_answers));
 }
 
-void shared_answers_forget(struct shared_answers *s)
+void shared_answers_clear(struct shared_answers *s)
 {
     for (size_t i = 0; i < SHARED_PAGES; ++i) {
         text_fini(&s->pages[i].answer);
@@ -44,7 +44,7 @@ void shared_answers_destroy(struct shared_answers *s)
 {
     if (s == NULL)
         return;
-    shared_answers_forget(s);
+    shared_answers_clear(s);
     free(s);
 }
 
@@ -59,8 +59,8 @@ bool shared_answers_take(const struct shared_answers *s, enum shared_page page, 
     return true;
 }
 
-void shared_answers_keep(struct shared_answers *s, enum shared_page page, uint64_t now_us,
-                         uint64_t cost_us, struct slice answer)
+void shared_answers_store(struct shared_answers *s, enum shared_page page, uint64_t now_us,
+                          uint64_t cost_us, struct slice answer)
 {
     struct stored_answer *k = &s->pages[page];
     uint64_t age = cost_us < SHARED_ANSWER_MAX_US / SHARED_ANSWER_TIMES
@@ -100,8 +100,8 @@ static int answer(struct lb *lb, enum shared_page page, struct text *body)
         status_resumes(lb, body);
     else
         status_metrics(lb, &(struct metrics){.out = body, .open = page == SHARED_OPEN_METRICS});
-    shared_answers_keep(lb->answers, page, clock_mono_us(), thread_us() - from_us,
-                        text_slice(body));
+    shared_answers_store(lb->answers, page, clock_mono_us(), thread_us() - from_us,
+                         text_slice(body));
     return 200;
 }
 

@@ -171,7 +171,7 @@ static void leave(struct homes *h, struct homes_ticket *t)
 /* Removes P as a home, by our decision. */
 static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
-    homes_unsettle(h, p, work_us);
+    homes_remove_home(h, p, work_us);
     p->left_us = h->now_us;
 }
 
@@ -240,7 +240,7 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
     }
     if (most == NULL || h->now_us - last_us <= HOMES_SHED_US)
         return;
-    homes_unsettle(h, most, plan->work / c->nhomes);
+    homes_remove_home(h, most, plan->work / c->nhomes);
     c->shed_us = h->now_us;
 }
 
@@ -264,12 +264,12 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
         double work_us = plan->work / n;
 
         give_up(h, plan->from, work_us);
-        homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
+        homes_add_home(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
     } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
         /* The other homes share their work with it. */
         for (uint32_t i = 0; i < n; ++i)
             homes_weigh(h, c->pairs[i], plan->work / (n + 1) - plan->work / n);
-        homes_settle(h, homes_pair_get(h, c, plan->worker, h->now_us), plan->work / (n + 1));
+        homes_add_home(h, homes_pair_get(h, c, plan->worker, h->now_us), plan->work / (n + 1));
     }
 }
 
@@ -427,10 +427,10 @@ static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_w
         if (!homes_is_home(p))
             continue;
         double weight_us = fading_value(&p->weight, &h->fade);
-        homes_unsettle(h, p, 0);
+        homes_remove_home(h, p, 0);
         struct homes_pair *next = homes_pair_get(h, p->cls, to, p->used_us);
         if (!homes_is_home(next))
-            homes_settle(h, next, weight_us / (double)h->nbalancers);
+            homes_add_home(h, next, weight_us / (double)h->nbalancers);
         ++n;
     }
     if (!homes_shared(h)) {
@@ -498,9 +498,9 @@ static size_t spread(struct homes *h, const struct homes_worker *from,
 
             if (x == NULL)
                 break;
-            homes_settle(h, homes_pair_get(h, c, x, p->used_us), all[handed].work_us);
+            homes_add_home(h, homes_pair_get(h, c, x, p->used_us), all[handed].work_us);
         }
-        homes_unsettle(h, p, all[handed].work_us);
+        homes_remove_home(h, p, all[handed].work_us);
     }
     free(all);
     return handed;

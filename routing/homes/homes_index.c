@@ -182,7 +182,7 @@ void homes_exchange_at(struct homes *h, double rate)
         sift_down(heap, heap->at[i], HOMES_BY_LOAD);
 }
 
-void homes_bring_over(struct homes *h, uint64_t before_us)
+void homes_convert_epoch(struct homes *h, uint64_t before_us)
 {
     double by = fading_bring(1, before_us, &h->fade);
     struct homes_worker *w;
@@ -215,7 +215,7 @@ static double stall_of(const struct homes *h, struct homes_worker *w)
     return 0;
 }
 
-void homes_look(struct homes *h)
+void homes_check_progress(struct homes *h)
 {
     struct homes_worker *w;
 
@@ -252,7 +252,7 @@ static void swap(struct homes_class *c, uint32_t a, uint32_t b)
     c->pairs[b]->at = b;
 }
 
-void homes_settle(struct homes *h, struct homes_pair *p, double work_us)
+void homes_add_home(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(!homes_is_home(p));
     swap(p->cls, p->at, p->cls->nhomes++);
@@ -274,7 +274,7 @@ void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
     homes_load_add(h, p->worker, work_us, 0);
 }
 
-void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us)
+void homes_remove_home(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(homes_is_home(p));
     swap(p->cls, p->at, --p->cls->nhomes);
@@ -290,7 +290,7 @@ void homes_pair_free(struct homes *h, struct homes_pair *p)
     struct list *node;
 
     if (homes_is_home(p))
-        homes_unsettle(h, p, 0);
+        homes_remove_home(h, p, 0);
     while ((node = list_pop_front(&p->in_flight)) != NULL)
         list_entry(node, struct homes_ticket, of_pair)->pair = NULL;
     list_remove(&p->of_worker);

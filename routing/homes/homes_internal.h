@@ -257,9 +257,9 @@ static inline struct homes_worker *homes_top(const struct homes *h, enum homes_k
 
 /* homes_index.c: work that decays, the two orders of workers, and pairs */
 /* Converts workers' work from the epoch that began at BEFORE_US. */
-void homes_bring_over(struct homes *h, uint64_t before_us) cold_;
+void homes_convert_epoch(struct homes *h, uint64_t before_us) cold_;
 /* Checks all workers for progress. */
-void homes_look(struct homes *h);
+void homes_check_progress(struct homes *h);
 /* Must be called first in each public call, with its time. Work decays with the time that has
  * passed, as far as there were requests; the first call has nothing to decay. */
 static inline void homes_tick(struct homes *h, uint64_t now_us)
@@ -274,9 +274,9 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
     h->fade_left_us -= us;
     h->now_us = now_us;
     if (fading_run(&h->fade, h->fade.now_us + us))
-        homes_bring_over(h, epoch_us);
+        homes_convert_epoch(h, epoch_us);
     if (now_us >= h->look_us)
-        homes_look(h);
+        homes_check_progress(h);
 }
 /* B has changed. */
 void homes_work_changed(struct homes *h, struct homes_worker *w);
@@ -341,8 +341,8 @@ struct homes_pair *homes_pair_get(struct homes *h, struct homes_class *c, struct
                                   uint64_t now_us);
 void homes_pair_free(struct homes *h, struct homes_pair *p);
 /* Makes P a home, or a past home; WORK_US is added or removed. */
-void homes_settle(struct homes *h, struct homes_pair *p, double work_us);
-void homes_unsettle(struct homes *h, struct homes_pair *p, double work_us) noinline_;
+void homes_add_home(struct homes *h, struct homes_pair *p, double work_us);
+void homes_remove_home(struct homes *h, struct homes_pair *p, double work_us) noinline_;
 static inline bool homes_is_home(const struct homes_pair *p)
 {
     return p->at < p->cls->nhomes;

@@ -238,15 +238,15 @@ static void follow(struct homes *h, struct homes_class *c)
 
             if (!is_before(oldest, p))
                 continue;
-            homes_unsettle(h, oldest, 0);
+            homes_remove_home(h, oldest, 0);
         }
-        homes_settle(h, p, 0);
+        homes_add_home(h, p, 0);
     }
     for (uint32_t i = 0; i < c->nhomes; ++i)
         others |= !c->pairs[i]->gone && c->pairs[i]->worker->eligible;
     for (uint32_t i = c->nhomes; others && i-- != 0;) {
         if (c->pairs[i]->gone)
-            homes_unsettle(h, c->pairs[i], 0);
+            homes_remove_home(h, c->pairs[i], 0);
     }
 }
 

@@ -125,7 +125,7 @@ static void step_worker_refuses(struct walk *w)
     struct worker *worker = w->workers[below(w, WORKERS)];
 
     if (worker != NULL && below(w, 3) != 0)
-        worker_refused(worker, w->picks);
+        worker_declined(worker, w->picks);
     else if (worker != NULL)
         worker_answered(worker);
 }

@@ -166,14 +166,14 @@ static inline void pool_check(struct pool *p)
     pool_unlock(p);
 }
 
-/* pool_look(), with the list of eligible workers from front to back, then the ineligible ones, then
+/* pool_scan(), with the list of eligible workers from front to back, then the ineligible ones, then
  * those that left. No other thread uses P. */
 static inline void pool_view(struct pool *p, bool skills, struct pool_view *out)
 {
     const struct list *const lists[] = {&p->eligible, &p->ineligible, &p->leaving};
     size_t n = 0;
 
-    pool_look(p, false, out);
+    pool_scan(p, false, out);
     for (size_t i = 0; i < ARRAY_LEN(lists); ++i) {
         struct worker *w;
 

@@ -40,7 +40,7 @@ static void complain(const struct reader *r, const char *name, const char *what)
 }
 
 /* Names of applications and hosts: letters, digits, '-', '_' and '.', not first a '.'. */
-static bool is_good_name(struct slice name)
+static bool is_valid_name(struct slice name)
 {
     return name.len > 0 && name.p[0] != '.' && slice_is_word(name, "-_.");
 }
@@ -56,7 +56,7 @@ static void check_name(const struct reader *r)
 
     for (size_t i = 0; i < ARRAY_LEN(own_files); ++i)
         own |= slice_is(name, own_files[i]);
-    if (name.len > APP_NAME_MAX || !is_good_name(name)) {
+    if (name.len > APP_NAME_MAX || !is_valid_name(name)) {
         config_complain(&r->top->yaml, r->key, r->d,
                         "an application's name consists of 1-%d letters, digits, '-', '_', '.', "
                         "and does not begin with '.'",
@@ -523,7 +523,7 @@ static void check_top(struct agent_config *c, struct diag *d)
         if (c->host_path[0] != '/' || c->host_path[1] == '\0')
             config_complain(&c->yaml, top_node(c, "host_path"), d,
                             "host_path: must begin with '/', and name a node");
-    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_good_name(slice_of(host))) {
+    } else if (gethostname(host, sizeof(host) - 1) == 0 && is_valid_name(slice_of(host))) {
         c->host_path = xasprintf("/hosts/%s", host);
     }
     /* Access through a unix socket is controlled by the permissions of its file. */

@@ -132,13 +132,13 @@ void front_put_backlog(struct http_request *req, size_t backlog)
 /* ---- requests ---- */
 
 /* For requests that are answered here and now: nothing is to be done at their end. */
-static void on_refused_gone(void *context, bool done)
+static void on_refused_closed(void *context, bool done)
 {
     (void)context;
     (void)done;
 }
 
-static const struct http_reply_events refused_events = {.gone = on_refused_gone};
+static const struct http_reply_events refused_events = {.gone = on_refused_closed};
 
 static void refuse(const struct slot *s, struct http_request *req, struct http_conn *conn,
                    int status, struct slice body)
@@ -281,7 +281,7 @@ bool front_listen(struct front *f, struct front_listener *l)
     return l->listener != NULL;
 }
 
-void front_turn_away(struct front *f, bool on, const struct agent_config *c)
+void front_decline_idle(struct front *f, bool on, const struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 

@@ -39,7 +39,7 @@ void front_configure(struct front *f, struct agent_config *c);
 bool front_listen(struct front *f, struct front_listener *l);
 /* ON: moves clients to the new agent. Each response is the last of its connection; idle ones close
  * as soon as no load balancer would send a POST on them. Otherwise restores the settings of C. */
-void front_turn_away(struct front *f, bool on, const struct agent_config *c);
+void front_decline_idle(struct front *f, bool on, const struct agent_config *c);
 /* Closes all connections, and aborts requests in flight at processes. */
 void front_cut(struct front *f);
 /* Drained or cut. */

@@ -146,7 +146,7 @@ static void close_conn(struct exchange *x)
     if (x->conn == NULL)
         return;
     http1_cancel(x->conn);
-    conn_forget(http1_pooled(x->conn));
+    conn_withdraw(http1_pooled(x->conn));
     http1_close(x->conn);
     x->conn = NULL;
 }
@@ -486,8 +486,8 @@ static void copy_headers(struct exchange *x, const struct http1_head *head)
         if (!http_field_is_hop(h->kind) && h->kind != FIELD_DATE &&
             (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)) &&
             !http_response_lists(head, h->name))
-            http_request_add(req, &req->res.fields, http_request_keep(req, h->name),
-                             http_request_keep(req, h->value));
+            http_request_add(req, &req->res.fields, http_request_retain(req, h->name),
+                             http_request_retain(req, h->value));
     }
     if (to_load_balancer && !x->passed_on)
         front_put_backlog(req, slot_backlog(&x->place));
@@ -592,7 +592,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     if (x->reply != NULL)
         copy_headers(x, head);
     slot_upgraded(&x->place);
-    conn_forget(http1_pooled(x->conn));
+    conn_withdraw(http1_pooled(x->conn));
     if (x->reply == NULL) {
         http1_close(x->conn);
         x->conn = NULL;
@@ -641,7 +641,7 @@ static void send_request(struct exchange *x)
     /* An unready process has start_timeout, which ends it, and with it this. */
     x->started_us = clock_mono_us();
     use_home(x);
-    trace_request_called(&x->trace);
+    trace_request_activated(&x->trace);
     http1_request(x->conn, &r);
 }
 
@@ -761,7 +761,7 @@ static void ask(struct exchange *x)
 {
     enum outcome why;
 
-    switch (slot_ask(x->listener->group, x->listener->slot, &x->place, &why)) {
+    switch (slot_acquire(x->listener->group, x->listener->slot, &x->place, &why)) {
     case SLOT_GO:
         on_place(&x->place);
         return;

@@ -105,7 +105,7 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
         SLICE_NULL);
 }
 
-void trace_request_called(struct trace_request *r)
+void trace_request_activated(struct trace_request *r)
 {
     add(r->log,
         (struct record){.stage = r->called ? '-' : 'C',

@@ -36,7 +36,7 @@ struct trace_request {
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
                          struct slice path, uint64_t body_bytes);
 /* Writes record C at the first call, and a note about a retry at later calls. */
-void trace_request_called(struct trace_request *r);
+void trace_request_activated(struct trace_request *r);
 /* Writes record A: a response begins. BYTES: size of its body; UINT64_MAX: unknown. */
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes);
 /* Writes record E, the last one of R. */

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "worker-agent/pool/restart_watch.h"
@@ -349,7 +348,7 @@ static void on_message(void *context, const char *op, const char *id, const json
         /* It was abandoned meanwhile. */
         supervisor_link_signal(pool->supervisor, id, SIGKILL);
     } else if (strcmp(op, "refused") == 0 && spawning) {
-        app_process_on_refused(p, message_string(m, "why"));
+        app_process_on_start_rejected(p, message_string(m, "why"));
     } else if (strcmp(op, "died") == 0 && p != NULL) {
         app_process_on_died(p, message_string(m, "how"));
     } else if (strcmp(op, "busy") == 0 && p != NULL && p->slot != NULL) {
@@ -488,7 +487,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
             slot_changed(slot_of(a.slot));
             break;
         case CORE_GO:
-            slot_request_go(a.request);
+            slot_request_continue(a.request);
             break;
         case CORE_SPAWN:
             app_process_spawn(slot_of(a.slot));
@@ -496,7 +495,7 @@ static void carry_out(struct app_pool *pool, struct core *c)
         case CORE_END:
             p = app_process_of(a.process);
             /* After a handover, the new agent decides. And the old agent may send requests to its
-             * processes until it reports that it does not (app_pool_old_agent_gone). */
+             * processes until it reports that it does not (app_pool_old_agent_exited). */
             if (pool->handed_over || (pool->old_agent_sends && p->adopted) || app_process_ends(p))
                 break;
             count_end(p);
@@ -600,7 +599,7 @@ static void hand_over_names(struct slot *s)
     slot_unregister(s);
     resume_streams_end(s, RESUME_END_UPGRADE);
     /* A slot without a process can only get one from the new agent. */
-    slot_refuse_hopeless(s);
+    slot_reject_hopeless(s);
 }
 
 void app_pool_hand_over_names(struct app_pool *pool)
@@ -608,12 +607,12 @@ void app_pool_hand_over_names(struct app_pool *pool)
     each_slot(pool, hand_over_names);
 }
 
-void app_pool_old_agent_gone(struct app_pool *pool)
+void app_pool_old_agent_exited(struct app_pool *pool)
 {
     if (!pool->old_agent_sends)
         return;
     pool->old_agent_sends = false;
-    app_pool_each_process(pool, app_process_old_agent_gone);
+    app_pool_each_process(pool, app_process_old_agent_exited);
 }
 
 /* ---- the end ---- */
@@ -659,7 +658,7 @@ void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
     /* As the pool is leaving. */
-    each_slot(pool, slot_refuse_hopeless);
+    each_slot(pool, slot_reject_hopeless);
     app_pool_each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))
         pool->empty(pool->context);

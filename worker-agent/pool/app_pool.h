@@ -40,7 +40,7 @@ void app_pool_take_back(struct app_pool *pool);
 /* The new agent serves: slots are unregistered, and streams are closed. */
 void app_pool_hand_over_names(struct app_pool *pool);
 /* The old agent sends nothing to processes any more: ends those that are to be replaced. */
-void app_pool_old_agent_gone(struct app_pool *pool);
+void app_pool_old_agent_exited(struct app_pool *pool);
 
 /* ---- the end ---- */
 /* Begins the drain: slots report it, and continue to serve. */

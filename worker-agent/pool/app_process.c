@@ -135,8 +135,8 @@ void app_process_release(struct app_process *p)
     loop_defer(p->pool->loop, &p->freeing);
     if (s != NULL) {
         slot_abandon_running(&p->core);
-        core_gone(&p->core);
-        slot_refuse_hopeless(s);
+        core_exited(&p->core);
+        slot_reject_hopeless(s);
     } else {
         --p->pool->core.strays;
     }
@@ -243,7 +243,7 @@ static void on_deadline(struct timer *t)
     switch (p->state) {
     case PROCESS_SPAWNING:
         log_error(p, "process-spawn-failed", "reason=\"the supervisor does not answer\"");
-        app_process_on_refused(p, "no answer");
+        app_process_on_start_rejected(p, "no answer");
         return;
     case PROCESS_STARTING:
         log_warn(p, "process-start-timeout",
@@ -575,7 +575,7 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
     return true;
 }
 
-void app_process_on_refused(struct app_process *p, const char *why)
+void app_process_on_start_rejected(struct app_process *p, const char *why)
 {
     log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
     fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
@@ -637,7 +637,7 @@ void app_process_take_back(struct app_process *p)
     }
 }
 
-void app_process_old_agent_gone(struct app_process *p)
+void app_process_old_agent_exited(struct app_process *p)
 {
     if (p->slot == NULL || p->core.ending)
         app_process_stop(p);

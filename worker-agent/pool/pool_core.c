@@ -540,7 +540,7 @@ static void session_over(struct core_request *r)
     p->slot->group->core->active -= p->sessions == 0;
 }
 
-void core_gone(struct core_process *p)
+void core_exited(struct core_process *p)
 {
     struct core_slot *s = p->slot;
     struct core *c = s->group->core;
@@ -737,8 +737,8 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     return CORE_WAIT;
 }
 
-enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core_request *r,
-                          uint64_t now_ms)
+enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
+                                      struct core_request *r, uint64_t now_ms)
 {
     ASSERT(r->state == CORE_REQUEST_NONE);
     r->group = g;

@@ -5,10 +5,8 @@
  * the time passed in. The owner embeds the structs below, reports events, and then carries out the
  * decisions of core_next() until it returns CORE_NOTHING:
  *
- *   core_ask, core_leave, core_ready, core_gone, core_tick ... ──► core_next ──► REPORT a slot
- *                                                                              GO a request
- *                                                                              SPAWN for a slot
- *                                                                              END a process
+ *   core_request_process, core_leave, core_ready, core_exited, core_tick ... ──► core_next ──►
+ * REPORT a slot GO a request SPAWN for a slot END a process
  *
  * Origin: Phusion Passenger 3, "ApplicationPool algorithm". Difference: a process belongs to a
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
@@ -164,8 +162,8 @@ enum core_answer { CORE_GO_NOW, CORE_WAIT, CORE_QUEUE_FULL };
  * Requests a process for R: of slot S, or (S NULL) any process of G. CORE_WAIT: core_next() returns
  * GO later. CORE_GO_NOW: R->process is assigned.
  */
-enum core_answer core_ask(struct core_group *g, struct core_slot *s, struct core_request *r,
-                          uint64_t now_ms);
+enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
+                                      struct core_request *r, uint64_t now_ms);
 /* Ends R's session or cancels its wait. No effect if R has neither. */
 void core_leave(struct core_request *r, uint64_t now_ms);
 /* R was upgraded (WebSocket): its place is released, but its process still ends only after R. */
@@ -182,7 +180,7 @@ void core_elsewhere(struct core_process *p, unsigned n);
 /* While HELD is true, P starts no session. */
 void core_hold(struct core_process *p, bool held);
 /* P has exited, requested or not. Its sessions are over; its requests have no process any more. */
-void core_gone(struct core_process *p);
+void core_exited(struct core_process *p);
 /* Marks P for replacement because of REASON. A replacement is started only where P is needed. */
 void core_mark(struct core_process *p, enum core_reason reason);
 /* Detaches P from its slot: it gets no more requests; END follows when its sessions are over. */

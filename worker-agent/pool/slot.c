@@ -279,7 +279,7 @@ void slot_changed(struct slot *s)
     list_for_each_entry_safe (p, &s->core.leaving, leaving)
         app_process_leaves(app_process_of(p));
     if (!core_slot_enabled(&s->core))
-        slot_refuse_waiting(s->group, s, OUTCOME_NOT_STARTED);
+        slot_reject_waiting(s->group, s, OUTCOME_NOT_STARTED);
 }
 
 /* Time of the next attempt. *DELAY_MS is doubled each time; reset if the process lived long. */
@@ -328,9 +328,9 @@ void slot_process_failed(struct app_process *p)
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Elsewhere they may be served before the next one is ready. */
-    slot_refuse_waiting(g, s, OUTCOME_NOT_STARTED);
+    slot_reject_waiting(g, s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
-        slot_refuse_waiting(g, NULL, OUTCOME_NOT_STARTED);
+        slot_reject_waiting(g, NULL, OUTCOME_NOT_STARTED);
 }
 
 /* ---- life ---- */
@@ -412,7 +412,7 @@ void slot_destroy(struct slot *s)
     listener_close(&s->listens);
     slot_unregister(s);
     if (s->attached != NULL && s->core.process != NULL)
-        core_gone(&s->attached_process);
+        core_exited(&s->attached_process);
     core_slot_fini(&s->core);
     if (s->attached_backend != NULL) {
         conn_backend_retire(s->attached_backend);

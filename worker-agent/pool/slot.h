@@ -117,7 +117,7 @@ void app_process_hand_over(struct app_process *p);
 /* P belongs to this agent again. */
 void app_process_take_back(struct app_process *p);
 /* The old agent has finished: ends the processes that were retained for it. */
-void app_process_old_agent_gone(struct app_process *p);
+void app_process_old_agent_exited(struct app_process *p);
 /* Notifies the supervisor of the number of our requests at P, if that has changed. */
 void app_process_report_busy(struct app_process *p);
 /* Releases P without ending it. */
@@ -126,7 +126,7 @@ void app_process_release(struct app_process *p);
 /* ---- from the supervisor ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
 /* Could not be started, or has died; HOW for the log. P is freed at the end of this turn. */
-void app_process_on_refused(struct app_process *p, const char *why);
+void app_process_on_start_rejected(struct app_process *p, const char *why);
 void app_process_on_died(struct app_process *p, const char *how);
 
 static inline bool app_process_ends(const struct app_process *p)
@@ -158,7 +158,8 @@ struct slot_request {
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* A place is free (go), or will not be (refused). Not within slot_ask or after slot_leave. */
+    /* A place is free (go), or will not be (refused). Not within slot_acquire or after slot_leave.
+     */
     void (*go)(struct slot_request *r);
     void (*refused)(struct slot_request *r, enum outcome why);
 };
@@ -207,8 +208,8 @@ enum slot_answer { SLOT_GO, SLOT_WAIT, SLOT_REFUSED };
  * SLOT_GO if R->backend, R->addr and R->slot are set, SLOT_WAIT if R->go or R->refused will be
  * called, and SLOT_REFUSED with the reason in *WHY.
  */
-enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
-                          enum outcome *why);
+enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
+                              enum outcome *why);
 /* Releases R's place or cancels its wait. No effect if R has neither. */
 void slot_leave(struct slot_request *r);
 /* Reports that the process has answered R (response head received), which shows that it serves. */
@@ -231,7 +232,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
 /* P did not start, or stopped serving unexpectedly: arms the back-off. Call before core_detach. */
 void slot_process_failed(struct app_process *p);
 /* The core has assigned a place to R. */
-void slot_request_go(struct core_request *r);
+void slot_request_continue(struct core_request *r);
 /* The slot's processes, or whether it needs one, have changed. */
 void slot_changed(struct slot *s);
 /* Publishes the current state to the tree and to all streams. */
@@ -239,10 +240,10 @@ void slot_publish(struct slot *s);
 /* Removes it from the tree. */
 void slot_unregister(struct slot *s);
 /* Refuses all requests that wait at S, or (S NULL) for any process of G. */
-void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why);
+void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why);
 /* Refuses the requests waiting at S, or for any process of its group, for which no process will be
  * started here: the agent is shutting down, or another agent starts it. */
-void slot_refuse_hopeless(struct slot *s);
+void slot_reject_hopeless(struct slot *s);
 
 /* Takes the running requests off P, which is about to be removed: they have no place any more. */
 void slot_abandon_running(struct core_process *p);

@@ -2,7 +2,6 @@
 #include "worker-agent/pool/slot_meter.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static void drop(struct slot_meter *one)
 {

@@ -65,7 +65,7 @@ static void run(struct slot_request *r)
     r->backend = conn_backend_ref(backend);
 }
 
-void slot_request_go(struct core_request *core)
+void slot_request_continue(struct core_request *core)
 {
     struct slot_request *r = container_of(core, struct slot_request, core);
 
@@ -122,8 +122,8 @@ static bool is_hopeless(const struct app_group *g, const struct slot *s, enum ou
     return g->core.nprocesses == 0;
 }
 
-enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_request *r,
-                          enum outcome *why)
+enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_request *r,
+                              enum outcome *why)
 {
     uint64_t starts;
 
@@ -133,7 +133,8 @@ enum slot_answer slot_ask(struct app_group *g, struct slot *s, struct slot_reque
     if (is_hopeless(g, s, why))
         return SLOT_REFUSED;
     app_pool_settle(g->pool);
-    switch (core_ask(&g->core, s != NULL ? &s->core : NULL, &r->core, loop_now_ms(loop_of(r)))) {
+    switch (core_request_process(&g->core, s != NULL ? &s->core : NULL, &r->core,
+                                 loop_now_ms(loop_of(r)))) {
     case CORE_GO_NOW:
         run(r);
         return SLOT_GO;
@@ -224,7 +225,7 @@ void slot_process_stuck(struct slot_request *r)
     app_process_stop(p);
     /* Elsewhere they may be served before the next one is ready. */
     if (!has_ready_process(r->group, r->slot))
-        slot_refuse_waiting(r->group, r->slot, OUTCOME_NOT_STARTED);
+        slot_reject_waiting(r->group, r->slot, OUTCOME_NOT_STARTED);
 }
 
 void slot_abandon_running(struct core_process *p)
@@ -237,7 +238,7 @@ void slot_abandon_running(struct core_process *p)
 
 /* ---- refusing ---- */
 
-void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why)
+void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why)
 {
     struct list *waiting = s != NULL ? &s->core.waiting : &g->core.waiting;
 
@@ -253,12 +254,12 @@ void slot_refuse_waiting(struct app_group *g, struct slot *s, enum outcome why)
     }
 }
 
-void slot_refuse_hopeless(struct slot *s)
+void slot_reject_hopeless(struct slot *s)
 {
     const struct app_pool *pool = s->group->pool;
 
     if (pool->leaving || (pool->handed_over && s->core.process == NULL))
-        slot_refuse_waiting(s->group, s, OUTCOME_STOPPING);
+        slot_reject_waiting(s->group, s, OUTCOME_STOPPING);
     if (pool->leaving || (pool->handed_over && s->group->core.nprocesses == 0))
-        slot_refuse_waiting(s->group, NULL, OUTCOME_STOPPING);
+        slot_reject_waiting(s->group, NULL, OUTCOME_STOPPING);
 }

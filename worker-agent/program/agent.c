@@ -319,20 +319,20 @@ static void on_old_message(void *context, const char *op)
     if (strcmp(op, "sealed") != 0)
         return;
     log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
-    app_pool_old_agent_gone(&a->pool);
+    app_pool_old_agent_exited(&a->pool);
 }
 
-static void on_old_gone(void *context)
+static void on_old_agent_exited(void *context)
 {
     struct agent *a = context;
 
     log_info(NULL, "old-agent-exited", "upgrade=complete");
     inherited_destroy(a->pool.inherited);
     a->pool.inherited = NULL;
-    app_pool_old_agent_gone(&a->pool);
+    app_pool_old_agent_exited(&a->pool);
 }
 
-static const struct inherited_events inherited_events = {on_old_message, on_old_gone};
+static const struct inherited_events inherited_events = {on_old_message, on_old_agent_exited};
 
 /* Starts everything except the configuration, the lock and the supervisor, which exist (the
  * supervisor: unless an agent releases it now). */

@@ -19,7 +19,6 @@
  */
 #include "worker-agent/program/agent.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -79,7 +78,7 @@ static void on_empty(void *context)
     if (a->supervisor_gone)
         close_down(a);
     else
-        supervisor_link_bye(a->pool.supervisor);
+        supervisor_link_detach(a->pool.supervisor);
 }
 
 static void stop_processes(struct agent *a, bool at_once)
@@ -280,7 +279,7 @@ static void drain(void *context)
     a->cut = false;
     a->drain_until_ms = loop_now_ms(a->loop) + a->config->s.drain_timeout_ms;
     app_pool_hand_over_names(&a->pool);
-    front_turn_away(a->front, true, a->config);
+    front_decline_idle(a->front, true, a->config);
 }
 
 static void resume(void *context, bool draining)
@@ -288,7 +287,7 @@ static void resume(void *context, bool draining)
     struct agent *a = context;
 
     if (draining)
-        front_turn_away(a->front, false, a->config);
+        front_decline_idle(a->front, false, a->config);
     hold(a, false);
     app_pool_take_back(&a->pool);
     if (draining)

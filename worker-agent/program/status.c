@@ -397,8 +397,8 @@ static int act_detach(void *context, struct slice id, struct text *body)
 static int forget(void *context, struct slice entity, struct text *body)
 {
     struct agent *a = context;
-    struct admin_order order = {0};
-    const char *why = admin_order_read(&order, entity);
+    struct admin_action order = {0};
+    const char *why = admin_action_read(&order, entity);
     size_t groups = 0;
     size_t slots = 0;
     size_t scores = 0;
@@ -408,7 +408,7 @@ static int forget(void *context, struct slice entity, struct text *body)
         const struct app_group *g = a->pool.groups[i];
         struct slot *s;
 
-        if (why != NULL || !admin_order_means(&order, g->name))
+        if (why != NULL || !admin_action_means(&order, g->name))
             continue;
         ++groups;
         list_for_each_entry (s, &g->core.slots, core.node) {
@@ -425,14 +425,14 @@ static int forget(void *context, struct slice entity, struct text *body)
         }
     }
     if (why != NULL)
-        status = admin_order_refuse(body, 400, why);
+        status = admin_action_reject(body, 400, why);
     else if (groups == 0)
-        status = admin_order_refuse(body, 404, "no such application");
+        status = admin_action_reject(body, 404, "no such application");
     else if (order.worker.len != 0 && slots == 0)
-        status = admin_order_refuse(body, 404, "no such worker");
+        status = admin_action_reject(body, 404, "no such worker");
     else
-        admin_order_forgotten(body, slots, scores);
-    admin_order_fini(&order);
+        admin_action_forgotten(body, slots, scores);
+    admin_action_fini(&order);
     return status;
 }
 
@@ -448,5 +448,5 @@ void agent_status_add(struct agent *a)
     admin_add_metrics(a->admin, status_metrics, a);
     admin_add_health(a->admin, page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
-    admin_add_order(a->admin, "/actions/forget", forget, a);
+    admin_add_body_action(a->admin, "/actions/forget", forget, a);
 }

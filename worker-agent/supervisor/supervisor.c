@@ -114,7 +114,7 @@ static void send_busy(struct supervisor *k, const struct child *p)
     send_message(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", p->id, "n", (int)p->busy), -1);
 }
 
-static void agent_gone(struct supervisor *k, size_t i)
+static void agent_lost(struct supervisor *k, size_t i)
 {
     bool was_obeyed = is_obeyed(k, i);
     uint64_t number = k->agents[i]->number;
@@ -269,7 +269,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
         if (e == ERR_BUSY)
             return;
         if (e == ERR_PEER_CLOSED) {
-            agent_gone(k, i);
+            agent_lost(k, i);
             return;
         }
         if (e != ERR_OK)
@@ -322,7 +322,7 @@ static void read_pending(struct supervisor *k, struct pending *s)
     if (k->nagents > 0)
         read_agent(k, k->nagents - 1, 4 * SUPERVISOR_PROCESSES_MAX);
     if (k->nagents == AGENTS_MAX)
-        agent_gone(k, 0);
+        agent_lost(k, 0);
     add_agent(k, s->fd);
     s->fd = -1;
     log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu",

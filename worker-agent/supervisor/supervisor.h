@@ -97,7 +97,7 @@ struct supervisor_link_events { /* on the loop */
     /* M, a message about process ID. *PASSED: the descriptor sent with it, or -1; set to -1 to keep
      * it. A "process" after the start was started by a new agent that has died. */
     void (*message)(void *context, const char *op, const char *id, const json_t *m, int *passed);
-    /* The supervisor has exited, expectedly (after supervisor_link_bye) or not. */
+    /* The supervisor has exited, expectedly (after supervisor_link_detach) or not. */
     void (*lost)(void *context);
 };
 void supervisor_link_start(struct supervisor_link *k, struct loop *l,
@@ -109,7 +109,7 @@ void supervisor_link_note(struct supervisor_link *k, const char *id, const char 
 /* Reports the number of this agent's requests at the process, for the new agent. */
 void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n);
 /* Requests that the supervisor end all processes and then exit. */
-void supervisor_link_bye(struct supervisor_link *k);
+void supervisor_link_detach(struct supervisor_link *k);
 /* Without a bye the supervisor takes it for the agent's death. */
 void supervisor_link_destroy(struct supervisor_link *k);
 pid_t supervisor_link_pid(const struct supervisor_link *k);

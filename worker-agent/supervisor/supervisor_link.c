@@ -275,7 +275,7 @@ void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n)
     supervisor_link_send(k, json_pack("{s:s, s:s, s:i}", "op", "busy", "id", id, "n", (int)n));
 }
 
-void supervisor_link_bye(struct supervisor_link *k)
+void supervisor_link_detach(struct supervisor_link *k)
 {
     supervisor_link_send(k, json_pack("{s:s}", "op", "bye"));
 }

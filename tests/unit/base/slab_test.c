@@ -23,7 +23,7 @@ static void objects_are_zeroed_and_do_not_overlap(void **state)
     (void)state;
     slab_init(&s, BYTES);
     for (int i = 0; i < MANY; ++i) {
-        objects[i] = slab_take(&s);
+        objects[i] = slab_alloc(&s);
         assert_int_equal((uintptr_t)objects[i] % sizeof(void *), 0);
         assert_filled(objects[i], 0);
         memset(objects[i], i % 100 + 1, BYTES);
@@ -31,7 +31,7 @@ static void objects_are_zeroed_and_do_not_overlap(void **state)
     assert_int_equal(s.objects, MANY);
     for (int i = 0; i < MANY; ++i) {
         assert_filled(objects[i], (char)(i % 100 + 1));
-        slab_give(&s, objects[i]);
+        slab_free(&s, objects[i]);
     }
     assert_int_equal(s.objects, 0);
     slab_fini(&s);
@@ -45,16 +45,16 @@ static void what_is_given_back_is_taken_again_before_there_is_more(void **state)
     (void)state;
     slab_init(&s, BYTES);
     for (int i = 0; i < MANY; ++i)
-        objects[i] = slab_take(&s);
+        objects[i] = slab_alloc(&s);
     size_t blocks = s.blocks;
     for (int i = 0; i < MANY; i += 2)
-        slab_give(&s, objects[i]);
+        slab_free(&s, objects[i]);
     assert_true(s.blocks <= blocks);
     for (int i = 0; i < MANY; i += 2)
-        objects[i] = slab_take(&s);
+        objects[i] = slab_alloc(&s);
     assert_int_equal(s.blocks, blocks);
     for (int i = 0; i < MANY; ++i)
-        slab_give(&s, objects[i]);
+        slab_free(&s, objects[i]);
     slab_fini(&s);
 }
 
@@ -66,10 +66,10 @@ static void empty_blocks_are_freed_but_one_that_may_be_wanted_again(void **state
     (void)state;
     slab_init(&s, BYTES);
     for (int i = 0; i < MANY; ++i)
-        objects[i] = slab_take(&s);
+        objects[i] = slab_alloc(&s);
     assert_true(s.blocks > 2);
     for (int i = 0; i < MANY; ++i)
-        slab_give(&s, objects[i]);
+        slab_free(&s, objects[i]);
     assert_true(s.blocks <= 1);
     slab_fini(&s);
     assert_int_equal(s.blocks, 0);
@@ -89,12 +89,12 @@ static void any_order_of_taking_and_giving_keeps_what_is_in_them(void **state)
         unsigned at = (seed >> 8) % MANY;
 
         if (objects[at] == NULL) {
-            objects[at] = slab_take(&s);
+            objects[at] = slab_alloc(&s);
             memset(objects[at], (int)(at % 100 + 1), BYTES);
             ++n;
         } else {
             assert_filled(objects[at], (char)(at % 100 + 1));
-            slab_give(&s, objects[at]);
+            slab_free(&s, objects[at]);
             objects[at] = NULL;
             --n;
         }
@@ -102,7 +102,7 @@ static void any_order_of_taking_and_giving_keeps_what_is_in_them(void **state)
     }
     for (int i = 0; i < MANY; ++i)
         if (objects[i] != NULL)
-            slab_give(&s, objects[i]);
+            slab_free(&s, objects[i]);
     slab_fini(&s);
 }
 

@@ -431,15 +431,15 @@ static void a_block_that_was_given_back_is_the_next_one_taken(void **state)
     void *blocks[MANY];
 
     for (int i = 0; i < MANY; ++i) {
-        blocks[i] = loop_take_block(l);
+        blocks[i] = loop_alloc_block(l);
         memset(blocks[i], i, LOOP_BLOCK_BYTES);
     }
-    loop_give_block(l, blocks[0]);
-    assert_ptr_equal(loop_take_block(l), blocks[0]);
+    loop_free_block(l, blocks[0]);
+    assert_ptr_equal(loop_alloc_block(l), blocks[0]);
     free(blocks[0]);
     /* Not all of them are kept, and what is kept goes with the loop: the leak checker looks. */
     for (int i = 1; i < MANY; ++i)
-        loop_give_block(l, blocks[i]);
+        loop_free_block(l, blocks[i]);
 }
 
 int main(void)

@@ -69,7 +69,7 @@ static bool give(struct fixture *f, unsigned from, int fd)
 {
     const struct http_accepted a = {.fd = fd, .listener = 7};
 
-    return http_balance_give(f->balance, from, &a, f->now_ms);
+    return http_balance_pass_on(f->balance, from, &a, f->now_ms);
 }
 
 static void have(struct fixture *f, uint64_t a, uint64_t b, uint64_t c)
@@ -198,7 +198,7 @@ static void *run(void *context)
     pthread_barrier_wait(r->barrier);
     for (unsigned i = 0; i < EACH_GIVES; ++i) {
         http_balance_has(r->balance, r->index, i % 50);
-        r->kept += !http_balance_give(r->balance, r->index, &a, loop_now_ms(l));
+        r->kept += !http_balance_pass_on(r->balance, r->index, &a, loop_now_ms(l));
         if (i % 16 == 0)
             loop_turn(l, 0);
     }

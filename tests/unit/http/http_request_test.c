@@ -38,7 +38,7 @@ static void fields_grow_without_limit_and_keep_their_order(void **state)
 
     for (int i = 0; i < 100; ++i) {
         int n = snprintf(name, sizeof(name), "x-%d", i);
-        struct slice kept = http_request_keep(req, (struct slice){name, (size_t)n});
+        struct slice kept = http_request_retain(req, (struct slice){name, (size_t)n});
 
         http_request_add(req, &req->fields, kept, kept);
     }
@@ -107,12 +107,12 @@ static void what_is_kept_is_a_copy_that_ends(void **state)
 {
     struct http_request *req = *state;
     char bytes[] = "abc";
-    struct slice kept = http_request_keep(req, (struct slice){bytes, 2});
+    struct slice kept = http_request_retain(req, (struct slice){bytes, 2});
 
     bytes[0] = 'x';
     assert_int_equal(kept.len, 2);
     assert_string_equal(kept.p, "ab");
-    assert_string_equal(http_request_keep(req, SLICE_NULL).p, "");
+    assert_string_equal(http_request_retain(req, SLICE_NULL).p, "");
 }
 
 /* ---- fields of proxied messages ---- */

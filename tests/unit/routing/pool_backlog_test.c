@@ -314,7 +314,7 @@ static void one_that_refused_a_request_is_spared_for_a_while(void **state)
     start(&f, POOL_POLICY_RESUME);
     fixture_resume(&f, 0, "a=1000");
     fixture_resume(&f, 1, "");
-    worker_refused(f.workers[0], 1000);
+    worker_declined(f.workers[0], 1000);
     assert_int_equal(ask_at(&f, "a", 1000), 1);
     assert_int_equal(ask_at(&f, "a", 1000 + WORKER_REFUSAL_MS - 1), 1);
     assert_int_equal(ask_at(&f, "new", 1000 + WORKER_REFUSAL_MS - 1), 1);
@@ -330,7 +330,7 @@ static void its_next_answer_ends_that(void **state)
     start(&f, POOL_POLICY_RESUME);
     fixture_resume(&f, 0, "a=1000");
     fixture_resume(&f, 1, "");
-    worker_refused(f.workers[0], 1000);
+    worker_declined(f.workers[0], 1000);
     assert_int_equal(get_at(&f, "a", 1000), 1);
     assert_int_equal(fixture_latest(&f)->reason, PICK_SPILL);
     assert_int_equal(fixture_latest(&f)->skipped, 1);
@@ -349,7 +349,7 @@ static void when_all_have_refused_it_is_as_if_none_had(void **state)
     fixture_resume(&f, 0, "a=10");
     fixture_resume(&f, 1, "b=10");
     for (int i = 0; i < 2; ++i)
-        worker_refused(f.workers[i], 1000);
+        worker_declined(f.workers[i], 1000);
     assert_int_equal(get_at(&f, "a", 1000), 0);
     assert_int_equal(get_at(&f, "b", 1000), 1);
     fixture_end(&f);
@@ -363,7 +363,7 @@ static void without_classes_one_that_refused_is_spared_too(void **state)
     start(&f, POOL_POLICY_CLASSLESS);
     for (int i = 0; i < 2; ++i)
         fixture_resume(&f, i, "");
-    worker_refused(f.workers[0], 1000);
+    worker_declined(f.workers[0], 1000);
     for (int i = 0; i < 3; ++i)
         assert_int_equal(get_at(&f, "a", 1000), 1);
     worker_answered(f.workers[0]);

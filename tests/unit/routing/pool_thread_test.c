@@ -235,7 +235,7 @@ static void *act_onlooker(void *context)
         s.shadow = (enum pool_policy)below(a, POOL_POLICIES);
         pool_set(a->stage->pool, &s);
         pool_check(a->stage->pool);
-        pool_look(a->stage->pool, below(a, 2) != 0, &v);
+        pool_scan(a->stage->pool, below(a, 2) != 0, &v);
         pool_view_fini(&v);
         nap(100);
     }

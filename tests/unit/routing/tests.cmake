@@ -2,5 +2,5 @@ foreach(noun pool pool_adaptive pool_backlog pool_called pool_classes pool_hash 
     pool_shadow_time pool_thread pool_version pool_wait)
   rlb_unit_test(routing/${noun} LINK rlb::routing)
 endforeach()
-rlb_unit_test(routing/pool_look LINK rlb::routing -Wl,--wrap=pool_let_in)
+rlb_unit_test(routing/pool_scan LINK rlb::routing -Wl,--wrap=pool_let_in)
 set_tests_properties(unit.routing.pool_thread PROPERTIES LABELS "unit;thread")

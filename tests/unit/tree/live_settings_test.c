@@ -288,8 +288,8 @@ static void each_kind_of_bad_property_is_refused_alone_with_its_value_and_reason
         assert_int_equal(f.now->low, i % 5 + 2);
         assert_refused(cases[i].name, cases[i].value, cases[i].words);
         assert_non_null(
-            strstr(live_settings_refused(f.live, row_called(cases[i].name)), cases[i].words));
-        assert_null(live_settings_refused(f.live, row_called("low")));
+            strstr(live_settings_rejection(f.live, row_called(cases[i].name)), cases[i].words));
+        assert_null(live_settings_rejection(f.live, row_called("low")));
         assert_int_equal(refused_now(), 1);
         assert_true(origin(cases[i].name) != ORIGIN_TREE);
         free(json);

@@ -184,7 +184,7 @@ static void end_use(struct client *c)
         conn_checkin(&p, c->worker->loop);
         return;
     }
-    conn_forget(p);
+    conn_withdraw(p);
     fake_close(p);
 }
 

@@ -125,7 +125,7 @@ static inline void give_back(struct fixture *f, struct fake_conn *c)
 
 static inline void forget_and_close(struct fixture *f, struct fake_conn *c)
 {
-    conn_forget(&c->pooled);
+    conn_withdraw(&c->pooled);
     atomic_store(&c->taken, false);
     fake_close(&c->pooled);
     conn_pool_check(f->pool);

@@ -108,7 +108,7 @@ static enum err ask(const char *address, unsigned timeout_ms, int *status, struc
     struct ctl_options o = {.address = address, .token_file = token, .timeout_ms = timeout_ms};
 
     write_token("secret\n", token);
-    enum err e = ctl_ask(&o, "GET", "/status.json", SLICE_NULL, status, out);
+    enum err e = ctl_request(&o, "GET", "/status.json", SLICE_NULL, status, out);
 
     unlink(token);
     /* A failure is reported once, with the address. */
@@ -256,7 +256,7 @@ static void expect_failure_within(unsigned timeout_ms, const char *address, enum
     char *expected = xasprintf("%s: %s", address, reason);
     int status = 0;
 
-    assert_int_equal(ctl_ask(&o, "GET", "/", SLICE_NULL, &status, &out), error);
+    assert_int_equal(ctl_request(&o, "GET", "/", SLICE_NULL, &status, &out), error);
     assert_int_equal(o.diag.errors, 1);
     assert_non_null(strstr(o.diag.text, expected));
     free(expected);

@@ -71,7 +71,7 @@ static double score(const struct control *c, const char *cls)
 {
     struct pool_view v;
 
-    pool_look(c->app->pool, true, &v);
+    pool_scan(c->app->pool, true, &v);
     assert_int_equal(v.n, 1);
     const double *found = resume_find(&v.workers[0].skills, slice_of(cls));
     double s = found != NULL ? *found : 0;
@@ -141,7 +141,7 @@ static void a_worker_that_left_is_not_brought_back_by_a_late_resume(void **state
 
     leave(c, w);
     serve(w, "a", HISTORY, 20000);
-    pool_look(c->app->pool, false, &v);
+    pool_scan(c->app->pool, false, &v);
     assert_int_equal(v.n, 0);
     pool_view_fini(&v);
     worker_unref(w);

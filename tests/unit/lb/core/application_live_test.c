@@ -106,7 +106,7 @@ static void the_pool_gets_its_settings_at_once(void **state)
     struct pool_view v;
 
     tree_says(c, "{\"policy\": \"classless\", \"worker_wait_max\": 5}");
-    pool_look(c->app->pool, false, &v);
+    pool_scan(c->app->pool, false, &v);
     assert_int_equal(v.settings.policy, POOL_POLICY_CLASSLESS);
     assert_int_equal(v.settings.max_waiting, 5);
     pool_view_fini(&v);

@@ -86,7 +86,7 @@ static struct limit_claim *begin(struct one *o, int i, enum counter_kind kind)
 
 static void give_back(struct one *o, int i, bool done)
 {
-    limit_claim_give_back(o->claims[i], done);
+    limit_claim_release(o->claims[i], done);
     o->claims[i] = NULL;
 }
 
@@ -142,9 +142,9 @@ static void the_next_one_is_reported_never_inside_of_a_call(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
     give_back(o, 0, true);
     assert_int_equal(o->nreported, 0);
     turn_until(o, 1);
@@ -155,11 +155,11 @@ static void one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again(void 
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
     struct limit_claim *c = begin(o, 2, COUNTER_ME);
-    assert_int_equal(limit_claim_ask(c, false), COUNTER_TIMEOUT);
-    assert_int_equal(limit_claim_ask(c, true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(c, false), COUNTER_TIMEOUT);
+    assert_int_equal(limit_claim_acquire(c, true), COUNTER_WAIT);
     give_back(o, 1, true);
     turn_until(o, 1);
     assert_int_equal(o->reported[2], COUNTER_LOCKED);
@@ -169,9 +169,9 @@ static void a_wait_ends_with_its_time(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
     turn_until(o, 1);
     assert_int_equal(o->reported[2], COUNTER_TIMEOUT);
 }
@@ -180,10 +180,10 @@ static void a_turn_that_comes_to_one_that_has_left_continues_to_the_next(void **
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 2, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 3, COUNTER_ME), true), COUNTER_WAIT);
     give_back(o, 0, true); /* the grant is in transit to 2 */
     give_back(o, 2, false);
     turn_until(o, 1);
@@ -194,10 +194,10 @@ static void the_work_done_once_is_reported_to_all_that_want_any(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
     give_back(o, 0, true);
     turn_until(o, 2);
     assert_int_equal(o->reported[2], COUNTER_DONE);
@@ -211,10 +211,10 @@ static void work_that_failed_is_the_next_ones(void **state)
 {
     struct one *o = *state;
 
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
-    assert_int_equal(limit_claim_ask(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ANY), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 2, COUNTER_ANY), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 3, COUNTER_ANY), true), COUNTER_WAIT);
     give_back(o, 0, false);
     turn_until(o, 1);
     assert_int_equal(o->reported[2], COUNTER_LOCKED);
@@ -226,8 +226,8 @@ static void limits_that_are_raised_let_waiters_continue(void **state)
     struct one *o = *state;
 
     limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 1});
-    assert_int_equal(limit_claim_ask(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_ask(begin(o, 1, COUNTER_ME), true), COUNTER_WAIT);
+    assert_int_equal(limit_claim_acquire(begin(o, 0, COUNTER_ME), true), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_acquire(begin(o, 1, COUNTER_ME), true), COUNTER_WAIT);
     limit_counter_set(o->rule.counter, (struct counter_limits){.workers = 2});
     turn_until(o, 1);
     assert_int_equal(o->reported[1], COUNTER_LOCKED);
@@ -276,7 +276,7 @@ static void end_round(struct claimant *m, bool done)
     if (m->holds)
         atomic_fetch_sub(&m->thread->crowd->held[m->key], 1);
     m->holds = false;
-    limit_claim_give_back(m->claim, done);
+    limit_claim_release(m->claim, done);
     m->claim = NULL;
     ask_anew(m);
 }
@@ -342,7 +342,7 @@ static void ask_anew(struct claimant *m)
                                   pick(t, 2) != 0 ? COUNTER_ANY : COUNTER_ME, t->loop, NULL);
     m->claim->owner = m;
     m->claim->on_result = on_crowd_result;
-    on_result(m, limit_claim_ask(m->claim, true));
+    on_result(m, limit_claim_acquire(m->claim, true));
 }
 
 static void *run(void *arg)

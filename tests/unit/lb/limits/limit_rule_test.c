@@ -24,15 +24,15 @@ static void names_are_good_for_nodes_labels_and_keys(void **state)
 
     (void)state;
     memset(longest, 'n', sizeof(longest));
-    assert_true(limit_name_is_good((struct slice){longest, LIMIT_NAME_MAX}));
-    assert_false(limit_name_is_good((struct slice){longest, LIMIT_NAME_MAX + 1}));
-    assert_true(limit_name_is_good(SLICE_LIT("per-Site_2.x")));
-    assert_false(limit_name_is_good(SLICE_LIT("")));
-    assert_false(limit_name_is_good(SLICE_LIT(".hidden")));
-    assert_false(limit_name_is_good(SLICE_LIT("a:b")));
-    assert_false(limit_name_is_good(SLICE_LIT("a/b")));
-    assert_false(limit_name_is_good(SLICE_LIT("a b")));
-    assert_false(limit_name_is_good((struct slice){"a\0b", 3}));
+    assert_true(limit_name_is_valid((struct slice){longest, LIMIT_NAME_MAX}));
+    assert_false(limit_name_is_valid((struct slice){longest, LIMIT_NAME_MAX + 1}));
+    assert_true(limit_name_is_valid(SLICE_LIT("per-Site_2.x")));
+    assert_false(limit_name_is_valid(SLICE_LIT("")));
+    assert_false(limit_name_is_valid(SLICE_LIT(".hidden")));
+    assert_false(limit_name_is_valid(SLICE_LIT("a:b")));
+    assert_false(limit_name_is_valid(SLICE_LIT("a/b")));
+    assert_false(limit_name_is_valid(SLICE_LIT("a b")));
+    assert_false(limit_name_is_valid((struct slice){"a\0b", 3}));
 }
 
 static void a_set_knows_whether_copies_are_wanted_and_drops_its_counters(void **state)

@@ -14,13 +14,13 @@ static void a_share_of_the_requests_may_be_retries(void **state)
     struct retry_budget b = {0};
 
     for (int i = 0; i < 20; ++i)
-        assert_true(retry_budget_take(&b, 100, 0.2, 10));
-    assert_false(retry_budget_take(&b, 100, 0.2, 10));
-    assert_true(retry_budget_take(&b, 105, 0.2, 10));
-    retry_budget_give(&b);
-    retry_budget_give(&b);
-    assert_true(retry_budget_take(&b, 100, 0.2, 10));
-    assert_false(retry_budget_take(&b, 100, 0.2, 10));
+        assert_true(retry_budget_acquire(&b, 100, 0.2, 10));
+    assert_false(retry_budget_acquire(&b, 100, 0.2, 10));
+    assert_true(retry_budget_acquire(&b, 105, 0.2, 10));
+    retry_budget_release(&b);
+    retry_budget_release(&b);
+    assert_true(retry_budget_acquire(&b, 100, 0.2, 10));
+    assert_false(retry_budget_acquire(&b, 100, 0.2, 10));
 }
 
 static void some_may_be_when_there_are_few_requests(void **state)
@@ -29,8 +29,8 @@ static void some_may_be_when_there_are_few_requests(void **state)
     struct retry_budget b = {0};
 
     for (int i = 0; i < 10; ++i)
-        assert_true(retry_budget_take(&b, 1, 0.2, 10));
-    assert_false(retry_budget_take(&b, 1, 0.2, 10));
+        assert_true(retry_budget_acquire(&b, 1, 0.2, 10));
+    assert_false(retry_budget_acquire(&b, 1, 0.2, 10));
 }
 
 static void no_share_and_no_least_is_no_retry(void **state)
@@ -38,7 +38,7 @@ static void no_share_and_no_least_is_no_retry(void **state)
     (void)state;
     struct retry_budget b = {0};
 
-    assert_false(retry_budget_take(&b, 1000000, 0, 0));
+    assert_false(retry_budget_acquire(&b, 1000000, 0, 0));
     assert_int_equal(atomic_load(&b.taken), 0);
 }
 
@@ -54,7 +54,7 @@ static void *take_and_give(void *arg)
     struct shared *s = arg;
 
     for (int i = 0; i < ROUNDS; ++i) {
-        if (!retry_budget_take(&s->budget, 4, 0.5, LEAST))
+        if (!retry_budget_acquire(&s->budget, 4, 0.5, LEAST))
             continue;
         int now = atomic_fetch_add(&s->holders, 1) + 1;
         int most = atomic_load(&s->most);
@@ -63,7 +63,7 @@ static void *take_and_give(void *arg)
             ;
         atomic_fetch_add(&s->takes, 1);
         atomic_fetch_sub(&s->holders, 1);
-        retry_budget_give(&s->budget);
+        retry_budget_release(&s->budget);
     }
     return NULL;
 }
@@ -92,20 +92,20 @@ static void a_place_is_taken_until_the_handshake_fails_or_the_tunnel_ends(void *
 
     tunnel_limit_set(&t, 2);
     assert_true(tunnel_limit_has_room(&t));
-    assert_true(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
     assert_int_equal(tunnel_limit_open(&t), 0); /* a handshake does not count as a tunnel */
     tunnel_limit_opened(&t);
-    assert_true(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
     assert_int_equal(tunnel_limit_open(&t), 1);
     assert_false(tunnel_limit_has_room(&t));
-    assert_false(tunnel_limit_take(&t));
-    tunnel_limit_give(&t);
+    assert_false(tunnel_limit_acquire(&t));
+    tunnel_limit_release(&t);
     assert_int_equal(tunnel_limit_open(&t), 1);
-    assert_true(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
     tunnel_limit_closed(&t);
     assert_int_equal(tunnel_limit_open(&t), 0);
-    assert_true(tunnel_limit_take(&t));
-    assert_false(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
+    assert_false(tunnel_limit_acquire(&t));
 }
 
 static void zero_is_no_limit(void **state)
@@ -114,7 +114,7 @@ static void zero_is_no_limit(void **state)
     struct tunnel_limit t = {0};
 
     for (int i = 0; i < 100000; ++i)
-        assert_true(tunnel_limit_take(&t));
+        assert_true(tunnel_limit_acquire(&t));
     assert_true(tunnel_limit_has_room(&t));
 }
 
@@ -125,20 +125,20 @@ static void a_lower_limit_ends_nothing_and_admits_none_until_there_is_room(void 
 
     tunnel_limit_set(&t, 3);
     for (int i = 0; i < 3; ++i) {
-        assert_true(tunnel_limit_take(&t));
+        assert_true(tunnel_limit_acquire(&t));
         tunnel_limit_opened(&t);
     }
     tunnel_limit_set(&t, 1);
     assert_int_equal(tunnel_limit_open(&t), 3);
     assert_int_equal(tunnel_limit_max(&t), 1);
     for (int i = 0; i < 3; ++i) {
-        assert_false(tunnel_limit_take(&t));
+        assert_false(tunnel_limit_acquire(&t));
         tunnel_limit_closed(&t);
     }
-    assert_true(tunnel_limit_take(&t));
-    assert_false(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
+    assert_false(tunnel_limit_acquire(&t));
     tunnel_limit_set(&t, 2);
-    assert_true(tunnel_limit_take(&t));
+    assert_true(tunnel_limit_acquire(&t));
 }
 
 enum { MOST = 2 };
@@ -153,14 +153,14 @@ static void *take_and_end(void *arg)
     struct shared_limit *s = arg;
 
     for (int i = 0; i < ROUNDS; ++i) {
-        if (!tunnel_limit_take(&s->limit))
+        if (!tunnel_limit_acquire(&s->limit))
             continue;
         if (atomic_fetch_add(&s->holders, 1) + 1 > MOST)
             atomic_fetch_add(&s->over, 1);
         atomic_fetch_add(&s->takes, 1);
         atomic_fetch_sub(&s->holders, 1);
         if (i % 2 == 0) {
-            tunnel_limit_give(&s->limit);
+            tunnel_limit_release(&s->limit);
         } else {
             tunnel_limit_opened(&s->limit);
             tunnel_limit_closed(&s->limit);

@@ -24,7 +24,7 @@ static bool takes(const struct shared_answers *s, enum shared_page page, uint64_
 
 static void keep(struct shared_answers *s, uint64_t now_us, uint64_t cost_us, const char *answer)
 {
-    shared_answers_keep(s, SHARED_STATUS, now_us, cost_us, slice_of(answer));
+    shared_answers_store(s, SHARED_STATUS, now_us, cost_us, slice_of(answer));
 }
 
 static void a_costly_answer_is_kept_for_ten_times_what_it_took(void **state)
@@ -49,8 +49,8 @@ static void none_is_kept_when_something_was_changed(void **state)
 
     (void)state;
     keep(s, 1000, 5000, "before");
-    shared_answers_keep(s, SHARED_METRICS, 1000, 5000, slice_of("before"));
-    shared_answers_forget(s);
+    shared_answers_store(s, SHARED_METRICS, 1000, 5000, slice_of("before"));
+    shared_answers_clear(s);
     assert_false(takes(s, SHARED_STATUS, 1001, ""));
     assert_false(takes(s, SHARED_METRICS, 1001, ""));
     keep(s, 1002, 5000, "after");

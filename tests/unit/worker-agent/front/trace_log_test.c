@@ -81,8 +81,8 @@ static void stages_are_written_in_order(void **state)
     start(f);
     trace_log_mark(f->log, 'S', NULL);
     trace_request_begin(&r, f->log, SLICE_LIT("POST"), SLICE_LIT("/a\n"), 7);
-    trace_request_called(&r);
-    trace_request_called(&r);
+    trace_request_activated(&r);
+    trace_request_activated(&r);
     trace_request_answered(&r, 201, UINT64_MAX);
     trace_request_ended(&r);
     trace_request_ended(&r);
@@ -121,7 +121,7 @@ static void without_a_log_nothing_happens(void **state)
 
     trace_log_mark(NULL, 'S', NULL);
     trace_request_begin(&r, NULL, SLICE_LIT("GET"), SLICE_LIT("/"), 0);
-    trace_request_called(&r);
+    trace_request_activated(&r);
     trace_request_failed(&r, "resumelb.gone", SLICE_NULL);
     trace_log_reopen(NULL);
     trace_log_count(NULL, &written, &dropped);

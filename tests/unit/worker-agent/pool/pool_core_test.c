@@ -134,7 +134,7 @@ static void bury(struct model *m, struct model_process *p)
     struct core_slot *s = p->core.slot;
     bool was_replacement = s->replacement == &p->core;
 
-    core_gone(&p->core);
+    core_exited(&p->core);
     p->used = false;
     if (p->asked_to_end)
         return;
@@ -197,7 +197,7 @@ static void do_request(struct model *m)
     }
     struct core_slot *s = below(m, 3) == 0 ? NULL : &m->slots[g][below(m, SLOTS)];
     r->may_probe = below(m, 2) == 0;
-    enum core_answer answer = core_ask(&m->groups[g], s, r, m->now_ms);
+    enum core_answer answer = core_request_process(&m->groups[g], s, r, m->now_ms);
     if (answer == CORE_GO_NOW)
         granted(m, r);
     m->refused += answer == CORE_QUEUE_FULL;
@@ -397,7 +397,7 @@ static void serve(struct model *m, size_t g)
 {
     struct core_request *r = &m->requests[0];
 
-    (void)core_ask(&m->groups[g], NULL, r, m->now_ms);
+    (void)core_request_process(&m->groups[g], NULL, r, m->now_ms);
     for (int i = 0; i < 4 && r->state != CORE_REQUEST_RUNNING; ++i) {
         carry_out(m);
         for (size_t k = 0; k < PROCESSES; ++k) {
@@ -458,8 +458,8 @@ static void a_busy_group_takes_the_room_of_one_that_has_idled_for_long(void **st
     m->core.max = 2;
     serve(m, 0);
     serve(m, 1);
-    assert_int_equal(core_ask(&m->groups[1], NULL, first, m->now_ms), CORE_GO_NOW);
-    assert_int_equal(core_ask(&m->groups[1], NULL, second, m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[1], NULL, first, m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_request_process(&m->groups[1], NULL, second, m->now_ms), CORE_WAIT);
     for (int seconds = 0; seconds < 8; ++seconds) {
         m->now_ms += 1000;
         core_tick(&m->core, m->now_ms);
@@ -578,7 +578,7 @@ static void with_one_shot_each_request_has_a_process_started_after_it_asked(void
         uint64_t spawned = m->spawned;
         struct core_slot *s = i % 3 == 2 ? NULL : &m->slots[0][i % 2];
 
-        assert_int_equal(core_ask(g, s, r, m->now_ms), CORE_WAIT);
+        assert_int_equal(core_request_process(g, s, r, m->now_ms), CORE_WAIT);
         let_run(m);
         assert_int_equal(r->state, CORE_REQUEST_RUNNING);
         assert_int_equal(m->spawned, spawned + 1);
@@ -599,8 +599,8 @@ static void with_one_shot_all_that_wait_are_served_by_the_only_process_there_may
     serve(m, 0);
     set_one_shot(m, 0);
     for (unsigned i = 0; i < 5; ++i)
-        assert_int_equal(core_ask(&m->groups[0], i % 2 == 0 ? NULL : &m->slots[0][i],
-                                  &m->requests[i], m->now_ms),
+        assert_int_equal(core_request_process(&m->groups[0], i % 2 == 0 ? NULL : &m->slots[0][i],
+                                              &m->requests[i], m->now_ms),
                          CORE_WAIT);
     for (unsigned served = 0; served < 5; ++served) {
         let_run(m);
@@ -623,10 +623,10 @@ static void with_one_shot_a_connection_that_was_upgraded_is_not_waited_for(void 
 
     (void)state;
     set_one_shot(m, 0);
-    (void)core_ask(&m->groups[0], &m->slots[0][0], upgraded, m->now_ms);
+    (void)core_request_process(&m->groups[0], &m->slots[0][0], upgraded, m->now_ms);
     let_run(m);
     core_upgraded(upgraded, m->now_ms);
-    (void)core_ask(&m->groups[0], &m->slots[0][0], &m->requests[2], m->now_ms);
+    (void)core_request_process(&m->groups[0], &m->slots[0][0], &m->requests[2], m->now_ms);
     let_run(m);
     assert_int_equal(m->requests[2].state, CORE_REQUEST_RUNNING);
     assert_int_equal(upgraded->state, CORE_REQUEST_RUNNING);
@@ -642,14 +642,16 @@ static void a_group_without_a_process_competes_for_the_next_one_that_becomes_idl
     (void)state;
     m->core.max = 2;
     for (size_t g = 0; g < 2; ++g) {
-        (void)core_ask(&m->groups[g], &m->slots[g][0], &r[g], m->now_ms);
+        (void)core_request_process(&m->groups[g], &m->slots[g][0], &r[g], m->now_ms);
         let_run(m);
         /* It has asked before the third group, and is served first. */
-        assert_int_equal(core_ask(&m->groups[g], &m->slots[g][0], &r[2 + g], m->now_ms), CORE_WAIT);
+        assert_int_equal(core_request_process(&m->groups[g], &m->slots[g][0], &r[2 + g], m->now_ms),
+                         CORE_WAIT);
     }
-    assert_int_equal(core_ask(&m->groups[2], third, &r[4], m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[2], third, &r[4], m->now_ms), CORE_WAIT);
     for (size_t g = 0; g < 2; ++g)
-        assert_int_equal(core_ask(&m->groups[g], &m->slots[g][0], &r[5 + g], m->now_ms), CORE_WAIT);
+        assert_int_equal(core_request_process(&m->groups[g], &m->slots[g][0], &r[5 + g], m->now_ms),
+                         CORE_WAIT);
     core_leave(&r[0], m->now_ms);
     let_run(m);
     assert_int_equal(r[2].state, CORE_REQUEST_RUNNING);
@@ -679,13 +681,13 @@ static void what_asks_later_does_not_overtake_a_group_without_a_process(void **s
 
     (void)state;
     m->core.max = 1;
-    assert_int_equal(core_ask(&m->groups[0], NULL, &r[0], m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, &r[0], m->now_ms), CORE_WAIT);
     let_run(m);
-    assert_int_equal(core_ask(&m->groups[1], NULL, &r[1], m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[1], NULL, &r[1], m->now_ms), CORE_WAIT);
     carry_out(m);
     /* Both in one turn: there is no decision in between. */
     core_leave(&r[0], m->now_ms);
-    assert_int_equal(core_ask(&m->groups[0], NULL, &r[2], m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, &r[2], m->now_ms), CORE_WAIT);
     let_run(m);
     assert_int_equal(r[1].state, CORE_REQUEST_RUNNING);
     core_leave(&r[1], m->now_ms);
@@ -704,9 +706,9 @@ static void a_process_that_is_never_idle_makes_room_too(void **state)
     m->groups[0].concurrency = 2;
     serve(m, 0);
     for (int i = 0; i < 2; ++i)
-        assert_int_equal(core_ask(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
-    (void)core_ask(&m->groups[1], NULL, &r[2], m->now_ms);
-    (void)core_ask(&m->groups[0], NULL, &r[3], m->now_ms);
+        assert_int_equal(core_request_process(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
+    (void)core_request_process(&m->groups[1], NULL, &r[2], m->now_ms);
+    (void)core_request_process(&m->groups[0], NULL, &r[3], m->now_ms);
     core_leave(&r[0], m->now_ms);
     let_run(m);
     assert_int_equal(r[3].state, CORE_REQUEST_WAITING);
@@ -725,7 +727,7 @@ static void under_light_load_the_others_idle_and_end(void **state)
     (void)state;
     g->max_idle_ms = 10000;
     for (int i = 0; i < 3; ++i) {
-        (void)core_ask(g, &m->slots[0][i], &m->requests[i], m->now_ms);
+        (void)core_request_process(g, &m->slots[0][i], &m->requests[i], m->now_ms);
         let_run(m);
     }
     assert_int_equal(g->nprocesses, 3);
@@ -737,7 +739,7 @@ static void under_light_load_the_others_idle_and_end(void **state)
         struct core_request *r = &m->requests[0];
 
         m->now_ms += 1000;
-        assert_int_equal(core_ask(g, NULL, r, m->now_ms), CORE_GO_NOW);
+        assert_int_equal(core_request_process(g, NULL, r, m->now_ms), CORE_GO_NOW);
         assert_ptr_equal(r->process->slot, &m->slots[0][1]);
         core_leave(r, m->now_ms);
         core_tick(&m->core, m->now_ms);
@@ -761,9 +763,9 @@ static void in_a_burst_no_process_gets_more_than_max_requests(void **state)
     g->max_queue = ALL;
     g->max_processes = 2;
     for (unsigned i = 0; i < ALL; ++i)
-        assert_int_not_equal(
-            core_ask(g, i % 2 == 0 ? NULL : &m->slots[0][0], &m->requests[i], m->now_ms),
-            CORE_QUEUE_FULL);
+        assert_int_not_equal(core_request_process(g, i % 2 == 0 ? NULL : &m->slots[0][0],
+                                                  &m->requests[i], m->now_ms),
+                             CORE_QUEUE_FULL);
     for (int rounds = 0; done < ALL; ++rounds) {
         assert_in_range(rounds, 0, ALL);
         let_run(m); /* asserts in granted() */
@@ -787,7 +789,8 @@ static void a_replacement_is_ready_before_max_requests_are_reached(void **state)
     g->max_requests = 100;
     for (int i = 0; i < 1000; ++i) {
         if (i > 0)
-            assert_int_equal(core_ask(g, NULL, &m->requests[1], m->now_ms), CORE_GO_NOW);
+            assert_int_equal(core_request_process(g, NULL, &m->requests[1], m->now_ms),
+                             CORE_GO_NOW);
         else
             serve(m, 0);
         core_leave(&m->requests[1], m->now_ms);
@@ -804,7 +807,7 @@ static void an_upgraded_connection_holds_its_process_but_no_place(void **state)
 
     (void)state;
     serve(m, 0);
-    assert_int_equal(core_ask(&m->groups[0], NULL, upgraded, m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, upgraded, m->now_ms), CORE_GO_NOW);
     core_upgraded(upgraded, m->now_ms);
     serve(m, 0);
     assert_int_equal(m->spawned, 1);
@@ -830,13 +833,13 @@ static void upgraded_connections_leave_all_places_to_requests(void **state)
     core_tick(&m->core, m->now_ms);
     serve(m, 0);
     for (unsigned i = 1; i <= 5; ++i) {
-        assert_int_equal(core_ask(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
+        assert_int_equal(core_request_process(&m->groups[0], NULL, &r[i], m->now_ms), CORE_GO_NOW);
         core_upgraded(&r[i], m->now_ms);
     }
     struct core_process *p = r[1].process;
-    assert_int_equal(core_ask(&m->groups[0], NULL, &r[6], m->now_ms), CORE_GO_NOW);
-    assert_int_equal(core_ask(&m->groups[0], NULL, &r[7], m->now_ms), CORE_GO_NOW);
-    assert_int_equal(core_ask(&m->groups[0], NULL, &r[8], m->now_ms), CORE_WAIT);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, &r[6], m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, &r[7], m->now_ms), CORE_GO_NOW);
+    assert_int_equal(core_request_process(&m->groups[0], NULL, &r[8], m->now_ms), CORE_WAIT);
     assert_int_equal(p->sessions, 7);
     assert_int_equal(p->places, 2);
     /* The end of one that was upgraded makes no room, that of a request does. */

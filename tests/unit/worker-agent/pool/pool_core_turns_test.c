@@ -34,7 +34,7 @@ static void carry_out(struct pool *p)
             core_enter(a.slot, &p->processes[p->spawned++], NOW_MS);
         } else if (a.what == CORE_END) {
             ++p->ended;
-            core_gone(a.process);
+            core_exited(a.process);
         }
     }
     core_check(&p->core);
@@ -104,7 +104,7 @@ static void a_lowered_maximum_takes_the_next_free_one_although_requests_wait(voi
     for (size_t g = 0; g < GROUPS; ++g)
         p->groups[g].min_processes = 0;
     for (int i = 0; i < REQUESTS; ++i)
-        assert_int_equal(core_ask(&p->groups[0], NULL, &r[i], NOW_MS),
+        assert_int_equal(core_request_process(&p->groups[0], NULL, &r[i], NOW_MS),
                          i < SLOTS ? CORE_GO_NOW : CORE_WAIT);
     p->core.max = 1;
     core_tick(&p->core, NOW_MS);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long pool_look, which copies a pool in pieces, holds its lock. The linker wraps
+ * How long pool_scan, which copies a pool in pieces, holds its lock. The linker wraps
  * pthread_mutex_lock and _unlock (--wrap) with functions that read the thread's own CPU clock: so
  * the results do not depend on other load of the machine.
  *
- * pool_look_bench [WORKERS [CLASSES [ROUNDS]]]
+ * pool_scan_bench [WORKERS [CLASSES [ROUNDS]]]
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static void measure(struct pool *p, bool skills, size_t rounds)
         uint64_t from = thread_ns();
 
         holds.on = true;
-        pool_look(p, skills, &v);
+        pool_scan(p, skills, &v);
         holds.on = false;
         whole += thread_ns() - from;
         pool_view_fini(&v);
@@ -90,7 +90,7 @@ static void measure(struct pool *p, bool skills, size_t rounds)
     qsort(holds.ns, holds.n, sizeof(holds.ns[0]), by_size);
     printf("%-10s %-12s %8zu holds/look   median %8.1f us   p99 %8.1f us   longest %8.1f us   "
            "look %8.1f us\n",
-           "pool_look", skills ? "with skills" : "", holds.n / rounds, us(holds.n / 2),
+           "pool_scan", skills ? "with skills" : "", holds.n / rounds, us(holds.n / 2),
            us(holds.n - 1 - holds.n / 100), us(holds.n - 1), (double)whole / 1000 / (double)rounds);
 }
 

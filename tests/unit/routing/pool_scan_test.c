@@ -119,7 +119,7 @@ static void a_pool_at_rest_looks_the_same_in_pieces_and_at_once(void **state)
     (void)state;
     start(&s, WORKERS, 3);
     pool_set_available(s.pool, s.workers[7], false, &s.released);
-    pool_look(s.pool, true, &pieces);
+    pool_scan(s.pool, true, &pieces);
     pool_view(s.pool, true, &whole);
     assert_int_equal(pieces.n, WORKERS);
     assert_int_equal(pieces.ndetached, 0);
@@ -158,7 +158,7 @@ static void a_pool_without_workers_can_be_read(void **state)
 
     (void)state;
     start(&s, 0, 0);
-    pool_look(s.pool, true, &v);
+    pool_scan(s.pool, true, &v);
     assert_int_equal(v.n + v.ndetached, 0);
     pool_view_fini(&v);
     end(&s);
@@ -178,7 +178,7 @@ static void pieces_are_as_many_as_the_bound_asks_for(void **state)
     (void)state;
     start(&s, WORKERS, 1);
     s.meanwhile = nothing;
-    pool_look(s.pool, false, &v);
+    pool_scan(s.pool, false, &v);
     /* The totals, a start for each of two lists, six pieces with members, one without. */
     assert_int_equal(s.unlocks, 1 + 2 + 6 + 1);
     pool_view_fini(&v);
@@ -203,7 +203,7 @@ static void one_that_goes_meanwhile_takes_none_else_along(void **state)
     (void)state;
     start(&s, WORKERS, 1);
     s.meanwhile = take_out;
-    pool_look(s.pool, false, &v);
+    pool_scan(s.pool, false, &v);
     assert_int_equal(times(&v, s.workers[0]), 1);
     assert_int_equal(times(&v, s.workers[POOL_LOOK_WORKERS]), 0);
     assert_int_equal(times(&v, s.workers[POOL_LOOK_WORKERS + 1]), 0);
@@ -232,13 +232,13 @@ static void one_that_leaves_with_a_request_in_flight_is_reported_once(void **sta
     struct pool_request r = {.cls = SLICE_LIT("class-0"), .released = &s.released};
     assert_int_equal(pool_get(s.pool, &r, 1, &s.pick), ERR_OK);
     s.meanwhile = leave_in_flight;
-    pool_look(s.pool, false, &v);
+    pool_scan(s.pool, false, &v);
     for (int i = 0; i < WORKERS; ++i)
         assert_int_equal(times(&v, s.workers[i]), 1);
     assert_int_equal(v.n + v.ndetached, WORKERS);
     pool_view_fini(&v);
     s.meanwhile = NULL;
-    pool_look(s.pool, false, &v);
+    pool_scan(s.pool, false, &v);
     assert_int_equal(v.n, WORKERS - 1);
     assert_int_equal(v.ndetached, 1);
     assert_ptr_equal(v.workers[WORKERS - 1].worker, s.pick.worker);
@@ -271,7 +271,7 @@ static void one_that_stays_is_there_once_whatever_others_do(void **state)
         start(&s, WORKERS - 1, 1);
         s.seed = seed;
         s.meanwhile = churn;
-        pool_look(s.pool, true, &v);
+        pool_scan(s.pool, true, &v);
         s.meanwhile = NULL;
         for (int i = 0; i < WORKERS - 1; ++i) {
             if (i % 2 == 0)
@@ -301,7 +301,7 @@ static void skills_are_of_one_moment_each_class_once(void **state)
     (void)state;
     start(&s, 1, SKILLS);
     s.meanwhile = forget_first;
-    pool_look(s.pool, true, &v);
+    pool_scan(s.pool, true, &v);
     assert_true(s.unlocks > 6);
     assert_int_equal(v.workers[0].nskills, SKILLS);
     assert_int_equal(v.workers[0].skills.n, SKILLS - 1);
@@ -330,7 +330,7 @@ static void skills_that_never_rest_are_copied_all_the_same(void **state)
     (void)state;
     start(&s, 1, SKILLS);
     s.meanwhile = always_another;
-    pool_look(s.pool, true, &v);
+    pool_scan(s.pool, true, &v);
     assert_true(v.workers[0].skills.n == SKILLS || v.workers[0].skills.n == SKILLS - 1);
     pool_view_fini(&v);
     end(&s);
@@ -344,7 +344,7 @@ static void the_skills_of_ineligible_workers_are_reported_too(void **state)
     (void)state;
     start(&s, 1, SKILLS);
     pool_set_available(s.pool, s.workers[0], false, &s.released);
-    pool_look(s.pool, true, &v);
+    pool_scan(s.pool, true, &v);
     assert_false(v.workers[0].active);
     assert_int_equal(v.workers[0].skills.n, SKILLS);
     pool_view_fini(&v);

@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-static void print(const struct admin_order *o, struct text *out)
+static void print(const struct admin_action *o, struct text *out)
 {
     struct json_writer w = {.out = out};
 
@@ -23,21 +23,21 @@ static void print(const struct admin_order *o, struct text *out)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct admin_order o;
-    struct admin_order again;
+    struct admin_action o;
+    struct admin_action again;
     struct text printed = {0};
-    const char *why = admin_order_read(&o, (struct slice){(const char *)data, size});
+    const char *why = admin_action_read(&o, (struct slice){(const char *)data, size});
 
     if (why != NULL) {
         ASSERT(why[0] != '\0');
-        admin_order_fini(&o);
+        admin_action_fini(&o);
         return 0;
     }
     ASSERT(o.has_class == (o.cls.p != NULL));
-    ASSERT(admin_order_means(&o, "") == (o.application.len == 0));
+    ASSERT(admin_action_means(&o, "") == (o.application.len == 0));
     print(&o, &printed);
     /* control characters are written as escapes, up to six times as long */
-    why = admin_order_read(&again, text_slice(&printed));
+    why = admin_action_read(&again, text_slice(&printed));
     ASSERT((why == NULL) == (printed.len <= ADMIN_ORDER_BYTES_MAX));
     if (why == NULL) {
         ASSERT(slice_eq(o.application, again.application));
@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(slice_eq(o.cls, again.cls));
         ASSERT(o.has_class == again.has_class);
     }
-    admin_order_fini(&again);
-    admin_order_fini(&o);
+    admin_action_fini(&again);
+    admin_action_fini(&o);
     text_fini(&printed);
     return 0;
 }
