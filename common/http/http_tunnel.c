@@ -201,6 +201,10 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     struct text worker_early = worker->early;
     if (c == NULL || http_conn_is_closed(c)) {
         text_fini(&worker_early);
+        if (early != NULL) {
+            text_fini(&early->to_worker);
+            text_fini(&early->to_client);
+        }
         t->client = NULL;
         end_tunnel(t);
         return;
