@@ -184,20 +184,6 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     free(sorted);
 }
 
-static void check_key(struct reader *r, const struct config_node *key)
-{
-    const char *problem = NULL;
-
-    if (key->kind != CONFIG_SCALAR)
-        problem = "a name cannot be a list or a map";
-    else if (key->text.len == 0)
-        problem = "a name cannot be empty";
-    else if (!key->quoted && slice_is(key->text, "<<"))
-        problem = "merging (\"<<\") is not supported; write the values";
-    if (problem != NULL)
-        config_complain(r->config, key, r->diag, "%s", problem);
-}
-
 static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);
 
 /* Takes the event of the next value; NULL at the end of the list or map, or when reading stopped.
@@ -236,7 +222,13 @@ static struct config_node *read_collection(struct reader *r, enum config_kind ki
         if (kind == CONFIG_MAP) {
             keys = xgrow(keys, n + 1, &key_room, sizeof(struct config_node *));
             keys[n] = child;
-            check_key(r, child);
+            if (child->kind != CONFIG_SCALAR)
+                config_complain(r->config, child, r->diag, "a name cannot be a list or a map");
+            else if (child->text.len == 0)
+                config_complain(r->config, child, r->diag, "a name cannot be empty");
+            else if (!child->quoted && slice_is(child->text, "<<"))
+                config_complain(r->config, child, r->diag,
+                                "merging (\"<<\") is not supported; write the values");
             child = read_child(r, depth + 1);
             if (child == NULL)
                 break;

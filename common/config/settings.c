@@ -117,27 +117,6 @@ static bool is_null(const struct config_node *n)
             slice_eq_nocase(n->text, SLICE_LIT("null")));
 }
 
-static bool read_list(const struct setting_row *row, const struct config *c,
-                      const struct config_node *node, struct setting_value *v, struct diag *d)
-{
-    unsigned errors_before = d->errors;
-
-    for (size_t i = 0; i < node->n; ++i) {
-        const struct config_node *item = node->items[i];
-
-        if (item->kind != CONFIG_SCALAR)
-            config_complain(c, item, d, "%s: each item must be a text", row->name);
-        else if (is_null(item))
-            config_complain(c, item, d, "%s: this item is empty", row->name);
-        else
-            text_list_add(&v->list, item->text);
-    }
-    if (d->errors == errors_before)
-        return true;
-    text_list_fini(&v->list);
-    return false;
-}
-
 static const char *kind_text(enum config_kind kind)
 {
     return kind == CONFIG_SCALAR ? "a single value" : kind == CONFIG_LIST ? "a list" : "a map";
@@ -148,10 +127,23 @@ static bool read_field(const struct setting_row *row, const struct config *c,
 {
     struct setting_value v = {.node = node};
     char why[SETTINGS_WHY_ROOM] = "";
+    unsigned errors_before = d->errors;
 
     if (row->type == SETTING_LIST && node->kind == CONFIG_LIST) {
-        if (!read_list(row, c, node, &v, d))
+        for (size_t i = 0; i < node->n; ++i) {
+            const struct config_node *item = node->items[i];
+
+            if (item->kind != CONFIG_SCALAR)
+                config_complain(c, item, d, "%s: each item must be a text", row->name);
+            else if (is_null(item))
+                config_complain(c, item, d, "%s: this item is empty", row->name);
+            else
+                text_list_add(&v.list, item->text);
+        }
+        if (d->errors != errors_before) {
+            text_list_fini(&v.list);
             return false;
+        }
     } else if (row->type != SETTING_NODE) {
         if (node->kind != CONFIG_SCALAR)
             snprintf(why, sizeof(why), "expected %s, not %s", setting_types[row->type].expected,

@@ -362,16 +362,6 @@ static const struct route *find_route(const struct admin *a, struct slice path,
     return NULL;
 }
 
-/* Whether METHOD is one of the LIST "GET, HEAD". */
-static bool is_listed(struct slice list, struct slice method)
-{
-    while (list.len != 0) {
-        if (slice_eq(slice_trim(slice_cut(&list, ',')), method))
-            return true;
-    }
-    return false;
-}
-
 /* R's page, or what its action makes of ARGUMENT. */
 static void answer_route(struct http_reply *call, const struct admin *a, const struct route *r,
                          struct slice argument)
@@ -421,7 +411,10 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     bool is_order = r != NULL && r->kind == ROUTE_ORDER;
     if (is_order)
         argument = req->body;
-    bool allowed = r != NULL && is_listed(slice_of(methods[r->kind]), req->method);
+    struct slice known = slice_of(r != NULL ? methods[r->kind] : NULL);
+    bool allowed = false;
+    while (known.len != 0 && !allowed)
+        allowed = slice_eq(slice_trim(slice_cut(&known, ',')), req->method);
     if ((allowed || !is_order) && !authorized(is_order ? a->actions_token : a->token, req)) {
         http_request_answer(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
         answer_error(call, 401);
@@ -438,24 +431,6 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 }
 
 /* ---- life ---- */
-
-static enum err listen_at(struct admin *a, struct inherited *h, const struct addr *address)
-{
-    struct addr_listen_options lo = {.mode = 0660};
-    struct http_listen_options o = {.tag = a};
-    int fd = inherited_take_socket(h, address, NULL, 0);
-    enum err e = fd < 0 ? addr_listen(address, &lo, &fd) : ERR_OK;
-
-    if (e != ERR_OK) {
-        char text[ADDR_TEXT_MAX];
-
-        log_error(NULL, "admin-listen-failed", "address=%s reason=\"%s\"",
-                  addr_format(address, text), e == ERR_SYSTEM ? strerror(errno) : err_text(e));
-        return e;
-    }
-    http_server_listen(a->server, fd, &o);
-    return addr_of_socket(fd, &a->addresses[a->naddresses++]);
-}
 
 enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
                       struct admin **out)
@@ -474,6 +449,8 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
             return ERR_UNSUPPORTED;
     }
     struct admin *a = xcalloc(1, sizeof(*a));
+    struct addr_listen_options lo = {.mode = 0660};
+    struct http_listen_options ho = {.tag = a};
     struct http_server_options so = {
         .max_body_bytes = ADMIN_BODY_BYTES_MAX,
         .max_header_bytes = ADMIN_HEADER_BYTES_MAX,
@@ -496,8 +473,21 @@ enum err admin_create(struct loop *l, const struct admin_config *c, struct inher
         text_list_add(&a->hosts, slice_of(c->s.hosts.items[i]));
     a->addresses = xcalloc(c->n + 1, sizeof(*a->addresses));
     a->server = http_server_create(l, &so);
-    for (size_t i = 0; i < c->n && e == ERR_OK; ++i)
-        e = listen_at(a, h, &c->addresses[i]);
+    for (size_t i = 0; i < c->n && e == ERR_OK; ++i) {
+        char text[ADDR_TEXT_MAX];
+        int fd = inherited_take_socket(h, &c->addresses[i], NULL, 0);
+
+        if (fd < 0)
+            e = addr_listen(&c->addresses[i], &lo, &fd);
+        if (e == ERR_OK) {
+            http_server_listen(a->server, fd, &ho);
+            e = addr_of_socket(fd, &a->addresses[a->naddresses++]);
+        } else {
+            log_error(NULL, "admin-listen-failed", "address=%s reason=\"%s\"",
+                      addr_format(&c->addresses[i], text),
+                      e == ERR_SYSTEM ? strerror(errno) : err_text(e));
+        }
+    }
     if (e == ERR_OK)
         *out = a;
     else

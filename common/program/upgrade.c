@@ -55,10 +55,8 @@ char *program_find(const char *name, const char *path)
  * In the child of a process with threads: nothing but system calls. Signals stay blocked as they
  * are here, until the program reads them: one that comes in between waits.
  */
-static void become(const char *file, char *const *argv, char *const *env,
-                   const struct rlimit *nofile, int pass) no_return;
-static void become(const char *file, char *const *argv, char *const *env,
-                   const struct rlimit *nofile, int pass)
+static no_return void become(const char *file, char *const *argv, char *const *env,
+                             const struct rlimit *nofile, int pass)
 {
     if (pass == PASSED_FD)
         fcntl(PASSED_FD, F_SETFD, 0);

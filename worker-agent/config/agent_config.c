@@ -304,34 +304,16 @@ static void find_user(const struct reader *r)
 
 /* ---- processes ---- */
 
-static void check_command(const struct reader *r)
-{
-    const struct text_list *command = &r->c->s.command;
-    char why[SETTINGS_WHY_ROOM];
-
-    if (command->n == 0) {
-        if (config_get(r->map, "command") == NULL)
-            complain(r, "command", "is required (or attach)");
-        return;
-    }
-    if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
-        access(command->items[0], F_OK) != 0)
-        complain(r, "command",
-                 "is one word with blanks in it: write a list, [program, argument, ...]");
-    if (!command_check(r->c, why))
-        complain(r, "command", why);
-    if (r->c->s.root[0] != '/')
-        complain(r, "root", "must be an absolute path");
-}
-
 static void read_processes(const struct reader *r)
 {
     struct app_config *c = r->c;
+    const struct text_list *command = &c->s.command;
     const char *probe = c->s.ready_probe;
+    char why[SETTINGS_WHY_ROOM];
     bool printable = true;
 
     if (c->s.attach.n != 0) {
-        if (c->s.command.n != 0)
+        if (command->n != 0)
             complain(r, "attach", "command and attach exclude one another");
         c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
         for (size_t i = 0; i < c->s.attach.n; ++i) {
@@ -345,7 +327,16 @@ static void read_processes(const struct reader *r)
     if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->s.max_processes == 0)
         complain(r, "max_processes",
                  "with neither min_processes nor max_processes there are no slots");
-    check_command(r);
+    if (command->n == 0 && config_get(r->map, "command") == NULL)
+        complain(r, "command", "is required (or attach)");
+    if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
+        access(command->items[0], F_OK) != 0)
+        complain(r, "command",
+                 "is one word with blanks in it: write a list, [program, argument, ...]");
+    if (command->n > 0 && !command_check(c, why))
+        complain(r, "command", why);
+    if (command->n > 0 && c->s.root[0] != '/')
+        complain(r, "root", "must be an absolute path");
     for (const char *p = probe; p != NULL && *p != '\0'; ++p)
         printable &= *p > 0x20 && *p < 0x7f;
     if (!printable)

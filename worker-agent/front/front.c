@@ -75,43 +75,37 @@ static bool passes(const struct http_request *req, const struct front_recipient 
     return !http_request_lists(&req->fields, field->name);
 }
 
-/* X-Forwarded-*, as a server does that clients connect to. */
-static void put_forwarded(const struct http_request *req, const struct front_recipient *to,
-                          struct text *out)
-{
-    char peer[ADDR_TEXT_MAX];
-
-    text_add(out, SLICE_LIT("X-Forwarded-For: "));
-    for (size_t i = 0; to->believed && i < req->fields.n; ++i) {
-        if (req->fields.at[i].kind != FIELD_FOR)
-            continue;
-        text_add(out, req->fields.at[i].value);
-        text_add(out, SLICE_LIT(", "));
-    }
-    text_add(out, slice_of(addr_host(to->peer, peer)));
-    text_add(out, SLICE_LIT("\r\n"));
-    if (!to->believed || !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_PROTO)))
-        http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
-    if (!to->believed || !message_fields_may_have(&req->fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
-        http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
-}
-
 void front_write_head(const struct http_request *req, const struct front_recipient *to,
                       struct text *out)
 {
+    const struct message_fields *fields = &req->fields;
+    char peer[ADDR_TEXT_MAX];
+
     text_add(out, req->method);
     text_add_char(out, ' ');
     text_add(out, req->target);
     text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
     http_put_field(out, SLICE_LIT("Host"), req->authority);
-    for (size_t i = 0; i < req->fields.n; ++i) {
-        const struct message_field *f = &req->fields.at[i];
-
-        if (passes(req, to, f))
-            http_put_field(out, f->name, f->value);
+    for (size_t i = 0; i < fields->n; ++i) {
+        if (passes(req, to, &fields->at[i]))
+            http_put_field(out, fields->at[i].name, fields->at[i].value);
     }
-    if (to->peer != NULL)
-        put_forwarded(req, to, out);
+    /* X-Forwarded-*, as a server does that clients connect to. */
+    if (to->peer != NULL) {
+        text_add(out, SLICE_LIT("X-Forwarded-For: "));
+        for (size_t i = 0; to->believed && i < fields->n; ++i) {
+            if (fields->at[i].kind != FIELD_FOR)
+                continue;
+            text_add(out, fields->at[i].value);
+            text_add(out, SLICE_LIT(", "));
+        }
+        text_add(out, slice_of(addr_host(to->peer, peer)));
+        text_add(out, SLICE_LIT("\r\n"));
+        if (!to->believed || !message_fields_may_have(fields, FIELD_BIT(FIELD_PROTO)))
+            http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
+        if (!to->believed || !message_fields_may_have(fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
+            http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
+    }
     if (http_request_wants_websocket(req)) {
         http_put_field(out, SLICE_LIT("Connection"), SLICE_LIT("Upgrade"));
         http_put_field(out, SLICE_LIT("Upgrade"), SLICE_LIT("websocket"));

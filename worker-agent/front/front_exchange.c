@@ -202,33 +202,28 @@ static void add_lines(const struct last_lines *lines, struct text *out)
     }
 }
 
-static void add_plain(const struct error_facts *e, struct text *out)
+void error_body(const struct error_facts *e, bool html, struct text *out)
 {
     const struct failure *f = e->failure;
+    struct text plain = {0};
 
     /* The lines of the process have more information than the failure of another one. */
     if (e->lines != NULL && e->lines->n > 0 && (f == NULL || f->pid != e->pid)) {
-        text_addf(out, "\nprocess %ld\n", e->pid);
-        add_lines(e->lines, out);
+        text_addf(&plain, "\nprocess %ld\n", e->pid);
+        add_lines(e->lines, &plain);
     } else if (f != NULL) {
-        text_add_char(out, '\n');
-        failure_add_summary(f, out);
-        text_addf(out, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
-        add_lines(&f->lines, out);
+        text_add_char(&plain, '\n');
+        failure_add_summary(f, &plain);
+        text_addf(&plain, " (%.1f s ago)\n", (double)(e->now_ms - f->at_ms) / 1000);
+        add_lines(&f->lines, &plain);
     }
-}
-
-void error_body(const struct error_facts *e, bool html, struct text *out)
-{
-    struct text plain = {0};
-
     if (!html) {
         text_add(out, e->reason);
         text_add_char(out, '\n');
-        add_plain(e, out);
+        text_add(out, text_slice(&plain));
+        text_fini(&plain);
         return;
     }
-    add_plain(e, &plain);
     text_add(out, SLICE_LIT("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
                             "<title>error</title>\n<h1>"));
     text_add_html(out, e->reason);

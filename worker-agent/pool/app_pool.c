@@ -556,17 +556,16 @@ void app_pool_each_process(struct app_pool *pool, void (*each)(struct app_proces
         each(p);
 }
 
-static void supervisor_lost(struct app_process *p)
-{
-    if (p->pid > 0)
-        kill(-p->pid, SIGKILL);
-    app_process_on_died(p, "the supervisor has exited");
-}
-
 void app_pool_supervisor_lost(struct app_pool *pool)
 {
+    struct app_process *p;
+
     app_pool_leave(pool);
-    app_pool_each_process(pool, supervisor_lost);
+    list_for_each_entry_safe (p, &pool->processes, node) {
+        if (p->pid > 0)
+            kill(-p->pid, SIGKILL);
+        app_process_on_died(p, "the supervisor has exited");
+    }
 }
 
 void app_pool_hand_over(struct app_pool *pool)

@@ -687,30 +687,13 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     return CORE_WAIT;
 }
 
-/* Returns the slot with the lowest load; NULL if the group has no process. */
-static struct core_slot *least_loaded(const struct core_group *g)
-{
-    struct core_slot *best = NULL;
-    struct core_slot *s;
-    size_t least = 0;
-
-    list_for_each_entry (s, &g->slots, node) {
-        if (s->process == NULL || !core_slot_enabled(s))
-            continue;
-        size_t load = s->process->places + s->nwaiting;
-        if (best == NULL || load < least) {
-            best = s;
-            least = load;
-        }
-    }
-    return best;
-}
-
 static enum core_answer ask_group(struct core_group *g, struct core_request *r, uint64_t now_ms)
 {
     const struct list *free = list_empty(&g->idle) ? &g->partly : &g->idle;
     struct core_process *p = NULL;
-    struct core_slot *s = NULL;
+    struct core_slot *s = NULL; /* where R waits; NULL: in the group's queue */
+    struct core_slot *other;
+    size_t least = SIZE_MAX;
 
     if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
         accepts_probe(g->replacing, r)) {
@@ -723,8 +706,16 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
         begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
-    if (g->queue == CORE_QUEUE_PRIVATE)
-        s = least_loaded(g);
+    /* The slot with the lowest load; none if the group has no process. */
+    if (g->queue == CORE_QUEUE_PRIVATE) {
+        list_for_each_entry (other, &g->slots, node) {
+            p = other->process;
+            if (p != NULL && core_slot_enabled(other) && p->places + other->nwaiting < least) {
+                least = p->places + other->nwaiting;
+                s = other;
+            }
+        }
+    }
     if ((s != NULL ? s->nwaiting : g->nwaiting) >= g->max_queue &&
         (g->nprocesses > 0 || g->nwaiting > 0))
         return CORE_QUEUE_FULL;

@@ -289,17 +289,6 @@ static bool open_tree(struct agent *a)
     return e == ERR_OK;
 }
 
-static char *agent_name(void)
-{
-    char host[256] = "";
-
-    if (gethostname(host, sizeof(host) - 1) != 0)
-        snprintf(host, sizeof(host), "localhost");
-    /* It goes into JSON, which wants UTF-8. */
-    ascii_clean(host);
-    return xasprintf("%s/%ld", host, (long)getpid());
-}
-
 static bool open_supervisor(struct agent *a, struct adoptable_list *adopted)
 {
     const struct supervisor_options o = {.state_dir = a->first->s.state_dir,
@@ -340,6 +329,7 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
+    char host[256] = "";
 
     a->loop = pool->loop = loop_create(0);
     app_pool_init(pool);
@@ -347,7 +337,11 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     a->started_ms = loop_now_ms(a->loop);
     timer_init(&a->each_second, on_each_second);
     timer_start(a->loop, &a->each_second, 1000);
-    pool->agent_name = agent_name();
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        snprintf(host, sizeof(host), "localhost");
+    /* It goes into JSON, which wants UTF-8. */
+    ascii_clean(host);
+    pool->agent_name = xasprintf("%s/%ld", host, (long)getpid());
     pool->conn_pool = conn_pool_create(&http1_conn_pool_ops, &a->loop, 1);
     if (c->s.trace_log != NULL && trace_log_create(c->s.trace_log, &a->trace) != ERR_OK) {
         log_error(NULL, "trace-log-open-failed", "file=%s reason=\"%s\"", c->s.trace_log,

@@ -220,21 +220,6 @@ static int arrange_descriptors(const struct spawned *p, int output_fd, int error
     return error_at;
 }
 
-static void become_user(const struct spawner *s, const struct spawn_request *r, int error_fd)
-{
-    const struct privileges *u = &r->user;
-
-    /* The supervisor of an agent that has become a user is that user, and can become no other. */
-    if (!u->required || (geteuid() != 0 && !privileges_differ(u)))
-        return;
-    const char *failed = privileges_switch(u);
-    if (failed != NULL)
-        child_fail(error_fd, failed);
-    /* The agent chooses the command: it must not get more rights by it than the user's. */
-    if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        child_fail(error_fd, "no_new_privs");
-}
-
 /* The texts of LIST, with {port} or {socket} replaced; NULL-terminated. */
 static char **fill_in(const json_t *list, const struct spawned *p, enum listen_mode mode)
 {
@@ -266,7 +251,16 @@ static no_return void child_run(const struct spawner *s, const struct spawn_requ
     sigprocmask(SIG_SETMASK, &none, NULL);
     error_fd = arrange_descriptors(p, output_fd, error_fd);
     setrlimit(RLIMIT_NOFILE, &s->nofile);
-    become_user(s, r, error_fd);
+    /* The supervisor of an agent that has become a user is that user, and can become no other. */
+    if (r->user.required && (geteuid() == 0 || privileges_differ(&r->user))) {
+        const char *failed = privileges_switch(&r->user);
+
+        if (failed != NULL)
+            child_fail(error_fd, failed);
+        /* The agent chooses the command: it must not get more rights by it than the user's. */
+        if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+            child_fail(error_fd, "no_new_privs");
+    }
     /* A change of user clears it, so it comes after. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         child_fail(error_fd, "PR_SET_PDEATHSIG");
@@ -446,20 +440,6 @@ json_t *child_message(const struct child *p, uint64_t now_ms)
                      p->id, "application", p->application, "slot", (int)p->slot, "spec", p->spec,
                      "pid", (json_int_t)p->spawned.pid, "address", p->spawned.address, "note",
                      p->note, "age_ms", (json_int_t)(now_ms - p->started_ms), "busy", (int)p->busy);
-}
-
-void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX])
-{
-    ssize_t n = read(p->spawned.error_fd, out, SUPERVISOR_WHY_MAX - 1);
-
-    if (n > 0) {
-        out[n] = '\0';
-        /* A path in it may be no UTF-8, which JSON has to be. */
-        ascii_clean(out);
-    } else if (si->si_code == CLD_EXITED)
-        snprintf(out, SUPERVISOR_WHY_MAX, "exit %d", si->si_status);
-    else
-        snprintf(out, SUPERVISOR_WHY_MAX, "signal %d", si->si_status);
 }
 
 void children_end_all(const struct list *all, uint64_t now_ms)

@@ -7,7 +7,6 @@
 #define RLB_AGENT_SUPERVISOR_SPAWNER_H
 
 #include <jansson.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -115,8 +114,6 @@ void child_set_busy(struct child *p, unsigned busy);
 
 /* The "process" message about P for an agent; the output descriptor is sent with it. */
 json_t *child_message(const struct child *p, uint64_t now_ms);
-/* Describes the cause of its death: exit status, signal, or start error (from the error pipe). */
-void child_describe_death(const struct child *p, const siginfo_t *si, char out[SUPERVISOR_WHY_MAX]);
 
 /* Sends SIGTERM to all; children_kill_overdue ends those that exceed their stop_timeout. */
 void children_end_all(const struct list *all, uint64_t now_ms);

@@ -352,7 +352,16 @@ static bool on_signals(struct supervisor *k)
             waitpid(dead.si_pid, NULL, 0); /* an orphan of one of them */
             continue;
         }
-        child_describe_death(p, &dead, how);
+        /* Its exit status, its signal, or why it could not be started (the error pipe). */
+        ssize_t n = read(p->spawned.error_fd, how, sizeof(how) - 1);
+        if (n > 0) {
+            how[n] = '\0';
+            /* A path in it may be no UTF-8, which JSON has to be. */
+            ascii_clean(how);
+        } else {
+            snprintf(how, sizeof(how), dead.si_code == CLD_EXITED ? "exit %d" : "signal %d",
+                     dead.si_status);
+        }
         spawner_clean_up(&p->spawned);
         waitpid(p->spawned.pid, NULL, 0);
         for (size_t i = 0; i < k->nagents; ++i)
@@ -444,21 +453,6 @@ static void turn(struct supervisor *k)
 
 /* ---- files in state_dir ---- */
 
-/* Removes a socket, or a directory with nothing but a socket in it. */
-static void remove_leftover(int dir, const char *name)
-{
-    int directory;
-
-    if (unlinkat(dir, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-        return;
-    directory = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (directory >= 0) {
-        unlinkat(directory, "s", 0);
-        close(directory);
-    }
-    unlinkat(dir, name, AT_REMOVEDIR);
-}
-
 /* An empty directory of our own, and no link to another one: sockets that a supervisor before us
  * left behind go. Needs the lock. Errors are logged. */
 static bool make_run_dir(const char *path)
@@ -484,8 +478,16 @@ static bool make_run_dir(const char *path)
     if (dir == NULL)
         goto failed;
     while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.')
-            remove_leftover(dirfd(dir), entry->d_name);
+        if (entry->d_name[0] == '.' || unlinkat(fd, entry->d_name, 0) == 0 ||
+            (errno != EISDIR && errno != EPERM))
+            continue;
+        /* A directory with nothing but a socket in it. */
+        int directory = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (directory >= 0) {
+            unlinkat(directory, "s", 0);
+            close(directory);
+        }
+        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
     }
     closedir(dir);
     return true;
