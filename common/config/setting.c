@@ -117,6 +117,35 @@ static void print_list(const struct text_list *l, struct text *out)
 
 /* ---- numbers ---- */
 
+static bool parse_bool(struct slice s, bool *out)
+{
+    static const char *const yes[] = {"true", "yes", "on"};
+    static const char *const no[] = {"false", "no", "off"};
+
+    for (size_t i = 0; i < ARRAY_LEN(yes); ++i) {
+        bool is_yes = slice_eq_nocase(s, slice_of(yes[i]));
+
+        if (is_yes || slice_eq_nocase(s, slice_of(no[i]))) {
+            *out = is_yes;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_int(struct slice s, int64_t *out)
+{
+    bool negative = slice_starts(s, SLICE_LIT("-"));
+    uint64_t v;
+
+    if (negative)
+        s = (struct slice){s.p + 1, s.len - 1};
+    if (!parse_u64(s, INT64_MAX, &v))
+        return false;
+    *out = negative ? -(int64_t)v : (int64_t)v;
+    return true;
+}
+
 /* Digits, perhaps a point and digits, and one of UNITS at once behind them. Returns false if the
  * product is not an integer. */
 static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
@@ -156,31 +185,28 @@ static bool parse_time(struct slice s, uint64_t *out)
     return parse_amount(s, time_units, ARRAY_LEN(time_units), out);
 }
 
+static bool parse_choice(const char *choices, struct slice s, int *out)
+{
+    struct slice rest = slice_of(choices);
+
+    for (int i = 0; rest.len != 0; ++i) {
+        if (slice_eq(slice_cut(&rest, '|'), s)) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- any type ---- */
 
 static bool parse_by_type(const struct setting_row *row, struct slice s, struct setting_value *v)
 {
-    static const char *const yes[] = {"true", "yes", "on"};
-    static const char *const no[] = {"false", "no", "off"};
-    bool negative = slice_starts(s, SLICE_LIT("-"));
-    struct slice choices;
-    uint64_t number;
-
     switch (row->type) {
     case SETTING_BOOL:
-        for (size_t i = 0; i < ARRAY_LEN(yes); ++i) {
-            v->yes = slice_eq_nocase(s, slice_of(yes[i]));
-            if (v->yes || slice_eq_nocase(s, slice_of(no[i])))
-                return true;
-        }
-        return false;
+        return parse_bool(s, &v->yes);
     case SETTING_INT:
-        if (negative)
-            s = (struct slice){s.p + 1, s.len - 1};
-        if (!parse_u64(s, INT64_MAX, &number))
-            return false;
-        v->number = negative ? -(int64_t)number : (int64_t)number;
-        return true;
+        return parse_int(s, &v->number);
     case SETTING_REAL:
         return parse_double(s, &v->real);
     case SETTING_TIME:
@@ -188,12 +214,7 @@ static bool parse_by_type(const struct setting_row *row, struct slice s, struct 
     case SETTING_SIZE:
         return parse_amount(s, size_units, ARRAY_LEN(size_units), &v->amount);
     case SETTING_CHOICE:
-        choices = slice_of(row->min);
-        for (v->choice = 0; choices.len != 0; ++v->choice) {
-            if (slice_eq(slice_cut(&choices, '|'), s))
-                return true;
-        }
-        return false;
+        return parse_choice(row->min, s, &v->choice);
     case SETTING_TEXT:
     case SETTING_SECRET:
         if (slice_find(s, '\0') != SIZE_MAX)
