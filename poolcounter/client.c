@@ -191,9 +191,10 @@ static bool is_woken(const struct client_lock *cl)
 
 /* ---- figures by type and by key ---- */
 
-/* C waits no more, however that came. Returns for how long it has. */
-static uint64_t note_wait_over(struct client *c)
+/* The client of CL waits no more, however that came. Returns for how long it has. */
+static uint64_t note_wait_over(struct client_lock *cl)
 {
+    struct client *c = cl->client;
     struct server *s = c->server;
     uint64_t waited_us = s->now_us - c->wait_since_us;
 
@@ -201,6 +202,7 @@ static uint64_t note_wait_over(struct client *c)
         topk_add(s->top, (struct slice){c->wait_key, c->wait_key_bytes}, waited_us);
     free(c->wait_key);
     c->wait_key = NULL;
+    --cl->type->figures.waiting;
     return waited_us;
 }
 
@@ -209,12 +211,11 @@ static bool note_woken(struct client_lock *cl)
 {
     struct server *s = cl->client->server;
     struct type_figures *figures = &cl->type->figures;
-    uint64_t waited_us = note_wait_over(cl->client);
+    uint64_t waited_us = note_wait_over(cl);
 
     list_remove(&cl->lock.in_key);
     stat_observe(s->cell, STAT_wait_us, waited_us);
     figures->waited_us += waited_us;
-    --figures->waiting;
     if (cl->lock.woken == COUNTER_DONE) {
         ++figures->done;
         return false;
@@ -231,8 +232,7 @@ static void note_end(struct client_lock *cl)
     struct type_figures *figures = &cl->type->figures;
 
     if (cl->lock.state == COUNTER_WAITING) {
-        (void)note_wait_over(cl->client);
-        --figures->waiting;
+        (void)note_wait_over(cl);
         return;
     }
     uint64_t worked_us = s->now_us - cl->lock.since_us;
@@ -383,8 +383,7 @@ static void wait_over(struct timer *t)
     /* It may have been woken in this very round. */
     if (!is_waiting(c))
         return;
-    (void)note_wait_over(c);
-    --cl->type->figures.waiting;
+    (void)note_wait_over(cl);
     ++cl->type->figures.timeouts;
     --c->nlocks;
     counter_expire(c->server->table, &cl->lock, c->server->now_us);
@@ -392,24 +391,6 @@ static void wait_over(struct timer *t)
 }
 
 /* ---- in ---- */
-
-static bool store_rest(struct client *c, struct slice in)
-{
-    if (in.len > c->rest_bytes) {
-        char *larger = realloc(c->rest, in.len);
-
-        if (larger == NULL)
-            return false;
-        c->rest = larger;
-    } else if (in.len == 0) {
-        free(c->rest);
-        c->rest = NULL;
-    }
-    if (in.len != 0)
-        memcpy(c->rest, in.p, in.len);
-    c->rest_bytes = (uint32_t)in.len;
-    return true;
-}
 
 /* Run the lines of IN, which is in the server's buffer, until they are run or answers wait. */
 static void run_lines(struct client *c, struct slice in)
@@ -437,8 +418,23 @@ static void run_lines(struct client *c, struct slice in)
             send_answer(c, replies);
     }
     c->skipping = skipping;
-    if (c->fd >= 0 && !store_rest(c, in))
-        client_close(c);
+    if (c->fd < 0)
+        return;
+    if (in.len > c->rest_bytes) {
+        char *larger = realloc(c->rest, in.len);
+
+        if (larger == NULL) {
+            client_close(c);
+            return;
+        }
+        c->rest = larger;
+    } else if (in.len == 0) {
+        free(c->rest);
+        c->rest = NULL;
+    }
+    if (in.len != 0)
+        memcpy(c->rest, in.p, in.len);
+    c->rest_bytes = (uint32_t)in.len;
 }
 
 static void client_read(struct client *c)

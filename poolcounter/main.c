@@ -173,8 +173,6 @@ static void inherit_from_systemd(struct sockets *out)
  * in every other program. */
 static void inherit_standard_input(struct sockets *out)
 {
-    int null;
-
     if (int_option(STDIN_FILENO, SO_TYPE) == -1)
         return;
     int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
@@ -183,7 +181,7 @@ static void inherit_standard_input(struct sockets *out)
         return;
     }
     take(out, fd);
-    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
         close(null);

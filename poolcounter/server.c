@@ -153,27 +153,14 @@ static void listeners_close(struct server *s)
     timer_stop(&s->accept_again);
 }
 
-static void create_client(struct server *s, int fd, const struct addr *peer)
-{
-    int64_t max = s->config->s.max_connections_per_address;
-    struct address_count *source;
-
-    stat_add(s->cell, STAT_connections_accepted, 1);
-    if (!address_counts_join(s->sources, peer, max != 0 ? (size_t)max : SIZE_MAX, &source)) {
-        log_warn(NULL, "client-rejected", "reason=\"max_connections_per_address\"");
-        close(fd);
-    } else if (client_create(s, fd, source) != NULL) {
-        return;
-    }
-    stat_add(s->cell, STAT_connections_refused, 1);
-    address_counts_leave(s->sources, &source);
-}
-
 /* Returns false if there are no more connections to accept, or none can be accepted now. */
 static bool accept_one(struct server *s, struct listener *l)
 {
     struct addr peer = {.len = sizeof(peer.un)};
     size_t max = (size_t)s->config->s.max_connections;
+    int64_t max_of_one = s->config->s.max_connections_per_address;
+    size_t of_one = max_of_one != 0 ? (size_t)max_of_one : SIZE_MAX;
+    struct address_count *source;
 
     if (max != 0 && s->nclients >= max) {
         stat_add(s->cell, STAT_accept_pauses, 1);
@@ -184,7 +171,15 @@ static bool accept_one(struct server *s, struct listener *l)
     if (fd >= 0) {
         if (!l->has_options)
             set_options(s, fd);
-        create_client(s, fd, &peer);
+        stat_add(s->cell, STAT_connections_accepted, 1);
+        if (!address_counts_join(s->sources, &peer, of_one, &source)) {
+            log_warn(NULL, "client-rejected", "reason=\"max_connections_per_address\"");
+            close(fd);
+        } else if (client_create(s, fd, source) != NULL) {
+            return true;
+        }
+        stat_add(s->cell, STAT_connections_refused, 1);
+        address_counts_leave(s->sources, &source);
         return true;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -248,34 +243,30 @@ static void handle(struct server *s, const struct epoll_event *event)
     }
 }
 
-static void run_round(struct server *s)
-{
-    struct epoll_event events[EVENTS_MAX];
-    int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
-    struct timer *t;
-
-    s->now_us = clock_mono_us();
-    for (int i = 0; i < n; ++i)
-        handle(s, &events[i]);
-    timer_wheel_advance(&s->wheel, server_now_ms(s));
-    while ((t = list_pop_entry(&s->wheel.due, struct timer, node)) != NULL)
-        t->expired(t);
-    server_deliver(s);
-    free_closed(s);
-    if (s->handed_over && s->drained != NULL && s->nclients == 0) {
-        loop_post(s->loop, s->drained);
-        s->drained = NULL;
-    }
-}
-
 static void *run(void *context)
 {
     struct server *s = context;
+    struct epoll_event events[EVENTS_MAX];
+    struct timer *t;
 
     s->now_us = clock_mono_us();
     listeners_resume(s);
-    while (!s->stop)
-        run_round(s);
+    while (!s->stop) {
+        int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
+
+        s->now_us = clock_mono_us();
+        for (int i = 0; i < n; ++i)
+            handle(s, &events[i]);
+        timer_wheel_advance(&s->wheel, server_now_ms(s));
+        while ((t = list_pop_entry(&s->wheel.due, struct timer, node)) != NULL)
+            t->expired(t);
+        server_deliver(s);
+        free_closed(s);
+        if (s->handed_over && s->drained != NULL && s->nclients == 0) {
+            loop_post(s->loop, s->drained);
+            s->drained = NULL;
+        }
+    }
     return NULL;
 }
 

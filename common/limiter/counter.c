@@ -233,22 +233,6 @@ static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint
 
 /* ---- succession ---- */
 
-/* Wakes the oldest waiter of TYPE with room at its key. */
-static void serve_line(struct counter_table *t, struct counter_type *type, uint64_t now_us,
-                       struct list *woken)
-{
-    struct counter_lock *lock;
-
-    while ((lock = list_pop_entry(&type->line, struct counter_lock, in_type)) != NULL) {
-        if (counter_has_key_room(lock)) {
-            wake_locked(t, lock, now_us, woken);
-            return;
-        }
-        lock->in_line = false;
-        list_push_back(&type->blocked, &lock->in_type);
-    }
-}
-
 /* Case (b): inserts the waiters of one queue that have gained room at their key into the line. */
 static void put_in_line(struct counter_type *type, struct counter_lock *first)
 {
@@ -283,7 +267,14 @@ static void hand_over(struct counter_table *t, struct counter_key *key, uint64_t
     } else if (next != NULL && (type == NULL || counter_below(key->held, type->limits.workers))) {
         wake_locked(t, next, now_us, woken);
     } else if (type != NULL) {
-        serve_line(t, type, now_us, woken);
+        /* To the oldest waiter of the type with room at its key. */
+        while ((next = list_pop_entry(&type->line, struct counter_lock, in_type)) != NULL &&
+               !counter_has_key_room(next)) {
+            next->in_line = false;
+            list_push_back(&type->blocked, &next->in_type);
+        }
+        if (next != NULL)
+            wake_locked(t, next, now_us, woken);
     }
 }
 

@@ -103,21 +103,6 @@ static uint64_t timeout_of(struct slice word, bool fractions)
 
 /* ---- commands ---- */
 
-static void parse_acquire(enum counter_kind kind, struct slice words, bool fractions,
-                          struct counter_line *out)
-{
-    struct counter_ask *ask = &out->ask;
-
-    out->verb = VERB_ACQUIRE;
-    ask->kind = kind;
-    ask->key = take_word(&words);
-    ask->workers = number_of(take_word(&words));
-    ask->maxqueue = number_of(take_word(&words));
-    ask->timeout_ms = timeout_of(take_word(&words), fractions);
-    ask->slots = number_of(take_word(&words));
-    out->well_formed = ask->key.len != 0 && ask->workers != 0 && ask->maxqueue != 0;
-}
-
 /* Whether LINE starts with PREFIX, which is taken off then. */
 static bool take_prefix(struct slice *line, struct slice prefix)
 {
@@ -130,12 +115,19 @@ static bool take_prefix(struct slice *line, struct slice prefix)
 void counter_line_parse(struct slice line, bool fractions, struct counter_line *out)
 {
     struct slice rest = slice_cut(&line, '\0');
+    bool me = take_prefix(&rest, SLICE_LIT("ACQ4ME "));
+    struct counter_ask *ask = &out->ask;
 
     *out = (struct counter_line){.verb = VERB_NONE};
-    if (take_prefix(&rest, SLICE_LIT("ACQ4ME "))) {
-        parse_acquire(COUNTER_ME, rest, fractions, out);
-    } else if (take_prefix(&rest, SLICE_LIT("ACQ4ANY "))) {
-        parse_acquire(COUNTER_ANY, rest, fractions, out);
+    if (me || take_prefix(&rest, SLICE_LIT("ACQ4ANY "))) {
+        out->verb = VERB_ACQUIRE;
+        ask->kind = me ? COUNTER_ME : COUNTER_ANY;
+        ask->key = take_word(&rest);
+        ask->workers = number_of(take_word(&rest));
+        ask->maxqueue = number_of(take_word(&rest));
+        ask->timeout_ms = timeout_of(take_word(&rest), fractions);
+        ask->slots = number_of(take_word(&rest));
+        out->well_formed = ask->key.len != 0 && ask->workers != 0 && ask->maxqueue != 0;
     } else if (slice_starts(rest, SLICE_LIT("RELEASE"))) {
         out->verb = VERB_RELEASE;
     } else if (take_prefix(&rest, SLICE_LIT("STATS "))) {

@@ -46,32 +46,23 @@ void address_counts_destroy(struct address_counts *t)
     free(t);
 }
 
-/* Returns false if PEER has no IP address. */
-static bool key_of(const struct address_counts *t, const struct addr *peer,
-                   unsigned char key[KEY_BYTES])
+bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
+                         struct address_count **out)
 {
     struct addr a = addr_plain(peer);
+    unsigned char key[KEY_BYTES] = {0};
+    struct address_count *one = NULL;
 
-    memset(key, 0, KEY_BYTES);
+    ASSERT(max != 0);
+    *out = NULL;
     if (a.sa.sa_family == AF_INET) {
         key[10] = key[11] = 0xff;
         memcpy(key + 12, &a.in.sin_addr, 4);
     } else if (a.sa.sa_family == AF_INET6) {
         memcpy(key, &a.in6.sin6_addr, t->ipv6_bytes);
-    }
-    return a.sa.sa_family == AF_INET || a.sa.sa_family == AF_INET6;
-}
-
-bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
-                         struct address_count **out)
-{
-    unsigned char key[KEY_BYTES];
-    struct address_count *one = NULL;
-
-    ASSERT(max != 0);
-    *out = NULL;
-    if (!key_of(t, peer, key))
+    } else {
         return true;
+    }
     pthread_mutex_lock(&t->lock);
     struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
     if (node != NULL) {

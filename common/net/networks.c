@@ -9,14 +9,6 @@ static unsigned family_bits(int family)
     return family == AF_INET ? 32 : 128;
 }
 
-static bool same_prefix(const unsigned char *a, const unsigned char *b, unsigned bits)
-{
-    unsigned whole = bits / 8;
-    unsigned mask = 0xff00U >> (bits % 8) & 0xffU;
-
-    return memcmp(a, b, whole) == 0 && (mask == 0 || ((a[whole] ^ b[whole]) & mask) == 0);
-}
-
 static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 enum err networks_add(struct networks *n, struct slice text)
@@ -80,7 +72,12 @@ bool networks_contain_(const struct networks *n, const struct addr *peer)
     const unsigned char *bytes = family == AF_INET ? (const unsigned char *)&a.in.sin_addr
                                                    : (const unsigned char *)&a.in6.sin6_addr;
     for (size_t i = 0; i < n->n; ++i) {
-        if (n->items[i].family == family && same_prefix(n->items[i].bytes, bytes, n->items[i].bits))
+        const struct network *one = &n->items[i];
+        unsigned whole = one->bits / 8;
+        unsigned mask = 0xff00U >> (one->bits % 8) & 0xffU;
+
+        if (one->family == family && memcmp(one->bytes, bytes, whole) == 0 &&
+            (mask == 0 || ((one->bytes[whole] ^ bytes[whole]) & mask) == 0))
             return true;
     }
     return false;

@@ -57,20 +57,6 @@ enum {
     DAY_S = 24 * 3600,
 };
 
-static X509 *find_issuer(SSL_CTX *ctx, X509 *certificate)
-{
-    STACK_OF(X509) *chain = NULL;
-
-    if (X509_check_issued(certificate, certificate) == X509_V_OK)
-        return certificate;
-    SSL_CTX_get0_chain_certs(ctx, &chain);
-    for (int i = 0; i < sk_X509_num(chain); ++i) {
-        if (X509_check_issued(sk_X509_value(chain, i), certificate) == X509_V_OK)
-            return sk_X509_value(chain, i);
-    }
-    return NULL;
-}
-
 /* Returns true if BASIC is signed by ISSUER, or by a responder that ISSUER has authorized. */
 static bool signed_for(OCSP_BASICRESP *basic, X509 *issuer)
 {
@@ -102,15 +88,23 @@ static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
     return same;
 }
 
-/* Returns NULL if BASIC confirms CERTIFICATE until *UNTIL, else the problem. */
-static const char *check(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer, time_t *until)
+/* Returns NULL if BASIC confirms CERTIFICATE, of CTX, until *UNTIL, else the problem. */
+static const char *check(OCSP_BASICRESP *basic, SSL_CTX *ctx, X509 *certificate, time_t *until)
 {
+    bool is_own_issuer = X509_check_issued(certificate, certificate) == X509_V_OK;
+    X509 *issuer = is_own_issuer ? certificate : NULL;
+    STACK_OF(X509) *chain = NULL;
     ASN1_GENERALIZEDTIME *from = NULL;
     ASN1_GENERALIZEDTIME *next = NULL;
     int days = 0;
     int seconds = 0;
     int i = 0;
 
+    SSL_CTX_get0_chain_certs(ctx, &chain);
+    for (int k = 0; k < sk_X509_num(chain) && issuer == NULL; ++k) {
+        if (X509_check_issued(sk_X509_value(chain, k), certificate) == X509_V_OK)
+            issuer = sk_X509_value(chain, k);
+    }
     if (issuer == NULL)
         return "the certificate's file does not have its issuer";
     if (!signed_for(basic, issuer))
@@ -150,7 +144,7 @@ static struct tls_ocsp *tls_ocsp_read(const char *file, SSL_CTX *ctx, struct dia
         OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
         basic = OCSP_response_get1_basic(response);
     if (basic != NULL)
-        why = check(basic, certificate, find_issuer(ctx, certificate), &until);
+        why = check(basic, ctx, certificate, &until);
     OCSP_BASICRESP_free(basic);
     OCSP_RESPONSE_free(response);
     ERR_clear_error();
@@ -250,18 +244,13 @@ static struct place *place_of(const SSL_CTX *ctx)
 
 /* ---- reading ---- */
 
-static int key_kind(SSL_CTX *ctx)
-{
-    return EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(ctx));
-}
-
 static bool has_kind(SSL_CTX *ctx, int kind)
 {
     bool found = false;
 
     for (long more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); more == 1 && !found;
          more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT))
-        found = key_kind(ctx) == kind;
+        found = EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(ctx)) == kind;
     SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST);
     return found;
 }
@@ -312,6 +301,7 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
     if (ctx == NULL)
         return false;
     struct tls_names *names = tls_names_create();
+    int kind = EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(ctx));
     X509 *certificate = SSL_CTX_get0_certificate(ctx);
     bool good = tls_names_add(names, certificate, 0);
     if (!good) {
@@ -320,7 +310,7 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
     }
     /* A context accepts a further certificate with the same names and another kind of key. */
     while (twin < s->n && (!tls_names_same(place_of(s->contexts[twin])->own_names, names) ||
-                           has_kind(s->contexts[twin], key_kind(ctx))))
+                           has_kind(s->contexts[twin], kind)))
         ++twin;
     if (twin == s->n) {
         struct place *p = xcalloc(1, sizeof(*p));

@@ -225,18 +225,6 @@ void tls_peer_store_session(const struct tls_peer_use *use, SSL_SESSION *session
     *k = (struct stored_session){session, use->generation};
 }
 
-/* Sets the name that the certificate must match, and SNI. */
-static bool expect_name(SSL *ssl, const struct tls_peer *p)
-{
-    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
-
-    if (p->is_address)
-        return X509_VERIFY_PARAM_set1_ip_asc(param, p->name) == 1;
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return X509_VERIFY_PARAM_set1_host(param, p->name, 0) == 1 &&
-           SSL_set_tlsext_host_name(ssl, p->name) == 1;
-}
-
 SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use)
 {
     struct worker_tls *t = p->tls;
@@ -249,7 +237,19 @@ SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use
     pthread_mutex_unlock(&t->lock);
     SSL *ssl = SSL_new(ctx);
     SSL_CTX_free(ctx);
-    if (ssl == NULL || !expect_name(ssl, p)) {
+    if (ssl == NULL)
+        return NULL;
+    /* The name that the certificate must match, and SNI. */
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    bool good = false;
+    if (p->is_address) {
+        good = X509_VERIFY_PARAM_set1_ip_asc(param, p->name) == 1;
+    } else {
+        X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+        good = X509_VERIFY_PARAM_set1_host(param, p->name, 0) == 1 &&
+               SSL_set_tlsext_host_name(ssl, p->name) == 1;
+    }
+    if (!good) {
         SSL_free(ssl);
         return NULL;
     }

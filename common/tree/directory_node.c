@@ -312,37 +312,32 @@ static bool is_node_name(struct slice name)
            !slice_is(name, PROPERTIES_FILE);
 }
 
-/* Whether ENTRY of FULL is a directory, or, with PROVIDERS, a file that a provider holds. */
-static bool is_child(const char *full, const struct dirent *entry, bool providers)
-{
-    char decoded[PROVIDER_NAME_ROOM];
-    char path[PATH_MAX];
-    struct stat st;
-    int fd = -1;
-
-    path_in(full, entry->d_name, path);
-    if (entry->d_type == DT_DIR || (entry->d_type == DT_UNKNOWN && is_directory(path)))
-        return true;
-    if (!providers || !provider_name_decode(entry->d_name, decoded) ||
-        plain_file_open(path, &fd, &st) != ERR_OK)
-        return false;
-    bool held = provider_file_held(fd);
-    close(fd);
-    return held;
-}
-
-/* The names of the nodes in FULL, and, with PROVIDERS, of the providers: sorted, at most MAX. NULL:
- * see errno. */
+/* The names of the nodes in FULL, which are directories, and, with PROVIDERS, of the files that
+ * providers hold: sorted, at most MAX. NULL: see errno. */
 static json_t *list_directory(const char *full, bool providers, size_t max)
 {
     DIR *directory = opendir(full);
+    char decoded[PROVIDER_NAME_ROOM];
+    char path[PATH_MAX];
     struct dirent *entry;
+    struct stat st;
+    int fd = -1;
 
     if (directory == NULL)
         return NULL;
     json_t *set = json_object();
     while (json_object_size(set) < max && (entry = readdir(directory)) != NULL) {
-        if (is_node_name(slice_of(entry->d_name)) && is_child(full, entry, providers))
+        if (!is_node_name(slice_of(entry->d_name)))
+            continue;
+        path_in(full, entry->d_name, path);
+        bool listed =
+            entry->d_type == DT_DIR || (entry->d_type == DT_UNKNOWN && is_directory(path));
+        if (!listed && providers && provider_name_decode(entry->d_name, decoded) &&
+            plain_file_open(path, &fd, &st) == ERR_OK) {
+            listed = provider_file_held(fd);
+            close(fd);
+        }
+        if (listed)
             json_object_set_new_nocheck(set, entry->d_name, json_null());
     }
     closedir(directory);

@@ -116,19 +116,6 @@ static void refuse(struct live_settings *l, size_t i, const char *why)
     free(old.why);
 }
 
-static bool is_known(const struct live_settings *l, struct slice name)
-{
-    /* Links have been followed; `type` is the tree's own. */
-    if (slice_is(name, "type") || slice_ends(name, SLICE_LIT(" ->")) ||
-        slice_ends(name, SLICE_LIT(" =>")))
-        return true;
-    for (size_t i = 0; i < l->nrows; ++i) {
-        if (slice_is(name, l->rows[i]->name))
-            return true;
-    }
-    return false;
-}
-
 /* Logs names that are in no table, each once. */
 static void log_unknown(struct live_settings *l)
 {
@@ -139,8 +126,14 @@ static void log_unknown(struct live_settings *l)
     {
         size_t n = strnlen(name, WARNED_NAME_MAX);
         char shown[LOG_CUT_ROOM];
+        /* Links have been followed; `type` is the tree's own. */
+        bool known = slice_is(slice_of(name), "type") ||
+                     slice_ends(slice_of(name), SLICE_LIT(" ->")) ||
+                     slice_ends(slice_of(name), SLICE_LIT(" =>"));
 
-        if (json_object_size(l->warned) >= WARNED_MAX || is_known(l, slice_of(name)) ||
+        for (size_t i = 0; i < l->nrows && !known; ++i)
+            known = strcmp(name, l->rows[i]->name) == 0;
+        if (known || json_object_size(l->warned) >= WARNED_MAX ||
             json_object_getn(l->warned, name, n) != NULL)
             continue;
         json_object_setn_new_nocheck(l->warned, name, n, json_true());

@@ -182,18 +182,14 @@ static bool same_problem(const struct tree_view *a, const struct tree_view *b)
     return slice_eq(slice_of(a->problem), slice_of(b->problem));
 }
 
-/* NULL is one, too. */
-static bool same_set(const json_t *a, const json_t *b)
-{
-    return a == b || json_equal(a, b);
-}
-
 static bool same_view(const struct tree_view *a, const struct tree_view *b)
 {
     return a->exists == b->exists && a->birth == b->birth && a->parses == b->parses &&
            a->providers_known == b->providers_known && same_problem(a, b) &&
-           json_equal(a->properties, b->properties) && same_set(a->providers, b->providers) &&
-           same_set(a->children, b->children);
+           json_equal(a->properties, b->properties) &&
+           /* Sets may be NULL. */
+           (a->providers == b->providers || json_equal(a->providers, b->providers)) &&
+           (a->children == b->children || json_equal(a->children, b->children));
 }
 
 static void watch_destroy(struct tree_watch *w)

@@ -35,25 +35,6 @@ struct hop {
 
 /* ---- nodes ---- */
 
-/* The node PATH, which exists as long as a follower uses it. */
-static struct tree_node *node_get(struct tree *t, const char *path)
-{
-    size_t len = strlen(path);
-    struct tree_node *s = map_entry(map_find(&t->nodes, path, len), struct tree_node, in_tree);
-
-    if (s != NULL)
-        return s;
-    s = xcalloc(1, sizeof(*s) + len + 1);
-    memcpy(s->path, path, len + 1);
-    s->tree = t;
-    s->touched = true;
-    s->properties = json_object();
-    list_init(&s->uses);
-    map_add(&t->nodes, &s->in_tree, s->path, len);
-    t->backend->observe(s);
-    return s;
-}
-
 void tree_node_touch(struct tree_node *s, unsigned parts)
 {
     struct use *u;
@@ -187,11 +168,13 @@ static void problem_add(struct follower *f, const char *fmt, ...)
     text_add_escaped(&f->problem, slice_of(line));
 }
 
-/* *OUT is the node PATH, up to date; this evaluation depends on its PARTS from now on. FOUND_BAD:
- * too many steps. */
+/* *OUT is the node PATH, up to date, which exists as long as a follower uses it; this evaluation
+ * depends on its PARTS from now on. FOUND_BAD: too many steps. */
 static enum found use_node(struct follower *f, const char *path, unsigned parts,
                            const struct tree_node **out)
 {
+    struct tree *t = f->tree;
+    size_t len = strlen(path);
     struct use *u = NULL;
     struct use *other;
 
@@ -199,7 +182,17 @@ static enum found use_node(struct follower *f, const char *path, unsigned parts,
         problem_add(f, "%s: more than %d steps of links; use fewer", path, TREE_STEPS_MAX);
         return FOUND_BAD;
     }
-    struct tree_node *n = node_get(f->tree, path);
+    struct tree_node *n = map_entry(map_find(&t->nodes, path, len), struct tree_node, in_tree);
+    if (n == NULL) {
+        n = xcalloc(1, sizeof(*n) + len + 1);
+        memcpy(n->path, path, len + 1);
+        n->tree = t;
+        n->touched = true;
+        n->properties = json_object();
+        list_init(&n->uses);
+        map_add(&t->nodes, &n->in_tree, n->path, len);
+        t->backend->observe(n);
+    }
     list_for_each_entry (other, &f->uses, in_follower) {
         if (other->node == n)
             u = other;
@@ -219,7 +212,7 @@ static enum found use_node(struct follower *f, const char *path, unsigned parts,
     }
     if (n->touched) {
         n->touched = false;
-        f->tree->backend->refresh(n);
+        t->backend->refresh(n);
     }
     *out = n;
     if (!n->known)
@@ -299,19 +292,20 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
     return true;
 }
 
+/* From PATH to the node that is meant by it. The depth is bounded by use_node(). */
 static enum found resolve(struct follower *f, struct trail *trail, const char *path,
-                          const struct tree_node **out);
-
-/* PATH, *OUT, does not exist as it stands: resolve all but its last name, then try that there. */
-static enum found resolve_from_base(struct follower *f, struct trail *trail, const char *path,
-                                    const struct tree_node **out)
+                          const struct tree_node **out)
 {
     const struct tree_node *base;
-    const char *name = strrchr(path, '/') + 1;
     char real[TREE_PATH_MAX + 1];
+    enum found found = use_node(f, path, PART_NODE, out);
 
+    if (found != FOUND_MISSING || path[0] == '\0')
+        return found;
+    /* It does not exist as it stands: resolve all but its last name, then try that there. */
+    const char *name = strrchr(path, '/') + 1;
     snprintf(real, sizeof(real), "%.*s", (int)(name - 1 - path), path);
-    enum found found = resolve(f, trail, real, &base);
+    found = resolve(f, trail, real, &base);
     if (found != FOUND_NODE && found != FOUND_MISSING)
         return found;
     if (!join(f, base->path, slice_of(name), real))
@@ -338,16 +332,6 @@ static enum found resolve_from_base(struct follower *f, struct trail *trail, con
     return found;
 }
 
-/* From PATH to the node that is meant by it. The depth is bounded by use_node(). */
-static enum found resolve(struct follower *f, struct trail *trail, const char *path,
-                          const struct tree_node **out)
-{
-    enum found found = use_node(f, path, PART_NODE, out);
-
-    return found == FOUND_MISSING && path[0] != '\0' ? resolve_from_base(f, trail, path, out)
-                                                     : found;
-}
-
 enum found follow_path(struct follower *f, const char *path, unsigned parts,
                        const struct tree_node **out)
 {
@@ -367,40 +351,14 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
 
 /* ---- property links ---- */
 
-/*
- * Follows property link HOP to the next node and property, which replace those in HOP. FROM: the
- * node and property that the links begin at.
- */
-static enum found follow_hop(struct follower *f, const char *from, struct hop *hop)
-{
-    struct slice rest = link_of(hop->node, hop->name, " =>");
-    char target[TREE_PATH_MAX + 1];
-
-    if (rest.p == NULL) {
-        problem_add(f, "%s: node %s has no property %.*s; set it or correct the link", from,
-                    tree_path_shown(hop->node->path), SLICE_FMT(hop->name));
-        return FOUND_BAD;
-    }
-    struct slice path = slice_cut(&rest, ' ');
-    if (!join(f, hop->node->path, path, target))
-        return FOUND_BAD;
-    enum found found = follow_path(f, target, PART_NODE, &hop->node);
-    if (found == FOUND_MISSING)
-        problem_add(f, "%s: node %s does not exist; create it or correct the link", from,
-                    tree_path_shown(target));
-    rest = slice_trim(rest);
-    if (rest.len != 0)
-        hop->name = rest;
-    return found;
-}
-
 /* Property NAME of N, through property links. *OUT is borrowed, set on FOUND_NODE. */
 static enum found follow_value(struct follower *f, const struct tree_node *n, const char *name,
                                json_t **out)
 {
     struct hop hops[TREE_TRAIL_MAX];
     struct hop next = {n, slice_of(name)};
-    char from[TREE_PATH_MAX * 2 + 32];
+    char from[TREE_PATH_MAX * 2 + 32]; /* the node and property that the links begin at */
+    char target[TREE_PATH_MAX + 1];
 
     snprintf(from, sizeof(from), "%s: property link %s =>", tree_path_shown(n->path), name);
     for (size_t i = 0; i < TREE_TRAIL_MAX; ++i) {
@@ -415,9 +373,23 @@ static enum found follow_value(struct follower *f, const struct tree_node *n, co
             return FOUND_BAD;
         }
         hops[i] = next;
-        enum found found = follow_hop(f, from, &next);
+        struct slice rest = link_of(next.node, next.name, " =>");
+        if (rest.p == NULL) {
+            problem_add(f, "%s: node %s has no property %.*s; set it or correct the link", from,
+                        tree_path_shown(next.node->path), SLICE_FMT(next.name));
+            return FOUND_BAD;
+        }
+        if (!join(f, next.node->path, slice_cut(&rest, ' '), target))
+            return FOUND_BAD;
+        enum found found = follow_path(f, target, PART_NODE, &next.node);
+        if (found == FOUND_MISSING)
+            problem_add(f, "%s: node %s does not exist; create it or correct the link", from,
+                        tree_path_shown(target));
         if (found != FOUND_NODE)
             return found;
+        rest = slice_trim(rest);
+        if (rest.len != 0)
+            next.name = rest;
     }
     problem_add(f, "%s: more than %d links in a row; use fewer", from, TREE_TRAIL_MAX);
     return FOUND_BAD;

@@ -63,14 +63,6 @@ struct slice tree_op_bytes(const struct tree_op *op)
     return has_data ? text_slice(&op->bytes) : SLICE_LIT("");
 }
 
-/* The first LEN bytes of the path are created next. */
-static void create(struct tree_op *op, size_t len)
-{
-    memcpy(op->at, op->path, len);
-    op->at[len] = '\0';
-    op->tree->backend->begin(op);
-}
-
 void tree_op_finish(struct tree_op *op, enum err e)
 {
     size_t len = strlen(op->at);
@@ -78,14 +70,19 @@ void tree_op_finish(struct tree_op *op, enum err e)
 
     if (op->kind == TREE_CREATE && e == ERR_NOT_FOUND && !op->parents) {
         op->parents = true;
-        create(op, 0);
+        len = 0;
     } else if (op->parents && !is_whole && (e == ERR_OK || e == ERR_EXISTS)) {
         const char *next = strchr(op->path + len + 1, '/');
 
-        create(op, next != NULL ? (size_t)(next - op->path) : strlen(op->path));
+        len = next != NULL ? (size_t)(next - op->path) : strlen(op->path);
     } else {
         end(op, e);
+        return;
     }
+    /* The first LEN bytes of the path are created next. */
+    memcpy(op->at, op->path, len);
+    op->at[len] = '\0';
+    op->tree->backend->begin(op);
 }
 
 static void evaluate(struct timer *timer)

@@ -12,19 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Letters, digits, '-', '_' in labels between dots; an IPv4 address is such a name too. */
-static bool is_host_name(struct slice host)
-{
-    bool valid = host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
-
-    while (valid && host.len != 0) {
-        struct slice label = slice_cut(&host, '.');
-
-        valid = label.len != 0 && slice_is_word(label, "-_");
-    }
-    return valid;
-}
-
 static enum err add_host(struct slice whole, struct text *out, struct diag *d)
 {
     bool in_brackets = whole.len != 0 && whole.p[0] == '[';
@@ -35,8 +22,17 @@ static enum err add_host(struct slice whole, struct text *out, struct diag *d)
     if (end == SIZE_MAX)
         end = whole.len;
     struct slice host = {whole.p + in_brackets, end - in_brackets};
-    bool valid =
-        in_brackets ? end != whole.len && parse_ip(host, AF_INET6, &unused) : is_host_name(host);
+    bool valid = host.len != 0 && host.len <= ZOOKEEPER_HOST_MAX;
+    if (in_brackets) {
+        valid = end != whole.len && parse_ip(host, AF_INET6, &unused);
+    } else {
+        /* Letters, digits, '-', '_' in labels between dots; an IPv4 address is such a name too. */
+        for (struct slice rest = host; valid && rest.len != 0;) {
+            struct slice label = slice_cut(&rest, '.');
+
+            valid = label.len != 0 && slice_is_word(label, "-_");
+        }
+    }
     if (!valid) {
         diag_add(d, NULL, 0, 0,
                  "zookeeper: '%.*s' is not a valid host: expected NAME:PORT, ADDRESS:PORT or "
