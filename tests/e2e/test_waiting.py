@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """No worker available: requests wait in one bounded FIFO queue per application, and none is lost."""
+import fcntl
 import json
 import os
 import pathlib
 import socket
 import ssl
+import struct
 import threading
 import time
 
@@ -16,6 +18,32 @@ from support.http import Client
 from support.scripted import hello, serve
 
 
+def locked(f):
+    """Takes the OFD write lock of the whole file."""
+    try:
+        # struct flock of F_OFD_SETLK (37)
+        fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def claimed(temporary, path):
+    """Moves TEMPORARY to PATH, over what a dead process left there; its lock excludes others that remove that."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        try:
+            with open(path, 'r+') as old:
+                if locked(old) and os.path.samestat(os.fstat(old.fileno()), os.lstat(path)):
+                    os.unlink(path)
+        except FileNotFoundError:
+            pass
+        return False
+    os.unlink(temporary)
+    return True
+
+
 class Tree:
     """Registers providers in a directory tree as an agent does: a file kept open under an OFD lock."""
 
@@ -24,18 +52,18 @@ class Tree:
         self.held = {}
 
     def register(self, address, node='workers', **properties):
-        import fcntl
-        import struct
         directory = self.path / node / 'providers'
         directory.mkdir(parents=True, exist_ok=True)
         name = address.replace('%', '%25').replace('/', '%2F')
         temporary = directory / ('.tmp-' + name)
         f = open(temporary, 'w')
-        # struct flock of F_OFD_SETLK (37): a write lock on the whole file
-        fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        assert locked(f)
         f.write(json.dumps(dict({'pid': os.getpid()}, **properties)))
         f.flush()
-        os.rename(temporary, directory / name)
+        if address in self.held:
+            os.rename(temporary, directory / name)
+        else:
+            wait_until(lambda: claimed(temporary, directory / name), 'the name to be free')
         self.held[address] = f
 
     def end(self, address):
