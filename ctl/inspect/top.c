@@ -163,21 +163,17 @@ struct row {
     bool has_rates;
 };
 
-static const json_t *find_worker(const json_t *application, const json_t *name)
+/* BEFORE: the application on the page before; NULL. */
+static void fill_row(struct row *r, const json_t *w, const json_t *before, double span_s)
 {
-    const json_t *w;
-    size_t i;
+    const json_t *workers = json_object_get(before, "workers");
+    const json_t *name = json_object_get(w, "name");
+    const json_t *then = NULL;
 
-    json_array_foreach(json_object_get(application, "workers"), i, w)
-    {
-        if (json_equal(json_object_get(w, "name"), name))
-            return w;
+    for (size_t i = 0; then == NULL && i < json_array_size(workers); ++i) {
+        if (json_equal(json_object_get(json_array_get(workers, i), "name"), name))
+            then = json_array_get(workers, i);
     }
-    return NULL;
-}
-
-static void fill_row(struct row *r, const json_t *w, const json_t *then, double span_s)
-{
     *r = (struct row){.worker = w, .has_rates = then != NULL && span_s > 0};
     for (size_t i = 0; i < TOP_KEYS; ++i) {
         double now = columns[i].member != NULL ? page_number(w, columns[i].member) : 0;
@@ -185,9 +181,9 @@ static void fill_row(struct row *r, const json_t *w, const json_t *then, double 
         if (!columns[i].is_rate) {
             r->values[i] = now;
         } else if (r->has_rates) {
-            double before = page_number(then, columns[i].member);
+            double was = page_number(then, columns[i].member);
 
-            r->values[i] = (now >= before ? now - before : now) / span_s;
+            r->values[i] = (now >= was ? now - was : now) / span_s;
         }
     }
     /* Based on the requests served since then, if there are any: the present state. */
@@ -324,7 +320,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
 
     json_array_foreach(workers, i, w)
     {
-        fill_row(&rows[i], w, find_worker(then, json_object_get(w, "name")), span_s);
+        fill_row(&rows[i], w, then, span_s);
         text_clear(&name);
         page_add(&name, w, "{name}");
         width = name.len > width ? name.len : width;
@@ -345,24 +341,6 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     for (i = first; i < n && s->lines < v->rows; ++i)
         draw_row(s, &l, &rows[i]);
     free(rows);
-}
-
-static void draw_help(struct screen *s)
-{
-    char line[80];
-
-    add_line(s, SLICE_LIT(""), TABLE_PLAIN);
-    for (size_t i = 0; i < TOP_KEYS; ++i) {
-        if (columns[i].letter == '\0')
-            continue;
-        snprintf(line, sizeof(line), "  %c       sort by %s", columns[i].letter, columns[i].what);
-        add_line(s, slice_of(line), TABLE_PLAIN);
-    }
-    add_line(s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
-    add_line(s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
 }
 
 static double total(const json_t *application, const char *member)
@@ -432,11 +410,25 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
         text_add_escaped(&line, problem);
         add_line(&s, text_slice(&line), TABLE_BAD);
     }
-    text_fini(&line);
-    if (v->help)
-        draw_help(&s);
-    else if (n == 0)
+    if (v->help) {
+        add_line(&s, SLICE_LIT(""), TABLE_PLAIN);
+        for (size_t k = 0; k < TOP_KEYS; ++k) {
+            if (columns[k].letter == '\0')
+                continue;
+            text_clear(&line);
+            text_addf(&line, "  %c       sort by %s", columns[k].letter, columns[k].what);
+            add_line(&s, text_slice(&line), TABLE_PLAIN);
+        }
+        add_line(&s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
+        add_line(&s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
+        add_line(&s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"),
+                 TABLE_PLAIN);
+        add_line(&s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
+        add_line(&s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
+    } else if (n == 0) {
         add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
+    }
+    text_fini(&line);
     json_object_foreach(applications, name, app)
     {
         const json_t *then = json_object_get(json_object_get(before, "applications"), name);
@@ -527,34 +519,6 @@ static void on_leaving(int number)
         enter();
     resized = 1;
     errno = saved;
-}
-
-/*
- * Raw, on its alternate screen, until it is closed; that is what it is again when the program
- * ends by a signal, also one of an error, and while it is stopped by ^Z.
- * Errors: ERR_UNSUPPORTED: standard input and output are no terminal.
- */
-static enum err top_terminal_open(void)
-{
-    static const struct {
-        int number;
-        void (*handler)(int signal);
-    } signals[] = {
-        {SIGINT, on_notice},   {SIGTERM, on_notice},  {SIGHUP, on_notice},   {SIGQUIT, on_notice},
-        {SIGABRT, on_leaving}, {SIGSEGV, on_leaving}, {SIGBUS, on_leaving},  {SIGFPE, on_leaving},
-        {SIGILL, on_leaving},  {SIGTSTP, on_leaving}, {SIGWINCH, on_notice}, {SIGPIPE, SIG_IGN},
-    };
-
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
-        return ERR_UNSUPPORTED;
-    for (size_t i = 0; i < ARRAY_LEN(signals); ++i) {
-        const struct sigaction a = {.sa_handler = signals[i].handler};
-
-        (void)sigaction(signals[i].number, &a, NULL);
-    }
-    is_open = 1;
-    enter();
-    return ERR_OK;
 }
 
 /* ---- keys ---- */
@@ -688,6 +652,14 @@ static void wait_for_keys(struct top *t)
 
 static int run(const struct ctl_command *c, int argc, char **argv)
 {
+    static const struct {
+        int number;
+        void (*handler)(int signal);
+    } signals[] = {
+        {SIGINT, on_notice},   {SIGTERM, on_notice},  {SIGHUP, on_notice},   {SIGQUIT, on_notice},
+        {SIGABRT, on_leaving}, {SIGSEGV, on_leaving}, {SIGBUS, on_leaving},  {SIGFPE, on_leaving},
+        {SIGILL, on_leaving},  {SIGTSTP, on_leaving}, {SIGWINCH, on_notice}, {SIGPIPE, SIG_IGN},
+    };
     struct top t = {.o = {.timeout_ms = TRY_MS},
                     .view = {.key = TOP_BACKLOG, .interval_s = INTERVAL_S}};
     int code = ctl_parse(c, argc, argv, &t.o);
@@ -697,12 +669,21 @@ static int run(const struct ctl_command *c, int argc, char **argv)
     t.view.colours = t.o.colours;
     /* An unreachable server is an error at the start; later it is displayed. */
     enum err e = refresh(&t);
-    if (e == ERR_OK) {
-        e = top_terminal_open();
-        if (e != ERR_OK)
-            diag_add(&t.o.diag, NULL, 0, 0, "top is for a terminal; try status --watch");
+    if (e == ERR_OK && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
+                        tcgetattr(STDIN_FILENO, &before) != 0)) {
+        diag_add(&t.o.diag, NULL, 0, 0, "top is for a terminal; try status --watch");
+        e = ERR_UNSUPPORTED;
     }
     if (e == ERR_OK) {
+        /* The terminal is restored also when a signal ends or stops the program, even one of an
+         * error. */
+        for (size_t i = 0; i < ARRAY_LEN(signals); ++i) {
+            const struct sigaction a = {.sa_handler = signals[i].handler};
+
+            (void)sigaction(signals[i].number, &a, NULL);
+        }
+        is_open = 1;
+        enter();
         draw(&t);
         for (wait_for_keys(&t); !t.view.quit; wait_for_keys(&t)) {
             (void)refresh(&t);

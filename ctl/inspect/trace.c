@@ -202,10 +202,7 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
 
 static int compare_times(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
+    return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /* The largest impact first, then the most unfinished, then by name. */

@@ -322,10 +322,7 @@ enum { FIRST_SERVER_ERROR = 500 };
 
 static int compare_latency(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return x < y ? -1 : x > y;
+    return compare_u64(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* The smallest that SHARE of all are not above (nearest rank). */

@@ -393,26 +393,6 @@ static uint64_t hash(struct slice s)
     return h;
 }
 
-/* The objects of a page; how many. Some may be drawn twice: they are fewer then. */
-static size_t page_objects(struct slice host, struct slice path, uint32_t requested, uint64_t *out)
-{
-    uint64_t site = hash(host);
-    struct draw d = draw_of(draw_mix(site, hash(path)));
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < requested; ++i) {
-        bool shared = i < requested / SHARED_ONE_IN;
-        uint64_t object = shared ? draw_mix(site, draw_below(&d, SHARED_OBJECTS)) : draw_bits(&d);
-        size_t k = 0;
-
-        while (k < n && out[k] != object)
-            ++k;
-        out[k] = object;
-        n += k == n;
-    }
-    return n;
-}
-
 /* The log is CUT before L if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
 static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
 {
@@ -441,8 +421,21 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
         r->first_ms = l->time_ms;
     if (page == r->trace.npages) {
         uint32_t requested = r->s->plan.workload.request_objects;
-        size_t nobjects = page_objects(l->host, l->path, requested, objects);
+        uint64_t site = hash(l->host);
+        struct draw d = draw_of(draw_mix(site, hash(l->path)));
+        size_t nobjects = 0;
 
+        for (uint32_t i = 0; i < requested; ++i) {
+            bool shared = i < requested / SHARED_ONE_IN;
+            size_t k = 0;
+
+            objects[nobjects] =
+                shared ? draw_mix(site, draw_below(&d, SHARED_OBJECTS)) : draw_bits(&d);
+            /* One that was drawn before does not count. */
+            while (objects[k] != objects[nobjects])
+                ++k;
+            nobjects += k == nobjects;
+        }
         e = trace_add_page(&r->trace, l->host, l->path, objects, nobjects, &page);
     }
     struct trace_request q = {

@@ -272,48 +272,44 @@ static void print_line(struct tree_command *c, const char *before, const char *p
     text_add_char(&c->o.out, '\n');
 }
 
-/* "add property b = 1", "remove link b -> /c", "b change from 1 to 2". */
-static void print_change(struct tree_command *c, const char *path, const char *key,
-                         const json_t *was, const json_t *is)
-{
-    struct text *out = &c->o.out;
-    const json_t *v = was == NULL ? is : was;
-    struct slice name;
-    bool link = tree_text_kind_of(key, &name) != TREE_TEXT_PROPERTY;
-
-    text_add_escaped(out, slice_of(path));
-    text_add_char(out, ' ');
-    if (was != NULL && is != NULL) {
-        text_add_escaped(out, name);
-        text_add(out, link ? SLICE_LIT(" link change from ") : SLICE_LIT(" change from "));
-        literal_print(was, out);
-        text_add(out, SLICE_LIT(" to "));
-        literal_print(is, out);
-    } else {
-        text_addf(out, "%s %s ", was == NULL ? "add" : "remove", link ? "link" : "property");
-        text_add_escaped(out, slice_of(key));
-        text_add(out, link ? SLICE_LIT(" ") : SLICE_LIT(" = "));
-        if (link && json_is_string(v))
-            text_add_escaped(out, slice_of(json_string_value(v)));
-        else
-            literal_print(v, out);
-    }
-    text_add_char(out, '\n');
-}
-
-/* Lists changed and removed properties by name, then added ones. */
+/*
+ * Lists changed and removed properties by name, then added ones: "b change from 1 to 2", "remove
+ * link b -> /c", "add property b = 1".
+ */
 static void print_changes(struct tree_command *c, const char *path, json_t *was, json_t *is)
 {
+    struct text *out = &c->o.out;
+    struct slice name;
+
     for (int added = 0; added < 2; ++added) {
         json_t *from = added ? is : was;
         const char **keys = json_sorted_names(from);
 
         for (size_t i = 0; i < json_object_size(from); ++i) {
-            const json_t *before = json_object_get(was, keys[i]);
-            const json_t *after = json_object_get(is, keys[i]);
+            const json_t *v = json_object_get(from, keys[i]);
+            const json_t *other = json_object_get(added ? was : is, keys[i]);
+            bool link = tree_text_kind_of(keys[i], &name) != TREE_TEXT_PROPERTY;
 
-            if (added ? before == NULL : !json_equal(before, after))
-                print_change(c, path, keys[i], before, after);
+            if (added ? other != NULL : json_equal(v, other))
+                continue;
+            text_add_escaped(out, slice_of(path));
+            text_add_char(out, ' ');
+            if (other != NULL) {
+                text_add_escaped(out, name);
+                text_add(out, link ? SLICE_LIT(" link change from ") : SLICE_LIT(" change from "));
+                literal_print(v, out);
+                text_add(out, SLICE_LIT(" to "));
+                literal_print(other, out);
+            } else {
+                text_addf(out, "%s %s ", added ? "add" : "remove", link ? "link" : "property");
+                text_add_escaped(out, slice_of(keys[i]));
+                text_add(out, link ? SLICE_LIT(" ") : SLICE_LIT(" = "));
+                if (link && json_is_string(v))
+                    text_add_escaped(out, slice_of(json_string_value(v)));
+                else
+                    literal_print(v, out);
+            }
+            text_add_char(out, '\n');
         }
         free(keys);
     }

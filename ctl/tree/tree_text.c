@@ -91,22 +91,6 @@ static bool match(const struct line *l, struct slice op, size_t max, struct item
     return false;
 }
 
-/* "/NAME" or "/NAME : TYPE". */
-static bool match_node(const struct line *l, struct item *out)
-{
-    if (l->s.p[0] != '/' || l->word < 2)
-        return false;
-    if (l->after == l->s.len) {
-        out->name = (struct slice){l->s.p + 1, l->word - 1};
-        out->rest = (struct slice){l->s.p + l->s.len, 0};
-        return true;
-    }
-    if (!match(l, SLICE_LIT(":"), SIZE_MAX, out) || out->name.len < 2)
-        return false;
-    out->name = (struct slice){out->name.p + 1, out->name.len - 1};
-    return true;
-}
-
 /* Returns NULL, or what is wrong with ITEM of TEXT, with the position in *AT. */
 static const char *check_item(const struct item *item, struct slice text, size_t *at)
 {
@@ -171,8 +155,14 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
             return explain_mismatch(&l, at);
     } else if (match(&l, SLICE_LIT("->"), 1, out)) {
         out->kind = TREE_TEXT_LINK;
-    } else if (match_node(&l, out)) {
+    } else if (text.p[0] == '/' && l.word >= 2 && l.after == text.len) {
         out->kind = TREE_TEXT_NODE;
+        out->name = (struct slice){text.p + 1, l.word - 1};
+        out->rest = (struct slice){text.p + text.len, 0};
+    } else if (text.p[0] == '/' && l.word >= 2 && match(&l, SLICE_LIT(":"), SIZE_MAX, out) &&
+               out->name.len >= 2) {
+        out->kind = TREE_TEXT_NODE;
+        out->name = (struct slice){out->name.p + 1, out->name.len - 1};
     } else {
         return explain_mismatch(&l, at);
     }
@@ -461,29 +451,13 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
     add_line(p, depth);
 }
 
-/* All but the type if the node's own line has it; the node links after the others. */
-static void print_properties(struct printer *p, size_t depth, json_t *properties, bool typed)
-{
-    const char **keys = json_sorted_names(properties);
-    struct slice unused;
-
-    for (int links = 0; links < 2; ++links) {
-        for (size_t i = 0; i < json_object_size(properties); ++i) {
-            if (links == (tree_text_kind_of(keys[i], &unused) == TREE_TEXT_LINK) &&
-                !(typed && strcmp(keys[i], "type") == 0))
-                print_property(p, depth, keys[i], json_object_get(properties, keys[i]));
-        }
-    }
-    free(keys);
-}
-
 /* NAME NULL: the top, which has no line. */
 static void print_node(struct printer *p, const char *name, const json_t *n, size_t depth)
 {
     json_t *properties = json_object_get(n, "properties");
     const json_t *remark = json_object_get(n, "remark");
     const json_t *nodes = json_object_get(n, "nodes");
-    struct slice type = json_text(properties, "type");
+    struct slice type = json_text(properties, "type"), unused;
     /* A type that the format cannot express is printed as a property. */
     bool typed = name != NULL && type.len != 0 &&
                  tree_text_make_line(TREE_TEXT_NODE, slice_of(name), type, &p->line);
@@ -512,7 +486,17 @@ static void print_node(struct printer *p, const char *name, const json_t *n, siz
         leave_out(p, 0, "properties of the top: take the node above it as the tree", NULL);
         text_clear(&p->path);
     } else {
-        print_properties(p, depth, properties, typed);
+        const char **keys = json_sorted_names(properties);
+
+        /* All but the type if the node's own line has it; the node links after the others. */
+        for (int links = 0; links < 2; ++links) {
+            for (size_t i = 0; i < json_object_size(properties); ++i) {
+                if (links == (tree_text_kind_of(keys[i], &unused) == TREE_TEXT_LINK) &&
+                    !(typed && strcmp(keys[i], "type") == 0))
+                    print_property(p, depth, keys[i], json_object_get(properties, keys[i]));
+            }
+        }
+        free(keys);
     }
     const char **names = json_sorted_names(nodes);
     for (size_t i = 0; i < json_object_size(nodes); ++i) {
