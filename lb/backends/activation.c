@@ -224,25 +224,6 @@ void membership_sort(struct backend *b)
         set_role(b, was_active || ms->activation.overloaded ? POOL_CALL_RELIEVE : POOL_CALL_NONE);
 }
 
-/* All but the one that is to be woken. */
-static void remove_cold(struct membership *ms)
-{
-    struct backend *active = ms->activation.active;
-    struct backend *b;
-
-    list_for_each_entry_safe (b, &ms->kinds[WORKER_COLD_IN], in_kind) {
-        if (b != active)
-            backend_leave(b);
-    }
-    if (active == NULL)
-        return;
-    /* Requests need not wait for it any more: it joins again when it is ready. */
-    if (active->kind == WORKER_STARTING_IN)
-        backend_leave(active);
-    else if (active->kind == WORKER_COLD_IN && ms->app->settings->s.spawn_backlog == 0)
-        give_up(ms, "switched-off");
-}
-
 static void add_one(struct membership *ms)
 {
     struct backend *b = ms->activation.active;
@@ -265,11 +246,26 @@ static void add_one(struct membership *ms)
 
 void membership_reserve(struct membership *ms)
 {
+    struct backend *active = ms->activation.active;
+    struct backend *b;
+
     if (ms->stopping)
         return;
-    if (first_of(ms, WORKER_WARM) != NULL)
-        remove_cold(ms);
-    else
+    if (first_of(ms, WORKER_WARM) == NULL) {
         add_one(ms);
+        schedule_check(ms);
+        return;
+    }
+    /* All but the one that is to be woken. */
+    list_for_each_entry_safe (b, &ms->kinds[WORKER_COLD_IN], in_kind) {
+        if (b != active)
+            backend_leave(b);
+    }
+    /* Requests need not wait for it any more: it joins again when it is ready. */
+    if (active != NULL && active->kind == WORKER_STARTING_IN)
+        backend_leave(active);
+    else if (active != NULL && active->kind == WORKER_COLD_IN &&
+             ms->app->settings->s.spawn_backlog == 0)
+        give_up(ms, "switched-off");
     schedule_check(ms);
 }

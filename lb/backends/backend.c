@@ -115,8 +115,7 @@ static void retire(const struct backend *b, struct worker *w, const char *why)
 
     log_info_folded(NULL, "worker-removed",
                     "application=%s worker=%s instance=%s reason=%s requests=%llu", b->app->name,
-                    b->name, worker_incarnation(w), why,
-                    (unsigned long long)atomic_load_explicit(&m->requests, memory_order_relaxed));
+                    b->name, worker_incarnation(w), why, (unsigned long long)relaxed(&m->requests));
     drop(b, w);
 }
 
@@ -406,20 +405,6 @@ static void standby_report(struct backend *b, bool certain)
         try_own(&b->standby.timer);
 }
 
-static void standby_stop(struct backend *b)
-{
-    struct standby *s = &b->standby;
-
-    if (s->in_use)
-        stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
-    active_check_stop(&s->check);
-    if (s->attempt != NULL)
-        http1_connect_cancel(s->attempt);
-    timer_stop(&s->timer);
-    list_remove(&s->leave.node);
-    *s = (struct standby){0};
-}
-
 void member_report(struct member *m, bool certain)
 {
     struct backend *b = membership_find(m->app->membership, worker_name(m->worker));
@@ -458,10 +443,19 @@ static void start(struct backend *b)
 
 static void stop(struct backend *b, const char *why)
 {
+    struct standby *s = &b->standby;
+
     resume_feed_stop(b);
     active_check_stop(&b->check);
     end_instance(b, why);
-    standby_stop(b);
+    if (s->in_use)
+        stat_add(application_control_stats(b->app), APP_STAT_workers_on_standby, -1);
+    active_check_stop(&s->check);
+    if (s->attempt != NULL)
+        http1_connect_cancel(s->attempt);
+    timer_stop(&s->timer);
+    list_remove(&s->leave.node);
+    *s = (struct standby){0};
     tls_peer_unref(b->peer);
     b->peer = NULL;
     b->started = false;
@@ -481,9 +475,7 @@ bool backend_alive(const struct backend *b)
 
 uint64_t backend_failures(const struct backend *b)
 {
-    return b->worker == NULL ? 0
-                             : atomic_load_explicit(&member_of(b->worker)->connect_failures,
-                                                    memory_order_relaxed);
+    return b->worker != NULL ? relaxed(&member_of(b->worker)->connect_failures) : 0;
 }
 
 /* The reason why what is started must be restarted; NULL if it need not. */

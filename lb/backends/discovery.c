@@ -403,18 +403,11 @@ static void store_backend(json_t *stored, const char *name, const struct backend
     json_object_set_new(stored, name, properties);
 }
 
-static void store_missing(json_t *stored, const struct list *missing)
-{
-    const struct backend *b;
-
-    list_for_each_entry (b, missing, missing)
-        store_backend(stored, b->name, b);
-}
-
 static void store_now(struct timer *t)
 {
     struct membership *ms = container_of(t, struct membership, providers.store);
     json_t *stored = json_object();
+    const struct backend *b;
 
     ms->providers.stored_ms = loop_now_ms(ms->app->lb->control);
     for (size_t i = 0; i < ms->providers.n; ++i) {
@@ -424,8 +417,10 @@ static void store_now(struct timer *t)
             store_backend(stored, p->name, p->worker);
     }
     /* Workers that are held here must not be removed there. */
-    store_missing(stored, &ms->missing.vanished);
-    store_missing(stored, &ms->missing.held);
+    list_for_each_entry (b, &ms->missing.vanished, missing)
+        store_backend(stored, b->name, b);
+    list_for_each_entry (b, &ms->missing.held, missing)
+        store_backend(stored, b->name, b);
     snapshot_store(ms->snapshot, part_name, stored);
     json_decref(stored);
 }

@@ -3,7 +3,7 @@
  * The file is {"v": 1, "drained": [NAME, ...]}; it does not exist while no name is drained. If it
  * cannot be written, drained names apply all the same, until the process ends.
  */
-#include "lb/backends/drained_names.h"
+#include "lb/backends/membership_internal.h"
 
 #include "common/base/file.h"
 #include "common/base/json.h"

@@ -367,20 +367,6 @@ static void on_message(struct loop_message *msg)
     health_check(a);
 }
 
-/* The last available worker is not ejected: no other worker would take its requests. */
-static bool may_eject_locked(struct member *m, enum worker_fault why)
-{
-    const struct ejection *e;
-    size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
-
-    if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0)
-        return false;
-    list_for_each_entry (e, &m->app->ejections, node)
-        out += member_of(e->worker)->joined;
-    return ejection_fits(&m->app->eject, why, out, m->app->njoined) &&
-           (m->unavailable != 0 || m->app->navailable > 1);
-}
-
 /* The ejection that has begun with this failure, or NULL. */
 static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint64_t now_ms,
                                     struct change *c)
@@ -388,6 +374,8 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     struct application *a = m->app;
     uint64_t for_ms = failure_record_add(&m->failed, &a->eject, f);
     uint64_t probe_ms = failure_record_probe_ms(&m->failed, &a->eject, f);
+    struct ejection *e;
+    size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
 
     atomic_store_explicit(&m->has_failures, true, memory_order_relaxed);
     if (for_ms == 0)
@@ -395,10 +383,15 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     /* All that are left fail: those that failed before may do better by now. */
     if (m->unavailable == 0 && a->navailable <= 1)
         end_all_locked(a, c);
-    if (!may_eject_locked(m, f))
+    /* The last available worker is not ejected: no other worker would take its requests. */
+    if (!m->joined || (m->unavailable & MEMBER_EJECTED) != 0 ||
+        (m->unavailable == 0 && a->navailable <= 1))
         return NULL;
-    struct ejection *e = xcalloc(1, sizeof(*e));
-
+    list_for_each_entry (e, &a->ejections, node)
+        out += member_of(e->worker)->joined;
+    if (!ejection_fits(&a->eject, f, out, a->njoined))
+        return NULL;
+    e = xcalloc(1, sizeof(*e));
     *e = (struct ejection){.message.run = on_message,
                            .in_flight = true,
                            .worker = worker_ref(m->worker),

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of membership: the table of backends (membership.c); what writes into it, the list of
- * the configuration and the providers of the tree (discovery.c); and which of the backends without
- * a process are in the pool (activation.c). Control thread.
+ * the configuration and the providers of the tree (discovery.c); which of the backends without a
+ * process are in the pool (activation.c); and which ones are drained (drained_names.c). Control
+ * thread.
  */
 #ifndef RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 #define RLB_LB_BACKENDS_MEMBERSHIP_INTERNAL_H
 
 #include "common/base/map.h"
 #include "lb/backends/backend.h"
-#include "lb/backends/drained_names.h"
 #include "lb/backends/membership.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
@@ -139,5 +139,30 @@ bool discovery_settled(const struct membership *ms);
 void activation_check(struct timer *t);
 /* No worker is the activated one any more: restarts the wait of spawn_after. */
 void activation_end(struct membership *ms);
+
+/* ---- drained_names.c: the addresses that an operator has drained, in a file in state_dir ---- */
+
+/* Neither a restart nor an upgrade returns a worker to service during its maintenance. */
+struct drained_names;
+
+enum {
+    /*
+     * Far above the number of workers under maintenance at any one time. Names of workers that were
+     * removed while the program did not run stay in the file; above this limit the oldest name is
+     * dropped, which is logged. A file of this many names is within the limit for reading it.
+     */
+    DRAINED_NAMES_MAX = 4096,
+};
+
+/*
+ * Reads the list of APPLICATION from the file. An invalid file is renamed, logged, and counts as
+ * empty.
+ *   state_dir  NULL: nothing is stored
+ */
+struct drained_names *drained_names_open(const char *state_dir, const char *application);
+void drained_names_close(struct drained_names *d);
+bool drained_names_has(const struct drained_names *d, const char *name);
+/* NAME is drained, or no longer: written at once. */
+void drained_names_set(struct drained_names *d, const char *name, bool on);
 
 #endif

@@ -560,11 +560,6 @@ void limits_live_destroy(struct limits_live *l)
 
 /* ---- status ---- */
 
-static uint64_t relaxed(_Atomic uint64_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
-}
-
 static void copy_key(struct limit_key_view *to, struct slice key)
 {
     to->len = key.len < sizeof(to->key) ? key.len : sizeof(to->key);

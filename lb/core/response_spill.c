@@ -29,14 +29,10 @@ struct response_spill {
     int error;
 };
 
-/* ---- the space of all ---- */
-
 static void release_space(struct spill_space *s, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&s->used_bytes, bytes, memory_order_relaxed);
 }
-
-/* ---- one response ---- */
 
 struct response_spill *response_spill_create(struct spill_loop *l)
 {

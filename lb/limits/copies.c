@@ -470,26 +470,6 @@ static void remove_variant(struct copies *s, struct variant *v)
     }
 }
 
-static void add_variant(struct copies *s, const struct url_key *k, struct copy *copy, size_t cost)
-{
-    struct url *u = find_url(s, k);
-    struct variant *v = xcalloc(1, sizeof(*v));
-
-    if (u == NULL) {
-        u = xmalloc(sizeof(*u) + k->len);
-        *u = (struct url){.key_len = k->len};
-        list_init(&u->variants);
-        memcpy(u->key, k->bytes, k->len);
-        map_add(&s->urls, &u->node, u->key, u->key_len);
-    }
-    *v = (struct variant){.url = u, .copy = copy, .cost = cost, .put_us = s->clock_us};
-    list_push_back(&u->variants, &v->in_url);
-    list_push_back(&s->by_use, &v->by_use);
-    list_push_back(&s->by_time, &v->by_time);
-    ++s->stats.copies;
-    s->stats.bytes += cost;
-}
-
 /* Unlocks, then releases what was removed: freeing large memory is a system call. */
 static void unlock(struct copies *s)
 {
@@ -617,11 +597,25 @@ static void store(struct copies *s, const struct url_key *k, struct copy **copy)
         (same != NULL && same->copy->made_us > (*copy)->made_us))
         return;
     if (same != NULL)
-        remove_variant(s, same); /* this may have freed U */
+        remove_variant(s, same);
     else if (u != NULL && list_length(&u->variants) == COPIES_VARIANTS_MAX)
         evict(s, list_first(&u->variants, struct variant, in_url));
     make_fit(s, cost, 1);
-    add_variant(s, k, *copy, cost);
+    u = find_url(s, k); /* again, as removing a variant may have freed U */
+    if (u == NULL) {
+        u = xmalloc(sizeof(*u) + k->len);
+        *u = (struct url){.key_len = k->len};
+        list_init(&u->variants);
+        memcpy(u->key, k->bytes, k->len);
+        map_add(&s->urls, &u->node, u->key, u->key_len);
+    }
+    v = xcalloc(1, sizeof(*v));
+    *v = (struct variant){.url = u, .copy = *copy, .cost = cost, .put_us = s->clock_us};
+    list_push_back(&u->variants, &v->in_url);
+    list_push_back(&s->by_use, &v->by_use);
+    list_push_back(&s->by_time, &v->by_time);
+    ++s->stats.copies;
+    s->stats.bytes += cost;
     *copy = NULL;
 }
 

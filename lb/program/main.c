@@ -188,9 +188,7 @@ static void pass(void *context, struct upgrade *u)
 /* The new process reads resumes from their files. */
 static bool written(void *context)
 {
-    const struct lb *lb = context;
-
-    return self_measure_flushed(lb->self_measure);
+    return self_measure_flushed(((const struct lb *)context)->self_measure);
 }
 
 static const struct upgrade_ops upgrade_ops = {

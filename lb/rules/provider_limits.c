@@ -8,27 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * Whether A is an address of this machine: for packets to it, the kernel would select it, or
- * loopback, as the source address. (Binding to it shows less: net.ipv4.ip_nonlocal_bind permits
- * every address.) Nothing is sent.
- */
-static bool is_local(const struct addr *a)
-{
-    struct addr from;
-    int fd = socket(a->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return true; /* unknown: rather no worker than this process itself */
-    bool local = connect(fd, &a->sa, a->len) == 0 && addr_of_socket(fd, &from) == ERR_OK &&
-                 (addr_is_loopback(&from) || addr_same_host(&from, a));
-    close(fd);
-    return local;
-}
-
 static bool is_own(const struct addr *own, const struct addr *a)
 {
     struct addr plain = addr_plain(own);
+    struct addr from;
     struct stat x;
     struct stat y;
 
@@ -42,7 +25,20 @@ static bool is_own(const struct addr *own, const struct addr *a)
                 x.st_dev == y.st_dev && x.st_ino == y.st_ino);
     if (addr_port(&plain) == 0 || addr_port(&plain) != addr_port(a))
         return false;
-    return addr_is_wildcard(&plain) ? is_local(a) : addr_same_host(&plain, a);
+    if (!addr_is_wildcard(&plain))
+        return addr_same_host(&plain, a);
+    /*
+     * A is an address of this machine if for packets to it, the kernel would select it, or
+     * loopback, as the source address. (Binding to it shows less: net.ipv4.ip_nonlocal_bind permits
+     * every address.) Nothing is sent.
+     */
+    int fd = socket(a->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true; /* unknown: rather no worker than this process itself */
+    bool local = connect(fd, &a->sa, a->len) == 0 && addr_of_socket(fd, &from) == ERR_OK &&
+                 (addr_is_loopback(&from) || addr_same_host(&from, a));
+    close(fd);
+    return local;
 }
 
 const char *provider_limits_refusal(const struct provider_limits *l, const struct addr *a)

@@ -253,24 +253,11 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-static void copy(char *out, size_t room, const char *s)
-{
-    size_t n = strnlen(s, room - 1);
-
-    memcpy(out, s, n);
-    out[n] = '\0';
-}
-
 static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
                    bool bad, const char *text)
 {
     if (a->settled)
         events_add(&a->observer->events, kind, bad, a->app->name, w->name, text);
-}
-
-static uint64_t relaxed(_Atomic uint64_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
 }
 
 static uint64_t since(uint64_t *last, uint64_t now)
@@ -294,7 +281,7 @@ static void scan_worker(void *context, const struct backend *k)
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
         report(a, w, "joined", false, state);
-        copy(w->state, sizeof(w->state), state);
+        snprintf(w->state, sizeof(w->state), "%s", state);
     }
     if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
         for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
@@ -302,7 +289,7 @@ static void scan_worker(void *context, const struct backend *k)
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
         report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
-    copy(w->state, sizeof(w->state), state);
+    snprintf(w->state, sizeof(w->state), "%s", state);
     w->here = true;
     if (k->worker == NULL)
         return;
@@ -315,8 +302,8 @@ static void scan_worker(void *context, const struct backend *k)
                w->incarnation[0] != '\0') {
         report(a, w, "restarted", false, "another process uses the address");
     }
-    copy(w->version, sizeof(w->version), version);
-    copy(w->incarnation, sizeof(w->incarnation), worker_incarnation(k->worker));
+    snprintf(w->version, sizeof(w->version), "%.*s", (int)sizeof(w->version) - 1, version);
+    snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
@@ -400,7 +387,7 @@ static void scan(struct observer *o)
             snprintf(text, sizeof(text), "%s -> %s", s->active_version, active);
             events_add(&o->events, "switched", false, s->app->name, "active version", text);
         }
-        copy(s->active_version, sizeof(s->active_version), active);
+        snprintf(s->active_version, sizeof(s->active_version), "%s", active);
         s->settled = o->lb->phase != LB_STARTING;
     }
 }

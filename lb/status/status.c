@@ -42,11 +42,6 @@ struct workers_page {
     size_t n;
 };
 
-static uint64_t relaxed(_Atomic uint64_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
-}
-
 static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 {
     uint64_t ejected = relaxed(&m->ejected_until_ms);

@@ -56,9 +56,7 @@ struct page {
 
 static void each_front(struct metrics *m, const void *context)
 {
-    const struct page *p = context;
-
-    metrics_put(m, &p->counts, SLICE_NULL, SLICE_NULL);
+    metrics_put(m, &((const struct page *)context)->counts, SLICE_NULL, SLICE_NULL);
 }
 
 static void each_refusal(struct metrics *m, const void *context)
@@ -93,7 +91,7 @@ static void each_unrouted_outcome(struct metrics *m, const void *context)
     const struct page *p = context;
 
     for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = atomic_load_explicit(&p->lb->unrouted[o], memory_order_relaxed);
+        uint64_t n = relaxed(&p->lb->unrouted[o]);
 
         if (n != 0 || o == OUTCOME_NO_APPLICATION)
             metrics_put_number(m, n, SLICE_NULL, slice_of(outcome_text((enum outcome)o)));
@@ -130,7 +128,7 @@ static void each_outcome(struct metrics *m, const void *context)
             uint64_t n = 0;
 
             for (unsigned k = 0; k < p->lb->nloops; ++k)
-                n += atomic_load_explicit(&a->loops[k].outcomes[o], memory_order_relaxed);
+                n += relaxed(&a->loops[k].outcomes[o]);
             metrics_put_number(m, n, p->apps[i].labels, slice_of(outcome_text((enum outcome)o)));
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lb/backends/drained_names.h"
+#include "lb/backends/membership_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
