@@ -337,8 +337,7 @@ static void stats(struct client *c, struct slice what)
         reply_counted(c, SLICE_LIT("ERROR WRONG_STAT\n"), STAT_bad_commands);
 }
 
-/* Executes one line of C; the answer, if there is one already, is appended to the server's replies.
- */
+/* Executes one line of C; an answer that exists already is added to the server's replies. */
 static void run_line(struct client *c, struct slice text)
 {
     struct server *s = c->server;

@@ -641,8 +641,7 @@ static void on_readable(void *context)
         read_response(c);
         return;
     }
-    /* Bytes or an end without a request: a user of the connection finds it dead; the pool drops it.
-     */
+    /* Bytes or an end without a request: a user finds the connection dead; the pool drops it. */
     if (c->transport.tls != NULL && !c->dead && transport_is_quiet(&c->transport))
         return; /* a session ticket */
     c->dead = true;

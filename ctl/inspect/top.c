@@ -226,8 +226,7 @@ struct layout {
     bool shown[TOP_KEYS];
 };
 
-/* The columns but for the first SHIFT that fit, the most important first. Returns whether all do.
- */
+/* The columns after the first SHIFT that fit, by importance. Returns whether all do. */
 static bool fit(const struct top_view *v, size_t shift, struct layout *out)
 {
     unsigned used = out->name_width;

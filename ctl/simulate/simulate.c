@@ -314,8 +314,7 @@ const struct simulate_variant *simulate_best(const struct simulate_runs *t, size
     return best;
 }
 
-/* Runs each scenario, with the requested number of requests, and prints it unless all are for JSON.
- */
+/* Runs each scenario with the requested number of requests; prints it unless JSON is wanted. */
 static enum err run_scenarios(struct simulate *s, struct text *out, struct diag *d)
 {
     struct plan *plans[SCENARIOS] = {NULL};

@@ -40,7 +40,7 @@ struct seen_worker {
     bool here;       /* at the last scan */
     bool ejected;
     bool was_in_pool;
-    char state[16], version[64], incarnation[72];
+    char state[16], version[VERSION_MAX + 1], incarnation[72];
     uint64_t requests, failures, service_us; /* counts of its member at the last scan */
     struct fading request_rate, failure_rate, service_s;
     struct {
@@ -76,7 +76,7 @@ struct seen_app {
     unsigned scans; /* number of scans, for the selection of classes */
     struct fading requests, failed, placed, skilled;
     struct histogram times;
-    char active_version[64];
+    char active_version[VERSION_MAX + 1];
     struct app_settings settings; /* at the last check */
     bool has_settings;
     char **refused; /* reason of the rejection per row of app_row, or NULL */
@@ -619,15 +619,6 @@ static double traffic_to(const struct seen_class *s, uint32_t number)
     return 0;
 }
 
-static double score_of(const struct pool_class_view *v, const char *name)
-{
-    for (size_t i = 0; i < v->n; ++i) {
-        if (strcmp(v->rows[i].name, name) == 0)
-            return v->rows[i].score;
-    }
-    return 0;
-}
-
 static int by_home(const void *a, const void *b)
 {
     const struct busy *x = a;
@@ -689,8 +680,13 @@ static void put_map(struct observer *o, struct seen_app *a, struct choice *c, st
             put_rounded(w, NULL, traffic_to(s, columns[k].worker->number) / requests);
         json_close_array(w);
         json_open_array(w, "score");
-        for (size_t k = 0; k < n; ++k)
-            put_rounded(w, NULL, score_of(&v, columns[k].worker->name));
+        for (size_t k = 0; k < n; ++k) {
+            size_t row = 0;
+
+            while (row < v.n && strcmp(v.rows[row].name, columns[k].worker->name) != 0)
+                ++row;
+            put_rounded(w, NULL, row < v.n ? v.rows[row].score : 0);
+        }
         json_close_array(w);
         json_close_object(w);
     }

@@ -136,14 +136,6 @@ static bool is_before(const struct homes_pair *a, const struct homes_pair *b)
            (a->since_us == b->since_us && a->worker->number < b->worker->number);
 }
 
-/* Whether MOVE was away from W, which may have been unknown when the record came. */
-static bool is_from(const struct homes_pair *move, const struct homes_worker *w)
-{
-    if (move->from != HOMES_NOBODY || move->from_name == 0)
-        return move->from == w->number;
-    return move->from_name == w->name;
-}
-
 /* Returns true if A and B have the same kind and A must be removed. */
 static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
 {
@@ -163,11 +155,14 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
 
         if (move->kind != HOME_MOVE || !counts(move, last_us))
             continue;
-        /* Even a home that has not been used for long: it is the only one of its class. */
+        /* Even a home that has not been used for long: it is the only one of its class. The worker
+         * that the class left may have been unknown when the record came. */
+        bool by_name = move->from == HOMES_NOBODY && move->from_name != 0;
         for (uint32_t k = 0; k < c->npairs; ++k) {
             struct homes_pair *p = c->pairs[k];
 
-            p->gone |= p->since_us < move->since_us && is_from(move, p->worker);
+            p->gone |= p->since_us < move->since_us && (by_name ? move->from_name == p->worker->name
+                                                                : move->from == p->worker->number);
         }
     }
     for (uint32_t i = 0; i < c->npairs; ++i) {

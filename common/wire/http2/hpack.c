@@ -503,8 +503,7 @@ static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, stru
     struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
     struct hpack_indexed *oldest = set;
 
-    /* Before positions overflow they begin again; entries that exist are not referred to any more.
-     */
+    /* Positions begin again before they overflow, without a reference to existing entries. */
     if (e->total > UINT32_MAX - 2 * HPACK_TABLE_BYTES) {
         memset(e->entries, 0, sizeof(e->entries));
         e->total = e->floor = 1;
