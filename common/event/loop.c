@@ -599,13 +599,15 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d)
 }
 
 /* AGAIN: they remain in ALL, for the next turn. */
-static void run_all(struct list *all, bool again)
+static inline void run_all(struct list *all, bool again)
 {
     struct list now;
     struct loop_deferred *d;
 
+    if (list_empty(all))
+        return;
     /* A single one, as in most loops, is run in place. */
-    if (again && all->next == all->prev && !list_empty(all)) {
+    if (again && all->next == all->prev) {
         d = list_first(all, struct loop_deferred, node);
         d->run(d);
         return;
@@ -658,7 +660,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     run_all(&l->each_turn, true);
     /* Two rounds, because the end of a response mostly defers the end of its request. What remains
      * is run in a turn that does not wait. */
-    for (int i = 0; i < DEFERRED_ROUNDS && !list_empty(&l->deferred); ++i)
+    for (int i = 0; i < DEFERRED_ROUNDS; ++i)
         run_all(&l->deferred, false);
     l->poller.complete = false;
     l->clock.in_turn = false;
