@@ -77,10 +77,11 @@ enum search_result search_run(struct search *search, struct slice subject, uint3
     if (found >= 0) {
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->data) + (size_t)group * 2;
 
-        *part = (struct slice){subject.p + ends[0], ends[1] - ends[0]};
         /* \K can set the start after the end. */
         if (ends[0] == PCRE2_UNSET || ends[1] < ends[0])
             *part = SLICE_NULL;
+        else
+            *part = (struct slice){subject.p + ends[0], ends[1] - ends[0]};
     }
     pthread_mutex_lock(&search->lock);
     s->next = search->idle;
