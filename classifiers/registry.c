@@ -63,8 +63,8 @@ struct plugin_settings {
 };
 
 /* Writes the reason to WHY; returns NULL. */
-static void *fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...) printf_like(2, 3);
-static void *fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...)
+static void *plugin_fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...) printf_like(2, 3);
+static void *plugin_fail(char why[CLASSIFIER_WHY_ROOM], const char *fmt, ...)
 {
     va_list args;
 
@@ -186,17 +186,18 @@ static struct classifier *regex_create(const void *settings, char why[CLASSIFIER
     char problem[SEARCH_WHY_ROOM];
 
     if (variable.len == 0 || variable.len > VARIABLE_BYTES_MAX || !slice_is_word(variable, "_."))
-        return fail(why, "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
+        return plugin_fail(why, "variable: expected a name such as PATH_INFO or HTTP_X_TENANT");
     struct search *search = search_compile(s->pattern, problem);
     if (search == NULL)
-        return fail(why, "pattern: %s", problem);
+        return plugin_fail(why, "pattern: %s", problem);
     int group = search_group(search, "class");
     if (group <= 0) {
         search_destroy(search);
-        return fail(why, "pattern: %s",
-                    group < 0 ? "has several groups named class; use alternatives inside of one, "
-                                "or (?|...|...) around them"
-                              : "has no group named class: (?<class>...)");
+        return plugin_fail(why, "pattern: %s",
+                           group < 0
+                               ? "has several groups named class; use alternatives inside of one, "
+                                 "or (?|...|...) around them"
+                               : "has no group named class: (?<class>...)");
     }
     struct regex *r = xcalloc(1, sizeof(*r));
     r->variable = xstrdup(s->variable);
@@ -249,19 +250,20 @@ static const struct rlb_classifier *find_contract(void *library, char why[CLASSI
     void *symbol = dlsym(library, "rlb_classifier");
 
     if (symbol == NULL)
-        return fail(why, "path: not a classifier: it does not export rlb_classifier");
+        return plugin_fail(why, "path: not a classifier: it does not export rlb_classifier");
     /* POSIX, unlike ISO C, guarantees the conversion of an object pointer to a function pointer. */
     memcpy(&get, &symbol, sizeof(get));
     const struct rlb_classifier *c = get();
     if (c == NULL)
-        return fail(why, "path: the plugin has no classifier");
+        return plugin_fail(why, "path: the plugin has no classifier");
     /* Nothing after the version may be read before it is known to match. */
     if (c->api != RLB_CLASSIFIER_API)
-        return fail(why, "path: built for version %u of the plugin contract, expected version %d",
-                    c->api, RLB_CLASSIFIER_API);
+        return plugin_fail(why,
+                           "path: built for version %u of the plugin contract, expected version %d",
+                           c->api, RLB_CLASSIFIER_API);
     if (c->name == NULL || c->version == NULL || c->create == NULL || c->destroy == NULL ||
         c->classify == NULL)
-        return fail(why, "path: the plugin does not implement all of the contract");
+        return plugin_fail(why, "path: the plugin does not implement all of the contract");
     return c;
 }
 
@@ -285,7 +287,7 @@ static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
     struct stat st;
 
     if (stat(path, &st) != 0)
-        return fail(why, "path: cannot be loaded: %s", strerror(errno));
+        return plugin_fail(why, "path: cannot be loaded: %s", strerror(errno));
     text_add(&spelt, (struct slice){path, (size_t)(base - path)});
     add_idle_elements(&spelt, st.st_ino);
     add_idle_elements(&spelt, st.st_dev);
@@ -297,7 +299,7 @@ static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
         /* "NAME: reason", and the name is ours. */
         if (slice_starts(problem, text_slice(&spelt)))
             problem = (struct slice){problem.p + spelt.len, problem.len - spelt.len};
-        fail(why, "path: cannot be loaded%.*s", SLICE_FMT(problem));
+        plugin_fail(why, "path: cannot be loaded%.*s", SLICE_FMT(problem));
     }
     text_fini(&spelt);
     return library;
@@ -309,7 +311,7 @@ static struct classifier *plugin_create(const void *settings, char why[CLASSIFIE
 
     /* A name without directory would be searched for in directories that others may write to. */
     if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX)
-        return fail(why, "path: must be absolute, and at most %d bytes", PLUGIN_PATH_MAX);
+        return plugin_fail(why, "path: must be absolute, and at most %d bytes", PLUGIN_PATH_MAX);
     void *library = load(s->path, why);
     if (library == NULL)
         return NULL;
@@ -322,7 +324,7 @@ static struct classifier *plugin_create(const void *settings, char why[CLASSIFIE
         reason[sizeof(reason) - 1] = '\0';
         text_add_escaped(&shown, slice_of(reason));
         if (contract != NULL)
-            fail(why, "options: rejected by the plugin: %s", text_cstr(&shown));
+            plugin_fail(why, "options: rejected by the plugin: %s", text_cstr(&shown));
         text_fini(&shown);
         dlclose(library);
         return NULL;

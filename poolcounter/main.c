@@ -72,7 +72,7 @@ static void on_usr2(void *context)
 
 /* ---- upgrade ---- */
 
-static const char *refuse(void *context)
+static const char *poolcounter_reject(void *context)
 {
     const struct poolcounter *p = context;
 
@@ -111,9 +111,10 @@ static void drain(void *context)
 }
 
 /* Both processes accept until the new one is ready. */
-static const struct upgrade_ops upgrade_ops = {.refuse = refuse, .pass = pass, .drain = drain};
+static const struct upgrade_ops upgrade_ops = {
+    .refuse = poolcounter_reject, .pass = pass, .drain = drain};
 
-static void on_drained(struct loop_message *m)
+static void on_poolcounter_drained(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
@@ -136,7 +137,7 @@ static bool listens(int fd)
     return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-static void take(struct sockets *out, int fd)
+static void poolcounter_take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
         log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"not a listening socket\"",
@@ -162,7 +163,7 @@ static void inherit_from_systemd(struct sockets *out)
     if (parse_u64(slice_of(getenv("LISTEN_PID")), INT32_MAX, &pid) && (pid_t)pid == getpid() &&
         parse_u64(slice_of(getenv("LISTEN_FDS")), LISTENERS_MAX, &n)) {
         for (uint64_t i = 0; i < n; ++i)
-            take(out, LISTEN_FDS_START + (int)i);
+            poolcounter_take(out, LISTEN_FDS_START + (int)i);
     }
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
@@ -180,7 +181,7 @@ static void inherit_standard_input(struct sockets *out)
         log_warn(NULL, "inherited-descriptor-invalid", "fd=0 reason=\"not a listening socket\"");
         return;
     }
-    take(out, fd);
+    poolcounter_take(out, fd);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
@@ -302,7 +303,7 @@ static void stop(struct poolcounter *p)
 }
 
 /* LISTEN: a struct command_line; takes CONFIG, a struct configuration. */
-static int run(void *listen, void *config, const struct daemon_line *line)
+static int poolcounter_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
     const struct daemon_signals signals = {
@@ -310,7 +311,7 @@ static int run(void *listen, void *config, const struct daemon_line *line)
     int code = EXIT_FAILURE;
 
     daemon_prepare();
-    p.drained.run = on_drained;
+    p.drained.run = on_poolcounter_drained;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
@@ -339,7 +340,7 @@ static void *read_configuration(const char *file, struct diag *d)
     return c;
 }
 
-static bool describe(const char *what, FILE *out)
+static bool poolcounter_describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
         settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
@@ -365,8 +366,8 @@ int main(int argc, char **argv)
                    "client",
         .read = read_configuration,
         .destroy = configuration_destroy,
-        .describe = describe,
-        .run = run,
+        .describe = poolcounter_describe,
+        .run = poolcounter_run,
         .context = &listen,
         .letters = "l:p:",
         .options = options,

@@ -243,7 +243,7 @@ static void handle(struct server *s, const struct epoll_event *event)
     }
 }
 
-static void *run(void *context)
+static void *server_run(void *context)
 {
     struct server *s = context;
     struct epoll_event events[EVENTS_MAX];
@@ -388,7 +388,7 @@ struct server *server_create(const struct configuration *config, struct stats *s
 
 bool server_start(struct server *s)
 {
-    int failed = pthread_create(&s->thread, NULL, run, s);
+    int failed = pthread_create(&s->thread, NULL, server_run, s);
 
     errno = failed;
     s->running = failed == 0;

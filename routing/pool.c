@@ -494,8 +494,8 @@ bool pool_question_locked(struct pool *p, const struct pool_request *r, uint64_t
     return out->front != NULL;
 }
 
-static void choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
-                   struct pool_pick *out)
+static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t now_us,
+                        struct pool_pick *out)
 {
     const struct homes_ticket *home = &out->hand_.homes;
     struct pool_choice c = {0};
@@ -557,7 +557,7 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     } else if (!somebody || must_queue) {
         result = park(p, r->waiter);
     } else {
-        choose(p, &q, now_us, out);
+        pool_choose(p, &q, now_us, out);
         end_turn(p, r->waiter);
     }
     pool_release_locked(p, r->released);

@@ -67,7 +67,7 @@ static struct homes_settings settings_of(const struct pool *p)
                                    .always = s->max_share_always};
 }
 
-static void *create(struct pool *p)
+static void *adaptive_create(struct pool *p)
 {
     struct homes_options o = {.settings = settings_of(p), .warm = warm, .context = p};
     struct adaptive *a = xcalloc(1, sizeof(*a));
@@ -76,7 +76,7 @@ static void *create(struct pool *p)
     return a;
 }
 
-static void destroy(void *state)
+static void adaptive_destroy(void *state)
 {
     struct adaptive *a = state;
 
@@ -257,7 +257,7 @@ static noinline_ void explain(const struct pool *p, const struct pool_question *
 
 /* ---- requests ---- */
 
-static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+static void adaptive_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     static const enum pick_reason reasons[HOMES_REASONS] = {
         [HOMES_HOME] = PICK_HOME,     [HOMES_NEW] = PICK_NEW,   [HOMES_WARM] = PICK_WARM,
@@ -278,8 +278,8 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
         explain(p, q, &r, &a->plan);
 }
 
-static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                  struct pool_hand *hand)
+static void adaptive_begin(struct pool *p, const struct pool_question *q,
+                           const struct pool_choice *c, struct pool_hand *hand)
 {
     struct adaptive *a = state_of(p);
     struct homes_request r = {.cls = q->request->cls, .now_us = p->now_us};
@@ -292,8 +292,8 @@ static void adopt(struct pool *p, struct worker *w, struct pool_hand *hand, uint
     homes_adopt(state_of(p)->homes, homes_of_worker(w), started_us, &hand->homes);
 }
 
-static void end(struct pool *p, struct worker *w, struct pool_hand *hand,
-                const struct pool_served *how)
+static void adaptive_end(struct pool *p, struct worker *w, struct pool_hand *hand,
+                         const struct pool_served *how)
 {
     uint64_t now_ms = p->now_us / 1000;
     struct homes_end e = {
@@ -334,17 +334,17 @@ static size_t homes_of_class(struct pool *p, struct slice cls)
 
 const struct pool_rule pool_rule_adaptive = {
     .worker_bytes = sizeof(struct homes_worker *),
-    .create = create,
-    .destroy = destroy,
+    .create = adaptive_create,
+    .destroy = adaptive_destroy,
     .changed = changed,
     .joined = joined,
     .left = left,
     .set_eligible = set_eligible,
     .leaves = leaves,
-    .choose = choose,
-    .begin = begin,
+    .choose = adaptive_choose,
+    .begin = adaptive_begin,
     .adopt = adopt,
-    .end = end,
+    .end = adaptive_end,
     .balancers = balancers,
     .housed = housed,
     .homes_of = homes_of_class,

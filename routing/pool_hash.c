@@ -114,7 +114,7 @@ static void renew(struct hash *s, size_t nworkers)
 
 /* ---- the eligible workers ---- */
 
-static void *create(struct pool *p)
+static void *hash_create(struct pool *p)
 {
     struct hash *s = xcalloc(1, sizeof(*s));
 
@@ -123,7 +123,7 @@ static void *create(struct pool *p)
     return s;
 }
 
-static void destroy(void *state)
+static void hash_destroy(void *state)
 {
     struct hash *s = state;
 
@@ -192,7 +192,7 @@ static struct worker *walk(const struct hash *s, const struct pool_question *q, 
     return NULL;
 }
 
-static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+static void hash_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     struct hash *s = p->state;
 
@@ -223,8 +223,8 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     }
 }
 
-static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                  struct pool_hand *h)
+static void hash_begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                       struct pool_hand *h)
 {
     struct hash *s = p->state;
 
@@ -234,8 +234,8 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
     ++s->in_flight;
 }
 
-static void end(struct pool *p, struct worker *w, struct pool_hand *h,
-                const struct pool_served *how)
+static void hash_end(struct pool *p, struct worker *w, struct pool_hand *h,
+                     const struct pool_served *how)
 {
     struct hash *s = p->state;
 
@@ -246,10 +246,10 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
 
 const struct pool_rule pool_rule_hash = {
     .worker_bytes = sizeof(uint32_t),
-    .create = create,
-    .destroy = destroy,
+    .create = hash_create,
+    .destroy = hash_destroy,
     .set_eligible = set_eligible,
-    .choose = choose,
-    .begin = begin,
-    .end = end,
+    .choose = hash_choose,
+    .begin = hash_begin,
+    .end = hash_end,
 };

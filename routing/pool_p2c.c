@@ -92,7 +92,7 @@ static uint32_t random_below(uint64_t *state, uint32_t n)
     return (uint32_t)(((*state >> 32) * n) >> 32);
 }
 
-static void *create(struct pool *p)
+static void *p2c_create(struct pool *p)
 {
     static const uint64_t OF_ZERO = 0x9e3779b97f4a7c15;
     struct p2c *s = xcalloc(1, sizeof(*s));
@@ -102,7 +102,7 @@ static void *create(struct pool *p)
     return s;
 }
 
-static void destroy(void *state)
+static void p2c_destroy(void *state)
 {
     struct p2c *s = state;
 
@@ -155,7 +155,7 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
     return own(w)->work_s + foreign_s;
 }
 
-static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+static void p2c_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     const struct p2c *s = p->state;
     uint64_t random = s->random;
@@ -183,8 +183,8 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
     pool_explain_value(q->explain, "expected_s", cost_expected_s(s, c));
 }
 
-static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                  struct pool_hand *h)
+static void p2c_begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                      struct pool_hand *h)
 {
     struct p2c *s = p->state;
     struct class_entry *e = classes_find(&s->classes, q->request->cls);
@@ -210,8 +210,8 @@ static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_
     own(w)->work_s += h->work_s;
 }
 
-static void end(struct pool *p, struct worker *w, struct pool_hand *h,
-                const struct pool_served *how)
+static void p2c_end(struct pool *p, struct worker *w, struct pool_hand *h,
+                    const struct pool_served *how)
 {
     struct p2c *s = p->state;
     struct cost_class *c = h->entry;
@@ -235,12 +235,12 @@ static void end(struct pool *p, struct worker *w, struct pool_hand *h,
 
 const struct pool_rule pool_rule_p2c = {
     .worker_bytes = sizeof(struct p2c_worker),
-    .create = create,
-    .destroy = destroy,
+    .create = p2c_create,
+    .destroy = p2c_destroy,
     .changed = changed,
     .set_eligible = set_eligible,
-    .choose = choose,
-    .begin = begin,
+    .choose = p2c_choose,
+    .begin = p2c_begin,
     .adopt = adopt,
-    .end = end,
+    .end = p2c_end,
 };

@@ -87,7 +87,8 @@ static void explain(const struct pool *p, const struct pool_class *c, const stru
     pool_explain_step(q->explain, "within the cutoff", n, within);
 }
 
-static void choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
+static void resume_policy_choose(struct pool *p, const struct pool_question *q,
+                                 struct pool_choice *out)
 {
     const struct pool_class *c = out->entry = pool_skills_find(p, q->request->cls);
     double spread = p->settings.variance * p->mean.mean / (double)p->neligible;
@@ -106,8 +107,8 @@ static void choose(struct pool *p, const struct pool_question *q, struct pool_ch
 }
 
 /* A worker without a score for the class of its request gets an assigned score. */
-static void begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
-                  struct pool_hand *h)
+static void resume_policy_begin(struct pool *p, const struct pool_question *q,
+                                const struct pool_choice *c, struct pool_hand *h)
 {
     struct pool_class *known = c->entry;
 
@@ -117,4 +118,5 @@ static void begin(struct pool *p, const struct pool_question *q, const struct po
         pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
 }
 
-const struct pool_rule pool_rule_resume = {.choose = choose, .begin = begin};
+const struct pool_rule pool_rule_resume = {.choose = resume_policy_choose,
+                                           .begin = resume_policy_begin};

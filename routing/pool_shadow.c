@@ -137,7 +137,7 @@ static bool recall(struct worker *w, uint64_t hash)
  * It is unknown which clients would have aborted, or not sent further requests: if too many
  * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
-static void serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
+static void shadow_serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
 {
     /* When its worker was free, which may have been before it came. */
     if (t->serve_us < now_us)
@@ -146,20 +146,20 @@ static void serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_u
     ++at->serving;
 }
 
-static void enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+static void shadow_enter(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
     struct shadow_notes *at = notes_of(w);
 
     *t = (struct shadow_turn){.serve_us = now_us};
     list_init(&t->node);
     if (at->serving < w->concurrency)
-        serve(at, t, now_us);
+        shadow_serve(at, t, now_us);
     else
         list_push_back(&at->waiting, &t->node);
 }
 
 /* Returns the request that is served next, or NULL. */
-static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
+static struct shadow_turn *shadow_leave(struct worker *w, struct shadow_turn *t, uint64_t now_us)
 {
     struct shadow_notes *at = notes_of(w);
 
@@ -169,7 +169,7 @@ static struct shadow_turn *leave(struct worker *w, struct shadow_turn *t, uint64
     if (list_empty(&at->waiting) || at->serving >= w->concurrency)
         return NULL;
     struct shadow_turn *next = list_entry(list_pop_front(&at->waiting), struct shadow_turn, node);
-    serve(at, next, now_us);
+    shadow_serve(at, next, now_us);
     return next;
 }
 
@@ -182,7 +182,7 @@ static void put_at(struct shadow_clock *c, struct shadow_request *r, size_t at)
 }
 
 /* Puts R where it belongs, from the free place AT on. */
-static void place(struct shadow_clock *c, struct shadow_request *r, size_t at)
+static void shadow_place(struct shadow_clock *c, struct shadow_request *r, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < c->ndue; at = child) {
         if (child + 1 < c->ndue && c->due[child + 1]->due_us < c->due[child]->due_us)
@@ -202,14 +202,14 @@ static void await(struct shadow_clock *c, struct shadow_request *r)
     r->due_us = r->here.serve_us + r->took_us;
     list_remove(&r->reported_node);
     list_push_back(&c->served, &r->reported_node);
-    place(c, r, c->ndue++);
+    shadow_place(c, r, c->ndue++);
 }
 
 /* ---- ends ---- */
 
 /* HOW: as the shadow's pool takes it. */
-static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
-                const struct pool_served *how)
+static void shadow_end(struct pool *p, struct shadow_request *r, uint64_t now_us,
+                       const struct pool_served *how)
 {
     struct shadow_clock *c = p->shadow_clock;
 
@@ -220,13 +220,13 @@ static void end(struct pool *p, struct shadow_request *r, uint64_t now_us,
         struct shadow_request *last = c->due[--c->ndue];
 
         if (last != r)
-            place(c, last, r->at);
+            shadow_place(c, last, r->at);
     }
     if (r->reported) {
         list_remove(&r->reported_node);
         --c->nreported;
     }
-    struct shadow_turn *turn = leave(r->pick.worker, &r->here, now_us);
+    struct shadow_turn *turn = shadow_leave(r->pick.worker, &r->here, now_us);
     if (turn != NULL) {
         struct shadow_request *next = container_of(turn, struct shadow_request, here);
 
@@ -251,7 +251,7 @@ void pool_shadow_catch_up_locked(struct pool *p)
                                   .service_us = r->service_us != 0 ? r->service_us + waited_us : 0,
                                   .failed = r->failed};
 
-        end(p, r, r->due_us, &how);
+        shadow_end(p, r, r->due_us, &how);
     }
 }
 
@@ -266,7 +266,7 @@ static void cut(struct pool *p, const struct worker *mirror)
 
         list_for_each_entry_safe (r, lists[i], reported_node) {
             if (mirror == NULL || r->pick.worker == mirror)
-                end(p, r, p->now_us, NULL);
+                shadow_end(p, r, p->now_us, NULL);
         }
     }
 }
@@ -298,8 +298,8 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     shadow->live = pick->worker;
     shadow->start_us = p->now_us;
     shadow->at = SIZE_MAX;
-    enter(shadow->live, &shadow->in_truth, p->now_us);
-    enter(shadow->pick.worker, &shadow->here, p->now_us);
+    shadow_enter(shadow->live, &shadow->in_truth, p->now_us);
+    shadow_enter(shadow->pick.worker, &shadow->here, p->now_us);
     ++p->shadow_counts.requests;
     p->shadow_counts.differed += shadow->pick.worker != pick->worker->mirror;
     p->shadow_counts.live_skilled += recall(pick->worker, hash);
@@ -320,10 +320,10 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     uint64_t waited_us = r->in_truth.serve_us - r->start_us;
     r->took_us = p->now_us - r->in_truth.serve_us;
     p->shadow_counts.live_wait_us += waited_us;
-    (void)leave(r->live, &r->in_truth, p->now_us);
+    (void)shadow_leave(r->live, &r->in_truth, p->now_us);
     r->live = NULL;
     if (how == NULL || !had_turn || (how->failed && how->service_us == 0)) {
-        end(p, r, p->now_us, how);
+        shadow_end(p, r, p->now_us, how);
         return;
     }
     r->failed = how->failed;
@@ -343,7 +343,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
         const struct list *of = list_empty(&c->waiting) ? &c->served : &c->waiting;
 
         ++p->shadow_counts.overdue;
-        end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
+        shadow_end(p, list_first(of, struct shadow_request, reported_node), p->now_us, NULL);
     }
 }
 

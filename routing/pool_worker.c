@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void pool_worker_describe(const struct log_subject *self, struct log_text *out)
 {
     const struct worker *w = (const struct worker *)(const void *)self;
 
@@ -18,7 +18,7 @@ struct worker *worker_create(const struct worker_options *o)
     struct worker *w = xcalloc(1, sizeof(*w));
 
     ASSERT(o->concurrency >= 1);
-    w->subject.describe = describe;
+    w->subject.describe = pool_worker_describe;
     atomic_init(&w->refs, 1);
     w->name = xslicedup(o->name);
     w->name_bytes = o->name.len;

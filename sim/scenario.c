@@ -317,7 +317,7 @@ void plan_destroy(struct plan *p)
 /* ---- a run, and its measurement ---- */
 
 /* Where POSITION is, from the start of a phase of N requests. */
-static size_t place_of(const struct plan *p, int position, size_t n)
+static size_t scenario_place_of(const struct plan *p, int position, size_t n)
 {
     size_t at = position != 0 ? scaled(p, (size_t)abs(position)) : 0;
 
@@ -328,8 +328,8 @@ static size_t place_of(const struct plan *p, int position, size_t n)
 static struct figures_part part_of(const struct plan *p, const struct stretch *s)
 {
     const struct plan_phase *phase = &p->phases[s->phase];
-    size_t to = s->to != 0 ? place_of(p, s->to, phase->n) : phase->n;
-    size_t from = place_of(p, s->from, phase->n);
+    size_t to = s->to != 0 ? scenario_place_of(p, s->to, phase->n) : phase->n;
+    size_t from = scenario_place_of(p, s->from, phase->n);
 
     return (struct figures_part){
         .from = phase->first + (from < to ? from : to), .to = phase->first + to, .tag = s->tag - 1};

@@ -278,7 +278,7 @@ void world_destroy(struct world *w)
 
 /* ---- a worker's work ---- */
 
-static void serve(struct world *w, struct member *m, struct job *j)
+static void world_serve(struct world *w, struct member *m, struct job *j)
 {
     const struct trace *t = w->run->trace;
     const struct trace_request *r = &t->requests[j->request];
@@ -343,7 +343,7 @@ static void send_job(struct world *w, struct job *j)
         struct slice from_name = from != NULL ? slice_of(worker_name(from)) : SLICE_NULL;
 
         j->sent_ns = w->now_ns;
-        serve(w, worker_context(j->pick.worker), j);
+        world_serve(w, worker_context(j->pick.worker), j);
         /* Reports to the worker what the policy decided about the class's homes. */
         if (!j->pick.passing)
             home_records_use(j->member->homes, r.cls, j->pick.home, from_name, now_us(w));
@@ -356,7 +356,7 @@ static void send_job(struct world *w, struct job *j)
 }
 
 /* PAST: the process was replaced, so its response does not describe its successor. */
-static void finish(struct world *w, struct job *j, bool past)
+static void world_finish(struct world *w, struct job *j, bool past)
 {
     struct member *m = j->member;
     struct slice cls = names_get(w->run->names, w->run->classes[j->request]);
@@ -451,7 +451,7 @@ static void happen(struct world *w)
                 worker_report(j->member->known[b], j->in_flight, w->now_ns / NS_PER_MS);
         }
     } else if (!j->is_report && (!past || j->pick.worker != NULL)) {
-        finish(w, j, past);
+        world_finish(w, j, past);
     }
     free(j);
 }

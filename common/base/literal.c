@@ -25,7 +25,7 @@ enum { CODE_POINT_MAX = 0x10ffff };
 #define DIGITS "0123456789"
 
 /* Records the problem that ends the parsing. */
-static json_t *fail(struct literal_reader *r, enum err e, const char *at, const char *why)
+static json_t *literal_fail(struct literal_reader *r, enum err e, const char *at, const char *why)
 {
     r->error = e;
     r->problem = (struct literal_problem){(size_t)(at - r->start), why};
@@ -33,9 +33,9 @@ static json_t *fail(struct literal_reader *r, enum err e, const char *at, const 
 }
 
 /* The same for functions that return whether they succeed. */
-static bool refuse(struct literal_reader *r, enum err e, const char *at, const char *why)
+static bool literal_reject(struct literal_reader *r, enum err e, const char *at, const char *why)
 {
-    return fail(r, e, at, why) != NULL;
+    return literal_fail(r, e, at, why) != NULL;
 }
 
 /* ---- code points ---- */
@@ -92,7 +92,7 @@ static bool take_hex(struct literal_reader *r, unsigned n, uint32_t *out)
         int digit = ascii_hex_digit(*r->p);
 
         if (digit < 0)
-            return refuse(r, ERR_SYNTAX, r->p, "expected a hexadecimal digit");
+            return literal_reject(r, ERR_SYNTAX, r->p, "expected a hexadecimal digit");
         *out = *out << 4 | (uint32_t)digit;
     }
     return true;
@@ -116,8 +116,8 @@ static bool take_code_point(struct literal_reader *r, unsigned digits, struct te
             c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
     if (c > CODE_POINT_MAX || (c >= 0xd800 && c < 0xe000))
-        return refuse(r, ERR_RANGE, start,
-                      c > CODE_POINT_MAX ? "above U+10FFFF" : "half of a surrogate pair");
+        return literal_reject(r, ERR_RANGE, start,
+                              c > CODE_POINT_MAX ? "above U+10FFFF" : "half of a surrogate pair");
     add_code_point(out, c);
     return true;
 }
@@ -147,7 +147,7 @@ static bool take_escape(struct literal_reader *r, enum kind kind, struct text *o
                 v = v * 8 + (uint32_t)(*r->p - '0');
         }
         if (v > 0xff)
-            return refuse(r, ERR_RANGE, start, "an octal escape over \\377");
+            return literal_reject(r, ERR_RANGE, start, "an octal escape over \\377");
         /* A byte, or a code point in a u'' string. */
         if (kind == UNICODE)
             add_code_point(out, v);
@@ -160,7 +160,8 @@ static bool take_escape(struct literal_reader *r, enum kind kind, struct text *o
         return take_code_point(r, c == 'u' ? 4 : 8, out);
     }
     if (c == 'N' && kind != BYTES)
-        return refuse(r, ERR_SYNTAX, start, "names of characters are not supported: use \\u");
+        return literal_reject(r, ERR_SYNTAX, start,
+                              "names of characters are not supported: use \\u");
     /* Python retains the backslash of an unknown escape. */
     text_add_char(out, '\\');
     return true;
@@ -189,8 +190,8 @@ static bool take_string(struct literal_reader *r, struct text *out)
     enum kind kind = prefix == 'u' ? UNICODE : prefix == 'b' ? BYTES : PLAIN;
 
     if (prefix == 'r')
-        return refuse(r, ERR_SYNTAX, start,
-                      "raw strings are not supported: double the backslashes");
+        return literal_reject(r, ERR_SYNTAX, start,
+                              "raw strings are not supported: double the backslashes");
     r->p += kind != PLAIN;
     char quote = *r->p++;
     while (r->p < r->end) {
@@ -203,7 +204,7 @@ static bool take_string(struct literal_reader *r, struct text *out)
         else if (!take_escape(r, kind, out))
             return false;
     }
-    return refuse(r, ERR_SYNTAX, start, "unterminated string");
+    return literal_reject(r, ERR_SYNTAX, start, "unterminated string");
 }
 
 /* Parses a string and those that follow it directly as one. */
@@ -269,7 +270,7 @@ void literal_print_string(struct slice s, struct text *out)
 /* ---- numbers and words ---- */
 
 /* Skips blanks, and consumes the next byte if it is C. */
-static bool take(struct literal_reader *r, char c)
+static bool literal_take(struct literal_reader *r, char c)
 {
     skip_blanks(r);
     if (*r->p != c)
@@ -330,34 +331,35 @@ static json_t *parse_number(struct literal_reader *r)
                                : kind == 'o' ? "01234567"
                                              : "01");
         if (r->p == digits || is_letter(*r->p) || is_digit(*r->p))
-            return fail(r, ERR_SYNTAX, r->p, "not a digit of this number");
+            return literal_fail(r, ERR_SYNTAX, r->p, "not a digit of this number");
         errno = 0;
         unsigned long long n = strtoull(digits, NULL, kind == 'x' ? 16 : kind == 'o' ? 8 : 2);
         if (errno != 0 || n > INT64_MAX)
-            return fail(r, ERR_RANGE, start, "more than 64 bits");
+            return literal_fail(r, ERR_RANGE, start, "more than 64 bits");
         return json_integer(*start == '-' ? -(json_int_t)n : (json_int_t)n);
     }
     if (!scan_number(r, &real))
-        return fail(r, ERR_SYNTAX, start, "not a number");
+        return literal_fail(r, ERR_SYNTAX, start, "not a number");
     const char *end = r->p;
     /* The suffix of long numbers in Python 2. */
     if (!real && ascii_lower(*r->p) == 'l')
         ++r->p;
     if (is_letter(*r->p) || *r->p == '.')
-        return fail(r, ERR_SYNTAX, r->p, "not part of a number");
+        return literal_fail(r, ERR_SYNTAX, r->p, "not part of a number");
     if (real) {
         const char *from = *start == '-' ? start : first;
 
         return parse_double((struct slice){from, (size_t)(end - from)}, &value)
                    ? json_real(value)
-                   : fail(r, ERR_RANGE, start, "number out of range");
+                   : literal_fail(r, ERR_RANGE, start, "number out of range");
     }
     /* Python 3 rejects 010, and Python 2 reads it as 8. */
     if (*first == '0' && end - first > 1)
-        return fail(r, ERR_SYNTAX, start, "number begins with 0");
+        return literal_fail(r, ERR_SYNTAX, start, "number begins with 0");
     errno = 0;
     long long whole = strtoll(start, NULL, 10);
-    return errno == 0 ? json_integer(whole) : fail(r, ERR_RANGE, start, "more than 64 bits");
+    return errno == 0 ? json_integer(whole)
+                      : literal_fail(r, ERR_RANGE, start, "more than 64 bits");
 }
 
 static json_t *parse_word(struct literal_reader *r)
@@ -373,7 +375,8 @@ static json_t *parse_word(struct literal_reader *r)
         return json_false();
     if (slice_is(word, "None"))
         return json_null();
-    return fail(r, ERR_SYNTAX, start, "expected a string, number, list, dict, True, False or None");
+    return literal_fail(r, ERR_SYNTAX, start,
+                        "expected a string, number, list, dict, True, False or None");
 }
 
 /* ---- lists and dicts ---- */
@@ -389,8 +392,8 @@ static json_t *parse_inner(struct literal_reader *r, size_t depth)
 
     if (json_is_string(v) && !literal_is_text(json_slice(v))) {
         json_decref(v);
-        return fail(r, ERR_SYNTAX, start,
-                    "bytes that are not text are not permitted inside a value");
+        return literal_fail(r, ERR_SYNTAX, start,
+                            "bytes that are not text are not permitted inside a value");
     }
     return v;
 }
@@ -406,11 +409,11 @@ static bool parse_member(struct literal_reader *r, json_t *dict, size_t depth)
     if (key == NULL)
         return false;
     if (!json_is_string(key))
-        fail(r, ERR_SYNTAX, start, "a key must be a string");
+        literal_fail(r, ERR_SYNTAX, start, "a key must be a string");
     else if (json_object_get(dict, json_string_value(key)) != NULL)
-        fail(r, ERR_SYNTAX, start, "duplicate key");
-    else if (!take(r, ':'))
-        fail(r, ERR_SYNTAX, r->p, "expected ':'");
+        literal_fail(r, ERR_SYNTAX, start, "duplicate key");
+    else if (!literal_take(r, ':'))
+        literal_fail(r, ERR_SYNTAX, r->p, "expected ':'");
     else
         v = parse_inner(r, depth);
     if (v != NULL)
@@ -427,14 +430,14 @@ static json_t *parse_collection(struct literal_reader *r, size_t depth)
     json_t *all = open == '{' ? json_object() : json_array();
     bool comma = true; /* another value may follow */
 
-    while (!take(r, close)) {
+    while (!literal_take(r, close)) {
         bool good = false;
 
         if (!comma) {
-            fail(r, ERR_SYNTAX, r->p,
-                 close == ']'   ? "expected ',' or ']'"
-                 : close == ')' ? "expected ',' or ')'"
-                                : "expected ',' or '}'");
+            literal_fail(r, ERR_SYNTAX, r->p,
+                         close == ']'   ? "expected ',' or ']'"
+                         : close == ')' ? "expected ',' or ')'"
+                                        : "expected ',' or '}'");
         } else if (open == '{') {
             good = parse_member(r, all, depth);
         } else {
@@ -445,7 +448,7 @@ static json_t *parse_collection(struct literal_reader *r, size_t depth)
             json_decref(all);
             return NULL;
         }
-        comma = take(r, ',');
+        comma = literal_take(r, ',');
     }
     if (open != '(' || comma || json_array_size(all) != 1)
         return all;
@@ -463,12 +466,12 @@ static json_t *parse_value(struct literal_reader *r, size_t depth)
     /* Counted as json_parse() does: each bracket and each comma. */
     size_t costs = inner ? 2 : 1;
     if (r->entries < costs)
-        return fail(r, ERR_TOO_LARGE, r->p, "too many values in one node");
+        return literal_fail(r, ERR_TOO_LARGE, r->p, "too many values in one node");
     r->entries -= costs;
     if (inner && depth == LITERAL_DEPTH_MAX)
-        return fail(r, ERR_TOO_LARGE, r->p, "nested too deep");
+        return literal_fail(r, ERR_TOO_LARGE, r->p, "nested too deep");
     if (r->p == r->end)
-        return fail(r, ERR_SYNTAX, r->p, "value is missing");
+        return literal_fail(r, ERR_SYNTAX, r->p, "value is missing");
     if (inner)
         return parse_collection(r, depth + 1);
     if (is_digit(c) || c == '.' || c == '-' || c == '+')
@@ -487,7 +490,7 @@ enum err literal_parse(struct slice s, size_t *entries, json_t **out, struct lit
         skip_blanks(&r);
     if (v != NULL && r.p != r.end) {
         json_decref(v);
-        v = fail(&r, ERR_SYNTAX, r.p, "unexpected text after the value");
+        v = literal_fail(&r, ERR_SYNTAX, r.p, "unexpected text after the value");
     }
     if (v != NULL) {
         *entries = r.entries;

@@ -25,7 +25,7 @@ struct config_memory {
 };
 
 /* BYTES in the arena of C, zeroed. */
-static void *take(const struct config *c, size_t bytes)
+static void *yaml_take(const struct config *c, size_t bytes)
 {
     return memset(arena_take(&c->memory->arena, bytes), 0, bytes);
 }
@@ -130,7 +130,7 @@ static struct config_node *node_create(struct reader *r, enum config_kind kind, 
         stop_at(r, mark, "too many values in one configuration file");
         return NULL;
     }
-    struct config_node *node = take(r->config, sizeof(*node));
+    struct config_node *node = yaml_take(r->config, sizeof(*node));
     node->kind = kind;
     node->line = mark.line + 1;
     node->column = mark.column + 1;
@@ -240,9 +240,9 @@ static struct config_node *read_collection(struct reader *r, enum config_kind ki
         size_t bytes = n * sizeof(struct config_node *);
 
         node->n = n;
-        node->items = memcpy(take(r->config, bytes), items, bytes);
+        node->items = memcpy(yaml_take(r->config, bytes), items, bytes);
         if (kind == CONFIG_MAP) {
-            node->keys = memcpy(take(r->config, bytes), keys, bytes);
+            node->keys = memcpy(yaml_take(r->config, bytes), keys, bytes);
             check_duplicates(r, keys, n);
         }
     }
@@ -264,7 +264,7 @@ static struct config_node *read_scalar(struct reader *r, const yaml_event_t *e)
         return node;
     }
     size_t len = e->data.scalar.length;
-    char *copy = take(r->config, len + 1);
+    char *copy = yaml_take(r->config, len + 1);
     memcpy(copy, e->data.scalar.value, len);
     node->text = (struct slice){copy, len};
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;

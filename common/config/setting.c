@@ -244,7 +244,8 @@ bool setting_takes_off(const struct setting_row *row)
 }
 
 /* Returns a number less than, equal to, or greater than 0, as V is to BOUND, which is valid. */
-static int compare(const struct setting_row *row, const struct setting_value *v, const char *bound)
+static int setting_compare(const struct setting_row *row, const struct setting_value *v,
+                           const char *bound)
 {
     struct setting_value b = {0};
 
@@ -288,11 +289,11 @@ enum err setting_value_parse(const struct setting_row *row, struct slice text,
     }
     bool ranged = setting_types[row->type].ranged &&
                   !(row->type == SETTING_TIME && v.amount == 0 && setting_takes_off(row));
-    if (ranged && row->min != NULL && compare(row, &v, row->min) < 0) {
+    if (ranged && row->min != NULL && setting_compare(row, &v, row->min) < 0) {
         snprintf(why, SETTINGS_WHY_ROOM, "must be at least %s", row->min);
         return ERR_RANGE;
     }
-    if (ranged && row->max != NULL && compare(row, &v, row->max) > 0) {
+    if (ranged && row->max != NULL && setting_compare(row, &v, row->max) > 0) {
         snprintf(why, SETTINGS_WHY_ROOM, "must be at most %s", row->max);
         return ERR_RANGE;
     }

@@ -42,7 +42,7 @@ static void unref_locked(struct worker_thread *t)
     free(t);
 }
 
-static void report(struct list *jobs, bool dropped)
+static void thread_report(struct list *jobs, bool dropped)
 {
     struct worker_job *j;
 
@@ -52,7 +52,7 @@ static void report(struct list *jobs, bool dropped)
     }
 }
 
-static void on_message(struct loop_message *m)
+static void on_thread_message(struct loop_message *m)
 {
     struct worker_thread *t = container_of(m, struct worker_thread, message);
     struct list finished;
@@ -61,7 +61,7 @@ static void on_message(struct loop_message *m)
     t->posted = false;
     list_take(&finished, &t->finished);
     unref_locked(t);
-    report(&finished, false);
+    thread_report(&finished, false);
 }
 
 /* The mutex is held, but not while J is worked on. */
@@ -93,7 +93,7 @@ static int wait_until_locked(struct worker_thread *t, pthread_cond_t *c, uint64_
     return pthread_cond_clockwait(c, &t->mutex, CLOCK_MONOTONIC, &until);
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
     struct worker_thread *t = arg;
     struct list dropped;
@@ -117,7 +117,7 @@ static void *run(void *arg)
         list_splice_back(&dropped, &t->finished);
     pthread_cond_signal(&t->quiet);
     unref_locked(t);
-    report(&dropped, true);
+    thread_report(&dropped, true);
     return NULL;
 }
 
@@ -126,14 +126,14 @@ struct worker_thread *worker_thread_create(struct loop *l)
     struct worker_thread *t = xcalloc(1, sizeof(*t));
 
     t->loop = l;
-    t->message.run = on_message;
+    t->message.run = on_thread_message;
     t->refs = 2;
     list_init(&t->jobs);
     list_init(&t->finished);
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->wake, NULL);
     pthread_cond_init(&t->quiet, NULL);
-    ASSERT(pthread_create(&t->thread, NULL, run, t) == 0);
+    ASSERT(pthread_create(&t->thread, NULL, thread_run, t) == 0);
     return t;
 }
 
@@ -164,7 +164,7 @@ bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms)
         pthread_detach(thread);
     if (!ended && patience_ms != 0)
         log_warn(NULL, "background-thread-stuck", "action=\"abandon it\"");
-    report(&left, true);
+    thread_report(&left, true);
     return ended;
 }
 

@@ -56,7 +56,7 @@ void priority_tree_destroy(struct priority_tree *t)
     free(t);
 }
 
-static struct priority_entry *find(const struct priority_tree *t, uint32_t id)
+static struct priority_entry *priority_find(const struct priority_tree *t, uint32_t id)
 {
     struct priority_entry *e;
 
@@ -76,7 +76,7 @@ static h2o_http2_scheduler_node_t *parent_of(struct priority_tree *t, uint32_t i
     ASSERT(p->dependency != id);
     if (p->dependency == 0)
         return &t->root;
-    struct priority_entry *on = find(t, p->dependency);
+    struct priority_entry *on = priority_find(t, p->dependency);
     if (on != NULL)
         return &on->ref.node;
     *p = PRIORITY_DEFAULT;
@@ -106,7 +106,7 @@ static void rebind(struct priority_tree *t, struct priority_entry *e, struct pri
 struct priority_entry *priority_tree_open(struct priority_tree *t, uint32_t id,
                                           const struct priority *p, void *stream)
 {
-    struct priority_entry *e = t->idle != 0 ? find(t, id) : NULL;
+    struct priority_entry *e = t->idle != 0 ? priority_find(t, id) : NULL;
 
     ASSERT(stream != NULL);
     ASSERT(t->streams < PRIORITY_STREAMS_MAX);
@@ -130,7 +130,7 @@ void priority_tree_close(struct priority_tree *t, struct priority_entry *e)
 
 bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct priority *p, bool idle)
 {
-    struct priority_entry *e = find(t, id);
+    struct priority_entry *e = priority_find(t, id);
 
     if (e != NULL) {
         rebind(t, e, *p);

@@ -39,7 +39,7 @@ static void give_back(_Atomic uint64_t *total, uint64_t n)
 }
 
 /* False: it would exceed MAX. */
-static bool take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n)
+static bool sink_take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n)
 {
     uint64_t limit = atomic_load_explicit(max, memory_order_relaxed);
     uint64_t before = atomic_fetch_add_explicit(total, n, memory_order_relaxed);
@@ -51,12 +51,12 @@ static bool take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n)
 }
 
 /* Counts BYTES more, in the file or in memory. False with errno: the totals do not allow them. */
-static bool count(struct body_sink *b, struct body_totals *t, bool in_file, uint64_t bytes)
+static bool sink_count(struct body_sink *b, struct body_totals *t, bool in_file, uint64_t bytes)
 {
     if (t == NULL || (bytes == 0 && !in_file))
         return true;
-    if (!(in_file ? take(&t->file_bytes, &t->file_bytes_max, bytes)
-                  : take(&t->memory_bytes, &t->memory_max, bytes))) {
+    if (!(in_file ? sink_take(&t->file_bytes, &t->file_bytes_max, bytes)
+                  : sink_take(&t->memory_bytes, &t->memory_max, bytes))) {
         errno = in_file ? EDQUOT : ENOBUFS;
         return false;
     }
@@ -97,7 +97,7 @@ static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
     if (b->file == NULL)
         return false;
     b->totals = t;
-    if (!count(b, t, true, b->memory.len) || !body_file_add(b->file, text_slice(&b->memory)))
+    if (!sink_count(b, t, true, b->memory.len) || !body_file_add(b->file, text_slice(&b->memory)))
         return false;
     uncount_memory(b);
     text_fini(&b->memory);
@@ -124,14 +124,14 @@ void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
 
 bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, size_t bytes)
 {
-    return count(b, l->totals, false, bytes) || no_room(l);
+    return sink_count(b, l->totals, false, bytes) || no_room(l);
 }
 
 bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l, uint64_t expected)
 {
     size_t ahead = expected < ROOM_AHEAD_MAX ? (size_t)expected : ROOM_AHEAD_MAX;
 
-    if (is_for_file(l, expected) || !count(b, l->totals, false, ahead))
+    if (is_for_file(l, expected) || !sink_count(b, l->totals, false, ahead))
         return open_file(b, l) || no_room(l);
     if (ahead != 0)
         (void)text_reserve(&b->memory, ahead);
@@ -144,7 +144,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
 
     if (b->file == NULL) {
         uint64_t more = all > b->counted_memory ? all - b->counted_memory : 0;
-        if (is_for_file(l, all) || !count(b, l->totals, false, more)) {
+        if (is_for_file(l, all) || !sink_count(b, l->totals, false, more)) {
             if (!open_file(b, l))
                 return no_room(l);
         }
@@ -152,7 +152,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
     b->bytes += bytes.len;
     if (b->file == NULL)
         text_add(&b->memory, bytes);
-    else if (!count(b, l->totals, true, bytes.len) || !body_file_add(b->file, bytes))
+    else if (!sink_count(b, l->totals, true, bytes.len) || !body_file_add(b->file, bytes))
         return no_room(l);
     return true;
 }

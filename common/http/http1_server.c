@@ -46,7 +46,7 @@ static void run_finish(struct loop_deferred *d)
     http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
 }
 
-static struct http1_stream *create(struct http_conn *c)
+static struct http1_stream *http1_create(struct http_conn *c)
 {
     struct list *node = list_pop_front(&c->server->http1_spares);
     struct http1_stream *x;
@@ -80,7 +80,7 @@ static void free_input(struct http1_stream *x)
         free(x->in);
 }
 
-static void destroy(struct http_conn *c)
+static void http1_destroy(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
     struct http_server *s = c->server;
@@ -110,7 +110,7 @@ void http1_fini(struct http_conn *c)
             http_reply_lost(r);
     }
     if (c->http1 != NULL)
-        destroy(c);
+        http1_destroy(c);
     free(c->partial);
     c->partial = NULL;
 }
@@ -140,7 +140,7 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
 }
 
 /* Refuse the request that is incomplete: in its head, or in its body. */
-static cold_ void refuse(struct http_conn *c, enum request_fault f)
+static cold_ void http1_reject(struct http_conn *c, enum request_fault f)
 {
     struct http1_stream *x = c->http1;
     struct text answer = {0};
@@ -156,7 +156,7 @@ static cold_ void refuse(struct http_conn *c, enum request_fault f)
     http_server_rejected(c, f, request_fault_status(f), &x->req);
     text_add(&answer, (struct slice){x->interim.iov_base, x->interim.iov_len});
     http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
-    destroy(c);
+    http1_destroy(c);
     http_conn_linger(c, &answer);
 }
 
@@ -251,7 +251,7 @@ static bool advance(struct http_conn *c, enum request_fault f, bool whole)
             f = FAULT_BODY_NO_ROOM;
     }
     if (f != FAULT_NONE) {
-        refuse(c, f);
+        http1_reject(c, f);
         return false;
     }
     x->state = HTTP1_BUSY;
@@ -373,14 +373,14 @@ static noinline_ void set_aside(struct http_conn *c)
     p->scanned = x->scanned;
     p->lines = x->lines;
     memcpy(p->bytes, x->in, x->in_len);
-    destroy(c);
+    http1_destroy(c);
     c->partial = p;
 }
 
 /* A stream with an input that begins with BYTES. */
 static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
 {
-    struct http1_stream *x = create(c);
+    struct http1_stream *x = http1_create(c);
 
     while (x->in_room < bytes.len)
         grow_input(x);
@@ -421,7 +421,7 @@ static struct iovec room_of(struct http_conn *c)
 }
 
 /* N bytes were received at the place given by room_of. Returns true if more is to be read. */
-static bool take(struct http_conn *c, char *p, size_t n)
+static bool http1_take(struct http_conn *c, char *p, size_t n)
 {
     struct http1_stream *x = c->http1;
     enum request_fault f = FAULT_NONE;
@@ -458,7 +458,7 @@ static void read_request(struct http_conn *c)
     if (c->partial != NULL)
         take_up(c);
     else if (c->http1 == NULL)
-        (void)create(c);
+        (void)http1_create(c);
     for (int i = 0; i < READS_PER_EVENT; ++i) {
         struct iovec room = room_of(c);
         ssize_t n = transport_recv(&c->transport, room.iov_base, room.iov_len);
@@ -472,7 +472,7 @@ static void read_request(struct http_conn *c)
             http_conn_close(c);
             return;
         }
-        if (!take(c, room.iov_base, (size_t)n))
+        if (!http1_take(c, room.iov_base, (size_t)n))
             return;
         if ((size_t)n < room.iov_len && !transport_read_ahead(&c->transport))
             break;
@@ -481,7 +481,7 @@ static void read_request(struct http_conn *c)
     if (x->state != HTTP1_HEAD)
         return;
     if (x->in_len == 0)
-        destroy(c);
+        http1_destroy(c);
     else
         set_aside(c);
 }
@@ -524,7 +524,7 @@ void http1_finish(struct http_conn *c)
         /* The kernel resets a connection that is closed with unread bytes. */
         bool more = rest.len != 0 || transport_has_input(&c->transport);
 
-        destroy(c);
+        http1_destroy(c);
         if (more)
             http_conn_linger(c, &next);
         else
@@ -532,7 +532,7 @@ void http1_finish(struct http_conn *c)
         return;
     }
     text_add(&next, rest);
-    destroy(c);
+    http1_destroy(c);
     x = next.len != 0 ? create_with(c, text_slice(&next)) : NULL;
     text_fini(&next);
     http_conn_enter(c, x != NULL ? PHASE_HEAD : PHASE_IDLE);
@@ -555,14 +555,14 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
         http_server_count(&c->server->counts.header_timeouts);
         if (c->partial != NULL)
             take_up(c);
-        refuse(c, FAULT_HEAD_TIMEOUT);
+        http1_reject(c, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_BODY && http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
         http_server_count(&c->server->counts.body_timeouts);
-        refuse(c, FAULT_BODY_TIMEOUT);
+        http1_reject(c, FAULT_BODY_TIMEOUT);
     } else if (c->phase == PHASE_BODY &&
                pace_too_slow(&c->body_pace, c->received_bytes, o->min_body_rate,
                              o->min_body_rate_grace_ms, now_ms)) {
-        refuse(c, FAULT_BODY_RATE);
+        http1_reject(c, FAULT_BODY_RATE);
     } else if (c->phase == PHASE_BUSY) {
         http_reply_sweep(c, now_ms);
     } else if (c->phase == PHASE_IDLE &&

@@ -4,7 +4,7 @@
  * http2_stream.h for the parts.
  *
  * It ends in one of four ways:
- *     an error of the client's    GOAWAY with a code, end()
+ *     an error of the client's    GOAWAY with a code, http2_end()
  *     idle, or no more streams    GOAWAY without an error, the same
  *     the client closes, or the transport fails: http_conn_close()
  *     the server closes it        http2_fini()
@@ -71,7 +71,7 @@ static void update_phase(struct http2_server *h2)
 
 /* ---- life ---- */
 
-static void destroy(struct http2_server *h2)
+static void http2_destroy(struct http2_server *h2)
 {
     http2_reader_destroy(h2->reader);
     hpack_encoder_fini(&h2->encoder);
@@ -86,7 +86,7 @@ void http2_leave(struct http2_server *h2)
     if (--h2->depth != 0)
         return;
     if (h2->closed)
-        destroy(h2);
+        http2_destroy(h2);
     else
         update_phase(h2);
 }
@@ -103,11 +103,11 @@ void http2_fini(struct http_conn *c)
     while (list_linked(&h2->streams))
         http2_stream_destroy(list_first(&h2->streams, struct http2_stream, node), true);
     if (--h2->depth == 0)
-        destroy(h2);
+        http2_destroy(h2);
 }
 
 /* With GOAWAY, after what is in the output; the client can still read that. */
-static void end(struct http2_server *h2, enum http2_error code)
+static void http2_end(struct http2_server *h2, enum http2_error code)
 {
     struct http_conn *c = h2->conn;
     struct text rest = {0};
@@ -128,17 +128,17 @@ static void end(struct http2_server *h2, enum http2_error code)
 void http2_end_if_done(struct http2_server *h2)
 {
     if (h2->closing && !h2->closed && h2->nstreams == 0 && http2_unsent(h2) == 0)
-        end(h2, HTTP2_ERROR_NONE);
+        http2_end(h2, HTTP2_ERROR_NONE);
 }
 
 /* ---- faults ---- */
 
-static cold_ void fail(struct http2_server *h2, enum request_fault f)
+static cold_ void http2_fail(struct http2_server *h2, enum request_fault f)
 {
     if (h2->closed)
         return;
     http_server_rejected(h2->conn, f, 0, NULL);
-    end(h2, http2_error_of(f));
+    http2_end(h2, http2_error_of(f));
 }
 
 /*
@@ -153,7 +153,7 @@ void http2_count_abandoned(struct http2_server *h2)
     if (h2->closed || max == 0 || c->abandoned < max || c->abandoned <= c->requests / 2)
         return;
     http_server_count(&c->server->counts.resets);
-    end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    http2_end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
 }
 
 /* ---- events of the reader that are about the connection ---- */
@@ -308,7 +308,7 @@ static void read_some(struct http2_server *h2)
             c->received_bytes += (size_t)n;
             enum request_fault f = http2_reader_read(h2->reader, (struct slice){room, (size_t)n});
             if (f != FAULT_NONE)
-                fail(h2, f);
+                http2_fail(h2, f);
         } else if (n == 0 || errno != EAGAIN) {
             http2_report_ended(h2);
             http_conn_close(c);
@@ -385,7 +385,7 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
         if (due && h2->greeted)
             http2_drain(c, true);
         else if (due && s->shuts_idle)
-            end(h2, HTTP2_ERROR_NONE);
+            http2_end(h2, HTTP2_ERROR_NONE);
     }
     if (h2->closed) {
         http2_leave(h2);
@@ -407,10 +407,10 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
         http_conn_reset(c);
     } else if (head_late) {
         http_server_count(&s->counts.header_timeouts);
-        fail(h2, FAULT_HEAD_TIMEOUT);
+        http2_fail(h2, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_IDLE &&
                http_conn_phase_over(c, o->keep_alive_timeout_ms, now_ms)) {
-        end(h2, HTTP2_ERROR_NONE);
+        http2_end(h2, HTTP2_ERROR_NONE);
     } else if (c->phase == PHASE_BUSY) {
         http_reply_sweep(c, now_ms);
     }

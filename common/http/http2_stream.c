@@ -123,7 +123,7 @@ static enum request_fault count_refused(struct http2_server *h2)
 }
 
 /* S, which has not been handed over, is answered with the status of F. */
-static cold_ enum request_fault refuse(struct http2_stream *s, enum request_fault f)
+static cold_ enum request_fault stream_reject(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);
@@ -226,7 +226,7 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
     return (struct slice){p, (size_t)(at - p)};
 }
 
-static struct http2_stream *create(struct http2_server *h2, struct http2_head *head)
+static struct http2_stream *stream_create(struct http2_server *h2, struct http2_head *head)
 {
     struct http2_stream *s = xmalloc(sizeof(*s));
     struct http2_stream **bucket = &h2->buckets[bucket_of(head->stream)];
@@ -298,7 +298,7 @@ static enum request_fault complete_body(struct http2_stream *s)
 {
     s->req.body = body_sink_bytes(&s->body);
     if (s->req.body.p == NULL)
-        return refuse(s, FAULT_BODY_NO_ROOM);
+        return stream_reject(s, FAULT_BODY_NO_ROOM);
     return hand_over(s);
 }
 
@@ -321,7 +321,7 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     }
     h2->excess = 0;
     h2->last_id = head->stream;
-    struct http2_stream *s = create(h2, head);
+    struct http2_stream *s = stream_create(h2, head);
     enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
@@ -336,14 +336,14 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
         f = FAULT_EXPECTATION;
     if (f != FAULT_NONE)
-        return refuse(s, f);
+        return stream_reject(s, f);
     if (head->weighted)
         (void)http2_on_priority(h2, s->id, &head->priority);
     if (head->side.ended)
         return hand_over(s);
     s->begun_ms = loop_now_ms(server->loop);
     if (s->side.sized && !body_sink_expect(&s->body, &server->options.sinks, s->side.left))
-        return refuse(s, FAULT_BODY_NO_ROOM);
+        return stream_reject(s, FAULT_BODY_NO_ROOM);
     if (expect != NULL)
         http2_put_continue(h2, s->id);
     return FAULT_NONE;
@@ -398,7 +398,7 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
         !body_sink_add(&s->body, &server->options.sinks, d->bytes))
         f = FAULT_BODY_NO_ROOM;
     if (f != FAULT_NONE)
-        return refuse(s, f);
+        return stream_reject(s, f);
     if (d->ends)
         return complete_body(s);
     renew_window(h2, s, d->flow);

@@ -48,7 +48,7 @@ struct http_balance {
     struct place *places;
 };
 
-static void on_message(struct loop_message *m);
+static void on_balance_message(struct loop_message *m);
 
 static uint64_t relaxed(const _Atomic uint64_t *n)
 {
@@ -56,7 +56,7 @@ static uint64_t relaxed(const _Atomic uint64_t *n)
 }
 
 /* By its only writer. */
-static void count(_Atomic uint64_t *n)
+static void balance_count(_Atomic uint64_t *n)
 {
     atomic_store_explicit(n, relaxed(n) + 1, memory_order_relaxed);
 }
@@ -72,7 +72,7 @@ struct http_balance *http_balance_create(unsigned n)
         struct place *p = &b->places[i];
 
         pthread_mutex_init(&p->mutex, NULL);
-        p->message.run = on_message;
+        p->message.run = on_balance_message;
         p->next_compared = i + 1;
     }
     return b;
@@ -91,7 +91,7 @@ void http_balance_destroy(struct http_balance *b)
     free(b);
 }
 
-static struct place *place_of(struct http_balance *b, unsigned i)
+static struct place *balance_place_of(struct http_balance *b, unsigned i)
 {
     ASSERT(i < b->n);
     return &b->places[i];
@@ -100,7 +100,7 @@ static struct place *place_of(struct http_balance *b, unsigned i)
 void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
                        void (*take)(void *context, const struct http_accepted *a), void *context)
 {
-    struct place *to = place_of(b, i);
+    struct place *to = balance_place_of(b, i);
 
     pthread_mutex_lock(&to->mutex);
     ASSERT(!to->open);
@@ -122,12 +122,12 @@ static void empty(struct place *p)
     p->n = 0;
     pthread_mutex_unlock(&p->mutex);
     for (unsigned i = 0; i < n; ++i) {
-        count(&p->taken);
+        balance_count(&p->taken);
         p->take(p->context, &items[i]);
     }
 }
 
-static void on_message(struct loop_message *m)
+static void on_balance_message(struct loop_message *m)
 {
     struct place *p = container_of(m, struct place, message);
 
@@ -139,7 +139,7 @@ static void on_message(struct loop_message *m)
 
 void http_balance_leave(struct http_balance *b, unsigned i)
 {
-    struct place *p = place_of(b, i);
+    struct place *p = balance_place_of(b, i);
 
     pthread_mutex_lock(&p->mutex);
     p->open = false;
@@ -149,7 +149,7 @@ void http_balance_leave(struct http_balance *b, unsigned i)
 
 void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight)
 {
-    atomic_store_explicit(&place_of(b, i)->in_flight, in_flight, memory_order_relaxed);
+    atomic_store_explicit(&balance_place_of(b, i)->in_flight, in_flight, memory_order_relaxed);
 }
 
 /* Including connections that are being moved to it. */
@@ -164,7 +164,7 @@ static uint64_t load_of(const struct place *p)
 bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,
                           uint64_t now_ms)
 {
-    struct place *own = place_of(b, i);
+    struct place *own = balance_place_of(b, i);
     struct place *to = NULL; /* the one with the least load */
 
     for (unsigned k = 0; k < b->n && k < COMPARED_MAX; ++k) {
@@ -193,7 +193,7 @@ bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_
     to->posted |= post;
     pthread_mutex_unlock(&to->mutex);
     if (put)
-        count(&own->given);
+        balance_count(&own->given);
     if (post)
         loop_post(to->loop, &to->message);
     return put;

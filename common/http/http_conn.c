@@ -20,7 +20,7 @@
 
 enum { PEEK_MAX = 4096 };
 
-static void on_readable(void *context);
+static void on_conn_readable(void *context);
 
 void http_conn_enter(struct http_conn *c, enum conn_phase phase)
 {
@@ -201,7 +201,7 @@ const SSL *http_conn_ssl(const struct http_conn *c)
  */
 
 /* The connection goes. */
-static cold_ void refuse(struct http_conn *c, enum request_fault f)
+static cold_ void conn_reject(struct http_conn *c, enum request_fault f)
 {
     http_server_rejected(c, f, 0, NULL);
     http_conn_close(c);
@@ -230,7 +230,7 @@ static bool admit(struct http_conn *c)
     return false;
 }
 
-static void serve(struct http_conn *c);
+static void conn_serve(struct http_conn *c);
 
 static struct addr addr_of(enum proxy_family family, const unsigned char bytes[16], uint16_t port)
 {
@@ -266,7 +266,7 @@ static void read_header(struct http_conn *c)
     if (n <= 0) {
         /* A peer that only probes the port sends nothing. */
         if (before != 0)
-            refuse(c, FAULT_PROXY_LINE);
+            conn_reject(c, FAULT_PROXY_LINE);
         else
             http_conn_close(c);
         return;
@@ -274,7 +274,7 @@ static void read_header(struct http_conn *c)
     text_add(c->proxied, (struct slice){room, (size_t)n});
     enum request_fault f = proxy_line_check(text_slice(c->proxied), &line);
     if (f != FAULT_NONE) {
-        refuse(c, f);
+        conn_reject(c, f);
         return;
     }
     /* The header may end among the bytes that were peeked. */
@@ -296,7 +296,7 @@ static void read_header(struct http_conn *c)
     text_fini(c->proxied);
     free(c->proxied);
     c->proxied = NULL;
-    serve(c);
+    conn_serve(c);
 }
 
 /* ---- the handshake ---- */
@@ -345,11 +345,11 @@ static void handshake(void *conn)
     start_http(c, slice_eq((struct slice){(const char *)name, len}, SLICE_LIT("h2")));
     /* Data received with the end of the handshake is not reported by a poll. */
     if (!http_conn_is_closed(c) && transport_read_ahead(&c->transport))
-        on_readable(c);
+        on_conn_readable(c);
 }
 
 /* The PROXY header, if there is one, has been read: continue with TLS or HTTP. C may be closed. */
-static void serve(struct http_conn *c)
+static void conn_serve(struct http_conn *c)
 {
     const struct http_listen_options *l = &c->listener->options;
 
@@ -382,12 +382,12 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
     http_server_load_changed(c->server);
     http_conn_enter(c, PHASE_NEW);
     transport_open(&c->transport, fd);
-    transport_attach(&c->transport, c->server->loop, on_readable, c);
+    transport_attach(&c->transport, c->server->loop, on_conn_readable, c);
     watch_set_client(c->transport.watch);
     if (l->options.proxy_from == NULL) {
-        serve(c);
+        conn_serve(c);
     } else if (!networks_have(l->options.proxy_from, http_conn_peer(c))) {
-        refuse(c, FAULT_PROXY_SENDER);
+        conn_reject(c, FAULT_PROXY_SENDER);
     } else {
         c->state = CONN_PROXIED;
         c->proxied = xcalloc(1, sizeof(*c->proxied));
@@ -449,7 +449,7 @@ static void discard(struct http_conn *c)
 
 /* ---- events ---- */
 
-static void on_readable(void *context)
+static void on_conn_readable(void *context)
 {
     struct http_conn *c = context;
 
@@ -501,7 +501,7 @@ void http_conn_sweep(struct http_conn *c)
     bool late = c->phase == PHASE_NEW && http_conn_phase_over(c, limit_ms, now_ms);
 
     if (late && c->state == CONN_PROXIED) {
-        refuse(c, FAULT_PROXY_LATE);
+        conn_reject(c, FAULT_PROXY_LATE);
     } else if (late) {
         http_server_count(&c->server->counts.header_timeouts);
         http_conn_close(c);

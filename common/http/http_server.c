@@ -265,7 +265,7 @@ static bool make_room(struct http_server *s)
 }
 
 /* Take on a connection that is this loop's. */
-static void serve(struct http_listener *l, const struct http_accepted *a)
+static void server_serve(struct http_listener *l, const struct http_accepted *a)
 {
     const struct http_listen_options *o = &l->options;
 
@@ -278,14 +278,14 @@ static void serve(struct http_listener *l, const struct http_accepted *a)
 }
 
 /* One that another loop has accepted. */
-static void take(void *context, const struct http_accepted *a)
+static void server_take(void *context, const struct http_accepted *a)
 {
     const struct http_server *s = context;
     struct http_listener *l;
 
     list_for_each_entry (l, &s->listeners, node) {
         if (l->options.number == a->listener) {
-            serve(l, a);
+            server_serve(l, a);
             return;
         }
     }
@@ -336,7 +336,7 @@ static void on_accept(void *listener)
         http_server_count(&s->counts.accepted);
         if (balance == NULL ||
             !http_balance_pass_on(balance, loop_index(s->loop), &a, loop_now_ms(s->loop)))
-            serve(l, &a);
+            server_serve(l, &a);
     }
     if (++l->full_turns < FULL_TURNS)
         return;
@@ -410,7 +410,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     /* Only now, as it can serve what it is given by any listener: all are added in one go. */
     if (!s->balanced && s->options.balance != NULL) {
         s->balanced = true;
-        http_balance_join(s->options.balance, loop_index(s->loop), s->loop, take, s);
+        http_balance_join(s->options.balance, loop_index(s->loop), s->loop, server_take, s);
         http_server_load_changed(s);
     }
     return l;

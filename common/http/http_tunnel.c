@@ -170,7 +170,7 @@ static void write_on(void *flow)
     }
 }
 
-static void on_readable(void *flow)
+static void on_tunnel_readable(void *flow)
 {
     struct flow *f = flow;
 
@@ -195,7 +195,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     t->idle_ms = idle_timeout_ms;
     t->report.run = run_report;
     timer_init(&t->idle, on_idle);
-    transport_attach(&t->worker, s->loop, on_readable, &t->down);
+    transport_attach(&t->worker, s->loop, on_tunnel_readable, &t->down);
     list_push_back(&s->tunnels, &t->node);
     ++s->ntunnels;
     struct text worker_early = worker->early;
@@ -210,7 +210,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
         return;
     }
     c->state = CONN_TUNNEL;
-    transport_attach(&c->transport, s->loop, on_readable, &t->up);
+    transport_attach(&c->transport, s->loop, on_tunnel_readable, &t->up);
     t->up = (struct flow){
         .tunnel = t, .from = &c->transport, .to = &t->worker, .early = early->to_worker};
     t->down = (struct flow){

@@ -360,8 +360,8 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
 }
 
 /* LOCK ends. DONE: so do the waits of kind ANY, as the work is done. */
-static void end(struct counter_table *t, struct counter_lock *lock, bool done, uint64_t now_us,
-                struct list *woken)
+static void counter_end(struct counter_table *t, struct counter_lock *lock, bool done,
+                        uint64_t now_us, struct list *woken)
 {
     struct counter_key *key = lock->key;
     bool held = lock->state == COUNTER_HELD;
@@ -388,13 +388,13 @@ void counter_release(struct counter_table *t, struct counter_lock *lock, uint64_
                      struct list *woken)
 {
     ++t->stats.released;
-    end(t, lock, true, now_us, woken);
+    counter_end(t, lock, true, now_us, woken);
 }
 
 void counter_leave(struct counter_table *t, struct counter_lock *lock, uint64_t now_us,
                    struct list *woken)
 {
-    end(t, lock, false, now_us, woken);
+    counter_end(t, lock, false, now_us, woken);
 }
 
 void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t now_us)

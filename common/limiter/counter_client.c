@@ -110,13 +110,13 @@ struct counter_client {
 };
 
 /* What a connection reports; each may close C. */
-static void on_connected(void *context);
+static void on_client_connected(void *context);
 static void on_reply(struct counter_conn *c, const struct counter_reply *r);
 static void on_end(struct counter_conn *c, enum counter_trouble why);
 
 /* ---- connections ---- */
 
-static void on_readable(void *context)
+static void on_client_readable(void *context)
 {
     struct counter_conn *c = context;
     ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
@@ -215,13 +215,13 @@ static int start_connect(struct counter_conn *c, const struct addr *a)
         return error;
     }
     c->fd = fd;
-    c->watch = watch_start_as_is(c->loop, fd, on_readable, c);
+    c->watch = watch_start_as_is(c->loop, fd, on_client_readable, c);
     watch_read(c->watch, false);
-    watch_write(c->watch, on_connected);
+    watch_write(c->watch, on_client_connected);
     return 0;
 }
 
-static void on_timer(struct timer *t)
+static void on_client_timer(struct timer *t)
 {
     struct counter_conn *c = container_of(t, struct counter_conn, timer);
 
@@ -249,7 +249,7 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     c->state = COUNTER_CONN_CONNECTING;
     c->later.run = run_end;
     c->server = s;
-    timer_init(&c->timer, on_timer);
+    timer_init(&c->timer, on_client_timer);
     list_push_back(&s->all, &c->in_server);
     ++client->stats.opened;
     c->trouble = trouble_of_errno(start_connect(c, &s->addr));
@@ -517,7 +517,7 @@ static bool send_acquire(struct counter_conn *c)
     return send_line(c, (struct slice){line, counter_acquire_print(&ask, line)});
 }
 
-static void on_connected(void *context)
+static void on_client_connected(void *context)
 {
     struct counter_conn *c = context;
     bool sent = true;

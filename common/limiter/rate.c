@@ -103,7 +103,7 @@ static void enter_chain(struct rate_table *t, uint32_t i)
     *first = i;
 }
 
-static uint32_t find(const struct rate_table *t, uint64_t key)
+static uint32_t rate_find(const struct rate_table *t, uint64_t key)
 {
     uint32_t i = *bucket_of(t, key);
 
@@ -149,7 +149,7 @@ static uint32_t add(struct rate_table *t, uint64_t key)
 uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const struct rate *r)
 {
     uint64_t spare_ns = (r->burst - 1) * r->interval_ns;
-    uint32_t i = find(t, key);
+    uint32_t i = rate_find(t, key);
 
     ASSERT(r->interval_ns >= 1);
     ASSERT(r->burst >= 1);
@@ -192,7 +192,7 @@ void rate_table_check(const struct rate_table *t)
     for (uint32_t i = t->entries[0].newer; i != 0; i = t->entries[i].newer) {
         ASSERT(++n <= t->n);
         ASSERT(t->entries[t->entries[i].newer].older == i);
-        ASSERT(find(t, t->entries[i].key) == i);
+        ASSERT(rate_find(t, t->entries[i].key) == i);
     }
     ASSERT(n == t->n);
 }

@@ -234,7 +234,7 @@ unsigned addr_port(const struct addr *a)
 /* ---- compare ---- */
 
 /* Orders by family, then address, then port. */
-static int compare(const void *x, const void *y)
+static int addr_compare(const void *x, const void *y)
 {
     const struct addr *a = x;
     const struct addr *b = y;
@@ -249,7 +249,7 @@ static int compare(const void *x, const void *y)
 
 bool addr_equal(const struct addr *a, const struct addr *b)
 {
-    return compare(a, b) == 0;
+    return addr_compare(a, b) == 0;
 }
 
 bool addr_same_host(const struct addr *a, const struct addr *b)
@@ -337,7 +337,7 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
         all[nall++] = a;
     }
     freeaddrinfo(answer);
-    qsort(all, nall, sizeof(*all), compare);
+    qsort(all, nall, sizeof(*all), addr_compare);
     for (size_t i = 0; i < nall && kept < *n; ++i) {
         if (kept == 0 || !addr_equal(&out[kept - 1], &all[i]))
             out[kept++] = all[i];

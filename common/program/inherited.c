@@ -44,7 +44,7 @@ struct inherited {
 
 /* ---- what was passed ---- */
 
-static int take(struct item *one)
+static int inherited_take(struct item *one)
 {
     int fd = one->fd;
 
@@ -70,8 +70,8 @@ static void add_item(struct inherited *h, const struct item *one)
 }
 
 /* The item of OP that is bound to ADDRESS, or, if that is NULL, was passed with NAME and NUMBER. */
-static struct item *find(struct inherited *h, const char *op, const struct addr *address,
-                         const char *name, int number)
+static struct item *inherited_find(struct inherited *h, const char *op, const struct addr *address,
+                                   const char *name, int number)
 {
     if (h == NULL)
         return NULL;
@@ -88,7 +88,7 @@ static struct item *find(struct inherited *h, const char *op, const struct addr 
 bool inherited_take_text(struct inherited *h, const char *op, const char *name, int number,
                          struct text *out)
 {
-    struct item *one = find(h, op, NULL, name, number);
+    struct item *one = inherited_find(h, op, NULL, name, number);
     struct stat st;
 
     if (one == NULL || fstat(one->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
@@ -96,7 +96,7 @@ bool inherited_take_text(struct inherited *h, const char *op, const char *name, 
         return false;
     size_t size = (size_t)st.st_size;
     char *room = text_reserve(out, size + 1);
-    int fd = take(one);
+    int fd = inherited_take(one);
     bool good = pread(fd, room, size, 0) == st.st_size;
     close(fd);
     if (good)
@@ -111,13 +111,13 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
     int fd = -1;
 
     if (mkdir(directory, mode) == 0 || errno == EEXIST) {
-        struct item *one = find(h, "lock", NULL, NULL, 0);
+        struct item *one = inherited_find(h, "lock", NULL, NULL, 0);
         struct stat passed;
         struct stat there;
 
         if (one != NULL && fstat(one->fd, &passed) == 0 && stat(path, &there) == 0 &&
             passed.st_dev == there.st_dev && passed.st_ino == there.st_ino)
-            fd = take(one);
+            fd = inherited_take(one);
         else
             fd = file_lock(path, LOCK_WAIT_MS);
     }
@@ -132,18 +132,18 @@ int inherited_lock_directory(struct inherited *h, const char *directory, unsigne
 int inherited_take_socket(struct inherited *h, const struct addr *address, const char *name,
                           int number)
 {
-    struct item *one = find(h, "socket", address, NULL, 0);
+    struct item *one = inherited_find(h, "socket", address, NULL, 0);
 
     if (one != NULL)
-        return take(one);
-    one = find(h, "socket", NULL, name, number);
+        return inherited_take(one);
+    one = inherited_find(h, "socket", NULL, name, number);
     /* ADDRESS may leave the port to the system: then it must be a port of the same host. */
     if (one == NULL || name == NULL || address->sa.sa_family == AF_UNIX ||
         addr_port(address) != 0 || one->bound.sa.sa_family != address->sa.sa_family)
         return -1;
     struct addr a = one->bound;
     addr_set_port(&a, 0);
-    return addr_equal(&a, address) ? take(one) : -1;
+    return addr_equal(&a, address) ? inherited_take(one) : -1;
 }
 
 bool inherited_listen(struct inherited *h, const struct addr *address, unsigned mode,
@@ -153,7 +153,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
     struct item one = {.bound = *address};
     char shown[ADDR_TEXT_MAX];
 
-    if (find(h, "socket", address, NULL, 0) != NULL)
+    if (inherited_find(h, "socket", address, NULL, 0) != NULL)
         return true;
     enum err e = addr_listen(address, &o, &one.fd);
     if (e != ERR_OK) {
@@ -187,15 +187,15 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
     int number = first->number;
     name = first->name;
     *out = xcalloc(h->n, sizeof(int));
-    while ((one = find(h, "socket", NULL, name, number)) != NULL) {
+    while ((one = inherited_find(h, "socket", NULL, name, number)) != NULL) {
         ino_t inode = one->inode;
 
-        (*out)[n++] = take(one);
+        (*out)[n++] = inherited_take(one);
         /* A socket that several loops share comes several times. */
         for (struct item *other = one + 1; other < h->items + h->n; ++other) {
             if (is_free(other, "socket") && is_named(other, name) && other->number == number &&
                 other->inode == inode)
-                close(take(other));
+                close(inherited_take(other));
         }
     }
     return n;
@@ -246,7 +246,7 @@ static enum err receive(struct inherited *h, const char *last)
     return e;
 }
 
-static bool complain(const char *reason)
+static bool inherited_complain(const char *reason)
 {
     log_error(NULL, "upgrade-protocol-mismatch", "reason=\"%s\"", reason);
     return false;
@@ -260,7 +260,7 @@ bool inherited_begin(struct inherited **out)
     *out = NULL;
     unsetenv(UPGRADE_VARIABLE);
     if (bad)
-        return complain(UPGRADE_VARIABLE " is set by this program alone");
+        return inherited_complain(UPGRADE_VARIABLE " is set by this program alone");
     struct inherited *h = xcalloc(1, sizeof(*h));
     h->fd = fd;
     enum err e = fd >= 0 ? receive(h, "begin") : ERR_OK;
@@ -269,7 +269,7 @@ bool inherited_begin(struct inherited **out)
         return true;
     }
     inherited_destroy(h);
-    return complain(err_text(e));
+    return inherited_complain(err_text(e));
 }
 
 /* ---- the steps ---- */
@@ -288,10 +288,10 @@ bool inherited_take_over(struct inherited *h)
     enum err e = receive(h, "go");
     if (e == ERR_PEER_CLOSED)
         log_warn(NULL, "old-process-exited", "action=\"take over\"");
-    return e == ERR_OK || e == ERR_PEER_CLOSED || complain(err_text(e));
+    return e == ERR_OK || e == ERR_PEER_CLOSED || inherited_complain(err_text(e));
 }
 
-static void on_readable(void *context)
+static void on_inherited_readable(void *context)
 {
     struct inherited *h = context;
     json_t *m;
@@ -332,7 +332,7 @@ void inherited_ready(struct inherited **hp, struct loop *l, const struct inherit
     }
     h->events = events;
     h->context = context;
-    h->watch = watch_start(l, h->fd, on_readable, h);
+    h->watch = watch_start(l, h->fd, on_inherited_readable, h);
 }
 
 void inherited_destroy(struct inherited *h)

@@ -152,7 +152,7 @@ static void stop(struct upgrade *u)
     u->stage = UPGRADE_NONE;
 }
 
-static void fail(struct upgrade *u, const char *reason)
+static void upgrade_fail(struct upgrade *u, const char *reason)
 {
     enum upgrade_stage stage = u->stage;
     char how[40] = "";
@@ -176,7 +176,7 @@ void upgrade_abandon(struct upgrade *u)
         leave_program(u);
         stop(u);
     } else if (u->stage == UPGRADE_STARTING || u->stage == UPGRADE_HANDING_OVER) {
-        fail(u, "shutdown requested");
+        upgrade_fail(u, "shutdown requested");
     }
 }
 
@@ -221,17 +221,17 @@ void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int 
         close(fd);
 }
 
-static void enter(struct upgrade *u, enum upgrade_stage stage)
+static void upgrade_enter(struct upgrade *u, enum upgrade_stage stage)
 {
     u->stage = stage;
     log_info(NULL, "upgrade-stage", "stage=\"%s\" pid=%ld", stage_texts[stage],
              (long)u->program.pid);
 }
 
-static void on_message(struct upgrade *u, const json_t *m)
+static void on_upgrade_message(struct upgrade *u, const json_t *m)
 {
     if (packet_is(m, "prepared") && u->stage == UPGRADE_STARTING && u->begun) {
-        enter(u, UPGRADE_HANDING_OVER);
+        upgrade_enter(u, UPGRADE_HANDING_OVER);
         if (u->release_ms != 0)
             u->until_ms = loop_now_ms(u->loop) + u->release_ms;
         if (u->ops->release != NULL)
@@ -241,18 +241,18 @@ static void on_message(struct upgrade *u, const json_t *m)
     } else if (packet_is(m, "ready") && u->stage == UPGRADE_HANDING_OVER) {
         char *main_pid = xasprintf("MAINPID=%ld\nREADY=1", (long)u->program.pid);
 
-        enter(u, UPGRADE_HANDED_OVER);
+        upgrade_enter(u, UPGRADE_HANDED_OVER);
         if (u->ops->tick == NULL)
             timer_stop(&u->tick);
         daemon_notify(main_pid);
         free(main_pid);
         u->ops->drain(u->context);
     } else {
-        fail(u, "unexpected message from the new process");
+        upgrade_fail(u, "unexpected message from the new process");
     }
 }
 
-static void on_readable(void *context)
+static void on_upgrade_readable(void *context)
 {
     struct upgrade *u = context;
 
@@ -268,12 +268,12 @@ static void on_readable(void *context)
             if (u->stage == UPGRADE_HANDED_OVER)
                 close_channel(u);
             else
-                fail(u, "the new process exited, see its messages");
+                upgrade_fail(u, "the new process exited, see its messages");
             return;
         }
         if (passed >= 0)
             close(passed);
-        on_message(u, m);
+        on_upgrade_message(u, m);
         json_decref(m);
     }
 }
@@ -284,13 +284,13 @@ static void on_program_exited(void *context)
     char how[40];
 
     if (u->stage != UPGRADE_HANDED_OVER) {
-        fail(u, "the new process exited, see its messages");
+        upgrade_fail(u, "the new process exited, see its messages");
         return;
     }
     stop_watching(u);
     int status = program_end(&u->program, false, how);
     if (status != 0 && u->ops->resume != NULL)
-        fail(u, how);
+        upgrade_fail(u, how);
     else
         log_warn(NULL, "new-process-exited", "how=\"%s\" action=\"drain\"", how);
 }
@@ -305,7 +305,7 @@ static void on_tick(struct timer *t)
         packet_queue_add(&u->out, json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
     }
     if (u->stage != UPGRADE_HANDED_OVER && loop_now_ms(u->loop) >= u->until_ms)
-        fail(u, "not ready in time");
+        upgrade_fail(u, "not ready in time");
     else if (u->stage != UPGRADE_STARTING && u->ops->tick != NULL)
         u->ops->tick(u->context, u);
     flush(u);
@@ -341,14 +341,14 @@ void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
     close(pair[1]);
     if (e != ERR_OK) {
         u->program = (struct program){.pid = 0, .pidfd = -1};
-        fail(u, why);
+        upgrade_fail(u, why);
         return;
     }
-    enter(u, UPGRADE_STARTING);
+    upgrade_enter(u, UPGRADE_STARTING);
     u->until_ms = loop_now_ms(u->loop) + o->timeout_ms;
     u->release_ms = o->release_ms;
     u->exited = watch_start(u->loop, u->program.pidfd, on_program_exited, u);
-    u->channel = watch_start(u->loop, pair[0], on_readable, u);
+    u->channel = watch_start(u->loop, pair[0], on_upgrade_readable, u);
     u->ops->pass(u->context, u);
     on_tick(&u->tick);
 }

@@ -156,7 +156,7 @@ bool home_line_is(struct slice line)
 
 /* ---- parsing ---- */
 
-static enum err refuse(char *why, enum err e, const char *what)
+static enum err records_reject(char *why, enum err e, const char *what)
 {
     snprintf(why, JSON_WHY_ROOM, "homes: %s", what);
     return e;
@@ -185,23 +185,23 @@ static enum err read_row(struct slice cls, const json_t *v, struct home_row *out
 
     *out = (struct home_row){.cls = cls};
     if (!resume_is_class(cls))
-        return refuse(why, ERR_SYNTAX, "class is not encoded, or too long");
+        return records_reject(why, ERR_SYNTAX, "class is not encoded, or too long");
     if (!json_is_array(v) || json_array_size(v) != MEMBERS)
-        return refuse(why, ERR_SYNTAX, "not [since, used, kind, from, rate]");
+        return records_reject(why, ERR_SYNTAX, "not [since, used, kind, from, rate]");
     if (!read_age(json_array_get(v, 0), &out->since_age_ms) ||
         !read_age(json_array_get(v, 1), &out->used_age_ms) || out->used_age_ms > out->since_age_ms)
-        return refuse(why, ERR_RANGE, "invalid age");
+        return records_reject(why, ERR_RANGE, "invalid age");
     if (!json_is_string(kind) || !json_is_string(from))
-        return refuse(why, ERR_SYNTAX, "kind or from is not a text");
+        return records_reject(why, ERR_SYNTAX, "kind or from is not a text");
     out->kind = kind_find(json_slice(kind));
     if (out->kind == HOME_KINDS)
-        return refuse(why, ERR_RANGE, "unknown kind");
+        return records_reject(why, ERR_RANGE, "unknown kind");
     out->from = json_slice(from);
     if (out->kind == HOME_MOVE ? !is_name(out->from) : out->from.len != 0)
-        return refuse(why, ERR_SYNTAX, "invalid origin of a move");
+        return records_reject(why, ERR_SYNTAX, "invalid origin of a move");
     out->rate = json_number_value(rate);
     if (!json_is_number(rate) || !(out->rate >= 0) || out->rate > RATE_MAX)
-        return refuse(why, ERR_RANGE, "invalid rate");
+        return records_reject(why, ERR_RANGE, "invalid rate");
     return ERR_OK;
 }
 
@@ -216,11 +216,11 @@ enum err home_line_parse(struct slice line, struct home_line *out, char why[160]
         return e;
     if (json_is_object(l.object) &&
         (!json_is_integer(v) || json_integer_value(v) != FORMAT_VERSION))
-        e = refuse(why, ERR_RANGE, "not version 1");
+        e = records_reject(why, ERR_RANGE, "not version 1");
     else if (!json_is_object(homes))
-        e = refuse(why, ERR_SYNTAX, "not an object");
+        e = records_reject(why, ERR_SYNTAX, "not an object");
     else if (json_object_size(homes) > HOME_LINE_ROWS_MAX)
-        e = refuse(why, ERR_TOO_LARGE, "too many classes for a line");
+        e = records_reject(why, ERR_TOO_LARGE, "too many classes for a line");
     else
         l.rows = xcalloc(json_object_size(homes) + 1, sizeof(l.rows[0]));
     for (void *it = json_object_iter(homes); it != NULL && e == ERR_OK;

@@ -108,7 +108,7 @@ static size_t index_of(struct slice s, const char *const *words, size_t first, s
     return i;
 }
 
-static enum err refuse(char *why, enum err e, const char *member, const char *what)
+static enum err resume_reject(char *why, enum err e, const char *member, const char *what)
 {
     snprintf(why, JSON_WHY_ROOM, "%s: %s", member, what);
     return e;
@@ -126,15 +126,15 @@ static enum err read_text(const json_t *obj, const char *name, bool required, si
     if (v == NULL && !required)
         return ERR_OK;
     if (v == NULL)
-        return refuse(why, ERR_SYNTAX, name, "missing");
+        return resume_reject(why, ERR_SYNTAX, name, "missing");
     if (!json_is_string(v))
-        return refuse(why, ERR_SYNTAX, name, "not a text");
+        return resume_reject(why, ERR_SYNTAX, name, "not a text");
     if (s.len > max)
-        return refuse(why, ERR_TOO_LARGE, name, "too long");
+        return resume_reject(why, ERR_TOO_LARGE, name, "too long");
     for (size_t i = 0; i < s.len; ++i)
         valid = valid && (unsigned char)s.p[i] >= 0x20 && s.p[i] != 0x7f;
     if (!valid)
-        return refuse(why, ERR_SYNTAX, name, "empty, or has control characters");
+        return resume_reject(why, ERR_SYNTAX, name, "empty, or has control characters");
     memcpy(out, s.p, s.len);
     out[s.len] = '\0';
     return ERR_OK;
@@ -146,11 +146,11 @@ static enum err read_int(const json_t *obj, const char *name, json_int_t least, 
     const json_t *v = json_object_get(obj, name);
 
     if (v == NULL)
-        return refuse(why, ERR_SYNTAX, name, "missing");
+        return resume_reject(why, ERR_SYNTAX, name, "missing");
     if (!json_is_integer(v))
-        return refuse(why, ERR_SYNTAX, name, "not a whole number");
+        return resume_reject(why, ERR_SYNTAX, name, "not a whole number");
     if (json_integer_value(v) < least || json_integer_value(v) > most)
-        return refuse(why, ERR_RANGE, name, "out of range");
+        return resume_reject(why, ERR_RANGE, name, "out of range");
     *out = json_integer_value(v);
     return ERR_OK;
 }
@@ -160,20 +160,20 @@ static enum err read_skills(json_t *obj, size_t max, struct resume *out, char *w
     json_t *skills = json_object_get(obj, "skills");
 
     if (!json_is_object(skills))
-        return refuse(why, ERR_SYNTAX, "skills", "missing, or not an object");
+        return resume_reject(why, ERR_SYNTAX, "skills", "missing, or not an object");
     if (json_object_size(skills) > max)
-        return refuse(why, ERR_TOO_LARGE, "skills", "too many classes");
+        return resume_reject(why, ERR_TOO_LARGE, "skills", "too many classes");
     for (void *it = json_object_iter(skills); it != NULL; it = json_object_iter_next(skills, it)) {
         struct slice cls = {json_object_iter_key(it), json_object_iter_key_len(it)};
         const json_t *v = json_object_iter_value(it);
         double score = json_number_value(v);
 
         if (!resume_is_class(cls))
-            return refuse(why, ERR_SYNTAX, "skills", "class is not encoded, or too long");
+            return resume_reject(why, ERR_SYNTAX, "skills", "class is not encoded, or too long");
         if (!json_is_number(v))
-            return refuse(why, ERR_SYNTAX, "skills", "a score that is not a number");
+            return resume_reject(why, ERR_SYNTAX, "skills", "a score that is not a number");
         if (!isfinite(score) || score < 0)
-            return refuse(why, ERR_RANGE, "skills", "a score below 0");
+            return resume_reject(why, ERR_RANGE, "skills", "a score below 0");
         /* Each class once: json_parse refuses duplicate names. */
         resume_push(out, cls, score);
     }
@@ -197,9 +197,9 @@ static enum err read_resume(json_t *obj, size_t max_skills, struct resume_line *
     if (e == ERR_OK)
         e = read_text(obj, "fingerprint", false, FINGERPRINT_LEN, out->fingerprint, why);
     if (e == ERR_OK && !resume_is_fingerprint(slice_of(out->fingerprint)))
-        e = refuse(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
+        e = resume_reject(why, ERR_SYNTAX, "fingerprint", "not 16 hexadecimal digits");
     if (e == ERR_OK && state == ARRAY_LEN(states))
-        e = refuse(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
+        e = resume_reject(why, ERR_RANGE, "state", "not one of starting, ready, cold, draining");
     if (e == ERR_OK)
         e = read_int(obj, "generation", 0, INT64_MAX, &generation, why);
     if (e == ERR_OK && json_object_get(obj, "concurrency") != NULL)
@@ -226,11 +226,11 @@ enum err resume_line_parse(struct slice line, size_t max_skills, struct resume_l
     if (e != ERR_OK)
         return e;
     if (!json_is_object(obj)) {
-        e = refuse(why, ERR_SYNTAX, "line", "not an object");
+        e = resume_reject(why, ERR_SYNTAX, "line", "not an object");
     } else if (json_object_get(obj, "end") != NULL) {
         l.end = (enum resume_end)index_of(json_text(obj, "end"), ends, 1, ARRAY_LEN(ends));
         if ((unsigned)l.end == ARRAY_LEN(ends))
-            e = refuse(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
+            e = resume_reject(why, ERR_RANGE, "end", "not one of drain, upgrade, stop");
     } else {
         e = read_resume(obj, max_skills, &l, why);
     }

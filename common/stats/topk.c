@@ -55,7 +55,7 @@ void topk_destroy(struct topk *top)
     free(top);
 }
 
-static void place(struct topk *top, struct entry *e, size_t at)
+static void topk_place(struct topk *top, struct entry *e, size_t at)
 {
     top->heap[at] = e;
     e->at = at;
@@ -70,12 +70,12 @@ static void move_down(struct topk *top, struct entry *e)
             ++child;
         if (top->heap[child]->sum >= e->sum)
             break;
-        place(top, top->heap[child], at);
+        topk_place(top, top->heap[child], at);
     }
-    place(top, e, at);
+    topk_place(top, e, at);
 }
 
-static struct entry *find(const struct topk *top, struct slice key)
+static struct entry *topk_find(const struct topk *top, struct slice key)
 {
     struct split_node *node = split_map_find(&top->keys, key);
 
@@ -107,8 +107,8 @@ static struct entry *add_entry(struct topk *top, struct slice key)
         return e;
     size_t at = top->n++;
     for (; at > 0 && top->heap[(at - 1) / 2]->sum > e->sum; at = (at - 1) / 2)
-        place(top, top->heap[(at - 1) / 2], at);
-    place(top, e, at);
+        topk_place(top, top->heap[(at - 1) / 2], at);
+    topk_place(top, e, at);
     return e;
 }
 
@@ -120,7 +120,7 @@ void topk_add(struct topk *top, struct slice key, uint64_t weight)
         key.len = top->key_max;
     if (key.p == NULL)
         key.p = "";
-    struct entry *e = find(top, key);
+    struct entry *e = topk_find(top, key);
 
     if (e == NULL)
         e = add_entry(top, key);
@@ -209,7 +209,7 @@ void topk_check(const struct topk *top)
         const struct entry *e = top->heap[i];
 
         ASSERT(e->at == i);
-        ASSERT(find(top, (struct slice){e->key, e->node.len}) == e);
+        ASSERT(topk_find(top, (struct slice){e->key, e->node.len}) == e);
         ASSERT(i == 0 || top->heap[(i - 1) / 2]->sum <= e->sum);
         ASSERT(e->over <= e->sum);
         ASSERT(e->count >= 1);

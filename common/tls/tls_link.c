@@ -102,7 +102,7 @@ static bool is_ssl_error(unsigned long code, int reason)
 }
 
 /* Handles a failure of TLS. */
-static void fail(struct tls_link *l, int error, int system_error)
+static void tls_link_fail(struct tls_link *l, int error, int system_error)
 {
     char rejected[REASON_ROOM];
     long verdict = SSL_get_verify_result(l->ssl);
@@ -147,7 +147,7 @@ enum tls_progress tls_link_handshake(struct tls_link *l)
         return TLS_READS;
     if (error == SSL_ERROR_WANT_WRITE)
         return TLS_WRITES;
-    fail(l, error, system_error);
+    tls_link_fail(l, error, system_error);
     return TLS_FAILED;
 }
 
@@ -186,7 +186,7 @@ static void take_end(struct tls_link *l, int n, int system_error)
             end_with(l, ECONNRESET);
             return;
         }
-        fail(l, error, system_error);
+        tls_link_fail(l, error, system_error);
         end_with(l, EPROTO);
     }
 }

@@ -415,7 +415,7 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
     }
 }
 
-static void on_readable(void *context)
+static void on_directory_readable(void *context)
 {
     struct directory *t = context;
     /* A few hundred events a turn; the rest keeps the descriptor readable. */
@@ -520,7 +520,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
     if (t->inotify < 0)
         go_blind(t, "inotify_init1");
     else
-        t->readable = watch_start(l, t->inotify, on_readable, t);
+        t->readable = watch_start(l, t->inotify, on_directory_readable, t);
     timer_init(&t->verify, on_verify);
     timer_start(l, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
     *out = &t->base;

@@ -388,7 +388,7 @@ static void path_of(const struct tree_op *op, char out[PATH_MAX])
 }
 
 /* Adds errno, which is about this node alone when it is about permissions. */
-static enum err fail(const struct tree_op *op, const char *what)
+static enum err node_fail(const struct tree_op *op, const char *what)
 {
     bool denied = errno == EACCES || errno == EPERM;
 
@@ -439,7 +439,7 @@ static enum err read_bytes(const struct tree_op *op, const char *full, struct te
     if (e == ERR_NOT_FOUND)
         e = ERR_OK;
     else if (e == ERR_SYSTEM)
-        e = fail(op, "read " PROPERTIES_FILE);
+        e = node_fail(op, "read " PROPERTIES_FILE);
     else if (e == ERR_UNSUPPORTED)
         diag_add(op->diag, NULL, 0, 0, "%s: " PROPERTIES_FILE " is not a regular file",
                  tree_path_shown(op->at));
@@ -466,7 +466,7 @@ static enum err read_provider(struct tree_op *op, const char *full)
     else if (e == ERR_OK)
         e = file_read_from(fd, NODE_BYTES_MAX, &bytes);
     if (e == ERR_SYSTEM)
-        e = fail(op, "read it");
+        e = node_fail(op, "read it");
     else if (e == ERR_TOO_LARGE)
         diag_add(op->diag, NULL, 0, 0, "%s: more than %d bytes", op->at, NODE_BYTES_MAX);
     else if (e == ERR_OK)
@@ -490,7 +490,7 @@ static enum err read_node(struct tree_op *op, const char *full)
         set_data(op, text_slice(&bytes));
         *children = list_directory(full, true, TREE_CHILDREN_MAX + 1);
         if (*children == NULL)
-            e = errno == ENOENT ? ERR_NOT_FOUND : fail(op, "list it");
+            e = errno == ENOENT ? ERR_NOT_FOUND : node_fail(op, "list it");
     }
     if (e == ERR_OK && json_object_size(*children) > TREE_CHILDREN_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%s: more than %d children", tree_path_shown(op->at),
@@ -540,7 +540,7 @@ static void write_locked(struct timer *timer)
         timer_start(op->tree->loop, &op->again, LOCK_PAUSE_MS);
         return;
     }
-    enum err e = locked ? ERR_OK : fail(op, "lock its directory");
+    enum err e = locked ? ERR_OK : node_fail(op, "lock its directory");
     path_of(op, full);
     if (e == ERR_OK && op->version != NULL)
         e = read_bytes(op, full, &now);
@@ -548,7 +548,7 @@ static void write_locked(struct timer *timer)
         e = ERR_BUSY;
     /* To a watch an empty file is not JSON. */
     if (e == ERR_OK && !put_file(full, bytes.len != 0 ? bytes : SLICE_LIT("{}")))
-        e = fail(op, "write " PROPERTIES_FILE);
+        e = node_fail(op, "write " PROPERTIES_FILE);
     /* Some file systems cannot; the rename is then as durable as they make it. */
     if (e == ERR_OK)
         (void)fsync(op->fd);
@@ -579,7 +579,7 @@ void directory_abandon(struct tree_op *op)
 {
     close(op->fd);
     errno = ETIMEDOUT;
-    (void)fail(op, "lock its directory");
+    (void)node_fail(op, "lock its directory");
 }
 
 /* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
@@ -618,7 +618,7 @@ static enum err create_node(struct tree_op *op, const char *full)
     if (op->at[0] == '\0')
         return group_directory_make_all(full) && (bytes.len == 0 || put_file(full, bytes))
                    ? ERR_OK
-                   : fail(op, "make it");
+                   : node_fail(op, "make it");
     if (!node_exists(op, above(op)))
         return ERR_NOT_FOUND;
     if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
@@ -629,7 +629,7 @@ static enum err create_node(struct tree_op *op, const char *full)
     }
     if (put_directory(full, bytes))
         return ERR_OK;
-    return errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : fail(op, "make it");
+    return errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : node_fail(op, "make it");
 }
 
 /* Deletes files that are not held: of providers that have ended, and unfinished ones. */
@@ -673,9 +673,9 @@ static enum err remove_node(struct tree_op *op, const char *full)
             int saved = errno;
 
             if (had && !put_file(full, text_slice(&bytes)))
-                (void)fail(op, "put back " PROPERTIES_FILE);
+                (void)node_fail(op, "put back " PROPERTIES_FILE);
             errno = saved;
-            e = saved == ENOTEMPTY || saved == EEXIST ? ERR_BUSY : fail(op, "remove it");
+            e = saved == ENOTEMPTY || saved == EEXIST ? ERR_BUSY : node_fail(op, "remove it");
         }
     }
     text_fini(&bytes);

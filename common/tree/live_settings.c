@@ -92,7 +92,7 @@ static char *show(const struct setting_row *row, const json_t *value)
 }
 
 /* Records why the tree's value of row I is not effective, to be logged once; WHY NULL: it is. */
-static void refuse(struct live_settings *l, size_t i, const char *why)
+static void live_reject(struct live_settings *l, size_t i, const char *why)
 {
     struct refusal *r = &l->refusals[i];
     struct refusal old = *r;
@@ -230,8 +230,8 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
     return true;
 }
 
-static bool check(const struct live_settings *l, const struct values *c,
-                  char why[SETTINGS_WHY_ROOM])
+static bool live_check(const struct live_settings *l, const struct values *c,
+                       char why[SETTINGS_WHY_ROOM])
 {
     return l->o.check == NULL || l->o.check(l->o.context, c->s, why);
 }
@@ -241,22 +241,22 @@ static void check_across(struct live_settings *l, struct values *c)
 {
     char why[SETTINGS_WHY_ROOM];
 
-    if (check(l, c, why))
+    if (live_check(l, c, why))
         return;
     for (size_t i = 0; i < l->nrows; ++i) {
         if (l->rows[i]->when != SETTING_LIVE || values_same(l, i, c, &l->now))
             continue;
-        refuse(l, i, why);
+        live_reject(l, i, why);
         if (may_stay(l, i))
             values_take(l, i, l->now.s, l->now.origins[i], c);
     }
-    if (check(l, c, why))
+    if (live_check(l, c, why))
         return;
     /* The rules themselves have changed, so that what was good is not: YAML was checked by them. */
     for (size_t i = 0; i < l->nrows; ++i) {
         if (c->origins[i] != ORIGIN_TREE)
             continue;
-        refuse(l, i, why);
+        live_reject(l, i, why);
         values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
     }
 }
@@ -302,7 +302,7 @@ static void read_again(struct live_settings *l)
         char why[SETTINGS_WHY_ROOM];
         bool good = value == NULL || take_property(l, i, value, &c, why);
 
-        refuse(l, i, good ? NULL : why);
+        live_reject(l, i, good ? NULL : why);
         if (!good && l->now.origins[i] == ORIGIN_TREE && may_stay(l, i))
             values_take(l, i, l->now.s, ORIGIN_TREE, &c);
     }

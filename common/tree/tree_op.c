@@ -33,7 +33,7 @@ static void run_done(struct loop_message *m)
     op->done(op);
 }
 
-static void end(struct tree_op *op, enum err e)
+static void tree_op_end(struct tree_op *op, enum err e)
 {
     timer_stop(&op->deadline);
     timer_stop(&op->again);
@@ -52,7 +52,7 @@ static void on_deadline(struct timer *timer)
     struct tree_op *op = container_of(timer, struct tree_op, deadline);
 
     op->tree->backend->abandon(op);
-    end(op, ERR_TIMEOUT);
+    tree_op_end(op, ERR_TIMEOUT);
 }
 
 struct slice tree_op_bytes(const struct tree_op *op)
@@ -76,7 +76,7 @@ void tree_op_finish(struct tree_op *op, enum err e)
 
         len = next != NULL ? (size_t)(next - op->path) : strlen(op->path);
     } else {
-        end(op, e);
+        tree_op_end(op, e);
         return;
     }
     /* The first LEN bytes of the path are created next. */
@@ -98,7 +98,9 @@ static void evaluate(struct timer *timer)
         memcpy(op->at, n->path, strlen(n->path) + 1);
     follower_end(&op->follower);
     if (found != FOUND_PENDING)
-        end(op, found == FOUND_NODE ? ERR_OK : found == FOUND_MISSING ? ERR_NOT_FOUND : ERR_RANGE);
+        tree_op_end(op, found == FOUND_NODE      ? ERR_OK
+                        : found == FOUND_MISSING ? ERR_NOT_FOUND
+                                                 : ERR_RANGE);
 }
 
 void tree_op_begin(struct tree *t, struct tree_op *op)
@@ -134,7 +136,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
                      tree_path_shown(op->path));
     }
     if (e != ERR_OK) {
-        end(op, e);
+        tree_op_end(op, e);
         return;
     }
     memcpy(op->at, op->path, strlen(op->path) + 1);

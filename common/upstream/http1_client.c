@@ -167,7 +167,7 @@ static void leave_exchange(struct http1_conn *c)
     drop_output(c);
 }
 
-static cold_ void fail(struct http1_conn *c, enum err e)
+static cold_ void http1_client_fail(struct http1_conn *c, enum err e)
 {
     const struct http1_request r = c->x.request;
 
@@ -226,14 +226,14 @@ static bool is_reading(const struct http1_conn *c)
     return in_exchange(c) && !c->x.paused;
 }
 
-static void on_timer(struct timer *t)
+static void on_http1_client_timer(struct timer *t)
 {
     struct http1_conn *c = container_of(t, struct http1_conn, deadline.timer);
 
     if (!deadline_passed(c->loop, &c->deadline))
         return;
     ASSERT(in_exchange(c));
-    fail(c, ERR_TIMEOUT);
+    http1_client_fail(c, ERR_TIMEOUT);
 }
 
 /* ---- writing ---- */
@@ -350,7 +350,7 @@ static void pass_on(struct http1_conn *c, struct http1_body *b, struct slice byt
     } else {
         http1_body_release(b);
         c->x.fault = http1_chunked_fault(&c->x.framing.chunked);
-        fail(c, ERR_BAD_RESPONSE);
+        http1_client_fail(c, ERR_BAD_RESPONSE);
     }
 }
 
@@ -374,7 +374,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
     const struct http1_request r = c->x.request;
 
     if (n != 0 || c->x.framing.kind != HTTP1_BODY_CLOSE) {
-        fail(c, error_of_end(c, n));
+        http1_client_fail(c, error_of_end(c, n));
         return;
     }
     complete(c);
@@ -479,7 +479,7 @@ static cold_ bool on_interim_head(struct http1_conn *c, const struct http1_head 
 
     if (!allowed) {
         c->x.fault = upgrade ? RESPONSE_FAULT_UPGRADE : RESPONSE_FAULT_INTERIM;
-        fail(c, ERR_BAD_RESPONSE);
+        http1_client_fail(c, ERR_BAD_RESPONSE);
         return false;
     }
     if (!upgrade)
@@ -548,7 +548,7 @@ static void take_heads(struct http1_conn *c)
             return;
         if (e != ERR_OK) {
             c->x.fault = head.fault;
-            fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
+            http1_client_fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
             return;
         }
         in->used += head.bytes;
@@ -591,7 +591,7 @@ static void read_head(struct http1_conn *c)
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            fail(c, error_of_end(c, n));
+            http1_client_fail(c, error_of_end(c, n));
         return;
     }
     if (!http1_any_received(c))
@@ -628,12 +628,12 @@ static void run_work(struct loop_deferred *d)
     struct http1_conn *c = container_of(d, struct http1_conn, work);
 
     if (c->dead)
-        fail(c, ERR_PEER_CLOSED);
+        http1_client_fail(c, ERR_PEER_CLOSED);
     else if (is_reading(c))
         read_response(c);
 }
 
-static void on_readable(void *context)
+static void on_http1_client_readable(void *context)
 {
     struct http1_conn *c = context;
 
@@ -711,10 +711,10 @@ struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
     c->loop = l;
     c->transport = *t;
     *t = TRANSPORT_CLOSED;
-    transport_attach(&c->transport, c->loop, on_readable, c);
+    transport_attach(&c->transport, c->loop, on_http1_client_readable, c);
     c->work.run = run_work;
     c->free_later.run = run_free;
-    deadline_init(&c->deadline, on_timer);
+    deadline_init(&c->deadline, on_http1_client_timer);
     read_start(c);
     return c;
 }
@@ -828,7 +828,7 @@ static bool attach_conn(struct pooled_conn *p, struct loop *l)
     struct http1_conn *c = http1_of_pooled(p);
 
     c->loop = l;
-    transport_attach(&c->transport, l, on_readable, c);
+    transport_attach(&c->transport, l, on_http1_client_readable, c);
     read_start(c);
     return true;
 }

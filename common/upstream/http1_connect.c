@@ -131,7 +131,7 @@ static void on_timeout(struct timer *t)
     end_attempt(a, ERR_CONNECT_TIMEOUT);
 }
 
-static void on_connected(void *context)
+static void on_attempt_connected(void *context)
 {
     struct http1_connect *a = context;
     socklen_t len = sizeof(a->error);
@@ -158,7 +158,7 @@ static void try_connect(struct http1_connect *a)
         close(fd);
     if (error == EINPROGRESS) {
         attach(a);
-        transport_await_writable(&a->transport, on_connected);
+        transport_await_writable(&a->transport, on_attempt_connected);
         return;
     }
     a->error = error;

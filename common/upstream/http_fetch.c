@@ -26,13 +26,13 @@ void http_fetch_stop(struct http_fetch *f)
     f->loop = NULL;
 }
 
-static void finish(struct http_fetch *f, enum err e)
+static void fetch_finish(struct http_fetch *f, enum err e)
 {
     http_fetch_stop(f);
     f->q.events->done(f, e);
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_fetch_head(void *context, const struct http1_head *head, bool final)
 {
     struct http_fetch *f = context;
     struct http1_conn *conn = f->conn;
@@ -42,10 +42,10 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     if (f->q.events->on_head != NULL)
         f->q.events->on_head(f, head);
     if ((final || f->q.head_only) && f->conn == conn)
-        finish(f, ERR_OK);
+        fetch_finish(f, ERR_OK);
 }
 
-static void on_body(void *context, struct http1_body *body, bool last)
+static void on_fetch_body(void *context, struct http1_body *body, bool last)
 {
     struct http_fetch *f = context;
     struct http1_conn *conn = f->conn;
@@ -61,7 +61,7 @@ static void on_body(void *context, struct http1_body *body, bool last)
     }
     http1_body_release(body);
     if ((last || too_large) && f->conn == conn)
-        finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
+        fetch_finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
 }
 
 static void on_error(void *context, enum err e)
@@ -69,14 +69,14 @@ static void on_error(void *context, enum err e)
     struct http_fetch *f = context;
 
     f->answered = true;
-    finish(f, e);
+    fetch_finish(f, e);
 }
 
 /* No upgrade is requested, so that a 101 is an error. */
 static const struct http1_events exchange_events = {
-    .on_head = on_head, .on_body = on_body, .on_error = on_error};
+    .on_head = on_fetch_head, .on_body = on_fetch_body, .on_error = on_error};
 
-static void on_connected(void *context, struct http1_conn *conn, enum err e)
+static void on_fetch_connected(void *context, struct http1_conn *conn, enum err e)
 {
     struct http_fetch *f = context;
 
@@ -85,7 +85,7 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
     f->conn = conn;
     f->answered = true;
     if (conn == NULL || f->q.bytes.len == 0) {
-        finish(f, e);
+        fetch_finish(f, e);
         return;
     }
     const struct http1_request r = {
@@ -99,9 +99,9 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
     http1_request(conn, &r);
 }
 
-static void on_timer(struct timer *t)
+static void on_fetch_timer(struct timer *t)
 {
-    finish(container_of(t, struct http_fetch, timer), ERR_TIMEOUT);
+    fetch_finish(container_of(t, struct http_fetch, timer), ERR_TIMEOUT);
 }
 
 void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fetch_request *q)
@@ -110,13 +110,14 @@ void http_fetch_start(struct http_fetch *f, struct loop *l, const struct http_fe
 
     ASSERT(f->loop == NULL);
     *f = (struct http_fetch){.loop = l, .q = *q};
-    timer_init(&f->timer, on_timer);
+    timer_init(&f->timer, on_fetch_timer);
     if (together) {
         ASSERT(q->timeout_ms != 0);
         f->due_ms = loop_due_ms(l, q->timeout_ms);
     }
-    f->attempt = http1_connect_tls(
-        l, q->addr, q->peer, together ? q->timeout_ms : q->connect_timeout_ms, on_connected, f);
+    f->attempt =
+        http1_connect_tls(l, q->addr, q->peer, together ? q->timeout_ms : q->connect_timeout_ms,
+                          on_fetch_connected, f);
     f->q.addr = NULL;
     f->q.peer = NULL;
 }

@@ -162,7 +162,7 @@ static const struct slice unshared_fields[] = {
 };
 
 /* Names as CGI-like interfaces see them, in lower case and with '-' for '_': as memcmp. */
-static int compare(struct slice a, struct slice b)
+static int cache_compare(struct slice a, struct slice b)
 {
     for (size_t i = 0; i < a.len && i < b.len; ++i) {
         int difference =
@@ -176,7 +176,7 @@ static int compare(struct slice a, struct slice b)
 
 static bool same_variable(struct slice a, struct slice b)
 {
-    return a.len == b.len && compare(a, b) == 0;
+    return a.len == b.len && cache_compare(a, b) == 0;
 }
 
 static bool identifies_user(const struct message_field *h, const struct cache_policy *policy)
@@ -452,7 +452,7 @@ static void add_name(struct names *set, struct slice name)
     int order = 1;
 
     for (; at < set->n; ++at) {
-        order = compare(name, set->names[at]);
+        order = cache_compare(name, set->names[at]);
         if (order <= 0)
             break;
     }
@@ -493,7 +493,7 @@ static bool vary_of(struct cache_fields response, struct names *set)
     return true;
 }
 
-static bool put(struct key *k, struct slice s)
+static bool cache_put(struct key *k, struct slice s)
 {
     if (s.len > sizeof(k->bytes) - k->len)
         return false;
@@ -520,7 +520,7 @@ static bool make_key(struct names *set, struct cache_fields request, struct key 
         struct slice glue = SLICE_LIT("=");
         size_t start = k->len;
 
-        if (!put(k, name))
+        if (!cache_put(k, name))
             return false;
         for (size_t at = start; at < k->len; ++at)
             k->bytes[at] = http1_variable_byte(k->bytes[at]);
@@ -532,11 +532,11 @@ static bool make_key(struct names *set, struct cache_fields request, struct key 
             /* It must not be mistaken for the next line. */
             if (!http1_is_text(value))
                 return false;
-            if (!put(k, glue) || !put(k, value))
+            if (!cache_put(k, glue) || !cache_put(k, value))
                 return false;
             glue = cookie ? SLICE_LIT("; ") : SLICE_LIT(", ");
         }
-        if (!put(k, SLICE_LIT("\n")))
+        if (!cache_put(k, SLICE_LIT("\n")))
             return false;
     }
     return true;

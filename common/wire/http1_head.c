@@ -45,7 +45,7 @@ const char *response_fault_text(enum response_fault f)
     return texts[f];
 }
 
-static enum err refuse(struct http1_head *out, enum response_fault f)
+static enum err head_reject(struct http1_head *out, enum response_fault f)
 {
     out->fault = f;
     return ERR_SYNTAX;
@@ -63,8 +63,8 @@ http1_inline_ enum err take_line(struct http1_lines *lines, struct slice *line,
     case HTTP1_LINE_BAD: {
         char c = lines->block[(unsigned)__builtin_ctzll(lines->marks)];
 
-        return refuse(out, c == '\r' || c == '\n' ? RESPONSE_FAULT_BARE_LINE_END
-                                                  : RESPONSE_FAULT_CONTROL);
+        return head_reject(out, c == '\r' || c == '\n' ? RESPONSE_FAULT_BARE_LINE_END
+                                                       : RESPONSE_FAULT_CONTROL);
     }
     }
     UNREACHABLE();
@@ -80,11 +80,11 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     const char *p = line.p;
 
     if (line.len < STATUS_LINE_MIN || memcmp(p, "HTTP/1.", 7) != 0)
-        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
+        return head_reject(out, RESPONSE_FAULT_STATUS_LINE);
     if (!is_digit(p[7]) || p[8] != ' ')
-        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
+        return head_reject(out, RESPONSE_FAULT_STATUS_LINE);
     if (p[9] < '1' || p[9] > '9' || !is_digit(p[10]) || !is_digit(p[11]))
-        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
+        return head_reject(out, RESPONSE_FAULT_STATUS_LINE);
     /* RFC 9110 section 2.5: a higher minor version is read as the highest that is known. */
     out->minor_version = p[7] == '0' ? 0 : 1;
     out->status = (p[9] - '0') * 100 + (p[10] - '0') * 10 + (p[11] - '0');
@@ -93,7 +93,7 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
     if (line.len == STATUS_LINE_MIN)
         return ERR_OK;
     if (p[STATUS_LINE_MIN] != ' ')
-        return refuse(out, RESPONSE_FAULT_STATUS_LINE);
+        return head_reject(out, RESPONSE_FAULT_STATUS_LINE);
     out->reason = (struct slice){p + STATUS_LINE_MIN + 1, line.len - STATUS_LINE_MIN - 1};
     return ERR_OK;
 }
@@ -116,9 +116,9 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
             break;
         h->kind = FIELD_FRAMING;
         if (!parse_u64(h->value, INT64_MAX, &length))
-            return refuse(out, RESPONSE_FAULT_LENGTH);
+            return head_reject(out, RESPONSE_FAULT_LENGTH);
         if (f->has_length && length != f->length)
-            return refuse(out, RESPONSE_FAULT_LENGTHS_DIFFER);
+            return head_reject(out, RESPONSE_FAULT_LENGTHS_DIFFER);
         f->has_length = true;
         f->length = length;
         return ERR_OK;
@@ -128,9 +128,9 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
         h->kind = FIELD_HOP;
         /* With more than one line, or another coding, the end of the body is a matter of taste. */
         if (f->has_coding)
-            return refuse(out, RESPONSE_FAULT_CODING_REPEATED);
+            return head_reject(out, RESPONSE_FAULT_CODING_REPEATED);
         if (!SLICE_IS_WORD(h->value, "chunked"))
-            return refuse(out, RESPONSE_FAULT_CODING);
+            return head_reject(out, RESPONSE_FAULT_CODING);
         f->has_coding = true;
         return ERR_OK;
     default:
@@ -157,7 +157,7 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
             return ERR_TOO_LARGE;
         }
         if (!http1_lines_field(lines, line, &h->name, &h->value))
-            return refuse(out, RESPONSE_FAULT_HEADER);
+            return head_reject(out, RESPONSE_FAULT_HEADER);
         e = note_header(h, f, out);
         if (e != ERR_OK)
             return e;
@@ -174,7 +174,7 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
 static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
 {
     if (f->has_coding && out->minor_version == 0)
-        return refuse(out, RESPONSE_FAULT_CODING_TOO_OLD);
+        return head_reject(out, RESPONSE_FAULT_CODING_TOO_OLD);
     out->connection_lists = f->lists;
     out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
     out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;

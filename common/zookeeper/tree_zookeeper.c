@@ -556,7 +556,7 @@ static bool needs_children(const struct zk_node *n)
     return n->watched != NULL && (n->watched->parts & (PART_PROVIDERS | PART_CHILDREN)) != 0;
 }
 
-static void on_connected(void *context, int64_t id)
+static void on_tree_zookeeper_connected(void *context, int64_t id)
 {
     struct zookeeper *t = context;
     bool same = t->id == id;
@@ -680,7 +680,7 @@ static void on_verify(struct timer *timer)
     timer_start(t->base.loop, &t->verify, ZK_VERIFY_MS);
 }
 
-static const struct zk_session_events events = {.connected = on_connected,
+static const struct zk_session_events events = {.connected = on_tree_zookeeper_connected,
                                                 .disconnected = on_disconnected,
                                                 .ended = on_ended,
                                                 .changed = on_changed};

@@ -47,31 +47,31 @@ static void step(struct tree_op *op)
         op->call = zk_reset_acl(s, path, on_call, op);
 }
 
-static void enter(struct tree_op *op, enum phase phase)
+static void zk_op_enter(struct tree_op *op, enum phase phase)
 {
     op->phase = phase;
     op->losses = 0;
     step(op);
 }
 
-static void finish(struct tree_op *op, enum err e)
+static void zk_op_finish(struct tree_op *op, enum err e)
 {
     list_remove(&op->in_tree);
     tree_op_finish(op, e);
 }
 
 /* Ends OP with a problem of its node. */
-static void refuse(struct tree_op *op, enum err e, const char *what)
+static void zk_op_reject(struct tree_op *op, enum err e, const char *what)
 {
     diag_add(op->diag, NULL, 0, 0, "%s: %s", zk_server_path(op->at), what);
-    finish(op, e);
+    zk_op_finish(op, e);
 }
 
 static void lost(struct tree_op *op)
 {
     if (++op->losses >= LOSSES_MAX)
-        refuse(op, ERR_TOO_LARGE,
-               "reading it breaks the connection: it is too large, or has too many children");
+        zk_op_reject(op, ERR_TOO_LARGE,
+                     "reading it breaks the connection: it is too large, or has too many children");
     else
         step(op);
 }
@@ -89,14 +89,14 @@ static void failed(struct tree_op *op, const struct zk_call *c)
 
     switch (c->result) {
     case ZNONODE:
-        finish(op, ERR_NOT_FOUND);
+        zk_op_finish(op, ERR_NOT_FOUND);
         return;
     case ZNODEEXISTS:
-        finish(op, ERR_EXISTS);
+        zk_op_finish(op, ERR_EXISTS);
         return;
     case ZBADVERSION:
     case ZNOTEMPTY:
-        finish(op, ERR_BUSY);
+        zk_op_finish(op, ERR_BUSY);
         return;
     case ZNOAUTH:
         snprintf(what, sizeof(what), "not permitted to %s it (%s)", verb,
@@ -114,7 +114,7 @@ static void failed(struct tree_op *op, const struct zk_call *c)
         e = ERR_SYSTEM;
         break;
     }
-    refuse(op, e, what);
+    zk_op_reject(op, e, what);
 }
 
 static void on_data(struct tree_op *op, const struct zk_call *c)
@@ -122,17 +122,17 @@ static void on_data(struct tree_op *op, const struct zk_call *c)
     struct tree_record *r = &op->record;
 
     if (op->kind == TREE_WRITE && c->stat.ephemeralOwner != 0) {
-        refuse(op, ERR_UNSUPPORTED, "belongs to the process that registered it");
+        zk_op_reject(op, ERR_UNSUPPORTED, "belongs to the process that registered it");
     } else if (op->kind == TREE_WRITE) {
-        enter(op, ACT);
+        zk_op_enter(op, ACT);
     } else {
         tree_record_set_data(r, text_slice(&c->data));
         r->provider = c->stat.ephemeralOwner != 0;
         r->version = (uint64_t)(uint32_t)c->stat.version;
         if (c->stat.numChildren != 0)
-            enter(op, LIST);
+            zk_op_enter(op, LIST);
         else
-            finish(op, ERR_OK);
+            zk_op_finish(op, ERR_OK);
     }
 }
 
@@ -142,14 +142,14 @@ static void listed(struct tree_op *op, const struct zk_call *c)
         char what[64];
 
         snprintf(what, sizeof(what), "more than %d children", TREE_CHILDREN_MAX);
-        refuse(op, ERR_TOO_LARGE, what);
+        zk_op_reject(op, ERR_TOO_LARGE, what);
         return;
     }
     op->record.children = json_incref(c->names);
     /* The server's own nodes are not part of a tree. */
     if (op->at[0] == '\0')
         json_object_del(op->record.children, "zookeeper");
-    finish(op, ERR_OK);
+    zk_op_finish(op, ERR_OK);
 }
 
 static void on_call(struct zk_call *c)
@@ -166,11 +166,11 @@ static void on_call(struct zk_call *c)
         lost(op);
     else if (op->phase == CHECK &&
              (c->result != ZOK || !slice_eq(text_slice(&c->data), tree_op_bytes(op))))
-        finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
+        zk_op_finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
     else if (repeated && is_there)
-        enter(op, CHECK);
+        zk_op_enter(op, CHECK);
     else if (repeated && op->kind == TREE_REMOVE && c->result == ZNONODE)
-        finish(op, ERR_OK);
+        zk_op_finish(op, ERR_OK);
     else if (c->result != ZOK)
         failed(op, c);
     else if (op->phase == READ)
@@ -178,7 +178,7 @@ static void on_call(struct zk_call *c)
     else if (op->phase == LIST)
         listed(op, c);
     else
-        finish(op, ERR_OK);
+        zk_op_finish(op, ERR_OK);
 }
 
 void zk_ops_connected(struct zookeeper *t)
@@ -206,7 +206,7 @@ void zk_op_begin(struct tree_op *op)
 {
     list_push_back(&tree_of(op)->ops, &op->in_tree);
     op->call = NULL;
-    enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? READ : ACT);
+    zk_op_enter(op, op->kind == TREE_READ || op->kind == TREE_WRITE ? READ : ACT);
 }
 
 void zk_op_abandon(struct tree_op *op)

@@ -108,7 +108,7 @@ static bool post(struct zk_session *s, struct loop_message *m)
 
 /* ---- notices: the library's completion thread, then the loop ---- */
 
-static void end(struct zk_session *s, const char *why)
+static void zk_session_end(struct zk_session *s, const char *why)
 {
     s->ended = true;
     s->connected = false;
@@ -122,9 +122,9 @@ static void on_state(struct zk_session *s, const struct notice *n)
     if (s->ended)
         return;
     if (state == ZOO_EXPIRED_SESSION_STATE) {
-        end(s, "expired");
+        zk_session_end(s, "expired");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        end(s, "the server rejected the identity");
+        zk_session_end(s, "the server rejected the identity");
     } else if (state == ZOO_CONNECTED_STATE) {
         s->connected = true;
         s->id = n->id;
@@ -157,7 +157,7 @@ static void notice_run(struct loop_message *m)
         s->zh = n->opened;
         s->opened = true;
         if (s->zh == NULL)
-            end(s, "cannot be opened: check the names of the servers");
+            zk_session_end(s, "cannot be opened: check the names of the servers");
         else if (s->connected && !s->ended)
             s->events->connected(s->context, s->id);
     } else if (n->type == ZOO_SESSION_EVENT) {
@@ -361,7 +361,7 @@ void zk_call_forget(struct zk_call *c)
 }
 
 /* C has completed. On the completion thread, or on the loop if the call could not begin. */
-static void finish(struct zk_call *c, int rc)
+static void zk_session_finish(struct zk_call *c, int rc)
 {
     struct zk_session *s = c->session;
     bool unknown = rc == ZOPERATIONTIMEOUT || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
@@ -382,7 +382,7 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 
     if (stat != NULL)
         c->stat = *stat;
-    finish(c, rc);
+    zk_session_finish(c, rc);
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
@@ -407,25 +407,25 @@ static void on_names(int rc, const struct String_vector *names, const void *data
             json_object_set_new_nocheck(set, names->data[i], json_null());
         c->names = tree_set_sorted(set);
     }
-    finish(c, rc);
+    zk_session_finish(c, rc);
 }
 
 static void on_created(int rc, const char *path, const void *data)
 {
     (void)path;
-    finish((void *)(uintptr_t)data, rc);
+    zk_session_finish((void *)(uintptr_t)data, rc);
 }
 
 static void on_void(int rc, const void *data)
 {
-    finish((void *)(uintptr_t)data, rc);
+    zk_session_finish((void *)(uintptr_t)data, rc);
 }
 
 /* RC: what beginning C gave. */
 static struct zk_call *begun(struct zk_call *c, int rc)
 {
     if (rc != ZOK)
-        finish(c, rc);
+        zk_session_finish(c, rc);
     /* No call begins on an abandoned session. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return c;
 }

@@ -196,7 +196,7 @@ static void print_zsh(struct text *out)
     text_add(out, SLICE_LIT("    esac\n}\n\n_resumelbctl \"$@\"\n"));
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int completion_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct ctl_options o = {0};
     int code = ctl_parse(c, argc, argv, &o);
@@ -221,5 +221,5 @@ const struct ctl_command ctl_word_completion = {
     .summary = "completion of these commands for a shell",
     .completes = "bash zsh",
     CTL_FLAGS(flags),
-    .run = run,
+    .run = completion_main,
 };

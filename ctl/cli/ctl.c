@@ -192,7 +192,7 @@ int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_opt
 }
 
 /* Where F's value goes. */
-static void *place_of(struct ctl_options *o, const struct ctl_flag *f)
+static void *ctl_place_of(struct ctl_options *o, const struct ctl_flag *f)
 {
     return (char *)o + f->at;
 }
@@ -200,13 +200,13 @@ static void *place_of(struct ctl_options *o, const struct ctl_flag *f)
 int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     (void)value;
-    *(bool *)place_of(o, f) = true;
+    *(bool *)ctl_place_of(o, f) = true;
     return CTL_OK;
 }
 
 int ctl_take_text(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
-    *(const char **)place_of(o, f) = value;
+    *(const char **)ctl_place_of(o, f) = value;
     return CTL_OK;
 }
 
@@ -216,7 +216,7 @@ int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char 
     char what[160];
 
     if (parse_u64(slice_of(value), f->max, &n) && n >= f->min) {
-        *(uint64_t *)place_of(o, f) = n;
+        *(uint64_t *)ctl_place_of(o, f) = n;
         return CTL_OK;
     }
     snprintf(what, sizeof(what),
@@ -230,7 +230,7 @@ int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char
     int code = ctl_take_number(o, f, value);
 
     if (code == CTL_OK)
-        *(uint64_t *)place_of(o, f) *= 1000;
+        *(uint64_t *)ctl_place_of(o, f) *= 1000;
     return code;
 }
 
@@ -287,7 +287,7 @@ struct asking {
     enum err e;
 };
 
-static void on_head(struct http_fetch *f, const struct http1_head *head)
+static void on_ctl_head(struct http_fetch *f, const struct http1_head *head)
 {
     if (head->framing != HTTP1_BODY_LENGTH || head->content_length <= BODY_MAX)
         return;
@@ -295,7 +295,7 @@ static void on_head(struct http_fetch *f, const struct http1_head *head)
     container_of(f, struct asking, fetch)->e = ERR_TOO_LARGE;
 }
 
-static void on_body(struct http_fetch *f, struct slice bytes)
+static void on_ctl_body(struct http_fetch *f, struct slice bytes)
 {
     text_add(container_of(f, struct asking, fetch)->out, bytes);
 }
@@ -306,7 +306,7 @@ static void on_done(struct http_fetch *f, enum err e)
 }
 
 static const struct http_fetch_events events = {
-    .on_head = on_head, .on_body = on_body, .done = on_done};
+    .on_head = on_ctl_head, .on_body = on_ctl_body, .done = on_done};
 
 static enum err make_request(struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out)

@@ -122,7 +122,7 @@ enum err ctl_detach(struct ctl_options *o, const char *id)
     return e;
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int action_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct action_run r = {
         .done = "{application} {worker} [{changed:?}is now][{changed:!}was already] {state}\n"};
@@ -172,14 +172,14 @@ const struct ctl_command ctl_word_drain = {
     .arguments = "WORKER",
     .summary = "a worker gets no new requests, until undrain",
     CTL_FLAGS(drain_flags),
-    .run = run,
+    .run = action_main,
 };
 const struct ctl_command ctl_word_undrain = {
     .name = "undrain",
     .arguments = "WORKER",
     .summary = "it gets requests again",
     CTL_FLAGS(drain_flags),
-    .run = run,
+    .run = action_main,
 };
 
 const struct ctl_command ctl_word_confirm_removal = {
@@ -189,7 +189,7 @@ const struct ctl_command ctl_word_confirm_removal = {
     .text = "More than discovery_max_drop of the workers vanished from the tree at once: they are "
             "held. This treats\nWORKER, or all of them, as if each had been removed alone.\n",
     CTL_FLAGS(drain_flags),
-    .run = run,
+    .run = action_main,
 };
 
 static const struct ctl_flag forget_flags[] = {
@@ -209,7 +209,7 @@ const struct ctl_command ctl_word_forget = {
     .text = "Removes what was learned by a wrong classifier. Agents report the scores of their "
             "workers\nagain: name each with --agent.\n",
     CTL_FLAGS(forget_flags),
-    .run = run,
+    .run = action_main,
 };
 
 static const struct ctl_flag asking_flags[] = {CTL_FLAGS_ASKING};
@@ -217,7 +217,7 @@ const struct ctl_command ctl_word_reload = {
     .name = "reload",
     .summary = "the load balancer re-reads its configuration, as on SIGHUP",
     CTL_FLAGS(asking_flags),
-    .run = run,
+    .run = action_main,
 };
 
 const struct ctl_command ctl_word_detach = {
@@ -225,5 +225,5 @@ const struct ctl_command ctl_word_detach = {
     .arguments = "ID",
     .summary = "detach this process from its slot, and stop it when its requests are done",
     CTL_FLAGS(asking_flags),
-    .run = run,
+    .run = action_main,
 };

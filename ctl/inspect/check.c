@@ -217,7 +217,7 @@ static int take_range(struct ctl_options *o, const struct ctl_flag *f, const cha
     return ctl_usage_error(o->command, what, value);
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int check_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct check_run r = {0};
     struct text line = {0};
@@ -312,5 +312,5 @@ const struct ctl_command ctl_word_check = {
             "monitoring plugins' guidelines.\nAll is well: OK WORKERS MEAN-BACKLOG MAX-BACKLOG "
             "MAX-AGE. Exit codes: 0 OK, 1 WARNING,\n2 CRITICAL (also: unreachable), 3 UNKNOWN.\n",
     CTL_FLAGS(flags),
-    .run = run,
+    .run = check_main,
 };

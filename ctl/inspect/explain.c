@@ -80,7 +80,7 @@ static void add_escaped(struct text *out, const char *value)
         text_addf(out, "%%%02x", (unsigned char)*value);
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int explain_main(const struct ctl_command *c, int argc, char **argv)
 {
     enum { VALUE_MAX = 600 }; /* each byte is sent as three, in a query of 2 KiB */
     struct ctl_options o = {0};
@@ -144,5 +144,5 @@ const struct ctl_command ctl_word_explain = {
     .text = "URL is http://HOST/PATH (or only /PATH): the load balancer's classifier determines "
             "its class.\nNothing is sent to any worker.\n",
     CTL_FLAGS(flags),
-    .run = run,
+    .run = explain_main,
 };

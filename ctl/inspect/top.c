@@ -454,7 +454,7 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
 static struct termios before;
 static volatile sig_atomic_t is_open, ending, resized;
 
-static void put(struct slice text)
+static void top_put(struct slice text)
 {
     while (text.len != 0) {
         ssize_t n = write(STDOUT_FILENO, text.p, text.len);
@@ -470,7 +470,7 @@ static void put(struct slice text)
     }
 }
 
-static void enter(void)
+static void top_enter(void)
 {
     struct termios raw = before;
 
@@ -479,12 +479,12 @@ static void enter(void)
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
-    put(SLICE_LIT("\033[?1049h\033[?25l\033[2J")); /* alternate screen, no cursor */
+    top_put(SLICE_LIT("\033[?1049h\033[?25l\033[2J")); /* alternate screen, no cursor */
 }
 
-static void leave(void)
+static void top_leave(void)
 {
-    put(SLICE_LIT("\033[0m\033[?25h\033[?1049l"));
+    top_put(SLICE_LIT("\033[0m\033[?25h\033[?1049l"));
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }
 
@@ -505,7 +505,7 @@ static void on_leaving(int number)
     sigset_t one;
 
     if (is_open)
-        leave();
+        top_leave();
     (void)signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);
@@ -515,7 +515,7 @@ static void on_leaving(int number)
     struct sigaction again = {.sa_handler = on_leaving};
     (void)sigaction(number, &again, NULL);
     if (is_open)
-        enter();
+        top_enter();
     resized = 1;
     errno = saved;
 }
@@ -549,7 +549,7 @@ static int top_terminal_key(unsigned ms)
         return -1;
     if (resized) {
         resized = 0;
-        put(SLICE_LIT("\033[2J"));
+        top_put(SLICE_LIT("\033[2J"));
         return 0;
     }
     int key = read_byte((int)ms);
@@ -621,8 +621,8 @@ static void draw(struct top *t)
     }
     top_draw(&t->view, t->before, t->now, (double)(t->now_us - t->before_us) / 1e6,
              slice_cut(&problem, '\n'), &screen);
-    put(SLICE_LIT("\033[H"));
-    put(text_slice(&screen));
+    top_put(SLICE_LIT("\033[H"));
+    top_put(text_slice(&screen));
     text_fini(&screen);
 }
 
@@ -649,7 +649,7 @@ static void wait_for_keys(struct top *t)
     }
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int top_main(const struct ctl_command *c, int argc, char **argv)
 {
     static const struct {
         int number;
@@ -682,14 +682,14 @@ static int run(const struct ctl_command *c, int argc, char **argv)
             (void)sigaction(signals[i].number, &a, NULL);
         }
         is_open = 1;
-        enter();
+        top_enter();
         draw(&t);
         for (wait_for_keys(&t); !t.view.quit; wait_for_keys(&t)) {
             (void)refresh(&t);
             draw(&t);
         }
         is_open = 0;
-        leave();
+        top_leave();
         diag_fini(&t.o.diag);
     }
     json_decref(t.before);
@@ -712,5 +712,5 @@ const struct ctl_command ctl_word_top = {
     .name = "top",
     .summary = "workers, live, in a terminal; h lists the keys, q quits",
     CTL_FLAGS(flags),
-    .run = run,
+    .run = top_main,
 };

@@ -25,7 +25,7 @@ static uint64_t since(uint64_t later, uint64_t earlier)
 
 static const char *const state_names[TRACE_STATES] = {"input", "waiting", "application", "output"};
 
-static void enter(struct trace_report *r, struct trace_request *a, enum trace_state s)
+static void trace_enter(struct trace_report *r, struct trace_request *a, enum trace_state s)
 {
     --r->states[a->state];
     ++r->states[s];
@@ -38,7 +38,7 @@ static void remove_active(struct trace_report *r, struct trace_request *a)
     map_remove(&r->active, &a->node);
 }
 
-static void destroy(struct trace_request *a)
+static void trace_destroy(struct trace_request *a)
 {
     free(a->method);
     free(a->why);
@@ -54,7 +54,7 @@ static void end_unfinished(struct trace_report *r, struct trace_request *a, char
     a->why = why;
     a->age_us = since(r->last_us, a->begun_us);
     if (r->nunfinished == TRACE_UNFINISHED_MAX) {
-        destroy(a);
+        trace_destroy(a);
         return;
     }
     r->unfinished = xrealloc(r->unfinished, (r->nunfinished + 1) * sizeof(r->unfinished[0]));
@@ -68,7 +68,7 @@ static void end_all(struct trace_report *r, const char *why)
 }
 
 /* A: another one of its name, or NULL. */
-static void begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
+static void trace_begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
 {
     struct slice path = l->path;
 
@@ -101,7 +101,7 @@ static void begin(struct trace_report *r, const struct trace_line *l, struct tra
     }
 }
 
-static void end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
+static void trace_end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
     struct trace_url *u = a->url;
     uint64_t app_us = since(a->answered_us, a->called_us);
@@ -127,7 +127,7 @@ static void end(struct trace_report *r, struct trace_request *a, struct trace_mi
     m->timed += timed;
     m->app_us += timed ? app_us : 0;
     remove_active(r, a);
-    destroy(a);
+    trace_destroy(a);
 }
 
 /* Further records of resumelb-agent; other servers have none. */
@@ -147,7 +147,7 @@ static void take_note(struct trace_report *r, struct trace_request *a, const str
         ++a->url->refused;
         ++r->refused;
         remove_active(r, a);
-        destroy(a);
+        trace_destroy(a);
     } else if (slice_is(name, "failed") || slice_is(name, "cut") || slice_is(name, "gone")) {
         end_unfinished(r, a,
                        xasprintf("%.*s%s%.*s", SLICE_FMT(name), l->text.len != 0 ? ": " : "",
@@ -177,22 +177,22 @@ void trace_report_add(struct trace_report *r, const struct trace_line *l)
     } else if (l->stage == 'X') {
         end_all(r, "the server ended");
     } else if (l->stage == 'B') {
-        begin(r, l, a);
+        trace_begin(r, l, a);
     } else if (l->stage == '-') {
         take_note(r, a, l);
     } else if (a != NULL && l->stage == 'I') {
-        enter(r, a, TRACE_WAIT);
+        trace_enter(r, a, TRACE_WAIT);
     } else if (a != NULL && l->stage == 'C') {
-        enter(r, a, TRACE_APP);
+        trace_enter(r, a, TRACE_APP);
         a->called = true;
         a->called_us = l->time_us;
     } else if (a != NULL && l->stage == 'A') {
-        enter(r, a, TRACE_OUTPUT);
+        trace_enter(r, a, TRACE_OUTPUT);
         a->answered = true;
         a->answered_us = l->time_us;
         a->status = l->status;
     } else if (a != NULL && l->stage == 'E') {
-        end(r, a, m);
+        trace_end(r, a, m);
     }
     ++r->records;
     nactive = map_count(&r->active);
@@ -242,7 +242,7 @@ void trace_report_fini(struct trace_report *r)
 {
     map_for_each_safe (struct trace_request, a, &r->active, node) {
         remove_active(r, a);
-        destroy(a);
+        trace_destroy(a);
     }
     map_for_each_safe (struct trace_url, u, &r->urls, node) {
         map_remove(&r->urls, &u->node);
@@ -251,7 +251,7 @@ void trace_report_fini(struct trace_report *r)
         free(u);
     }
     for (size_t i = 0; i < r->nunfinished; ++i)
-        destroy(r->unfinished[i]);
+        trace_destroy(r->unfinished[i]);
     free(r->unfinished);
     free(r->by_impact);
     free(r->minutes);

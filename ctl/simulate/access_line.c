@@ -32,7 +32,7 @@ const char *const access_fault_texts[ACCESS_FAULTS] = {
     [ACCESS_FAULT_URL] = "invalid URL",
 };
 
-static bool take(struct reading *r, char c)
+static bool access_line_take(struct reading *r, char c)
 {
     if (r->rest.len == 0 || r->rest.p[0] != c)
         return false;
@@ -46,7 +46,7 @@ static int take_escaped(struct reading *r)
     static const char names[] = "\"\\/bnrtv";
     static const char bytes[] = "\"\\/\b\n\r\t\v";
 
-    if (take(r, 'x')) {
+    if (access_line_take(r, 'x')) {
         int high = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[0]) : -1;
         int low = r->rest.len >= 2 ? ascii_hex_digit(r->rest.p[1]) : -1;
 
@@ -67,7 +67,7 @@ static bool take_quoted(struct reading *r, struct slice *out)
 {
     char *begin = r->room;
 
-    if (!take(r, '"'))
+    if (!access_line_take(r, '"'))
         return false;
     while (r->rest.len != 0) {
         char c = r->rest.p[0];
@@ -191,11 +191,11 @@ static enum access_fault read_rest(struct reading *r)
 {
     struct access_line *out = r->out;
 
-    if (!take_quoted(r, &out->referer) || !take(r, ' ') || !take_quoted(r, &out->agent))
+    if (!take_quoted(r, &out->referer) || !access_line_take(r, ' ') || !take_quoted(r, &out->agent))
         return ACCESS_FAULT_QUOTES;
     out->referer = unless_dash(out->referer);
     out->agent = unless_dash(out->agent);
-    while (take(r, ' ')) {
+    while (access_line_take(r, ' ')) {
         size_t end = slice_find(r->rest, '=');
         struct slice value;
 
@@ -229,13 +229,13 @@ static enum access_fault read_combined(struct reading *r)
     if (f != ACCESS_FAULT_NONE)
         return f;
     size_t end = slice_find(r->rest, ']');
-    if (end == SIZE_MAX || !take(r, '[') ||
+    if (end == SIZE_MAX || !access_line_take(r, '[') ||
         !read_time((struct slice){r->rest.p, end - 1}, "99/@@@/9999:99:99:99 +9999",
                    "%d/%b/%Y:%H:%M:%S %z", &seconds))
         return ACCESS_FAULT_TIME;
     r->out->time_ms = seconds * 1000;
     slice_take(&r->rest, end);
-    if (!take(r, ' ') || !take_quoted(r, &request))
+    if (!access_line_take(r, ' ') || !take_quoted(r, &request))
         return ACCESS_FAULT_QUOTES;
     /* "GET /path HTTP/1.1" */
     r->out->method = slice_cut(&request, ' ');
@@ -246,7 +246,7 @@ static enum access_fault read_combined(struct reading *r)
     f = set_target(r, target);
     if (f != ACCESS_FAULT_NONE)
         return f;
-    if (!take(r, ' '))
+    if (!access_line_take(r, ' '))
         return ACCESS_FAULT_STATUS;
     struct slice status = slice_cut(&r->rest, ' ');
     bool more = slice_find(r->rest, ' ') != SIZE_MAX;

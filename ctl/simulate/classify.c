@@ -20,7 +20,7 @@ enum {
     PERCENT = 100,
 };
 
-static int compare(const void *a, const void *b)
+static int sim_classify_compare(const void *a, const void *b)
 {
     const struct class_count *x = a;
     const struct class_count *y = b;
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
 void classify_sort(struct class_counts *c)
 {
     if (c->n != 0)
-        qsort(c->classes, c->n, sizeof(c->classes[0]), compare);
+        qsort(c->classes, c->n, sizeof(c->classes[0]), sim_classify_compare);
 }
 
 void classify_collect(const struct simulate_classifier *c, struct class_counts *out)
@@ -258,7 +258,7 @@ static void print_all(struct classify_run *r, struct text *out)
     }
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int sim_classify_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
     struct access_line l;
@@ -314,5 +314,5 @@ const struct ctl_command ctl_word_classify = {
             "largest first, and\nwarns of what makes a classifier useless.\n",
     .completes = CTL_FILES,
     CTL_FLAGS(flags),
-    .run = run,
+    .run = sim_classify_main,
 };

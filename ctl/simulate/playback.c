@@ -121,7 +121,7 @@ struct player {
 };
 
 static void ask(struct client *c);
-static void begin(struct player *y);
+static void playback_begin(struct player *y);
 
 static struct playback_record *record(struct client *c)
 {
@@ -142,12 +142,12 @@ static void now_idle(struct loop_deferred *d)
 
     list_push_front(&y->idle, &c->node);
     --y->running;
-    begin(y);
+    playback_begin(y);
     if (y->running == 0 && (y->p->interrupted || y->next == y->p->n))
         loop_stop(y->loop);
 }
 
-static void finish(struct client *c, enum err e)
+static void playback_finish(struct client *c, enum err e)
 {
     struct playback_record *r = record(c);
     uint64_t spent_us = clock_mono_us() - c->began_us;
@@ -162,7 +162,7 @@ static void finish(struct client *c, enum err e)
     loop_defer(c->player->loop, &c->next);
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_playback_head(void *context, const struct http1_head *head, bool final)
 {
     struct client *c = context;
     uint64_t n = 0;
@@ -174,14 +174,14 @@ static void on_head(void *context, const struct http1_head *head, bool final)
             record(c)->loads = (uint32_t)n;
     }
     if (final)
-        finish(c, ERR_OK);
+        playback_finish(c, ERR_OK);
 }
 
-static void on_body(void *context, struct http1_body *body, bool last)
+static void on_playback_body(void *context, struct http1_body *body, bool last)
 {
     http1_body_release(body);
     if (last)
-        finish(context, ERR_OK);
+        playback_finish(context, ERR_OK);
 }
 
 static void on_error(void *context, enum err e)
@@ -194,13 +194,13 @@ static void on_error(void *context, enum err e)
     if (again)
         ask(c);
     else
-        finish(c, e);
+        playback_finish(c, e);
 }
 
 static const struct http1_events events = {
-    .on_head = on_head, .on_body = on_body, .on_error = on_error};
+    .on_head = on_playback_head, .on_body = on_playback_body, .on_error = on_error};
 
-static void on_connected(void *context, struct http1_conn *conn, enum err e)
+static void on_playback_connected(void *context, struct http1_conn *conn, enum err e)
 {
     struct client *c = context;
     const struct playback *p = c->player->p;
@@ -210,7 +210,7 @@ static void on_connected(void *context, struct http1_conn *conn, enum err e)
 
     c->conn = conn;
     if (conn == NULL) {
-        finish(c, e);
+        playback_finish(c, e);
         return;
     }
     text_addf(&head, "GET %s HTTP/1.1\r\nHost: ", p->texts.p + q->target_at);
@@ -233,13 +233,14 @@ static void ask(struct client *c)
 
     c->reused = c->conn != NULL;
     if (c->reused)
-        on_connected(c, c->conn, ERR_OK);
+        on_playback_connected(c, c->conn, ERR_OK);
     else
-        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_connected, c);
+        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms,
+                                on_playback_connected, c);
 }
 
 /* Begin what is due, as far as clients are free. */
-static void begin(struct player *y)
+static void playback_begin(struct player *y)
 {
     struct playback *p = y->p;
 
@@ -266,11 +267,11 @@ static void begin(struct player *y)
 
 static void pace(struct timer *t)
 {
-    begin(container_of(t, struct player, pace));
+    playback_begin(container_of(t, struct player, pace));
 }
 
 /* Handles a request to exit: waits for the requests in progress, at most until they time out. */
-static void check(struct timer *t)
+static void playback_check(struct timer *t)
 {
     struct player *y = container_of(t, struct player, check);
     static const struct timespec at_once;
@@ -302,10 +303,10 @@ static void playback_run(struct playback *p, struct playback_server *s)
     sigprocmask(SIG_BLOCK, &y.ending, NULL);
     signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error like others */
     timer_init(&y.pace, pace);
-    timer_init(&y.check, check);
+    timer_init(&y.check, playback_check);
     timer_start(y.loop, &y.check, CHECK_MS);
     y.started_us = clock_mono_us();
-    begin(&y);
+    playback_begin(&y);
     loop_run(y.loop);
     s->wall_s = (double)(clock_mono_us() - y.started_us) / 1e6;
     timer_stop(&y.pace);
@@ -525,7 +526,7 @@ static int parse(struct playback *p, const struct ctl_command *c, int argc, char
     return code == CTL_OK ? -1 : code;
 }
 
-static int run(const struct ctl_command *c, int argc, char **argv)
+static int playback_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct playback p = {.o = {.timeout_ms = TIMEOUT_S * UINT64_C(1000), .top = TOP_DEFAULT},
                          .limit = PLAYBACK_REQUESTS_MAX,
@@ -592,5 +593,5 @@ const struct ctl_command ctl_word_playback = {
             "unless --speed is given; paced,\na latency counts from when the request was due.\n",
     .completes = CTL_FILES,
     CTL_FLAGS(flags),
-    .run = run,
+    .run = playback_main,
 };

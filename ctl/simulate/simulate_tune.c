@@ -56,7 +56,7 @@ static double best_of(const struct simulate_runs *t, enum measure m, double slow
     return best;
 }
 
-static void count(const struct simulate_runs *t, struct score *scores)
+static void tune_count(const struct simulate_runs *t, struct score *scores)
 {
     double slowest = best_of(t, RATE, HUGE_VAL) / (1 - KEEPS_UP);
 
@@ -157,7 +157,7 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
         simulate_add_label(&tables[1], s, &runs.variants[i]);
         table_numbers(&tables[1], "%.2f %.0f %.0f", f->loads, f->rate, f->p99_ms);
     }
-    count(&runs, scores);
+    tune_count(&runs, scores);
     free(runs.variants);
     plan_destroy(plan);
     return ERR_OK;
@@ -225,8 +225,8 @@ struct tuning {
     struct figures today;
 };
 
-static struct figures run(const struct tuning *t, size_t classifier,
-                          const struct pool_settings *settings)
+static struct figures tune_main(const struct tuning *t, size_t classifier,
+                                const struct pool_settings *settings)
 {
     struct plan_result r;
 
@@ -293,7 +293,7 @@ static void try_setting(const struct tuning *t, const struct tried *r, struct ca
 
         if (!simulate_vary_policy(&c->policy, r->setting, r->values[i], &other.policy))
             continue;
-        other.figures = run(t, other.classifier, &other.policy.settings);
+        other.figures = tune_main(t, other.classifier, &other.policy.settings);
         if (other.figures.loads != c->figures.loads || other.figures.rate != c->figures.rate ||
             other.figures.p99_ms != c->figures.p99_ms) {
             add_candidate(t, table, &other);
@@ -349,7 +349,7 @@ static void choose_workers(struct tuning *t)
             continue;
         last = n;
         t->plan->options.world.workers = n;
-        struct figures f = run(t, t->best->classifier, &t->best->policy.settings);
+        struct figures f = tune_main(t, t->best->classifier, &t->best->policy.settings);
         table_addf(&table, "%u workers", n);
         add_row(&table, &f);
         /* Not worse than today, in what counts. */

@@ -199,8 +199,8 @@ static void add_line(struct watched *w, const char *what, const char *name, cons
 }
 
 /* Reports how NOW differs from *BEFORE, which becomes NOW (ownership is taken). */
-static void report(struct watched *w, json_t **before, json_t *now, const char *added,
-                   const char *removed)
+static void tree_ctl_report(struct watched *w, json_t **before, json_t *now, const char *added,
+                            const char *removed)
 {
     const char *key;
     json_t *v;
@@ -236,10 +236,10 @@ static void on_changed(void *context, const struct tree_view *node)
         add_line(w, "no problem", NULL, NULL);
     free(w->problem);
     w->problem = xstrdup(problem);
-    report(w, &w->properties, json_incref(node->properties), "property", "no property");
+    tree_ctl_report(w, &w->properties, json_incref(node->properties), "property", "no property");
     if (node->providers_known)
-        report(w, &w->providers, json_incref(node->providers), "provider", "no provider");
-    report(w, &w->children, json_incref(node->children), "node", "no node");
+        tree_ctl_report(w, &w->providers, json_incref(node->providers), "provider", "no provider");
+    tree_ctl_report(w, &w->children, json_incref(node->children), "node", "no node");
     if ((w->lines.len != 0 && fwrite(w->lines.p, 1, w->lines.len, stdout) != w->lines.len) ||
         fflush(stdout) != 0) {
         diag_add(&w->command->o.diag, "stdout", 0, 0, "%m");
@@ -362,7 +362,7 @@ static void stop_loop(struct tree_op *op)
     loop_stop(c->loop);
 }
 
-static enum err run(struct tree_command *c, struct tree_op *op)
+static enum err tree_ctl_main(struct tree_command *c, struct tree_op *op)
 {
     op->timeout_ms = (unsigned)c->o.timeout_ms;
     op->diag = &c->o.diag;
@@ -376,7 +376,7 @@ static enum err run(struct tree_command *c, struct tree_op *op)
 enum err tree_command_read(struct tree_command *c, const char *path, struct tree_record *out)
 {
     struct tree_op op = {.kind = TREE_READ, .path = path};
-    enum err e = run(c, &op);
+    enum err e = tree_ctl_main(c, &op);
 
     *out = op.record;
     return e;
@@ -387,13 +387,13 @@ enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, con
 {
     struct tree_op op = {.kind = kind, .path = path, .properties = properties, .version = version};
 
-    return run(c, &op);
+    return tree_ctl_main(c, &op);
 }
 
 enum err tree_command_resolve(struct tree_command *c, const char *path, char out[TREE_PATH_MAX + 1])
 {
     struct tree_op op = {.kind = TREE_RESOLVE, .path = path};
-    enum err e = run(c, &op);
+    enum err e = tree_ctl_main(c, &op);
 
     memcpy(out, op.at, sizeof(op.at));
     return e;

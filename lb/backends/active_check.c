@@ -72,7 +72,7 @@ static void on_turned(struct active_check *c)
 }
 
 /* WHY: of a failure; NULL: it has passed. */
-static void finish(struct active_check *c, const char *why)
+static void active_check_finish(struct active_check *c, const char *why)
 {
     const struct app_settings *s = &c->app->settings->s;
 
@@ -100,8 +100,9 @@ static void on_done(struct http_fetch *f, enum err e)
     case ERR_OK:
     case ERR_TOO_LARGE:
         snprintf(why, sizeof(why), "status %d", f->status);
-        finish(c, check_status_passes(f->status, c->app->settings->s.health_check_status) ? NULL
-                                                                                          : why);
+        active_check_finish(
+            c,
+            check_status_passes(f->status, c->app->settings->s.health_check_status) ? NULL : why);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
@@ -109,10 +110,10 @@ static void on_done(struct http_fetch *f, enum err e)
         break;
     case ERR_TIMEOUT:
     case ERR_CONNECT_TIMEOUT:
-        finish(c, "no answer in time");
+        active_check_finish(c, "no answer in time");
         break;
     default:
-        finish(c, err_text(e));
+        active_check_finish(c, err_text(e));
         break;
     }
 }

@@ -100,7 +100,7 @@ static void make_measured(struct backend *b)
 }
 
 /* Releases W, which was the instance of B. */
-static void drop(const struct backend *b, struct worker *w)
+static void backend_drop(const struct backend *b, struct worker *w)
 {
     if (!b->streams)
         self_measure_leave(b->app->lb->self_measure, member_of(w));
@@ -116,7 +116,7 @@ static void retire(const struct backend *b, struct worker *w, const char *why)
     log_info_folded(NULL, "worker-removed",
                     "application=%s worker=%s instance=%s reason=%s requests=%llu", b->app->name,
                     b->name, worker_incarnation(w), why, (unsigned long long)relaxed(&m->requests));
-    drop(b, w);
+    backend_drop(b, w);
 }
 
 static void end_instance(struct backend *b, const char *why)
@@ -354,19 +354,19 @@ static void run_leave(struct loop_deferred *d)
     make_measured(b);
     self_measure_join(b->app->lb->self_measure, member_of(b->worker), member_of(old));
     pool_hand_over(b->app->pool, old, b->worker);
-    drop(b, old);
+    backend_drop(b, old);
     start_check(b);
     state_changed(b);
 }
 
-static void leave(struct backend *b)
+static void standby_leave(struct backend *b)
 {
     timer_stop(&b->standby.timer);
     if (!list_linked(&b->standby.leave.node))
         loop_defer(b->app->lb->control, &b->standby.leave);
 }
 
-static void on_connected(void *context, struct http1_conn *c, enum err e)
+static void on_backend_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct backend *b = context;
     struct standby *s = &b->standby;
@@ -380,7 +380,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err e)
     if (s->in_use && !(answers && !s->check.record.failing))
         start_pause(b);
     else if (s->in_use || (!answers && e != ERR_SYSTEM))
-        leave(b);
+        standby_leave(b);
 }
 
 static void try_own(struct timer *t)
@@ -391,7 +391,7 @@ static void try_own(struct timer *t)
     if (b->standby.attempt == NULL)
         b->standby.attempt =
             http1_connect_tls(b->app->lb->control, &b->addr, b->peer,
-                              b->app->settings->s.connect_timeout_ms, on_connected, b);
+                              b->app->settings->s.connect_timeout_ms, on_backend_connected, b);
 }
 
 /* The address that is in use has failed. CERTAIN: no attempt is needed before leaving it. */
@@ -400,7 +400,7 @@ static void standby_report(struct backend *b, bool certain)
     if (b->standby.addr.len == 0 || list_linked(&b->standby.leave.node))
         return;
     if (certain && !b->standby.in_use)
-        leave(b);
+        standby_leave(b);
     else
         try_own(&b->standby.timer);
 }

@@ -225,7 +225,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
 }
 
 /* P is at A. */
-static void place(struct provider *p, const struct addr *a)
+static void discovery_place(struct provider *p, const struct addr *a)
 {
     const char *why = rejection_of(p, a);
     struct addr plain = addr_plain(a);
@@ -281,7 +281,7 @@ static void on_host_changed(void *context)
     struct provider *p = context;
 
     p->membership->providers.before = p->membership->providers.nregistered;
-    place(p, choose_addr(p));
+    discovery_place(p, choose_addr(p));
     membership_update(p->membership);
 }
 
@@ -295,7 +295,7 @@ static void drop_host(struct provider *p)
 }
 
 /* Its properties are new (or it is). */
-static void take(struct provider *p)
+static void discovery_take(struct provider *p)
 {
     struct slice application = json_text(p->properties, "application");
     struct providers *set = &p->membership->providers;
@@ -317,17 +317,17 @@ static void take(struct provider *p)
         drop_host(p);
         detach(p, true);
     } else if (!named) {
-        place(p, &addr);
+        discovery_place(p, &addr);
     } else if (p->host == NULL) {
         set_rejected(p, NULL);
         ++set->nhosts;
         p->host = create_name(p->membership->app, p->name, on_host_changed, p);
     } else if (p->host->naddrs != 0) {
-        place(p, choose_addr(p));
+        discovery_place(p, choose_addr(p));
     }
 }
 
-static void drop(struct provider *p)
+static void discovery_drop(struct provider *p)
 {
     set_rejected(p, NULL);
     drop_host(p);
@@ -349,7 +349,7 @@ void providers_store(struct membership *ms)
 /* ---- a reading ---- */
 
 /* Compares the providers FOUND (NULL: none) with the present ones. */
-static void report(struct membership *ms, json_t *found)
+static void discovery_report(struct membership *ms, json_t *found)
 {
     struct providers *set = &ms->providers;
     struct provider **items = xcalloc(json_object_size(found) + 1, sizeof(*items));
@@ -364,7 +364,7 @@ static void report(struct membership *ms, json_t *found)
         int order = -1;
 
         while (old < set->n && (order = strcmp(set->items[old]->name, name)) < 0)
-            drop(set->items[old++]);
+            discovery_drop(set->items[old++]);
         bool known = old < set->n && order == 0;
         struct provider *p = known ? set->items[old++] : xcalloc(1, sizeof(*p));
         items[n++] = p;
@@ -379,10 +379,10 @@ static void report(struct membership *ms, json_t *found)
         json_decref(p->properties);
         p->properties = json_incref(properties);
         if (!same)
-            take(p);
+            discovery_take(p);
     }
     while (old < set->n)
-        drop(set->items[old++]);
+        discovery_drop(set->items[old++]);
     free(set->items);
     set->items = items;
     set->n = n;
@@ -441,7 +441,7 @@ static void restore(struct membership *ms)
     found = tree_set_sorted(found);
     if (json_object_size(found) > 0) {
         ms->providers.restored = true;
-        report(ms, found);
+        discovery_report(ms, found);
     }
     json_decref(found);
 }
@@ -481,7 +481,7 @@ static void on_workers(void *context, const struct tree_view *node)
     ms->providers.received = true;
     ms->providers.restored = false;
     timer_stop(&ms->providers.wait);
-    report(ms, node->providers);
+    discovery_report(ms, node->providers);
     membership_update(ms);
 }
 
@@ -506,7 +506,7 @@ void providers_stop(struct membership *ms)
     timer_stop(&set->store);
     timer_stop(&set->wait);
     for (size_t i = 0; i < set->n; ++i)
-        drop(set->items[i]);
+        discovery_drop(set->items[i]);
     free(set->problem);
     free(set->items);
 }
@@ -515,7 +515,7 @@ void membership_judge_providers(struct membership *ms)
 {
     ms->providers.before = ms->providers.nregistered;
     for (size_t i = 0; i < ms->providers.n; ++i)
-        take(ms->providers.items[i]);
+        discovery_take(ms->providers.items[i]);
     membership_update(ms);
 }
 

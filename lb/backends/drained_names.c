@@ -95,7 +95,7 @@ void drained_names_close(struct drained_names *d)
 }
 
 /* Where NAME is, or how many there are. */
-static size_t find(const struct drained_names *d, const char *name)
+static size_t drained_find(const struct drained_names *d, const char *name)
 {
     size_t i = 0;
 
@@ -107,7 +107,7 @@ static size_t find(const struct drained_names *d, const char *name)
 
 bool drained_names_has(const struct drained_names *d, const char *name)
 {
-    return find(d, name) < json_array_size(d->names);
+    return drained_find(d, name) < json_array_size(d->names);
 }
 
 static bool write_names(const struct drained_names *d)
@@ -128,7 +128,7 @@ static bool write_names(const struct drained_names *d)
 
 void drained_names_set(struct drained_names *d, const char *name, bool on)
 {
-    size_t at = find(d, name);
+    size_t at = drained_find(d, name);
 
     if (on == (at < json_array_size(d->names)))
         return;

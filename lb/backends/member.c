@@ -103,7 +103,7 @@ struct change {
     struct list over;     /* ejections that are over, by their message.node */
 };
 
-static void begin(struct application *a, struct change *c)
+static void member_begin(struct application *a, struct change *c)
 {
     list_init(&c->released);
     list_init(&c->over);
@@ -111,7 +111,7 @@ static void begin(struct application *a, struct change *c)
 }
 
 /* Unlocks, and then notifies. */
-static void end(struct application *a, struct change *c)
+static void member_end(struct application *a, struct change *c)
 {
     struct list *node;
 
@@ -145,7 +145,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
     struct application *a = m->app;
     struct change c;
 
-    begin(a, &c);
+    member_begin(a, &c);
     bool first = !m->joined;
     m->joined = true;
     if (first) {
@@ -155,7 +155,7 @@ void member_resume(struct member *m, const struct resume *r, const char *version
     pool_new_resume(a->pool, m->worker, r, version, fingerprint, &c.released);
     if (first && m->unavailable != 0)
         pool_set_available(a->pool, m->worker, false, &c.released);
-    end(a, &c);
+    member_end(a, &c);
 }
 
 void member_leave(struct member *m)
@@ -163,14 +163,14 @@ void member_leave(struct member *m)
     struct application *a = m->app;
     struct change c;
 
-    begin(a, &c);
+    member_begin(a, &c);
     if (m->joined) {
         --a->njoined;
         a->navailable -= m->unavailable == 0;
     }
     m->joined = false;
     pool_remove(a->pool, m->worker, &c.released);
-    end(a, &c);
+    member_end(a, &c);
     health_check(a);
 }
 
@@ -178,11 +178,11 @@ bool member_set_unavailable(struct member *m, enum member_unavailable why, bool 
 {
     struct change c;
 
-    begin(m->app, &c);
+    member_begin(m->app, &c);
     unsigned before = m->unavailable;
     set_unavailable_locked(m, why, on, &c);
     bool changed = m->unavailable != before;
-    end(m->app, &c);
+    member_end(m->app, &c);
     return changed;
 }
 
@@ -274,13 +274,13 @@ static void end_ejection(struct ejection *e)
     struct application *a = member_of(e->worker)->app;
     struct change c;
 
-    begin(a, &c);
+    member_begin(a, &c);
     bool effective = list_linked(&e->node);
     if (effective) {
         failure_record_served(&member_of(e->worker)->failed);
         end_locked(e, &c);
     }
-    end(a, &c);
+    member_end(a, &c);
     /* Otherwise the thread that ended it has posted the message. */
     if (effective)
         free_ejection(e);
@@ -306,7 +306,7 @@ static void pause_probe(struct ejection *e)
     e->probe_ms = e->probe_most_ms;
 }
 
-static void on_connected(void *context, struct http1_conn *c, enum err failed)
+static void on_member_connected(void *context, struct http1_conn *c, enum err failed)
 {
     struct ejection *e = context;
 
@@ -322,7 +322,7 @@ static void on_connected(void *context, struct http1_conn *c, enum err failed)
     end_ejection(e);
 }
 
-static void on_timer(struct timer *t)
+static void on_member_timer(struct timer *t)
 {
     struct ejection *e = container_of(t, struct ejection, timer);
     struct member *m = member_of(e->worker);
@@ -336,11 +336,11 @@ static void on_timer(struct timer *t)
         return;
     }
     e->attempt = http1_connect_tls(m->app->lb->control, &m->addr, m->tls,
-                                   m->app->settings->s.connect_timeout_ms, on_connected, e);
+                                   m->app->settings->s.connect_timeout_ms, on_member_connected, e);
 }
 
 /* On the control loop: it has begun, or it is over already. */
-static void on_message(struct loop_message *msg)
+static void on_member_message(struct loop_message *msg)
 {
     struct ejection *e = container_of(msg, struct ejection, message);
     struct application *a = member_of(e->worker)->app;
@@ -392,14 +392,14 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
     if (!ejection_fits(&a->eject, f, out, a->njoined))
         return NULL;
     e = xcalloc(1, sizeof(*e));
-    *e = (struct ejection){.message.run = on_message,
+    *e = (struct ejection){.message.run = on_member_message,
                            .in_flight = true,
                            .worker = worker_ref(m->worker),
                            .for_ms = for_ms,
                            .why = f,
                            .probe_ms = probe_ms,
                            .probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms};
-    timer_init(&e->timer, on_timer);
+    timer_init(&e->timer, on_member_timer);
     list_push_back(&a->ejections, &e->node);
     set_unavailable_locked(m, MEMBER_EJECTED, true, c);
     atomic_store_explicit(&m->ejected_why, (unsigned)f, memory_order_relaxed);
@@ -414,9 +414,9 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
 
     if (worker_fault_connects(f))
         atomic_fetch_add_explicit(&m->connect_failures, 1, memory_order_relaxed);
-    begin(a, &c);
+    member_begin(a, &c);
     struct ejection *e = fail_locked(m, f, now_ms, &c);
-    end(a, &c);
+    member_end(a, &c);
     if (m->has_standby) {
         if (e != NULL || worker_fault_connects(f))
             atomic_store(&m->certain, true);
@@ -443,7 +443,7 @@ bool health_fail_open(struct application *a, struct worker *const *tried, size_t
     struct change c;
     bool any = false;
 
-    begin(a, &c);
+    member_begin(a, &c);
     list_for_each_entry (e, &a->ejections, node) {
         size_t i = 0;
 
@@ -453,7 +453,7 @@ bool health_fail_open(struct application *a, struct worker *const *tried, size_t
     }
     if (any)
         end_all_locked(a, &c);
-    end(a, &c);
+    member_end(a, &c);
     return any;
 }
 
@@ -461,10 +461,10 @@ void health_check(struct application *a)
 {
     struct change c;
 
-    begin(a, &c);
+    member_begin(a, &c);
     if (a->navailable == 0)
         end_all_locked(a, &c);
-    end(a, &c);
+    member_end(a, &c);
 }
 
 void health_stop(struct application *a)

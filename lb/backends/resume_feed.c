@@ -49,7 +49,7 @@ static void again(struct backend *b)
 }
 
 /* There is no stream, or it broke. WHY is for the log. */
-static void fail(struct backend *b, const char *why)
+static void feed_fail(struct backend *b, const char *why)
 {
     bool was_open = b->feed.open;
 
@@ -127,7 +127,7 @@ static void take_line(struct backend *b, struct slice bytes)
 
 /* ---- the request ---- */
 
-static void on_head(struct http_fetch *fetch, const struct http1_head *head)
+static void on_feed_head(struct http_fetch *fetch, const struct http1_head *head)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
     char why[80];
@@ -136,10 +136,10 @@ static void on_head(struct http_fetch *fetch, const struct http1_head *head)
     if (head->status == 200)
         return;
     snprintf(why, sizeof(why), "no resume stream: status %d", head->status);
-    fail(b, why);
+    feed_fail(b, why);
 }
 
-static void on_body(struct http_fetch *fetch, struct slice bytes)
+static void on_feed_body(struct http_fetch *fetch, struct slice bytes)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
     struct resume_feed *f = &b->feed;
@@ -179,11 +179,13 @@ static void on_done(struct http_fetch *fetch, enum err e)
     b->feed.refused = e == ERR_CONNECT_REFUSED;
     if (e == ERR_TLS_FAILED)
         stat_add(application_control_stats(b->app), APP_STAT_worker_tls_failures, 1);
-    fail(b, e == ERR_OK ? "ended without its end line" : e == ERR_TIMEOUT ? "silent" : err_text(e));
+    feed_fail(b, e == ERR_OK        ? "ended without its end line"
+                 : e == ERR_TIMEOUT ? "silent"
+                                    : err_text(e));
 }
 
 static const struct http_fetch_events fetch_events = {
-    .on_head = on_head, .on_body = on_body, .done = on_done};
+    .on_head = on_feed_head, .on_body = on_feed_body, .done = on_done};
 
 static void connect_now(struct timer *t)
 {

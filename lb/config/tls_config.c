@@ -34,8 +34,9 @@ static void complain_all(const struct config *file, const struct config_node *at
 }
 
 /* Complaints have the place AT. */
-static struct tls_listener *create(const struct reading *r, const struct config_node *at,
-                                   const struct tls_certificate_files *certificates, size_t n)
+static struct tls_listener *tls_config_create(const struct reading *r, const struct config_node *at,
+                                              const struct tls_certificate_files *certificates,
+                                              size_t n)
 {
     const struct tls_listener_options o = {
         .certificates = certificates,
@@ -96,10 +97,10 @@ static struct tls_listener *read_list(struct reading *r)
         files[i] = (struct tls_certificate_files){all[i].certificate, all[i].key, all[i].ocsp};
         /* Each is tried alone, so that a complaint has its place. */
         if (r->d->errors == errors && check_required(r, at, &files[i]))
-            tls_listener_destroy(create(r, at, &files[i], 1));
+            tls_listener_destroy(tls_config_create(r, at, &files[i], 1));
     }
     if (r->d->errors == before)
-        t = create(r, list, files, list->n);
+        t = tls_config_create(r, list, files, list->n);
     for (size_t i = 0; i < list->n; ++i)
         settings_fini(&certificate_table, &all[i]);
     free(files);
@@ -121,7 +122,7 @@ struct tls_listener *tls_config_read(const struct config *file, const struct con
     if (d->errors == before && r.s.certificates != NULL)
         t = read_list(&r);
     else if (d->errors == before && check_required(&r, map, &own))
-        t = create(&r, map, &own, 1);
+        t = tls_config_create(&r, map, &own, 1);
     settings_fini(&tls_table, &r.s);
     return t;
 }

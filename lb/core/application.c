@@ -79,7 +79,7 @@ void app_snapshot_unref(struct app_snapshot *s)
 
 /* ---- the application ---- */
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void application_describe(const struct log_subject *self, struct log_text *out)
 {
     log_put(out, "application=%s", ((const struct application *)(const void *)self)->name);
 }
@@ -121,7 +121,7 @@ struct application *application_create(struct lb *lb, struct application_config 
     struct application *a = xcalloc(1, sizeof(*a));
     struct pool_settings ps = pool_settings(lb, &config->s);
 
-    a->subject.describe = describe;
+    a->subject.describe = application_describe;
     a->lb = lb;
     a->name = xstrdup(config->name);
     a->is_default = config->s.is_default || config->s.hosts.n == 0;
@@ -314,7 +314,7 @@ void application_set_limits(struct application *a, struct limit_rules *limits)
 
 /* ---- live settings ---- */
 
-static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
+static bool application_check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
 {
     const struct application *a = context;
     uint64_t total = atomic_load_explicit(&a->lb->response_buffers_total, memory_order_relaxed);
@@ -367,7 +367,7 @@ void application_live_start(struct application *a, const struct application_conf
                                                                    .origins = config->origins,
                                                                    .path = path,
                                                                    .subject = a,
-                                                                   .check = check,
+                                                                   .check = application_check,
                                                                    .hold_ms = hold_ms,
                                                                    .frozen = app_row_frozen,
                                                                    .changed = on_changed,

@@ -71,14 +71,14 @@ static void schedule(struct limits_live *l)
 
 /* ---- one rule: for its engine ---- */
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void limits_describe(const struct log_subject *self, struct log_text *out)
 {
     const struct live_limit *r = (const struct live_limit *)(const void *)self;
 
     log_put(out, "application=%s pool_counter=%s", r->owner->app->name, r->name);
 }
 
-static bool check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
+static bool limits_check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
 {
     const struct live_limit *r = context;
     struct limit_rule rule;
@@ -147,7 +147,7 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
 
-    r->subject.describe = describe;
+    r->subject.describe = limits_describe;
     r->owner = l;
     r->path = xasprintf("%s/%s", l->path, name);
     r->name = r->path + strlen(l->path) + 1;
@@ -161,7 +161,7 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .origins = yaml->origins,
                                                                      .path = r->path,
                                                                      .subject = r,
-                                                                     .check = check,
+                                                                     .check = limits_check,
                                                                      .allowed = allowed,
                                                                      .hold_ms = hold_ms,
                                                                      .changed = on_changed,
@@ -255,13 +255,13 @@ static bool rule_is_over(const struct live_limit *r)
 
 /* ---- rules by name ---- */
 
-static struct live_limit *find(const struct limits_live *l, struct slice name)
+static struct live_limit *limits_find(const struct limits_live *l, struct slice name)
 {
     return map_entry(map_find(&l->rules, name.p, name.len), struct live_limit, node);
 }
 
 /* YAML's in its order, then the tree's by name. */
-static int compare(const void *a, const void *b)
+static int limits_compare(const void *a, const void *b)
 {
     const struct live_limit *x = *(struct live_limit *const *)a;
     const struct live_limit *y = *(struct live_limit *const *)b;
@@ -279,7 +279,7 @@ static struct live_limit **sorted(const struct limits_live *l, size_t *n)
     *n = 0;
     map_for_each (struct live_limit, r, &l->rules, node)
         all[(*n)++] = r;
-    qsort(all, *n, sizeof(struct live_limit *), compare);
+    qsort(all, *n, sizeof(struct live_limit *), limits_compare);
     return all;
 }
 
@@ -404,7 +404,7 @@ static void warn_name(const struct limits_live *l, struct slice name, const char
 /* The rule called NAME, created if there is none yet; NULL: NAME cannot have one. */
 static struct live_limit *at_name(struct limits_live *l, const char *name, uint64_t wait_ms)
 {
-    struct live_limit *r = find(l, slice_of(name));
+    struct live_limit *r = limits_find(l, slice_of(name));
 
     if (r != NULL)
         return r;
@@ -499,7 +499,7 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
 {
     for (size_t i = 0; i < yaml->n; ++i) {
         const struct limit_config *c = &yaml->items[i];
-        struct live_limit *r = find(l, slice_of(c->name));
+        struct live_limit *r = limits_find(l, slice_of(c->name));
 
         if (r != NULL)
             rule_set_yaml(r, c, i);

@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-static void on_message(struct loop_message *m)
+static void on_route_wait_message(struct loop_message *m)
 {
     struct route_wait *w = container_of(m, struct route_wait, message);
 
@@ -24,7 +24,7 @@ void route_wait_init(struct route_wait *w, struct loop *l)
 {
     w->waiter = (struct pool_waiter){.context = w};
     w->loop = l;
-    w->message = (struct loop_message){.run = on_message};
+    w->message = (struct loop_message){.run = on_route_wait_message};
     w->owed = false;
 }
 

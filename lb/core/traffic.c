@@ -97,7 +97,8 @@ void traffic_add(struct traffic *t, const struct traffic_note *n)
 }
 
 /* The note at TAIL, or false: none before HEAD. TAIL is moved behind it. */
-static bool take(const struct traffic *t, uint64_t head, uint64_t *tail, struct traffic_note *out)
+static bool traffic_take(const struct traffic *t, uint64_t head, uint64_t *tail,
+                         struct traffic_note *out)
 {
     struct note_head h;
 
@@ -138,12 +139,12 @@ size_t traffic_drain(struct traffic *t,
 
     double weight = 1;
     if (dropped != t->reported) {
-        while (take(t, head, &at, &n))
+        while (traffic_take(t, head, &at, &n))
             ++noted;
         if (noted != 0)
             weight += (double)(dropped - t->reported) / (double)noted;
     }
-    for (noted = 0, at = tail; take(t, head, &at, &n); ++noted)
+    for (noted = 0, at = tail; traffic_take(t, head, &at, &n); ++noted)
         each(context, &n, weight);
     t->reported = dropped;
     atomic_store_explicit(&t->tail, head, memory_order_release);

@@ -13,7 +13,7 @@
 
 enum { US_PER_MS = 1000 };
 
-static void count(_Atomic uint64_t *figure)
+static void claim_count(_Atomic uint64_t *figure)
 {
     atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
 }
@@ -131,7 +131,7 @@ static enum counter_answer ask_daemon(struct limit_claim *c, bool wait)
     if (c->client == NULL)
         return COUNTER_UNREACHABLE;
     c->since_us = clock_mono_us();
-    count(&c->counter->figures.daemon_waiting);
+    claim_count(&c->counter->figures.daemon_waiting);
     counter_client_acquire(c->client, &c->call, &ask);
     return COUNTER_WAIT;
 }
@@ -159,7 +159,7 @@ static enum counter_answer ask_shadow(struct limit_claim *c)
 
     if (a == COUNTER_LOCKED)
         return a;
-    count(a == COUNTER_QUEUE_FULL ? &f->shadow_full : &f->shadow_busy);
+    claim_count(a == COUNTER_QUEUE_FULL ? &f->shadow_full : &f->shadow_busy);
     any.kind = COUNTER_ME;
     any.workers = any.maxqueue = UINT32_MAX;
     any.slots = 0;
@@ -191,7 +191,7 @@ enum counter_answer limit_claim_again(struct limit_claim *c)
 
 /* ---- notifications ---- */
 
-static void on_message(struct loop_message *m)
+static void on_claim_message(struct loop_message *m)
 {
     struct limit_claim *c = container_of(m, struct limit_claim, message);
 
@@ -240,17 +240,17 @@ static void on_answered(struct counter_call *call, enum counter_answer r)
     pthread_mutex_unlock(&c->counter->lock);
     atomic_fetch_sub_explicit(&f->daemon_waiting, 1, memory_order_relaxed);
     if (r == COUNTER_LOCKED) {
-        count(&f->daemon_held);
-        count(&f->daemon_locked);
+        claim_count(&f->daemon_held);
+        claim_count(&f->daemon_locked);
         c->on_result(c, COUNTER_LOCKED);
         return;
     }
     /* The limits of a shadow rule do not reject requests. */
     if (c->rule->s.shadow) {
         if (r == COUNTER_QUEUE_FULL)
-            count(&f->shadow_full);
+            claim_count(&f->shadow_full);
         else if (r == COUNTER_TIMEOUT)
-            count(&f->shadow_busy);
+            claim_count(&f->shadow_busy);
         r = r == COUNTER_UNREACHABLE || r == COUNTER_NO_ROOM ? COUNTER_UNREACHABLE : COUNTER_LOCKED;
     }
     c->on_result(c, r);
@@ -261,7 +261,7 @@ static void on_lost(struct counter_call *call)
     struct limit_claim *c = container_of(call, struct limit_claim, call);
 
     /* The request continues: it began under the limit, and cannot be stopped. */
-    count(&c->counter->figures.daemon_lost);
+    claim_count(&c->counter->figures.daemon_lost);
 }
 
 /* ---- making and ending ---- */
@@ -282,7 +282,7 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
     c->client = client;
     memcpy(c->room, key.p, key.len);
     c->key = (struct slice){c->room, key.len};
-    c->message.run = on_message;
+    c->message.run = on_claim_message;
     c->call.answered = on_answered;
     c->call.lost = on_lost;
     timer_init(&c->timer, on_timeout);
@@ -303,7 +303,7 @@ void limit_claim_release(struct limit_claim *c, bool done)
         else
             counter_client_leave(&c->call);
         if (!held) {
-            count(&counter->figures.abandoned);
+            claim_count(&counter->figures.abandoned);
             pthread_mutex_lock(&counter->lock);
             count_wait_locked(c, clock_mono_us());
             pthread_mutex_unlock(&counter->lock);
@@ -317,7 +317,7 @@ void limit_claim_release(struct limit_claim *c, bool done)
     if (c->lock.state == COUNTER_WAITING) {
         count_wait_locked(c, now_us);
         counter_leave(table_of(c), &c->lock, now_us, &woken);
-        count(&counter->figures.abandoned);
+        claim_count(&counter->figures.abandoned);
     } else if (c->lock.state == COUNTER_HELD) {
         if (done && c->lock.kind == COUNTER_ANY)
             counter_release(table_of(c), &c->lock, now_us, &woken);

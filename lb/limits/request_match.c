@@ -146,7 +146,7 @@ static void put_beyond(struct writer *w, char c)
     w->more[w->nmore++] = c;
 }
 
-static inline void put(struct writer *w, char c)
+static inline void match_put(struct writer *w, char c)
 {
     /* One less than there is: that many bytes have only keys that were cut. */
     if (w->n < LIMIT_KEY_MAX - 1)
@@ -158,7 +158,7 @@ static inline void put(struct writer *w, char c)
 static void put_text(struct writer *w, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; ++i)
-        put(w, p[i]);
+        match_put(w, p[i]);
 }
 
 /* ENCODED: '%' has been seen to. */
@@ -170,11 +170,11 @@ static void put_value(struct writer *w, struct slice v, char end, bool encoded)
         char c = v.p[i];
 
         if (c < 0x21 || c > 0x7e || (c == '%' && !encoded) || c == end) {
-            put(w, '%');
-            put(w, digits[(unsigned char)c >> 4]);
-            put(w, digits[(unsigned char)c & 15]);
+            match_put(w, '%');
+            match_put(w, digits[(unsigned char)c >> 4]);
+            match_put(w, digits[(unsigned char)c & 15]);
         } else {
-            put(w, c);
+            match_put(w, c);
         }
     }
 }
@@ -193,17 +193,17 @@ static void put_host(struct writer *w, struct slice host, char end)
 static void put_url(struct writer *w, const struct classify_request *r)
 {
     put_value(w, r->method, mark, false);
-    put(w, mark);
+    match_put(w, mark);
     put_text(w, r->tls ? "https" : "http", r->tls ? 5 : 4);
-    put(w, mark);
+    match_put(w, mark);
     put_host(w, r->host, mark);
-    put(w, mark);
+    match_put(w, mark);
     put_value(w, r->script_name, '?', false);
     put_value(w, r->path, '?', false);
     /* "/a?" is not "/a". */
     if (r->query.p == NULL)
         return;
-    put(w, '?');
+    match_put(w, '?');
     put_value(w, r->query, '\0', false);
 }
 
@@ -234,7 +234,7 @@ static void put_parts(struct writer *w, const struct request_match *m, struct sl
             break;
         }
         if (p->marked)
-            put(w, p->end);
+            match_put(w, p->end);
     }
     classify_environment_fini(&e);
 }
@@ -246,7 +246,7 @@ struct slice request_match_key(const struct request_match *m, const char *name, 
     unsigned char digest[SHA256_BYTES];
 
     put_text(&w, name, strlen(name));
-    put(&w, ':');
+    match_put(&w, ':');
     if (m->url)
         put_url(&w, r);
     else

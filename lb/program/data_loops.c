@@ -52,7 +52,7 @@ static void on_recycle(struct timer *timer)
     timer_start(t->ll->loop, &t->recycle, RECYCLE_MS);
 }
 
-static void *run(void *context)
+static void *loops_run(void *context)
 {
     struct data_thread *t = context;
     struct lb_loop *ll = t->ll;
@@ -105,7 +105,7 @@ void data_loops_start(struct lb *lb, const struct cpu_affinity *affinity)
         lb->loops[i] = (struct lb_loop){.lb = lb, .index = i, .cpu = cpu_affinity_of(affinity, i)};
         lb->loops[i].traffic = traffic_create();
         t->ll = &lb->loops[i];
-        int failed = pthread_create(&t->thread, NULL, run, t);
+        int failed = pthread_create(&t->thread, NULL, loops_run, t);
         ASSERT(failed == 0);
     }
     pthread_barrier_wait(&d->together);

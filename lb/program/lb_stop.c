@@ -82,7 +82,7 @@ static void close_front(struct lb_loop *ll, void *context)
 /* ---- drain ---- */
 
 /* On the control loop. */
-static void on_drained(struct loop_message *m)
+static void on_lb_stop_drained(struct loop_message *m)
 {
     struct lb_parts *p = container_of(m, struct lb_parts, drained);
 
@@ -122,7 +122,7 @@ void lb_cut(struct lb *lb)
 static void begin_drain(struct lb *lb, uint64_t timeout_ms)
 {
     lb->phase = LB_DRAINING;
-    lb->parts->drained.run = on_drained;
+    lb->parts->drained.run = on_lb_stop_drained;
     atomic_store_explicit(&lb->parts->draining, lb->nloops, memory_order_relaxed);
     for (size_t i = 0; i < lb->napplications; ++i) {
         if (lb->applications[i]->membership != NULL)

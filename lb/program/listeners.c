@@ -59,7 +59,7 @@ static bool is_unix(const struct addr *a)
     return a->sa.sa_family == AF_UNIX;
 }
 
-static void complain(const char *address, enum err e)
+static void listeners_complain(const char *address, enum err e)
 {
     log_error(NULL, "listen-failed", "address=%s reason=\"%s\"", address,
               e == ERR_SYSTEM ? strerror(errno) : err_text(e));
@@ -126,7 +126,7 @@ struct listeners *listeners_create(struct configuration *config, unsigned nloops
         enum err e = open_sockets(&ls->items[i], left, n, nloops);
         good = e == ERR_OK;
         if (!good)
-            complain(c->text, e);
+            listeners_complain(c->text, e);
         free(left);
     }
     if (good)
@@ -175,7 +175,7 @@ bool listeners_open(struct listeners *ls, struct lb *lb)
         for (size_t k = 0; k < l->nfds && e == ERR_OK; ++k)
             e = addr_start_listening(l->fds[k], 0); /* no effect on an inherited socket */
         if (e != ERR_OK) {
-            complain(addr_format(&l->bound, address), e);
+            listeners_complain(addr_format(&l->bound, address), e);
             return false;
         }
     }

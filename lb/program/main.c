@@ -63,7 +63,7 @@ static void fail_start(struct lb *lb)
     lb_cut(lb);
 }
 
-static void serve(struct lb *lb)
+static void lb_serve(struct lb *lb)
 {
     struct lb_parts *p = lb->parts;
     size_t n = p->config.nlistens;
@@ -106,7 +106,7 @@ static void serve(struct lb *lb)
     inherited_ready(&p->inherited, lb->control, NULL, NULL);
 }
 
-static void on_timer(struct timer *t)
+static void on_lb_timer(struct timer *t)
 {
     struct lb_parts *p = container_of(t, struct lb_parts, timer);
     struct lb *lb = p->lb;
@@ -119,7 +119,7 @@ static void on_timer(struct timer *t)
     for (size_t i = 0; i < lb->napplications && settled; ++i)
         settled = membership_settled(lb->applications[i]->membership);
     if (settled || loop_now_ms(lb->control) >= p->listen_by_ms)
-        serve(lb);
+        lb_serve(lb);
     else
         timer_start(lb->control, &p->timer, START_CHECK_MS);
 }
@@ -163,7 +163,7 @@ static void make_front(struct lb_loop *ll, void *context)
 
 /* ---- hot upgrade: both processes accept from the same sockets until the new one is ready ---- */
 
-static const char *refuse(void *context)
+static const char *lb_reject(void *context)
 {
     const struct lb *lb = context;
 
@@ -192,7 +192,7 @@ static bool written(void *context)
 }
 
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = refuse, .pass = pass, .written = written, .drain = lb_hand_over};
+    .refuse = lb_reject, .pass = pass, .written = written, .drain = lb_hand_over};
 
 /* ---- signals ---- */
 
@@ -335,7 +335,7 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     lb->origins = lb->parts->config.program_origins;
     lb->file = line->file;
     lb->reload = lb_reload;
-    timer_init(&lb->parts->timer, on_timer);
+    timer_init(&lb->parts->timer, on_lb_timer);
     settings_copy(&program_table, &config->program, &lb->settings);
     lb->nloops = config->nloops;
     lb->addresses = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
@@ -391,7 +391,7 @@ static void lb_destroy(struct lb *lb)
 }
 
 /* Takes CONFIG, a struct configuration. CONTEXT is not used. */
-static int run(void *context, void *config, const struct daemon_line *line)
+static int lb_run(void *context, void *config, const struct daemon_line *line)
 {
     (void)context;
     daemon_prepare();
@@ -463,7 +463,7 @@ static void describe_outcomes(FILE *out)
 #undef REASON
 }
 
-static bool describe(const char *what, FILE *out)
+static bool lb_describe(const char *what, FILE *out)
 {
     struct slice w = slice_of(what);
 
@@ -493,8 +493,8 @@ int main(int argc, char **argv)
             "         USR1 reopens logs, USR2 starts a new process on the same sockets, and drains",
         .read = read_configuration,
         .destroy = destroy_configuration,
-        .describe = describe,
-        .run = run,
+        .describe = lb_describe,
+        .run = lb_run,
     };
 
     return daemon_main(&program, argc, argv);

@@ -64,7 +64,7 @@ static const char *protocol_text(int version)
     return version == 0x100 ? "HTTP/1.0" : "HTTP/1.1";
 }
 
-static void count(const struct exchange *x, uint64_t total_us)
+static void account_count(const struct exchange *x, uint64_t total_us)
 {
     static const enum app_stat responses[] = {APP_STAT_responses_2xx, APP_STAT_responses_3xx,
                                               APP_STAT_responses_4xx, APP_STAT_responses_5xx};
@@ -161,7 +161,7 @@ void account(const struct exchange *x)
                  x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
 
     if (x->al != NULL) {
-        count(x, total_us);
+        account_count(x, total_us);
         note(x, total_us);
     } else {
         exchange_count(&x->home->lb->unrouted[x->outcome]);

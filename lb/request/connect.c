@@ -203,7 +203,7 @@ void exchange_route(struct exchange *x)
 
 /* ---- CONNECT ---- */
 
-static void on_connected(void *context, struct http1_conn *c, enum err e);
+static void on_worker_connected(void *context, struct http1_conn *c, enum err e);
 
 /* Returns true if X must not be repeated and therefore gets a new connection: an idle one may
  * close while the request is sent. */
@@ -228,7 +228,7 @@ static void on_checkout(struct exchange *x, enum conn_result result)
         x->attempt_us = loop_now_us(x->home->loop);
         x->waits.attempt =
             http1_connect_tls(x->home->loop, &x->member->addr, x->member->tls,
-                              exchange_settings(x)->connect_timeout_ms, on_connected, x);
+                              exchange_settings(x)->connect_timeout_ms, on_worker_connected, x);
         return;
     case CONN_WAIT:
         begin_wait(x, WAIT_CONNECTION, exchange_settings(x)->connection_wait_timeout_ms);
@@ -272,7 +272,7 @@ static void on_conn_ready(struct conn_waiter *w)
     checkout(x);
 }
 
-static void on_connected(void *context, struct http1_conn *c, enum err e)
+static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
 

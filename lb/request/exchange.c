@@ -292,7 +292,7 @@ void exchange_fail(struct exchange *x, enum outcome o)
     text_fini(&text);
 }
 
-static void on_drained(void *context)
+static void on_exchange_drained(void *context)
 {
     struct exchange *x = context;
 
@@ -325,7 +325,8 @@ static void on_gone(void *context, bool done)
     x->req = NULL;
 }
 
-static const struct http_reply_events reply_events = {.drained = on_drained, .gone = on_gone};
+static const struct http_reply_events reply_events = {.drained = on_exchange_drained,
+                                                      .gone = on_gone};
 
 void exchange_cut(struct exchange *x)
 {

@@ -267,7 +267,7 @@ static void take_backlog(struct exchange *x, const struct http1_head *head)
         stat_add(x->al->stats, APP_STAT_backlog_reports_bad, 1);
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_forward_head(void *context, const struct http1_head *head, bool final)
 {
     struct exchange *x = context;
     /* No length is announced to the client with 204, whatever the worker sent. */
@@ -350,7 +350,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
     return n;
 }
 
-static void on_body(void *context, struct http1_body *body, bool last)
+static void on_forward_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
@@ -425,8 +425,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
 /* ---- the request ---- */
 
 static const struct http1_events events = {
-    .on_head = on_head,
-    .on_body = on_body,
+    .on_head = on_forward_head,
+    .on_body = on_forward_body,
     .on_moving = on_moving,
     .on_error = on_error,
     .on_upgrade = on_upgrade,

@@ -192,7 +192,7 @@ void limit_copy_end(struct exchange *x)
 
 static void walk(struct exchange *x);
 
-static void refuse(struct exchange *x, const struct limit_rule *rule, enum outcome o)
+static void limit_reject(struct exchange *x, const struct limit_rule *rule, enum outcome o)
 {
     x->refusal = rule;
     x->failure = o;
@@ -218,7 +218,7 @@ static void over(struct exchange *x, const struct limit_rule *rule, int policy, 
     if (policy == LIMIT_ANSWER_STALE && stale(x, rule, detail))
         return;
     exchange_count(figure);
-    refuse(x, rule, o);
+    limit_reject(x, rule, o);
 }
 
 /* Returns true if the request continues. */
@@ -229,7 +229,7 @@ static bool on_unreachable(struct exchange *x, const struct limit_rule *rule)
         return true;
     }
     exchange_count(&rule->counter->figures.unreachable_closed);
-    refuse(x, rule, OUTCOME_LIMIT_UNREACHABLE);
+    limit_reject(x, rule, OUTCOME_LIMIT_UNREACHABLE);
     return false;
 }
 
@@ -244,7 +244,7 @@ static void stop_counting_wait(struct exchange *x)
 }
 
 /* True: on to the next rule. */
-static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
+static bool limit_take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
     const struct counter_settings *s = &c->rule->s;
     struct limit_figures *f = &c->counter->figures;
@@ -260,7 +260,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
     case COUNTER_DONE:
         /* Another request has done the work; without a copy of its response, X does it itself. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
-            return take(x, c, limit_claim_again(c));
+            return limit_take(x, c, limit_claim_again(c));
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
@@ -277,7 +277,7 @@ static bool take(struct exchange *x, struct limit_claim *c, enum counter_answer 
         }
         /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
         c->immediate = false;
-        return !stale(x, c->rule, "busy") && take(x, c, limit_claim_acquire(c, true));
+        return !stale(x, c->rule, "busy") && limit_take(x, c, limit_claim_acquire(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
@@ -290,7 +290,7 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
 
     ASSERT(x->step == STEP_LIMIT);
     stop_counting_wait(x);
-    if (take(x, c, r))
+    if (limit_take(x, c, r))
         walk(x);
 }
 
@@ -321,7 +321,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
     c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
-    return take(x, c, limit_claim_acquire(c, !c->immediate));
+    return limit_take(x, c, limit_claim_acquire(c, !c->immediate));
 }
 
 static noinline_ void walk(struct exchange *x)

@@ -47,7 +47,7 @@ static bool has_spilled(const struct slow_client *s)
     return s->spill != NULL && !response_spill_is_empty(s->spill);
 }
 
-static void count(struct exchange *x)
+static void slow_client_count(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     uint64_t now = s->spill != NULL ? response_spill_in_file(s->spill) : 0;
@@ -66,7 +66,7 @@ static void drop_spill(struct exchange *x)
 {
     response_spill_destroy(x->slow->spill);
     x->slow->spill = NULL;
-    count(x);
+    slow_client_count(x);
 }
 
 void exchange_slow_end(struct exchange *x)
@@ -207,7 +207,7 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
         s->was_spilled = true;
         stat_add(x->al->stats, APP_STAT_spilled_responses, 1);
     }
-    count(x);
+    slow_client_count(x);
     if (!written)
         note_failure(x);
     if (!last && written)
@@ -256,7 +256,7 @@ static bool feed(struct exchange *x)
             break;
     }
     if (s->aborted && !has_spilled(s)) {
-        count(x);
+        slow_client_count(x);
         http_reply_abort(&x->reply);
         return false;
     }
@@ -267,7 +267,7 @@ void exchange_slow_drained(struct exchange *x)
 {
     if (!feed(x))
         return;
-    count(x);
+    slow_client_count(x);
     if (x->step != STEP_FORWARD)
         return;
     /* The worker's side may continue. */

@@ -48,7 +48,7 @@ struct poison *poison_create(void)
     return p;
 }
 
-static void count(_Atomic size_t *n, int change)
+static void poison_count(_Atomic size_t *n, int change)
 {
     /* Unsigned arithmetic wraps as it should. */
     atomic_fetch_add_explicit(n, (size_t)change, memory_order_relaxed);
@@ -56,7 +56,7 @@ static void count(_Atomic size_t *n, int change)
 
 static void drop_locked(struct poison *p, struct poison_entry *e)
 {
-    count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
+    poison_count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
     list_remove(&e->in_list);
     map_remove(&p->entries, &e->node);
     free(e);
@@ -92,8 +92,8 @@ static struct poison_entry *find_locked(struct poison *p, const struct poison_ke
 static void enter_locked(struct poison *p, struct poison_entry *e, bool held)
 {
     if (list_linked(&e->in_list))
-        count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
-    count(held ? &p->n.nheld : &p->n.nsuspects, 1);
+        poison_count(e->held ? &p->n.nheld : &p->n.nsuspects, -1);
+    poison_count(held ? &p->n.nheld : &p->n.nsuspects, 1);
     list_remove(&e->in_list);
     list_push_back(held ? &p->held : &p->suspects, &e->in_list);
     e->held = held;

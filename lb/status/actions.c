@@ -62,7 +62,7 @@ static const char *find_application(const struct lb *lb, struct search *s)
     return s->napps > 1 ? problem(s, 400, "\"application\" is missing") : NULL;
 }
 
-static int refuse(struct search *s, struct text *body, const char *why)
+static int actions_reject(struct search *s, struct text *body, const char *why)
 {
     admin_action_fini(&s->order);
     return admin_action_reject(body, s->status, why);
@@ -102,7 +102,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     if (why == NULL && k == NULL)
         why = problem(&s, 404, "no such worker");
     if (why != NULL)
-        return refuse(&s, body, why);
+        return actions_reject(&s, body, why);
     bool changed = k->drained != on;
     backend_drain(k, on);
     begin_answer(&w, on ? "drain" : "undrain", &s);
@@ -139,7 +139,7 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
         why = problem(&s, 409,
                       s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
     if (why != NULL)
-        return refuse(&s, body, why);
+        return actions_reject(&s, body, why);
     begin_answer(&w, "confirm-removal", &s);
     json_put_int(&w, "workers", (int64_t)s.workers);
     return end_answer(&w, lb, &s);
@@ -174,7 +174,7 @@ static int forget(void *context, struct slice entity, struct text *body)
     if (why == NULL && (s.napps == 0 || (s.workers == 0 && s.order.worker.len != 0)))
         why = problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
-        return refuse(&s, body, why);
+        return actions_reject(&s, body, why);
     shared_answers_clear(lb->answers);
     admin_action_forgotten(body, s.workers, s.scores);
     admin_action_fini(&s.order);

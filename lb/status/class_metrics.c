@@ -25,7 +25,7 @@ struct class_metrics *class_metrics_create(void)
     return xcalloc(1, sizeof(struct class_metrics));
 }
 
-static void drop(struct class_metrics *m, struct class_series *s)
+static void class_metrics_drop(struct class_metrics *m, struct class_series *s)
 {
     map_remove(&m->series, &s->by_name);
     free(s);
@@ -36,7 +36,7 @@ void class_metrics_destroy(struct class_metrics *m)
     if (m == NULL)
         return;
     map_for_each_safe (struct class_series, s, &m->series, by_name)
-        drop(m, s);
+        class_metrics_drop(m, s);
     free(m);
 }
 
@@ -134,7 +134,7 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
     }
     qsort(ranks, left, sizeof(*ranks), by_requests);
     for (; class_metrics_count(m) > limit; changed = true)
-        drop(m, least(m));
+        class_metrics_drop(m, least(m));
     for (; class_metrics_count(m) < limit && next < left; changed = true)
         admit(m, &ranks[next++]);
     if (limit == 0 || !move)
@@ -148,7 +148,7 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
             (moved && !quiet))
             break;
         moved = moved || !quiet;
-        drop(m, s);
+        class_metrics_drop(m, s);
         admit(m, &ranks[next]);
         changed = true;
     }

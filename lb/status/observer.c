@@ -253,8 +253,8 @@ static void take_note(void *context, const struct traffic_note *n, double weight
  * that lasts for less than a second is not seen here; logs have it.
  */
 
-static void report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
-                   bool bad, const char *text)
+static void observer_report(const struct seen_app *a, const struct seen_worker *w, const char *kind,
+                            bool bad, const char *text)
 {
     if (a->settled)
         events_add(&a->observer->events, kind, bad, a->app->name, w->name, text);
@@ -280,14 +280,14 @@ static void scan_worker(void *context, const struct backend *k)
 
     if (!w->was_in_pool && strcmp(state, "absent") != 0) {
         w->was_in_pool = true;
-        report(a, w, "joined", false, state);
+        observer_report(a, w, "joined", false, state);
         snprintf(w->state, sizeof(w->state), "%s", state);
     }
     if (w->state[0] != '\0' && strcmp(w->state, state) != 0) {
         for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
             is_bad |= strcmp(state, bad[i]) == 0;
         snprintf(text, sizeof(text), "%s -> %s", w->state, state);
-        report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
+        observer_report(a, w, state[0] == 'r' ? "ready" : "state", is_bad, text);
     }
     snprintf(w->state, sizeof(w->state), "%s", state);
     w->here = true;
@@ -297,10 +297,10 @@ static void scan_worker(void *context, const struct backend *k)
     const char *version = k->streams ? k->last.version : m->version;
     if (strcmp(w->version, version) != 0 && w->incarnation[0] != '\0') {
         snprintf(text, sizeof(text), "version %s -> %s", w->version, version);
-        report(a, w, "version", false, text);
+        observer_report(a, w, "version", false, text);
     } else if (strcmp(w->incarnation, worker_incarnation(k->worker)) != 0 &&
                w->incarnation[0] != '\0') {
-        report(a, w, "restarted", false, "another process uses the address");
+        observer_report(a, w, "restarted", false, "another process uses the address");
     }
     snprintf(w->version, sizeof(w->version), "%.*s", (int)sizeof(w->version) - 1, version);
     snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
@@ -310,8 +310,9 @@ static void scan_worker(void *context, const struct backend *k)
     bool ejected = relaxed(&m->ejected_until_ms) > clock_mono_us() / 1000;
     unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
     if (ejected != w->ejected)
-        report(a, w, ejected ? "ejected" : "back", ejected,
-               ejected ? worker_fault_text((enum worker_fault)why) : "its ejection has ended");
+        observer_report(a, w, ejected ? "ejected" : "back", ejected,
+                        ejected ? worker_fault_text((enum worker_fault)why)
+                                : "its ejection has ended");
     w->ejected = ejected;
 }
 
@@ -378,7 +379,7 @@ static void scan(struct observer *o)
             if (w->here)
                 continue;
             if (w->was_in_pool)
-                report(s, w, "left", false, "neither listed nor registered");
+                observer_report(s, w, "left", false, "neither listed nor registered");
             drop_worker(s, w);
         }
         scan_settings(s);
@@ -407,7 +408,7 @@ static size_t drain(struct observer *o)
     return notes;
 }
 
-static void on_timer(struct timer *t)
+static void on_observer_timer(struct timer *t)
 {
     struct observer *o = container_of(t, struct observer, timer);
 
@@ -444,7 +445,7 @@ struct observer *observer_create(struct lb *lb)
         list_init(&o->apps[i].recent);
     }
     o->step = 1;
-    timer_init(&o->timer, on_timer);
+    timer_init(&o->timer, on_observer_timer);
     timer_start(lb->control, &o->timer, DRAIN_MS);
     return o;
 }

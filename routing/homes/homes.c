@@ -107,14 +107,14 @@ static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
         .serve_us = now_us, .expected_us = (uint32_t)(int64_t)expected_us, .kind = HOME_USED};
 }
 
-static void serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+static void homes_serve(const struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
     t->serving = true;
     t->serve_us = h->now_us;
     ++w->nserving;
 }
 
-static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
+static void homes_enter(struct homes *h, struct homes_worker *w, struct homes_ticket *t)
 {
     t->worker = w;
     list_push_back(&w->in_flight, &t->of_worker);
@@ -122,7 +122,7 @@ static void enter(struct homes *h, struct homes_worker *w, struct homes_ticket *
     w->ncold += t->cold;
     w->own_us += t->expected_us;
     if (w->nserving < w->concurrency)
-        serve(h, w, t);
+        homes_serve(h, w, t);
     else if (w->waiting == NULL)
         w->waiting = t;
     homes_work_changed(h, w);
@@ -135,7 +135,7 @@ static struct homes_ticket *after(const struct homes_worker *w, const struct hom
     return next != &w->in_flight ? list_entry(next, struct homes_ticket, of_worker) : NULL;
 }
 
-static void leave(struct homes *h, struct homes_ticket *t)
+static void ticket_leave(struct homes *h, struct homes_ticket *t)
 {
     struct homes_worker *w = t->worker;
 
@@ -151,7 +151,7 @@ static void leave(struct homes *h, struct homes_ticket *t)
         struct homes_ticket *next = w->waiting;
 
         w->waiting = after(w, next);
-        serve(h, w, next);
+        homes_serve(h, w, next);
     }
     list_remove(&t->of_worker);
     --w->nin_flight;
@@ -324,7 +324,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     if (w->most == NULL || p->own_us > w->most->own_us)
         w->most = p;
     list_push_back(&p->in_flight, &t->of_pair);
-    enter(h, w, t);
+    homes_enter(h, w, t);
     drop_above(h, c, w, plan);
     drop_unused(h, c, plan->work);
     shed(h, c, w, plan);
@@ -334,7 +334,7 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t)
 {
     start(t, started_us, h->mean_us);
-    enter(h, w, t);
+    homes_enter(h, w, t);
 }
 
 /* ---- what is learned from a request ---- */
@@ -392,7 +392,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
         w->stalled_us = 0;
         learn(h, t, e);
     }
-    leave(h, t);
+    ticket_leave(h, t);
 }
 
 /*

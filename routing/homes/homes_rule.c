@@ -319,7 +319,7 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
     return decide(g, other_saving(g, saves), HOMES_DETOUR);
 }
 
-static bool choose(struct choosing *g)
+static bool rule_choose(struct choosing *g)
 {
     struct homes_pair *home = NULL; /* the one with the least work that may have the request */
 
@@ -365,7 +365,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     g.c = out->cls = homes_class_of(e);
     out->choice.least_us = least->key[HOMES_BY_WORK];
     weigh(&g);
-    (void)choose(&g);
+    (void)rule_choose(&g);
 }
 
 /* ---- for status pages and explanations ---- */

@@ -134,8 +134,8 @@ static void on_refused_closed(void *context, bool done)
 
 static const struct http_reply_events refused_events = {.gone = on_refused_closed};
 
-static void refuse(const struct slot *s, struct http_request *req, struct http_conn *conn,
-                   int status, struct slice body)
+static void front_reject(const struct slot *s, struct http_request *req, struct http_conn *conn,
+                         int status, struct slice body)
 {
     struct http_reply *r = http_request_take(req, sizeof(*r));
 
@@ -176,7 +176,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
 
     /* The connection may be older than a change of `allow`. */
     if (!is_allowed(f, s, http_conn_peer(conn))) {
-        refuse(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
+        front_reject(s, req, conn, 403, SLICE_LIT("client address not permitted\n"));
         return;
     }
     if (f->turns_away && s != NULL)
@@ -186,7 +186,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
         return;
     }
     if (!slice_is(header_of(req, "resumelb-feed"), "1") || !slice_is(req->method, "GET")) {
-        refuse(s, req, conn, 404, SLICE_LIT("not found\n"));
+        front_reject(s, req, conn, 404, SLICE_LIT("not found\n"));
         return;
     }
     struct request_class rc;

@@ -106,7 +106,7 @@ static inline const void *subject(const struct exchange *x)
     return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
 }
 
-static inline void count(const struct exchange *x, enum agent_stat row)
+static inline void front_count(const struct exchange *x, enum agent_stat row)
 {
     group_count(x->listener->group, row);
 }
@@ -288,7 +288,7 @@ static void answer(struct exchange *x, enum outcome o)
         text_clear(&text);
     }
     if (outcomes[o].figure != AGENT_STATS)
-        count(x, outcomes[o].figure);
+        front_count(x, outcomes[o].figure);
     if (x->reply == NULL) {
         text_fini(&text);
         end_if_done(x);
@@ -401,7 +401,7 @@ static void on_no_connection(struct exchange *x, enum err e)
     struct app_process *p = slot_request_process(&x->place);
 
     log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
-    count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
+    front_count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     if (p != NULL)
         app_process_hold(p);
     if (p != NULL && !x->touched)
@@ -411,7 +411,7 @@ static void on_no_connection(struct exchange *x, enum err e)
         answer_failed(x, e);
         return;
     }
-    count(x, AGENT_STAT_tries_elsewhere);
+    front_count(x, AGENT_STAT_tries_elsewhere);
     x->worker_done = false;
     x->retried = x->passed_on = false;
     ask(x);
@@ -427,7 +427,7 @@ static void on_error(void *context, enum err e)
     x->touched |= written;
     if (e != ERR_TIMEOUT && x->reused && !x->retried && !received && x->reply != NULL &&
         (x->safe || !written)) {
-        count(x, AGENT_STAT_retries_fresh);
+        front_count(x, AGENT_STAT_retries_fresh);
         close_conn(x);
         x->retried = true;
         connect_to_process(x);
@@ -438,7 +438,7 @@ static void on_error(void *context, enum err e)
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
                  http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
                  x->reused ? "kept" : "new");
-        count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
+        front_count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
@@ -488,7 +488,7 @@ static void copy_headers(struct exchange *x, const struct http1_head *head)
         front_put_backlog(req, slot_backlog(&x->place));
 }
 
-static void on_head(void *context, const struct http1_head *head, bool final)
+static void on_front_head(void *context, const struct http1_head *head, bool final)
 {
     static const enum agent_stat rows[] = {AGENT_STAT_responses_2xx, AGENT_STAT_responses_3xx,
                                            AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
@@ -497,7 +497,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
     x->has_head = true;
     x->status = head->status;
     if (x->status >= 200 && x->status < 600)
-        count(x, rows[x->status / 100 - 2]);
+        front_count(x, rows[x->status / 100 - 2]);
     trace_request_answered(&x->trace, (unsigned)x->status, x->is_head ? 0 : head->content_length);
     slot_answered(&x->place);
     if (x->reply != NULL) {
@@ -519,7 +519,7 @@ static void on_head(void *context, const struct http1_head *head, bool final)
         end_if_done(x);
 }
 
-static void on_body(void *context, struct http1_body *body, bool last)
+static void on_front_body(void *context, struct http1_body *body, bool last)
 {
     struct exchange *x = context;
 
@@ -548,7 +548,7 @@ static ssize_t on_moving(void *context, struct transport *from, size_t max)
     return n;
 }
 
-static void on_drained(void *context)
+static void on_front_drained(void *context)
 {
     struct exchange *x = context;
 
@@ -579,8 +579,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->has_head = true;
     x->tunnel = true;
     x->status = head->status;
-    count(x, AGENT_STAT_responses_2xx);
-    count(x, AGENT_STAT_tunnels);
+    front_count(x, AGENT_STAT_responses_2xx);
+    front_count(x, AGENT_STAT_tunnels);
     trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
     slot_answered(&x->place);
     /* With the backlog of which it is still part, as any other answer. */
@@ -601,8 +601,8 @@ static void on_upgrade(void *context, const struct http1_head *head)
     http_reply_tunnel(x->reply, &upgraded, settings(x)->tunnel_idle_timeout_ms, &end);
 }
 
-static const struct http1_events http1_exchange_events = {on_head, on_body, on_moving, on_error,
-                                                          on_upgrade};
+static const struct http1_events http1_exchange_events = {on_front_head, on_front_body, on_moving,
+                                                          on_error, on_upgrade};
 
 /* ---- to the process ---- */
 
@@ -640,7 +640,7 @@ static void send_request(struct exchange *x)
     http1_request(x->conn, &r);
 }
 
-static void on_connected(void *context, struct http1_conn *c, enum err e)
+static void on_front_connected(void *context, struct http1_conn *c, enum err e)
 {
     struct exchange *x = context;
 
@@ -671,7 +671,7 @@ static void connect_to_process(struct exchange *x)
         return;
     case CONN_OPEN:
         x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
-                                       settings(x)->connect_timeout_ms, on_connected, x);
+                                       settings(x)->connect_timeout_ms, on_front_connected, x);
         return;
     case CONN_REFUSED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
@@ -732,7 +732,7 @@ static void on_gone(void *context, bool done)
         trace_request_ended(&x->trace);
     } else {
         trace_request_failed(&x->trace, "resumelb.gone", SLICE_LIT("the client has disconnected"));
-        count(x, AGENT_STAT_clients_gone);
+        front_count(x, AGENT_STAT_clients_gone);
     }
     if (!x->worker_done && !x->tunnel) {
         if (x->conn == NULL || http1_times(x->conn).written_us == 0) {
@@ -750,7 +750,7 @@ static void on_gone(void *context, bool done)
     end_if_done(x);
 }
 
-static const struct http_reply_events reply_events = {on_drained, on_gone};
+static const struct http_reply_events reply_events = {on_front_drained, on_gone};
 
 static void ask(struct exchange *x)
 {
@@ -799,7 +799,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
         to = (struct front_recipient){.peer = peer, .believed = networks_have(f->allow, peer)};
     front_write_head(req, &to, &x->head);
     list_push_back(&f->exchanges, &x->node);
-    count(x, AGENT_STAT_requests);
+    front_count(x, AGENT_STAT_requests);
     /* The path without the query, which makes URLs of its own and may have secrets. The body is
      * already complete: handlers are called only after the whole request was received. */
     trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);

@@ -31,7 +31,7 @@ static void tick(struct app_pool *pool, struct core *c)
 
 /* ---- an application: its slots and settings ---- */
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void app_pool_describe(const struct log_subject *self, struct log_text *out)
 {
     log_put(out, "application=%s", ((const struct app_group *)(const void *)self)->name);
 }
@@ -191,7 +191,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     static const struct settings_table *const tables[] = {&app_table};
     struct app_group *g = xcalloc(1, sizeof(*g));
 
-    g->subject.describe = describe;
+    g->subject.describe = app_pool_describe;
     g->pool = pool;
     g->at_start = g->config = c;
     g->name = c->name;
@@ -333,7 +333,8 @@ static void on_lost(void *context)
     pool->supervisor_lost(pool->context);
 }
 
-static void on_message(void *context, const char *op, const char *id, const json_t *m, int *passed)
+static void on_app_pool_message(void *context, const char *op, const char *id, const json_t *m,
+                                int *passed)
 {
     struct app_pool *pool = context;
     struct app_process *p = app_pool_process(pool, slice_of(id));
@@ -362,7 +363,7 @@ static void on_message(void *context, const char *op, const char *id, const json
     }
 }
 
-static const struct supervisor_link_events supervisor_events = {on_message, on_lost};
+static const struct supervisor_link_events supervisor_events = {on_app_pool_message, on_lost};
 
 /* ---- start and reload ---- */
 
@@ -638,7 +639,7 @@ size_t app_pool_requests(const struct app_pool *pool)
     return n;
 }
 
-static void leave(struct slot *s)
+static void app_pool_leave_slot(struct slot *s)
 {
     resume_streams_end(s, RESUME_END_STOP);
     slot_unregister(s);
@@ -650,7 +651,7 @@ void app_pool_leave(struct app_pool *pool)
     if (pool->leaving)
         return;
     pool->leaving = true;
-    each_slot(pool, leave);
+    each_slot(pool, app_pool_leave_slot);
 }
 
 void app_pool_stop(struct app_pool *pool, bool at_once)

@@ -42,7 +42,7 @@ static bool is_replacement(const struct app_process *p)
     return p->slot != NULL && p->slot->core.replacement == &p->core;
 }
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void process_describe(const struct log_subject *self, struct log_text *out)
 {
     const struct app_process *p = (const struct app_process *)(const void *)self;
 
@@ -59,7 +59,7 @@ static void free_now(struct loop_deferred *d)
 }
 
 /* The only writer of a process's state. P may be freed at the end of the loop iteration. */
-static void enter(struct app_process *p, enum process_state state)
+static void process_enter(struct app_process *p, enum process_state state)
 {
     struct app_pool *pool = p->pool;
     uint64_t now_ms = loop_now_ms(pool->loop);
@@ -97,8 +97,8 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
 }
 
 /* P failed to start, or stopped serving unexpectedly: counts that in ROW, arms the back-off. */
-static void fail(struct app_process *p, enum failure_kind kind, const char *how,
-                 enum agent_stat row)
+static void process_fail(struct app_process *p, enum failure_kind kind, const char *how,
+                         enum agent_stat row)
 {
     app_process_failed(p, kind, how);
     group_count(p->group, row);
@@ -141,13 +141,13 @@ void app_process_release(struct app_process *p)
         --p->pool->core.strays;
     }
     p->slot = NULL;
-    enter(p, PROCESS_ENDED);
+    process_enter(p, PROCESS_ENDED);
     app_pool_settle(p->pool);
 }
 
 /* ---- ending it ---- */
 
-static void end(struct app_process *p, int signal_number)
+static void process_end(struct app_process *p, int signal_number)
 {
     /* No further request is sent to it. */
     if (p->slot != NULL)
@@ -165,19 +165,19 @@ static void end(struct app_process *p, int signal_number)
     if (signal_number == SIGTERM)
         timer_start(p->pool->loop, &p->deadline,
                     p->group != NULL ? p->group->s->stop_timeout_ms : STRAY_STOP_MS);
-    enter(p, signal_number == SIGTERM ? PROCESS_STOPPING : PROCESS_KILLING);
+    process_enter(p, signal_number == SIGTERM ? PROCESS_STOPPING : PROCESS_KILLING);
 }
 
 void app_process_kill(struct app_process *p)
 {
     if (p->state != PROCESS_KILLING)
-        end(p, SIGKILL);
+        process_end(p, SIGKILL);
 }
 
 void app_process_stop(struct app_process *p)
 {
     if (!app_process_ends(p))
-        end(p, SIGTERM);
+        process_end(p, SIGTERM);
 }
 
 void app_process_detach(struct app_process *p)
@@ -209,7 +209,7 @@ void app_process_leaves(struct app_process *p)
     supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
-    enter(p, PROCESS_LEAVING);
+    process_enter(p, PROCESS_LEAVING);
 }
 
 static void on_shutdown(struct timer *t)
@@ -249,7 +249,7 @@ static void on_deadline(struct timer *t)
         log_warn(p, "process-start-timeout",
                  "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
                  (unsigned long long)p->group->s->start_timeout_ms, p->probe_status);
-        fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
+        process_fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
     case PROCESS_STOPPING:
@@ -284,7 +284,7 @@ static void become_ready(struct app_process *p)
         p->group->replace_delay_ms = 0;
         group_count(p->group, AGENT_STAT_replaced);
     }
-    enter(p, PROCESS_READY);
+    process_enter(p, PROCESS_READY);
     app_pool_settle(p->pool);
 }
 
@@ -335,7 +335,7 @@ static bool owns_its_port(struct app_process *p)
         break;
     }
     log_error(p, "process-port-not-owned", "reason=\"%s\" action=\"stop it and retry\"", how);
-    fail(p, FAILURE_PORT_TAKEN, how, AGENT_STAT_spawn_failures);
+    process_fail(p, FAILURE_PORT_TAKEN, how, AGENT_STAT_spawn_failures);
     app_process_stop(p);
     return false;
 }
@@ -415,12 +415,12 @@ void app_process_first_done(struct app_process *p, bool answered)
 
 /* ---- birth ---- */
 
-static struct app_process *create(struct app_pool *pool, struct slot *s, const char *id)
+static struct app_process *process_create(struct app_pool *pool, struct slot *s, const char *id)
 {
     struct app_process *p = xcalloc(1, sizeof(*p));
 
     p->pool = pool;
-    p->subject.describe = describe;
+    p->subject.describe = process_describe;
     p->slot = s;
     p->group = s != NULL ? s->group : NULL;
     snprintf(p->id, sizeof(p->id), "%s", id);
@@ -447,7 +447,7 @@ void app_process_spawn(struct slot *s)
 
     daemon_random_id(id);
     /* The instance of a dormant slot is already published. */
-    struct app_process *p = create(pool, s, s->incarnated ? id : s->incarnation);
+    struct app_process *p = process_create(pool, s, s->incarnated ? id : s->incarnation);
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     group_count(s->group, AGENT_STAT_spawns);
     timer_start(pool->loop, &p->deadline, SUPERVISOR_ANSWER_MS);
@@ -532,7 +532,7 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
     process_output_start(&p->output, p->pool->loop, output_fd, p, p->group->cell);
     bool good = make_backend(p, address);
     log_info(p, "process-spawned", "instance=%s address=%s", p->id, address);
-    enter(p, PROCESS_STARTING);
+    process_enter(p, PROCESS_STARTING);
     if (good) {
         begin_starting(p);
         return;
@@ -544,7 +544,7 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
 
 bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_process *k)
 {
-    struct app_process *p = create(pool, s, k->id);
+    struct app_process *p = process_create(pool, s, k->id);
     bool good = make_backend(p, k->address) && s != NULL;
 
     p->pid = k->pid;
@@ -557,14 +557,14 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
     if (!good) {
         p->slot = NULL;
         ++pool->core.strays;
-        enter(p, PROCESS_STARTING);
+        process_enter(p, PROCESS_STARTING);
         if (!pool->old_agent_sends)
             app_process_stop(p);
         return false;
     }
     core_enter(&s->core, &p->core, loop_now_ms(pool->loop));
     core_elsewhere(&p->core, k->busy);
-    enter(p, PROCESS_STARTING);
+    process_enter(p, PROCESS_STARTING);
     group_count(s->group, AGENT_STAT_adopted);
     watch_usage(p);
     p->has_served = strcmp(k->note, PROCESS_NOTE_READY) == 0;
@@ -578,7 +578,7 @@ bool app_process_adopt(struct app_pool *pool, struct slot *s, struct adoptable_p
 void app_process_on_start_rejected(struct app_process *p, const char *why)
 {
     log_error(p, "process-spawn-failed", "reason=\"%s\"", why);
-    fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
+    process_fail(p, FAILURE_NOT_SPAWNED, why, AGENT_STAT_spawn_failures);
     app_process_release(p);
 }
 
@@ -599,8 +599,8 @@ void app_process_on_died(struct app_process *p, const char *how)
                  (unsigned long long)p->core.served);
         /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);
-        fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,
-             AGENT_STAT_deaths);
+        process_fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,
+                     AGENT_STAT_deaths);
     }
     app_process_release(p);
 }

@@ -109,7 +109,7 @@ static bool suits(const struct core_process *p, const struct core_request *r)
 }
 
 /* Inserts P into the lists that match its state. */
-static void place(struct core_process *p)
+static void core_place(struct core_process *p)
 {
     struct core_group *g = p->slot->group;
     struct core *c = g->core;
@@ -141,7 +141,7 @@ static void run_soon(struct core_slot *s)
         list_push_back(&s->group->core->runnable, &s->runnable);
 }
 
-static void report(struct core_slot *s)
+static void core_report(struct core_slot *s)
 {
     if (!list_linked(&s->report_node))
         list_push_back(&s->group->core->to_report, &s->report_node);
@@ -170,7 +170,7 @@ static void need_process(struct core_slot *s)
     if (s->process != NULL || list_linked(&s->need) || !core_slot_enabled(s))
         return;
     list_push_back(&c->needs, &s->need);
-    report(s);
+    core_report(s);
 }
 
 /* All processes of G are busy: requests one more. */
@@ -352,7 +352,7 @@ static void occupy_slot(struct core_slot *s, struct core_process *p)
     struct core_group *g = s->group;
 
     s->process = p;
-    report(s);
+    core_report(s);
     run_soon(s);
     ++g->nprocesses;
     g->nstarting += p->state == CORE_STARTING;
@@ -379,7 +379,7 @@ static void drop_from_slot(struct core_process *p)
     g->nstarting -= p->state == CORE_STARTING;
     g->nmarked -= p->marked != CORE_KEEP;
     s->process = NULL;
-    report(s);
+    core_report(s);
     if (next != NULL)
         occupy_slot(s, next);
     g->core->changed = true;
@@ -430,9 +430,9 @@ void core_detach(struct core_process *p, enum core_reason reason)
     s->group->core->nending += reason == CORE_GIVES_WAY;
     p->marked = reason;
     p->probing = false;
-    place(p);
+    core_place(p);
     list_push_back(&s->leaving, &p->leaving);
-    report(s);
+    core_report(s);
     if (p->sessions == 0)
         end_now(p);
     if (s->process == NULL)
@@ -472,7 +472,7 @@ void core_enter(struct core_slot *s, struct core_process *p, uint64_t now_ms)
     ++g->core->count;
     s->renew = s->for_group = s->for_min = false;
     list_remove(&s->need);
-    report(s);
+    core_report(s);
     if (s->process == NULL) {
         occupy_slot(s, p);
         return;
@@ -496,7 +496,7 @@ void core_ready(struct core_process *p, uint64_t now_ms)
 
     if (p->state != CORE_STARTING)
         return;
-    report(s);
+    core_report(s);
     if (s->replacement == p)
         core_detach(old, old->marked);
     ASSERT(s->process == p);
@@ -504,7 +504,7 @@ void core_ready(struct core_process *p, uint64_t now_ms)
     p->probing = false;
     p->last_used_ms = now_ms;
     --s->group->nstarting;
-    place(p);
+    core_place(p);
     run_soon(s);
     s->group->core->changed = true;
 }
@@ -514,7 +514,7 @@ void core_elsewhere(struct core_process *p, unsigned n)
     p->elsewhere = n;
     if (p->state == CORE_LEAVING)
         return;
-    place(p);
+    core_place(p);
     run_soon(p->slot);
     p->slot->group->core->changed = true;
 }
@@ -522,7 +522,7 @@ void core_elsewhere(struct core_process *p, unsigned n)
 void core_hold(struct core_process *p, bool held)
 {
     p->held = held;
-    place(p);
+    core_place(p);
     run_soon(p->slot);
 }
 
@@ -578,7 +578,7 @@ static bool nearly_spent(const struct core_process *p)
            p->served >= g->max_requests - g->max_requests / PARTS;
 }
 
-static void begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
+static void core_begin(struct core_request *r, struct core_process *p, uint64_t now_ms)
 {
     struct core_group *g = p->slot->group;
     double halves = (double)(now_ms - g->traffic_ms) / TRAFFIC_HALF_MS;
@@ -596,7 +596,7 @@ static void begin(struct core_request *r, struct core_process *p, uint64_t now_m
         core_mark(p, CORE_SPENT);
     g->traffic = g->traffic * exp2(-halves) + 1;
     g->traffic_ms = now_ms;
-    place(p);
+    core_place(p);
 }
 
 static void leave_line(struct core_request *r)
@@ -619,7 +619,7 @@ void core_leave(struct core_request *r, uint64_t now_ms)
         return;
     session_over(r);
     p->last_used_ms = now_ms;
-    place(p);
+    core_place(p);
     if (p->state == CORE_LEAVING && p->sessions == 0)
         end_now(p);
     run_soon(p->slot);
@@ -633,7 +633,7 @@ void core_upgraded(struct core_request *r, uint64_t now_ms)
     r->placeless = true;
     --r->process->places;
     r->process->last_used_ms = now_ms;
-    place(r->process);
+    core_place(r->process);
     run_soon(r->process->slot);
 }
 
@@ -675,7 +675,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
     if (accepts_probe(s, r))
         p = s->replacement;
     if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) && !yields(p, r, now_ms)) {
-        begin(r, p, now_ms);
+        core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
     /* A cold slot queues one request even if max_queue is 0: it is needed to activate the slot. */
@@ -697,13 +697,13 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
 
     if (g->nwaiting == 0 && g->replacing != NULL && g->replacing->nwaiting == 0 &&
         accepts_probe(g->replacing, r)) {
-        begin(r, g->replacing->replacement, now_ms);
+        core_begin(r, g->replacing->replacement, now_ms);
         return CORE_GO_NOW;
     }
     if (g->nwaiting == 0 && !list_empty(free))
         p = list_first(free, struct core_process, in_group);
     if (p != NULL && !yields(p, r, now_ms)) {
-        begin(r, p, now_ms);
+        core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
     /* The slot with the lowest load; none if the group has no process. */
@@ -776,7 +776,7 @@ static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
         return NULL;
     }
     leave_line(r);
-    begin(r, p, now_ms);
+    core_begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
     if (g->nwaiting > 0)
         need_more(g);
@@ -800,7 +800,7 @@ static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *ou
         if (!has_reason(s)) {
             s->renew = s->for_group = s->for_min = false;
             list_remove(&s->need);
-            report(s);
+            core_report(s);
             continue;
         }
         if (now_ms < s->not_before_ms)
@@ -945,7 +945,7 @@ void core_tick(struct core *c, uint64_t now_ms)
                     core_mark(p, CORE_OUTDATED);
                 else if (nearly_spent(p))
                     core_mark(p, CORE_SPENT);
-                place(p);
+                core_place(p);
                 run_soon(s);
             }
         }

@@ -300,7 +300,7 @@ static bool concerns(const struct restart_directory *f, const struct inotify_eve
     return strcmp(ev->name, RESTART_FILE) == 0 || strcmp(ev->name, ALWAYS_RESTART_FILE) == 0;
 }
 
-static void on_readable(void *context)
+static void on_restart_readable(void *context)
 {
     struct restart_watch *w = context;
     /* A few hundred events a turn; while more remain, the descriptor stays readable. */
@@ -352,7 +352,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
     if (w->inotify < 0)
         go_blind(w, "inotify_init1", errno);
     else
-        w->readable = watch_start(l, w->inotify, on_readable, w);
+        w->readable = watch_start(l, w->inotify, on_restart_readable, w);
     timer_init(&w->poll, on_poll);
     on_poll(&w->poll);
     return w;

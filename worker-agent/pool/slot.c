@@ -14,7 +14,7 @@
 #include "common/program/inherited.h"
 #include "worker-agent/pool/resume_store.h"
 
-static void describe(const struct log_subject *self, struct log_text *out)
+static void slot_describe(const struct log_subject *self, struct log_text *out)
 {
     const struct slot *s = (const struct slot *)(const void *)self;
 
@@ -339,7 +339,7 @@ struct slot *slot_create(struct app_group *g)
 {
     struct slot *s = xcalloc(1, sizeof(*s));
 
-    s->subject.describe = describe;
+    s->subject.describe = slot_describe;
     s->group = g;
     core_slot_init(&g->core, &s->core);
     s->listens = (struct front_listener){.group = g, .slot = s};

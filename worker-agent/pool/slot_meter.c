@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static void drop(struct slot_meter *one)
+static void meter_drop(struct slot_meter *one)
 {
     meter_destroy(one->meter);
     resume_fini(&one->resume);
@@ -14,11 +14,11 @@ static void drop(struct slot_meter *one)
 void slot_meters_fini(struct slot_meters *m)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i)
-        drop(&m->items[i]);
+        meter_drop(&m->items[i]);
 }
 
-static const struct slot_meter *find(const struct slot_meters *m, struct slice fingerprint,
-                                     bool homes)
+static const struct slot_meter *meter_find(const struct slot_meters *m, struct slice fingerprint,
+                                           bool homes)
 {
     const struct slot_meter *found = NULL;
 
@@ -36,13 +36,13 @@ static const struct slot_meter *find(const struct slot_meters *m, struct slice f
 
 const struct slot_meter *slot_meters_find(const struct slot_meters *m, struct slice fingerprint)
 {
-    return find(m, fingerprint, false);
+    return meter_find(m, fingerprint, false);
 }
 
 const struct slot_meter *slot_meters_find_homes(const struct slot_meters *m,
                                                 struct slice fingerprint)
 {
-    return find(m, fingerprint, true);
+    return meter_find(m, fingerprint, true);
 }
 
 /* The entry of FINGERPRINT; a new one replaces the one that was used longest ago. */
@@ -60,7 +60,7 @@ static struct slot_meter *use(struct slot_meters *m, struct slice fingerprint)
         if (other->used < one->used)
             one = other;
     }
-    drop(one);
+    meter_drop(one);
     ASSERT(fingerprint.len <= FINGERPRINT_LEN);
     if (fingerprint.len > 0)
         memcpy(one->fingerprint, fingerprint.p, fingerprint.len);

@@ -41,7 +41,7 @@ static void stop_running(struct slot_request *r)
 
 /* ---- places ---- */
 
-static void run(struct slot_request *r)
+static void slot_queue_run(struct slot_request *r)
 {
     struct slot *s = slot_of(r->core.process->slot);
     struct conn_backend *backend = s->attached_backend;
@@ -70,7 +70,7 @@ void slot_request_continue(struct core_request *core)
     struct slot_request *r = container_of(core, struct slot_request, core);
 
     stop_waiting(r);
-    run(r);
+    slot_queue_run(r);
     r->go(r);
 }
 
@@ -136,7 +136,7 @@ enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_r
     switch (core_request_process(&g->core, s != NULL ? &s->core : NULL, &r->core,
                                  loop_now_ms(loop_of(r)))) {
     case CORE_GO_NOW:
-        run(r);
+        slot_queue_run(r);
         return SLOT_GO;
     case CORE_WAIT:
         stat_add(g->cell, AGENT_STAT_requests_waiting, 1);

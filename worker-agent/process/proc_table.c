@@ -165,7 +165,7 @@ void proc_table_fini(struct proc_table *t)
 
 /* ---- assignment to roots ---- */
 
-static struct proc_entry *find(const struct proc_table *t, pid_t pid)
+static struct proc_entry *proc_table_find(const struct proc_table *t, pid_t pid)
 {
     return t->n > 0 ? bsearch(&pid, t->items, t->n, sizeof(*t->items), by_pid) : NULL;
 }
@@ -173,7 +173,7 @@ static struct proc_entry *find(const struct proc_table *t, pid_t pid)
 void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots)
 {
     for (size_t i = 0; i < nroots; ++i) {
-        const struct proc_entry *e = find(t, roots[i].pid);
+        const struct proc_entry *e = proc_table_find(t, roots[i].pid);
 
         roots[i].there = e != NULL && e->start_ticks == roots[i].start_ticks;
     }
@@ -197,7 +197,7 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
 
         while (e != NULL && e->root == NOT_YET && n < DEPTH_MAX) {
             path[n++] = e;
-            e = find(t, e->ppid);
+            e = proc_table_find(t, e->ppid);
         }
         int root = e != NULL && e->root != NOT_YET ? e->root : PROC_NO_ROOT;
         while (n > 0)

@@ -120,7 +120,7 @@ static void close_output(struct process_output *o)
     o->fd = -1;
 }
 
-static void on_readable(void *context)
+static void on_output_readable(void *context)
 {
     struct process_output *o = context;
 
@@ -133,7 +133,7 @@ void process_output_start(struct process_output *o, struct loop *l, int fd, cons
 {
     *o = (struct process_output){.loop = l, .fd = fd, .subject = subject, .stats = stats};
     if (fd >= 0)
-        o->watch = watch_start(l, fd, on_readable, o);
+        o->watch = watch_start(l, fd, on_output_readable, o);
 }
 
 void process_output_mute(struct process_output *o, bool muted)
@@ -141,7 +141,7 @@ void process_output_mute(struct process_output *o, bool muted)
     if (o->loop == NULL || o->fd < 0 || (o->watch == NULL) == muted)
         return;
     watch_stop(o->watch);
-    o->watch = muted ? NULL : watch_start(o->loop, o->fd, on_readable, o);
+    o->watch = muted ? NULL : watch_start(o->loop, o->fd, on_output_readable, o);
 }
 
 void process_output_stop(struct process_output *o)

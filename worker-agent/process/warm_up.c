@@ -34,7 +34,7 @@ void warm_targets_resize(struct warm_targets *w, size_t max)
     }
 }
 
-static size_t put(char *out, size_t at, struct slice s, char end)
+static size_t warm_put(char *out, size_t at, struct slice s, char end)
 {
     if (s.len > 0)
         memcpy(out + at, s.p, s.len);
@@ -51,7 +51,7 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
         target.len == 0 || target.len > WARM_TARGET_MAX)
         return;
     /* No part has a NUL: they come from a request's head. */
-    size_t len = put(buf, put(buf, 0, host, '\0'), cls, '\0');
+    size_t len = warm_put(buf, warm_put(buf, 0, host, '\0'), cls, '\0');
     memcpy(buf + len, target.p, target.len);
     len += target.len;
     topk_add(w->top, (struct slice){buf, len}, 1);

@@ -40,7 +40,7 @@ enum {
 
 /* ---- --describe ---- */
 
-static bool describe(const char *what, FILE *out)
+static bool agent_describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0) {
         settings_describe(agent_tables, AGENT_TABLES, out);
@@ -368,7 +368,7 @@ static bool start(struct agent *a, struct adoptable_list *adopted)
     return true;
 }
 
-static void drop(struct agent *a)
+static void agent_drop(struct agent *a)
 {
     daemon_signals_stop(a->signals);
     timer_stop(&a->each_second);
@@ -396,7 +396,7 @@ static void drop(struct agent *a)
 }
 
 /* Takes CONFIG, a struct agent_config. CONTEXT is not used. */
-static int run(void *context, void *config, const struct daemon_line *line)
+static int agent_run(void *context, void *config, const struct daemon_line *line)
 {
     /* Application processes get the agent's own limit of descriptors, before it raises that. */
     struct agent a = {.line = line,
@@ -435,7 +435,7 @@ static int run(void *context, void *config, const struct daemon_line *line)
              RLB_VERSION, (long)getpid(), (long)supervisor_link_pid(a.pool.supervisor), adopted.n);
     inherited_ready(&a.pool.inherited, a.loop, &inherited_events, &a);
     loop_run(a.loop);
-    drop(&a);
+    agent_drop(&a);
     return a.exit_code;
 }
 
@@ -469,8 +469,8 @@ int main(int argc, char **argv)
                    "processes",
         .read = read_configuration,
         .destroy = destroy_configuration,
-        .describe = describe,
-        .run = run,
+        .describe = agent_describe,
+        .run = agent_run,
     };
 
     return daemon_main(&program, argc, argv);

@@ -39,7 +39,7 @@ enum {
 
 const char *const agent_phase_texts[] = {"running", "draining", "leaving", "stopping", "closing"};
 
-static void enter(struct agent *a, enum agent_phase phase)
+static void agent_stop_enter(struct agent *a, enum agent_phase phase)
 {
     log_info(NULL, "agent-phase-changed", "from=%s to=%s requests=%zu connections=%zu",
              agent_phase_texts[a->phase], agent_phase_texts[phase], app_pool_requests(&a->pool),
@@ -66,7 +66,7 @@ static void close_down(struct agent *a)
 {
     if (a->phase == AGENT_CLOSING)
         return;
-    enter(a, AGENT_CLOSING);
+    agent_stop_enter(a, AGENT_CLOSING);
     app_pool_stop_listening(&a->pool);
     http_server_drain(a->front->server, on_closed, a);
 }
@@ -83,7 +83,7 @@ static void on_empty(void *context)
 
 static void stop_processes(struct agent *a, bool at_once)
 {
-    enter(a, AGENT_STOPPING);
+    agent_stop_enter(a, AGENT_STOPPING);
     a->pool.empty = on_empty;
     app_pool_stop(&a->pool, at_once);
 }
@@ -113,7 +113,7 @@ static void on_tick(struct timer *t)
             !over(a, GRACE_MS) && !late)
             break;
         app_pool_leave(&a->pool);
-        enter(a, AGENT_LEAVING);
+        agent_stop_enter(a, AGENT_LEAVING);
         break;
     case AGENT_LEAVING:
         if (requests > 0 && !late)
@@ -143,7 +143,7 @@ static void on_tick(struct timer *t)
     }
 }
 
-static void begin(struct agent *a)
+static void agent_stop_begin(struct agent *a)
 {
     daemon_notify("STOPPING=1");
     timer_start(a->loop, &a->tick, TICK_MS);
@@ -167,9 +167,9 @@ void agent_drain(void *context)
     upgrade_abandon(&a->upgrade);
     if (a->phase != AGENT_RUNNING)
         return;
-    begin(a);
+    agent_stop_begin(a);
     a->drain_until_ms = loop_now_ms(a->loop) + a->config->s.drain_timeout_ms;
-    enter(a, AGENT_DRAINING);
+    agent_stop_enter(a, AGENT_DRAINING);
     app_pool_drain(&a->pool);
 }
 
@@ -185,7 +185,7 @@ void agent_stop_at_once(struct agent *a, int exit_code)
         return;
     }
     if (a->phase == AGENT_RUNNING)
-        begin(a);
+        agent_stop_begin(a);
     app_pool_leave(&a->pool);
     front_cut(a->front);
     stop_processes(a, true);
@@ -216,7 +216,7 @@ void agent_supervisor_lost(void *context)
 
 /* ---- an upgrade: what is passed ---- */
 
-static const char *refuse(void *context)
+static const char *agent_stop_reject(void *context)
 {
     const struct agent *a = context;
 
@@ -322,7 +322,7 @@ static void tick(void *context, struct upgrade *u)
     }
 }
 
-static const struct upgrade_ops ops = {.refuse = refuse,
+static const struct upgrade_ops ops = {.refuse = agent_stop_reject,
                                        .pass = pass,
                                        .release = release,
                                        .drain = drain,

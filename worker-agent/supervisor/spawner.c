@@ -96,7 +96,7 @@ bool spawn_request_parse(json_t *m, struct spawn_request *out, char why[SUPERVIS
 /* ID_SHOWN: bytes of an incarnation in a file's name. */
 enum { ID_SHOWN = 16, PORT_TRIES = 32 };
 
-static enum err fail(char why[SUPERVISOR_WHY_MAX], const char *what)
+static enum err spawner_fail(char why[SUPERVISOR_WHY_MAX], const char *what)
 {
     snprintf(why, SUPERVISOR_WHY_MAX, "%s: %s", what, strerror(errno));
     return ERR_SYSTEM;
@@ -115,7 +115,7 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[SUP
     }
     if (addr_listen(&a, &o, &p->listen_fd) != ERR_OK ||
         addr_of_socket(p->listen_fd, &bound) != ERR_OK)
-        return fail(why, "listen");
+        return spawner_fail(why, "listen");
     /* Servers that accept without asking first would otherwise spin or fail. */
     int flags = fcntl(p->listen_fd, F_GETFL);
     fcntl(p->listen_fd, F_SETFL, flags & ~O_NONBLOCK);
@@ -134,7 +134,7 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
 
         if (addr_parse(SLICE_LIT("127.0.0.1:0"), &a) != ERR_OK ||
             addr_listen(&a, &o, &fd) != ERR_OK)
-            return fail(why, "find a free port");
+            return spawner_fail(why, "find a free port");
         enum err e = addr_of_socket(fd, &a);
         bool lately_given = false;
 
@@ -148,7 +148,7 @@ static enum err choose_port(struct spawner *s, struct spawned *p, char why[SUPER
         return ERR_OK;
     }
     errno = EADDRINUSE;
-    return fail(why, "find a free port");
+    return spawner_fail(why, "find a free port");
 }
 
 static enum err make_socket(struct spawner *s, const struct spawn_request *r, struct spawned *p,
@@ -162,11 +162,11 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
     if (r->listen == LISTEN_BY_SOCKET) {
         if (mkdir(path, 0700) != 0) {
             free(path);
-            return fail(why, "mkdir for its socket");
+            return spawner_fail(why, "mkdir for its socket");
         }
         p->directory = path;
         if (r->user.required && lchown(path, r->user.uid, r->user.gid) != 0)
-            return fail(why, "chown of the directory for its socket");
+            return spawner_fail(why, "chown of the directory for its socket");
         p->path = xasprintf("%s/s", path);
         snprintf(p->address, sizeof(p->address), "unix:%s", p->path);
         return ERR_OK;
@@ -181,7 +181,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
     p->path = path;
     /* Nothing else can be put in its place: the directory is ours. */
     if (s->rights != NULL && lchown(path, s->rights->users[0].uid, s->rights->users[0].gid) != 0)
-        return fail(why, "chown of its socket");
+        return spawner_fail(why, "chown of its socket");
     return ERR_OK;
 }
 
@@ -319,14 +319,14 @@ enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct 
         goto failed;
     e = ERR_SYSTEM;
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0) {
-        (void)fail(why, "pipe");
+        (void)spawner_fail(why, "pipe");
         goto failed;
     }
     p.pid = fork();
     if (p.pid == 0)
         child_run(s, r, &p, output[1], error[1]);
     if (p.pid < 0) {
-        (void)fail(why, "fork");
+        (void)spawner_fail(why, "fork");
         goto failed;
     }
     /* Called in parent and child, so that the group exists for signals regardless of the order. */

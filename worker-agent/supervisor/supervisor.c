@@ -223,7 +223,7 @@ static void on_hello(struct supervisor *k, const json_t *message)
         send_message(k, child_message(p, now_ms()), p->spawned.output_fd);
 }
 
-static void on_message(struct supervisor *k, size_t from, json_t *message)
+static void on_supervisor_message(struct supervisor *k, size_t from, json_t *message)
 {
     const char *op = message_string(message, "op");
     const char *note = json_string_value(json_object_get(message, "note"));
@@ -276,7 +276,7 @@ static void read_agent(struct supervisor *k, size_t i, int at_most)
             continue;
         if (passed >= 0)
             close(passed);
-        on_message(k, i, message);
+        on_supervisor_message(k, i, message);
         json_decref(message);
     }
 }
@@ -327,7 +327,7 @@ static void read_pending(struct supervisor *k, struct pending *s)
     s->fd = -1;
     log_info(NULL, "supervisor-agent-attached", "processes=%zu agents=%zu",
              list_length(&k->children), k->nagents);
-    on_message(k, k->nagents - 1, message);
+    on_supervisor_message(k, k->nagents - 1, message);
     json_decref(message);
 }
 

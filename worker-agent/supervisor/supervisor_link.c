@@ -195,7 +195,7 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
 
 /* ---- running ---- */
 
-static void on_readable(void *context)
+static void on_link_readable(void *context)
 {
     struct supervisor_link *k = context;
 
@@ -256,7 +256,7 @@ void supervisor_link_start(struct supervisor_link *k, struct loop *l,
     k->events = e;
     k->context = context;
     timer_init(&k->retry, on_retry);
-    k->watch = watch_start(l, k->out.fd, on_readable, k);
+    k->watch = watch_start(l, k->out.fd, on_link_readable, k);
 }
 
 void supervisor_link_signal(struct supervisor_link *k, const char *id, int signal_number)

@@ -481,8 +481,8 @@ static size_t until_wrap(const struct hpack_encoder *e, uint32_t at, size_t byte
 }
 
 /* FIELD: a name of NAME_LEN bytes and a value. */
-static const struct hpack_indexed *find(const struct hpack_encoder *e, uint64_t hash,
-                                        size_t name_len, struct slice field)
+static const struct hpack_indexed *hpack_find(const struct hpack_encoder *e, uint64_t hash,
+                                              size_t name_len, struct slice field)
 {
     const struct hpack_indexed *entry = e->entries[hash % HPACK_SETS];
 
@@ -656,7 +656,7 @@ void hpack_encoder_field(struct hpack_encoder *e, struct text *block, struct sli
     (void)put_slice(lower + name.len, value);
     name.p = lower;
     uint64_t hash = fits ? map_hash(field.p, field.len) : 0;
-    const struct hpack_indexed *entry = fits ? find(e, hash, name.len, field) : NULL;
+    const struct hpack_indexed *entry = fits ? hpack_find(e, hash, name.len, field) : NULL;
     if (entry != NULL) {
         size_t index = HPACK_STATIC_FIELDS + (uint32_t)(e->inserted - entry->number);
 

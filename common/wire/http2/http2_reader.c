@@ -446,7 +446,7 @@ static enum request_fault check_type(struct http2_reader *r)
     }
 }
 
-static enum request_fault on_head(struct http2_reader *r)
+static enum request_fault on_http2_reader_head(struct http2_reader *r)
 {
     const struct http2_frame_head *f = &r->frame;
     const unsigned char *h = r->head;
@@ -516,7 +516,7 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
     if (r->head_bytes < HTTP2_HEAD_BYTES) {
         if (!collect(bytes, r->head, &r->head_bytes, HTTP2_HEAD_BYTES))
             return FAULT_NONE;
-        fault = on_head(r);
+        fault = on_http2_reader_head(r);
     }
     /* The prefix; of SETTINGS there are several. */
     while (fault == FAULT_NONE && !r->in_rest) {
