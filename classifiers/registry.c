@@ -280,7 +280,7 @@ static void add_idle_elements(struct text *t, uint64_t bits)
  * while the old classifier is still in use, a new version at the old path would not be loaded. The
  * directory stays the same, so $ORIGIN works.
  */
-static void *load(const char *path, char why[CLASSIFIER_WHY_ROOM])
+static void *plugin_load(const char *path, char why[CLASSIFIER_WHY_ROOM])
 {
     const char *base = strrchr(path, '/');
     struct text spelt = {0};
@@ -312,7 +312,7 @@ static struct classifier *plugin_create(const void *settings, char why[CLASSIFIE
     /* A name without directory would be searched for in directories that others may write to. */
     if (s->path[0] != '/' || strlen(s->path) > PLUGIN_PATH_MAX)
         return plugin_fail(why, "path: must be absolute, and at most %d bytes", PLUGIN_PATH_MAX);
-    void *library = load(s->path, why);
+    void *library = plugin_load(s->path, why);
     if (library == NULL)
         return NULL;
     const struct rlb_classifier *contract = find_contract(library, why);

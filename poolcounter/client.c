@@ -307,7 +307,7 @@ static void acquire(struct client *c, struct counter_line *line)
         acquire_new(c, &line->ask);
 }
 
-static void release(struct client *c)
+static void pc_client_release(struct client *c)
 {
     struct server *s = c->server;
     struct client_lock *cl = newest(c);
@@ -350,7 +350,7 @@ static void run_line(struct client *c, struct slice text)
         acquire(c, &line);
         break;
     case VERB_RELEASE:
-        release(c);
+        pc_client_release(c);
         break;
     case VERB_STATS:
         stats(c, line.what);

@@ -28,7 +28,7 @@ enum {
 
 /* ---- signals ---- */
 
-static void on_hup(void *context)
+static void on_pc_hup(void *context)
 {
     struct poolcounter *p = context;
     struct diag d = {0};
@@ -72,14 +72,14 @@ static void on_usr2(void *context)
 
 /* ---- upgrade ---- */
 
-static const char *poolcounter_reject(void *context)
+static const char *pc_reject(void *context)
 {
     const struct poolcounter *p = context;
 
     return p->handed_over ? "shutting down" : NULL;
 }
 
-static void pass(void *context, struct upgrade *u)
+static void pc_pass(void *context, struct upgrade *u)
 {
     struct poolcounter *p = context;
     struct sockets sockets;
@@ -101,7 +101,7 @@ static void on_admin_stopped(void *context)
 
 /* The new process has empty counters: what clients of this one hold stays here, and this one ends
  * with the last of them. */
-static void drain(void *context)
+static void pc_drain(void *context)
 {
     struct poolcounter *p = context;
 
@@ -112,9 +112,9 @@ static void drain(void *context)
 
 /* Both processes accept until the new one is ready. */
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = poolcounter_reject, .pass = pass, .drain = drain};
+    .refuse = pc_reject, .pass = pc_pass, .drain = pc_drain};
 
-static void on_poolcounter_drained(struct loop_message *m)
+static void on_pc_drained(struct loop_message *m)
 {
     struct poolcounter *p = container_of(m, struct poolcounter, drained);
 
@@ -137,7 +137,7 @@ static bool listens(int fd)
     return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-static void poolcounter_take(struct sockets *out, int fd)
+static void pc_take(struct sockets *out, int fd)
 {
     if (!listens(fd) || out->n == LISTENERS_MAX) {
         log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"not a listening socket\"",
@@ -163,7 +163,7 @@ static void inherit_from_systemd(struct sockets *out)
     if (parse_u64(slice_of(getenv("LISTEN_PID")), INT32_MAX, &pid) && (pid_t)pid == getpid() &&
         parse_u64(slice_of(getenv("LISTEN_FDS")), LISTENERS_MAX, &n)) {
         for (uint64_t i = 0; i < n; ++i)
-            poolcounter_take(out, LISTEN_FDS_START + (int)i);
+            pc_take(out, LISTEN_FDS_START + (int)i);
     }
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
@@ -181,7 +181,7 @@ static void inherit_standard_input(struct sockets *out)
         log_warn(NULL, "inherited-descriptor-invalid", "fd=0 reason=\"not a listening socket\"");
         return;
     }
-    poolcounter_take(out, fd);
+    pc_take(out, fd);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
@@ -218,7 +218,7 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 /* ---- start ---- */
 
 /* Must be called when all addresses are bound, which root is needed for. */
-static bool settle_rights(const struct poolcounter *p, const struct sockets *sockets)
+static bool pc_settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
     const struct configuration *c = p->config;
     struct privileges rights;
@@ -269,7 +269,7 @@ static bool start_server(struct poolcounter *p)
         if (addr_of_socket(sockets.fds[i], &a) == ERR_OK)
             log_info(NULL, "listening", "address=%s", addr_format(&a, text));
     }
-    if (!settle_rights(p, &sockets))
+    if (!pc_settle_rights(p, &sockets))
         return false;
     p->server = server_create(p->config, p->stats, &sockets, p->loop, &p->drained);
     if (!inherited_take_over(p->inherited))
@@ -280,7 +280,7 @@ static bool start_server(struct poolcounter *p)
     return false;
 }
 
-static void stop(struct poolcounter *p)
+static void poolcounter_stop(struct poolcounter *p)
 {
     upgrade_abandon(&p->upgrade);
     if (p->server != NULL)
@@ -303,15 +303,18 @@ static void stop(struct poolcounter *p)
 }
 
 /* LISTEN: a struct command_line; takes CONFIG, a struct configuration. */
-static int poolcounter_run(void *listen, void *config, const struct daemon_line *line)
+static int pc_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};
-    const struct daemon_signals signals = {
-        .on_term = on_stop, .on_int = on_stop, .on_hup = on_hup, .on_usr2 = on_usr2, .context = &p};
+    const struct daemon_signals signals = {.on_term = on_stop,
+                                           .on_int = on_stop,
+                                           .on_hup = on_pc_hup,
+                                           .on_usr2 = on_usr2,
+                                           .context = &p};
     int code = EXIT_FAILURE;
 
     daemon_prepare();
-    p.drained.run = on_poolcounter_drained;
+    p.drained.run = on_pc_drained;
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
@@ -323,13 +326,13 @@ static int poolcounter_run(void *listen, void *config, const struct daemon_line 
         loop_run(p.loop);
         code = EXIT_SUCCESS;
     }
-    stop(&p);
+    poolcounter_stop(&p);
     return code;
 }
 
 /* ---- the command line ---- */
 
-static void *read_configuration(const char *file, struct diag *d)
+static void *pc_read_configuration(const char *file, struct diag *d)
 {
     struct configuration *c = configuration_read(file, NULL, d);
 
@@ -340,7 +343,7 @@ static void *read_configuration(const char *file, struct diag *d)
     return c;
 }
 
-static bool poolcounter_describe(const char *what, FILE *out)
+static bool pc_describe(const char *what, FILE *out)
 {
     if (strcmp(what, "settings") == 0)
         settings_describe(poolcounter_tables, POOLCOUNTER_TABLES, out);
@@ -364,10 +367,10 @@ int main(int argc, char **argv)
         .signals = "TERM and INT stop at once, HUP re-reads the configuration, USR2 starts a\n"
                    "         new process on the same sockets; this one exits with its last "
                    "client",
-        .read = read_configuration,
+        .read = pc_read_configuration,
         .destroy = configuration_destroy,
-        .describe = poolcounter_describe,
-        .run = poolcounter_run,
+        .describe = pc_describe,
+        .run = pc_run,
         .context = &listen,
         .letters = "l:p:",
         .options = options,

@@ -13,7 +13,6 @@
 #include <netinet/tcp.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -78,12 +77,6 @@ enum {
     PROBES = 3,
 };
 
-static void set_option(int fd, int level, int name, int value)
-{
-    if (setsockopt(fd, level, name, &value, sizeof(value)) != 0)
-        log_warn(NULL, "socket-option-failed", "option=%d reason=\"%s\"", name, strerror(errno));
-}
-
 /*
  * Sets the options of FD, a listening socket (later connections inherit them, without a system call
  * each) or a client's. No delay: otherwise the second of two consecutive answers could wait for the
@@ -98,14 +91,9 @@ static void set_options(const struct server *s, int fd)
 
     if (addr_of_socket(fd, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
         return;
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!addr_tune_socket(fd, (int)(idle_ms / 1000), PROBE_INTERVAL_S, PROBES))
+        log_warn(NULL, "socket-option-failed", "reason=\"%s\"", strerror(errno));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
-    if (idle_ms == 0)
-        return;
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)(idle_ms / 1000));
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_INTERVAL_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
 }
 
 /* Registers the listeners with epoll, or removes them. False: not all could be registered. */
@@ -395,7 +383,7 @@ bool server_start(struct server *s)
     return s->running;
 }
 
-static void stop(struct server *s, void *context)
+static void server_set_stop(struct server *s, void *context)
 {
     (void)context;
     s->stop = true;
@@ -405,7 +393,7 @@ void server_stop(struct server *s)
 {
     if (!s->running)
         return;
-    server_call(s, stop, NULL);
+    server_call(s, server_set_stop, NULL);
     pthread_join(s->thread, NULL);
     s->running = false;
 }

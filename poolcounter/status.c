@@ -84,7 +84,7 @@ void status_describe(FILE *out)
 
 /* ---- JSON ---- */
 
-static double seconds(uint64_t us)
+static double pc_seconds(uint64_t us)
 {
     return (double)us / 1e6;
 }
@@ -97,9 +97,9 @@ static void put_histogram(struct json_writer *w, const char *name, const struct 
     stats_histogram(stats, stat, &h);
     json_open_object(w, name);
     json_put_int(w, "count", (int64_t)h.count);
-    json_put_real(w, "sum_s", seconds(h.sum_us));
-    json_put_real(w, "p50_s", seconds(stats_quantile(&h, 0.5)));
-    json_put_real(w, "p99_s", seconds(stats_quantile(&h, 0.99)));
+    json_put_real(w, "sum_s", pc_seconds(h.sum_us));
+    json_put_real(w, "p50_s", pc_seconds(stats_quantile(&h, 0.5)));
+    json_put_real(w, "p99_s", pc_seconds(stats_quantile(&h, 0.99)));
     json_close_object(w);
 }
 
@@ -116,8 +116,8 @@ static void put_type(struct json_writer *w, const struct type_row *row)
     json_put_int(w, "queue_full", (int64_t)f->full);
     json_put_int(w, "timeouts", (int64_t)f->timeouts);
     json_put_int(w, "no_room", (int64_t)f->no_room);
-    json_put_real(w, "waited_s", seconds(f->waited_us));
-    json_put_real(w, "worked_s", seconds(f->worked_us));
+    json_put_real(w, "waited_s", pc_seconds(f->waited_us));
+    json_put_real(w, "worked_s", pc_seconds(f->worked_us));
     json_close_object(w);
 }
 
@@ -133,7 +133,7 @@ static int page_json(void *context, struct slice query, struct text *body)
     server_call(p->server, server_snapshot, &snapshot);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", SLICE_LIT(RLB_VERSION));
-    json_put_real(&w, "uptime_s", seconds(snapshot.uptime_us));
+    json_put_real(&w, "uptime_s", pc_seconds(snapshot.uptime_us));
     json_put_int(&w, "clients", (int64_t)snapshot.clients);
     json_put_int(&w, "client_addresses", (int64_t)snapshot.addresses);
     json_open_object(&w, "counters");
@@ -154,7 +154,7 @@ static int page_json(void *context, struct slice query, struct text *body)
         json_open_object(&w, "oldest_holder");
         json_put_text(&w, "key", (struct slice){snapshot.oldest_key, snapshot.oldest_key_bytes});
         json_put_text(&w, "client", slice_of(snapshot.oldest_client));
-        json_put_real(&w, "held_s", seconds(snapshot.oldest_us));
+        json_put_real(&w, "held_s", pc_seconds(snapshot.oldest_us));
         json_close_object(&w);
     } else {
         json_put_null(&w, "oldest_holder");
@@ -167,8 +167,8 @@ static int page_json(void *context, struct slice query, struct text *body)
     for (size_t i = 0; i < snapshot.nkeys; ++i) {
         json_open_object(&w, NULL);
         json_put_text(&w, "key", snapshot.keys[i].name);
-        json_put_real(&w, "waited_s", seconds(snapshot.keys[i].waited_us));
-        json_put_real(&w, "too_much_by_at_most_s", seconds(snapshot.keys[i].over_us));
+        json_put_real(&w, "waited_s", pc_seconds(snapshot.keys[i].waited_us));
+        json_put_real(&w, "too_much_by_at_most_s", pc_seconds(snapshot.keys[i].over_us));
         json_put_int(&w, "waits", (int64_t)snapshot.keys[i].waits);
         json_close_object(&w);
     }
@@ -193,7 +193,7 @@ static void page_metrics(void *context, struct metrics *m)
     server_snapshot_fini(&snapshot);
 }
 
-static int page_ready(void *context, struct slice query, struct text *body)
+static int pc_page_ready(void *context, struct slice query, struct text *body)
 {
     const struct poolcounter *p = context;
 
@@ -208,5 +208,5 @@ void status_add(struct poolcounter *p)
         p->admin, (struct slice){(const char *)asset_page_js, sizeof(asset_page_js)}, page_json, p);
     admin_add(p->admin, "/status.json", "application/json", page_json, p);
     admin_add_metrics(p->admin, page_metrics, p);
-    admin_add_health(p->admin, page_ready, p);
+    admin_add_health(p->admin, pc_page_ready, p);
 }

@@ -462,7 +462,7 @@ static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
     return p->nmembers != 0;
 }
 
-static void tick(struct pool *p, struct worker *w)
+static void pool_tick(struct pool *p, struct worker *w)
 {
     decayed_add(&p->mean, p->decay, (double)p->backlog);
     decayed_add(&w->mean, p->worker_decay, (double)worker_backlog(w));
@@ -531,7 +531,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
     ++p->backlog;
     if (w->call != POOL_CALL_NONE)
         pool_activated_took_locked(p, w);
-    tick(p, w);
+    pool_tick(p, w);
     list_push_back(&w->in_flight, &out->node_);
     out->worker = worker_ref(w);
     if (p->shadow != NULL)
@@ -580,7 +580,7 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
     pick->home_from = NULL;
     worker_set_backlog(w, --backlog);
     --p->backlog;
-    tick(p, w);
+    pool_tick(p, w);
     if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
         ++p->places;
     struct pool_served given_up = {.now_us = p->now_us, .failed = true};

@@ -16,8 +16,6 @@
 #include "routing/homes/homes.h"
 #include "routing/worker.h"
 
-#include <stdatomic.h>
-
 struct pool;
 struct json_writer;
 

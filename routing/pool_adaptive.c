@@ -51,7 +51,7 @@ static size_t warm(void *context, struct slice cls, struct homes_worker *out[])
     return n;
 }
 
-static uint64_t number_of(struct slice name)
+static uint64_t adaptive_number_of(struct slice name)
 {
     return class_hash(name) | 1;
 }
@@ -84,7 +84,7 @@ static void adaptive_destroy(void *state)
     free(a);
 }
 
-static void changed(struct pool *p)
+static void adaptive_changed(struct pool *p)
 {
     struct homes_settings s = settings_of(p);
 
@@ -95,7 +95,8 @@ static void joined(struct pool *p, struct worker *w)
 {
     struct homes_worker **own = w->policy;
 
-    *own = homes_join(state_of(p)->homes, w->concurrency, number_of(worker_name_slice(w)), w);
+    *own =
+        homes_join(state_of(p)->homes, w->concurrency, adaptive_number_of(worker_name_slice(w)), w);
 }
 
 static void left(struct pool *p, struct worker *w)
@@ -103,7 +104,7 @@ static void left(struct pool *p, struct worker *w)
     homes_leave(state_of(p)->homes, homes_of_worker(w));
 }
 
-static void set_eligible(struct pool *p, struct worker *w, bool eligible)
+static void adaptive_set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
     homes_set_eligible(state_of(p)->homes, homes_of_worker(w), eligible, p->now_us);
 }
@@ -229,8 +230,8 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
         pool_explain_step(e, c->reason == HOMES_MOVE ? causes[c->cause] : drawn, others, 1);
 }
 
-static noinline_ void explain(const struct pool *p, const struct pool_question *q,
-                              const struct homes_request *r, const struct homes_plan *plan)
+static noinline_ void adaptive_explain(const struct pool *p, const struct pool_question *q,
+                                       const struct homes_request *r, const struct homes_plan *plan)
 {
     struct pool_explain *e = q->explain;
     const struct homes_choice *c = &plan->choice;
@@ -275,7 +276,7 @@ static void adaptive_choose(struct pool *p, const struct pool_question *q, struc
     out->worker = a->plan.worker != NULL ? homes_worker_context(a->plan.worker) : q->front;
     out->reason = a->plan.worker != NULL ? reasons[a->plan.choice.reason] : PICK_DETOUR;
     if (q->explain != NULL)
-        explain(p, q, &r, &a->plan);
+        adaptive_explain(p, q, &r, &a->plan);
 }
 
 static void adaptive_begin(struct pool *p, const struct pool_question *q,
@@ -287,7 +288,8 @@ static void adaptive_begin(struct pool *p, const struct pool_question *q,
     homes_begin(a->homes, &r, &a->plan, homes_of_worker(c->worker), &hand->homes);
 }
 
-static void adopt(struct pool *p, struct worker *w, struct pool_hand *hand, uint64_t started_us)
+static void adaptive_adopt(struct pool *p, struct worker *w, struct pool_hand *hand,
+                           uint64_t started_us)
 {
     homes_adopt(state_of(p)->homes, homes_of_worker(w), started_us, &hand->homes);
 }
@@ -319,7 +321,7 @@ static void housed(struct pool *p, struct worker *w, const struct pool_home *hom
     bool known = from != NULL && from->pool == p && from->place != WORKER_LEAVING;
     struct homes_record r = {.kind = home->kind,
                              .from = known ? homes_of_worker(from) : NULL,
-                             .from_name = known ? 0 : number_of(home->from_name),
+                             .from_name = known ? 0 : adaptive_number_of(home->from_name),
                              .since_us = home->since_us,
                              .used_us = home->used_us,
                              .rate = home->rate};
@@ -336,14 +338,14 @@ const struct pool_rule pool_rule_adaptive = {
     .worker_bytes = sizeof(struct homes_worker *),
     .create = adaptive_create,
     .destroy = adaptive_destroy,
-    .changed = changed,
+    .changed = adaptive_changed,
     .joined = joined,
     .left = left,
-    .set_eligible = set_eligible,
+    .set_eligible = adaptive_set_eligible,
     .leaves = leaves,
     .choose = adaptive_choose,
     .begin = adaptive_begin,
-    .adopt = adopt,
+    .adopt = adaptive_adopt,
     .end = adaptive_end,
     .balancers = balancers,
     .housed = housed,

@@ -133,7 +133,7 @@ static void hash_destroy(void *state)
     free(s);
 }
 
-static void set_eligible(struct pool *p, struct worker *w, bool eligible)
+static void hash_set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
     struct hash *s = p->state;
 
@@ -155,8 +155,8 @@ static void set_eligible(struct pool *p, struct worker *w, bool eligible)
 
 /* ---- choosing ---- */
 
-static struct worker *walk(const struct hash *s, const struct pool_question *q, uint64_t most,
-                           struct pool_choice *out)
+static struct worker *hash_walk(const struct hash *s, const struct pool_question *q, uint64_t most,
+                                struct pool_choice *out)
 {
     uint64_t hash = hash_mixed(hash_fixed(q->request->cls));
     size_t steps = s->n < WALK_MAX ? s->n : WALK_MAX;
@@ -204,7 +204,7 @@ static void hash_choose(struct pool *p, const struct pool_question *q, struct po
     uint64_t parts = 100 * (uint64_t)p->neligible;
     if (percent != 0)
         most = ((s->in_flight + 1) * percent + parts - 1) / parts;
-    out->worker = walk(s, q, most, out);
+    out->worker = hash_walk(s, q, most, out);
     out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
     if (q->explain != NULL) {
         if (most != UINT64_MAX)
@@ -248,7 +248,7 @@ const struct pool_rule pool_rule_hash = {
     .worker_bytes = sizeof(uint32_t),
     .create = hash_create,
     .destroy = hash_destroy,
-    .set_eligible = set_eligible,
+    .set_eligible = hash_set_eligible,
     .choose = hash_choose,
     .begin = hash_begin,
     .end = hash_end,

@@ -43,14 +43,14 @@ struct p2c {
 };
 
 /* E may be NULL. */
-static struct cost_class *class_of(struct class_entry *e)
+static struct cost_class *p2c_class_of(struct class_entry *e)
 {
     return (struct cost_class *)(void *)e;
 }
 
 static void on_drop(void *owner, struct class_entry *e)
 {
-    struct cost_class *c = class_of(e);
+    struct cost_class *c = p2c_class_of(e);
     struct list *node;
 
     (void)owner;
@@ -111,14 +111,14 @@ static void p2c_destroy(void *state)
     free(s);
 }
 
-static void changed(struct pool *p)
+static void p2c_changed(struct pool *p)
 {
     struct p2c *s = p->state;
 
     classes_set_max(&s->classes, p->settings.max_classes);
 }
 
-static void set_eligible(struct pool *p, struct worker *w, bool eligible)
+static void p2c_set_eligible(struct pool *p, struct worker *w, bool eligible)
 {
     struct p2c *s = p->state;
 
@@ -173,7 +173,7 @@ static void p2c_choose(struct pool *p, const struct pool_question *q, struct poo
     out->flags = random;
     if (q->explain == NULL)
         return;
-    const struct cost_class *c = class_of(classes_find(&s->classes, q->request->cls));
+    const struct cost_class *c = p2c_class_of(classes_find(&s->classes, q->request->cls));
     pool_explain_candidate(q->explain, a, 0, work_s(s, q, a),
                            a != out->worker ? "more work" : NULL);
     if (b != NULL)
@@ -193,15 +193,15 @@ static void p2c_begin(struct pool *p, const struct pool_question *q, const struc
     classes_request(&s->classes, e);
     if (e == NULL) {
         e = classes_add(&s->classes, q->request->cls);
-        list_init(&class_of(e)->hands);
+        list_init(&p2c_class_of(e)->hands);
     }
-    h->entry = class_of(e);
+    h->entry = p2c_class_of(e);
     h->work_s = cost_expected_s(s, h->entry);
-    list_push_back(&class_of(e)->hands, &h->node);
+    list_push_back(&p2c_class_of(e)->hands, &h->node);
     own(c->worker)->work_s += h->work_s;
 }
 
-static void adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
+static void p2c_adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
 {
     const struct p2c *s = p->state;
 
@@ -237,10 +237,10 @@ const struct pool_rule pool_rule_p2c = {
     .worker_bytes = sizeof(struct p2c_worker),
     .create = p2c_create,
     .destroy = p2c_destroy,
-    .changed = changed,
-    .set_eligible = set_eligible,
+    .changed = p2c_changed,
+    .set_eligible = p2c_set_eligible,
     .choose = p2c_choose,
     .begin = p2c_begin,
-    .adopt = adopt,
+    .adopt = p2c_adopt,
     .end = p2c_end,
 };

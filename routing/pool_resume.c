@@ -60,8 +60,8 @@ static struct worker *best_skilled(const struct pool_class *c, const struct pool
     return best;
 }
 
-static void explain(const struct pool *p, const struct pool_class *c, const struct pool_question *q,
-                    const struct pool_choice *out)
+static void policy_explain(const struct pool *p, const struct pool_class *c,
+                           const struct pool_question *q, const struct pool_choice *out)
 {
     size_t n = c != NULL ? c->n : 0;
     size_t within = 0;
@@ -87,8 +87,7 @@ static void explain(const struct pool *p, const struct pool_class *c, const stru
     pool_explain_step(q->explain, "within the cutoff", n, within);
 }
 
-static void resume_policy_choose(struct pool *p, const struct pool_question *q,
-                                 struct pool_choice *out)
+static void policy_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
 {
     const struct pool_class *c = out->entry = pool_skills_find(p, q->request->cls);
     double spread = p->settings.variance * p->mean.mean / (double)p->neligible;
@@ -103,12 +102,12 @@ static void resume_policy_choose(struct pool *p, const struct pool_question *q,
         out->worker = q->front;
     }
     if (q->explain != NULL)
-        explain(p, c, q, out);
+        policy_explain(p, c, q, out);
 }
 
 /* A worker without a score for the class of its request gets an assigned score. */
-static void resume_policy_begin(struct pool *p, const struct pool_question *q,
-                                const struct pool_choice *c, struct pool_hand *h)
+static void policy_begin(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
+                         struct pool_hand *h)
 {
     struct pool_class *known = c->entry;
 
@@ -118,5 +117,4 @@ static void resume_policy_begin(struct pool *p, const struct pool_question *q,
         pool_skill_assign(p, c->worker, q->request->cls, p->settings.unskilled_score);
 }
 
-const struct pool_rule pool_rule_resume = {.choose = resume_policy_choose,
-                                           .begin = resume_policy_begin};
+const struct pool_rule pool_rule_resume = {.choose = policy_choose, .begin = policy_begin};

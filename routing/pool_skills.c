@@ -15,7 +15,7 @@
 #include "routing/pool_internal.h"
 
 /* E may be NULL. */
-static struct pool_class *class_of(struct class_entry *e)
+static struct pool_class *skills_class_of(struct class_entry *e)
 {
     return (struct pool_class *)(void *)e;
 }
@@ -46,7 +46,7 @@ static void drop_slot(struct worker *w, uint32_t slot)
 static void on_drop(void *owner, struct class_entry *e)
 {
     struct pool *p = owner;
-    struct pool_class *c = class_of(e);
+    struct pool_class *c = skills_class_of(e);
 
     for (uint32_t i = 0; i < c->n; ++i)
         drop_slot(c->skills[i].worker, c->skills[i].slot);
@@ -62,7 +62,7 @@ void pool_skills_init(struct pool *p)
 
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls)
 {
-    return class_of(classes_find(&p->classes, cls));
+    return skills_class_of(classes_find(&p->classes, cls));
 }
 
 static void remove_skill(struct pool *p, struct pool_class *c, const struct worker *w)
@@ -92,7 +92,7 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
      * first that no resume has had for the longest time. */
     if (e != NULL)
         classes_refresh(&p->classes, e);
-    struct pool_class *c = class_of(e != NULL ? e : classes_add(&p->classes, cls));
+    struct pool_class *c = skills_class_of(e != NULL ? e : classes_add(&p->classes, cls));
     struct skill *old = pool_skill_of(c, w);
     if (old != NULL) {
         struct skill renewed = {.worker = w, .score = score, .slot = old->slot};

@@ -147,7 +147,7 @@ void lru_clear(struct lru *c)
     memset(c->buckets, 0, ((size_t)c->mask + 1) * sizeof(c->buckets[0]));
 }
 
-static uint32_t *bucket_of(const struct lru *c, uint64_t key)
+static uint32_t *parts_bucket_of(const struct lru *c, uint64_t key)
 {
     return &c->buckets[draw_mix(key, 0) & c->mask];
 }
@@ -171,7 +171,7 @@ static void ring_put_newest(struct lru *c, uint32_t at)
 
 bool lru_use(struct lru *c, uint64_t key)
 {
-    uint32_t *bucket = bucket_of(c, key);
+    uint32_t *bucket = parts_bucket_of(c, key);
     uint32_t at = *bucket;
 
     while (at != 0 && c->entries[at].key != key)
@@ -187,7 +187,7 @@ bool lru_use(struct lru *c, uint64_t key)
         /* The entry of the object used longest ago is reused. */
         at = c->entries[0].newer;
         ring_remove(c, &c->entries[at]);
-        uint32_t *link = bucket_of(c, c->entries[at].key);
+        uint32_t *link = parts_bucket_of(c, c->entries[at].key);
         while (*link != at)
             link = &c->entries[*link].chain;
         *link = c->entries[at].chain;

@@ -6,6 +6,7 @@
 #ifndef RLB_BASE_BASE_H
 #define RLB_BASE_BASE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,12 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
 static inline int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
+}
+
+/* A number that other threads add to. */
+static inline uint64_t relaxed(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
 }
 
 /* For qsort() of elements that begin with a double: the greatest first. */

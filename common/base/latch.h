@@ -21,8 +21,6 @@
 #ifndef RLB_BASE_LATCH_H
 #define RLB_BASE_LATCH_H
 
-#include <stdatomic.h>
-
 #include "common/base/base.h"
 
 #if defined(__SANITIZE_THREAD__) && !defined(LATCH_NOT_ANNOTATED)

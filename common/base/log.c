@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,7 +78,7 @@ static size_t plain_length(struct slice s)
     return c1 ? 0 : len;
 }
 
-static void put_bytes(struct log_text *t, struct slice s)
+static void log_put_bytes(struct log_text *t, struct slice s)
 {
     if (t->full || s.len > LINE_ROOM - VALUE_END_ROOM - t->len) {
         t->full = true;
@@ -105,7 +104,7 @@ static void put_escaped(struct log_text *t, struct slice s)
             snprintf(escape, sizeof(escape), "\\%c", to[known - from]);
         else if (len == 0)
             snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)s.p[0]);
-        put_bytes(t, len != 0 ? (struct slice){s.p, len} : slice_of(escape));
+        log_put_bytes(t, len != 0 ? (struct slice){s.p, len} : slice_of(escape));
         len = len != 0 ? len : 1;
         s = (struct slice){s.p + len, s.len - len};
     }
@@ -115,7 +114,7 @@ static void put_escaped(struct log_text *t, struct slice s)
     }
 }
 
-static void put_value(struct log_text *t, struct slice s, bool quoted)
+static void log_put_value(struct log_text *t, struct slice s, bool quoted)
 {
     for (struct slice rest = s; !quoted && rest.len != 0;) {
         size_t len = rest.p[0] != ' ' ? plain_length(rest) : 0;
@@ -124,7 +123,7 @@ static void put_value(struct log_text *t, struct slice s, bool quoted)
         rest = (struct slice){rest.p + len, rest.len - len};
     }
     if (quoted)
-        put_bytes(t, SLICE_LIT("\""));
+        log_put_bytes(t, SLICE_LIT("\""));
     if (t->full)
         return;
     put_escaped(t, s);
@@ -208,7 +207,7 @@ static void put_format(struct log_text *t, const char *fmt, va_list *args)
 
     while (*fmt != '\0') {
         if (state != BETWEEN && *fmt == (state == QUOTED ? '"' : ' ')) {
-            put_value(t, text_slice(&v), state == QUOTED);
+            log_put_value(t, text_slice(&v), state == QUOTED);
             text_clear(&v);
             fmt += state == QUOTED;
             state = BETWEEN;
@@ -216,7 +215,7 @@ static void put_format(struct log_text *t, const char *fmt, va_list *args)
             put_conversion(&v, &fmt, args);
         } else if (state == BETWEEN && *fmt == '=') {
             put_escaped(t, text_slice(&v));
-            put_bytes(t, SLICE_LIT("="));
+            log_put_bytes(t, SLICE_LIT("="));
             text_clear(&v);
             state = fmt[1] == '"' ? QUOTED : BARE;
             fmt += state == QUOTED ? 2 : 1;
@@ -227,7 +226,7 @@ static void put_format(struct log_text *t, const char *fmt, va_list *args)
     if (state == BETWEEN)
         put_escaped(t, text_slice(&v));
     else
-        put_value(t, text_slice(&v), state == QUOTED);
+        log_put_value(t, text_slice(&v), state == QUOTED);
     text_fini(&v);
 }
 
@@ -255,7 +254,7 @@ static struct event *find_event_locked(enum log_level level, const char *name)
 }
 
 /* Returns true if this line of the event may be written now. */
-static bool admit(enum log_level level, const char *name, time_t now, struct slice body)
+static bool log_admit(enum log_level level, const char *name, time_t now, struct slice body)
 {
     uint64_t line = map_hash(body.p, body.len);
     bool go = true;
@@ -364,12 +363,13 @@ void log_line(enum log_level level, bool fold, const void *subject, const char *
         const struct log_subject *s = subject;
 
         s->describe(s, &t);
-        put_bytes(&t, SLICE_LIT(" "));
+        log_put_bytes(&t, SLICE_LIT(" "));
     }
     va_start(args, fmt);
     put_format(&t, fmt, &args);
     va_end(args);
-    if (!fold || admit(level, event, now.tv_sec, (struct slice){t.bytes + start, t.len - start}))
+    if (!fold ||
+        log_admit(level, event, now.tv_sec, (struct slice){t.bytes + start, t.len - start}))
         write_line(&t);
 }
 

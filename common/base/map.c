@@ -8,7 +8,6 @@
 #include "common/base/bytes.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -82,7 +81,7 @@ static struct split_node **bucket(const struct split_map *m, size_t i)
     return &m->segments[segment_of(i)][i - ((size_t)1 << top)];
 }
 
-static size_t bucket_of(const struct split_map *m, uint32_t hash)
+static size_t map_bucket_of(const struct split_map *m, uint32_t hash)
 {
     size_t i = hash & (2 * m->full - 1);
 
@@ -112,7 +111,7 @@ static struct split_node *find_hashed(const struct split_map *m, struct slice ke
 {
     if (m->n == 0)
         return NULL;
-    for (struct split_node *at = *bucket(m, bucket_of(m, hash)); at != NULL; at = at->next) {
+    for (struct split_node *at = *bucket(m, map_bucket_of(m, hash)); at != NULL; at = at->next) {
         if (at->hash == hash && at->len == key.len &&
             same_bytes(split_map_key(m, at).p, key.p, key.len))
             return at;
@@ -192,7 +191,7 @@ bool split_map_add(struct split_map *m, struct split_node *node, size_t len)
         return false;
     node->len = (uint32_t)len;
     node->hash = hash_of(split_map_key(m, node));
-    struct split_node **head = bucket(m, bucket_of(m, node->hash));
+    struct split_node **head = bucket(m, map_bucket_of(m, node->hash));
     node->next = *head;
     *head = node;
     ++m->n;
@@ -202,7 +201,7 @@ bool split_map_add(struct split_map *m, struct split_node *node, size_t len)
 
 void split_map_remove(struct split_map *m, struct split_node *node)
 {
-    struct split_node **at = bucket(m, bucket_of(m, node->hash));
+    struct split_node **at = bucket(m, map_bucket_of(m, node->hash));
 
     while (*at != node)
         at = &(*at)->next;
@@ -221,7 +220,7 @@ struct split_node *split_map_next(const struct split_map *m, const struct split_
     if (node != NULL && node->next != NULL)
         return node->next;
     if (node != NULL)
-        i = bucket_of(m, node->hash) + 1;
+        i = map_bucket_of(m, node->hash) + 1;
     for (; i < m->buckets; ++i) {
         if (*bucket(m, i) != NULL)
             return *bucket(m, i);
@@ -238,7 +237,7 @@ void split_map_check(const struct split_map *m)
     ASSERT(m->buckets < 2 * m->full);
     for (size_t i = 0; m->segments[0] != NULL && i < m->buckets; ++i) {
         for (const struct split_node *at = *bucket(m, i); at != NULL; at = at->next) {
-            ASSERT(bucket_of(m, at->hash) == i);
+            ASSERT(map_bucket_of(m, at->hash) == i);
             ASSERT(at->hash == hash_of(split_map_key(m, at)));
             ++n;
         }

@@ -257,7 +257,8 @@ static int setting_compare(const struct setting_row *row, const struct setting_v
     return compare_u64(v->amount, b.amount);
 }
 
-static void explain(const struct setting_row *row, struct slice text, char why[SETTINGS_WHY_ROOM])
+static void setting_explain(const struct setting_row *row, struct slice text,
+                            char why[SETTINGS_WHY_ROOM])
 {
     char buf[SETTING_SHOWN_ROOM];
 
@@ -284,7 +285,7 @@ enum err setting_value_parse(const struct setting_row *row, struct slice text,
 
     ASSERT(row->type != SETTING_NODE);
     if (!parse_by_type(row, text, &v)) {
-        explain(row, text, why);
+        setting_explain(row, text, why);
         return ERR_SYNTAX;
     }
     bool ranged = setting_types[row->type].ranged &&

@@ -331,7 +331,7 @@ const char *setting_origin_text(enum setting_origin o)
 /* ---- the manual, and the check that a table is fit for use ---- */
 
 /* The type, unit and range of a value. */
-static void put_value(const struct setting_row *row, FILE *out)
+static void settings_put_value(const struct setting_row *row, FILE *out)
 {
     bool has_unit = row->type == SETTING_INT || row->type == SETTING_REAL;
     struct slice choices = slice_of(row->type == SETTING_CHOICE ? row->min : NULL);
@@ -372,7 +372,7 @@ void settings_describe(const struct settings_table *const *tables, size_t n, FIL
               out);
         for (const struct setting_row *row = t->rows; row < t->rows + t->n; ++row) {
             fprintf(out, "| `%s` | ", row->name);
-            put_value(row, out);
+            settings_put_value(row, out);
             if (row->deflt == NULL)
                 fputs(is_required(row) ? " | required" : " | none", out);
             else if (row->deflt[0] == '\0')

@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -90,7 +89,7 @@ void line_writer_end(struct line_writer *w, unsigned i)
 
 /* Non-blocking, so that a pipe with a stuck reader does not block the thread; write_lines waits
  * for it. */
-static int open_file(const char *file)
+static int lines_open_file(const char *file)
 {
     if (strcmp(file, "-") == 0)
         return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -166,7 +165,7 @@ static void write_round(struct worker_job *j)
     }
     if (!reopen)
         return;
-    int fd = open_file(w->file);
+    int fd = lines_open_file(w->file);
     if (fd < 0) {
         log_error(NULL, w->o.open_event, "file=%s reason=\"%s\" action=\"keep the old file\"",
                   w->file, strerror(errno));
@@ -180,7 +179,7 @@ static void write_round(struct worker_job *j)
 
 enum err line_writer_create(const struct line_writer_options *o, struct line_writer **out)
 {
-    int fd = open_file(o->file);
+    int fd = lines_open_file(o->file);
 
     if (fd < 0)
         return ERR_SYSTEM;

@@ -83,8 +83,8 @@ static h2o_http2_scheduler_node_t *parent_of(struct priority_tree *t, uint32_t i
     return &t->root;
 }
 
-static struct priority_entry *add(struct priority_tree *t, uint32_t id, struct priority p,
-                                  void *stream)
+static struct priority_entry *priority_add(struct priority_tree *t, uint32_t id, struct priority p,
+                                           void *stream)
 {
     h2o_http2_scheduler_node_t *parent = parent_of(t, id, &p);
     struct priority_entry *e = xcalloc(1, sizeof(*e));
@@ -112,7 +112,7 @@ struct priority_entry *priority_tree_open(struct priority_tree *t, uint32_t id,
     ASSERT(t->streams < PRIORITY_STREAMS_MAX);
     ++t->streams;
     if (e == NULL)
-        return add(t, id, p != NULL ? *p : PRIORITY_DEFAULT, stream);
+        return priority_add(t, id, p != NULL ? *p : PRIORITY_DEFAULT, stream);
     ASSERT(e->stream == NULL);
     --t->idle;
     e->stream = stream;
@@ -136,7 +136,7 @@ bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct pri
         rebind(t, e, *p);
     } else if (idle && t->idle != PRIORITY_IDLE_MAX) {
         ++t->idle;
-        e = add(t, id, *p, NULL);
+        e = priority_add(t, id, *p, NULL);
     }
     return e != NULL;
 }

@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 enum {
     /* Memory for an announced body is taken before it is received, up to so much of it. */
@@ -85,7 +84,7 @@ static bool no_room(const struct body_sink_limits *l)
 }
 
 /* The part in memory is written first. */
-static bool open_file(struct body_sink *b, const struct body_sink_limits *l)
+static bool sink_open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
     struct body_totals *t = l->totals;
 
@@ -132,7 +131,7 @@ bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l, uin
     size_t ahead = expected < ROOM_AHEAD_MAX ? (size_t)expected : ROOM_AHEAD_MAX;
 
     if (is_for_file(l, expected) || !sink_count(b, l->totals, false, ahead))
-        return open_file(b, l) || no_room(l);
+        return sink_open_file(b, l) || no_room(l);
     if (ahead != 0)
         (void)text_reserve(&b->memory, ahead);
     return true;
@@ -145,7 +144,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
     if (b->file == NULL) {
         uint64_t more = all > b->counted_memory ? all - b->counted_memory : 0;
         if (is_for_file(l, all) || !sink_count(b, l->totals, false, more)) {
-            if (!open_file(b, l))
+            if (!sink_open_file(b, l))
                 return no_room(l);
         }
     }

@@ -183,7 +183,7 @@ struct http_tunnel_bytes http1_upgrade(struct http_reply *r)
 
 /* Of N vectors the first is the head: the others, which are R's sending, are put behind it if they
  * are small. Returns how many there are then. */
-static size_t join(struct http_reply *r, struct iovec *vectors, size_t n)
+static size_t response_join(struct http_reply *r, struct iovec *vectors, size_t n)
 {
     struct http_piece *p = &r->piece;
     size_t bytes = 0;
@@ -274,7 +274,7 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         n = frame_chunk(r, &iov, n, ends);
     if (head) {
         *--iov = write_head(r);
-        n = join(r, iov, n + 1);
+        n = response_join(r, iov, n + 1);
         r->head_sent = true;
         /* "100 Continue", of which the client has not taken all, precedes the head. */
         if (x->interim.iov_len != 0) {

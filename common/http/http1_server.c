@@ -324,7 +324,7 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
 }
 
 /* There are new bytes in a head. True: more is to be read. */
-static bool take_head(struct http_conn *c)
+static bool http1_take_head(struct http_conn *c)
 {
     struct http1_stream *x = c->http1;
     struct http_server *s = c->server;
@@ -431,7 +431,7 @@ static bool http1_take(struct http_conn *c, char *p, size_t n)
         if (x->in_len == 0)
             http_conn_enter(c, PHASE_HEAD);
         x->in_len += n;
-        return take_head(c);
+        return http1_take_head(c);
     }
     if (x->state == HTTP1_CHUNKED)
         return take_chunks(c, p, n);
@@ -537,7 +537,7 @@ void http1_finish(struct http_conn *c)
     text_fini(&next);
     http_conn_enter(c, x != NULL ? PHASE_HEAD : PHASE_IDLE);
     transport_read_level(&c->transport, WATCH_BYTES);
-    if (x != NULL && !take_head(c))
+    if (x != NULL && !http1_take_head(c))
         return;
     if (x == NULL && s->shuts_idle)
         http_conn_drain(c);

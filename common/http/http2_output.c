@@ -498,7 +498,7 @@ static void wait_for_room(struct http2_server *h2)
     transport_await_writable(&h2->conn->transport, on_writable);
 }
 
-static void flush(struct http2_server *h2)
+static void http2_output_flush(struct http2_server *h2)
 {
     uint64_t until = h2->out_taken + TURN_BYTES;
     struct list lines;
@@ -553,7 +553,7 @@ static void on_writable(void *context)
         return;
     struct http2_server *h2 = http2_enter(c->http2);
     h2->blocked = false;
-    flush(h2);
+    http2_output_flush(h2);
     http2_leave(h2);
 }
 
@@ -561,7 +561,7 @@ static void on_flush(struct loop_deferred *d)
 {
     struct http2_server *h2 = http2_enter(container_of(d, struct http2_server, flush));
 
-    flush(h2);
+    http2_output_flush(h2);
     http2_leave(h2);
 }
 

@@ -291,7 +291,7 @@ static void set_limits(struct http2_server *h2)
 /* ---- reading ---- */
 
 /* Bodies are read in large pieces. */
-static void read_some(struct http2_server *h2)
+static void http2_read_some(struct http2_server *h2)
 {
     struct http_conn *c = h2->conn;
     struct http_server *s = c->server;
@@ -327,7 +327,7 @@ void http2_readable(struct http_conn *c)
     struct http2_server *h2 = http2_enter(c->http2);
 
     timer_stop(&h2->again);
-    read_some(h2);
+    http2_read_some(h2);
     if (!h2->closed)
         http2_end_if_done(h2);
     http2_leave(h2);
@@ -350,7 +350,7 @@ void http2_start(struct http_conn *c)
     h2->reader = http2_reader_create(&events, h2, &h2->limits, &c->server->http2_scratch);
     http2_output_init(h2);
     if (transport_read_ahead(&c->transport))
-        read_some(h2);
+        http2_read_some(h2);
     http2_leave(h2);
 }
 

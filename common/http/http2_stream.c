@@ -25,14 +25,14 @@ static struct http2_side discarded = {.discard = true};
 
 /* ---- streams ---- */
 
-static unsigned bucket_of(uint32_t id)
+static unsigned stream_bucket_of(uint32_t id)
 {
     return (id >> 1) % HTTP2_BUCKETS;
 }
 
 struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 {
-    struct http2_stream *s = h2->buckets[bucket_of(id)];
+    struct http2_stream *s = h2->buckets[stream_bucket_of(id)];
 
     while (s != NULL && s->id != id)
         s = s->next;
@@ -42,7 +42,7 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
 void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
-    struct http2_stream **at = &h2->buckets[bucket_of(s->id)];
+    struct http2_stream **at = &h2->buckets[stream_bucket_of(s->id)];
     struct http_reply *r = s->req.reply;
 
     /* It is not found any more. */
@@ -229,7 +229,7 @@ static struct slice joined_cookies(struct http_request *req, const struct http2_
 static struct http2_stream *stream_create(struct http2_server *h2, struct http2_head *head)
 {
     struct http2_stream *s = xmalloc(sizeof(*s));
-    struct http2_stream **bucket = &h2->buckets[bucket_of(head->stream)];
+    struct http2_stream **bucket = &h2->buckets[stream_bucket_of(head->stream)];
     struct http_request *req = &s->req;
     struct message_fields *fields = &req->fields;
     struct message_field *cookie = NULL;

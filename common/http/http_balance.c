@@ -8,7 +8,6 @@
 #include "common/http/http_balance.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
@@ -49,11 +48,6 @@ struct http_balance {
 };
 
 static void on_balance_message(struct loop_message *m);
-
-static uint64_t relaxed(const _Atomic uint64_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
-}
 
 /* By its only writer. */
 static void balance_count(_Atomic uint64_t *n)

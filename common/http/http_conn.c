@@ -101,7 +101,7 @@ void http_conn_destroy(struct http_conn *c)
     slab_free(&s->conn_slab, c);
 }
 
-static void run_end(struct loop_deferred *d)
+static void conn_run_end(struct loop_deferred *d)
 {
     http_conn_destroy(container_of(d, struct http_conn, end));
 }
@@ -208,7 +208,7 @@ static cold_ void conn_reject(struct http_conn *c, enum request_fault f)
 }
 
 /* Whether its peer may have one more; counts it, or counts that it may not. */
-static bool admit(struct http_conn *c)
+static bool conn_admit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;
     char client[ADDR_TEXT_MAX];
@@ -353,7 +353,7 @@ static void conn_serve(struct http_conn *c)
 {
     const struct http_listen_options *l = &c->listener->options;
 
-    if (!admit(c)) {
+    if (!conn_admit(c)) {
         http_conn_close(c);
         return;
     }
@@ -375,7 +375,7 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
     c->server = l->server;
     c->listener = l;
     ++l->refs;
-    c->end.run = run_end;
+    c->end.run = conn_run_end;
     list_init(&c->replies);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -373,18 +372,8 @@ static void set_user_timeout(const struct http_server *s, int fd)
 struct http_listener *http_server_listen(struct http_server *s, int fd,
                                          const struct http_listen_options *o)
 {
-    /* Accepted sockets inherit all but the last of these; a unix socket has none of them. */
-    const struct {
-        int level, name, value;
-    } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_ALIVE_IDLE_S},
-        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_ALIVE_INTERVAL_S},
-        {IPPROTO_TCP, TCP_KEEPCNT, KEEP_ALIVE_PROBES},
-        /* Also off: the socket may come from another process. */
-        {IPPROTO_TCP, TCP_DEFER_ACCEPT, o->defer_accept ? DEFER_S : 0},
-    };
+    /* Also off: the socket may come from another process. */
+    const int defer_s = o->defer_accept ? DEFER_S : 0;
     struct http_listener *l = xcalloc(1, sizeof(*l));
     struct addr local = {0};
 
@@ -399,9 +388,9 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     /* The socket's, where all its connections have the same. */
     if (addr_of_socket(fd, &local) == ERR_OK && !addr_is_wildcard(&local))
         l->local = local;
-    for (size_t i = 0; i < ARRAY_LEN(options); ++i)
-        setsockopt(fd, options[i].level, options[i].name, &options[i].value,
-                   sizeof(options[i].value));
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof(defer_s));
+    /* Accepted sockets inherit these. */
+    (void)addr_tune_socket(fd, KEEP_ALIVE_IDLE_S, KEEP_ALIVE_INTERVAL_S, KEEP_ALIVE_PROBES);
     set_user_timeout(s, fd);
     l->watch = watch_start_as_is(s->loop, fd, on_accept, l);
     watch_set_client(l->watch);

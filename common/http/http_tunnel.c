@@ -116,7 +116,7 @@ static bool write_left(struct flow *f)
     return true;
 }
 
-static void read_some(struct flow *f)
+static void tunnel_read_some(struct flow *f)
 {
     struct http_tunnel *t = f->tunnel;
     const struct flow *other = f == &t->up ? &t->down : &t->up;
@@ -155,7 +155,7 @@ static void resume(struct flow *f)
     restart_idle_timer(f->tunnel);
     transport_read(f->from, true);
     if (transport_read_ahead(f->from))
-        read_some(f);
+        tunnel_read_some(f);
 }
 
 /* One of the two takes bytes again. */
@@ -175,7 +175,7 @@ static void on_tunnel_readable(void *flow)
     struct flow *f = flow;
 
     if (!f->ended && f->left.iov_len == 0)
-        read_some(f);
+        tunnel_read_some(f);
     else
         end_tunnel(f->tunnel); /* it can only be a failure */
 }

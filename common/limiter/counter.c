@@ -89,8 +89,8 @@ static void drop_type_if_unused(struct counter_table *t, struct counter_type *ty
 }
 
 /* TYPE is that of the ask, or NULL: it is to be made, if it has one. */
-static struct counter_key *make_key(struct counter_table *t, const struct counter_ask *ask,
-                                    struct counter_type *type)
+static struct counter_key *counter_make_key(struct counter_table *t, const struct counter_ask *ask,
+                                            struct counter_type *type)
 {
     struct counter_key *key = NULL;
 
@@ -137,8 +137,8 @@ static void drop_key_if_unused(struct counter_table *t, struct counter_key *key)
 
 /* ---- a lock's changes of state: the only places where one is linked and counted ---- */
 
-static void hold(struct counter_table *t, struct counter_lock *lock, struct counter_key *key,
-                 uint64_t now_us)
+static void counter_hold(struct counter_table *t, struct counter_lock *lock,
+                         struct counter_key *key, uint64_t now_us)
 {
     lock->state = COUNTER_HELD;
     lock->key = key;
@@ -192,7 +192,7 @@ static void start_waiting(struct counter_table *t, struct counter_lock *lock,
     ++t->stats.waiting;
 }
 
-static void stop_waiting(struct counter_table *t, struct counter_lock *lock)
+static void counter_stop_waiting(struct counter_table *t, struct counter_lock *lock)
 {
     struct counter_key *key = lock->key;
     struct counter_lock **first = &key->queue[lock->kind];
@@ -215,7 +215,7 @@ static void wake(struct counter_table *t, struct counter_lock *lock, enum counte
                  uint64_t *waited_us, uint64_t now_us, struct list *woken)
 {
     *waited_us += elapsed(lock->since_us, now_us);
-    stop_waiting(t, lock);
+    counter_stop_waiting(t, lock);
     lock->woken = answer;
     list_push_back(woken, &lock->in_key);
 }
@@ -228,7 +228,7 @@ static void wake_locked(struct counter_table *t, struct counter_lock *lock, uint
     wake(t, lock, COUNTER_LOCKED,
          lock->kind == COUNTER_ME ? &t->stats.waited_me_us : &t->stats.waited_any_us, now_us,
          woken);
-    hold(t, lock, key, now_us);
+    counter_hold(t, lock, key, now_us);
 }
 
 /* ---- succession ---- */
@@ -346,14 +346,14 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
     if (!room && t->stats.waiting >= t->max_waiters)
         return counted(&t->stats.no_room, COUNTER_NO_ROOM);
     if (key == NULL)
-        key = make_key(t, ask, type);
+        key = counter_make_key(t, ask, type);
     if (key == NULL)
         return counted(&t->stats.no_room, COUNTER_NO_ROOM);
     lock->kind = ask->kind == COUNTER_ANY;
     lock->workers = ask->workers;
     lock->slots = ask->slots;
     if (room)
-        hold(t, lock, key, now_us);
+        counter_hold(t, lock, key, now_us);
     else
         start_waiting(t, lock, key, now_us);
     return room ? COUNTER_LOCKED : COUNTER_WAIT;
@@ -371,7 +371,7 @@ static void counter_end(struct counter_table *t, struct counter_lock *lock, bool
     if (held) {
         stop_holding(t, lock, now_us);
     } else {
-        stop_waiting(t, lock);
+        counter_stop_waiting(t, lock);
         ++t->stats.given_up;
     }
     while (done && key->queue[COUNTER_ANY] != NULL) {
@@ -402,7 +402,7 @@ void counter_expire(struct counter_table *t, struct counter_lock *lock, uint64_t
     struct counter_key *key = lock->key;
 
     ASSERT(lock->state == COUNTER_WAITING);
-    stop_waiting(t, lock);
+    counter_stop_waiting(t, lock);
     ++t->stats.timeouts;
     t->stats.wasted_us += elapsed(lock->since_us, now_us);
     drop_key_if_unused(t, key);

@@ -20,7 +20,6 @@
 #include "common/limiter/counter_line.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -182,17 +181,11 @@ static enum counter_trouble trouble_of_errno(int error)
     }
 }
 
-static void run_end(struct loop_deferred *d)
+static void client_run_end(struct loop_deferred *d)
 {
     struct counter_conn *c = container_of(d, struct counter_conn, later);
 
     on_end(c, c->trouble);
-}
-
-static void set_option(int fd, int level, int name, int value)
-{
-    /* One that is refused costs comfort only. */
-    (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
 /* Returns an errno; 0 if connected or in progress. */
@@ -202,13 +195,8 @@ static int start_connect(struct counter_conn *c, const struct addr *a)
 
     if (fd == -1)
         return errno;
-    if (a->sa.sa_family != AF_UNIX) {
-        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_AFTER_S);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-    }
+    if (a->sa.sa_family != AF_UNIX)
+        (void)addr_tune_socket(fd, KEEPALIVE_AFTER_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES);
     int error = connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
     if (error != 0 && error != EINPROGRESS) {
         close(fd);
@@ -247,7 +235,7 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     c->loop = client->loop;
     c->fd = -1;
     c->state = COUNTER_CONN_CONNECTING;
-    c->later.run = run_end;
+    c->later.run = client_run_end;
     c->server = s;
     timer_init(&c->timer, on_client_timer);
     list_push_back(&s->all, &c->in_server);
@@ -460,7 +448,8 @@ static void settle(struct counter_call *call, enum counter_call_state state)
 }
 
 /* The last thing its caller does: the owner may do anything. */
-static void answer(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
+static void client_answer(struct counter_call *call, enum counter_answer r,
+                          enum counter_trouble why)
 {
     call->why = why;
     settle(call, r == COUNTER_LOCKED ? COUNTER_CALL_HELD : COUNTER_CALL_FREE);
@@ -471,7 +460,7 @@ static void run_later(struct loop_deferred *d)
 {
     struct counter_call *call = container_of(d, struct counter_call, later);
 
-    answer(call, call->result, call->why);
+    client_answer(call, call->result, call->why);
 }
 
 static void answer_later(struct counter_call *call, enum counter_answer r, enum counter_trouble why)
@@ -481,7 +470,7 @@ static void answer_later(struct counter_call *call, enum counter_answer r, enum 
     loop_defer(call->client->loop, &call->later);
 }
 
-static void join(struct counter_call *call, struct counter_conn *c)
+static void client_join(struct counter_call *call, struct counter_conn *c)
 {
     call->conn = c;
     c->call = call;
@@ -560,7 +549,7 @@ static void repeat(struct counter_conn *c)
     struct counter_call *call = part(c);
 
     ++call->client->stats.repeated;
-    join(call, conn_open(c->server, true));
+    client_join(call, conn_open(c->server, true));
     conn_close(c);
 }
 
@@ -607,7 +596,7 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
     if (call == NULL)
         return;
     if (state != COUNTER_CONN_HELD) {
-        answer(call, COUNTER_UNREACHABLE, why);
+        client_answer(call, COUNTER_UNREACHABLE, why);
         return;
     }
     ++stats->lost;
@@ -617,7 +606,7 @@ static void on_end(struct counter_conn *c, enum counter_trouble why)
 }
 
 /* The deadline of the call: its owner is notified now, whatever the daemon does. */
-static void on_deadline(struct timer *t)
+static void on_client_deadline(struct timer *t)
 {
     struct counter_call *call = container_of(t, struct counter_call, deadline);
     struct counter_conn *c = call->conn;
@@ -626,7 +615,7 @@ static void on_deadline(struct timer *t)
         list_remove(&c->later.node); /* its own time is up first */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
-        answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
+        client_answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
     } else if (call->ask.timeout_ms == 0) {
         on_end(c, COUNTER_TROUBLE_SILENT);
     } else {
@@ -637,7 +626,7 @@ static void on_deadline(struct timer *t)
         } else {
             conn_close(c);
         }
-        answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
+        client_answer(call, COUNTER_TIMEOUT, COUNTER_TROUBLE_NONE);
     }
 }
 
@@ -669,7 +658,7 @@ static void on_decision(struct counter_conn *c, const struct counter_reply *r)
         (void)part(c);
         make_idle(c);
     }
-    answer(call, answers[r->kind], COUNTER_TROUBLE_NONE);
+    client_answer(call, answers[r->kind], COUNTER_TROUBLE_NONE);
 }
 
 static void on_reply(struct counter_conn *c, const struct counter_reply *r)
@@ -725,7 +714,7 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
     call->ask.key.p = xslicedup((struct slice){key, call->ask.key.len});
     call->due_ms = limit_ms < UINT64_MAX - now_ms ? now_ms + limit_ms : UINT64_MAX;
     call->later = (struct loop_deferred){.run = run_later};
-    timer_init(&call->deadline, on_deadline);
+    timer_init(&call->deadline, on_client_deadline);
     ++c->calls;
     size_t at = hash_ring_find(c->ring, call->ask.key);
     struct counter_server *s = at != SIZE_MAX ? c->servers[at] : NULL;
@@ -737,11 +726,11 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
         answer_later(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_RESTING);
     } else if ((conn = take_idle(s)) != NULL) {
         ++c->stats.reused;
-        join(call, conn);
+        client_join(call, conn);
         if (!send_acquire(conn))
             repeat(conn);
     } else if ((conn = conn_open(s, false)) != NULL) {
-        join(call, conn);
+        client_join(call, conn);
     } else {
         answer_later(call, COUNTER_NO_ROOM, COUNTER_TROUBLE_NONE);
     }

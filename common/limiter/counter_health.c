@@ -9,7 +9,6 @@
 #include "common/base/text.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 struct counter_health {

@@ -71,7 +71,7 @@ static bool all_digits(struct slice s)
 }
 
 /* Digits only; anything else is 0, and what is over UINT32_MAX is that. */
-static uint32_t number_of(struct slice word)
+static uint32_t counter_line_number_of(struct slice word)
 {
     uint64_t n = 0;
 
@@ -89,7 +89,7 @@ static uint64_t timeout_of(struct slice word, bool fractions)
     bool any = false;
 
     if (whole.len == word.len)
-        return (uint64_t)number_of(word) * 1000;
+        return (uint64_t)counter_line_number_of(word) * 1000;
     if (!fractions || !all_digits(whole) || !all_digits(fraction))
         return 0;
     for (size_t i = 0; i < fraction.len; ++i) {
@@ -98,7 +98,7 @@ static uint64_t timeout_of(struct slice word, bool fractions)
         any = any || fraction.p[i] != '0';
     }
     /* A fraction that is not 0 is at least 1 ms, as 0 would not wait. */
-    return (uint64_t)number_of(whole) * 1000 + (any && ms == 0 ? 1 : ms);
+    return (uint64_t)counter_line_number_of(whole) * 1000 + (any && ms == 0 ? 1 : ms);
 }
 
 /* ---- commands ---- */
@@ -123,10 +123,10 @@ void counter_line_parse(struct slice line, bool fractions, struct counter_line *
         out->verb = VERB_ACQUIRE;
         ask->kind = me ? COUNTER_ME : COUNTER_ANY;
         ask->key = take_word(&rest);
-        ask->workers = number_of(take_word(&rest));
-        ask->maxqueue = number_of(take_word(&rest));
+        ask->workers = counter_line_number_of(take_word(&rest));
+        ask->maxqueue = counter_line_number_of(take_word(&rest));
         ask->timeout_ms = timeout_of(take_word(&rest), fractions);
-        ask->slots = number_of(take_word(&rest));
+        ask->slots = counter_line_number_of(take_word(&rest));
         out->well_formed = ask->key.len != 0 && ask->workers != 0 && ask->maxqueue != 0;
     } else if (slice_starts(rest, SLICE_LIT("RELEASE"))) {
         out->verb = VERB_RELEASE;

@@ -90,14 +90,14 @@ static void leave_ring(struct rate_table *t, uint32_t i)
     t->entries[e->newer].older = e->older;
 }
 
-static uint32_t *bucket_of(const struct rate_table *t, uint64_t key)
+static uint32_t *rate_bucket_of(const struct rate_table *t, uint64_t key)
 {
     return &t->buckets[key & (t->nbuckets - 1)];
 }
 
 static void enter_chain(struct rate_table *t, uint32_t i)
 {
-    uint32_t *first = bucket_of(t, t->entries[i].key);
+    uint32_t *first = rate_bucket_of(t, t->entries[i].key);
 
     t->entries[i].chain = *first;
     *first = i;
@@ -105,7 +105,7 @@ static void enter_chain(struct rate_table *t, uint32_t i)
 
 static uint32_t rate_find(const struct rate_table *t, uint64_t key)
 {
-    uint32_t i = *bucket_of(t, key);
+    uint32_t i = *rate_bucket_of(t, key);
 
     while (i != NONE && t->entries[i].key != key)
         i = t->entries[i].chain;
@@ -113,14 +113,14 @@ static uint32_t rate_find(const struct rate_table *t, uint64_t key)
 }
 
 /* Adds an entry for KEY; a full table reuses the least recently used entry. */
-static uint32_t add(struct rate_table *t, uint64_t key)
+static uint32_t rate_add(struct rate_table *t, uint64_t key)
 {
     uint32_t i = 0;
 
     if (t->n == t->max) {
         i = t->entries[0].newer;
         leave_ring(t, i);
-        uint32_t *at = bucket_of(t, t->entries[i].key);
+        uint32_t *at = rate_bucket_of(t, t->entries[i].key);
         while (*at != i)
             at = &t->entries[*at].chain;
         *at = t->entries[i].chain;
@@ -157,7 +157,7 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
     if (i != NONE)
         leave_ring(t, i);
     else
-        i = add(t, key);
+        i = rate_add(t, key);
     struct entry *e = &t->entries[i];
     struct entry *head = &t->entries[0];
     uint64_t debt_ns = e->full_ns > now_ns ? e->full_ns - now_ns : 0;

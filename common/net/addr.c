@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -358,7 +359,7 @@ struct resolver_job {
     enum err error;
 };
 
-static void look_up(struct worker_job *base)
+static void addr_look_up(struct worker_job *base)
 {
     struct resolver_job *j = container_of(base, struct resolver_job, base);
 
@@ -386,7 +387,7 @@ void resolver_query(struct worker_thread *t, struct slice name, struct resolve_r
     struct resolver_job *j = xcalloc(1, sizeof(*j));
 
     ASSERT(q->job == NULL);
-    j->base.work = look_up;
+    j->base.work = addr_look_up;
     j->base.done = on_answer;
     j->name = xslicedup(name);
     j->request = q;
@@ -459,6 +460,20 @@ static bool set_options(int fd, const struct addr *a, const struct addr_listen_o
            (a->sa.sa_family != AF_INET6 ||
             setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
            (!o->reuse_port || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0);
+}
+
+bool addr_tune_socket(int fd, int idle_s, int interval_s, int probes)
+{
+    const int options[][3] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},       {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, idle_s}, {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
+        {IPPROTO_TCP, TCP_KEEPCNT, probes},
+    };
+    bool all = true;
+
+    for (size_t i = 0; i < (idle_s != 0 ? ARRAY_LEN(options) : 1); ++i)
+        all &= setsockopt(fd, options[i][0], options[i][1], &options[i][2], sizeof(int)) == 0;
+    return all;
 }
 
 enum err addr_start_listening(int fd, int backlog)

@@ -11,7 +11,6 @@
 #include "common/base/list.h"
 #include "common/event/loop.h"
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 struct body_file;

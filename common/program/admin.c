@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */
@@ -195,13 +194,13 @@ static void answer_error(struct http_reply *call, int status)
     text_fini(&t);
 }
 
-static void on_gone(void *context, bool done)
+static void on_admin_gone(void *context, bool done)
 {
     (void)context; /* in the request's pool */
     (void)done;
 }
 
-static const struct http_reply_events events = {.gone = on_gone};
+static const struct http_reply_events events = {.gone = on_admin_gone};
 
 /* ---- server-sent events ---- */
 

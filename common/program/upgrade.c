@@ -145,7 +145,7 @@ static void leave_program(struct upgrade *u)
     u->program = (struct program){.pid = 0, .pidfd = -1};
 }
 
-static void stop(struct upgrade *u)
+static void upgrade_stop(struct upgrade *u)
 {
     timer_stop(&u->tick);
     close_channel(u);
@@ -163,7 +163,7 @@ static void upgrade_fail(struct upgrade *u, const char *reason)
     log_error(NULL, "upgrade-failed",
               "stage=\"%s\" reason=\"%s\" how=\"%s\" action=\"continue serving\"",
               stage_texts[stage], reason, how);
-    stop(u);
+    upgrade_stop(u);
     if (stage > UPGRADE_STARTING && u->ops->resume != NULL)
         u->ops->resume(u->context, stage == UPGRADE_HANDED_OVER);
 }
@@ -174,7 +174,7 @@ void upgrade_abandon(struct upgrade *u)
         /* It may have accepted connections. */
         kill(u->program.pid, SIGTERM);
         leave_program(u);
-        stop(u);
+        upgrade_stop(u);
     } else if (u->stage == UPGRADE_STARTING || u->stage == UPGRADE_HANDING_OVER) {
         upgrade_fail(u, "shutdown requested");
     }
@@ -185,12 +185,12 @@ void upgrade_fini(struct upgrade *u)
     if (u->loop == NULL)
         return;
     leave_program(u);
-    stop(u);
+    upgrade_stop(u);
 }
 
 /* ---- messages ---- */
 
-static void flush(struct upgrade *u)
+static void upgrade_flush(struct upgrade *u)
 {
     /* The rest is sent at the next tick. That the process exited is noticed by reading. */
     if (u->out.fd >= 0)
@@ -237,7 +237,7 @@ static void on_upgrade_message(struct upgrade *u, const json_t *m)
         if (u->ops->release != NULL)
             u->ops->release(u->context, u);
         upgrade_pass(u, "go", NULL, 0, -1);
-        flush(u);
+        upgrade_flush(u);
     } else if (packet_is(m, "ready") && u->stage == UPGRADE_HANDING_OVER) {
         char *main_pid = xasprintf("MAINPID=%ld\nREADY=1", (long)u->program.pid);
 
@@ -295,7 +295,7 @@ static void on_program_exited(void *context)
         log_warn(NULL, "new-process-exited", "how=\"%s\" action=\"drain\"", how);
 }
 
-static void on_tick(struct timer *t)
+static void on_upgrade_tick(struct timer *t)
 {
     struct upgrade *u = container_of(t, struct upgrade, tick);
 
@@ -308,7 +308,7 @@ static void on_tick(struct timer *t)
         upgrade_fail(u, "not ready in time");
     else if (u->stage != UPGRADE_STARTING && u->ops->tick != NULL)
         u->ops->tick(u->context, u);
-    flush(u);
+    upgrade_flush(u);
 }
 
 /* ---- the beginning ---- */
@@ -317,7 +317,7 @@ void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *o
 {
     *u = (struct upgrade){.ops = ops, .context = context, .loop = l, .program.pidfd = -1};
     packet_queue_init(&u->out, -1);
-    timer_init(&u->tick, on_tick);
+    timer_init(&u->tick, on_upgrade_tick);
 }
 
 void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
@@ -350,5 +350,5 @@ void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
     u->exited = watch_start(u->loop, u->program.pidfd, on_program_exited, u);
     u->channel = watch_start(u->loop, pair[0], on_upgrade_readable, u);
     u->ops->pass(u->context, u);
-    on_tick(&u->tick);
+    on_upgrade_tick(&u->tick);
 }

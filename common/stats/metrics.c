@@ -11,7 +11,7 @@
 
 /* ---- values ---- */
 
-static double relaxed(const void *at)
+static double metrics_relaxed(const void *at)
 {
     return (double)atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
 }
@@ -39,9 +39,9 @@ double metric_value(const struct metric *row, const void *object)
     case METRIC_TIME:
         return (double)*(const uint64_t *)at / 1e6;
     case METRIC_ATOMIC:
-        return relaxed(at);
+        return metrics_relaxed(at);
     case METRIC_ATOMIC_TIME:
-        return relaxed(at) / 1e6;
+        return metrics_relaxed(at) / 1e6;
     }
     UNREACHABLE();
 }
@@ -51,7 +51,7 @@ double metric_value(const struct metric *row, const void *object)
 static const char *const kind_texts[] = {
     [STAT_COUNTER] = "counter", [STAT_GAUGE] = "gauge", [STAT_HISTOGRAM] = "histogram"};
 
-static void add_escaped(struct text *out, struct slice s, bool quotes)
+static void metrics_add_escaped(struct text *out, struct slice s, bool quotes)
 {
     for (size_t i = 0; i < s.len; ++i) {
         if (s.p[i] == '\n') {
@@ -77,7 +77,7 @@ void metrics_begin(struct metrics *m, const struct metric *row)
         text_addf(m->out, "# %s %s_%.*s ", help ? "HELP" : "TYPE", m->prefix, (int)family.len,
                   family.p);
         if (help)
-            add_escaped(m->out, slice_of(row->doc), m->open);
+            metrics_add_escaped(m->out, slice_of(row->doc), m->open);
         else
             text_add(m->out, slice_of(kind_texts[row->kind]));
         text_add_char(m->out, '\n');
@@ -92,7 +92,7 @@ void metrics_add_label(struct text *out, const char *name, struct slice value)
         text_add_char(out, ',');
     text_add(out, slice_of(name));
     text_add(out, SLICE_LIT("=\""));
-    add_escaped(out, value, true);
+    metrics_add_escaped(out, value, true);
     text_add_char(out, '"');
 }
 

@@ -11,8 +11,6 @@
 
 #include "common/base/text.h"
 
-#include <stdatomic.h>
-
 enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
 
 struct stat_row {

@@ -23,7 +23,6 @@
 #include "common/tls/tls_tickets.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -89,8 +88,8 @@ static bool is_about(OCSP_SINGLERESP *one, X509 *certificate, X509 *issuer)
 }
 
 /* Returns NULL if BASIC confirms CERTIFICATE, of CTX, until *UNTIL, else the problem. */
-static const char *tls_listener_check(OCSP_BASICRESP *basic, SSL_CTX *ctx, X509 *certificate,
-                                      time_t *until)
+static const char *listener_check(OCSP_BASICRESP *basic, SSL_CTX *ctx, X509 *certificate,
+                                  time_t *until)
 {
     bool is_own_issuer = X509_check_issued(certificate, certificate) == X509_V_OK;
     X509 *issuer = is_own_issuer ? certificate : NULL;
@@ -145,7 +144,7 @@ static struct tls_ocsp *tls_ocsp_read(const char *file, SSL_CTX *ctx, struct dia
         OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL)
         basic = OCSP_response_get1_basic(response);
     if (basic != NULL)
-        why = tls_listener_check(basic, ctx, certificate, &until);
+        why = listener_check(basic, ctx, certificate, &until);
     OCSP_BASICRESP_free(basic);
     OCSP_RESPONSE_free(response);
     ERR_clear_error();
@@ -238,7 +237,7 @@ static void make_place_index(void)
     ASSERT(place_index >= 0);
 }
 
-static struct place *tls_listener_place_of(const SSL_CTX *ctx)
+static struct place *listener_place_of(const SSL_CTX *ctx)
 {
     return SSL_CTX_get_ex_data(ctx, place_index);
 }
@@ -259,7 +258,7 @@ static bool has_kind(SSL_CTX *ctx, int kind)
 /* Called on the loop of a connection: staples the response for the certificate that SSL uses. */
 static int on_status(SSL *ssl, void *context)
 {
-    const struct tls_ocsp *o = tls_listener_place_of(SSL_get_SSL_CTX(ssl))->ocsp;
+    const struct tls_ocsp *o = listener_place_of(SSL_get_SSL_CTX(ssl))->ocsp;
     const X509 *shown = SSL_get_certificate(ssl);
 
     (void)context;
@@ -275,7 +274,7 @@ static int on_status(SSL *ssl, void *context)
 /* Adds the OCSP response in FILE (NULL: none) for the certificate of FROM, which TO presents. */
 static void add_ocsp(struct tls_set *s, SSL_CTX *to, SSL_CTX *from, const char *file)
 {
-    struct place *p = tls_listener_place_of(to);
+    struct place *p = listener_place_of(to);
     struct tls_ocsp *o = file != NULL ? tls_ocsp_read(file, from, &s->notes) : NULL;
 
     if (o == NULL)
@@ -311,7 +310,7 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
     }
     /* A context accepts a further certificate with the same names and another kind of key. */
     while (twin < s->n &&
-           (!tls_names_same(tls_listener_place_of(s->contexts[twin])->own_names, names) ||
+           (!tls_names_same(listener_place_of(s->contexts[twin])->own_names, names) ||
             has_kind(s->contexts[twin], kind)))
         ++twin;
     if (twin == s->n) {
@@ -345,7 +344,7 @@ out:
  * request the same ones of clients. */
 static bool finish_context(const struct tls_listener_options *o, SSL_CTX *ctx, struct diag *d)
 {
-    struct place *p = tls_listener_place_of(ctx);
+    struct place *p = listener_place_of(ctx);
     struct text basis = {0};
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -413,7 +412,7 @@ static struct tls_set *set_create(const struct tls_listener_options *o, struct d
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int sealing)
 {
-    struct tls_tickets *tickets = tls_listener_place_of(SSL_get_SSL_CTX(ssl))->tickets;
+    struct tls_tickets *tickets = listener_place_of(SSL_get_SSL_CTX(ssl))->tickets;
 
     if (sealing)
         return tls_tickets_encrypt(tickets, name, iv, cipher, mac) ? 1 : -1;
@@ -453,7 +452,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 
 bool tls_listener_misdirected(const SSL *ssl, struct slice host)
 {
-    const struct place *p = tls_listener_place_of(SSL_get_SSL_CTX(ssl));
+    const struct place *p = listener_place_of(SSL_get_SSL_CTX(ssl));
     unsigned owner = 0;
 
     return p != NULL && tls_names_find(p->names, slice_cut(&host, ':'), &owner) &&
@@ -523,10 +522,10 @@ static struct tls_set *replace_set(struct tls_listener *t, struct tls_set *set)
     struct tls_set *old = t->set;
 
     for (size_t i = 0; i < set->n; ++i) {
-        struct place *p = tls_listener_place_of(set->contexts[i]);
+        struct place *p = listener_place_of(set->contexts[i]);
 
         for (size_t k = 0; k < old->n; ++k) {
-            const struct place *q = tls_listener_place_of(old->contexts[k]);
+            const struct place *q = listener_place_of(old->contexts[k]);
 
             if (memcmp(p->digest, q->digest, SHA256_BYTES) == 0) {
                 tls_tickets_unref(p->tickets);
@@ -567,7 +566,7 @@ void tls_listener_poll(struct tls_listener *t, const char *address, uint64_t now
     struct diag d = {0};
 
     for (size_t i = 0; i < t->set->n; ++i)
-        tls_tickets_rotate(tls_listener_place_of(t->set->contexts[i])->tickets, now_ms,
+        tls_tickets_rotate(listener_place_of(t->set->contexts[i])->tickets, now_ms,
                            t->c.o.ticket_rotation_ms);
     bool changed = tls_files_changed(&t->c.files);
     bool outdated = t->set->until != 0 && time(NULL) >= t->set->until;

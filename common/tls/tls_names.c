@@ -5,7 +5,6 @@
  */
 #include "common/tls/tls_names.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <openssl/x509v3.h>
@@ -63,7 +62,8 @@ static bool usable(struct slice name)
     return slice_find(rest, '*') == SIZE_MAX && dot != SIZE_MAX && dot != 0 && dot != rest.len - 1;
 }
 
-static const struct owned_name *look_up(const struct tls_names *n, const char *text, size_t len)
+static const struct owned_name *names_look_up(const struct tls_names *n, const char *text,
+                                              size_t len)
 {
     return map_entry(map_find(&n->names, text, len), struct owned_name, node);
 }
@@ -85,7 +85,7 @@ bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
         struct owned_name *o = xcalloc(1, sizeof(*o) + name.len);
         o->owner = owner;
         ascii_lower_copy(o->text, name);
-        if (look_up(n, o->text, name.len) == NULL)
+        if (names_look_up(n, o->text, name.len) == NULL)
             map_add(&n->names, &o->node, o->text, name.len);
         else
             free(o); /* the name belongs to its first owner */
@@ -99,7 +99,7 @@ bool tls_names_same(const struct tls_names *a, const struct tls_names *b)
     map_for_each (struct owned_name, o, &a->names, node) {
         struct slice name = map_key(&o->node);
 
-        if (look_up(b, name.p, name.len) == NULL)
+        if (names_look_up(b, name.p, name.len) == NULL)
             return false;
     }
     return map_count(&a->names) != 0 && map_count(&a->names) == map_count(&b->names);
@@ -115,11 +115,11 @@ bool tls_names_find(const struct tls_names *n, struct slice host, unsigned *owne
         memchr(host.p, '\0', host.len) != NULL)
         return false;
     ascii_lower_copy(text, host);
-    const struct owned_name *found = look_up(n, text, host.len);
+    const struct owned_name *found = names_look_up(n, text, host.len);
     size_t dot = slice_find(host, '.');
     if (found == NULL && dot != SIZE_MAX && dot != 0) {
         text[dot - 1] = '*';
-        found = look_up(n, text + dot - 1, host.len - dot + 1);
+        found = names_look_up(n, text + dot - 1, host.len - dot + 1);
     }
     if (found != NULL)
         *owner = found->owner;

@@ -220,7 +220,7 @@ static noinline_ size_t print_subject(X509 *certificate, char room[CLIENT_SUBJEC
 }
 
 /* A certificate is rejected if its subject cannot be reported completely. */
-static int on_verify(int good, X509_STORE_CTX *store)
+static int on_tls_server_verify(int good, X509_STORE_CTX *store)
 {
     char room[CLIENT_SUBJECT_MAX];
 
@@ -245,7 +245,7 @@ bool client_certificate_request(SSL_CTX *ctx, const char *file, bool required, b
     SSL_CTX_set_client_CA_list(ctx, names);
     SSL_CTX_set_verify(
         ctx, required ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_PEER,
-        subjects ? on_verify : NULL);
+        subjects ? on_tls_server_verify : NULL);
     enum err e = file_read(file, CLIENT_CA_BYTES_MAX, basis);
 
     text_add_char(basis, required ? '1' : '0');

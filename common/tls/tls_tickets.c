@@ -9,7 +9,6 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 struct ticket_key {
@@ -27,7 +26,7 @@ struct tls_tickets {
     size_t n;
 };
 
-static bool make_key(struct ticket_key *k)
+static bool tickets_make_key(struct ticket_key *k)
 {
     return RAND_bytes(k->name, sizeof(k->name)) == 1 &&
            RAND_priv_bytes(k->cipher, sizeof(k->cipher)) == 1 &&
@@ -39,7 +38,7 @@ struct tls_tickets *tls_tickets_create(void)
     struct tls_tickets *t = xcalloc(1, sizeof(*t));
 
     t->cipher = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
-    if (t->cipher == NULL || !make_key(&t->keys[0])) {
+    if (t->cipher == NULL || !tickets_make_key(&t->keys[0])) {
         EVP_CIPHER_free(t->cipher);
         free(t);
         return NULL;
@@ -73,7 +72,7 @@ void tls_tickets_rotate(struct tls_tickets *t, uint64_t now_ms, uint64_t interva
     if (t->newest_since_ms == 0)
         t->newest_since_ms = now_ms;
     /* Without random bytes the old key remains in use until the next attempt. */
-    if (now_ms - t->newest_since_ms < interval_ms || !make_key(&fresh))
+    if (now_ms - t->newest_since_ms < interval_ms || !tickets_make_key(&fresh))
         return;
     t->newest_since_ms = now_ms;
     pthread_mutex_lock(&t->lock);

@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 /* A configuration, which worker_tls_take() replaces as a whole. */

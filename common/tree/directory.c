@@ -131,7 +131,7 @@ static void touch(struct dir *d, unsigned parts)
 
 /* The directory at the path TOP came, went or changed hands, and so did all in it. "": any may
  * have. */
-static void changed(struct directory *t, const char *top)
+static void directory_changed(struct directory *t, const char *top)
 {
     size_t len = strlen(top);
 
@@ -376,7 +376,7 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
     if ((ev->mask & GONE_EVENTS) != 0 || ev->len == 0) {
         if ((ev->mask & IN_IGNORED) != 0)
             d->watch = -1;
-        changed(d->tree, d->path);
+        directory_changed(d->tree, d->path);
     } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
         touch(d, PART_NODE);
@@ -386,7 +386,7 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
         snprintf(child, sizeof(child), "%s/%s", d->path, ev->name);
         d->children_stale = true;
         touch(d, PART_CHILDREN);
-        changed(d->tree, child);
+        directory_changed(d->tree, child);
     } else if (ev->name[0] != '.') {
         dir_member_touched(d, ev->name, (ev->mask & IN_CLOSE_WRITE) != 0);
         touch(d, PART_PROVIDERS);
@@ -400,13 +400,13 @@ static void directory_event(struct directory *t, const struct inotify_event *ev)
         log_warn(NULL, "tree-events-lost", "path=%s action=\"re-read everything\"", t->root);
         map_for_each (struct dir, d, &t->dirs, in_tree)
             d->reread = true;
-        changed(t, "");
+        directory_changed(t, "");
         return;
     }
     if (ev->wd == t->anchor) {
         if ((ev->mask & IN_IGNORED) != 0)
             t->anchor = -1;
-        changed(t, "");
+        directory_changed(t, "");
         return;
     }
     map_for_each (struct dir, d, &t->dirs, in_tree) {
@@ -430,11 +430,11 @@ static void on_directory_readable(void *context)
     }
 }
 
-static void on_verify(struct timer *timer)
+static void on_directory_verify(struct timer *timer)
 {
     struct directory *t = container_of(timer, struct directory, verify);
 
-    changed(t, "");
+    directory_changed(t, "");
     timer_start(t->base.loop, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
 }
 
@@ -521,7 +521,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
         go_blind(t, "inotify_init1");
     else
         t->readable = watch_start(l, t->inotify, on_directory_readable, t);
-    timer_init(&t->verify, on_verify);
+    timer_init(&t->verify, on_directory_verify);
     timer_start(l, &t->verify, t->blind ? VERIFY_BLIND_MS : VERIFY_MS);
     *out = &t->base;
     return ERR_OK;

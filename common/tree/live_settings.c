@@ -359,7 +359,7 @@ static void on_hold_over(struct timer *t)
     read_again(l);
 }
 
-static void hold(struct live_settings *l, const char *why)
+static void live_hold(struct live_settings *l, const char *why)
 {
     uint64_t hold_ms = l->o.hold_ms(l->o.context, l->now.s);
 
@@ -397,7 +397,7 @@ void live_settings_node(struct live_settings *l, const struct tree_view *node)
     else if (recreated && json_object_size(node->properties) == 0)
         why = "node exists, without properties"; /* created by a registration below it */
     if (why != NULL) {
-        hold(l, why);
+        live_hold(l, why);
         return;
     }
     if (l->counts.held) {

@@ -196,7 +196,7 @@ static int make_hidden(const char *path, struct slice bytes, char tmp[PATH_MAX])
 }
 
 /* Move TMP to PATH, over the remains of a dead owner but not over a living one. */
-static enum err claim(const char *tmp, const char *path)
+static enum err provider_file_claim(const char *tmp, const char *path)
 {
     for (int i = 0; i < CLAIM_TRIES; ++i) {
         if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
@@ -227,7 +227,7 @@ enum err provider_file_put(int *fd, const char *path, struct slice bytes)
     if (fresh < 0)
         return ERR_SYSTEM;
     if (!ours)
-        result = claim(tmp, path);
+        result = provider_file_claim(tmp, path);
     else if (rename(tmp, path) == 0)
         result = ERR_OK;
     if (result == ERR_OK) {

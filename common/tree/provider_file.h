@@ -16,7 +16,6 @@
 #include "common/base/err.h"
 #include "common/base/text.h"
 
-#include <stdbool.h>
 #include <sys/stat.h>
 
 /* A file name is at most this, whatever the file system (NAME_MAX), with its NUL. */

@@ -54,7 +54,7 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     return json_incref(parts);
 }
 
-static void load(struct snapshot *m)
+static void snapshot_load(struct snapshot *m)
 {
     char why[JSON_WHY_ROOM] = "";
     const char *problem = why;
@@ -155,7 +155,7 @@ struct snapshot *snapshot_open(struct loop *l, const char *path, const char *pla
     m->parts = json_object();
     timer_init(&m->write, save);
     if (path != NULL)
-        load(m);
+        snapshot_load(m);
     return m;
 }
 

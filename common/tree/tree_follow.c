@@ -252,8 +252,8 @@ enum err tree_path_join(const char *base, struct slice path, char out[TREE_PATH_
     return ERR_OK;
 }
 
-static bool join(struct follower *f, const char *base, struct slice path,
-                 char out[TREE_PATH_MAX + 1])
+static bool follow_join(struct follower *f, const char *base, struct slice path,
+                        char out[TREE_PATH_MAX + 1])
 {
     enum err e = tree_path_join(base, path, out);
 
@@ -308,7 +308,7 @@ static enum found resolve(struct follower *f, struct trail *trail, const char *p
     found = resolve(f, trail, real, &base);
     if (found != FOUND_NODE && found != FOUND_MISSING)
         return found;
-    if (!join(f, base->path, slice_of(name), real))
+    if (!follow_join(f, base->path, slice_of(name), real))
         return FOUND_BAD;
     enum found there = FOUND_MISSING;
     if (strcmp(real, path) != 0)
@@ -323,7 +323,7 @@ static enum found resolve(struct follower *f, struct trail *trail, const char *p
     /* Copied: BASE may be refreshed while the target is followed. */
     char link[TREE_PATH_MAX * 2];
     snprintf(link, sizeof(link), "%s -> %.*s", name, SLICE_FMT(target));
-    if (!join(f, base->path, target, real) || !trail_add(f, trail, real))
+    if (!follow_join(f, base->path, target, real) || !trail_add(f, trail, real))
         return FOUND_BAD;
     found = resolve(f, trail, real, out);
     if (found == FOUND_MISSING)
@@ -340,7 +340,7 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
     enum found found = FOUND_BAD;
 
     trail->n = 0;
-    if (join(f, "", slice_of(path), real) && trail_add(f, trail, real))
+    if (follow_join(f, "", slice_of(path), real) && trail_add(f, trail, real))
         found = resolve(f, trail, real, out);
     /* Read again for the parts: only now is the node known that they are needed of. */
     if (found == FOUND_NODE)
@@ -379,7 +379,7 @@ static enum found follow_value(struct follower *f, const struct tree_node *n, co
                         tree_path_shown(next.node->path), SLICE_FMT(next.name));
             return FOUND_BAD;
         }
-        if (!join(f, next.node->path, slice_cut(&rest, ' '), target))
+        if (!follow_join(f, next.node->path, slice_cut(&rest, ' '), target))
             return FOUND_BAD;
         enum found found = follow_path(f, target, PART_NODE, &next.node);
         if (found == FOUND_MISSING)

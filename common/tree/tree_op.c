@@ -47,7 +47,7 @@ static void tree_op_end(struct tree_op *op, enum err e)
     loop_post(op->tree->loop, &op->message);
 }
 
-static void on_deadline(struct timer *timer)
+static void on_tree_op_deadline(struct timer *timer)
 {
     struct tree_op *op = container_of(timer, struct tree_op, deadline);
 
@@ -114,7 +114,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     op->bytes = (struct text){0};
     op->in_tree = (struct list){0};
     op->call = NULL;
-    timer_init(&op->deadline, on_deadline);
+    timer_init(&op->deadline, on_tree_op_deadline);
     timer_init(&op->again, NULL);
     ++t->watches;
     if (op->kind == TREE_RESOLVE)

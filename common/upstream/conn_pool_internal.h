@@ -12,7 +12,6 @@
 #include "common/upstream/conn_pool.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 /*
  * Where a connection is (pooled_conn.place). Each place has a list or none; only conn_enter_locked

@@ -178,7 +178,7 @@ static cold_ void http1_client_fail(struct http1_conn *c, enum err e)
 }
 
 /* The last byte of the response is here. */
-static void complete(struct http1_conn *c)
+static void http1_client_complete(struct http1_conn *c)
 {
     bool reusable = c->x.keep_alive && wholly_written(&c->x) && unread_bytes(c) == 0;
 
@@ -333,7 +333,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
 /* ---- reading: bodies ---- */
 
 /* Hand B on, with all body bytes of BYTES, which lie in B's memory. */
-static void pass_on(struct http1_conn *c, struct http1_body *b, struct slice bytes)
+static void http1_client_pass_on(struct http1_conn *c, struct http1_body *b, struct slice bytes)
 {
     const struct http1_request r = c->x.request;
     enum err e = http1_body_take(b, &c->x.framing, &bytes);
@@ -345,7 +345,7 @@ static void pass_on(struct http1_conn *c, struct http1_body *b, struct slice byt
     } else if (e == ERR_NOT_FOUND) {
         if (bytes.len != 0)
             c->x.keep_alive = false;
-        complete(c);
+        http1_client_complete(c);
         r.events->on_body(r.context, b, true);
     } else {
         http1_body_release(b);
@@ -365,7 +365,7 @@ static void pass_on_input(struct http1_conn *c)
         return;
     }
     c->in = (struct http1_input){0};
-    pass_on(c, b, rest);
+    http1_client_pass_on(c, b, rest);
 }
 
 /* EOF, or an error of the socket. */
@@ -377,7 +377,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
         http1_client_fail(c, error_of_end(c, n));
         return;
     }
-    complete(c);
+    http1_client_complete(c);
     read_stop(c);
     r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
 }
@@ -411,7 +411,7 @@ static bool read_body_once(struct http1_conn *c)
         b = http1_body_resize(b, got);
     }
     arm_timer(c);
-    pass_on(c, b, (struct slice){b->memory, got});
+    http1_client_pass_on(c, b, (struct slice){b->memory, got});
     return got == room;
 }
 
@@ -440,7 +440,7 @@ static bool move_body_once(struct http1_conn *c)
     c->x.framing.left -= (size_t)n;
     if (c->x.framing.left == 0) {
         http1_resume(c); /* an idle connection is listened to */
-        complete(c);
+        http1_client_complete(c);
         r.events->on_body(r.context, http1_body_copy(SLICE_NULL), true);
         return false;
     }
@@ -498,7 +498,7 @@ static noinline_ void on_last_head(struct http1_conn *c, const struct http1_head
     const struct http1_request r = c->x.request;
     struct http1_body *b = c->in.body;
 
-    complete(c);
+    http1_client_complete(c);
     c->in = (struct http1_input){0};
     r.events->on_head(r.context, head, true);
     http1_body_release(b);

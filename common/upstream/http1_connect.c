@@ -4,7 +4,6 @@
  */
 #include "common/upstream/http1_client.h"
 
-#include <netinet/tcp.h>
 #include <stdlib.h>
 
 enum {
@@ -117,12 +116,12 @@ static void connected(struct http1_connect *a)
     shake_hands(a);
 }
 
-static void run_end(struct loop_deferred *d)
+static void http1_connect_run_end(struct loop_deferred *d)
 {
     connected(container_of(d, struct http1_connect, end));
 }
 
-static void on_timeout(struct timer *t)
+static void on_http1_connect_timeout(struct timer *t)
 {
     struct http1_connect *a = container_of(t, struct http1_connect, timeout);
 
@@ -144,12 +143,11 @@ static void on_attempt_connected(void *context)
 static void try_connect(struct http1_connect *a)
 {
     bool local = a->addr.sa.sa_family == AF_UNIX;
-    int on = 1;
     int fd = socket(a->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error = fd == -1 ? errno : 0;
 
     if (fd != -1 && !local)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        (void)addr_tune_socket(fd, 0, 0, 0);
     if (fd != -1 && connect(fd, &a->addr.sa, a->addr.len) != 0)
         error = errno;
     if (error == 0 || error == EINPROGRESS)
@@ -186,8 +184,8 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *addr,
     a->cb = cb;
     a->context = context;
     a->transport = TRANSPORT_CLOSED;
-    a->end.run = run_end;
-    timer_init(&a->timeout, on_timeout);
+    a->end.run = http1_connect_run_end;
+    timer_init(&a->timeout, on_http1_connect_timeout);
     timer_init(&a->again, on_again);
     if (timeout_ms != 0)
         timer_start(l, &a->timeout, timeout_ms);

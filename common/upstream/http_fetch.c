@@ -64,7 +64,7 @@ static void on_fetch_body(void *context, struct http1_body *body, bool last)
         fetch_finish(f, too_large ? ERR_TOO_LARGE : ERR_OK);
 }
 
-static void on_error(void *context, enum err e)
+static void on_fetch_error(void *context, enum err e)
 {
     struct http_fetch *f = context;
 
@@ -74,7 +74,7 @@ static void on_error(void *context, enum err e)
 
 /* No upgrade is requested, so that a 101 is an error. */
 static const struct http1_events exchange_events = {
-    .on_head = on_fetch_head, .on_body = on_fetch_body, .on_error = on_error};
+    .on_head = on_fetch_head, .on_body = on_fetch_body, .on_error = on_fetch_error};
 
 static void on_fetch_connected(void *context, struct http1_conn *conn, enum err e)
 {

@@ -504,7 +504,7 @@ static bool cache_put(struct key *k, struct slice s)
 }
 
 /* Of the names in SET, and those that always count. */
-static bool make_key(struct names *set, struct cache_fields request, struct key *k)
+static bool cache_make_key(struct names *set, struct cache_fields request, struct key *k)
 {
     for (size_t i = 0; i < ARRAY_LEN(always); ++i) {
         for (size_t at = 0; at < request.n; ++at) {
@@ -546,7 +546,7 @@ bool cache_variant_key(struct cache_fields response, struct cache_fields request
 {
     struct names set = {.n = 0};
     struct key k;
-    bool good = vary_of(response, &set) && make_key(&set, request, &k);
+    bool good = vary_of(response, &set) && cache_make_key(&set, request, &k);
 
     if (good)
         text_add(out, (struct slice){k.bytes, k.len});
@@ -564,5 +564,5 @@ bool cache_variant_matches(struct slice key, struct cache_fields request)
 
         add_name(&set, (struct slice){line.p, http1_token_length(line)});
     }
-    return make_key(&set, request, &k) && slice_eq(key, (struct slice){k.bytes, k.len});
+    return cache_make_key(&set, request, &k) && slice_eq(key, (struct slice){k.bytes, k.len});
 }

@@ -107,7 +107,7 @@ static const uint8_t next_states[ROWS][CLASSES] = {
     [END_LF] = {[LF] = ENDED},
 };
 
-static enum byte_class class_of(char b)
+static enum byte_class chunked_class_of(char b)
 {
     static const char special[] = "\n\r\"\\ ;=:"; /* from LF to COLON */
 
@@ -140,7 +140,7 @@ static enum err on_byte(struct http1_chunked *d, char b, bool strict)
     unsigned row = d->state;
     if (strict && (row == SIZE || row == TRAILER_START))
         row = row == SIZE ? STRICT_SIZE : STRICT_TRAILER_START;
-    unsigned next = next_states[row][class_of(b)];
+    unsigned next = next_states[row][chunked_class_of(b)];
     if (next == 0)
         return ERR_SYNTAX;
     if (next >= BLANK && next <= EXT_QUOTED_END && ++d->extension_bytes > EXTENSION_BYTES_MAX)

@@ -652,7 +652,7 @@ static void on_unreachable(struct timer *timer)
              t->hosts, tree_path_shown(t->top));
 }
 
-static void on_changed(void *context, const char *full, int event)
+static void on_tree_zookeeper_changed(void *context, const char *full, int event)
 {
     struct zookeeper *t = context;
     const char *path = strcmp(full, "/") == 0 ? "" : full;
@@ -667,7 +667,7 @@ static void on_changed(void *context, const char *full, int event)
         zk_read_request(&n->children);
 }
 
-static void on_verify(struct timer *timer)
+static void on_tree_zookeeper_verify(struct timer *timer)
 {
     struct zookeeper *t = container_of(timer, struct zookeeper, verify);
 
@@ -683,7 +683,7 @@ static void on_verify(struct timer *timer)
 static const struct zk_session_events events = {.connected = on_tree_zookeeper_connected,
                                                 .disconnected = on_disconnected,
                                                 .ended = on_ended,
-                                                .changed = on_changed};
+                                                .changed = on_tree_zookeeper_changed};
 
 /* At the start, and after a session has ended. */
 static void open_session(struct timer *timer)
@@ -775,7 +775,7 @@ static enum err zk_tree_open(struct loop *l, struct slice place, const struct tr
     list_init(&t->suspects);
     list_init(&t->ops);
     timer_init(&t->reopen, open_session);
-    timer_init(&t->verify, on_verify);
+    timer_init(&t->verify, on_tree_zookeeper_verify);
     timer_init(&t->give_up, on_give_up);
     timer_init(&t->unreachable, on_unreachable);
     timer_start(l, &t->unreachable, ZK_UNREACHABLE_MS);

@@ -85,7 +85,7 @@ static void entry_free(struct tree_entry *e)
     free(e);
 }
 
-static void on_retry(struct timer *timer)
+static void on_zk_entry_retry(struct timer *timer)
 {
     struct tree_entry *e = container_of(timer, struct tree_entry, retry);
 
@@ -281,7 +281,7 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
         e = xcalloc(1, sizeof(*e) + (size_t)len + 1);
         memcpy(e->path, full, (size_t)len + 1);
         e->tree = t;
-        timer_init(&e->retry, on_retry);
+        timer_init(&e->retry, on_zk_entry_retry);
         map_add(&t->entries, &e->in_tree, e->path, (size_t)len);
     }
     e->bytes = bytes;

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- access control lists of created nodes ---- */

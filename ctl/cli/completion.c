@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* S with a backslash before each byte that is one of SPECIAL. */
-static void add_escaped(struct text *out, const char *s, const char *special)
+static void completion_add_escaped(struct text *out, const char *s, const char *special)
 {
     for (; *s != '\0'; ++s) {
         if (strchr(special, *s) != NULL)
@@ -131,19 +131,19 @@ static void add_zsh_spec(const char *name, const char *help, const char *value,
     text_addf(&spec, "*%s", name);
     if (help != NULL) {
         text_add_char(&spec, '[');
-        add_escaped(&spec, help, special);
+        completion_add_escaped(&spec, help, special);
         text_add_char(&spec, ']');
     }
     if (value != NULL) {
         text_add_char(&spec, ':');
-        add_escaped(&spec, value, special);
+        completion_add_escaped(&spec, value, special);
         text_add_char(&spec, ':');
     }
     if (is_files(completes)) {
         text_add(&spec, SLICE_LIT("_files"));
     } else if (completes != NULL) {
         text_add_char(&spec, '(');
-        add_escaped(&spec, completes, ":");
+        completion_add_escaped(&spec, completes, ":");
         text_add_char(&spec, ')');
     }
     text_add(out, SLICE_LIT(" \\\n            "));

@@ -12,7 +12,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- commands: getopt_long over their rows ---- */
@@ -300,13 +299,13 @@ static void on_ctl_body(struct http_fetch *f, struct slice bytes)
     text_add(container_of(f, struct asking, fetch)->out, bytes);
 }
 
-static void on_done(struct http_fetch *f, enum err e)
+static void on_ctl_done(struct http_fetch *f, enum err e)
 {
     container_of(f, struct asking, fetch)->e = e;
 }
 
 static const struct http_fetch_events events = {
-    .on_head = on_ctl_head, .on_body = on_ctl_body, .done = on_done};
+    .on_head = on_ctl_head, .on_body = on_ctl_body, .done = on_ctl_done};
 
 static enum err make_request(struct ctl_options *o, const char *method, const char *path,
                              struct slice content, struct text *out)

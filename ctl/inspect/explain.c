@@ -73,7 +73,7 @@ enum err ctl_explain_text(const json_t *page, const struct ctl_options *o, struc
     return ERR_OK;
 }
 
-static void add_escaped(struct text *out, const char *value)
+static void explain_add_escaped(struct text *out, const char *value)
 {
     ASSERT(value != NULL);
     for (; *value != '\0'; ++value)
@@ -99,10 +99,10 @@ static int explain_main(const struct ctl_command *c, int argc, char **argv)
     if (slice_of(value).len > VALUE_MAX)
         return ctl_usage_error(c, "the class or URL is too long", NULL);
     text_addf(&path, "/explain?%s=", url != NULL ? "url" : "class");
-    add_escaped(&path, value);
+    explain_add_escaped(&path, value);
     if (o.application != NULL) {
         text_add(&path, SLICE_LIT("&application="));
-        add_escaped(&path, o.application);
+        explain_add_escaped(&path, o.application);
     }
     enum err e = ctl_request(&o, "GET", text_cstr(&path), SLICE_NULL, &status, &body);
     json_t *page = e == ERR_OK && body.len != 0 ? json_loadb(body.p, body.len, 0, NULL) : NULL;

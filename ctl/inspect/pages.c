@@ -295,7 +295,7 @@ static int watch(const struct page_command *w, struct asking *a)
     return e == ERR_OK ? CTL_OK : CTL_FAILED;
 }
 
-static int run_page(const struct ctl_command *c, int argc, char **argv)
+static int pages_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct asking a = {.o = {.top = TOP_DEFAULT}};
     const struct page_command *w = pages;
@@ -329,7 +329,7 @@ const struct ctl_command ctl_word_status = {
     .arguments = "[APPLICATION]",
     .summary = "applications, their workers or processes, how requests were routed",
     CTL_FLAGS(status_flags),
-    .run = run_page,
+    .run = pages_main,
 };
 
 static const struct ctl_flag resumes_flags[] = {
@@ -344,7 +344,7 @@ const struct ctl_command ctl_word_resumes = {
     .arguments = "[APPLICATION]",
     .summary = "skills of each worker: its best classes, with scores",
     CTL_FLAGS(resumes_flags),
-    .run = run_page,
+    .run = pages_main,
 };
 
 static const struct ctl_flag limits_flags[] = {
@@ -358,5 +358,5 @@ const struct ctl_command ctl_word_limits = {
     .arguments = "[APPLICATION]",
     .summary = "pool counters: requests that hold, wait, were rejected; the keys most waited for",
     CTL_FLAGS(limits_flags),
-    .run = run_page,
+    .run = pages_main,
 };

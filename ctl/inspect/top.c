@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -132,7 +131,7 @@ struct screen {
 static const struct slice cut_sign = {"...", 3};
 
 /* Cut to the columns; letters beyond ASCII are shown escaped, so that a byte is a column. */
-static void add_line(struct screen *s, struct slice line, enum table_style style)
+static void top_add_line(struct screen *s, struct slice line, enum table_style style)
 {
     struct slice begin = slice_of(s->view->colours ? table_styles[style] : "");
     struct slice sign = SLICE_NULL;
@@ -277,7 +276,7 @@ static void draw_row(struct screen *s, const struct layout *l, const struct row 
         else
             text_addf(&line, " %*s", width, text_cstr(&cell));
     }
-    add_line(s, text_slice(&line), r != NULL ? row_style(r) : TABLE_FAINT);
+    top_add_line(s, text_slice(&line), r != NULL ? row_style(r) : TABLE_FAINT);
     text_fini(&line);
     text_fini(&cell);
 }
@@ -301,7 +300,7 @@ static void draw_hidden(struct screen *s, const struct layout *l, size_t first, 
         text_addf(&line, "%s%s", before, columns[i].title);
         before = ", ";
     }
-    add_line(s, text_slice(&line), TABLE_FAINT);
+    top_add_line(s, text_slice(&line), TABLE_FAINT);
     text_fini(&line);
 }
 
@@ -384,7 +383,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
         text_clear(&part);
         page_add(&part, now, parts[i]);
     }
-    add_line(s, text_slice(&line), TABLE_PLAIN);
+    top_add_line(s, text_slice(&line), TABLE_PLAIN);
     text_fini(&line);
     text_fini(&part);
 }
@@ -403,29 +402,29 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
     page_add(&line, now, "{program} {version}, {phase}, up {uptime_s:t}");
     text_addf(&line, "; every %" PRIu64 " s, by %s%s%s (h: help)", v->interval_s,
               columns[v->key].what, v->reverse ? ", reversed" : "", v->paused ? ", PAUSED" : "");
-    add_line(&s, text_slice(&line), TABLE_PLAIN);
+    top_add_line(&s, text_slice(&line), TABLE_PLAIN);
     if (problem.len != 0) {
         text_clear(&line);
         text_add_escaped(&line, problem);
-        add_line(&s, text_slice(&line), TABLE_BAD);
+        top_add_line(&s, text_slice(&line), TABLE_BAD);
     }
     if (v->help) {
-        add_line(&s, SLICE_LIT(""), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT(""), TABLE_PLAIN);
         for (size_t k = 0; k < TOP_KEYS; ++k) {
             if (columns[k].letter == '\0')
                 continue;
             text_clear(&line);
             text_addf(&line, "  %c       sort by %s", columns[k].letter, columns[k].what);
-            add_line(&s, text_slice(&line), TABLE_PLAIN);
+            top_add_line(&s, text_slice(&line), TABLE_PLAIN);
         }
-        add_line(&s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
-        add_line(&s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
-        add_line(&s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"),
-                 TABLE_PLAIN);
-        add_line(&s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
-        add_line(&s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"),
+                     TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
     } else if (n == 0) {
-        add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
     }
     text_fini(&line);
     json_object_foreach(applications, name, app)

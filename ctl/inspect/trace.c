@@ -260,18 +260,18 @@ void trace_report_fini(struct trace_report *r)
 
 /* ---- JSON ---- */
 
-static double seconds(uint64_t us)
+static double trace_seconds(uint64_t us)
 {
     return (double)us / 1e6;
 }
 
 static double mean_seconds(uint64_t sum_us, uint64_t n)
 {
-    return n != 0 ? seconds(sum_us) / (double)n : 0;
+    return n != 0 ? trace_seconds(sum_us) / (double)n : 0;
 }
 
 /* Text from a log need not be UTF-8, which JSON requires. */
-static void put_bytes(struct json_writer *w, const char *name, const char *s)
+static void trace_put_bytes(struct json_writer *w, const char *name, const char *s)
 {
     struct text t = {0};
 
@@ -285,15 +285,15 @@ static void put_url(struct json_writer *w, const struct trace_url *u)
     static const char *const names[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
 
     json_open_object(w, NULL);
-    put_bytes(w, "url", u->path);
+    trace_put_bytes(w, "url", u->path);
     json_put_real(w, "impact_s", u->impact);
     json_put_int(w, "count", u->finished);
     json_put_int(w, "unfinished", u->unfinished);
     json_put_int(w, "refused", u->refused);
-    json_put_real(w, "min_s", seconds(u->min_us));
-    json_put_real(w, "median_s", seconds(u->median_us));
+    json_put_real(w, "min_s", trace_seconds(u->min_us));
+    json_put_real(w, "median_s", trace_seconds(u->median_us));
     json_put_real(w, "mean_s", mean_seconds(u->sum_us, u->timed));
-    json_put_real(w, "max_s", seconds(u->max_us));
+    json_put_real(w, "max_s", trace_seconds(u->max_us));
     json_open_object(w, "statuses");
     for (size_t i = 0; i < ARRAY_LEN(names); ++i)
         json_put_int(w, names[i], u->statuses[i]);
@@ -316,11 +316,11 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
     json_put_int(&w, "left_out", r->left_out);
     json_put_int(&w, "restarts", r->restarts);
     json_put_int(&w, "upgrades", r->upgrades);
-    json_put_real(&w, "from", seconds(r->first_us));
-    json_put_real(&w, "to", seconds(r->last_us));
+    json_put_real(&w, "from", trace_seconds(r->first_us));
+    json_put_real(&w, "to", trace_seconds(r->last_us));
     json_open_object(&w, "busiest");
     json_put_int(&w, "requests", r->busiest);
-    json_put_real(&w, "at", seconds(r->busiest_us));
+    json_put_real(&w, "at", trace_seconds(r->busiest_us));
     json_close_object(&w);
     json_open_array(&w, "urls");
     for (size_t i = 0; i < map_count(&r->urls) && (top == 0 || i < top); ++i)
@@ -331,7 +331,7 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
         const struct trace_minute *m = &r->minutes[i];
 
         json_open_object(&w, NULL);
-        json_put_real(&w, "at", seconds(m->at_us));
+        json_put_real(&w, "at", trace_seconds(m->at_us));
         json_put_int(&w, "most", m->most);
         for (size_t s = 0; s < TRACE_STATES; ++s)
             json_put_int(&w, state_names[s], m->states[s]);
@@ -346,13 +346,13 @@ void trace_report_json(const struct trace_report *r, uint64_t top, struct text *
         const struct trace_request *u = r->unfinished[i];
 
         json_open_object(&w, NULL);
-        put_bytes(&w, "id", u->id);
-        put_bytes(&w, "method", u->method);
-        put_bytes(&w, "url", u->url->path);
+        trace_put_bytes(&w, "id", u->id);
+        trace_put_bytes(&w, "method", u->method);
+        trace_put_bytes(&w, "url", u->url->path);
         json_put_text(&w, "state", slice_of(state_names[u->state]));
-        put_bytes(&w, "why", u->why);
-        json_put_real(&w, "began", seconds(u->begun_us));
-        json_put_real(&w, "after_s", seconds(u->age_us));
+        trace_put_bytes(&w, "why", u->why);
+        json_put_real(&w, "began", trace_seconds(u->begun_us));
+        json_put_real(&w, "after_s", trace_seconds(u->age_us));
         json_close_object(&w);
     }
     json_close_array(&w);
@@ -426,7 +426,7 @@ struct trace_run {
     bool minutes;
 };
 
-static int run_trace(const struct ctl_command *c, int argc, char **argv)
+static int trace_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct trace_run run = {.o = {.top = TOP_DEFAULT}};
     struct trace_report r = {0};
@@ -487,5 +487,5 @@ const struct ctl_command ctl_word_trace = {
             "impact: mean\ntime in the application, times the number of requests.\n",
     .completes = CTL_FILES,
     CTL_FLAGS(flags),
-    .run = run_trace,
+    .run = trace_main,
 };

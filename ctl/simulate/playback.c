@@ -26,7 +26,8 @@ static bool is_sendable(struct slice s)
     return true;
 }
 
-static size_t store(struct text *texts, struct slice a, const char *between, struct slice b)
+static size_t playback_store(struct text *texts, struct slice a, const char *between,
+                             struct slice b)
 {
     size_t at = texts->len;
 
@@ -63,8 +64,8 @@ static enum err playback_read(struct playback *p, struct diag *d)
         if (p->n == 0)
             first_ms = l.time_ms;
         q.due_ns = (l.time_ms - first_ms) * 1000000;
-        q.host_at = store(&p->texts, l.host, "", SLICE_LIT(""));
-        q.target_at = store(&p->texts, l.path, l.query.len != 0 ? "?" : "", l.query);
+        q.host_at = playback_store(&p->texts, l.host, "", SLICE_LIT(""));
+        q.target_at = playback_store(&p->texts, l.path, l.query.len != 0 ? "?" : "", l.query);
         p->requests = xgrow(p->requests, p->n + 1, &p->room, sizeof(p->requests[0]));
         p->requests[p->n++] = q;
     }
@@ -184,7 +185,7 @@ static void on_playback_body(void *context, struct http1_body *body, bool last)
         playback_finish(context, ERR_OK);
 }
 
-static void on_error(void *context, enum err e)
+static void on_playback_error(void *context, enum err e)
 {
     struct client *c = context;
     /* An idle connection that ends when it is reused: the server had closed it. */
@@ -198,9 +199,9 @@ static void on_error(void *context, enum err e)
 }
 
 static const struct http1_events events = {
-    .on_head = on_playback_head, .on_body = on_playback_body, .on_error = on_error};
+    .on_head = on_playback_head, .on_body = on_playback_body, .on_error = on_playback_error};
 
-static void on_playback_connected(void *context, struct http1_conn *conn, enum err e)
+static void on_client_open(void *context, struct http1_conn *conn, enum err e)
 {
     struct client *c = context;
     const struct playback *p = c->player->p;
@@ -233,10 +234,9 @@ static void ask(struct client *c)
 
     c->reused = c->conn != NULL;
     if (c->reused)
-        on_playback_connected(c, c->conn, ERR_OK);
+        on_client_open(c, c->conn, ERR_OK);
     else
-        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms,
-                                on_playback_connected, c);
+        (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_client_open, c);
 }
 
 /* Begin what is due, as far as clients are free. */

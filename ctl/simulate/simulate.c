@@ -87,7 +87,7 @@ static void describe_choices(struct text *out)
                   scenario_doc((enum scenario)i));
 }
 
-static int simulate_complain(const char *what, const char *which)
+static int simulate_error(const char *what, const char *which)
 {
     return ctl_usage_error(&ctl_word_simulate, what, which);
 }
@@ -114,7 +114,7 @@ static int take_number(struct ctl_options *o, const struct ctl_flag *f, const ch
     }
     snprintf(what, sizeof(what), "--%s: expected %s from %.10g to %.10g%s, not", n->name,
              whole ? "a whole number" : "a number", n->min, n->max, is_zipf ? " or simul" : "");
-    return simulate_complain(what, value);
+    return simulate_error(what, value);
 }
 
 static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const char *name)
@@ -129,7 +129,7 @@ static int take_scenario(struct ctl_options *o, const struct ctl_flag *f, const 
         return CTL_OK;
     }
     if (found >= SCENARIO_replay)
-        return simulate_complain("no such scenario", name);
+        return simulate_error("no such scenario", name);
     s->scenarios[found] = true;
     return CTL_OK;
 }
@@ -177,7 +177,7 @@ static int check_idle(const struct simulate *s)
             continue;
         snprintf(what, sizeof(what), "--%s changes nothing here",
                  numbers[__builtin_ctz(idle)].name);
-        return simulate_complain(what, cases[i].why);
+        return simulate_error(what, cases[i].why);
     }
     return CTL_OK;
 }
@@ -186,7 +186,7 @@ static int check_idle(const struct simulate *s)
 static const char *const common[] = {"least_backlog", "classless", "round_robin"};
 
 /* Checks for options that exclude each other, and for missing ones. */
-static int complete(struct simulate *s)
+static int simulate_complete(struct simulate *s)
 {
     bool has_today = false;
     size_t nscenarios = 0;
@@ -195,21 +195,20 @@ static int complete(struct simulate *s)
     for (unsigned i = 0; i < SCENARIOS; ++i)
         nscenarios += s->scenarios[i];
     if (s->log_file != NULL && nscenarios != 0)
-        return simulate_complain("a log or a scenario, not both", NULL);
+        return simulate_error("a log or a scenario, not both", NULL);
     if (s->log_file == NULL && s->plan.speed > 0)
-        return simulate_complain("--speed is for a log: generated work has no recorded times",
-                                 NULL);
+        return simulate_error("--speed is for a log: generated work has no recorded times", NULL);
     if (s->plan.speed > 0 && s->plan.rate > 0)
-        return simulate_complain("--speed or --rate, not both", NULL);
+        return simulate_error("--speed or --rate, not both", NULL);
     if (s->nrandom != 0 && (s->log_file != NULL || nscenarios != 0 || s->tune || s->plot_file))
-        return simulate_complain(
-            "--random chooses its own work: no log, scenario, --tune or --plot", NULL);
+        return simulate_error("--random chooses its own work: no log, scenario, --tune or --plot",
+                              NULL);
     if ((s->plot_file != NULL || s->tune) && nscenarios > 1)
-        return simulate_complain("--plot and --tune are for one scenario", NULL);
+        return simulate_error("--plot and --tune are for one scenario", NULL);
     if ((s->tune || s->nrandom != 0) && s->o.json)
-        return simulate_complain("--json is not for --tune and --random", NULL);
+        return simulate_error("--json is not for --tune and --random", NULL);
     if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
-        return simulate_complain("--workers times --cache is too much", NULL);
+        return simulate_error("--workers times --cache is too much", NULL);
     code = check_idle(s);
     if (code != CTL_OK)
         return code;
@@ -368,7 +367,7 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
     return e;
 }
 
-static int run_simulate(const struct ctl_command *c, int argc, char **argv)
+static int simulate_main(const struct ctl_command *c, int argc, char **argv)
 {
     struct simulate s = {.plan.scale = 1};
 
@@ -377,7 +376,7 @@ static int run_simulate(const struct ctl_command *c, int argc, char **argv)
     int code = ctl_parse(c, argc, argv, &s.o);
     if (code < 0) {
         s.log_file = s.o.words[0];
-        code = complete(&s) == CTL_OK ? -1 : CTL_USAGE;
+        code = simulate_complete(&s) == CTL_OK ? -1 : CTL_USAGE;
     }
     if (code < 0) {
         enum err e = s.nrandom != 0 ? simulate_random(&s, &s.o.out, &s.o.diag)
@@ -425,5 +424,5 @@ const struct ctl_command ctl_word_simulate = {
     .describe = describe_choices,
     .completes = CTL_FILES,
     CTL_FLAGS(simulate_flags),
-    .run = run_simulate,
+    .run = simulate_main,
 };

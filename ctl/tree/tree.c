@@ -32,8 +32,8 @@ struct walk {
  * The node at PATH becomes a child NAME of ABOVE, with all below; NAME NULL: it becomes ABOVE, the
  * top of the text, which is not a node itself.
  */
-static enum err walk(struct walk *w, const char *path, const char *name, size_t depth,
-                     json_t *above)
+static enum err tree_ctl_walk(struct walk *w, const char *path, const char *name, size_t depth,
+                              json_t *above)
 {
     struct diag *d = &w->command->o.diag;
     json_t *n = above;
@@ -82,7 +82,7 @@ static enum err walk(struct walk *w, const char *path, const char *name, size_t 
             break;
         char *below = xasprintf("%s/%s", path, child);
 
-        e = walk(w, below, child, depth + 1, n);
+        e = tree_ctl_walk(w, below, child, depth + 1, n);
         free(below);
     }
     tree_record_fini(&s);
@@ -119,7 +119,7 @@ static int show(struct tree_command *c, bool display)
     if (e == ERR_OK) {
         bool is_top = path[0] == '\0' || strcmp(path, tree_top(c->tree)) == 0;
 
-        e = walk(&w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
+        e = tree_ctl_walk(&w, path, is_top ? NULL : strrchr(path, '/') + 1, 0, top);
     }
     if (e == ERR_OK && c->o.json) {
         omit_odd_names(top, &nleft_out);
@@ -176,7 +176,7 @@ struct watched {
 };
 
 /* Adds a line: time, path, WHAT, and NAME and "= V" if given. */
-static void add_line(struct watched *w, const char *what, const char *name, const json_t *v)
+static void ctl_add_line(struct watched *w, const char *what, const char *name, const json_t *v)
 {
     struct text *out = &w->lines;
     struct timespec now;
@@ -208,32 +208,32 @@ static void tree_ctl_report(struct watched *w, json_t **before, json_t *now, con
     json_object_foreach(*before, key, v)
     {
         if (json_object_get(now, key) == NULL)
-            add_line(w, removed, key, NULL);
+            ctl_add_line(w, removed, key, NULL);
     }
     json_object_foreach(now, key, v)
     {
         json_t *was = json_object_get(*before, key);
 
         if (was == NULL || !json_equal(was, v))
-            add_line(w, added, key, v);
+            ctl_add_line(w, added, key, v);
     }
     json_decref(*before);
     *before = now;
 }
 
-static void on_changed(void *context, const struct tree_view *node)
+static void on_tree_ctl_changed(void *context, const struct tree_view *node)
 {
     struct watched *w = context;
     const char *problem = node->problem != NULL ? node->problem : "";
 
     timer_stop(&w->reply_timer);
     if (w->problem == NULL || w->exists != node->exists)
-        add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
+        ctl_add_line(w, node->exists ? "is there" : "is not there", NULL, NULL);
     w->exists = node->exists;
     if (problem[0] != '\0' && !slice_is(slice_of(w->problem), problem))
-        add_line(w, "problem:", problem, NULL);
+        ctl_add_line(w, "problem:", problem, NULL);
     else if (problem[0] == '\0' && slice_of(w->problem).len != 0)
-        add_line(w, "no problem", NULL, NULL);
+        ctl_add_line(w, "no problem", NULL, NULL);
     free(w->problem);
     w->problem = xstrdup(problem);
     tree_ctl_report(w, &w->properties, json_incref(node->properties), "property", "no property");
@@ -263,7 +263,7 @@ static int tree_watch_changes(struct tree_command *c)
                         .properties = json_object(),
                         .providers = json_object(),
                         .children = json_object()};
-    struct tree_watch *watch = tree_watch(c->tree, w.path, on_changed, &w);
+    struct tree_watch *watch = tree_watch(c->tree, w.path, on_tree_ctl_changed, &w);
 
     timer_init(&w.reply_timer, on_no_answer);
     timer_start(c->loop, &w.reply_timer, c->o.timeout_ms);
@@ -362,7 +362,7 @@ static void stop_loop(struct tree_op *op)
     loop_stop(c->loop);
 }
 
-static enum err tree_ctl_main(struct tree_command *c, struct tree_op *op)
+static enum err tree_ctl_act(struct tree_command *c, struct tree_op *op)
 {
     op->timeout_ms = (unsigned)c->o.timeout_ms;
     op->diag = &c->o.diag;
@@ -376,7 +376,7 @@ static enum err tree_ctl_main(struct tree_command *c, struct tree_op *op)
 enum err tree_command_read(struct tree_command *c, const char *path, struct tree_record *out)
 {
     struct tree_op op = {.kind = TREE_READ, .path = path};
-    enum err e = tree_ctl_main(c, &op);
+    enum err e = tree_ctl_act(c, &op);
 
     *out = op.record;
     return e;
@@ -387,13 +387,13 @@ enum err tree_command_change(struct tree_command *c, enum tree_op_kind kind, con
 {
     struct tree_op op = {.kind = kind, .path = path, .properties = properties, .version = version};
 
-    return tree_ctl_main(c, &op);
+    return tree_ctl_act(c, &op);
 }
 
 enum err tree_command_resolve(struct tree_command *c, const char *path, char out[TREE_PATH_MAX + 1])
 {
     struct tree_op op = {.kind = TREE_RESOLVE, .path = path};
-    enum err e = tree_ctl_main(c, &op);
+    enum err e = tree_ctl_act(c, &op);
 
     memcpy(out, op.at, sizeof(op.at));
     return e;
@@ -429,7 +429,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
     return e;
 }
 
-static int run_tree(const struct ctl_command *command, int argc, char **argv)
+static int tree_ctl_main(const struct ctl_command *command, int argc, char **argv)
 {
     struct tree_command c = {.o = {.timeout_ms = TREE_OP_TIMEOUT_MS}};
     const struct verb *verb = NULL;
@@ -501,5 +501,5 @@ const struct ctl_command ctl_word_tree = {
     .describe = describe_verbs,
     .completes = "print export import diff set get watch",
     CTL_FLAGS(tree_flags),
-    .run = run_tree,
+    .run = tree_ctl_main,
 };

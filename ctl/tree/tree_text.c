@@ -241,7 +241,7 @@ struct reader {
     size_t nodes;
 };
 
-static void tree_text_complain(struct reader *r, enum err e, size_t column, const char *why)
+static void text_complain(struct reader *r, enum err e, size_t column, const char *why)
 {
     if (r->result == ERR_OK)
         r->result = e;
@@ -258,12 +258,12 @@ static bool enter_level(struct reader *r, size_t indent)
     if (r->nodes == 0)
         top->indent = indent;
     if (indent > top->indent && r->after_property) {
-        tree_text_complain(r, ERR_SYNTAX, indent + 1,
-                           "indented deeper than a property, which cannot have nodes below it");
+        text_complain(r, ERR_SYNTAX, indent + 1,
+                      "indented deeper than a property, which cannot have nodes below it");
         return false;
     }
     if (indent > top->indent && r->nlevels == ARRAY_LEN(r->levels)) {
-        tree_text_complain(r, ERR_TOO_LARGE, indent + 1, "nodes nested too deep");
+        text_complain(r, ERR_TOO_LARGE, indent + 1, "nodes nested too deep");
         return false;
     }
     if (indent > top->indent)
@@ -273,7 +273,7 @@ static bool enter_level(struct reader *r, size_t indent)
         --r->nlevels;
     if (indent == r->levels[r->nlevels - 1].indent)
         return true;
-    tree_text_complain(r, ERR_SYNTAX, indent + 1, "indented unlike any node above");
+    text_complain(r, ERR_SYNTAX, indent + 1, "indented unlike any node above");
     return false;
 }
 
@@ -296,14 +296,13 @@ static void add_item(struct reader *r, struct level *l, const struct item *item,
     }
     bool text = !json_is_string(v) || literal_is_text(json_slice(v));
     if (e != ERR_OK) {
-        tree_text_complain(r, e, rest_column + p.at, p.why);
+        text_complain(r, e, rest_column + p.at, p.why);
     } else if (json_object_getn(properties, key.p, key.len) != NULL) {
-        tree_text_complain(r, ERR_SYNTAX, column, "duplicate property");
+        text_complain(r, ERR_SYNTAX, column, "duplicate property");
     } else if (l->bytes || (!text && (json_object_size(properties) != 0 ||
                                       !slice_is(text_slice(&key), NODE_STRING_VALUE)))) {
-        tree_text_complain(
-            r, ERR_SYNTAX, column,
-            "bytes that are not text can only be string_value, the node's only property");
+        text_complain(r, ERR_SYNTAX, column,
+                      "bytes that are not text can only be string_value, the node's only property");
     } else {
         json_object_setn(properties, key.p, key.len, v);
         l->bytes = !text;
@@ -321,7 +320,7 @@ static bool read_line(struct reader *r, struct slice line)
     if (slice_ends(line, SLICE_LIT("\r")))
         --line.len;
     if (line.len > TREE_TEXT_LINE_MAX) {
-        tree_text_complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
+        text_complain(r, ERR_TOO_LARGE, TREE_TEXT_LINE_MAX, "line too long");
         return false;
     }
     for (size_t at = 0, len = 0; at < line.len; at += len) {
@@ -329,7 +328,7 @@ static bool read_line(struct reader *r, struct slice line)
 
         len = utf8_length((struct slice){line.p + at, line.len - at});
         if (len == 0 || (c < 0x20 && c != '\t') || c == 0x7f) {
-            tree_text_complain(r, ERR_SYNTAX, at + 1, len == 0 ? "not UTF-8" : "a control byte");
+            text_complain(r, ERR_SYNTAX, at + 1, len == 0 ? "not UTF-8" : "a control byte");
             return false;
         }
     }
@@ -340,7 +339,7 @@ static bool read_line(struct reader *r, struct slice line)
     size_t column = indent + 1;
     const char *why = parse_item(text, &item, &problem_at);
     if (why != NULL) {
-        tree_text_complain(r, ERR_SYNTAX, column + problem_at, why);
+        text_complain(r, ERR_SYNTAX, column + problem_at, why);
         return false;
     }
     if (!enter_level(r, indent))
@@ -349,18 +348,18 @@ static bool read_line(struct reader *r, struct slice line)
     r->after_property = item.kind != TREE_TEXT_NODE;
     if (r->after_property) {
         if (r->nlevels == 1) {
-            tree_text_complain(r, ERR_SYNTAX, column, "a property above the first node");
+            text_complain(r, ERR_SYNTAX, column, "a property above the first node");
             return false;
         }
         add_item(r, l, &item, column, column + (size_t)(item.rest.p - text.p));
         return true;
     }
     if (r->nodes++ == TREE_TEXT_NODES_MAX) {
-        tree_text_complain(r, ERR_TOO_LARGE, column, "too many nodes");
+        text_complain(r, ERR_TOO_LARGE, column, "too many nodes");
         return false;
     }
     if (json_object_getn(json_object_get(l->parent, "nodes"), item.name.p, item.name.len) != NULL)
-        tree_text_complain(r, ERR_SYNTAX, column, "duplicate node");
+        text_complain(r, ERR_SYNTAX, column, "duplicate node");
     l->last = tree_text_add(l->parent, item.name);
     if (item.rest.len != 0)
         json_object_set_new(tree_text_member(l->last, "properties"), "type",
@@ -376,7 +375,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, str
     bool valid = bytes.len <= TREE_TEXT_BYTES_MAX;
 
     if (!valid)
-        tree_text_complain(&r, ERR_TOO_LARGE, 1, "file too long");
+        text_complain(&r, ERR_TOO_LARGE, 1, "file too long");
     for (; valid && bytes.len != 0; ++r.line)
         valid = read_line(&r, slice_cut(&bytes, '\n'));
     if (r.result == ERR_OK)
@@ -401,7 +400,7 @@ struct printer {
     struct text line, rest; /* scratch */
 };
 
-static void add_line(struct printer *p, size_t depth)
+static void text_add_line(struct printer *p, size_t depth)
 {
     text_addf(p->out, "%*s", 2 * (int)depth, "");
     text_add(p->out, text_slice(&p->line));
@@ -423,7 +422,7 @@ static void leave_out(struct printer *p, size_t depth, const char *what, const c
                  text_cstr(&where), what);
     text_clear(&p->line);
     text_addf(&p->line, "# omitted: %s: %s", text_cstr(&where), what);
-    add_line(p, depth);
+    text_add_line(p, depth);
     text_fini(&where);
 }
 
@@ -449,7 +448,7 @@ static void print_property(struct printer *p, size_t depth, const char *key, con
         text_add(&p->line, kind == TREE_TEXT_PROPERTY ? SLICE_LIT(" = ") : SLICE_LIT(" "));
         literal_print(v, &p->line);
     }
-    add_line(p, depth);
+    text_add_line(p, depth);
 }
 
 /* NAME NULL: the top, which has no line. */
@@ -475,12 +474,12 @@ static void print_node(struct printer *p, const char *name, const json_t *n, siz
         literal_print_string(slice_of(name), &p->line);
     }
     if (name != NULL)
-        add_line(p, depth++);
+        text_add_line(p, depth++);
     if (remark != NULL) {
         text_clear(&p->line);
         text_add(&p->line, SLICE_LIT("# "));
         text_add_escaped(&p->line, json_slice(remark));
-        add_line(p, depth);
+        text_add_line(p, depth);
     }
     if (name == NULL && p->left_out != NULL && json_object_size(properties) != 0) {
         text_add_char(&p->path, '/');

@@ -9,7 +9,6 @@
 #include "common/base/map.h"
 #include "common/event/line_writer.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -109,7 +108,7 @@ static struct slice stamp(struct clock *c, uint64_t wall_ms)
     return slice_of(c->text);
 }
 
-static uint64_t number_of(const struct access_entry *e, size_t field)
+static uint64_t access_log_number_of(const struct access_entry *e, size_t field)
 {
     const void *at = (const char *)e + fields_of_lines[field].offset;
 
@@ -158,7 +157,7 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct c
         if ((fields >> i & 1) == 0)
             continue;
         at = put_slice(at, fields_of_lines[i].lead);
-        at = fields_of_lines[i].kind == IS_NUMBER ? put_u64(at, number_of(e, i))
+        at = fields_of_lines[i].kind == IS_NUMBER ? put_u64(at, access_log_number_of(e, i))
                                                   : PUT(put_escaped(at, text_of(e, i)), "\"");
     }
     at = PUT(at, "\n");
@@ -184,7 +183,7 @@ static void put_json(const struct access_entry *e, uint64_t fields, struct text 
         if ((fields >> i & 1) == 0)
             continue;
         if (fields_of_lines[i].kind == IS_NUMBER)
-            json_put_int(&w, name, (int64_t)number_of(e, i));
+            json_put_int(&w, name, (int64_t)access_log_number_of(e, i));
         else
             json_put_text(&w, name, text_of(e, i));
     }

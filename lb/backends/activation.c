@@ -73,7 +73,7 @@ static void set_role(const struct backend *b, enum pool_call role)
 }
 
 /* Its process has not even begun to start. */
-static void give_up(struct membership *ms, const char *why)
+static void activation_give_up(struct membership *ms, const char *why)
 {
     struct backend *b = ms->activation.active;
 
@@ -161,10 +161,10 @@ void activation_check(struct timer *t)
         if (a->woken_ms == 0 && pool_woke(ms->app->pool, a->active->worker))
             a->woken_ms = now_ms;
         if (a->woken_ms == 0 && !a->overloaded) {
-            give_up(ms, "overload-ended");
+            activation_give_up(ms, "overload-ended");
         } else if (a->woken_ms != 0 && now_ms - a->woken_ms >= WOKEN_PATIENCE_MS) {
             ++a->active->failed_activations;
-            give_up(ms, "refused");
+            activation_give_up(ms, "refused");
         }
     } else if (some_will_be_ready(ms, now_ms)) {
         pool_overload_forget(ms->app->pool);
@@ -266,6 +266,6 @@ void membership_reserve(struct membership *ms)
         backend_leave(active);
     else if (active != NULL && active->kind == WORKER_COLD_IN &&
              ms->app->settings->s.spawn_backlog == 0)
-        give_up(ms, "switched-off");
+        activation_give_up(ms, "switched-off");
     schedule_check(ms);
 }

@@ -72,7 +72,7 @@ static void on_turned(struct active_check *c)
 }
 
 /* WHY: of a failure; NULL: it has passed. */
-static void active_check_finish(struct active_check *c, const char *why)
+static void check_finish(struct active_check *c, const char *why)
 {
     const struct app_settings *s = &c->app->settings->s;
 
@@ -89,7 +89,7 @@ static void active_check_finish(struct active_check *c, const char *why)
         on_turned(c);
 }
 
-static void on_done(struct http_fetch *f, enum err e)
+static void on_active_check_done(struct http_fetch *f, enum err e)
 {
     struct active_check *c = container_of(f, struct active_check, fetch);
     char why[CHECK_WHY_ROOM];
@@ -100,9 +100,9 @@ static void on_done(struct http_fetch *f, enum err e)
     case ERR_OK:
     case ERR_TOO_LARGE:
         snprintf(why, sizeof(why), "status %d", f->status);
-        active_check_finish(
-            c,
-            check_status_passes(f->status, c->app->settings->s.health_check_status) ? NULL : why);
+        check_finish(c, check_status_passes(f->status, c->app->settings->s.health_check_status)
+                            ? NULL
+                            : why);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
@@ -110,15 +110,15 @@ static void on_done(struct http_fetch *f, enum err e)
         break;
     case ERR_TIMEOUT:
     case ERR_CONNECT_TIMEOUT:
-        active_check_finish(c, "no answer in time");
+        check_finish(c, "no answer in time");
         break;
     default:
-        active_check_finish(c, err_text(e));
+        check_finish(c, err_text(e));
         break;
     }
 }
 
-static const struct http_fetch_events events = {.done = on_done};
+static const struct http_fetch_events events = {.done = on_active_check_done};
 
 static void on_pause_over(struct timer *t)
 {

@@ -416,7 +416,7 @@ void member_report(struct member *m, bool certain)
 
 /* ---- start and stop ---- */
 
-static void start(struct backend *b)
+static void backend_start(struct backend *b)
 {
     char room[ADDR_TEXT_MAX];
 
@@ -441,7 +441,7 @@ static void start(struct backend *b)
     membership_sort(b);
 }
 
-static void stop(struct backend *b, const char *why)
+static void backend_stop(struct backend *b, const char *why)
 {
     struct standby *s = &b->standby;
 
@@ -515,14 +515,14 @@ bool backend_update(struct backend *b)
             return false;
         /* Cached by a previous run, and not tried in this one yet. */
         if (b->held && !b->started)
-            start(b);
+            backend_start(b);
         return true;
     }
     const char *why = b->started ? outdated(b) : NULL;
     if (why != NULL)
-        stop(b, why);
+        backend_stop(b, why);
     if (!b->started)
-        start(b);
+        backend_start(b);
     if (b->worker != NULL) {
         struct member *m = member_of(b->worker);
 
@@ -571,7 +571,7 @@ const char *backend_state(const struct backend *b)
     return b->streams ? resume_state_text(b->last.state) : "ready";
 }
 
-static void free_now(struct loop_deferred *d)
+static void backend_free_now(struct loop_deferred *d)
 {
     struct backend *b = container_of(d, struct backend, deferred);
 
@@ -582,7 +582,7 @@ static void free_now(struct loop_deferred *d)
 
 void backend_destroy(struct backend *b)
 {
-    stop(b, "not-listed");
-    b->deferred.run = free_now;
+    backend_stop(b, "not-listed");
+    b->deferred.run = backend_free_now;
     loop_defer(b->app->lb->control, &b->deferred);
 }

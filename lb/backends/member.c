@@ -46,7 +46,7 @@ struct meter_settings member_meter_settings(const struct app_settings *s)
 }
 
 /* With the worker's last reference; any thread. */
-static void release(void *context)
+static void member_release(void *context)
 {
     struct member *m = context;
 
@@ -93,7 +93,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
                                                        .incarnation = slice_of(incarnation),
                                                        .concurrency = m->concurrency,
                                                        .context = m,
-                                                       .context_release = release});
+                                                       .context_release = member_release});
     return m->worker;
 }
 

@@ -168,7 +168,7 @@ static void on_window_over(struct timer *t)
     membership_update(ms);
 }
 
-static void give_up(struct backend *b, const char *why)
+static void membership_give_up(struct backend *b, const char *why)
 {
     log_info_folded(NULL, "registration-dropped", "application=%s worker=%s reason=\"%s\"",
                     b->app->name, b->name, why);
@@ -184,7 +184,7 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker)
     list_for_each_entry_safe (b, &ms->missing.held, missing) {
         if (worker.len != 0 && !slice_is(worker, b->name))
             continue;
-        give_up(b, "removal confirmed");
+        membership_give_up(b, "removal confirmed");
         ++n;
     }
     /* Otherwise a restart would restore them. */
@@ -209,8 +209,8 @@ static void on_held_check(struct timer *t)
         bool refuses = !b->streams && backend_failures(b) > b->failures_before;
         b->refuted = b->refuted || refuses;
         if (refuses || now_ms - b->sign_ms >= ms->app->settings->s.providers_hold_ms)
-            give_up(b, b->refuted ? "refuses connections"
-                                  : "no successful connection for providers_hold");
+            membership_give_up(b, b->refuted ? "refuses connections"
+                                             : "no successful connection for providers_hold");
     }
     if (!list_empty(&m->held))
         timer_start(ms->app->lb->control, t, HELD_CHECK_MS);

@@ -172,7 +172,7 @@ static void on_feed_body(struct http_fetch *fetch, struct slice bytes)
     }
 }
 
-static void on_done(struct http_fetch *fetch, enum err e)
+static void on_feed_done(struct http_fetch *fetch, enum err e)
 {
     struct backend *b = container_of(fetch, struct backend, feed.fetch);
 
@@ -185,7 +185,7 @@ static void on_done(struct http_fetch *fetch, enum err e)
 }
 
 static const struct http_fetch_events fetch_events = {
-    .on_head = on_feed_head, .on_body = on_feed_body, .done = on_done};
+    .on_head = on_feed_head, .on_body = on_feed_body, .done = on_feed_done};
 
 static void connect_now(struct timer *t)
 {

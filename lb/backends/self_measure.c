@@ -76,7 +76,7 @@ static const char *fingerprint_of(const struct member *m)
 }
 
 /* The resume stored in PATH into OUT (zero); false when there is none that counts. */
-static bool load(const struct member *m, const char *path, struct resume_line *out)
+static bool self_measure_load(const struct member *m, const char *path, struct resume_line *out)
 {
     struct text bytes = {0};
     char why[160];
@@ -256,7 +256,7 @@ void self_measure_join(struct self_measure *s, struct member *m, struct member *
         latch_lock(&from->meter_lock);
         meter_resume(from->meter, SIZE_MAX, &line.skills);
         latch_unlock(&from->meter_lock);
-    } else if (s->directory != NULL && !load(m, m->measured.path, &line)) {
+    } else if (s->directory != NULL && !self_measure_load(m, m->measured.path, &line)) {
         resume_line_fini(&line);
         line = (struct resume_line){0};
     }

@@ -483,8 +483,8 @@ void application_config_fini(struct application_config *a)
 
 /* ---- across applications ---- */
 
-static void claim(const struct configuration *c, const struct application_config *a, json_t *seen,
-                  const char *host, struct diag *d)
+static void app_config_claim(const struct configuration *c, const struct application_config *a,
+                             json_t *seen, const char *host, struct diag *d)
 {
     char *key = xasprintf("%s%.*s/", host, SLICE_FMT(a->path));
 
@@ -504,9 +504,9 @@ void application_configs_check(const struct configuration *c, struct diag *d)
         const struct application_config *a = &c->applications[i];
 
         for (size_t k = 0; k < a->s.hosts.n; ++k)
-            claim(c, a, seen, a->s.hosts.items[k], d);
+            app_config_claim(c, a, seen, a->s.hosts.items[k], d);
         if (a->s.is_default || a->s.hosts.n == 0)
-            claim(c, a, seen, "default", d);
+            app_config_claim(c, a, seen, "default", d);
     }
     json_decref(seen);
 }

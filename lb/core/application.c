@@ -322,7 +322,7 @@ static bool application_check(void *context, const void *s, char why[SETTINGS_WH
     return app_settings_check(s, total, why);
 }
 
-static uint64_t hold_ms(void *context, const void *now)
+static uint64_t application_hold_ms(void *context, const void *now)
 {
     (void)context;
     return ((const struct app_settings *)now)->settings_hold_ms;
@@ -340,7 +340,7 @@ void application_count_settings(struct application *a, const struct live_setting
     *reported = *now;
 }
 
-static void on_changed(void *context, bool values)
+static void on_application_changed(void *context, bool values)
 {
     struct application *a = context;
     struct live_settings_counts now;
@@ -360,18 +360,19 @@ void application_live_start(struct application *a, const struct application_conf
 
     a->live_reported = (struct live_settings_counts){0};
     a->live_changed = changed;
-    a->live = live_settings_create(&(struct live_settings_options){.loop = a->lb->control,
-                                                                   .tables = tables,
-                                                                   .ntables = ARRAY_LEN(tables),
-                                                                   .yaml = &config->s,
-                                                                   .origins = config->origins,
-                                                                   .path = path,
-                                                                   .subject = a,
-                                                                   .check = application_check,
-                                                                   .hold_ms = hold_ms,
-                                                                   .frozen = app_row_frozen,
-                                                                   .changed = on_changed,
-                                                                   .context = a});
+    a->live =
+        live_settings_create(&(struct live_settings_options){.loop = a->lb->control,
+                                                             .tables = tables,
+                                                             .ntables = ARRAY_LEN(tables),
+                                                             .yaml = &config->s,
+                                                             .origins = config->origins,
+                                                             .path = path,
+                                                             .subject = a,
+                                                             .check = application_check,
+                                                             .hold_ms = application_hold_ms,
+                                                             .frozen = app_row_frozen,
+                                                             .changed = on_application_changed,
+                                                             .context = a});
 }
 
 /*

@@ -47,12 +47,6 @@ struct lb_loop {
 /* From the first to the last: never back. */
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 
-/* A number that other threads add to. */
-static inline uint64_t relaxed(const _Atomic uint64_t *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
-}
-
 struct lb {
     struct program_settings settings; /* data loops read RELOAD ones as front_set gave them */
     struct loop *control;

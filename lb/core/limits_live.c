@@ -110,7 +110,7 @@ static bool allowed(const struct setting_row *row, const void *s, const void *ya
     return false;
 }
 
-static uint64_t hold_ms(void *context, const void *now)
+static uint64_t limits_hold_ms(void *context, const void *now)
 {
     const struct live_limit *r = context;
 
@@ -118,7 +118,7 @@ static uint64_t hold_ms(void *context, const void *now)
     return r->owner->app->settings->s.settings_hold_ms;
 }
 
-static void on_changed(void *context, bool values)
+static void on_limits_changed(void *context, bool values)
 {
     struct live_limit *r = context;
     struct live_settings_counts now;
@@ -163,8 +163,8 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .subject = r,
                                                                      .check = limits_check,
                                                                      .allowed = allowed,
-                                                                     .hold_ms = hold_ms,
-                                                                     .changed = on_changed,
+                                                                     .hold_ms = limits_hold_ms,
+                                                                     .changed = on_limits_changed,
                                                                      .context = r});
     map_add(&l->rules, &r->node, r->name, strlen(r->name));
     if (l->tree != NULL)

@@ -59,7 +59,7 @@ void response_spill_destroy(struct response_spill *s)
     free(s);
 }
 
-static bool open_file(struct response_spill *s)
+static bool spill_open_file(struct response_spill *s)
 {
     if (s->file != NULL)
         return true;
@@ -85,7 +85,7 @@ static void reserve(struct response_spill *s, uint64_t required)
         release_space(space, over);
     more -= over;
     s->reserved += more;
-    if (more == 0 || !open_file(s) || !body_file_crowded(s->file))
+    if (more == 0 || !spill_open_file(s) || !body_file_crowded(s->file))
         return;
     /* Request bodies, and other programs, may need what is left there. */
     s->error = ENOSPC;
@@ -116,7 +116,7 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     size_t written = 0;
 
     ASSERT(s->unwritten == NULL);
-    if (open_file(s)) {
+    if (spill_open_file(s)) {
         while (written < body->nparts && body_file_add(s->file, body->parts[written]))
             ++written;
         if (written != body->nparts)

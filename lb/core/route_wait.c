@@ -6,8 +6,6 @@
  */
 #include "lb/core/route_wait.h"
 
-#include <stdatomic.h>
-
 static void on_route_wait_message(struct loop_message *m)
 {
     struct route_wait *w = container_of(m, struct route_wait, message);
@@ -78,7 +76,7 @@ static void take_out(struct refused_queue *line, struct refused_wait *w)
     atomic_fetch_sub_explicit(line->all, 1, memory_order_relaxed);
 }
 
-static void on_tick(struct timer *t)
+static void on_route_wait_tick(struct timer *t)
 {
     struct refused_queue *line = container_of(t, struct refused_queue, tick);
     unsigned turns = line->turns != 0 ? line->turns : 1;
@@ -107,7 +105,7 @@ void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size
     line->turns = 0;
     line->all = all;
     list_init(&line->waiting);
-    timer_init(&line->tick, on_tick);
+    timer_init(&line->tick, on_route_wait_tick);
 }
 
 bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again)

@@ -9,7 +9,6 @@
  */
 #include "lb/core/traffic.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {

@@ -193,7 +193,7 @@ struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_byte
 }
 
 /* Releases everything. */
-static noinline_ void give_up(struct copy_maker *m)
+static noinline_ void copies_give_up(struct copy_maker *m)
 {
     copy_put(m->copy);
     m->copy = NULL;
@@ -203,7 +203,7 @@ void copy_maker_destroy(struct copy_maker *m)
 {
     if (m == NULL)
         return;
-    give_up(m);
+    copies_give_up(m);
     free(m);
 }
 
@@ -252,8 +252,8 @@ static bool set_room(struct copy_maker *m, size_t bytes)
     return true;
 }
 
-static bool take_head(struct copy_maker *m, const struct copy_maker_head *h,
-                      const struct cache_facts *facts, struct slice variant)
+static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head *h,
+                             const struct cache_facts *facts, struct slice variant)
 {
     const struct http1_head *head = h->head;
     const struct message_field *stored[RESPONSE_HEADERS_MAX];
@@ -314,10 +314,10 @@ bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
     bool good = cache_check_response(&response, &facts) &&
                 cache_variant_key(response.fields, h->request->fields, &variant);
     /* A response that ends with its connection may be truncated. */
-    good =
-        good && head->framing != HTTP1_BODY_CLOSE && take_head(m, h, &facts, text_slice(&variant));
+    good = good && head->framing != HTTP1_BODY_CLOSE &&
+           copies_take_head(m, h, &facts, text_slice(&variant));
     if (!good)
-        give_up(m);
+        copies_give_up(m);
     text_fini(&variant);
     return good;
 }
@@ -337,7 +337,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
             room *= 2;
         /* Give up the copy if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || needed > max || !set_room(m, room < max ? room : max)) {
-            give_up(m);
+            copies_give_up(m);
             return;
         }
     }
@@ -430,7 +430,7 @@ static bool put_part(struct url_key *k, struct slice part)
 }
 
 /* RFC 9110 4.2.3: scheme and host without case, the rest as it is. False: over its limit. */
-static bool make_key(const struct copies_url *url, struct url_key *k)
+static bool copies_make_key(const struct copies_url *url, struct url_key *k)
 {
     k->len = 0;
     if (!put_part(k, url->scheme) || !put_part(k, SLICE_LIT("://")) || !put_part(k, url->authority))
@@ -578,7 +578,7 @@ struct copy_maker *copies_begin(struct copies *s)
 }
 
 /* Stores *COPY, which is NULL then, unless it is not to be stored. */
-static void store(struct copies *s, const struct url_key *k, struct copy **copy)
+static void copies_store(struct copies *s, const struct url_key *k, struct copy **copy)
 {
     size_t cost = copy_bytes(*copy) + k->len + COPIES_ENTRY_BYTES;
     struct url *u = find_url(s, k);
@@ -622,12 +622,12 @@ static void store(struct copies *s, const struct url_key *k, struct copy **copy)
 void copies_put(struct copies *s, const struct copies_url *url, struct copy **copy, uint64_t now_us)
 {
     struct url_key k;
-    bool fits = make_key(url, &k);
+    bool fits = copies_make_key(url, &k);
 
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
     if (fits)
-        store(s, &k, copy);
+        copies_store(s, &k, copy);
     if (*copy == NULL)
         ++s->stats.stored;
     else
@@ -641,7 +641,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
 {
     struct url_key k;
 
-    if (!make_key(url, &k))
+    if (!copies_make_key(url, &k))
         return;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
@@ -679,7 +679,7 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
     struct variant *v;
     struct url_key k;
 
-    if (!make_key(url, &k))
+    if (!copies_make_key(url, &k))
         return NULL;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);

@@ -213,7 +213,7 @@ static void on_claim_message(struct loop_message *m)
         c->on_result(c, r);
 }
 
-static void on_timeout(struct timer *t)
+static void on_claim_timeout(struct timer *t)
 {
     struct limit_claim *c = container_of(t, struct limit_claim, timer);
 
@@ -285,7 +285,7 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
     c->message.run = on_claim_message;
     c->call.answered = on_answered;
     c->call.lost = on_lost;
-    timer_init(&c->timer, on_timeout);
+    timer_init(&c->timer, on_claim_timeout);
     return c;
 }
 

@@ -16,7 +16,6 @@
 #include "lb/limits/request_match.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 enum {
     /* Maximum number of rules of an application: each request checks all of them. */

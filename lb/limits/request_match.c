@@ -162,7 +162,7 @@ static void put_text(struct writer *w, const char *p, size_t n)
 }
 
 /* ENCODED: '%' has been seen to. */
-static void put_value(struct writer *w, struct slice v, char end, bool encoded)
+static void match_put_value(struct writer *w, struct slice v, char end, bool encoded)
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -185,26 +185,26 @@ static void put_host(struct writer *w, struct slice host, char end)
     for (size_t i = 0; i < host.len; ++i) {
         char c = ascii_lower(host.p[i]);
 
-        put_value(w, (struct slice){&c, 1}, end, false);
+        match_put_value(w, (struct slice){&c, 1}, end, false);
     }
 }
 
 /* "GET|https|example.com|/a?b=c"; the path and the query as they were sent. */
 static void put_url(struct writer *w, const struct classify_request *r)
 {
-    put_value(w, r->method, mark, false);
+    match_put_value(w, r->method, mark, false);
     match_put(w, mark);
     put_text(w, r->tls ? "https" : "http", r->tls ? 5 : 4);
     match_put(w, mark);
     put_host(w, r->host, mark);
     match_put(w, mark);
-    put_value(w, r->script_name, '?', false);
-    put_value(w, r->path, '?', false);
+    match_put_value(w, r->script_name, '?', false);
+    match_put_value(w, r->path, '?', false);
     /* "/a?" is not "/a". */
     if (r->query.p == NULL)
         return;
     match_put(w, '?');
-    put_value(w, r->query, '\0', false);
+    match_put_value(w, r->query, '\0', false);
 }
 
 static void put_parts(struct writer *w, const struct request_match *m, struct slice cls,
@@ -223,14 +223,14 @@ static void put_parts(struct writer *w, const struct request_match *m, struct sl
             put_text(w, t->text, t->len);
             break;
         case TEMPLATE_CLASS:
-            put_value(w, cls, p->end, true);
+            match_put_value(w, cls, p->end, true);
             break;
         case TEMPLATE_VARIABLE:
             v.p = e.super.get(&e.super, t->text, &v.len);
             if (p->lower)
                 put_host(w, v, p->end);
             else
-                put_value(w, v, p->end, false);
+                match_put_value(w, v, p->end, false);
             break;
         }
         if (p->marked)

@@ -172,7 +172,7 @@ static const char *lb_reject(void *context)
     return lb->phase > LB_SERVING ? "shutting down" : NULL;
 }
 
-static void pass(void *context, struct upgrade *u)
+static void lb_pass(void *context, struct upgrade *u)
 {
     const struct lb *lb = context;
     const struct lb_parts *p = lb->parts;
@@ -192,7 +192,7 @@ static bool written(void *context)
 }
 
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = lb_reject, .pass = pass, .written = written, .drain = lb_hand_over};
+    .refuse = lb_reject, .pass = lb_pass, .written = written, .drain = lb_hand_over};
 
 /* ---- signals ---- */
 
@@ -237,7 +237,7 @@ static void on_usr1(void *context)
         access_log_reopen(lb->access_log);
 }
 
-static void on_hup(void *context)
+static void on_lb_hup(void *context)
 {
     struct lb *lb = context;
 
@@ -247,7 +247,7 @@ static void on_hup(void *context)
 
 /* ---- rights and files, before any thread is there ---- */
 
-static bool settle_rights(struct lb *lb)
+static bool lb_settle_rights(struct lb *lb)
 {
     const struct program_settings *s = &lb->settings;
     struct lb_parts *parts = lb->parts;
@@ -400,13 +400,13 @@ static int lb_run(void *context, void *config, const struct daemon_line *line)
     struct lb_parts *p = lb->parts;
     const struct daemon_signals signals = {.on_term = on_term,
                                            .on_int = on_int,
-                                           .on_hup = on_hup,
+                                           .on_hup = on_lb_hup,
                                            .on_usr1 = on_usr1,
                                            .on_usr2 = on_usr2,
                                            .context = lb};
 
     p->exit_code = EXIT_CONFIG;
-    if (inherited_begin(&p->inherited) && settle_rights(lb) && open_state_dir(lb) &&
+    if (inherited_begin(&p->inherited) && lb_settle_rights(lb) && open_state_dir(lb) &&
         open_access_log(lb)) {
         p->exit_code = EXIT_SUCCESS;
         lb->control = loop_create(lb->nloops);
@@ -425,7 +425,7 @@ static int lb_run(void *context, void *config, const struct daemon_line *line)
 
 /* ---- the command line ---- */
 
-static void *read_configuration(const char *file, struct diag *d)
+static void *lb_read_configuration(const char *file, struct diag *d)
 {
     struct configuration *c = xmalloc(sizeof(*c));
 
@@ -491,7 +491,7 @@ int main(int argc, char **argv)
         .signals =
             "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
             "         USR1 reopens logs, USR2 starts a new process on the same sockets, and drains",
-        .read = read_configuration,
+        .read = lb_read_configuration,
         .destroy = destroy_configuration,
         .describe = lb_describe,
         .run = lb_run,

@@ -302,7 +302,7 @@ static void on_exchange_drained(void *context)
         exchange_count_buffered(x);
 }
 
-static void on_gone(void *context, bool done)
+static void on_exchange_gone(void *context, bool done)
 {
     struct exchange *x = context;
 
@@ -326,7 +326,7 @@ static void on_gone(void *context, bool done)
 }
 
 static const struct http_reply_events reply_events = {.drained = on_exchange_drained,
-                                                      .gone = on_gone};
+                                                      .gone = on_exchange_gone};
 
 void exchange_cut(struct exchange *x)
 {

@@ -52,7 +52,7 @@ static void served(struct exchange *x, bool failed)
 }
 
 /* The last byte was received: releases the worker before the client has received everything. */
-static void complete(struct exchange *x, int status)
+static void forward_complete(struct exchange *x, int status)
 {
     x->active = false;
     x->keep = http1_reusable(x->http);
@@ -174,7 +174,7 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
-static void on_error(void *context, enum err e)
+static void on_forward_error(void *context, enum err e)
 {
     struct exchange *x = context;
     bool written = http1_any_written(x->http);
@@ -214,7 +214,7 @@ static void on_error(void *context, enum err e)
 
 /* ---- the response ---- */
 
-static void take_head(struct exchange *x, const struct http1_head *head)
+static void forward_take_head(struct exchange *x, const struct http1_head *head)
 {
     const struct app_settings *s = exchange_settings(x);
     struct headers_response r = {
@@ -307,12 +307,12 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
-    take_head(x, head);
+    forward_take_head(x, head);
     if (!final) {
         http_reply_hold(&x->reply, length, HEAD_HELD_MS);
         return;
     }
-    complete(x, head->status);
+    forward_complete(x, head->status);
     http_reply_start(&x->reply, length);
     if (!x->client_over)
         http_reply_send(&x->reply, NULL, true);
@@ -357,7 +357,7 @@ static void on_forward_body(void *context, struct http1_body *body, bool last)
     if (x->copy_maker != NULL && body != NULL)
         copy_maker_body(x->copy_maker, body);
     if (last)
-        complete(x, x->status);
+        forward_complete(x, x->status);
     if (x->slow != NULL && exchange_slow_body(x, body, last))
         return;
     http_reply_send(&x->reply, body, last);
@@ -399,7 +399,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     x->tunnel = true;
     member_answered(x->member);
     take_backlog(x, head);
-    take_head(x, head);
+    forward_take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;
     exchange_end_retry(x);
@@ -428,7 +428,7 @@ static const struct http1_events events = {
     .on_head = on_forward_head,
     .on_body = on_forward_body,
     .on_moving = on_moving,
-    .on_error = on_error,
+    .on_error = on_forward_error,
     .on_upgrade = on_upgrade,
 };
 

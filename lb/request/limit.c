@@ -190,7 +190,7 @@ void limit_copy_end(struct exchange *x)
 
 /* ---- over a limit ---- */
 
-static void walk(struct exchange *x);
+static void limit_walk(struct exchange *x);
 
 static void limit_reject(struct exchange *x, const struct limit_rule *rule, enum outcome o)
 {
@@ -291,12 +291,12 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
     ASSERT(x->step == STEP_LIMIT);
     stop_counting_wait(x);
     if (limit_take(x, c, r))
-        walk(x);
+        limit_walk(x);
 }
 
 /* True: on to the next rule. */
-static bool claim(struct exchange *x, const struct limit_rule *rule,
-                  const struct classify_request *r)
+static bool limit_make_claim(struct exchange *x, const struct limit_rule *rule,
+                             const struct classify_request *r)
 {
     bool at_daemon = rule->s.where == LIMIT_DAEMON;
     bool shares = rule->copies && copying_of(x)->may_share;
@@ -324,7 +324,7 @@ static bool claim(struct exchange *x, const struct limit_rule *rule,
     return limit_take(x, c, limit_claim_acquire(c, !c->immediate));
 }
 
-static noinline_ void walk(struct exchange *x)
+static noinline_ void limit_walk(struct exchange *x)
 {
     struct classify_request r;
 
@@ -332,7 +332,7 @@ static noinline_ void walk(struct exchange *x)
     while (x->next_rule < x->limits->n) {
         const struct limit_rule *rule = &x->limits->rules[x->next_rule++];
 
-        if (request_match_fits(rule->match, x->cls, &r) && !claim(x, rule, &r))
+        if (request_match_fits(rule->match, x->cls, &r) && !limit_make_claim(x, rule, &r))
             return;
     }
     exchange_route(x);
@@ -350,7 +350,7 @@ void exchange_limit(struct exchange *x)
     list_init(&x->claims);
     x->next_rule = 0;
     x->limits = limit_rules_ref(rules);
-    walk(x);
+    limit_walk(x);
 }
 
 void limit_release(struct exchange *x, bool done)

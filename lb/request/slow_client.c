@@ -17,7 +17,6 @@
 #include "common/base/log.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     /* Maximum number of bytes read from the file at once. */

@@ -16,8 +16,6 @@
 
 #include "common/base/base.h"
 
-#include <stdatomic.h>
-
 struct retry_budget {
     _Atomic size_t taken; /* requests in flight that are retries */
 };

@@ -5,7 +5,6 @@
  */
 #include "lb/rules/header_rules.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -7,7 +7,6 @@
 #include "lb/rules/poison.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 

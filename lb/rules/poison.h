@@ -15,8 +15,6 @@
 #ifndef RLB_LB_RULES_POISON_H
 #define RLB_LB_RULES_POISON_H
 
-#include <stdatomic.h>
-
 #include "common/base/base.h"
 #include "common/base/limits.h"
 

@@ -112,7 +112,7 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     return end_answer(&w, lb, &s);
 }
 
-static int drain(void *context, struct slice entity, struct text *body)
+static int actions_drain(void *context, struct slice entity, struct text *body)
 {
     return set_drained(context, entity, body, true);
 }
@@ -206,7 +206,7 @@ static int reload(void *context, struct slice entity, struct text *body)
 
 void actions_add(struct lb *lb, struct admin *a)
 {
-    admin_add_body_action(a, "/actions/drain", drain, lb);
+    admin_add_body_action(a, "/actions/drain", actions_drain, lb);
     admin_add_body_action(a, "/actions/undrain", undrain, lb);
     admin_add_body_action(a, "/actions/confirm-removal", confirm_removal, lb);
     admin_add_body_action(a, "/actions/forget", forget, lb);

@@ -75,7 +75,7 @@ size_t class_metrics_count(const struct class_metrics *m)
 
 /* ---- classes with series ---- */
 
-static void admit(struct class_metrics *m, const struct class_rank *r)
+static void class_metrics_admit(struct class_metrics *m, const struct class_rank *r)
 {
     struct class_series *s = xcalloc(1, sizeof(*s) + r->name.len + 1);
 
@@ -136,7 +136,7 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
     for (; class_metrics_count(m) > limit; changed = true)
         class_metrics_drop(m, least(m));
     for (; class_metrics_count(m) < limit && next < left; changed = true)
-        admit(m, &ranks[next++]);
+        class_metrics_admit(m, &ranks[next++]);
     if (limit == 0 || !move)
         return changed;
     for (bool moved = false; next < left; ++next) {
@@ -149,7 +149,7 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
             break;
         moved = moved || !quiet;
         class_metrics_drop(m, s);
-        admit(m, &ranks[next]);
+        class_metrics_admit(m, &ranks[next]);
         changed = true;
     }
     return changed;

@@ -125,7 +125,7 @@ static void drop_class(struct seen_app *a, struct seen_class *c)
     free(c);
 }
 
-static struct seen_class *class_of(struct observer *o, struct seen_app *a, struct slice name)
+static struct seen_class *seen_class_of(struct observer *o, struct seen_app *a, struct slice name)
 {
     struct seen_class *c =
         map_entry(map_find(&a->classes, name.p, name.len), struct seen_class, by_name);
@@ -215,7 +215,7 @@ static void take_note(void *context, const struct traffic_note *n, double weight
 {
     struct observer *o = context;
     struct seen_app *a = &o->apps[n->application];
-    struct seen_class *c = class_of(o, a, n->cls);
+    struct seen_class *c = seen_class_of(o, a, n->cls);
     bool by_skill = (n->flags & (TRAFFIC_SKILLED | TRAFFIC_SPILLED)) != 0;
     struct class_figures f = {
         .requests = weight,
@@ -396,7 +396,7 @@ static void scan(struct observer *o)
 /* ---- life ---- */
 
 /* Processes all notes. Returns their number. */
-static size_t drain(struct observer *o)
+static size_t observer_drain(struct observer *o)
 {
     uint64_t now_us = clock_mono_us();
     size_t notes = 0;
@@ -412,7 +412,7 @@ static void on_observer_timer(struct timer *t)
 {
     struct observer *o = container_of(t, struct observer, timer);
 
-    size_t notes = drain(o);
+    size_t notes = observer_drain(o);
     o->drains += o->step;
     if (o->drains >= DRAINS_A_SCAN) {
         o->drains = 0;

@@ -88,7 +88,7 @@ static uint64_t thread_us(void)
 }
 
 /* Appends the stored response, or a new one. */
-static int answer(struct lb *lb, enum shared_page page, struct text *body)
+static int lb_status_answer(struct lb *lb, enum shared_page page, struct text *body)
 {
     if (shared_answers_take(lb->answers, page, clock_mono_us(), body))
         return 200;
@@ -108,18 +108,18 @@ static int answer(struct lb *lb, enum shared_page page, struct text *body)
 static int page_status(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_STATUS, body);
+    return lb_status_answer(context, SHARED_STATUS, body);
 }
 
 static int page_resumes(void *context, struct slice query, struct text *body)
 {
     (void)query;
-    return answer(context, SHARED_RESUMES, body);
+    return lb_status_answer(context, SHARED_RESUMES, body);
 }
 
 static void page_metrics(void *context, struct metrics *m)
 {
-    (void)answer(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
+    (void)lb_status_answer(context, m->open ? SHARED_OPEN_METRICS : SHARED_METRICS, m->out);
 }
 
 /*
@@ -236,7 +236,7 @@ static int page_live(void *context, struct slice query, struct text *body)
 }
 
 /* Reports whether new requests should be sent here. Each reason against it is a line. */
-static int page_ready(void *context, struct slice query, struct text *body)
+static int lb_status_page_ready(void *context, struct slice query, struct text *body)
 {
     struct lb *lb = context;
 
@@ -272,6 +272,6 @@ void status_add(struct lb *lb, struct admin *a)
     admin_add(a, "/resumes.json", json, page_resumes, lb);
     admin_add(a, "/explain", json, status_explain, lb);
     admin_add_metrics(a, page_metrics, lb);
-    admin_add_health(a, page_ready, lb);
+    admin_add_health(a, lb_status_page_ready, lb);
     actions_add(lb, a);
 }

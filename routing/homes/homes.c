@@ -101,7 +101,7 @@ void *homes_worker_context(const struct homes_worker *w)
 
 /* ---- a request in flight ---- */
 
-static void start(struct homes_ticket *t, uint64_t now_us, double expected_us)
+static void homes_start(struct homes_ticket *t, uint64_t now_us, double expected_us)
 {
     *t = (struct homes_ticket){
         .serve_us = now_us, .expected_us = (uint32_t)(int64_t)expected_us, .kind = HOME_USED};
@@ -169,7 +169,7 @@ static void ticket_leave(struct homes *h, struct homes_ticket *t)
 /* ---- homes are added and removed, as planned ---- */
 
 /* Removes P as a home, by our decision. */
-static noinline_ void give_up(struct homes *h, struct homes_pair *p, double work_us)
+static noinline_ void homes_give_up(struct homes *h, struct homes_pair *p, double work_us)
 {
     homes_remove_home(h, p, work_us);
     p->left_us = h->now_us;
@@ -195,7 +195,7 @@ static void drop_above(struct homes *h, struct homes_class *c, const struct home
         }
         if (most == NULL)
             return;
-        give_up(h, most, part_us);
+        homes_give_up(h, most, part_us);
     }
 }
 
@@ -211,7 +211,7 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
         uint64_t used_us = c->pairs[i]->used_us;
 
         if ((double)(h->now_us - used_us) > HOMES_AGE_US)
-            give_up(h, c->pairs[i], part_us);
+            homes_give_up(h, c->pairs[i], part_us);
         else if (used_us < oldest_us)
             oldest_us = used_us;
     }
@@ -255,7 +255,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
     if (reason != HOMES_DETOUR && plan->choice.homes != n) {
         for (uint32_t i = n; i-- != 0;) {
             if (!c->pairs[i]->worker->eligible)
-                give_up(h, c->pairs[i], plan->work / n);
+                homes_give_up(h, c->pairs[i], plan->work / n);
         }
     }
     n = c->nhomes;
@@ -263,7 +263,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
         /* The work at the old home moves as well; that of other homes does not change. */
         double work_us = plan->work / n;
 
-        give_up(h, plan->from, work_us);
+        homes_give_up(h, plan->from, work_us);
         homes_add_home(h, homes_pair_get(h, c, plan->worker, h->now_us), work_us);
     } else if (reason == HOMES_NEW || reason == HOMES_WARM || reason == HOMES_COPY) {
         /* The other homes share their work with it. */
@@ -300,7 +300,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     struct homes_pair *p =
         w == plan->worker && plan->home != NULL ? plan->home : homes_pair_get(h, c, w, h->now_us);
     p->used_us = h->now_us;
-    start(t, h->now_us, plan->choice.expected_us);
+    homes_start(t, h->now_us, plan->choice.expected_us);
     t->passing = !homes_is_home(p);
     /* The first of a class handed over to W: other requests must expect its cost. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
@@ -333,7 +333,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
                  struct homes_ticket *t)
 {
-    start(t, started_us, h->mean_us);
+    homes_start(t, started_us, h->mean_us);
     homes_enter(h, w, t);
 }
 

@@ -22,8 +22,7 @@
  * first levels contain low keys, although not sorted: a good sample of candidates.
  */
 
-static void homes_index_put(struct homes_heap *h, size_t at, struct homes_worker *w,
-                            enum homes_key key)
+static void index_put(struct homes_heap *h, size_t at, struct homes_worker *w, enum homes_key key)
 {
     h->at[at] = w;
     w->pos[key] = at;
@@ -34,8 +33,8 @@ static void sift_up(struct homes_heap *h, struct homes_worker *w, enum homes_key
     size_t at = w->pos[key];
 
     for (; at != 0 && homes_before(w, h->at[(at - 1) / 2], key); at = (at - 1) / 2)
-        homes_index_put(h, at, h->at[(at - 1) / 2], key);
-    homes_index_put(h, at, w, key);
+        index_put(h, at, h->at[(at - 1) / 2], key);
+    index_put(h, at, w, key);
 }
 
 static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
@@ -47,15 +46,15 @@ static void sift_down(struct homes_heap *h, struct homes_worker *w, enum homes_k
             ++child;
         if (!homes_before(h->at[child], w, key))
             break;
-        homes_index_put(h, at, h->at[child], key);
+        index_put(h, at, h->at[child], key);
     }
-    homes_index_put(h, at, w, key);
+    index_put(h, at, w, key);
 }
 
 static void heap_add(struct homes_heap *h, struct homes_worker *w, enum homes_key key)
 {
     h->at = xgrow(h->at, h->n + 1, &h->room, sizeof(struct homes_worker *));
-    homes_index_put(h, h->n++, w, key);
+    index_put(h, h->n++, w, key);
     sift_up(h, w, key);
 }
 
@@ -65,7 +64,7 @@ static void heap_remove(struct homes_heap *h, struct homes_worker *w, enum homes
     struct homes_worker *last = h->at[--h->n];
     if (last == w)
         return;
-    homes_index_put(h, w->pos[key], last, key);
+    index_put(h, w->pos[key], last, key);
     sift_up(h, last, key);
     sift_down(h, last, key);
 }

@@ -259,7 +259,7 @@ static bool flee(struct choosing *g, struct homes_pair *home)
 
 /* Moves the class away from a home that received it by hand-over and has not served it yet: its
  * cache contains no more than that of other workers. */
-static bool pass_on(struct choosing *g, struct homes_pair *home)
+static bool rule_pass_on(struct choosing *g, struct homes_pair *home)
 {
     return !home->touched && g->out->homes == 1 &&
            move_away(g, home, HOMES_CLAIM_COLD * g->h->cold_us, HOMES_UNSERVED);
@@ -341,7 +341,7 @@ static bool rule_choose(struct choosing *g)
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
     if (g->out->home_us > g->out->least_us &&
-        (pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
+        (rule_pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
         return true;
     if ((g->owned && draw(g, home)) || detour(g, home))
         return true;

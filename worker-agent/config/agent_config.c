@@ -29,14 +29,14 @@ struct reader {
 };
 
 /* Where setting NAME stands, or the application itself. */
-static const struct config_node *agent_config_place(const struct reader *r, const char *name)
+static const struct config_node *agent_place(const struct reader *r, const char *name)
 {
     return config_place(r->map, name, r->key);
 }
 
-static void agent_config_complain(const struct reader *r, const char *name, const char *what)
+static void agent_complain(const struct reader *r, const char *name, const char *what)
 {
-    config_complain(&r->top->yaml, agent_config_place(r, name), r->d, "%s: %s", name, what);
+    config_complain(&r->top->yaml, agent_place(r, name), r->d, "%s: %s", name, what);
 }
 
 /* Names of applications and hosts: letters, digits, '-', '_' and '.', not first a '.'. */
@@ -235,15 +235,13 @@ static void check_other_user(const struct reader *r, const char *at)
     for (int i = 0; i < c->user.ngroups; ++i)
         shares_group |= c->user.groups[i] == own->gid;
     if (c->user.uid == 0)
-        agent_config_complain(r, at,
-                              "root: an agent that has a user does not start processes of root");
+        agent_complain(r, at, "root: an agent that has a user does not start processes of root");
     else if (other && shares_group)
-        agent_config_complain(
-            r, at,
-            "is in the group of the agent's own user: use a group for the agent that no "
-            "application has");
+        agent_complain(r, at,
+                       "is in the group of the agent's own user: use a group for the agent that no "
+                       "application has");
     else if (other && c->listen == LISTEN_BY_SOCKET)
-        agent_config_complain(
+        agent_complain(
             r, at,
             "with {socket} in command or environment: an agent that has a user cannot connect "
             "to a socket of another user; use {port} or an inherited socket");
@@ -265,7 +263,7 @@ static void find_user(const struct reader *r)
         const struct passwd *p = getpwnam(c->login);
 
         if (p == NULL && c->s.user != NULL)
-            agent_config_complain(r, "user", "unknown user");
+            agent_complain(r, "user", "unknown user");
         if (p == NULL)
             return;
         if (c->s.user != NULL) {
@@ -280,7 +278,7 @@ static void find_user(const struct reader *r)
         const struct group *g = getgrnam(c->s.group);
 
         if (g == NULL) {
-            agent_config_complain(r, "group", "unknown group");
+            agent_complain(r, "group", "unknown group");
             return;
         }
         c->user.gid = g->gr_gid;
@@ -292,7 +290,7 @@ static void find_user(const struct reader *r)
     if (c->s.user == NULL && c->s.group == NULL)
         return;
     if (!has_own_user && geteuid() != 0) {
-        agent_config_complain(r, at, "needs an agent that runs as root");
+        agent_complain(r, at, "needs an agent that runs as root");
         return;
     }
     c->user.required = true;
@@ -300,7 +298,7 @@ static void find_user(const struct reader *r)
     c->user.ngroups = c->s.user != NULL ? PRIVILEGES_GROUPS_MAX : 1;
     if (c->s.user != NULL &&
         getgrouplist(c->s.user, c->user.gid, c->user.groups, &c->user.ngroups) < 0)
-        agent_config_complain(r, "user", "is in too many groups");
+        agent_complain(r, "user", "is in too many groups");
     else if (has_own_user)
         check_other_user(r, at);
 }
@@ -317,35 +315,35 @@ static void read_processes(const struct reader *r)
 
     if (c->s.attach.n != 0) {
         if (command->n != 0)
-            agent_config_complain(r, "attach", "command and attach exclude one another");
+            agent_complain(r, "attach", "command and attach exclude one another");
         c->attach = xcalloc(c->s.attach.n, sizeof(*c->attach));
         for (size_t i = 0; i < c->s.attach.n; ++i) {
             if (addr_parse(slice_of(c->s.attach.items[i]), &c->attach[i]) != ERR_OK)
-                config_complain(&r->top->yaml, agent_config_place(r, "attach"), r->d,
+                config_complain(&r->top->yaml, agent_place(r, "attach"), r->d,
                                 "attach: \"%s\" is not a numeric HOST:PORT or unix:/path",
                                 c->s.attach.items[i]);
         }
         return;
     }
     if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->s.max_processes == 0)
-        agent_config_complain(r, "max_processes",
-                              "with neither min_processes nor max_processes there are no slots");
+        agent_complain(r, "max_processes",
+                       "with neither min_processes nor max_processes there are no slots");
     if (command->n == 0 && config_get(r->map, "command") == NULL)
-        agent_config_complain(r, "command", "is required (or attach)");
+        agent_complain(r, "command", "is required (or attach)");
     if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
         access(command->items[0], F_OK) != 0)
-        agent_config_complain(
-            r, "command", "is one word with blanks in it: write a list, [program, argument, ...]");
+        agent_complain(r, "command",
+                       "is one word with blanks in it: write a list, [program, argument, ...]");
     if (command->n > 0 && !command_check(c, why))
-        agent_config_complain(r, "command", why);
+        agent_complain(r, "command", why);
     if (command->n > 0 && c->s.root[0] != '/')
-        agent_config_complain(r, "root", "must be an absolute path");
+        agent_complain(r, "root", "must be an absolute path");
     for (const char *p = probe; p != NULL && *p != '\0'; ++p)
         printable &= *p > 0x20 && *p < 0x7f;
     if (!printable)
-        agent_config_complain(r, "ready_probe", "must be a path of printable ASCII characters");
+        agent_complain(r, "ready_probe", "must be a path of printable ASCII characters");
     else if (probe != NULL && probe[0] != '/')
-        agent_config_complain(r, "ready_probe", "must be a path that begins with '/'");
+        agent_complain(r, "ready_probe", "must be a path that begins with '/'");
     find_user(r);
 }
 
@@ -378,10 +376,10 @@ static void read_address(const struct reader *r)
     if (c->s.attach.n != 0)
         n = (unsigned)c->s.attach.n;
     if (c->s.address == NULL && c->s.listen.n == 0 && config_get(r->map, "address") == NULL)
-        agent_config_complain(r, "address", "is required (or listen)");
+        agent_complain(r, "address", "is required (or listen)");
     if (c->s.address != NULL &&
         slot_address_parse(slice_of(c->s.address), n, &c->address, why) != ERR_OK) {
-        config_complain(&r->top->yaml, agent_config_place(r, "address"), r->d, "address: \"%s\" %s",
+        config_complain(&r->top->yaml, agent_place(r, "address"), r->d, "address: \"%s\" %s",
                         c->s.address, why);
         return;
     }
@@ -414,7 +412,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
         config_complain(&top->yaml, key, d, "%s: %s", c->name, why);
     c->path = c->s.path != NULL ? xstrdup(c->s.path) : xasprintf("/%s/workers", c->name);
     if (c->path[0] != '/')
-        agent_config_complain(&r, "path", "must begin with '/'");
+        agent_complain(&r, "path", "must begin with '/'");
     if (c->s.advertise != NULL) {
         char *text = xasprintf("%s:1", c->s.advertise);
         enum err e = addr_parse(slice_of(text), &a);
@@ -422,19 +420,18 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
         /* A name, or an address that is not all addresses. */
         if (e != ERR_UNSUPPORTED &&
             (e != ERR_OK || a.sa.sa_family == AF_UNIX || addr_is_wildcard(&a)))
-            agent_config_complain(&r, "advertise",
-                                  "must be a host name or an address, without a port");
+            agent_complain(&r, "advertise", "must be a host name or an address, without a port");
         free(text);
     }
     if (strlen(c->s.version) > VERSION_MAX)
-        agent_config_complain(&r, "version", "is too long");
+        agent_complain(&r, "version", "is too long");
     read_environment(&r);
     read_processes(&r);
     c->listen_addrs = xcalloc(c->s.listen.n + 1, sizeof(*c->listen_addrs));
     for (size_t i = 0; i < c->s.listen.n; ++i)
         c->nlisten_addrs +=
-            config_read_addr(&top->yaml, agent_config_place(&r, "listen"), "listen",
-                             c->s.listen.items[i], &c->listen_addrs[c->nlisten_addrs], d);
+            config_read_addr(&top->yaml, agent_place(&r, "listen"), "listen", c->s.listen.items[i],
+                             &c->listen_addrs[c->nlisten_addrs], d);
     read_address(&r);
     if (d->errors == errors_before)
         command_spec(c, c->spec);

@@ -59,7 +59,7 @@ bool app_settings_check(const struct app_settings *s, char why[SETTINGS_WHY_ROOM
 
 /* ---- the setting `address` ---- */
 
-static enum err agent_settings_reject(enum err e, char why[SETTINGS_WHY_ROOM], const char *reason)
+static enum err agent_reject(enum err e, char why[SETTINGS_WHY_ROOM], const char *reason)
 {
     snprintf(why, SETTINGS_WHY_ROOM, "%s", reason);
     return e;
@@ -84,21 +84,20 @@ static enum err parse_unix(struct slice text, unsigned nslots, struct slot_addre
     size_t plus = slice_find(text, '+');
 
     if (plus == SIZE_MAX && nslots > 1)
-        return agent_settings_reject(ERR_SYNTAX, why,
-                                     "several slots need a '+' in it, for the slot's number");
+        return agent_reject(ERR_SYNTAX, why,
+                            "several slots need a '+' in it, for the slot's number");
     if (plus != SIZE_MAX &&
         slice_find((struct slice){text.p + plus + 1, text.len - plus - 1}, '+') != SIZE_MAX)
-        return agent_settings_reject(ERR_SYNTAX, why, "has more than one '+'");
+        return agent_reject(ERR_SYNTAX, why, "has more than one '+'");
     char *pattern = xslicedup(text);
     enum err e = unix_addr(pattern, nslots > 0 ? nslots - 1 : 0, &last);
     if (e == ERR_OK && last.un.sun_path[0] != '/')
         e = ERR_SYNTAX;
     if (e != ERR_OK) {
         free(pattern);
-        return agent_settings_reject(e, why,
-                                     e == ERR_TOO_LARGE
-                                         ? "is too long for the path of a unix socket"
-                                         : "is not unix: and an absolute path");
+        return agent_reject(e, why,
+                            e == ERR_TOO_LARGE ? "is too long for the path of a unix socket"
+                                               : "is not unix: and an absolute path");
     }
     *out = (struct slot_address){.unix_pattern = pattern, .numbered = plus != SIZE_MAX};
     return ERR_OK;
@@ -111,7 +110,7 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
 
     /* Text after the NUL would not be part of the path. */
     if (slice_find(text, '\0') != SIZE_MAX)
-        return agent_settings_reject(ERR_SYNTAX, why, "has a NUL in it");
+        return agent_reject(ERR_SYNTAX, why, "has a NUL in it");
     if (slice_starts(text, SLICE_LIT("unix:")))
         return parse_unix(text, nslots, out, why);
     a.numbered = slice_ends(text, SLICE_LIT("+"));
@@ -119,18 +118,18 @@ enum err slot_address_parse(struct slice text, unsigned nslots, struct slot_addr
         --text.len;
     enum err e = addr_parse(text, &a.base);
     if (e == ERR_UNSUPPORTED)
-        return agent_settings_reject(e, why, "must be a numeric address: slots listen on it");
+        return agent_reject(e, why, "must be a numeric address: slots listen on it");
     if (e != ERR_OK)
-        return agent_settings_reject(
-            e, why, "expected 127.0.0.1:9000+, [::1]:9000+ or unix:/run/slot+.sock");
+        return agent_reject(e, why,
+                            "expected 127.0.0.1:9000+, [::1]:9000+ or unix:/run/slot+.sock");
     if (addr_is_wildcard(&a.base))
-        return agent_settings_reject(
+        return agent_reject(
             ERR_UNSUPPORTED, why,
             "load balancers could not connect to it: use one of this host's addresses");
     if (!a.numbered && nslots > 1)
-        return agent_settings_reject(ERR_SYNTAX, why, "several slots need a '+' at its end");
+        return agent_reject(ERR_SYNTAX, why, "several slots need a '+' at its end");
     if (addr_port(&a.base) + (nslots > 0 ? nslots - 1 : 0) > 65535)
-        return agent_settings_reject(ERR_RANGE, why, "has not enough ports for all slots");
+        return agent_reject(ERR_RANGE, why, "has not enough ports for all slots");
     *out = a;
     return ERR_OK;
 }

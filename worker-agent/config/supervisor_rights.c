@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker-agent/config/supervisor_rights.h"
 
-#include <string.h>
-
 static bool same_user(const struct privileges *a, const struct privileges *b)
 {
     return a->uid == b->uid && a->gid == b->gid && a->ngroups == b->ngroups &&

@@ -113,7 +113,7 @@ static inline void front_count(const struct exchange *x, enum agent_stat row)
 
 /* ---- ends ---- */
 
-static void free_now(struct loop_deferred *d)
+static void front_free_now(struct loop_deferred *d)
 {
     struct exchange *x = container_of(d, struct exchange, freeing);
 
@@ -239,7 +239,7 @@ void error_body(const struct error_facts *e, bool html, struct text *out)
 /* Appends the body of the response of outcome O to OUT: the reason and the output of its process,
  * as HTML if the client accepts that. Returns its Content-Type, or NULL if no body is to be sent
  * (show_errors is off, or O is self-explanatory). */
-static const char *explain(const struct exchange *x, enum outcome o, struct text *out)
+static const char *front_explain(const struct exchange *x, enum outcome o, struct text *out)
 {
     const struct app_group *g = x->listener->group;
     const struct slot *s = x->place.slot;
@@ -275,7 +275,7 @@ static const char *explain(const struct exchange *x, enum outcome o, struct text
 /* ---- our own answers ---- */
 
 /* Sends the response of outcome O, unless the client has gone. May be the end of reply and X. */
-static void answer(struct exchange *x, enum outcome o)
+static void front_answer(struct exchange *x, enum outcome o)
 {
     struct text text = {0};
 
@@ -295,7 +295,7 @@ static void answer(struct exchange *x, enum outcome o)
         return;
     }
     struct http_request *req = x->reply->req;
-    const char *type = explain(x, o, &text);
+    const char *type = front_explain(x, o, &text);
     if (!is_direct(x)) {
         front_put_backlog(req, slot_backlog(&x->place));
         if (outcomes[o].note == NOTE_UNPROCESSED)
@@ -334,7 +334,7 @@ static void answer(struct exchange *x, enum outcome o)
  * X was refused because of WHY. Returns true if X is to be passed on to the new agent; X->place
  * then refers to that agent instead of a process, and the caller must connect to it.
  */
-static bool pass_on(struct exchange *x, enum outcome why)
+static bool front_pass_on(struct exchange *x, enum outcome why)
 {
     const struct app_group *g = x->listener->group;
     const struct app_pool *pool = g->pool;
@@ -388,11 +388,11 @@ static void answer_failed(struct exchange *x, enum err e)
             http_reply_abort(x->reply);
         end_if_done(x);
     } else if (!x->touched) {
-        answer(x, OUTCOME_NOT_REACHED);
+        front_answer(x, OUTCOME_NOT_REACHED);
     } else if (e == ERR_TIMEOUT) {
-        answer(x, OUTCOME_LATE);
+        front_answer(x, OUTCOME_LATE);
     } else {
-        answer(x, OUTCOME_FAILED);
+        front_answer(x, OUTCOME_FAILED);
     }
 }
 
@@ -417,7 +417,7 @@ static void on_no_connection(struct exchange *x, enum err e)
     ask(x);
 }
 
-static void on_error(void *context, enum err e)
+static void on_front_error(void *context, enum err e)
 {
     struct exchange *x = context;
     struct app_process *p = slot_request_process(&x->place);
@@ -602,7 +602,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
 }
 
 static const struct http1_events http1_exchange_events = {on_front_head, on_front_body, on_moving,
-                                                          on_error, on_upgrade};
+                                                          on_front_error, on_upgrade};
 
 /* ---- to the process ---- */
 
@@ -691,7 +691,7 @@ static void on_place(struct slot_request *r)
     /* Sessions without a place are upgraded connections. */
     if (x->upgrade && limit != 0 && p->sessions - p->places >= limit) {
         leave_worker(x);
-        answer(x, OUTCOME_UPGRADES);
+        front_answer(x, OUTCOME_UPGRADES);
         return;
     }
     x->unready = r->first;
@@ -702,12 +702,12 @@ static void on_place_refused(struct slot_request *r, enum outcome why)
 {
     struct exchange *x = container_of(r, struct exchange, place);
 
-    if (pass_on(x, why)) {
+    if (front_pass_on(x, why)) {
         connect_to_process(x);
         return;
     }
     x->worker_done = true;
-    answer(x, why);
+    front_answer(x, why);
 }
 
 /* ---- the client ---- */
@@ -720,7 +720,7 @@ static void on_abandoned(struct timer *t)
     end_if_done(x);
 }
 
-static void on_gone(void *context, bool done)
+static void on_front_gone(void *context, bool done)
 {
     struct exchange *x = context;
 
@@ -750,7 +750,7 @@ static void on_gone(void *context, bool done)
     end_if_done(x);
 }
 
-static const struct http_reply_events reply_events = {on_front_drained, on_gone};
+static const struct http_reply_events reply_events = {on_front_drained, on_front_gone};
 
 static void ask(struct exchange *x)
 {
@@ -789,7 +789,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     x->place.core.may_probe = x->safe && !x->upgrade;
     x->place.go = on_place;
     x->place.refused = on_place_refused;
-    x->freeing.run = free_now;
+    x->freeing.run = front_free_now;
     timer_init(&x->abandoned, on_abandoned);
     front_read_class(req, &x->cls);
     /* HTTP/1.0 permits this, but applications reject an empty Host. */

@@ -71,7 +71,8 @@ static void print(void *context, struct slice *records, struct text *lines)
 
 /* ---- records ---- */
 
-static void add(struct trace_log *log, struct record r, struct slice first, struct slice second)
+static void trace_add(struct trace_log *log, struct record r, struct slice first,
+                      struct slice second)
 {
     struct text *records = log != NULL ? line_writer_begin(log->writer, 0) : NULL;
 
@@ -90,7 +91,7 @@ static void add(struct trace_log *log, struct record r, struct slice first, stru
 
 void trace_log_mark(struct trace_log *log, char stage, const char *name)
 {
-    add(log, (struct record){.stage = stage, .name = name}, SLICE_NULL, SLICE_NULL);
+    trace_add(log, (struct record){.stage = stage, .name = name}, SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_begin(struct trace_request *r, struct trace_log *log, struct slice method,
@@ -100,37 +101,38 @@ void trace_request_begin(struct trace_request *r, struct trace_log *log, struct 
     if (log == NULL)
         return;
     r->number = ++log->number;
-    add(log, (struct record){.stage = 'B', .number = r->number}, method, path);
-    add(log, (struct record){.stage = 'I', .number = r->number, .bytes = body_bytes}, SLICE_NULL,
-        SLICE_NULL);
+    trace_add(log, (struct record){.stage = 'B', .number = r->number}, method, path);
+    trace_add(log, (struct record){.stage = 'I', .number = r->number, .bytes = body_bytes},
+              SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_activated(struct trace_request *r)
 {
-    add(r->log,
-        (struct record){.stage = r->called ? '-' : 'C',
-                        .number = r->number,
-                        .name = r->called ? "resumelb.again" : NULL},
-        SLICE_NULL, SLICE_NULL);
+    trace_add(r->log,
+              (struct record){.stage = r->called ? '-' : 'C',
+                              .number = r->number,
+                              .name = r->called ? "resumelb.again" : NULL},
+              SLICE_NULL, SLICE_NULL);
     r->called = true;
 }
 
 void trace_request_answered(struct trace_request *r, unsigned status, uint64_t bytes)
 {
-    add(r->log,
-        (struct record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},
-        SLICE_NULL, SLICE_NULL);
+    trace_add(r->log,
+              (struct record){.stage = 'A', .number = r->number, .status = status, .bytes = bytes},
+              SLICE_NULL, SLICE_NULL);
 }
 
 void trace_request_ended(struct trace_request *r)
 {
-    add(r->log, (struct record){.stage = 'E', .number = r->number}, SLICE_NULL, SLICE_NULL);
+    trace_add(r->log, (struct record){.stage = 'E', .number = r->number}, SLICE_NULL, SLICE_NULL);
     r->log = NULL;
 }
 
 void trace_request_failed(struct trace_request *r, const char *name, struct slice text)
 {
-    add(r->log, (struct record){.stage = '-', .number = r->number, .name = name}, text, SLICE_NULL);
+    trace_add(r->log, (struct record){.stage = '-', .number = r->number, .name = name}, text,
+              SLICE_NULL);
     r->log = NULL;
 }
 

@@ -23,7 +23,7 @@ enum {
 };
 
 /* Has C decide again after a change. */
-static void tick(struct app_pool *pool, struct core *c)
+static void app_pool_tick(struct app_pool *pool, struct core *c)
 {
     core_tick(c, loop_now_ms(pool->loop));
     app_pool_settle(pool);
@@ -86,7 +86,7 @@ static void apply_settings(struct app_group *g)
 static void apply(struct app_group *g)
 {
     apply_settings(g);
-    tick(g->pool, g->core.core);
+    app_pool_tick(g->pool, g->core.core);
 }
 
 /* ---- restart.txt ---- */
@@ -99,7 +99,7 @@ static void on_restart_file(void *context)
     group_count(g, AGENT_STAT_restarts);
     log_info(g, "application-restarting", "action=\"replace processes one after the other\"");
     ++g->core.generation;
-    tick(g->pool, g->core.core);
+    app_pool_tick(g->pool, g->core.core);
 }
 
 /* Whether each request gets a process that is started for it. */
@@ -113,7 +113,7 @@ static void set_one_shot(void *context, bool one_shot)
     g->core.one_shot = one_shot;
     /* Running processes were started before the file appeared. */
     g->core.generation += one_shot;
-    tick(g->pool, g->core.core);
+    app_pool_tick(g->pool, g->core.core);
 }
 
 /* SINCE_NS: an older file has been handled already. */
@@ -180,7 +180,7 @@ static bool check_live(void *context, const void *settings, char why[SETTINGS_WH
     return false;
 }
 
-static uint64_t hold_ms(void *context, const void *now)
+static uint64_t app_pool_hold_ms(void *context, const void *now)
 {
     (void)now;
     return ((const struct app_group *)context)->pool->s->settings_hold_ms;
@@ -209,7 +209,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
                                                                    .path = c->path,
                                                                    .subject = g,
                                                                    .check = check_live,
-                                                                   .hold_ms = hold_ms,
+                                                                   .hold_ms = app_pool_hold_ms,
                                                                    .changed = on_live_changed,
                                                                    .context = g});
     g->s = live_settings_now(g->live);
@@ -248,7 +248,7 @@ static void on_host_changed(void *context, bool values)
         log_warn(NULL, "max-processes-too-low",
                  "max_processes=%u min_processes=%u action=\"apply max_processes\"", pool->core.max,
                  always);
-    tick(pool, &pool->core);
+    app_pool_tick(pool, &pool->core);
 }
 
 static bool wants_restart(const struct setting_row *row)
@@ -293,7 +293,7 @@ void app_pool_start_host(struct app_pool *pool, const struct agent_config *c)
 
 /* ---- from the supervisor ---- */
 
-static void adopt(struct app_pool *pool, struct adoptable_process *k)
+static void app_pool_adopt(struct app_pool *pool, struct adoptable_process *k)
 {
     struct app_group *g = NULL;
     struct slot *found = NULL;
@@ -333,8 +333,8 @@ static void on_lost(void *context)
     pool->supervisor_lost(pool->context);
 }
 
-static void on_app_pool_message(void *context, const char *op, const char *id, const json_t *m,
-                                int *passed)
+static void on_pool_message(void *context, const char *op, const char *id, const json_t *m,
+                            int *passed)
 {
     struct app_pool *pool = context;
     struct app_process *p = app_pool_process(pool, slice_of(id));
@@ -358,12 +358,12 @@ static void on_app_pool_message(void *context, const char *op, const char *id, c
         app_pool_settle(pool);
     } else if (strcmp(op, "process") == 0) {
         adoptable_process_read(m, *passed, &k);
-        adopt(pool, &k);
+        app_pool_adopt(pool, &k);
         *passed = k.output_fd;
     }
 }
 
-static const struct supervisor_link_events supervisor_events = {on_app_pool_message, on_lost};
+static const struct supervisor_link_events supervisor_events = {on_pool_message, on_lost};
 
 /* ---- start and reload ---- */
 
@@ -397,7 +397,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
     for (int ready = 1; ready >= 0; --ready) {
         for (size_t i = 0; i < adopted->n; ++i) {
             if ((strcmp(adopted->items[i].note, PROCESS_NOTE_READY) == 0) == (ready == 1))
-                adopt(pool, &adopted->items[i]);
+                app_pool_adopt(pool, &adopted->items[i]);
         }
     }
     for (size_t i = 0; i < pool->ngroups; ++i) {
@@ -526,15 +526,15 @@ static void on_due(struct timer *t)
 {
     struct app_pool *pool = container_of(t, struct app_pool, due);
 
-    tick(pool, &pool->core);
+    app_pool_tick(pool, &pool->core);
 }
 
-static void on_tick(struct timer *t)
+static void on_app_pool_tick(struct timer *t)
 {
     struct app_pool *pool = container_of(t, struct app_pool, tick);
 
     timer_start(pool->loop, t, TICK_MS);
-    tick(pool, &pool->core);
+    app_pool_tick(pool, &pool->core);
 }
 
 /* ---- all slots, all processes; another agent takes over ---- */
@@ -686,7 +686,7 @@ void app_pool_init(struct app_pool *pool)
     core_init(&pool->attached);
     pool->settling.run = settle_now;
     timer_init(&pool->due, on_due);
-    timer_init(&pool->tick, on_tick);
+    timer_init(&pool->tick, on_app_pool_tick);
     timer_init(&pool->thaw, on_thaw);
 }
 

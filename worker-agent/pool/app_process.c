@@ -50,7 +50,7 @@ static void process_describe(const struct log_subject *self, struct log_text *ou
             p->slot != NULL ? (int)p->slot->core.n : -1, (long)p->pid);
 }
 
-static void free_now(struct loop_deferred *d)
+static void process_free_now(struct loop_deferred *d)
 {
     struct app_process *p = container_of(d, struct app_process, freeing);
 
@@ -111,7 +111,7 @@ static void stop_probing(struct app_process *p)
     timer_stop(&p->probe_retry);
 }
 
-static void stop_waiting(struct app_process *p)
+static void process_stop_waiting(struct app_process *p)
 {
     stop_probing(p);
     warm_up_stop(&p->warm_up);
@@ -124,7 +124,7 @@ void app_process_release(struct app_process *p)
 {
     struct slot *s = p->slot;
 
-    stop_waiting(p);
+    process_stop_waiting(p);
     usage_stop(&p->usage);
     process_output_stop(&p->output);
     if (p->backend != NULL) {
@@ -153,7 +153,7 @@ static void process_end(struct app_process *p, int signal_number)
     if (p->slot != NULL)
         core_end(&p->core, CORE_REPLACED);
     app_pool_settle(p->pool);
-    stop_waiting(p);
+    process_stop_waiting(p);
     if (p->state == PROCESS_SPAWNING) {
         /* It has no pid yet; when it has, its id is not found, and it is killed. */
         app_process_release(p);
@@ -205,7 +205,7 @@ void app_process_leaves(struct app_process *p)
 
     if (p->state >= PROCESS_LEAVING || p->state == PROCESS_SPAWNING)
         return;
-    stop_waiting(p);
+    process_stop_waiting(p);
     supervisor_link_note(p->pool->supervisor, p->id, PROCESS_NOTE_LEAVING);
     if (patience_ms != 0)
         timer_start(p->pool->loop, &p->shutdown, patience_ms);
@@ -236,7 +236,7 @@ static void on_held_over(struct timer *t)
     app_pool_settle(p->pool);
 }
 
-static void on_deadline(struct timer *t)
+static void on_process_deadline(struct timer *t)
 {
     struct app_process *p = container_of(t, struct app_process, deadline);
 
@@ -384,7 +384,7 @@ static void probe(struct app_process *p)
     http_fetch_start(&p->probe, p->pool->loop, &q);
 }
 
-static void on_retry(struct timer *t)
+static void on_process_retry(struct timer *t)
 {
     probe(container_of(t, struct app_process, probe_retry));
 }
@@ -425,11 +425,11 @@ static struct app_process *process_create(struct app_pool *pool, struct slot *s,
     p->group = s != NULL ? s->group : NULL;
     snprintf(p->id, sizeof(p->id), "%s", id);
     snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
-    p->freeing.run = free_now;
+    p->freeing.run = process_free_now;
     p->output.fd = -1;
     p->warm_up.done = on_warm;
-    timer_init(&p->deadline, on_deadline);
-    timer_init(&p->probe_retry, on_retry);
+    timer_init(&p->deadline, on_process_deadline);
+    timer_init(&p->probe_retry, on_process_retry);
     timer_init(&p->shutdown, on_shutdown);
     timer_init(&p->held, on_held_over);
     p->since_ms = loop_now_ms(pool->loop);

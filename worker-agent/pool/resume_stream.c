@@ -224,7 +224,7 @@ static void on_keep_alive(struct timer *t)
         timer_start(loop_of(st), t, KEEP_ALIVE_MS);
 }
 
-static void on_resume_stream_drained(void *context)
+static void on_stream_drained(void *context)
 {
     struct resume_stream *st = context;
 
@@ -232,7 +232,7 @@ static void on_resume_stream_drained(void *context)
         send_newest(st);
 }
 
-static void on_gone(void *context, bool done)
+static void on_stream_gone(void *context, bool done)
 {
     struct resume_stream *st = context;
 
@@ -245,8 +245,8 @@ static void on_gone(void *context, bool done)
     free(st);
 }
 
-static const struct http_reply_events events = {.drained = on_resume_stream_drained,
-                                                .gone = on_gone};
+static const struct http_reply_events events = {.drained = on_stream_drained,
+                                                .gone = on_stream_gone};
 
 static void end_stream(struct resume_stream *st, enum resume_end why)
 {

@@ -23,7 +23,7 @@ struct app_process *slot_request_process(const struct slot_request *r)
 }
 
 /* R does not wait any more. */
-static void stop_waiting(struct slot_request *r)
+static void slot_queue_stop_waiting(struct slot_request *r)
 {
     stat_add(r->group->cell, AGENT_STAT_requests_waiting, -1);
     timer_stop(&r->timeout);
@@ -69,17 +69,17 @@ void slot_request_continue(struct core_request *core)
 {
     struct slot_request *r = container_of(core, struct slot_request, core);
 
-    stop_waiting(r);
+    slot_queue_stop_waiting(r);
     slot_queue_run(r);
     r->go(r);
 }
 
-static void on_timeout(struct timer *t)
+static void on_slot_queue_timeout(struct timer *t)
 {
     struct slot_request *r = container_of(t, struct slot_request, timeout);
 
     core_leave(&r->core, loop_now_ms(loop_of(r)));
-    stop_waiting(r);
+    slot_queue_stop_waiting(r);
     r->refused(r, OUTCOME_QUEUE_WAIT);
 }
 
@@ -140,7 +140,7 @@ enum slot_answer slot_acquire(struct app_group *g, struct slot *s, struct slot_r
         return SLOT_GO;
     case CORE_WAIT:
         stat_add(g->cell, AGENT_STAT_requests_waiting, 1);
-        timer_init(&r->timeout, on_timeout);
+        timer_init(&r->timeout, on_slot_queue_timeout);
         starts = has_ready_process(g, s) ? 0 : 1;
         /* With one_shot a process is started for each request before it, and for itself. */
         if (g->core.one_shot)
@@ -167,7 +167,7 @@ void slot_leave(struct slot_request *r)
     if (r->core.state == CORE_REQUEST_NONE)
         return;
     if (r->core.state == CORE_REQUEST_WAITING)
-        stop_waiting(r);
+        slot_queue_stop_waiting(r);
     else
         stop_running(r);
     core_leave(&r->core, loop_now_ms(loop_of(r)));
@@ -249,7 +249,7 @@ void slot_reject_waiting(struct app_group *g, struct slot *s, enum outcome why)
         struct slot_request *r = container_of(core, struct slot_request, core);
 
         core_leave(core, loop_now_ms(loop_of(r)));
-        stop_waiting(r);
+        slot_queue_stop_waiting(r);
         r->refused(r, why);
     }
 }

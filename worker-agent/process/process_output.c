@@ -86,7 +86,7 @@ static void end_line(struct process_output *o, bool whole)
 }
 
 /* False: nothing more will come. */
-static bool read_some(struct process_output *o)
+static bool output_read_some(struct process_output *o)
 {
     char bytes[4096];
 
@@ -124,7 +124,7 @@ static void on_output_readable(void *context)
 {
     struct process_output *o = context;
 
-    if (!read_some(o))
+    if (!output_read_some(o))
         close_output(o);
 }
 
@@ -149,7 +149,7 @@ void process_output_stop(struct process_output *o)
     if (o->loop == NULL)
         return;
     if (o->watch != NULL)
-        (void)read_some(o);
+        (void)output_read_some(o);
     end_line(o, true);
     report_dropped(o);
     close_output(o);
@@ -159,7 +159,7 @@ void process_output_stop(struct process_output *o)
 const struct last_lines *process_output_last(struct process_output *o)
 {
     if (o->loop != NULL && o->fd >= 0)
-        (void)read_some(o);
+        (void)output_read_some(o);
     return &o->last;
 }
 

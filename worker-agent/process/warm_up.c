@@ -145,7 +145,7 @@ void warm_targets_fini(struct warm_targets *w)
 
 static void try_next(struct warm_up *w);
 
-static void on_done(struct http_fetch *f, enum err e)
+static void on_warm_done(struct http_fetch *f, enum err e)
 {
     struct warm_up *w = container_of(f, struct warm_up, fetch);
 
@@ -161,7 +161,7 @@ static void on_done(struct http_fetch *f, enum err e)
     w->done(w);
 }
 
-static const struct http_fetch_events events = {.done = on_done};
+static const struct http_fetch_events events = {.done = on_warm_done};
 
 static void try_next(struct warm_up *w)
 {

@@ -172,7 +172,7 @@ static bool log_not_dropped(const struct agent *a, const char *why)
 }
 
 /* Needs the configuration, and to know whether there is an old agent. False: it fails (logged). */
-static bool settle_rights(struct agent *a)
+static bool agent_settle_rights(struct agent *a)
 {
     const struct agent_settings *s = &a->config->s;
     bool from_old = inherited_from_old(a->pool.inherited);
@@ -234,7 +234,7 @@ static void reload(struct agent *a)
     diag_fini(&d);
 }
 
-static void on_hup(void *context)
+static void on_agent_hup(void *context)
 {
     const struct agent *a = context;
 
@@ -325,7 +325,7 @@ static const struct inherited_events inherited_events = {on_old_message, on_old_
 
 /* Starts everything except the configuration, the lock and the supervisor, which exist (the
  * supervisor: unless an agent releases it now). */
-static bool start(struct agent *a, struct adoptable_list *adopted)
+static bool agent_start(struct agent *a, struct adoptable_list *adopted)
 {
     struct app_pool *pool = &a->pool;
     const struct agent_config *c = a->config;
@@ -407,14 +407,14 @@ static int agent_run(void *context, void *config, const struct daemon_line *line
     struct adoptable_list adopted;
     const struct daemon_signals signals = {.on_term = agent_drain,
                                            .on_int = on_int,
-                                           .on_hup = on_hup,
+                                           .on_hup = on_agent_hup,
                                            .on_usr1 = on_usr1,
                                            .on_usr2 = agent_upgrade,
                                            .context = &a};
 
     (void)context;
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (!inherited_begin(&a.pool.inherited) || !settle_rights(&a))
+    if (!inherited_begin(&a.pool.inherited) || !agent_settle_rights(&a))
         return EXIT_CONFIG;
     a.lock_fd = inherited_lock_directory(a.pool.inherited, a.first->s.state_dir, STATE_DIR_MODE,
                                          AGENT_LOCK_NAME);
@@ -424,7 +424,7 @@ static int agent_run(void *context, void *config, const struct daemon_line *line
         !make_directories(a.config))
         return EXIT_CONFIG;
     daemon_prepare();
-    if (!start(&a, &adopted)) {
+    if (!agent_start(&a, &adopted)) {
         /* For the supervisor the agent died: adopted processes wait adopt_timeout for another. */
         log_error(NULL, "agent-start-failed", "hint=\"see the messages above\"");
         return EXIT_CONFIG;
@@ -441,7 +441,7 @@ static int agent_run(void *context, void *config, const struct daemon_line *line
 
 /* ---- the command line ---- */
 
-static void *read_configuration(const char *file, struct diag *d)
+static void *agent_read_configuration(const char *file, struct diag *d)
 {
     struct agent_config *c = agent_config_read(file, d);
 
@@ -467,7 +467,7 @@ int main(int argc, char **argv)
         .signals = "TERM drains and exits, INT stops at once, HUP re-reads the configuration\n"
                    "         USR2 starts a new process, which takes over sockets and application "
                    "processes",
-        .read = read_configuration,
+        .read = agent_read_configuration,
         .destroy = destroy_configuration,
         .describe = agent_describe,
         .run = agent_run,

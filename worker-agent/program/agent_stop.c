@@ -93,7 +93,7 @@ static bool over(const struct agent *a, uint64_t ms)
     return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
-static void on_tick(struct timer *t)
+static void on_agent_stop_tick(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, tick);
     uint64_t now_ms = loop_now_ms(a->loop);
@@ -233,7 +233,7 @@ static void pass_slot_socket(void *context, int fd, void *tag)
                  listener->slot != NULL ? (int)listener->slot->core.n : -1, fd);
 }
 
-static void pass(void *context, struct upgrade *u)
+static void agent_stop_pass(void *context, struct upgrade *u)
 {
     const struct agent *a = context;
 
@@ -244,17 +244,17 @@ static void pass(void *context, struct upgrade *u)
 
 /* ---- its stages ---- */
 
-static void hold(struct agent *a, bool on)
+static void agent_stop_hold(struct agent *a, bool on)
 {
     http_server_hold(a->front->server, on);
     admin_hold(a->admin, on);
 }
 
-static void release(void *context, struct upgrade *u)
+static void agent_stop_release(void *context, struct upgrade *u)
 {
     struct agent *a = context;
 
-    hold(a, true);
+    agent_stop_hold(a, true);
     app_pool_hand_over(&a->pool);
     app_pool_each_process(&a->pool, app_process_report_busy);
     for (size_t i = 0; i < a->pool.ngroups; ++i) {
@@ -272,7 +272,7 @@ static void release(void *context, struct upgrade *u)
     }
 }
 
-static void drain(void *context)
+static void agent_stop_drain(void *context)
 {
     struct agent *a = context;
 
@@ -288,13 +288,13 @@ static void resume(void *context, bool draining)
 
     if (draining)
         front_decline_idle(a->front, false, a->config);
-    hold(a, false);
+    agent_stop_hold(a, false);
     app_pool_take_back(&a->pool);
     if (draining)
         daemon_notify("READY=1");
 }
 
-static void tick(void *context, struct upgrade *u)
+static void agent_stop_tick(void *context, struct upgrade *u)
 {
     struct agent *a = context;
     bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
@@ -323,15 +323,15 @@ static void tick(void *context, struct upgrade *u)
 }
 
 static const struct upgrade_ops ops = {.refuse = agent_stop_reject,
-                                       .pass = pass,
-                                       .release = release,
-                                       .drain = drain,
+                                       .pass = agent_stop_pass,
+                                       .release = agent_stop_release,
+                                       .drain = agent_stop_drain,
                                        .resume = resume,
-                                       .tick = tick};
+                                       .tick = agent_stop_tick};
 
 void agent_stop_init(struct agent *a)
 {
-    timer_init(&a->tick, on_tick);
+    timer_init(&a->tick, on_agent_stop_tick);
     upgrade_init(&a->upgrade, a->loop, &ops, a);
 }
 

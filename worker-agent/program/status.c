@@ -43,7 +43,7 @@ static void put_text(struct json_writer *w, const char *name, const char *v)
     json_put_text(w, name, slice_of(v));
 }
 
-static double seconds(uint64_t from_ms, uint64_t to_ms)
+static double agent_status_seconds(uint64_t from_ms, uint64_t to_ms)
 {
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1000 : 0;
 }
@@ -72,7 +72,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "slot", p->slot != NULL ? (int64_t)p->slot->core.n : -1);
     json_put_int(w, "pid", p->pid);
     put_text(w, "state", process_state_texts[p->state]);
-    json_put_real(w, "state_s", seconds(p->since_ms, now_ms));
+    json_put_real(w, "state_s", agent_status_seconds(p->since_ms, now_ms));
     json_put_bool(w, "successor", replacement);
     if (going != NULL)
         put_text(w, "going", going);
@@ -84,7 +84,7 @@ static void put_process(struct json_writer *w, const char *name, const struct ap
     json_put_int(w, "sessions", c->sessions);
     json_put_int(w, "tunnels", c->sessions - c->places);
     json_put_int(w, "processed", (int64_t)(c->served - c->sessions));
-    double last_used_s = c->sessions > 0 ? 0 : seconds(c->last_used_ms, now_ms);
+    double last_used_s = c->sessions > 0 ? 0 : agent_status_seconds(c->last_used_ms, now_ms);
     json_put_real(w, "last_used_s", c->served > 0 ? last_used_s : (double)NAN);
     /* The kernel knows also when a process began that another agent started. */
     clock_gettime(CLOCK_BOOTTIME, &now);
@@ -215,7 +215,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_put_int(w, "max_bytes", (int64_t)g->max_memory_bytes);
     json_put_bool(w, "too_low", o->reported);
     json_put_real(w, "interval_s", (double)o->delay_ms / 1000);
-    json_put_real(w, "next_s", seconds(now_ms, o->not_before_ms));
+    json_put_real(w, "next_s", agent_status_seconds(now_ms, o->not_before_ms));
     json_close_object(w);
     failure_describe(g->last_failure, "last_failure", now_ms, w);
     put_figures(w, g);
@@ -256,7 +256,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     json_put_int(&w, "pid", getpid());
     json_put_int(&w, "keeper_pid", supervisor_link_pid(a->pool.supervisor));
     put_text(&w, "phase", agent_phase_texts[a->phase]);
-    json_put_real(&w, "uptime_s", seconds(a->started_ms, now_ms));
+    json_put_real(&w, "uptime_s", agent_status_seconds(a->started_ms, now_ms));
     json_put_int(&w, "connections", (int64_t)http_server_connections(a->front->server));
     json_put_int(&w, "processes", c->count + c->strays);
     json_put_int(&w, "active_processes", c->active);
@@ -332,7 +332,7 @@ static int page_resumes(void *context, struct slice query, struct text *out)
 
 /* ---- what is ready ---- */
 
-static int page_ready(void *context, struct slice query, struct text *body)
+static int agent_status_page_ready(void *context, struct slice query, struct text *body)
 {
     const struct agent *a = context;
     size_t unready = 0;
@@ -446,7 +446,7 @@ void agent_status_add(struct agent *a)
     admin_add(a->admin, "/status.json", json, page_status, a);
     admin_add(a->admin, "/resumes.json", json, page_resumes, a);
     admin_add_metrics(a->admin, status_metrics, a);
-    admin_add_health(a->admin, page_ready, a);
+    admin_add_health(a->admin, agent_status_page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
     admin_add_body_action(a->admin, "/actions/forget", forget, a);
 }

@@ -231,22 +231,22 @@ static void on_link_readable(void *context)
     }
 }
 
-static void flush(struct supervisor_link *k)
+static void link_flush(struct supervisor_link *k)
 {
     /* Its exit is detected by reading. */
     if (packet_queue_flush(&k->out) == ERR_BUSY)
         timer_start(k->loop, &k->retry, RETRY_MS);
 }
 
-static void on_retry(struct timer *t)
+static void on_link_retry(struct timer *t)
 {
-    flush(container_of(t, struct supervisor_link, retry));
+    link_flush(container_of(t, struct supervisor_link, retry));
 }
 
 void supervisor_link_send(struct supervisor_link *k, json_t *message)
 {
     packet_queue_add(&k->out, message, -1);
-    flush(k);
+    link_flush(k);
 }
 
 void supervisor_link_start(struct supervisor_link *k, struct loop *l,
@@ -255,7 +255,7 @@ void supervisor_link_start(struct supervisor_link *k, struct loop *l,
     k->loop = l;
     k->events = e;
     k->context = context;
-    timer_init(&k->retry, on_retry);
+    timer_init(&k->retry, on_link_retry);
     k->watch = watch_start(l, k->out.fd, on_link_readable, k);
 }
 

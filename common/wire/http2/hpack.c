@@ -202,7 +202,8 @@ void hpack_fini(struct hpack *h)
 }
 
 /* *CHECKED: the entry's; NULL: of the static table. */
-static bool look_up(const struct hpack *h, size_t index, struct hpack_field *out, bool **checked)
+static bool hpack_look_up(const struct hpack *h, size_t index, struct hpack_field *out,
+                          bool **checked)
 {
     *checked = NULL;
     if (index == 0 || index > HPACK_STATIC_FIELDS + h->count)
@@ -320,9 +321,9 @@ static bool get_field(struct decoding *d, struct hpack_field *out, bool **checke
     if (!get_integer(d, indexed ? 7 : *inserted ? 6 : 4, &index))
         return false;
     if (indexed)
-        return look_up(d->table, index, out, checked);
+        return hpack_look_up(d->table, index, out, checked);
     return (index == 0 ? get_string(d, &d->name, &out->name)
-                       : look_up(d->table, index, out, &unused)) &&
+                       : hpack_look_up(d->table, index, out, &unused)) &&
            get_string(d, &d->value, &out->value);
 }
 

@@ -58,7 +58,7 @@ void http2_head_move(struct http2_head *head, char *to)
 }
 
 /* A copy of S, in one piece with those before. */
-static struct slice store(struct decoding *d, struct slice bytes)
+static struct slice http2_head_store(struct decoding *d, struct slice bytes)
 {
     struct http2_scratch *s = d->scratch;
     size_t room = s->room == 0 ? FIRST_BYTES : s->room;
@@ -135,7 +135,7 @@ static enum request_fault take_pseudo(struct decoding *d, const struct hpack_fie
         return FAULT_PSEUDO_FIELD;
     if (!checked && !p->fits(field->value))
         return p->fault;
-    *value = store(d, field->value);
+    *value = http2_head_store(d, field->value);
     return FAULT_NONE;
 }
 
@@ -182,7 +182,7 @@ static enum request_fault take_regular(struct decoding *d, const struct hpack_fi
     if (!head->trailers && slice_is(field->name, "host")) {
         if (head->host.p != NULL)
             return FAULT_HOST_REPEATED;
-        head->host = store(d, field->value);
+        head->host = http2_head_store(d, field->value);
         return FAULT_NONE;
     }
     s->fields = xgrow(s->fields, head->nfields + 1, &s->fields_room, sizeof(*s->fields));
@@ -190,8 +190,8 @@ static enum request_fault take_regular(struct decoding *d, const struct hpack_fi
     struct message_field *h = &s->fields[head->nfields++];
     /* Both are set one at a time, as storing a part may move all that are stored. */
     *h = (struct message_field){0};
-    h->name = store(d, field->name);
-    h->value = store(d, field->value);
+    h->name = http2_head_store(d, field->name);
+    h->value = http2_head_store(d, field->value);
     h->kind = http_field_kind(h->name);
     head->kinds |= FIELD_BIT(h->kind);
     return FAULT_NONE;
