@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -526,6 +527,20 @@ def test_processes_of_another_program_are_measured_and_published(world):
     wait_until(lambda: not _accepts(other.address), 'its socket to be gone')
     r = agent.get(method='POST', body=b'x')
     assert (r.status, r['Resumelb-Unprocessed']) == (503, '1')
+
+
+def test_a_new_idle_timeout_applies_to_processes_of_another_program(world):
+    ended = threading.Event()
+
+    def script(c):
+        if c.read_request():
+            c.answer(b'hello')
+        if not c.read_request():
+            ended.set()
+    agent = attached(world, world.scripted(script).address)
+    assert agent.get().body == b'hello'
+    agent.write_node({'idle_connection_timeout': '1s'})
+    assert ended.wait(LIMIT)
 
 
 def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):

@@ -382,7 +382,11 @@ bool slot_listen(struct slot *s)
 
 void slot_settings_changed(struct slot *s)
 {
+    const struct conn_pool_settings cs = group_conn_settings(s->group);
+
     apply_settings(s);
+    if (s->attached_backend != NULL)
+        conn_backend_set(s->attached_backend, 0, &cs);
     if (slot_process(s) != NULL)
         app_process_settings_changed(slot_process(s));
     if (slot_replacement(s) != NULL)
