@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Entries become records on the loops, records become lines on the writer's thread. Bytes from
- * strangers are escaped there.
+ * clients are escaped there.
  */
 #include "lb/access/access_log.h"
 

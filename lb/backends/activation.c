@@ -7,7 +7,7 @@
  *
  *   out, cold -- overload --> in, to be woken -- its request --> out, starting --> in, warm
  *        ^                         |                                   |           (by its stream)
- *        '--- overload has gone ---'------------ it failed ------------'
+ *        '---- overload ended -----'------------ it failed ------------'
  *
  * Slots are activated one at a time: the wait of spawn_after for the next one restarts after the
  * activated slot has become warm, has failed, or has taken too long. Every starting process counts
@@ -30,7 +30,7 @@
 
 enum {
     /* Checks for overload: ten per spawn_after, within these bounds. With 1,000 workers, all of
-       them overloaded, a check takes 3 us (bench/RESULTS.md). */
+     * them overloaded, a check takes 3 us (bench/RESULTS.md). */
     CHECKS = 10,
     CHECK_MIN_MS = 10,
     CHECK_MAX_MS = 100,

@@ -23,7 +23,7 @@ bool check_record_add(struct check_record *r, bool passed, unsigned unhealthy_af
 /* EXPECTED 0: any of 200 to 399. */
 bool check_status_passes(int status, int64_t expected);
 /*
- * When to check next: INTERVAL_MS, give or take a tenth; FIRST: anywhere within it, so that the
+ * When to check next: INTERVAL_MS plus or minus a tenth; FIRST: anywhere within it, so that the
  * checks of many workers are spread.
  *   hash  any bits
  */
@@ -40,7 +40,7 @@ struct active_check {
     const struct addr *addr;
     struct tls_peer *peer;
     const char *name;
-    /* The verdict has changed; in calls of this module, only of active_check_settings. Or NULL. */
+    /* The verdict has changed; of these functions only active_check_settings calls it. Or NULL. */
     void (*changed)(void *context);
     void *context;
     bool active; /* there is something to check */

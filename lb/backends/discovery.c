@@ -95,7 +95,7 @@ static void destroy_name(struct host_name *h)
 
 /* ---- the list of the configuration ---- */
 
-/* From the list and what its names stand for now. */
+/* Updates the listed workers from the list and the present addresses of its names. */
 static void relist(void *context)
 {
     struct membership *ms = context;
@@ -224,7 +224,7 @@ static const char *rejection_of(const struct provider *p, const struct addr *a)
     return provider_limits_refusal(&limits, a);
 }
 
-/* P is at A. */
+/* Registers the worker of P at A, unless that is rejected. */
 static void discovery_place(struct provider *p, const struct addr *a)
 {
     const char *why = rejection_of(p, a);
@@ -472,7 +472,7 @@ static void on_workers(void *context, const struct tree_view *node)
     free(ms->providers.problem);
     ms->providers.problem = xstrdup(node->exists || !node->providers_known ? node->problem : NULL);
     if (!node->providers_known) {
-        /* It answers, but not this. */
+        /* The tree is reachable, but has not reported the providers. */
         restore_late(&ms->providers.wait);
         return;
     }

@@ -55,7 +55,7 @@ struct member {
     bool has_feed;    /* its resume comes by a stream: Resumelb-Unprocessed is honored */
     bool has_standby; /* failures of its address are reported (member_report) */
     /* Control thread: its own limits, -1: the application's; and the concurrency of its agent.
-     * Followed by member_settings_changed. */
+     * Call member_settings_changed after a change. */
     int64_t max_connections, max_tunnels;
     unsigned concurrency;
     /* It serves one request at a time, so that a tunnel blocks all others. */
@@ -71,7 +71,7 @@ struct member {
     struct meter *meter;
     struct self_measured measured; /* self_measure.c's */
     char version[VERSION_MAX + 1]; /* self-measured: as configured or registered */
-    /* Figures for the status page; relaxed. */
+    /* Counters for status page and metrics; relaxed. */
     _Atomic uint64_t requests, failures, service_us, connect_failures;
     struct loop_message report;
     _Atomic bool reporting, certain; /* REPORT is posted, with a reference to the worker */
@@ -80,7 +80,7 @@ struct member {
     _Atomic unsigned ejected_why; /* enum worker_fault */
     /* No non-idempotent requests on idle connections until this monotonic ms; 0: permitted. */
     _Atomic uint64_t restricted_until_ms;
-    _Atomic bool idle_reused;    /* a request was answered on an idle connection since */
+    _Atomic bool idle_reused;    /* an idle connection was reused since member_idle_closed */
     _Atomic unsigned opened_new; /* requests sent on new connections because none was */
 };
 
@@ -190,7 +190,7 @@ void health_check(struct application *a);
  * at once. Returns false if no other worker is ejected.
  */
 bool health_fail_open(struct application *a, struct worker *const *tried, size_t ntried) cold_;
-/* Control thread, when no data loop runs any more: drops all ejections and probes. */
+/* Control thread, when no exchange is left: drops all ejections and probes. */
 void health_stop(struct application *a);
 
 #endif

@@ -250,7 +250,7 @@ static void on_tls_check(struct timer *t)
  * counted, not names. A registration without an instance (another program) is not counted.
  */
 
-/* The number that its first 16 hexadecimal digits are; 0: the instance is invalid. */
+/* Returns the number of the first 16 hexadecimal digits; 0 if the instance is invalid. */
 static uint64_t id_of(struct slice instance)
 {
     uint64_t id = 0;

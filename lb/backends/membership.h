@@ -23,13 +23,13 @@ enum err membership_start(struct application *a, struct application_config *conf
                           struct diag *d) must_check;
 /* Removes all workers. Data loops still run, without exchanges. Harmless if not started. */
 void membership_stop(struct application *a);
-/* SIGHUP: other workers are listed, other settings given. CONFIG gets the previous list. */
+/* SIGHUP: applies the workers and settings of CONFIG, which gets the previous list. */
 void membership_reload(struct membership *ms, struct application_config *config);
 /* discovery.c: the rules for registrations have changed: provider_networks, or lb->own. */
 void membership_judge_providers(struct membership *ms);
 /* Whether all workers known at start have answered, or were found to be absent. */
 bool membership_settled(const struct membership *ms);
-/* Registers ourselves in the tree (if any): N NAMES, and where operators connect (or NULL). */
+/* Registers this process in the tree (if any) as N NAMES, with its admin address (or NULL). */
 void membership_register(struct membership *ms, char *const *names, size_t n, const char *admin);
 /* Withdraws that before the program stops. */
 void membership_unregister(struct membership *ms);
@@ -45,7 +45,7 @@ void membership_each(const struct membership *ms,
 
 struct membership_figures {
     struct tree_status tree;
-    bool registered;  /* all our own entries are where others see them */
+    bool registered;  /* all own entries exist in the tree */
     size_t providers; /* registered workers, of this application */
     size_t refused;   /* providers */
     size_t held;      /* workers retained although their registration ended, with many others */

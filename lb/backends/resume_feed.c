@@ -90,7 +90,7 @@ static void take_line(struct backend *b, struct slice bytes)
             return;
         }
         stat_add(application_control_stats(b->app), APP_STAT_feed_lines, 1);
-        /* Of a known process. */
+        /* Used only if a resume has identified the process. */
         if (f->open)
             backend_on_homes(b, &homes);
         home_line_fini(&homes);
@@ -161,7 +161,7 @@ static void on_feed_body(struct http_fetch *fetch, struct slice bytes)
             return;
         bytes = (struct slice){end + 1, bytes.len - part.len - 1};
         if (!f->skipping) {
-            /* Ours while it is read: an event may close up, which clears the line. */
+            /* Moved out while it is read: an event may call close_up(), which clears the line. */
             struct text line = f->line;
 
             f->line = (struct text){0};

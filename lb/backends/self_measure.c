@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   data loop    served -> meter (meter_lock) -> every `history` requests: resume -> pool
- *   writer       every 5 s, and after a resume: meters that have moved on -> files
+ *   writer       every 5 s, and after a resume: meters that have changed -> files
  *   control      join: file -> meter and pool; leave: marked, the writer writes and drops it
  *
  * The lock guards the list of workers and their flags; it is not held during a write.
@@ -26,7 +26,7 @@
 enum {
     /* Maximum age of unsaved skills that a crash may lose. */
     WRITE_EVERY_MS = 5000,
-    /* With a short history resumes come fast; the disk gets them no faster than that. */
+    /* With a short history resumes are frequent; they are written at most this often. */
     WRITE_PAUSE_MS = 200,
     /* A file name has at most 255 bytes, of which writing adds some (".tmp.PID"). */
     FILE_NAME_MAX = 200,
@@ -75,7 +75,7 @@ static const char *fingerprint_of(const struct member *m)
     return classifier_fingerprint(m->app->classifier);
 }
 
-/* The resume stored in PATH into OUT (zero); false when there is none that counts. */
+/* Reads the resume stored in PATH into OUT (zero). Returns false if there is no usable one. */
 static bool self_measure_load(const struct member *m, const char *path, struct resume_line *out)
 {
     struct text bytes = {0};

@@ -12,9 +12,7 @@
 
 struct self_measure;
 
-/* DIRECTORY (NULL: nothing is stored over restarts) is locked by LOCK_FD, which it owns from then
- * on.
- */
+/* DIRECTORY (NULL: nothing is stored) is locked by LOCK_FD, of which ownership is taken. */
 struct self_measure *self_measure_create(const char *directory, int lock_fd);
 /* Writes all changes now; self_measure_flushed is called when that is done. */
 void self_measure_flush(struct self_measure *s);

@@ -333,7 +333,7 @@ static void read_limits(struct configuration *c, struct application_config *a, s
         out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
         limit_name_check(&c->file, all->keys[i], "pool_counters", all->keys[i]->text, d);
         settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
-        /* Scope MATCH goes into the same struct: read aside, then taken over row by row. */
+        /* Scope MATCH goes into the same struct: read separately, then moved row by row. */
         settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n,
                       d);
         for (size_t k = 0; k < match_table.n; ++k)
@@ -420,7 +420,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
     /* It is a directory's name in state_dir and a label in metrics. */
     limit_name_check(&c->file, map, "applications", slice_of(name), d);
     settings_read(&application_table, &c->file, map, s, out->origins, d);
-    /* Scope POOL goes into the same struct: read aside, then taken over row by row. */
+    /* Scope POOL goes into the same struct: read separately, then moved row by row. */
     settings_read(&pool_table, &c->file, s->pool, &pool, out->origins + application_table.n, d);
     for (size_t i = 0; i < pool_table.n; ++i)
         settings_take(&pool_table.rows[i], &pool, s);

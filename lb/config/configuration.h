@@ -65,7 +65,7 @@ struct application_config {
     struct limit_configs limits;  /* pool_counters */
     struct rate_rules *rates;     /* one reference, or NULL */
     struct header_rules *headers; /* one reference, or NULL */
-    struct config_node *node;     /* where it stands */
+    struct config_node *node;     /* its map in the file; NULL after configuration_read */
 };
 
 struct configuration {
@@ -81,15 +81,15 @@ struct configuration {
     size_t napplications;
 };
 
-/* Every problem to D; false if there was any: OUT must then not be used or freed. */
+/* Reports every problem to D. False if there was any: OUT must then not be used or freed. */
 bool configuration_read(const char *file, struct configuration *out, struct diag *d) must_check;
 void configuration_fini(struct configuration *c);
 /* The settings `access_log_*`, which have been checked, as options of the access log. */
 struct access_options access_options_of(const struct program_settings *s);
 
 /*
- * The networks that the setting NAME lists, to OUT (zero; networks_fini in any case). False: item
- * *AT is none, and WHY has the reason. Any thread.
+ * Adds the networks that the setting NAME lists to OUT (zero; needs networks_fini in any case).
+ * Returns false if item *AT is invalid, with the reason in WHY. Any thread.
  */
 bool config_networks(const char *name, const struct text_list *list, struct networks *out,
                      size_t *at, char why[SETTINGS_WHY_ROOM]) must_check;
@@ -118,9 +118,9 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
 void application_configs_check(const struct configuration *c, struct diag *d);
 void application_config_fini(struct application_config *a);
 /*
- * L, pool_counter_servers, which is good, to OUT; returns how many. Their names, which keys are
- * spread by, are borrowed from L: as they are written, so all load balancers that share daemons
- * write them the same.
+ * Parses L, a valid pool_counter_servers, into OUT; returns the number. Keys are distributed by the
+ * names, borrowed from L as they are written: all load balancers that share daemons must write them
+ * in the same way.
  */
 size_t limit_servers(const struct text_list *l,
                      struct counter_server_address out[COUNTER_SERVERS_MAX]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which CPU each data loop's thread stays on. Off by default: pinned loops keep their caches, but
- * cannot step aside for whatever else runs on their CPU. A value; any thread.
+ * The CPU to which each data loop's thread is pinned. Off by default: pinned loops retain their
+ * caches, but cannot move away from other load on their CPU. A value; any thread.
  */
 #ifndef RLB_LB_CONFIG_CPU_AFFINITY_H
 #define RLB_LB_CONFIG_CPU_AFFINITY_H
@@ -24,7 +24,7 @@ const char *cpu_affinity_parse(struct slice text, const cpu_set_t *allowed,
                                struct cpu_affinity *out) must_check;
 /* The CPU of loop I; -1: any. */
 int cpu_affinity_of(const struct cpu_affinity *a, unsigned i);
-/* The calling thread to its CPU; false: the kernel refused (see errno). -1: nothing to do. */
+/* Pins the calling thread to CPU; -1: no effect. Returns false with errno if that failed. */
 bool cpu_affinity_enter(int cpu);
 
 #endif

@@ -24,7 +24,7 @@ struct tls_listener *tls_config_read(const struct config *file, const struct con
 struct tls_workers {
     struct worker_tls *tls; /* one reference; NULL: no worker speaks TLS */
     bool on;                /* all workers that do not specify otherwise */
-    char *server_name;      /* for which their certificates have to be; or NULL: by their names */
+    char *server_name;      /* name in their certificates; NULL: each worker's own name */
 };
 
 /* Whether NAME is a DNS name or an IP address that a certificate could be for. */

@@ -475,9 +475,7 @@ static struct application *entry_pick(const struct host_entry *e, struct slice p
     return NULL;
 }
 
-/* Host as sent, into OUT: lower case, without port and trailing dot. Empty when no application can
- * have it.
- */
+/* Writes HOST to OUT in lower case, without port and trailing dot; empty if it is too long. */
 static noinline_ struct slice normalise(struct slice host, char out[HOST_ROOM])
 {
     size_t n = host_without_port(host).len;

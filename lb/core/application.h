@@ -45,7 +45,7 @@ struct rate_rules;
 
 /*
  * The settings of an application, and what is computed from them: immutable and reference counted.
- * Each loop holds the one it works with, and changes it between turns.
+ * Each loop holds the one that it uses, and replaces it between turns.
  */
 struct app_snapshot {
     _Atomic unsigned refs;
@@ -108,11 +108,11 @@ struct application {
     size_t navailable;          /* of those, for no reason unavailable */
     struct list ejections;      /* effective ones; member.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
-    _Atomic size_t nrefused;    /* in the lines of all loops (route_wait.h) */
+    _Atomic size_t nrefused;    /* in the queues of all loops (route_wait.h) */
     struct retry_budget retry_budget;
     struct poison *poison;                     /* its own lock */
     struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
-    struct live_settings_counts live_reported; /* what the figures have of the counts of `live` */
+    struct live_settings_counts live_reported; /* counts of `live` that the metrics include */
     void (*live_changed)(struct application *a);
 };
 
@@ -120,9 +120,9 @@ extern const struct stats_table application_stats;
 
 /* Takes classifier, error page and TLS of CONFIG. No loops or workers yet. Control thread. */
 struct application *application_create(struct lb *lb, struct application_config *config);
-/* When the NLOOPS data loops are there: the connection pool, and each loop's part. */
+/* Creates the connection pool and each loop's part. The NLOOPS data loops must exist. */
 void application_attach(struct application *a, struct loop *const *loops, unsigned nloops);
-/* When no worker, exchange or running loop is left. NULL is fine. */
+/* Must be called when no worker, exchange or running loop is left. NULL is fine. */
 void application_destroy(struct application *a);
 
 /* Publishes S: here, in the pool, and on each loop at the end of its next turn. Control thread. */
@@ -135,7 +135,7 @@ void application_set_rules(struct application *a, struct limit_rules *limits,
                            struct header_rules *headers, struct rate_rules *rates);
 /* The same with other pool counters alone. */
 void application_set_limits(struct application *a, struct limit_rules *limits);
-/* On a data loop, after each turn: what was published comes into force. */
+/* On a data loop, after each turn: makes the latest published snapshot effective, if any. */
 void application_take_settings(struct application_loop *al);
 /* On data loop L: its client of the pool counter daemons, created when it is first needed. */
 struct counter_client *application_counters(struct application_loop *al, struct loop *l);
@@ -169,7 +169,7 @@ void application_index_destroy(struct application_index *x);
  * longest wildcard before the default; within a host the longest path prefix. Any thread.
  */
 struct application *application_find(const struct lb *lb, struct slice host, struct slice path);
-/* The one that application_find finds whatever it is asked, or NULL: it depends. Any thread. */
+/* The application that serves every host and path, or NULL if there is none. Any thread. */
 struct application *application_only(const struct lb *lb);
 
 /* Where exchanges of a loop find their part of an application. */

@@ -30,10 +30,10 @@ struct shared_answers;
 struct self_measure;
 struct traffic;
 
-/* Hexadecimal digits of an exchange's id: 12 of this process's life, 4 of the loop, 16 counted. */
+/* Hexadecimal digits of an exchange's id: 12 of lb->instance, 4 of the loop, 16 of a counter. */
 enum { EXCHANGE_ID_LEN = 32 };
 
-/* One data loop and what hangs on it; on cache lines of its own. */
+/* One data loop and its parts; on cache lines of its own. */
 struct lb_loop {
     _Alignas(CACHE_LINE_BYTES) struct lb *lb;
     unsigned index;
@@ -44,7 +44,7 @@ struct lb_loop {
     char exchange_id[EXCHANGE_ID_LEN]; /* of the latest exchange; this loop only */
 };
 
-/* From the first to the last: never back. */
+/* A phase is never followed by an earlier one. */
 enum lb_phase { LB_STARTING, LB_SERVING, LB_DRAINING, LB_CLOSING };
 
 struct lb {
@@ -77,8 +77,8 @@ struct lb {
     enum lb_phase phase;                /* control thread only */
     bool fronts_up;                     /* and may be asked for counts; control thread only */
     uint64_t started_ms;                /* monotonic */
-    /* Read FILE again and put into force what can be without a restart, or nothing of it: false,
-     * and WHY (may be NULL) gets what is wrong, a line each. Control thread. */
+    /* Re-reads FILE and applies the settings that need no restart. False if FILE is not valid:
+     * nothing is applied, and WHY (may be NULL) gets a line per problem. Control thread. */
     bool (*reload)(struct lb *lb, struct text *why);
     struct lb_parts *parts; /* lb/program's own */
 };

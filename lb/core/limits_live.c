@@ -27,7 +27,7 @@ enum {
     WARNED_MAX = 100,
 };
 
-/* Where YAML has it, when it does not. */
+/* `place` of a counter that YAML does not have. */
 #define NOWHERE SIZE_MAX
 
 /* One pool counter's settings: YAML's, overlaid by its node in the tree, or the node's alone. */
@@ -38,7 +38,7 @@ struct live_limit {
     char *path;              /* the node's */
     const char *name, *part; /* ends of PATH; the latter is the part of the snapshot */
     struct live_settings *engine;
-    struct live_settings_counts reported; /* what the figures have of its counts */
+    struct live_settings_counts reported; /* its counts that the metrics include */
     size_t place;                         /* in YAML's list, or NOWHERE */
     struct text page;                     /* YAML's */
     bool listed;                          /* its node is among the tree's */
@@ -93,8 +93,8 @@ static bool limits_check(void *context, const void *s, char why[SETTINGS_WHY_ROO
 }
 
 /*
- * Responses of one client that others get are the application's affair: the tree does not turn that
- * on. Of each of these rows the first choice, the default, shares nothing.
+ * Only the configuration file may let clients get responses to other clients: the tree cannot turn
+ * that on. The first choice of each of these rows, the default, shares nothing.
  */
 static bool allowed(const struct setting_row *row, const void *s, const void *yaml,
                     char why[SETTINGS_WHY_ROOM])
@@ -305,7 +305,7 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
         c = limit_counter_create(live->name);
         map_add(&l->counters, &c->node, c->name, strlen(c->name));
     }
-    /* The engine lets nothing else into force. */
+    /* limits_check rejects settings that do not compile. */
     ASSERT(limit_rule_compile(live->name, s, out, &p));
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(c);
@@ -590,7 +590,7 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
     out->acquired = s->acquired;
     out->waited_us = topk_total(c->top);
     add_waits(s, out);
-    /* A request that holds a place there asks the daemon: it is counted with those already. */
+    /* Only waits: a request that holds a lock there is counted as one at the daemon. */
     add_waits(counter_stats(c->coalescing), out);
     if (longest != NULL && now_us > longest->since_us)
         out->longest_us = now_us - longest->since_us;

@@ -5,8 +5,8 @@
  *     0 ... released ... taken ... end ... reserved
  *            |<----- counted in the space ---->|
  *
- * The space of all is asked for in steps before bytes are read from a worker, because bytes that
- * have been read must go somewhere. When all bytes have been taken the file is dropped, and offsets
+ * Shared space is reserved in steps before bytes are read from a worker, because bytes that
+ * have been read must be stored. When all bytes have been taken the file is dropped, and offsets
  * begin at 0.
  */
 #include "lb/core/response_spill.h"
@@ -69,7 +69,7 @@ static bool spill_open_file(struct response_spill *s)
     return s->file != NULL;
 }
 
-/* More of the space of all; REQUIRED bytes may then be added, or fewer. */
+/* Reserves shared space, so that REQUIRED bytes may be added; fewer if it is exhausted. */
 static void reserve(struct response_spill *s, uint64_t required)
 {
     struct spill_space *space = s->loop->space;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of one response that its client has not taken and memory is not meant for: a queue of
+ * The part of one response, beyond response_buffer, that its client has not received: a queue of
  * bytes in an unnamed file (common/net/body_file.h). Bytes are added at its end as they come from
  * the worker, taken from its front as the client reads, and their space is released piece by piece.
  * A struct response_spill belongs to its exchange and is used on one loop; its struct spill_loop,
@@ -55,7 +55,7 @@ bool response_spill_is_empty(const struct response_spill *s);
 uint64_t response_spill_in_file(const struct response_spill *s);
 /* Bytes in memory: those that could not be written. */
 size_t response_spill_in_memory(const struct response_spill *s);
-/* errno of what failed since response_spill_room was last called, in it too; 0: nothing has. */
+/* errno of the last failure since response_spill_room was last called, or in it; 0: none. */
 int response_spill_error(const struct response_spill *s);
 
 #endif

@@ -57,12 +57,12 @@ struct refused_queue {
     struct list waiting;
     struct timer tick;
     unsigned turns;      /* how many the next tick releases; 0: one */
-    _Atomic size_t *all; /* how many wait in the lines of all loops */
+    _Atomic size_t *all; /* how many wait in the queues of all loops */
 };
 
 void refused_queue_init(struct refused_queue *line, struct loop *l, _Atomic size_t *all);
 
-/* AGAIN: W regains its place. Returns false if MAX wait already, on all loops together. */
+/* AGAIN: W goes to the front, and MAX does not apply. False: MAX already wait, on all loops. */
 bool refused_queue_join(struct refused_queue *line, struct refused_wait *w, size_t max, bool again);
 /* Cancels the wait: go_on is not called any more. Harmless if it is not in the queue. */
 void refused_queue_leave(struct refused_queue *line, struct refused_wait *w);

@@ -14,7 +14,7 @@
 enum {
     /* About a thousand notes: several thousand requests a second at four drains a second. */
     TRAFFIC_BYTES = 64 * 1024,
-    TRAFFIC_TEXT_MAX = 255, /* lengths are a byte */
+    TRAFFIC_TEXT_MAX = 255, /* cls_len is a byte; worker names of this length are omitted */
 };
 
 struct note_head {

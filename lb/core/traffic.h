@@ -14,7 +14,7 @@ struct traffic;
 
 enum traffic_flag {
     TRAFFIC_SKILLED = 1, /* went to a worker that is known to be good at the class */
-    TRAFFIC_SPILLED = 2, /* such were passed over */
+    TRAFFIC_SPILLED = 2, /* went to another worker, although there are such */
     TRAFFIC_FAILED = 4,  /* 5xx, or no whole answer */
     TRAFFIC_LIMITED = 8, /* ended at, or waited for, a pool counter or a rate */
     TRAFFIC_WAITED = 16, /* for a worker */
@@ -35,8 +35,8 @@ void traffic_destroy(struct traffic *t);
 /* The data loop: copies N, or counts it if it does not fit. No lock, no system call. */
 void traffic_add(struct traffic *t, const struct traffic_note *n);
 /*
- * The control loop: EACH for every note so far, borrowed for the call. Returns how many there were.
- *   weight  for how many requests each of these notes stands, >= 1
+ * The control loop: calls EACH for every note so far, borrowed for the call. Returns their number.
+ *   weight  number of requests that each of these notes represents, >= 1
  */
 size_t traffic_drain(struct traffic *t,
                      void (*each)(void *context, const struct traffic_note *n, double weight),

@@ -450,7 +450,7 @@ static uint64_t *invalidated_slot(struct copies *s, const struct url_key *k)
     return &s->invalidated_us[map_hash(k->bytes, k->len) % INVALIDATED_SLOTS];
 }
 
-/* ---- coming and going ---- */
+/* ---- removal ---- */
 
 /* Removes V, and its URL with its last variant. */
 static void remove_variant(struct copies *s, struct variant *v)
@@ -492,7 +492,7 @@ static void evict(struct copies *s, struct variant *v)
     remove_variant(s, v);
 }
 
-/* Until a copy of COST, and COPIES of them, fit. */
+/* Evicts until COPIES more copies, of COST bytes in all, fit. */
 static void make_fit(struct copies *s, size_t cost, size_t copies)
 {
     while (s->stats.copies != 0 && (s->stats.copies + copies > s->limits.max_copies ||
@@ -645,7 +645,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
         return;
     pthread_mutex_lock(&s->lock);
     set_clock(s, now_us);
-    /* Loops' clocks differ a little: the later one counts, for what they have asked. */
+    /* Loops' clocks differ a little: the latest time applies to all requests sent so far. */
     *invalidated_slot(s, &k) = s->clock_us;
     struct url *u = find_url(s, &k);
     for (size_t left = u != NULL ? list_length(&u->variants) : 0; left != 0; --left) {

@@ -14,7 +14,7 @@
  *
  * A copy of one response: status, end-to-end fields, whole body. Immutable and counted by atomic
  * references, so any thread may read one that it has a reference to; the last reference frees it.
- * A struct copy_maker makes one from a response that passes by, on one loop, and gives up without
+ * A struct copy_maker makes one from a response in transit, on one loop, and gives up without
  * harm when it would be too large. Both are charged to a struct copy_memory, which outlives them.
  */
 #ifndef RLB_LB_LIMITS_COPIES_H
@@ -121,15 +121,15 @@ bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h) noin
 /* Adds the next piece of the body; borrowed. No effect if the maker has given up. */
 void copy_maker_body(struct copy_maker *m, const struct http1_body *body) noinline_;
 /*
- * The response is whole; *M is NULL after it. The copy, with one reference, or NULL: given up, or
- * it has not the length that it announced. Destroy the maker instead where it was cut short.
+ * The response is complete: destroys *M, which becomes NULL. Returns the copy, with one reference;
+ * NULL if the maker gave up or the announced length differs. If truncated: copy_maker_destroy.
  */
 struct copy *copy_maker_end(struct copy_maker **m) noinline_;
 
 /* ---- the copies of an application ---- */
 
 enum {
-    /* Variants of a URL: encodings times languages. With more, each visitor would have one. */
+    /* Maximum number of variants of a URL. One with more is assumed to vary for each visitor. */
     COPIES_VARIANTS_MAX = 16,
     /* Maximum length of scheme, authority and target; longer ones are neither stored nor found. */
     COPIES_KEY_MAX = 16 * 1024,
@@ -160,7 +160,7 @@ struct copies_stats {
 /* MEMORY must outlive the copies. */
 struct copies *copies_create(const struct copies_limits *l, struct copy_memory *memory);
 void copies_destroy(struct copies *s);
-/* Changes the limits. Copies above them are removed. */
+/* Changes the limits. Copies above max_bytes, max_copies or max_age_s are removed. */
 void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t now_us);
 
 /* Creates a maker with the limit of S for one copy. S removes copies if the maker needs memory. */

@@ -296,7 +296,7 @@ void limit_claim_release(struct limit_claim *c, bool done)
     struct list woken = LIST_INIT(woken);
 
     timer_stop(&c->timer);
-    /* Before the next request for the key asks it. */
+    /* First at the daemon, before the next request for the key asks it. */
     if (c->call.state != COUNTER_CALL_FREE) {
         if (held && done)
             counter_client_release(&c->call);
@@ -329,7 +329,7 @@ void limit_claim_release(struct limit_claim *c, bool done)
     pthread_mutex_unlock(&counter->lock);
     post(marked);
     if (posted)
-        c->owner = NULL; /* on_message frees it */
+        c->owner = NULL; /* on_claim_message frees it */
     else
         free(c);
     limit_counter_unref(counter);

@@ -10,9 +10,8 @@
  *   where: daemon    the daemon; with mode any, first a coalescing lock: of those on this load
  *                    balancer that need the same key one asks the daemon, the others wait for it
  *
- *      limit_claim_acquire -> LOCKED, or QUEUE_FULL, TIMEOUT, UNREACHABLE (of which nothing is
- * left) | WAIT
- *           +--> callback: any answer but WAIT; NO_ROOM: of connections to the daemon
+ *   limit_claim_acquire -> LOCKED; QUEUE_FULL, TIMEOUT or UNREACHABLE: nothing is held; or WAIT
+ *     WAIT -> on_result: any answer but WAIT; NO_ROOM: no free connection to the daemon
  */
 #ifndef RLB_LB_LIMITS_LIMIT_CLAIM_H
 #define RLB_LB_LIMITS_LIMIT_CLAIM_H
@@ -25,7 +24,7 @@ struct limit_claim {
     void *owner;      /* the exchange; NULL while only a posted message is awaited */
     struct loop *loop;
     struct counter_client *client; /* client of this loop, or NULL */
-    const struct limit_rule *rule; /* borrowed; not used after the claim was returned */
+    const struct limit_rule *rule; /* borrowed; not used after the claim was released */
     struct limit_counter *counter; /* counted reference */
     /* Reports the result of a wait, on the loop, and never inside a call of this interface. */
     void (*on_result)(struct limit_claim *c, enum counter_answer r);
@@ -43,7 +42,7 @@ struct limit_claim {
     uint64_t begun_us; /* time of the first request */
     uint64_t since_us, due_us;
     uint64_t waited_us; /* waiting time so far */
-    struct slice key;   /* stored after the struct */
+    struct slice key;   /* in ROOM */
     char room[LIMIT_KEY_MAX];
 };
 
@@ -53,9 +52,9 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
                                        struct counter_client *client);
 
 /*
- * Ask. WAIT: it may wait, up to the rule's time-out from the first ask on; else TIMEOUT at once
- * when it would have to (a daemon is always waited for, to answer). A shadow rule's claim is
- * LOCKED, sooner or later, whatever the limits.
+ * Requests the lock. WAIT: C may wait, up to the rule's timeout since its first request; otherwise
+ * the result is TIMEOUT if it would have to (of a daemon: with its reply). A shadow rule's claim
+ * becomes LOCKED whatever the limits are, or UNREACHABLE.
  */
 enum counter_answer limit_claim_acquire(struct limit_claim *c, bool wait);
 /* After DONE: requests the lock again for the remaining time, in order to do the work. */

@@ -20,7 +20,7 @@
 enum {
     /* Maximum number of rules of an application: each request checks all of them. */
     LIMIT_RULES_MAX = 64,
-    /* Maximum number of counters of a request; one that matches more rules fails with 500. */
+    /* Maximum number of counters of a request; for further ones on_unreachable applies. */
     LIMIT_CLAIMS_MAX = 8,
     /* Maximum number of these at a daemon, each of which uses a connection. */
     LIMIT_DAEMON_CLAIMS_MAX = 4,
@@ -86,8 +86,8 @@ struct limit_rules *limit_rules_ref(struct limit_rules *r);
 void limit_rules_unref(struct limit_rules *r);
 
 /*
- * The rule called NAME of S, both copied, without a page or a counter, to OUT; and the rules across
- * its fields. Returns false, with the reason in P, and OUT is nothing to free.
+ * Compiles S, the rule NAME, into OUT, without a page or a counter; both are copied. Checks the
+ * rules across fields. Returns false with the reason in P; then OUT must not be freed.
  */
 bool limit_rule_compile(const char *name, const struct counter_settings *s, struct limit_rule *out,
                         struct limit_problem *p) must_check;
@@ -97,7 +97,7 @@ bool limit_name_is_valid(struct slice name);
 /* Complains about NAME in the setting WHAT if it is not. */
 void limit_name_check(const struct config *c, const struct config_node *at, const char *what,
                       struct slice name, struct diag *d);
-/* N rules as a set with one reference. Takes what the rules have; the array is copied. */
+/* Creates a set with one reference. Takes ownership of what RULES own; copies the array. */
 struct limit_rules *limit_rules_create(const struct limit_rule *rules, size_t n);
 
 #endif

@@ -34,7 +34,7 @@ struct pattern {
 struct key_part {
     char end;    /* the byte that ends this value; NUL: nothing follows it */
     bool marked; /* END is added here, and not a byte of the template */
-    bool lower;  /* a host name: its case means nothing, and is the client's to choose */
+    bool lower;  /* a host name: written in lower case, as clients may use any case */
 };
 
 struct request_match {
@@ -81,7 +81,7 @@ static bool decoded_fits(const struct pattern *p, struct slice raw)
     return pattern_fits(p, (struct slice){room, percent_decode(raw, room, examined)});
 }
 
-/* Whether path_normalize may make more of RAW than percent_decode: a segment of it, decoded, is
+/* Whether path_normalize may change more in RAW than percent_decode: a segment of it, decoded, is
  * empty or begins with a dot, or a slash is encoded. */
 static bool has_odd_segments(struct slice raw)
 {
@@ -103,7 +103,7 @@ static bool has_odd_segments(struct slice raw)
     return false;
 }
 
-/* Too long to be normalized: fits, as what cannot be decided does. */
+/* A path that is too long to be normalized counts as a match, like any undecided case. */
 static noinline_ bool normalized_fits(const struct pattern *p, struct slice raw)
 {
     char room[PATH_NORMALIZED_MAX];
@@ -148,7 +148,7 @@ static void put_beyond(struct writer *w, char c)
 
 static inline void match_put(struct writer *w, char c)
 {
-    /* One less than there is: that many bytes have only keys that were cut. */
+    /* Only keys that were cut have all LIMIT_KEY_MAX bytes: no other key can be equal to one. */
     if (w->n < LIMIT_KEY_MAX - 1)
         w->out[w->n++] = c;
     else
@@ -161,7 +161,7 @@ static void put_text(struct writer *w, const char *p, size_t n)
         match_put(w, p[i]);
 }
 
-/* ENCODED: '%' has been seen to. */
+/* ENCODED: V is percent-encoded already, so '%' is not encoded again. */
 static void match_put_value(struct writer *w, struct slice v, char end, bool encoded)
 {
     static const char digits[] = "0123456789ABCDEF";

@@ -20,11 +20,11 @@
 #include "lb/settings/settings.h"
 
 enum {
-    /* exact: and prefix: are written by hand; so is a regex (classifiers/search.h). */
+    /* Maximum length of exact: and prefix: patterns; for regex: see classifiers/search.h. */
     LIMIT_PATTERN_MAX = 1024,
     /* NAME ":" and what the template gives; a longer one is cut, and ends in a hash of all. */
     LIMIT_KEY_MAX = 400,
-    /* A template is written by hand. */
+    /* Maximum length of a key's template. */
     LIMIT_TEMPLATE_MAX = 256,
     /* Hex digits at the end of a key that was cut. */
     LIMIT_KEY_HASH = 32,
@@ -36,10 +36,10 @@ struct limit_problem {
     char why[SETTINGS_WHY_ROOM];
 };
 
-/* Returns false. */
+/* Sets P. Returns false, so that the caller can return the result. */
 bool limit_problem_set(struct limit_problem *p, const char *row, const char *why);
 
-/* Where ROW of the rule at MAP stands, there or in its `match`; else the rule itself. */
+/* Returns the node of setting ROW in MAP or in its `match`; MAP if neither has it. */
 const struct config_node *limit_row_place(const struct config_node *map, const char *row);
 /* Whether MAP, the setting WHAT, is a map of at most MAX rules; complains if not. */
 bool limit_map_check(const struct config *c, const struct config_node *map, const char *what,

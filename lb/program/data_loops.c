@@ -58,7 +58,7 @@ static void *loops_run(void *context)
     struct lb_loop *ll = t->ll;
     pthread_barrier_t *together = &ll->lb->data_loops->together;
 
-    /* Before the loop is made, so that its memory is near. */
+    /* Before the loop is created, so that its memory is local to the CPU. */
     if (!cpu_affinity_enter(ll->cpu)) {
         log_warn(NULL, "cpu-affinity-failed", "loop=%u cpu=%d reason=\"%s\"", ll->index, ll->cpu,
                  strerror(errno));

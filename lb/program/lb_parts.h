@@ -21,18 +21,18 @@ struct lb_parts {
     struct listeners *listeners; /* NULL: not listening */
     struct admin *admin;         /* NULL: none */
     struct daemon_watch *signals;
-    uint64_t listen_by_ms; /* start_wait is over */
+    uint64_t listen_by_ms; /* monotonic; the end of start_wait */
     /* STARTING: the next check whether all workers have answered; DRAINING: the next deadline. */
     struct timer timer;
     _Atomic unsigned draining;   /* loops that have not finished yet */
-    struct loop_message drained; /* none is left */
+    struct loop_message drained; /* DRAINING has become 0 */
     bool cut;                    /* DRAINING, and requests are being aborted */
     struct inherited *inherited; /* until the program serves; then NULL */
     struct upgrade upgrade;      /* to a new process */
     bool handed_over;            /* DRAINING, and the new process serves */
     bool idle_grace;             /* handed over: idle clients may still send one request */
     bool sigterm_received;       /* handed over: the first SIGTERM was ignored */
-    bool admin_gone;             /* lb->data_loops is NULL when the loops are gone */
+    bool admin_gone;             /* it has stopped; of the loops: lb->data_loops is NULL */
     int exit_code;
 };
 
@@ -42,10 +42,10 @@ struct lb_parts {
 void lb_drain(struct lb *lb);
 /* The same where a new process accepts from the same sockets. LB: a struct lb. */
 void lb_hand_over(void *lb);
-/* A further request for shutdown while draining: ends the time of idle clients for another request,
- * if any is left; is ignored if it is the first after a hand-over; else cuts the requests. */
+/* A further shutdown request while draining. After a hand-over, one within the time of idle clients
+ * only ends that time, and the first one later is ignored. Otherwise cuts the requests. */
 void lb_drain_again(struct lb *lb);
-/* The requests that are left are cut. */
+/* Aborts the remaining requests. */
 void lb_cut(struct lb *lb);
 void lb_on_drain_timer(struct lb *lb);
 
@@ -69,10 +69,10 @@ void data_loops_call(struct lb *lb, void (*each)(struct lb_loop *ll, void *conte
 /* On the loop, once applications are attached to it. From now on new settings take effect at the
  * end of turns, and idle connections to workers are recycled. */
 void data_loops_upkeep(struct lb_loop *ll);
-/* End them: nothing is left on any loop. Returns when all threads have ended. */
+/* Ends the threads; nothing may be left on any loop. Returns when all threads have ended. */
 void data_loops_stop(struct lb *lb);
 
-/* ---- listeners.c: the sockets that clients come by ---- */
+/* ---- listeners.c: the sockets that clients connect to ---- */
 
 /*
  * Binds every address of CONFIG, with a socket for each of NLOOPS loops (unix: one shared socket),
@@ -98,9 +98,9 @@ void listeners_leave(struct listeners *ls);
 void listeners_pass(const struct listeners *ls, struct upgrade *u);
 /* SIGHUP: new connections have the certificates of CONFIG, if that matches. */
 void listeners_take_certificates(struct listeners *ls, const struct configuration *config);
-/* Whether CONFIG wants the sockets that are there. */
+/* Whether the listeners of CONFIG equal those of LS, certificates apart. */
 bool listeners_match(const struct listeners *ls, const struct configuration *config);
-/* The loops' copies are closed. NULL is fine. */
+/* Call after the loops have closed their sockets (front_destroy). NULL is fine. */
 void listeners_destroy(struct listeners *ls);
 
 #endif

@@ -25,7 +25,7 @@
 struct listener {
     struct listen_config *config; /* borrowed */
     struct addr bound;
-    int *fds;    /* NFDS, of which each nloops-th is of one loop; -1: not bound */
+    int *fds;    /* NFDS; number k belongs to loop k % nloops; -1: not bound */
     size_t nfds; /* at least nloops */
     bool others; /* its socket is also of another process, which may need its name */
 };

@@ -2,10 +2,10 @@
  *
  * resumelb: command line, start, signals.
  *
- *   start    state directory, applications -> data loops -> connection pools -> fronts ->
- * memberships
- *            -> all workers known have answered, or start_wait -> listeners, admin bound
- *            -> (permitted by the old process of an upgrade) -> accepting: READY
+ *   start    state directory, applications -> data loops -> connection pools -> fronts
+ *            -> memberships -> all known workers have answered, or start_wait is over
+ *            -> listeners, admin bound -> (permitted by the old process of an upgrade)
+ *            -> accepting: READY
  *   stop     lb_stop.c
  */
 #include "lb/program/lb_parts.h"
@@ -37,7 +37,7 @@ enum {
 
 /* ---- start ---- */
 
-/* Where this process listens: as configured, and once that is bound, with the ports. */
+/* Sets where this process listens: as configured; once bound, with the actual ports. */
 static void set_own_addresses(struct lb *lb)
 {
     const struct lb_parts *p = lb->parts;

@@ -18,7 +18,7 @@ enum {
     /* Descriptors of listeners, logs, the tree and operators; and of each loop. */
     DESCRIPTORS_BASE = 17,
     DESCRIPTORS_PER_LOOP = 5,
-    /* Kept from clients, where there are so many: 64 connections each to 64 workers. */
+    /* Maximum number reserved for workers: 64 connections to each of 64 workers. */
     DESCRIPTORS_FOR_WORKERS = 4096,
 };
 
@@ -114,7 +114,7 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
         access_log_set(lb->access_log, &o);
         access_log_reopen(lb->access_log);
     }
-    /* Its texts are of BOOT rows, which stay as long as LB. */
+    /* Its texts are of BOOT and LOCAL rows, which a reload does not change. */
     struct http_server_options *limits = xmalloc(sizeof(*limits));
     lb_set_body_totals(lb, &lb->settings);
     *limits = lb_limits(&lb->settings, lb->nloops);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ACCOUNT: each exchange comes here once, with one outcome. The request is still there, but
- * for tunnels, which keep the text of it that the access line needs.
+ * ACCOUNT: each exchange is accounted for once, with one outcome. The request still exists, except
+ * for tunnels, which have copied the texts that the access line needs.
  */
 #include "common/base/bytes.h"
 #include "common/base/clock.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ROUTE and CONNECT: from a class to a connection that is ours.
+ * ROUTE and CONNECT: from a class to a leased connection.
  *
  *   exchange_route -> pick --(parked)--> on_woken -> pick again
  *                      |
- *   exchange_connect <-+      a kept connection ------------------> exchange_forward
- *         |                   in line ----> on_conn_ready --------> exchange_forward
+ *   exchange_connect <-+      an idle connection -----------------> exchange_forward
+ *         |                   queued -----> on_conn_ready --------> exchange_forward
  *         +-------------------permission -> open -> on_connected -> exchange_forward
  *
- * A worker that is over its limits or takes no connection is left out, and another one is picked.
- * Neither counts as one of `retries`: the worker has not seen a byte. TRIED_MAX bounds it. When all
- * have refused it, being full, the exchange waits and asks them again (route_wait.h), as long as
- * it would wait for the first worker to come.
+ * A worker that is over its limits or accepts no connection is excluded, and another one is picked.
+ * Neither counts as one of `retries`: the worker has not received a byte. At most TRIED_MAX workers
+ * are excluded. If all have rejected it, being full, the exchange waits and tries them again
+ * (route_wait.h), for at most worker_wait_timeout.
  */
 #include "lb/request/exchange.h"
 
@@ -213,7 +213,7 @@ static inline bool must_be_fresh(const struct exchange *x)
                         member_needs_new_connection(x->member, loop_now_ms(x->home->loop)));
 }
 
-/* Continues with what the worker's connections have for X, or have not. */
+/* Continues according to RESULT, that of conn_checkout(). */
 static void on_checkout(struct exchange *x, enum conn_result result)
 {
     switch (result) {

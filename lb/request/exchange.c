@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   exchange_create -> CLASSIFY -> ROUTE -> CONNECT -> FORWARD -> RELEASE -> DELIVER -> ACCOUNT
- *                          |         |  ^                 |          |          ^
- *                          |         |  +--- try again ---+----------+          |
- *                          +---------+------------ answer of our own -----------+
+ *   CLASSIFY -> LIMIT -> ROUTE -> CONNECT -> FORWARD -> RELEASE -> DELIVER -> ACCOUNT
+ *      |          |       | ^                              |          ^
+ *      |          |       | +--------- try again ----------+          |
+ *      +----------+-------+------ response of the load balancer ------+
  *
  * The request may end inside any call of http_reply_*: the client's side is then over
  * (on_gone), and perhaps the whole exchange accounted for. The exchange's own memory stays until

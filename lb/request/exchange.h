@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request's life: walks step.def and holds everything borrowed on the way. Lives and dies on
- * one data loop; owned by itself from exchange_create on, freed between turns after ACCOUNT.
+ * One request's life: passes the steps of step.def and holds everything borrowed for them. Used on
+ * one data loop only; owns itself from exchange_create on, freed between turns after ACCOUNT.
  *
  * It has two sides, which end at different times:
  *   the worker's  from ROUTE to RELEASE: a place in a pool, a connection
  *   the client's  from exchange_create to http_reply's gone()
- * When both are over it is accounted for. The request dies with the client's side.
+ * When both have ended it is accounted for. REQ ends with the client's side.
  *
  *   exchange.c  the walk itself, the client's side     connect.c  ROUTE and CONNECT
  *   receive.c   CLASSIFY                               forward.c  FORWARD: out, back, again
@@ -66,7 +66,7 @@ struct exchange_waits {
     struct http1_connect *attempt;
     struct timer timer; /* limits the wait for any worker or for a connection */
     struct refused_wait refused;
-    /* The end of one and the beginning of the next are read for each request. */
+    /* Adjacent, because the end of CONN and the beginning of ROUTE are read for each request. */
     struct conn_waiter conn;
     struct route_wait route;
 };
@@ -183,7 +183,7 @@ struct exchange {
     /* ---- not zeroed: used by few requests ---- */
     enum outcome failure; /* outcome of the last attempt, valid if NTRIED is not 0 */
     uint64_t rate_retry_ms;
-    uint64_t attempt_us; /* start of the attempt */
+    uint64_t attempt_us; /* start of opening the connection */
     uint64_t paused_since_us;
     size_t next_rule;   /* index in LIMITS of the next rule (limit.c) */
     struct list claims; /* of limit_claim, the newest first; valid if LIMITS is not NULL */
@@ -268,8 +268,8 @@ struct slice exchange_head(struct exchange *x, const struct home_report *home);
 void exchange_forward(struct exchange *x);
 /* slow_client.c: response_buffer is full. Reading stops, or continues into a file. */
 void exchange_slow(struct exchange *x) cold_;
-/* slow_client.c: BODY, LAST or not, of X, which is slow, was received. Returns true if it was taken
- * over, to follow the bytes in the file. */
+/* slow_client.c: BODY of X, which is slow, was received; LAST: it is the end. Returns true if
+ * ownership was taken, because BODY follows the bytes in the file. */
 bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last) noinline_;
 /* slow_client.c: the client of X, which is slow, has received bytes. May end its side of X. */
 void exchange_slow_drained(struct exchange *x) noinline_;
@@ -285,7 +285,7 @@ void exchange_slow_end(struct exchange *x) noinline_;
 void front_check_done(struct front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
 bool guard_rejects(const struct exchange *x);
-/* account.c */
+/* account.c: counts X, and writes its access line. */
 void account(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
 void account_rejected(void *front, const struct http_refusal *r);
@@ -301,16 +301,16 @@ void account_retain_text(struct exchange *x);
  * is rejected.
  */
 
-/* Go through them, then on to ROUTE. */
+/* Acquires the matching pool counters of X, and continues with ROUTE. */
 void exchange_limit(struct exchange *x);
-/* The worker's side is over, or will not begin: returns everything claimed, and leaves queues.
- * DONE: a whole response is there, and no failure of the server. */
+/* Releases all claims and leaves queues: the worker's side has ended, or will not begin. DONE: a
+ * complete response with a status below 500 was received. */
 void limit_release(struct exchange *x, bool done);
-/* X is a tunnel now: what is not held until its end (hold_tunnels) goes back. */
+/* X is a tunnel now: releases all claims except those of rules with hold_tunnels. */
 void limit_upgraded(struct exchange *x);
 /* Call before header rules, which may remove what identifies the user (cache_has_user). */
 void limit_note_user(struct exchange *x);
-/* The worker's response: its head, the pieces of its body, its end; or it is taken back. */
+/* Copy of the response: begun with its head; stored at its end; or dropped. */
 void limit_copy_head(struct exchange *x, const struct http1_head *head);
 void limit_copy_end(struct exchange *x);
 void limit_copy_drop(struct exchange *x);

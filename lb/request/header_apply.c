@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All values are made before anything is changed, so that a rule sees none of another. Those of
- * responses are made of the request as its worker got it.
+ * All values are computed before any field is changed, so that no rule sees the result of another.
+ * Those of responses are computed from the request as the worker received it.
  */
 #include "lb/request/exchange.h"
 

@@ -152,7 +152,7 @@ static char *put_head(const struct headers_request *r, char *at)
     uint32_t sent = 0;
     uint32_t dropped = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) |
                        FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_OURS);
-    /* The kinds that Connection may list. */
+    /* Kinds of fields that are dropped if Connection lists them. */
     uint32_t listed =
         connection_lists(fields) ? ~HEADERS_CLAIMS | FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
 

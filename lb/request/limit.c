@@ -53,7 +53,7 @@ void limit_note_user(struct exchange *x)
     x->has_user = cache_has_user(r.fields, &policy);
 }
 
-/* Whether X may be answered by another one's response, and the other way round. Made once. */
+/* Whether X may get another request's response, and others the response of X. Made once. */
 static noinline_ struct limit_copying *copying_of(struct exchange *x)
 {
     struct limit_copying *k = x->copying;
@@ -139,7 +139,7 @@ void limit_copy_drop(struct exchange *x)
     x->copy_maker = NULL;
 }
 
-/* A request that changed something makes copies of its target old (RFC 9111 4.4). */
+/* A request that changed something invalidates copies of its target (RFC 9111 4.4). */
 static void invalidate(struct exchange *x, int status)
 {
     /* Mostly there are no copies, or it changes nothing. */
@@ -199,7 +199,7 @@ static void limit_reject(struct exchange *x, const struct limit_rule *rule, enum
     exchange_fail(x, o);
 }
 
-/* Responds with the last good copy, of any age; DETAIL is the reason, for Cache-Status. */
+/* Responds with the last good copy within copies_max_age; DETAIL: why, for Cache-Status. */
 static bool stale(struct exchange *x, const struct limit_rule *rule, const char *detail)
 {
     struct copies_need need = {.stale = &copying_of(x)->wish,
@@ -243,7 +243,7 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
-/* True: on to the next rule. */
+/* Returns true if X continues with the next rule. */
 static bool limit_take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
     const struct counter_settings *s = &c->rule->s;
@@ -294,7 +294,7 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
         limit_walk(x);
 }
 
-/* True: on to the next rule. */
+/* Returns true if X continues with the next rule. */
 static bool limit_make_claim(struct exchange *x, const struct limit_rule *rule,
                              const struct classify_request *r)
 {

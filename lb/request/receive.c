@@ -213,7 +213,7 @@ static bool method_passes(struct exchange *x)
 
 /* ---- its class ---- */
 
-/* Removes the application's path from the target if strip_path is configured. */
+/* Removes the application's path from the target if strip_prefix is configured. */
 static void strip_prefix(struct exchange *x)
 {
     struct slice *t = &x->target;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wildcard becomes all of the machine's addresses, as programs with zc.zk register ":port"; but
- * for those of IPv6 that mean something on one link only.
+ * A wildcard becomes all of the machine's addresses, as programs with zc.zk register ":port",
+ * except loopback and link-local IPv6 addresses.
  */
 #include "lb/rules/advertise.h"
 

@@ -3,9 +3,9 @@
  * Places that requests of several loops take before they do something, and return afterwards. Any
  * thread; no lock. Zero before the first use.
  *
- *   retry_budget  how many of an application's requests may be retries at once: when much fails,
- *                 tries of what has failed already must not be a second load on what is left.
- *                 Embedded in the application
+ *   retry_budget  how many of an application's requests may be retries at once: when many requests
+ *                 fail, retries must not multiply the load on the remaining workers. Embedded in
+ *                 the application
  *   tunnel_limit  how many upgraded connections (WebSocket) one worker may have. A request for one
  *                 takes a place before it is sent to the worker, and returns it when it ends
  *                 without an upgrade, or when its tunnel ends: so the limit also holds for

@@ -14,7 +14,7 @@
 /* A request, whatever it was parsed with. */
 struct classify_request {
     struct slice method;
-    struct slice script_name; /* prefix that was taken off the path; else empty */
+    struct slice script_name; /* prefix that was removed from the path; else empty */
     struct slice path;        /* the rest of it, raw, without query */
     struct slice query;       /* without '?' */
     struct slice host;        /* the Host as sent, with port; empty: none */

@@ -16,7 +16,7 @@
 
 /* The way in which a worker failed. */
 enum worker_fault {
-    FAULT_REFUSED,            /* refuses connections, or is not to be reached */
+    FAULT_REFUSED,            /* refuses connections, or is unreachable */
     FAULT_CONNECT_TIMEOUT,    /* connect_timeout */
     FAULT_TLS,                /* not authenticated by its certificate, or it rejects ours */
     FAULT_RESET,              /* closed or reset before any response */
@@ -53,8 +53,8 @@ uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ej
 void failure_record_served(struct failure_record *s);
 
 /*
- * Whether one more may be ejected if OUT of WORKERS in the pool are ejected. Those that are
- * unreachable are exempt from the share: each would only cost every request an attempt.
+ * Whether one more may be ejected if OUT of WORKERS in the pool are ejected. Workers that refuse
+ * connections or fail TLS are exempt from the share: each would cost every request an attempt.
  */
 bool ejection_fits(const struct ejection_rule *r, enum worker_fault f, size_t out, size_t workers);
 

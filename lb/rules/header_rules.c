@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What others rely on cannot be touched: framing, hop-by-hop fields and the Host, what other
- * settings speak of, and what goes between load balancer and agent.
+ * Rules must not change what other parts rely on: framing, hop-by-hop fields and the Host, fields
+ * that other settings control, and those between load balancer and agent.
  */
 #include "lb/rules/header_rules.h"
 

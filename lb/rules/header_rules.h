@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `headers` of an application: fields that are set, added and taken off on the way, with templates
+ * `headers` of an application: fields that are set, added and removed in transit, with templates
  * as values. Immutable once it is read; reference counted, as it is part of an application's
  * snapshot. Any thread. What an exchange does by it is in header_apply.c, on its loop.
  */
@@ -12,10 +12,10 @@
 #include "lb/settings/settings.h"
 
 enum {
-    /* Of one direction: each message goes through them. */
+    /* Maximum number of one direction: all are applied to each message. */
     HEADER_RULES_MAX = 64,
     HEADER_NAME_MAX = 128,
-    /* A template is written by hand. */
+    /* Maximum length of a template. */
     HEADER_TEMPLATE_MAX = 1024,
     /* Maximum length of a value; longer ones are truncated. */
     HEADER_VALUE_MAX = 4096,
@@ -51,7 +51,7 @@ bool header_rules_add(struct header_rules *r, enum header_side side, enum header
                       char why[SETTINGS_WHY_ROOM]) must_check;
 /*
  * The value that RULE's template gives, to OUT; returns its length, at most HEADER_VALUE_MAX.
- * Bytes of variables other than blanks and visible ASCII come out as %XX, and none is at an end.
+ * Bytes other than blanks and visible ASCII become %XX, and blanks at both ends are removed.
  */
 size_t header_rule_value(const struct header_rule *rule, struct slice cls,
                          struct classify_environment *e, char out[HEADER_VALUE_MAX]);

@@ -126,7 +126,7 @@ static void drop_old_deaths(struct poison_entry *e, uint64_t window_ms, uint64_t
         e->answers = 0;
 }
 
-/* Removes expired holds and suspicions. Each list is walked up to the first valid entry. */
+/* Removes expired holds and suspicions. Suspects are walked up to the first valid entry. */
 static void sweep_locked(struct poison *p, uint64_t window_ms, uint64_t now_ms)
 {
     struct poison_entry *e;

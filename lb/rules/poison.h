@@ -21,11 +21,11 @@
 enum {
     /* Classes and paths that are stored: each counts the deaths during its requests. */
     POISON_KEYS_MAX = 1024,
-    /* Held at once. When more would be, it is not requests that kill the workers. */
+    /* Maximum number held at once. If there would be more, requests are not the cause. */
     POISON_HELD_MAX = 16,
     /* poison_deaths at most: each is stored. */
     POISON_DEATHS_MAX = 16,
-    /* Of a path, for people to read. */
+    /* Bytes of a path that are shown on the status page. */
     POISON_PATH_MAX = 256,
     /* Requests in flight at a worker end together when it dies: one death. */
     POISON_SAME_DEATH_MS = 1000,
@@ -70,13 +70,13 @@ static inline bool poison_any_held(const struct poison *p)
 struct poison *poison_create(void);
 /* NULL is fine. */
 void poison_destroy(struct poison *p);
-/* It was in flight at WORKER (any name of it) when that died. */
+/* KEY was in flight at WORKER (any pointer that identifies it) when the worker died. */
 enum poison_verdict poison_death(struct poison *p, const struct poison_rule *r,
                                  const struct poison_key *key, const void *worker, uint64_t now_ms);
-/* It was answered. Costs nothing while there are no suspects. */
+/* A request of KEY was answered. Costs nothing while there are no suspects. */
 void poison_answered(struct poison *p, const struct poison_rule *r, const struct poison_key *key,
                      uint64_t now_ms);
-/* Whether to refuse it. Costs nothing while none is held. */
+/* Whether KEY is held, and so must be rejected. Costs nothing while none is held. */
 bool poison_holds(struct poison *p, const struct poison_key *key, uint64_t now_ms);
 
 struct poison_view {

@@ -100,7 +100,7 @@ const struct setting_row *app_row(size_t i)
 
 bool app_row_frozen(const struct setting_row *row)
 {
-    /* Only snapshots carry these. */
+    /* These are used through snapshots only. */
     struct slice names = SLICE_LIT(
         "forwarded_for trusted_proxies route_receipt methods via request_id trace_context "
         "trace_sample health_check_path provider_networks copy_with_cookies "

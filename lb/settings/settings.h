@@ -23,7 +23,7 @@ struct certificate_settings {
 #define CERTIFICATE(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings/settings.def"
 };
-/* Scopes APPLICATION and POOL in one struct: in the tree they stand side by side. */
+/* Scopes APPLICATION and POOL in one struct: in the tree they are properties of one node. */
 struct app_settings {
 #define APPLICATION(...) SETTINGS_FIELD(__VA_ARGS__)
 #define POOL(...) SETTINGS_FIELD(__VA_ARGS__)
@@ -48,7 +48,7 @@ struct header_settings {
 #include "lb/settings/settings.def"
 };
 
-/* Scopes COUNTER and MATCH in one struct: in the tree they stand side by side. */
+/* Scopes COUNTER and MATCH in one struct: in the tree they are properties of one node. */
 struct counter_settings {
 #define COUNTER(...) SETTINGS_FIELD(__VA_ARGS__)
 #define MATCH(...) SETTINGS_FIELD(__VA_ARGS__)
@@ -83,15 +83,15 @@ extern const struct settings_table *const settings_tables[SETTINGS_TABLES];
 size_t app_rows(void);
 const struct setting_row *app_row(size_t i);
 
-/* Whether ROW needs a restart: it is LOCAL, and not only snapshots carry it to the loops. */
+/* Whether a change of ROW needs a restart: it is LOCAL, and not used through snapshots only. */
 bool app_row_frozen(const struct setting_row *row);
 
 /* Whether A and B have the same values of the N rows NAMES of application_table. */
 bool app_settings_same(const struct app_settings *a, const struct app_settings *b,
                        const char *const *names, size_t n);
 /*
- * Whether no item of L, the setting NAME, has a PROBLEM (NULL: none), which is called for each item
- * in order up to the first one with a problem. False: that is item *AT, and WHY has the reason.
+ * Calls PROBLEM for each item of L, the value of setting NAME, until it returns a problem (NULL:
+ * none). Returns false if there is one: *AT is the index of its item, and WHY has the reason.
  */
 bool settings_list_check(const char *name, const struct text_list *l,
                          const char *(*problem)(const struct text_list *l, size_t i), size_t *at,

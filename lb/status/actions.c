@@ -12,9 +12,9 @@
  *
  * Without an application: of the only one. Of several, forget means all, and the others require it.
  *
- * An order is read whole, members unknown to it refused, before anything is done. Answers:
- *   200 {"action": ..., what was done}     400 not such an object     404 no such application,
- * worker 409 the configuration was refused, or no such worker is held
+ * The body is read completely, and unknown members are rejected, before anything is done. Status:
+ *   200 {"action": ..., what was done}   400 invalid body   404 no such application or worker
+ *   409 invalid configuration, not serving, or no such worker is held
  */
 #include "lb/status/status.h"
 

@@ -52,7 +52,7 @@ void status_metrics(struct lb *lb, struct metrics *m);
 /* Writes the manual as Markdown (docs/reference/stats.md). */
 void status_metrics_describe(FILE *out);
 
-/* actions.c: adds what an operator can do to A, which LB outlives. */
+/* actions.c: adds the operator's actions to A. LB must outlive A. */
 void actions_add(struct lb *lb, struct admin *a);
 
 /*

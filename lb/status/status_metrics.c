@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /metrics: the figures of stats.def, and those beside them that have labels of their own or are
+ * /metrics: the metrics of stats.def, and further ones that have labels of their own or are
  * read from elsewhere. Labels are names of the configuration, constants, or classes: at most
  * CLASS_BYTES_MAX bytes of visible ASCII (classify.c). The names of groups of classes have a
  * blank, which no class has.
@@ -22,7 +22,7 @@
 
 #define PREFIX "resumelb"
 
-/* Series of one metric for workers; an application with more has its first ones shown. */
+/* Maximum series of a metric of workers: those of the first workers of an application. */
 enum { WORKER_SERIES_MAX = 1000 };
 
 static const char NO_CLASS[] = "no class";
