@@ -56,7 +56,7 @@ static inline int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* A number that other threads add to. */
+/* Reads a counter that other threads increment. */
 static inline uint64_t relaxed(const _Atomic uint64_t *n)
 {
     return atomic_load_explicit(n, memory_order_relaxed);
@@ -86,8 +86,8 @@ void *xcalloc(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 enum { CACHE_LINE_BYTES = 64 };
 void *xcalloc_lines(size_t n, size_t bytes) returns_nonnull_ __attribute__((malloc));
 void *xrealloc(void *p, size_t bytes) returns_nonnull_;
-/* Returns P with room for at least N elements of BYTES each. *ROOM, the number that fits, is
- * doubled as often as it takes; P may be NULL if it is 0. */
+/* Returns P, an array with room for *ROOM elements of BYTES each, reallocated so that at least N
+ * fit; *ROOM is then updated. P may be NULL if *ROOM is 0. */
 void *xgrow(void *p, size_t n, size_t *room, size_t bytes) returns_nonnull_;
 /* Returns a NUL-terminated copy; xstrdup(NULL) returns NULL. */
 char *xstrdup(const char *s);

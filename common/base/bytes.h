@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes eight at a time, for the path of each request: ASCII letters without regard to their case,
- * and short pieces written one after the other. Pure functions over borrowed bytes; any thread.
+ * Operations on eight bytes at a time, for the path of each request: comparison regardless of case,
+ * and writing of short pieces one after the other. Pure functions over borrowed bytes; any thread.
  */
 #ifndef RLB_BASE_BYTES_H
 #define RLB_BASE_BYTES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of a build that counts what runs, and of no other: counts are written when a process ends by
- * exit, and some of ours end by _exit. The linker puts __wrap__exit in its place (--wrap).
+ * Linked into coverage builds only. The counts are written when a process ends by exit(), but some
+ * processes end by _exit(); the linker replaces that by __wrap__exit (--wrap).
  */
 #include <gcov.h>
 #include <stdlib.h>

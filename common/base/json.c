@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounds are checked over the bytes before jansson sees them: nesting costs it stack, entries cost
- * it memory. Printing is our own, for real numbers as short as they can be: a tree is read by
- * people.
+ * Bounds are checked before jansson parses the bytes, because its use of stack grows with the
+ * nesting, and its use of memory with the number of entries. Printing does not use jansson, so that
+ * real numbers have as few digits as possible for human readers.
  */
 #include "common/base/json.h"
 
@@ -16,8 +16,8 @@
 
 /*
  * Counts nesting and entries without parsing, by the brackets and commas outside of strings. The
- * counts are exact for valid JSON, and never too low for the part of other texts that jansson would
- * read.
+ * counts are never too low for the part of a text that jansson would read. For valid JSON the
+ * nesting is exact; an empty array or object counts as one entry.
  */
 static enum err check_bounds(struct slice s, char *why)
 {

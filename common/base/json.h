@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * jansson within bounds: bytes, depth (JSON_DEPTH_MAX), entries (JSON_ENTRIES_MAX), no duplicate
- * keys, no NUL in strings. Values are jansson's, reference counted. Any thread, one value one
- * thread.
+ * keys, no NUL in strings. Values are jansson's, reference counted. Any thread; each value is used
+ * by one thread at a time.
  */
 #ifndef RLB_BASE_JSON_H
 #define RLB_BASE_JSON_H
@@ -13,8 +13,8 @@
 #include <jansson.h>
 
 /*
- * Parses exactly one JSON value of at most MAX_BYTES. WHY is NULL, or receives the reason of a
- * failure. Errors: ERR_SYNTAX, ERR_TOO_LARGE.
+ * Parses exactly one JSON value of at most MAX_BYTES. *OUT is a new reference. WHY is NULL, or
+ * receives the reason of a failure. Errors: ERR_SYNTAX, ERR_TOO_LARGE.
  */
 #define JSON_WHY_ROOM 160
 enum err json_parse(struct slice bytes, size_t max_bytes, json_t **out,
@@ -61,7 +61,7 @@ void json_put_real(struct json_writer *w, const char *name,
                    double v); /* written as null if not finite */
 void json_put_bool(struct json_writer *w, const char *name, bool v);
 void json_put_null(struct json_writer *w, const char *name);
-/* The same for a NAME from untrusted input, which may be empty. */
+/* Like json_put_real(), for a NAME from untrusted input, which may be empty. */
 void json_put_real_named(struct json_writer *w, struct slice name, double v);
 
 #endif

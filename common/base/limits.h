@@ -21,7 +21,7 @@ enum {
     VERSION_MAX = 100,
     /* Number of hexadecimal digits of a classifier's fingerprint. */
     FINGERPRINT_LEN = 16,
-    /* Workers that one exchange may have tried before; bounds setting `retries`. */
+    /* Maximum number of workers that an exchange records as tried; bounds setting `retries`. */
     TRIED_MAX = 16,
     /* JSON from outside: levels of nesting, and number of members and elements in all. */
     JSON_DEPTH_MAX = 8,

@@ -463,7 +463,7 @@ static json_t *parse_value(struct literal_reader *r, size_t depth)
     char c = *r->p;
     bool inner = c == '[' || c == '(' || c == '{';
 
-    /* Counted as json_parse() does: each bracket and each comma. */
+    /* At least what json_parse() would count: one for the comma, one for the bracket. */
     size_t costs = inner ? 2 : 1;
     if (r->entries < costs)
         return literal_fail(r, ERR_TOO_LARGE, r->p, "too many values in one node");

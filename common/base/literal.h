@@ -24,10 +24,10 @@ struct literal_problem {
 };
 
 /*
- * Parses all of S, which may have blanks around it, as one value; a tuple becomes a list. In a
- * plain or b'' string, \xHH and \OOO are bytes (the meaning in zc.zk under Python 2); in a u''
- * string they are code points. \uHHHH is a code point in plain and u'' strings.
- *   entries  remaining number of values that may be parsed; decremented for each value
+ * Parses all of S, which may have blanks around it, as one value, and sets *OUT to a new reference
+ * to it. A tuple becomes a list. In a plain or b'' string, \xHH and \OOO are bytes (as in zc.zk
+ * under Python 2); in a u'' string they are code points, as is \uHHHH in plain and u'' strings.
+ *   entries  remaining number of values; on success reduced by 1 for each, by 2 for collections
  * Errors: ERR_SYNTAX, ERR_TOO_LARGE, ERR_RANGE (a number); P describes each of them.
  */
 enum err literal_parse(struct slice s, size_t *entries, json_t **out,

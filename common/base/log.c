@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line is built in a struct log_text: the format is split into values and what is between them,
+ * A line is built in a struct log_text: the format is split into values and the text between them,
  * and each value is formatted and quoted by itself. Folding: a small table of events, each with the
  * hashes of the lines of its last second and the number of those left out. The table is keyed by
- * the event's text and never grows past EVENTS_MAX: a program has a few dozen events, all of them
- * literals.
+ * the event's name and level, and never grows past EVENTS_MAX: a program has fewer events, all of
+ * them literals.
  */
 #include "common/base/log.h"
 
@@ -20,8 +20,8 @@
 enum {
     EVENTS_MAX = 256,
     LINE_ROOM = 4096,
-    /* Room that a truncated value needs at its end: the longest escape, "..." and a closing
-     * quote. */
+    /* Room at the end of a line: "..." and a closing quote of a truncated value, and the line
+     * end. */
     VALUE_END_ROOM = 8,
     /* Maximum length of a conversion such as "%-08.12llu". */
     CONVERSION_ROOM = 48,

@@ -71,7 +71,7 @@ static unsigned segment_of(size_t i)
     return 64U - SPLIT_MAP_FIRST_BITS - (unsigned)__builtin_clzl(i);
 }
 
-/* Buckets never move, so that growing costs only the new ones. */
+/* Returns bucket I. Buckets never move, so that growing costs only the new ones. */
 static struct split_node **bucket(const struct split_map *m, size_t i)
 {
     if (i < FIRST)
@@ -154,8 +154,8 @@ static void grow(struct split_map *m)
         m->full *= 2;
 }
 
-/* Removes as many buckets per removed entry as an entry may have, so that buckets go as fast as
- * entries. */
+/* Removes up to SHRINK_BELOW buckets, the number that there may be per entry, so that the number of
+ * buckets decreases as fast as that of entries. */
 static void shrink(struct split_map *m)
 {
     for (int i = 0; i < SHRINK_BELOW; ++i) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for objects that have more in common than the heap knows: an arena for those that end
- * together, a slab for those of one size. Each is embedded in its owner, and one thread's.
+ * Allocators for groups of objects: an arena for objects that are freed together, a slab for
+ * objects of one size. Each is embedded in its owner and used by one thread.
  */
 #ifndef RLB_BASE_MEMORY_H
 #define RLB_BASE_MEMORY_H

@@ -199,8 +199,8 @@ bool parse_double(struct slice s, double *out)
     return true;
 }
 
-/* Returns the top bit of each byte of WORD that equals B. A carry can set a wrong bit only above
- * a right one. */
+/* Sets the top bit of each byte that equals B; the caller masks the other bits. A borrow of the
+ * subtraction can set a wrong top bit only above a right one. */
 static inline uint64_t bytes_equal(uint64_t word, unsigned char b)
 {
     uint64_t other = word ^ EACH_BYTE(b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Slices, bounded numbers, and a growing text with a limit. Nothing here keeps what it is given,
- * except struct text, which owns its bytes. Any thread; a struct text belongs to one at a time.
+ * Slices, parsing of numbers, and a growing text. A struct text owns its bytes; other arguments are
+ * only borrowed during the call. Any thread; a struct text is used by one thread at a time.
  */
 #ifndef RLB_BASE_TEXT_H
 #define RLB_BASE_TEXT_H

@@ -24,7 +24,7 @@ struct config_memory {
     struct text_list secret_files;
 };
 
-/* BYTES in the arena of C, zeroed. */
+/* Returns BYTES zeroed bytes from the arena of C. */
 static void *yaml_take(const struct config *c, size_t bytes)
 {
     return memset(arena_take(&c->memory->arena, bytes), 0, bytes);
@@ -112,7 +112,7 @@ static void syntax_error(struct reader *r)
     stop_at(r, mark, problem);
 }
 
-/* False when reading has stopped; EVENT needs no deletion then. */
+/* Returns false if reading has stopped; EVENT then need not be deleted. */
 static bool next_event(struct reader *r, yaml_event_t *event)
 {
     if (r->stopped)
@@ -158,7 +158,7 @@ static int by_text_then_place(const void *a, const void *b)
     return order != 0 ? order : compare_u64(x->column, y->column);
 }
 
-/* Sorted neighbours instead of each with each: a large map must not cost its square. */
+/* Sorts the names and compares neighbors: comparing all pairs would take quadratic time. */
 static void check_duplicates(struct reader *r, struct config_node *const *keys, size_t n)
 {
     if (n < 2)
@@ -169,7 +169,7 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
     qsort(sorted, n, sizeof(struct config_node *), by_text_then_place);
     const struct config_node *first = sorted[0];
     for (size_t i = 1; i < n; ++i) {
-        /* Names without text have been refused as such. */
+        /* Names without text were already rejected. */
         if (first->text.len == 0 || !slice_eq(first->text, sorted[i]->text)) {
             first = sorted[i];
             continue;
@@ -186,8 +186,7 @@ static void check_duplicates(struct reader *r, struct config_node *const *keys, 
 
 static struct config_node *read_node(struct reader *r, yaml_event_t *e, size_t depth);
 
-/* Takes the event of the next value; NULL at the end of the list or map, or when reading stopped.
- */
+/* Reads the next value. Returns NULL at the end of the list or map, or if reading has stopped. */
 static struct config_node *read_child(struct reader *r, size_t depth)
 {
     yaml_event_t e;

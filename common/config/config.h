@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A YAML file as a tree of nodes with their positions. Bounded (limits.h: CONFIG_*).
- * Owned by the struct config; nodes and their texts live as long. Any thread, one at a time. No
- * anchors, aliases, tags or several documents: a configuration that needs them is rejected.
+ * A YAML file as a tree of nodes with their positions. Bounded (limits.h: CONFIG_*). The struct
+ * config owns the nodes and their texts. Any thread, one at a time. Anchors, aliases, tags and
+ * several documents are rejected.
  */
 #ifndef RLB_CONFIG_CONFIG_H
 #define RLB_CONFIG_CONFIG_H
@@ -39,18 +39,18 @@ bool config_parse(const char *file, struct slice text, struct config *out,
 void config_fini(struct config *c);
 
 /*
- * PATH holds a secret: this configuration itself, or a file that it names, such as a private key.
- * PATH is copied; duplicates are ignored.
+ * Records that PATH contains a secret: this configuration itself, or a file that it names, such as
+ * a private key. PATH is copied; duplicates are ignored.
  */
 void config_add_secret_file(const struct config *c, const char *path);
 /*
- * Write a warning to the log for each secret file that others may read. To be called after a
- * configuration was read without problems, once per start, test (-t) and reload.
+ * Logs a warning for each secret file that others may read. To be called after a configuration was
+ * read without problems, once per start, test (-t) and reload.
  */
 void config_warn_exposed(const struct config *c);
 
-/* Returns the value of KEY, or NULL if there is none or MAP is not a map. The caller that
- * expected a map has reported the latter. */
+/* Returns the value of KEY, or NULL if there is none or MAP is not a map, which was already
+ * reported. */
 struct config_node *config_get(const struct config_node *map, const char *key);
 /*
  * Adds the problem "FILE:LINE:COLUMN: ..." for the node AT; NULL refers to the whole file. After
@@ -66,8 +66,8 @@ void config_complain(const struct config *c, const struct config_node *at, struc
  */
 void config_check_output(const struct config *c, const struct config_node *at, const char *what,
                          const char *path, struct diag *d);
-/* The same for a directory. If MAY_BE_MISSING, the program creates it, but its
- * parent must exist. */
+/* The same for a directory, which must also be writable for the current user. If MAY_BE_MISSING,
+ * only its parent must exist, as the program creates it. */
 void config_check_directory(const struct config *c, const struct config_node *at, const char *what,
                             const char *path, bool may_be_missing, struct diag *d);
 

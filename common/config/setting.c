@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A century: far beyond any wait, and "now" plus it never overflows. */
+/* A century: longer than any wait, and adding it to the current time cannot overflow. */
 static const uint64_t time_ms_max = 100ULL * 365 * 86400 * 1000;
 static const uint64_t size_bytes_max = INT64_MAX;
 
@@ -51,7 +51,7 @@ const struct setting_type_info setting_types[] = {
 
 /* ---- lists ---- */
 
-/* One item and the comma after it. */
+/* Parses one item and the comma after it. Returns false if no item follows the comma. */
 static bool parse_item(struct slice *rest, struct text *item)
 {
     size_t i = 1;
@@ -146,8 +146,8 @@ static bool parse_int(struct slice s, int64_t *out)
     return true;
 }
 
-/* Digits, perhaps a point and digits, and one of UNITS at once behind them. Returns false if the
- * product is not an integer. */
+/* Parses digits, optionally a point and digits, directly followed by one of UNITS. Returns false if
+ * S is invalid or the product is not an integer. */
 static bool parse_amount(struct slice s, const struct unit *units, size_t n, uint64_t *out)
 {
     enum { FRACTION_DIGITS = 6 }; /* times a TiB fits 64 bits */
@@ -219,7 +219,7 @@ static bool parse_by_type(const struct setting_row *row, struct slice s, struct 
     case SETTING_SECRET:
         if (slice_find(s, '\0') != SIZE_MAX)
             return false;
-        /* Where "none" is the default, an empty text is the way to write it. */
+        /* If the default is NULL, an empty text selects it. */
         v->text = s.len == 0 && row->deflt == NULL ? NULL : xslicedup(s);
         return true;
     case SETTING_LIST:
@@ -262,7 +262,7 @@ static void setting_explain(const struct setting_row *row, struct slice text,
 {
     char buf[SETTING_SHOWN_ROOM];
 
-    /* A secret is not repeated, not even a wrong one. */
+    /* A secret is not shown, even if it is invalid. */
     setting_shown(row->type == SETTING_SECRET ? SLICE_LIT("***") : text, buf);
     if (row->type != SETTING_CHOICE) {
         snprintf(why, SETTINGS_WHY_ROOM, "expected %s%s, not \"%s\"",

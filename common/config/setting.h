@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One setting: its row in a settings.def (see settings.h), and a parsed value between its text and
- * its field, which is owned by its holder until it is moved into a field. Plain computation; any
- * thread.
+ * One setting: its row in a settings.def (see settings.h), and its value after parsing. The code
+ * that has parsed a value owns it until it is moved into a field. Plain computation; any thread.
  */
 #ifndef RLB_CONFIG_SETTING_H
 #define RLB_CONFIG_SETTING_H
@@ -26,14 +25,15 @@ enum setting_type {
     SETTING_SECRET, /* as TEXT, printed as *** */
     SETTING_CHOICE, /* int: index into the choices, which are listed in MIN as "resume|classless" */
     /* struct text_list: a YAML list of scalars. As one text: "a, b"; an item that is empty, starts
-     * with a quote, or has a comma or blanks at its ends is in double quotes, with \" and
-     * \\ inside. */
+     * with a quote, contains a comma, or begins or ends with a blank is in double quotes, with \"
+     * and \\ inside. */
     SETTING_LIST,
     SETTING_NODE, /* const struct config_node *, for the program to read further; borrowed from the
                      config */
 };
 /* A BOOL with a C keyword as its name: its field is called is_NAME. */
 #define SETTING_FLAG SETTING_BOOL
+/* When a change takes effect: see docs/reference/settings.md. */
 enum setting_when { SETTING_BOOT, SETTING_RELOAD, SETTING_LIVE, SETTING_LOCAL };
 enum setting_origin { ORIGIN_DEFAULT, ORIGIN_YAML, ORIGIN_TREE };
 
@@ -53,7 +53,7 @@ struct setting_row {
 
 #define SETTINGS_WHY_ROOM 160
 
-/* The row's type determines which member counts. */
+/* The row's type determines which member is valid. */
 struct setting_value {
     bool yes;
     int64_t number;

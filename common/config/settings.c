@@ -14,7 +14,7 @@ static void *field(const struct setting_row *row, void *s)
     return (char *)s + row->offset;
 }
 
-/* The field as a value that borrows what it owns. */
+/* Returns the field as a value, which borrows the memory that the field owns. */
 static struct setting_value field_get(const struct setting_row *row, const void *s)
 {
     struct setting_value v = {0};
@@ -63,12 +63,12 @@ static size_t least(size_t a, size_t b)
 }
 
 /*
- * How many letters to insert, drop, change or swap with their neighbour to make A into B (optimal
- * string alignment). Both at most NAME_COMPARED_MAX long.
+ * Returns the number of letters to insert, delete, replace or swap with their neighbor to convert A
+ * into B (optimal string alignment). Both must be at most NAME_COMPARED_MAX long.
  */
 static size_t edits_between(struct slice a, struct slice b)
 {
-    /* For the first I letters of A and the first K of B. */
+    /* [i][k]: the edits between the first i letters of A and the first k of B. */
     size_t edits[NAME_COMPARED_MAX + 1][NAME_COMPARED_MAX + 1];
 
     for (size_t i = 0; i <= a.len; ++i) {
@@ -86,7 +86,7 @@ static size_t edits_between(struct slice a, struct slice b)
     return edits[a.len][b.len];
 }
 
-/* The known name that NAME is most likely a slip of, or NULL. */
+/* Returns the known name that NAME is most likely a misspelling of, or NULL. */
 static const char *nearest_name(const struct settings_table *t, struct slice name)
 {
     const char *best = NULL;
@@ -261,7 +261,7 @@ void settings_take(const struct setting_row *row, const void *from, void *to)
     struct setting_value v = field_get(row, from);
     struct text_list copy = {0};
 
-    /* Copied before the old one goes: FROM and TO may be the same. */
+    /* Copied before the previous value is freed, because FROM and TO may be the same. */
     v.text = xstrdup(v.text);
     for (size_t i = 0; i < v.list.n; ++i)
         text_list_add(&copy, slice_of(v.list.items[i]));
@@ -380,7 +380,7 @@ void settings_describe(const struct settings_table *const *tables, size_t n, FIL
             else
                 fprintf(out, " | `%s`", row->deflt);
             fprintf(out, " | %s | ", setting_when_text(row->when));
-            /* Markdown tables are cut at "|", wherever it stands. */
+            /* A "|" separates the cells of a Markdown table, even within code. */
             for (const char *s = row->doc; *s != '\0'; ++s)
                 fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
             fputs(" |\n", out);

@@ -22,7 +22,7 @@
 
 struct settings_table {
     const char *scope; /* "APPLICATION" */
-    const char *where; /* where it stands, a title of the manual: "applications.NAME" */
+    const char *where; /* place in the file, and title in the manual: "applications.NAME" */
     const struct setting_row *rows;
     size_t n;
     size_t bytes; /* sizeof the struct */
@@ -32,7 +32,7 @@ struct settings_table {
     size_t nall;
 };
 
-/* NAME_table, of the rows NAME_rows for a STRCT; ALL_TABLES: the program's, NTABLES of them. */
+/* Defines NAME_table with the rows NAME_rows for the struct STRCT. NTABLES: of ALL_TABLES. */
 #define SETTINGS_TABLE_OF(all_tables, ntables, name, text, place, strct)                           \
     const struct settings_table name##_table = {.scope = (text),                                   \
                                                 .where = (place),                                  \
@@ -51,7 +51,7 @@ struct settings_table {
  *   #define APPLICATION(...) SETTINGS_ROW(struct app_settings, __VA_ARGS__)
  *   #include "lb/settings/settings.def"
  *   };
- * A .def undefines its macros at its end and makes the ones not given empty at its start. */
+ * A .def defines the macros that are missing as empty, and undefines all at its end. */
 #define SETTINGS_FIELD(name, type, unit, deflt, min, max, when, doc) SETTINGS_FIELD_##type(name)
 #define SETTINGS_ROW(strct, name_, type_, unit_, deflt_, min_, max_, when_, doc_)                  \
     {.name = #name_,                                                                               \
@@ -86,39 +86,39 @@ struct settings_table {
 #define SETTINGS_FIELD_LIST(name) struct text_list name;
 #define SETTINGS_FIELD_NODE(name) const struct config_node *name;
 
-/* Every field from its default; zero where there is none. OUT is overwritten (not freed). */
+/* Sets every field to its default, or to zero without one. OUT is overwritten (not freed). */
 void settings_defaults(const struct settings_table *t, void *out);
 /*
- * Defaults, then what MAP has (NULL: nothing). Each problem, with its place, to D: unknown keys
- * (with the nearest known name, or where it belongs), wrong kinds, ranges, missing required ones;
- * such fields keep their default, and OUT is to be freed in any case. origins  t->n entries, or
- * NULL
+ * Sets OUT to the defaults, then reads the settings in MAP (NULL: none). Adds each problem to D:
+ * unknown names (with the most similar one, or where the name belongs), wrong kinds, values out of
+ * range, missing settings; such fields keep their default. OUT must be freed in any case. ORIGINS:
+ * t->n entries, or NULL.
  */
 void settings_read(const struct settings_table *t, const struct config *c,
                    const struct config_node *map, void *out, enum setting_origin *origins,
                    struct diag *d);
 void settings_fini(const struct settings_table *t, void *s);
-/* TO is overwritten (not freed); texts and lists are copied. NODEs do not go along: they belong to
- * a configuration file. */
+/* TO is overwritten (not freed); texts and lists are copied. NODE fields become NULL, because nodes
+ * belong to a configuration file. */
 void settings_copy(const struct settings_table *t, const void *from, void *to);
 
 const struct setting_row *settings_find(const struct settings_table *t, struct slice name);
 /*
- * Set one field of S from text.  WHY gets a short reason on error (room WHY_ROOM).
+ * Sets one field of S from TEXT. WHY receives a short reason on error.
  * Errors: ERR_SYNTAX, ERR_RANGE; S is unchanged then.
  */
 enum err settings_set(const struct setting_row *row, struct slice text, void *s,
                       char why[SETTINGS_WHY_ROOM]) must_check;
-/* Make ROW's field of TO equal to that of FROM (copies). */
+/* Copies ROW's field of FROM to TO, where the previous value is freed. */
 void settings_take(const struct setting_row *row, const void *from, void *to);
 bool settings_same(const struct setting_row *row, const void *a, const void *b);
-/* The value as text that settings_set would take back; secrets as ***; NODEs as "...". */
+/* Appends the value as text that settings_set() accepts; secrets as ***; NODEs as "...". */
 void settings_print(const struct setting_row *row, const void *s, struct text *out);
 const char *setting_when_text(enum setting_when w);
 const char *setting_origin_text(enum setting_origin o);
-/* The manual of several tables as Markdown: a section each (docs/reference/settings.md). */
+/* Writes the manual of N tables as Markdown, a section each (docs/reference/settings.md). */
 void settings_describe(const struct settings_table *const *tables, size_t n, FILE *out);
-/* Asserts that a table can work: unique names, defaults and bounds that parse. For a program's unit
+/* Asserts that a table is valid: unique names, defaults and bounds that parse. For a program's unit
  * tests. */
 void settings_check_table(const struct settings_table *t);
 

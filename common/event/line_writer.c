@@ -4,8 +4,8 @@
  *   buffer 1: records --+-- swapped for an empty one --> writer thread: lines --> write()
  *   buffer n: records --+
  *
- * The writer sleeps while every buffer is empty. The first record in an empty buffer has it run a
- * moment later, so that busy threads pay one wake-up for many lines.
+ * The writer sleeps while every buffer is empty. The first record in an empty buffer schedules a
+ * round after BATCH_MS, so that busy threads pay one wake-up for many lines.
  */
 #include "common/event/line_writer.h"
 
@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 enum {
-    /* A buffer: over a second's worth of records at 10,000 requests a second. */
+    /* Size of a buffer: over a second of records at 10,000 requests per second. */
     BUFFER_MAX = 4 << 20,
     /* The writer is woken early above this. */
     BUFFER_FULL = 256 << 10,
-    /* Lines of so many bytes are written at once. */
+    /* Lines are collected up to this size before they are written. */
     WRITE_BYTES = 64 << 10,
     BATCH_MS = 50,
     /* Maximum wait at the end for a reader that does not read. */
@@ -96,7 +96,7 @@ static int lines_open_file(const char *file)
     return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
 }
 
-/* Waits until there is room. Returns false if there is none when the time has expired. */
+/* Waits for room. Returns false if there is none LAST_WRITE_MS after the writer was stopped. */
 static bool wait_for_reader(struct line_writer *w)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
@@ -105,7 +105,7 @@ static bool wait_for_reader(struct line_writer *w)
         if (poll(&p, 1, BATCH_MS) > 0)
             return true;
     }
-    /* Only once: many lines may remain. */
+    /* Waits only once, because many lines may remain. */
     w->given_up = w->given_up || poll(&p, 1, LAST_WRITE_MS) <= 0;
     return !w->given_up;
 }

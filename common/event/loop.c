@@ -4,7 +4,7 @@
  *
  *     wait -> watches, clients' last -> timers -> messages -> each turn -> deferred -> (next turn)
  *
- * The wait, and the callbacks of watches, are the poller's. The wait ends when the first
+ * The poller implements the wait, and calls the callbacks of watches. The wait ends when the first
  * timer of the wheel (timer_wheel.c) is due.
  *
  * A thread that posts a message wakes the loop by a system call only if the loop has announced that
@@ -126,7 +126,7 @@ enum {
     LAST_TURNS_MAX = 1000,
     /* Blocks kept for reuse: the number of responses that are read within a few turns. */
     SPARE_BLOCKS_MAX = 16,
-    /* In a turn: deferred work, and what that defers. */
+    /* Rounds of deferred work in a turn: the work, and what it defers. */
     DEFERRED_ROUNDS = 2,
     /* The maximum age of the offset between the clocks. */
     WALL_OFFSET_AGE_US = 1000 * 1000,
@@ -263,7 +263,7 @@ static unsigned ready_room(const struct poller *p)
     return POLLER_EVENTS_MAX - p->workers.n - p->clients.n;
 }
 
-/* The number of EVENTS filled in; -1 with errno. */
+/* Returns the number of EVENTS filled in, or -1 with errno set. */
 static int wait_beside_epoll(struct poller *p, struct epoll_event *events, int timeout_ms)
 {
     unsigned n = 0;
@@ -324,7 +324,7 @@ static bool poller_wait(struct poller *p, uint64_t until_ms)
     }
     int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
                                    : wait_beside_epoll(p, events, timeout_ms);
-    /* A place that stays free: there was room for all, also for those of the polled watches. */
+    /* There was room for all, also for those of polled watches, as more than one place is free. */
     p->complete = n >= 0 && n + 1 < (int)ready_room(p);
     p->idle = p->workers.n + p->clients.n == 0;
     for (int i = 0; i < n; ++i) {
@@ -454,7 +454,7 @@ static void assert_own_thread(const struct loop *l)
 
 /* ---- time ---- */
 
-/* Reading the time of a constant loop may read the clock. */
+/* Reading the time may update the clock, also through a pointer to a constant loop. */
 static struct loop_clock *clock_of(const struct loop *l)
 {
     return (struct loop_clock *)(uintptr_t)&l->clock;
@@ -597,7 +597,7 @@ void loop_each_turn(struct loop *l, struct loop_deferred *d)
     append(l, &l->each_turn, d);
 }
 
-/* AGAIN: they remain in ALL, for the next turn. */
+/* Runs all functions in ALL. AGAIN: they remain in ALL, for the next turn. */
 static inline void run_all(struct list *all, bool again)
 {
     struct list now;
@@ -623,7 +623,7 @@ static inline void run_all(struct list *all, bool again)
 
 /* ---- turns ---- */
 
-/* Until when the loop may wait; 0: not at all. */
+/* Returns the time [monotonic ms] until which the loop may wait; 0: it must not wait. */
 static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
 {
     if (max_wait_ms == 0 || !list_empty(&l->deferred))
@@ -632,7 +632,7 @@ static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
      * anyway, the exact time is not needed. */
     uint64_t until_ms = timer_wheel_bound(&l->wheel);
     /* A loop that is idle determines the exact time, so that it is not woken only to sort its
-     * timers; a busy one has no time for it. */
+     * timers; in a busy one this would cost more than it saves. */
     if (until_ms < l->poller.alarm_ms)
         until_ms = timer_wheel_next(&l->wheel, l->poller.idle);
     if (until_ms <= l->wheel.tick_ms)

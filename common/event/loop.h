@@ -218,7 +218,7 @@ bool watch_ended(const struct watch *w);
 /* Calls WRITABLE once, when FD accepts bytes or has failed. NULL: cancels the call. */
 void watch_write(struct watch *w, void (*writable)(void *context));
 bool watch_writes(const struct watch *w);
-/* May be called from a callback of W. FD may be closed afterwards. NULL is allowed. */
+/* Frees W; may be called from its callbacks. FD may be closed afterwards. NULL is allowed. */
 void watch_stop(struct watch *w);
 
 /* ---- what is known of a wait ---- */
@@ -227,14 +227,14 @@ void watch_stop(struct watch *w);
 uint64_t loop_waits(const struct loop *l);
 /*
  * Whether the wait of this turn has reported every ready descriptor, and all callbacks of watches
- * that are not clients' have been called. False before the wait and between turns. For a watch that
- * has been watched for bytes since before the wait this means, if watch_is_current is true as well,
- * that nothing had arrived on it by then which it has not been called for.
+ * that are not clients' have been called. False before the wait and between turns. If it is true,
+ * and watch_is_current as well, READABLE of a watch that has been watched for bytes since before
+ * the wait has been called for everything that had arrived by then.
  */
 bool loop_reported_all(const struct loop *l);
 /*
- * Whether loop_reported_all applies to W. If not, W was polled before other descriptors were, so an
- * event that is known of those may be later than one of W that is not yet known.
+ * Whether loop_reported_all applies to W. If not, W was polled before other descriptors, so a
+ * reported event of those may be later than an event of W that was not reported yet.
  */
 bool watch_is_current(const struct watch *w);
 

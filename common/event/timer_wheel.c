@@ -43,8 +43,8 @@ void timer_wheel_add(struct timer_wheel *w, struct timer *t)
         w->next_ms = begins_ms;
 }
 
-/* The first slot with members, or NULL; next_ms becomes the time at which it begins, or UINT64_MAX.
- * Clears the bits of empty slots. */
+/* Returns the first slot with members, or NULL. next_ms becomes the time at which it begins, or
+ * UINT64_MAX. Clears the bits of empty slots. */
 static struct list *next_slot(struct timer_wheel *w)
 {
     for (unsigned level = 0; level < WHEEL_LEVELS; ++level) {

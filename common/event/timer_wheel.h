@@ -26,7 +26,7 @@ enum {
 struct timer_wheel {
     uint64_t tick_ms;            /* all timers due until then have left the slots */
     uint64_t next_ms;            /* no slot with members begins before it */
-    struct list due;             /* expired timers, in order of their due times */
+    struct list due;             /* expired timers, in the order in which they expired */
     uint64_t used[WHEEL_LEVELS]; /* bit s: slot s may have members (stopping a timer does not clear
                                     it) */
     struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];

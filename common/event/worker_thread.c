@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs go from one list to another under one mutex; one message carries any number of them to the
- * loop. Owner, thread and message each hold a reference: a thread that is left behind, and a
- * message that is still in the mailbox, outlive the owner.
+ * Jobs are moved between lists under one mutex; one message carries any number of them to the loop.
+ * Owner, thread and message each hold a reference: a thread that is abandoned, and a message that
+ * is still in the mailbox, outlive the owner.
  */
 #include "common/event/worker_thread.h"
 
@@ -23,12 +23,12 @@ struct worker_thread {
     struct list finished;  /* to be reported */
     unsigned refs;
     bool stop, ended;
-    bool left;   /* by its owner, in a job */
+    bool left;   /* abandoned by its owner, in a job */
     bool posted; /* the message is in the mailbox */
     struct loop_message message;
 };
 
-/* The mutex is held, and released. */
+/* Must be called with the mutex held, which is released. */
 static void unref_locked(struct worker_thread *t)
 {
     bool last = --t->refs == 0;

@@ -19,34 +19,34 @@ enum {
 struct worker_thread;
 
 /*
- * Embedded in its owner, zeroed but for the functions. It must not be touched or freed while it
- * waits, or from the beginning of work() until done().
+ * Embedded in its owner; all members but the functions are zero at first. It must not be accessed
+ * or freed while it is queued, or from the beginning of work() until done().
  */
 struct worker_job {
     struct list node;
     uint64_t due_us; /* monotonic; 0: at once */
-    /* On the thread. May free a job without done(). */
+    /* Called on the thread. May free the job if done() is NULL. */
     void (*work)(struct worker_job *j);
     /*
-     * On the loop, once, after the job was worked on. DROPPED: the thread has ended before that, or
-     * before it was reported; inside worker_thread_destroy then. Of a job that was left behind: on
-     * the thread, if it ever comes back. NULL: not reported, and dropped silently.
+     * Called on the loop, once, after work(). DROPPED: the thread was destroyed before work() was
+     * called, or before the job was reported; called from worker_thread_destroy() then, or, for an
+     * abandoned job, on the thread when work() returns. NULL: the job is not reported.
      */
     void (*done)(struct worker_job *j, bool dropped);
 };
 
-/* L: where done() is called; NULL: no job has one. */
+/* Jobs are reported on L. L may be NULL if no job has done(). */
 struct worker_thread *worker_thread_create(struct loop *l);
 /*
- * Waits at most PATIENCE_MS for the job that is being worked on; jobs that wait are dropped.
- * Returns false if the thread was left behind in its job. Not from within done(). NULL is allowed.
+ * Waits at most PATIENCE_MS for the current job; queued jobs are dropped. Returns false if the
+ * thread was abandoned in its job. Must not be called from done(). NULL is allowed.
  */
 bool worker_thread_destroy(struct worker_thread *t, uint64_t patience_ms) must_check;
 /*
- * Any thread: has J worked on in DELAY_MS, or as soon as the thread is free. Jobs without a delay
- * are worked on in order, one at a time. If J waits already it is worked on once, at the earlier of
- * both times. A job without done() may be added while it is worked on, from there too: it is then
- * worked on again. One with done() must not be added until that is called.
+ * Any thread: runs J after DELAY_MS, or as soon as the thread is free after that. Jobs without a
+ * delay run in order, one at a time. If J is already queued it runs once, at the earlier of both
+ * times. A job without done() may be added while it runs, also by itself: it then runs again. One
+ * with done() must not be added until that is called.
  */
 void worker_thread_add(struct worker_thread *t, struct worker_job *j, uint64_t delay_ms);
 

@@ -23,14 +23,14 @@ enum {
         sizeof("Date: \r\nConnection: keep-alive\r\nContent-Length: 18446744073709551615\r\n"
                "Server: \r\n") -
         1 + HTTP_DATE_BYTES,
-    /* Before lines that are there first: of both, with a reason and a Server of usual lengths. */
+    /* Before the lines of http_reply_room(): for status line, own fields and a few others. */
     FRONT_ROOM = 256,
     /* After the fields. */
     BEHIND_ROOM = sizeof("Transfer-Encoding: chunked\r\n\r\n") - 1,
     /* A body that is not larger is copied behind its head, so that both are one piece to send. */
     JOIN_MAX = 4096,
-    /* As much as may be asked for without privileges. Its rooms are for pages, of which many may
-     * be filled in part only. */
+    /* The most that is allowed without privileges. A pipe holds pages, many of which may be filled
+     * in part only. */
     PIPE_BYTES = 1024 * 1024,
 };
 
@@ -49,7 +49,7 @@ void http1_drop_piece(struct http_reply *r)
     p->p = NULL;
 }
 
-/* Nothing is there yet, with FRONT bytes before it and BEHIND bytes after it. */
+/* Returns an empty piece, with room for FRONT bytes before its position and BEHIND after it. */
 static struct http_piece take_piece(const struct http_reply *r, size_t front, size_t behind)
 {
     size_t bytes = front + behind;
@@ -374,7 +374,7 @@ static bool open_pipe(struct http_server *s)
 
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max)
 {
-    /* No length is known of bodies in chunks, and of responses that have none. */
+    /* UINT64_MAX: the body is chunked or ends at close, or the response has no body. */
     if (r == NULL || r->over || r->req->stream != NULL || r->conn->transport.tls != NULL ||
         !http_reply_flows(r) || r->left_bytes == UINT64_MAX || r->left_bytes < max ||
         !open_pipe(r->conn->server)) {

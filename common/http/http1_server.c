@@ -20,7 +20,7 @@ enum {
     CHUNKED_READ_MAX = 64 * 1024,
 };
 
-/* Unused streams that are retained for next requests; none if uses after free are to be found. */
+/* Unused streams retained for later requests. None in checked builds, to detect uses after free. */
 #ifdef RLB_CHECKED
 enum { SPARE_MAX = 0 };
 #else
@@ -504,7 +504,7 @@ void http1_readable(struct http_conn *c)
         http_conn_close(c);
         return;
     }
-    /* Behind bytes of the next request, its end shows all the same. */
+    /* Its end is then reported although bytes of the next request are unread. */
     transport_read_level(&c->transport, c->half_close_allowed ? WATCH_FAILURE : WATCH_END);
 }
 

@@ -66,7 +66,7 @@ struct http1_partial {
     char bytes[];
 };
 
-/* http1_response.c: the transport takes bytes, perhaps again. */
+/* http1_response.c: sends what the transport has not taken; called when it may take bytes. */
 void http1_write_on(void *conn);
 
 #endif

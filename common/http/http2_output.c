@@ -5,9 +5,9 @@
  *
  *     control frames, resets       at once
  *     heads, ends without bytes    at once, or when there is room (due): they need no window
- *     DATA                         if no other stream waits: at once, as far as the windows go;
- *                                  else a frame at a time, as the priority tree specifies, while
- * the transport takes bytes
+ *     DATA                         if no other stream waits: at once, as far as the windows allow;
+ *                                  else a frame at a time, in the order of the priority tree, while
+ *                                  the transport takes bytes
  *
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
@@ -330,7 +330,7 @@ static void drop_pieces(struct http2_stream *s)
     s->npieces = s->piece = s->left = 0;
 }
 
-/* They are the caller's array. */
+/* Copies the pieces that are left, which are in an array of http2_send's caller. */
 static void store_pieces(struct http2_stream *s)
 {
     size_t n = s->npieces - s->piece;
@@ -427,7 +427,7 @@ uint64_t http2_sent_bytes(const struct http_reply *r)
 
     if (http2_unsent(h2) == 0)
         return bytes;
-    /* But for DATA bytes that the transport has not taken. */
+    /* Subtracts the DATA bytes that the transport has not taken. */
     for (size_t at = 0; at < h2->out.len; at += frame_bytes(h2->out.p + at)) {
         const char *head = h2->out.p + at;
         size_t end = at + frame_bytes(head);

@@ -433,6 +433,6 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (late)
             http_server_count(&h2->conn->server->counts.body_timeouts);
         http_server_rejected(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
-        reset(s, HTTP2_ERROR_CANCEL); /* without a response, no callback is due */
+        reset(s, HTTP2_ERROR_CANCEL); /* calls no http_reply_lost(): there is no response yet */
     }
 }

@@ -48,7 +48,7 @@ struct http2_server {
     uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent; 0: it was not */
     uint32_t last_id;   /* the highest stream that was processed */
     uint32_t requests;
-    unsigned excess; /* requests above HTTP2_STREAMS_MAX in a row */
+    unsigned excess; /* incomplete requests above HTTP2_STREAMS_MAX, in a row */
     /* Streams. */
     struct list streams;
     struct http2_stream *buckets[HTTP2_BUCKETS];
@@ -147,7 +147,7 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id);
 /* A flow-control window of S has become too large, or was exceeded: S is reset. An incomplete
  * request is reported. Calls http_reply_lost(), so that H2 may be closed. */
 enum request_fault http2_on_overflow(struct http2_stream *s);
-/* S is freed: its response is complete, or LOST (http_reply_lost). The same. */
+/* Frees S: its response is complete, or LOST (http_reply_lost). H2 may be closed then, too. */
 void http2_stream_destroy(struct http2_stream *s, bool lost);
 /* The client has ended the connection: report the requests that are incomplete. */
 void http2_report_ended(struct http2_server *h2);

@@ -13,7 +13,7 @@
 enum {
     /* Given and not yet taken; more stays where it was accepted. */
     BOX_MAX = 32,
-    /* A loop that has left its box alone for so long is busy. */
+    /* A loop that has not emptied its box for so long is blocked. */
     BUSY_MS = 5,
     /* Loops compared for each connection; if there are more, others the next time. */
     COMPARED_MAX = 8,
@@ -31,7 +31,7 @@ struct place {
     _Alignas(CACHE_LINE_BYTES) _Atomic bool open;
     _Atomic uint64_t taken;
     /* The box. */
-    pthread_mutex_t mutex; /* all below but N's reading */
+    pthread_mutex_t mutex; /* for all below, except reads of N */
     struct loop *loop;
     void (*take)(void *context, const struct http_accepted *a);
     void *context;
@@ -105,7 +105,7 @@ void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
     pthread_mutex_unlock(&to->mutex);
 }
 
-/* Take what is in the box now; what is taken may lead to anything but more in there. */
+/* Takes the connections that are in the box now; later ones are left to another message. */
 static void empty(struct place *p)
 {
     struct http_accepted items[BOX_MAX];

@@ -27,13 +27,13 @@ struct http_accepted {
     struct addr peer;
 };
 
-/* With places 0..N-1, all left. */
+/* Creates the places 0..N-1; no server has joined yet. */
 struct http_balance *http_balance_create(unsigned n);
 /* When all loops are gone. NULL is fine. */
 void http_balance_destroy(struct http_balance *b);
 
-/* On its loop L: place I is there from now on. TAKE is called on L, soon, once for each connection
- * it is given. */
+/* On loop L: connections are passed to place I from now on. TAKE is called on L, later, once for
+ * each of them, and takes over its descriptor. */
 void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
                        void (*take)(void *context, const struct http_accepted *a), void *context);
 /* On its loop: no more is given to it; what was given and not yet taken is taken now. */

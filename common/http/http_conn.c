@@ -195,19 +195,19 @@ const SSL *http_conn_ssl(const struct http_conn *c)
 
 /*
  * It precedes TLS and HTTP. What follows it stays in the kernel, where these begin to read: bytes
- * are peeked, and only those of the header are taken. Peers other than the proxies listed are
- * closed, because the header can claim any address; nothing is answered, as the protocol is not
- * known yet.
+ * are peeked, and only those of the header are taken. Connections of peers other than the proxies
+ * listed are closed, because the header can claim any address; no response is sent, as the protocol
+ * is not known yet.
  */
 
-/* The connection goes. */
+/* Reports F, and closes C without a response. */
 static cold_ void conn_reject(struct http_conn *c, enum request_fault f)
 {
     http_server_rejected(c, f, 0, NULL);
     http_conn_close(c);
 }
 
-/* Whether its peer may have one more; counts it, or counts that it may not. */
+/* Whether C's peer may have one more connection. Counts the connection, or its rejection. */
 static bool conn_admit(struct http_conn *c)
 {
     const struct http_server_options *o = &c->server->options;

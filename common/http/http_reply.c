@@ -12,8 +12,8 @@
  * After the last one comes http_reply_finished, never inside the send. There is one function that
  * sends (pump), guarded by in_flight.
  *
- * over is the one end: gone() has been called, everything is released, and what the user still
- * calls does nothing. It comes from http_reply_finished, or from http_reply_lost.
+ * `over` is the only end: all is released, gone() has been called, and further calls of the user do
+ * nothing. It comes from http_reply_finished or http_reply_lost, or when a tunnel starts.
  */
 #include "common/base/text.h"
 #include "common/http/http_server_internal.h"
@@ -21,7 +21,7 @@
 
 enum {
     REPLY_IOV_MAX = 64,
-    /* One send: more would only put off drained(). At least one whole body, though. */
+    /* Of one send, which has at least one whole body; a larger one would only delay drained(). */
     REPLY_SEND_MAX = 256 * 1024,
     /* Vectors of http1_send's around those: interim head, head, chunk's head; its end. */
     IOV_BEFORE = 3,
@@ -165,7 +165,7 @@ void http_reply_finished(struct http_reply *r)
         http1_finish(c);
 }
 
-/* Sends what may be sent at once. May be the end of R; whether there is more to send. */
+/* Starts one send. Returns whether another one can follow at once. May end R. */
 static bool pump_once(struct http_reply *r)
 {
     struct iovec room[IOV_BEFORE + REPLY_IOV_MAX + IOV_AFTER];
@@ -227,7 +227,7 @@ void http_reply_proceed(struct http_reply *r)
     release_sent(r);
     bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
     pump(r);
-    /* Had that been the end, one of the two would have been queued. */
+    /* R is not over: only a queued final or abort can end it in pump(). */
     if (drained && r->events->drained != NULL)
         r->events->drained(r->context);
 }

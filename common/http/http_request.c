@@ -6,7 +6,7 @@
 #include "common/wire/http1_bytes.h"
 
 enum {
-    FIELDS_FIRST = 8, /* of an answer: most have fewer to which something is done */
+    FIELDS_FIRST = 8, /* initial room of a response's fields: enough for most */
 };
 
 void http_request_init(struct http_request *req, void *room, size_t room_bytes)

@@ -48,7 +48,7 @@ struct http_request {
     struct http_reply *reply;    /* from http_reply_init() on */
 };
 
-/* Nothing is known of it yet; the first ROOM_BYTES that are taken from it are those of ROOM. */
+/* Initializes REQ. http_request_take uses the ROOM_BYTES at ROOM first, then the heap. */
 void http_request_init(struct http_request *req, void *room, size_t room_bytes);
 /* Frees what was taken from it. */
 void http_request_fini(struct http_request *req);
@@ -74,7 +74,7 @@ struct slice http_request_path(struct http_request *req);
  */
 void http_request_add(struct http_request *req, struct message_fields *fields, struct slice name,
                       struct slice value);
-/* The same to the answer, of a literal and what is copied. */
+/* Adds a field to the response. NAME is a literal, which is not copied; VALUE is copied. */
 void http_request_answer(struct http_request *req, const char *name, struct slice value);
 
 /* Whether FIELDS may have one of KINDS, bits. */
@@ -82,7 +82,7 @@ static inline bool message_fields_may_have(const struct message_fields *fields, 
 {
     return (fields->kinds & kinds) != 0;
 }
-/* Take those of KINDS off. */
+/* Removes the fields of KINDS, bits. */
 void message_fields_drop(struct message_fields *fields, uint32_t kinds);
 /* The first with the NAME, in any case; NULL: none. AFTER: only those after it; NULL: all. */
 const struct message_field *message_fields_find(const struct message_fields *fields,

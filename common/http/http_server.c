@@ -245,8 +245,8 @@ void http_server_hold(struct http_server *s, bool hold)
         http_accept_resume(s);
 }
 
-/* Close the connection that has been idle for longest. False: none is idle. One that has sent
- * something is about to be served. */
+/* Closes the connection that has been idle for longest. Connections with unread input are skipped,
+ * as they are about to be served. False: none was closed. */
 static bool make_room(struct http_server *s)
 {
     struct http_conn *c;
@@ -288,12 +288,12 @@ static void server_take(void *context, const struct http_accepted *a)
             return;
         }
     }
-    UNREACHABLE(); /* before the first listener is closed, the server's place is left */
+    UNREACHABLE(); /* the server leaves the balance before its first listener is closed */
 }
 
 /*
- * A call that finds no connection costs as much as one that accepts one. So at most as many are
- * accepted at a time as the last time; and more, after there have been as many for some time.
+ * A call that finds no connection costs as much as one that accepts one. So at_a_time is set to the
+ * number that the last event had, and doubled after FULL_TURNS events in a row that reached it.
  */
 static void on_accept(void *listener)
 {
@@ -329,7 +329,7 @@ static void on_accept(void *listener)
             (void)make_room(s);
             return;
         }
-        /* The path of a unix client may be longer by the zero that it did not have. */
+        /* For a unix path without a NUL, Linux may return one byte more than the structure has. */
         if (a.peer.len > sizeof(a.peer.un))
             a.peer.len = sizeof(a.peer.un);
         http_server_count(&s->counts.accepted);
@@ -396,7 +396,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     watch_set_client(l->watch);
     watch_read(l->watch, !s->accept_paused);
     list_push_back(&s->listeners, &l->node);
-    /* Only now, as it can serve what it is given by any listener: all are added in one go. */
+    /* The others are added in this turn, before a connection of another loop can be taken. */
     if (!s->balanced && s->options.balance != NULL) {
         s->balanced = true;
         http_balance_join(s->options.balance, loop_index(s->loop), s->loop, server_take, s);
@@ -464,7 +464,7 @@ static void on_held_timer(struct timer *t)
         list_push_back(&due, list_pop_front(&s->held_replies));
     while ((node = list_pop_front(&due)) != NULL)
         http_reply_flush(list_entry(node, struct http_reply, held_node));
-    /* A head that is due in this turn may have set it meanwhile. */
+    /* If there are new begun_replies, http_hold() has started the timer for them. */
     if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
         timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
 }
@@ -507,7 +507,7 @@ static uint64_t sweep_ms(const struct http_server_options *o)
     return ms < SWEEP_MS_MIN ? SWEEP_MS_MIN : ms;
 }
 
-/* Of all connections in LIST, whichever of them are closed or moved meanwhile. */
+/* Calls WHAT for each connection in LIST; any of them may be closed or moved meanwhile. */
 static void each_in(struct list *list, void (*what)(struct http_conn *c))
 {
     struct list rest;

@@ -33,7 +33,7 @@ struct http_connections {
 struct http_refusal {
     struct http_conn *conn;
     enum request_fault fault;
-    int status;  /* as sent; of connections that are just closed: none */
+    int status;  /* as sent; 0: none. 400, not sent, for BODY_BROKEN_OFF of HTTP/1 */
     int version; /* 0x100, 0x101, 0x200; 0: none, the connection was closed before it was known */
     struct slice method, target, host; /* as far as they were read; hostile bytes */
 };
@@ -56,30 +56,30 @@ struct http_server_options {
     size_t max_connections_per_address;
     struct address_counts *addresses;
     bool (*exempt)(void *context, const struct addr *peer);
-    /* NULL: none. Which of the loops' servers serves a connection; this one's place is its loop's
-     * index. Borrowed; all listeners are then added in one go, and closed so. */
+    /* Selects the loop that serves a connection; NULL: none. This server's place is its loop's
+     * index. Borrowed. All listeners must then be added in one turn, and closed in one turn. */
     struct http_balance *balance;
     uint64_t header_timeout_ms;     /* a request head must be complete within */
     uint64_t body_timeout_ms;       /* a request body must be complete within */
     uint64_t keep_alive_timeout_ms; /* an idle client connection is closed after */
     uint64_t send_timeout_ms;       /* a client must take some bytes within (compared once per that
-                                       time), or its connection is cut. 0 = none, as for the others */
-    /* Bytes per second, on average over each grace time in full; 0 = any rate. Of a body below it
-     * the connection is refused (408), of HTTP/2 the stream is reset; a slower reader is cut. */
+                                       time), or its connection is reset. 0 = none, as for others */
+    /* Bytes per second, on average over each full grace time; 0 = any rate. A slower body is
+     * rejected (HTTP/1: 408; HTTP/2: stream reset); a slower reader's connection is reset. */
     uint64_t min_body_rate, min_body_rate_grace_ms;
     uint64_t min_send_rate, min_send_rate_grace_ms;
     /* Frames per second of an HTTP/2 connection, above which it is closed; 0 = any. */
     uint32_t http2_pings, http2_priorities, http2_window_updates, http2_resets,
         http2_unknown_frames;
     uint32_t http2_requests;       /* of one connection; then GOAWAY. 0 = any number */
-    uint32_t http2_abandoned;      /* of these, if it is most of them, given up; then it is cut */
+    uint32_t http2_abandoned;      /* abandoned ones, if over half; then it is closed. 0 = any */
     struct body_sink_limits sinks; /* of request bodies */
     struct slice server_name;      /* the Server header; empty: none */
     /*
      * A complete request that has passed the strict checks (request_fault.def): its method is a
      * token, its path begins with "/" (or is "*" for OPTIONS), its authority is host[:port], empty
      * when an HTTP/1.0 client sent none. Call http_reply_init here, at once; answer now or later.
-     * What must die with the request is taken from it (http_request_take).
+     * Memory with the lifetime of the request is allocated by http_request_take.
      */
     void (*on_request)(void *context, struct http_request *req, struct http_conn *conn);
     /* One that has not; it has been counted and is being answered. May be NULL. */
@@ -93,8 +93,8 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
 
 struct http_listen_options {
     SSL_CTX *ssl; /* NULL: plain. Borrowed; one reference is taken */
-    bool http2; /* with TLS: accepted, as the context offers it (tls_server_create). Plain: nothing
-                   else is (prior knowledge, RFC 9113 section 3.3) */
+    bool http2;   /* plain: nothing but HTTP/2 is accepted (prior knowledge, RFC 9113 section 3.3).
+                     With TLS it is ignored: ALPN decides, as SSL offers it (tls_server_create) */
     /*
      * NULL: none. Otherwise each connection must begin with a PROXY header
      * (common/wire/proxy_line.h), and its addresses become those of the connection; a connection
@@ -119,15 +119,15 @@ void http_listener_close(struct http_listener *l);
 
 /* Accept nothing until it is called with false: connections wait in the sockets' queues. */
 void http_server_hold(struct http_server *s, bool hold);
-/* Each listener's socket, which stays its own, and its tag. */
+/* Calls EACH with the socket, which remains the listener's, and the tag of each listener. */
 void http_server_each_socket(const struct http_server *s,
                              void (*each)(void *context, int fd, void *tag), void *context);
 
-/* No new requests: responses have close, idle connections are shut. done() once no connection is
- * left. */
+/* Ends service: responses have Connection: close; tunnels and idle connections are closed. Calls
+ * DONE, later, once no connection is left. */
 void http_server_drain(struct http_server *s, void (*done)(void *context), void *context);
-/* The same, but tunnels continue, and idle connections and those without a request so far get one
- * more response, until http_server_shut_idle. */
+/* The same, but until http_server_shut_idle tunnels continue, and idle and new connections get one
+ * more response. */
 void http_server_retire(struct http_server *s, void (*done)(void *context), void *context);
 void http_server_shut_idle(struct http_server *s);
 /* Cut every connection now. */
@@ -154,13 +154,13 @@ struct http_server_counts {
 void http_server_read_counts(const struct http_server *s, struct http_server_counts *out);
 
 void *http_conn_tag(const struct http_conn *c);
-/* Both ends: the socket's, or those that a proxy in front has named (proxy_from). Until the next
- * call for a connection of this server. */
+/* The address of either end: the socket's, or as reported by a proxy in front (proxy_from). Valid
+ * until the next call for any connection of this server. */
 const struct addr *http_conn_peer(struct http_conn *c);
 /* A copy of it. */
 void http_conn_copy_peer(const struct http_conn *c, struct addr *out);
 const struct addr *http_conn_local(struct http_conn *c);
-/* The same address as a host, for REQ without a Host; valid as long as REQ. */
+/* The local address as a host, for REQ without a Host; valid as long as REQ. */
 struct slice http_conn_host(struct http_conn *c, struct http_request *req);
 /* Whether the client uses TLS: on this connection, or to the proxy in front (proxy_from). */
 bool http_conn_client_has_tls(const struct http_conn *c);
@@ -202,12 +202,12 @@ struct http_reply {
     int state;
     bool bodyless, chunked, head_sent, in_flight, watched_progress;
     bool final_queued, abort_queued, over;
-    bool moving; /* more follows at once what is written now */
+    bool moving; /* more bytes follow at once after those of this send (MSG_MORE) */
 
     uint64_t held_until_ms;
     struct timer send_timer;
 
-    /* From here on nothing is zeroed for a new one: few need it, and set it themselves. */
+    /* http_reply_init does not zero what follows: its few users initialize it. */
     uint64_t progress;               /* WATCHED_PROGRESS: at the last check of the send timer */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
@@ -232,13 +232,13 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
 /* From now on a client that closes its sending side is not considered gone (HTTP/1); a client that
  * resets its connection still is. */
 void http_reply_allow_half_close(struct http_reply *r);
-/* HTTP/1, before the start: room for BYTES of whole lines of a head, which go out after the fields
- * of req->res; and how many are there. NULL: the request is over. */
+/* HTTP/1, before the start: returns room for BYTES of whole header lines, which are sent after the
+ * fields of req->res; NULL if the request is over. http_reply_lines sets how many were written. */
 char *http_reply_room(struct http_reply *r, size_t bytes);
 void http_reply_lines(struct http_reply *r, size_t bytes);
 /*
- * What the request's status and headers will be: set req->res first (status, fields;
- * reason is the standard one unless set, and must live as long as the request). Then once:
+ * Starts the response with the status and fields of req->res, which must be set before (the reason
+ * is the standard one unless set, and must live as long as the request). To be called once.
  *   content_length  UINT64_MAX: unknown. Of a HEAD or 304 it is what is announced.
  * The head goes out with the first bytes of the body, or by itself before the loop waits again.
  */
@@ -252,9 +252,9 @@ void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hol
 /* Take a held answer back: true when nothing of it has gone out; then start another one. */
 bool http_reply_withdraw(struct http_reply *r);
 /*
- * Queue BODY (taken over; NULL is none); FINAL: the answer is complete with it. Bytes beyond the
- * announced length are dropped, a FINAL before it is an abort, and an answer that has no body
- * (HEAD, 204, 304) drops all.
+ * Queues BODY (taken over; NULL: none); FINAL: it completes the response. Bytes beyond the
+ * announced length are dropped; FINAL before that length aborts the response. All bytes of a
+ * response without a body (HEAD, 204, 304) are dropped.
  */
 void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
 /*
@@ -265,11 +265,11 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final);
  */
 ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max);
 /*
- * The answer cannot be completed: after what is queued the client sees it cut short, never
- * complete. When nothing has gone out yet it is a 502.
+ * The response cannot be completed: after the queued bytes it is cut, so that the client detects
+ * this. If it was not started, or is still held, the response is a 502 instead.
  */
 void http_reply_abort(struct http_reply *r);
-/* A whole small answer of our own; copies BODY. Headers other than content-type set before. */
+/* Sends a complete response; copies BODY. Set fields other than Content-Type before. */
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body);
 /*

@@ -76,9 +76,9 @@ struct http_listener {
     struct watch *watch;                /* NULL once closed */
     struct http_listen_options options; /* with a reference to SSL */
     struct addr local;                  /* of all its connections; not set: each has its own */
-    unsigned at_a_time;                 /* connections accepted before others have their turn */
-    unsigned full_turns;                /* in a row, in which there were as many */
-    unsigned refs;                      /* while it is open, and one of each of its connections */
+    unsigned at_a_time;                 /* maximum of connections accepted for one event */
+    unsigned full_turns;                /* consecutive events for which there were as many */
+    unsigned refs;                      /* one while it is open, and one for each connection */
 };
 
 /* The protocol that handles the bytes of a connection. */
@@ -101,7 +101,7 @@ enum conn_phase {
     PHASE_BUSY, /* at least one request is in progress (HTTP/2: or a body is incomplete) */
 };
 
-/* Most are of the internet, and a struct addr is four times as large. */
+/* Most addresses are IPv4 or IPv6, and a struct addr is four times as large. */
 struct small_addr {
     socklen_t len;
     union {
@@ -133,7 +133,7 @@ struct http_conn {
     uint64_t phase_since_ms;
     struct list node;        /* in the server's conns, idle or closed */
     bool half_close_allowed; /* the response continues when the client closes its sending side */
-    bool tls_before_us;      /* with a proxy in front, which reports it (proxy_from) */
+    bool tls_before_us;      /* the client uses TLS to the proxy in front (proxy_from) */
     struct pace body_pace, send_pace;
     struct small_addr peer, local;
     struct address_count *address; /* where PEER is counted; NULL: it is not */
@@ -162,7 +162,7 @@ char *http_server_read_room(struct http_server *s) returns_nonnull_;
 const char *http_server_date(struct http_server *s) returns_nonnull_;
 /* A descriptor that was accepted is closed: its place among the process's connections is free. */
 void http_accept_release(struct http_server *s);
-/* There may be room again. */
+/* Resumes accepting, if it was paused and there is room for a connection again. */
 void http_accept_resume(struct http_server *s);
 void http_listener_release(struct http_listener *l);
 /* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it leaves the list
@@ -226,7 +226,7 @@ void http1_readable(struct http_conn *c);
 void http1_sweep(struct http_conn *c, uint64_t now_ms);
 /* Release the stream of C, which is being closed. */
 void http1_fini(struct http_conn *c);
-/* The head of R's 101, and what was read behind its request. */
+/* Returns the head of R's 101, and the bytes that were read after its request; the caller's. */
 struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
 /* As http2_send below. */
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);

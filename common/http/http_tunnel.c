@@ -21,7 +21,7 @@ struct flow {
     uint64_t bytes;    /* taken by TO */
     struct text early; /* to be sent first */
     char *buf;         /* TUNNEL_READ_MAX, from the first read on */
-    struct iovec left; /* of either, not taken yet */
+    struct iovec left; /* of EARLY or BUF: not yet taken by TO */
     size_t head_bytes; /* of EARLY, which do not count: the 101 */
     bool ended;        /* FROM has sent its last byte */
 };

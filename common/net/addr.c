@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text forms are strict, and each address has exactly one: what addr_format writes, addr_parse
- * reads back (but for names of unix sockets that only others can have made). Zone ids, service
- * names and unbracketed IPv6 are refused.
+ * Text forms are strict, and each address has exactly one: addr_parse() accepts what addr_format()
+ * writes, except names of unix sockets with control characters, which other programs can create.
+ * Zone ids, service names and unbracketed IPv6 are rejected.
  */
 #include "common/net/addr.h"
 #include "common/base/text.h"

@@ -90,12 +90,12 @@ struct addr_listen_options {
  * set, ERR_BUSY.
  */
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd) must_check;
-/* Errors: ERR_SYSTEM with errno set; ERR_BUSY if another socket listens at the address. */
+/* Makes the bound socket FD listen; BACKLOG is as in addr_listen_options. Errors: ERR_SYSTEM with
+ * errno set; ERR_BUSY if another socket listens at the address. */
 enum err addr_start_listening(int fd, int backlog) must_check;
-/*
- * TCP options of FD: no delay; unless IDLE_S is 0, probes of a peer that is silent for so long, at
- * most PROBES. False, with errno set: some were rejected, as all are by a unix socket.
- */
+/* Sets TCP options of FD: no delay and, unless IDLE_S is 0, up to PROBES keep-alive probes, every
+ * INTERVAL_S [s], of a peer that is silent for IDLE_S [s]. Returns false with errno set if some
+ * were rejected, as those of TCP are by a unix socket. */
 bool addr_tune_socket(int fd, int idle_s, int interval_s, int probes);
 /* Returns the address that a socket is bound to, with the actual port if 0 was requested. */
 enum err addr_of_socket(int fd, struct addr *out) must_check;

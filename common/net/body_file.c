@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Written and sent by plain calls: pages are filled by what they are to hold, where those of a
- * mapping would be brought in one by one, filled with zeros first.
+ * Files are written and sent by system calls, which fill pages with the data directly; pages of a
+ * mapping would be faulted in one by one, and filled with zeros first.
  */
 #include "common/net/body_file.h"
 #include "common/net/transport.h"
@@ -32,7 +32,7 @@ struct body_file {
     struct body_file_count *count; /* or NULL */
     int fd;
     size_t bytes;
-    size_t released; /* bytes at the start of which the space was released */
+    size_t released; /* number of bytes at the start that use no space any more */
     void *map;       /* NULL: not mapped yet */
 };
 

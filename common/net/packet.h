@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Messages between two processes of one program: one JSON object per packet of a unix SEQPACKET
- * socket, with at most one descriptor beside it. Both ends are our own program, but may be of two
- * of its versions: each conversation begins with its version. Only packet_await() and
- * packet_receive_until() block, within bounds, for programs that start.
+ * socket, with at most one descriptor. Both ends are the same program, but its versions may differ,
+ * so each conversation begins with the version. Only packet_await() and packet_receive_until()
+ * block, within bounds, while a program starts.
  */
 #ifndef RLB_NET_PACKET_H
 #define RLB_NET_PACKET_H
@@ -25,8 +25,8 @@ enum {
  */
 enum err packet_send(int fd, const json_t *message, int pass) must_check;
 /*
- * Receives a message. *PASSED is the descriptor sent with it (close-on-exec), or -1. Errors:
- * ERR_BUSY (no message), ERR_PEER_CLOSED, ERR_SYNTAX (the packet was dropped).
+ * Receives a message. The caller owns *MESSAGE, and *PASSED, the descriptor sent with it
+ * (close-on-exec), or -1. Errors: ERR_BUSY (no message), ERR_PEER_CLOSED, ERR_SYNTAX (dropped).
  */
 enum err packet_receive(int fd, json_t **message, int *passed) must_check;
 /* Returns true if the process connected to FD runs as UID, or as root. */
@@ -77,8 +77,8 @@ enum err packet_await(int fd, uint64_t until_us, json_t **message, int *passed) 
 typedef bool (*packet_take_fn)(void *context, const json_t *m, int *passed);
 /*
  * Passes received messages to TAKE until the message UNTIL (without a descriptor), which is stored
- * in *LAST. Waits at most wait_ms in total. Errors: ERR_TIMEOUT, ERR_PEER_CLOSED, ERR_SYNTAX (also
- * if TAKE returns false); then *LAST is not set.
+ * in *LAST, owned by the caller. Waits at most WAIT_MS in total. Errors: ERR_TIMEOUT,
+ * ERR_PEER_CLOSED, ERR_SYNTAX (also if TAKE returns false); then *LAST is not set.
  */
 enum err packet_receive_until(int fd, const char *until, uint64_t wait_ms, packet_take_fn take,
                               void *context, json_t **last) must_check;

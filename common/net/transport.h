@@ -106,8 +106,8 @@ ssize_t transport_splice(const struct transport *t, int from, int to, size_t max
 bool transport_has_failed(const struct transport *t);
 /* Shuts down sending, with TLS after its close_notify. The peer is expected to close. */
 void transport_end(struct transport *t);
-/* Shuts down sending, while the peer may continue to send. ENOTSUP with TLS, as some peers stop
- * sending after close_notify. */
+/* Shuts down sending, while the peer may continue to send. Returns 0, or -1 with errno set: ENOTSUP
+ * with TLS, as some peers stop sending after close_notify. */
 int transport_end_sending(struct transport *t);
 
 /* ---- state ---- */

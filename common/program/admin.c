@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages are few and made while the client waits, so a list and strcmp do. Answers are never cached,
- * framed or sniffed, and load only what this address serves.
+ * There are few pages, so routes are in a list and are compared one by one. Answers must not be
+ * cached, framed or sniffed, and pages load only what this address serves.
  */
 #include "common/program/admin.h"
 #include "assets.h"
@@ -18,12 +18,12 @@
 #include <stdlib.h>
 
 enum {
-    ADMIN_LISTENERS_MAX = 16, /* of one stream: further ones get 503 */
-    /* A listener that has not taken the previous event this many times in a row is disconnected. */
+    ADMIN_LISTENERS_MAX = 16, /* of event streams: further ones get 503 */
+    /* A listener is disconnected if it was too slow for this many events in a row. */
     ADMIN_LISTENER_LATE_MAX = 10,
 };
 
-/* ---- orders ---- */
+/* ---- actions ---- */
 
 int admin_action_reject(struct text *body, int status, const char *why)
 {
@@ -91,7 +91,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256,
     ADMIN_HEADERS_MAX = 64,
     ADMIN_HEADER_BYTES_MAX = 16 * 1024,
-    ADMIN_BODY_BYTES_MAX = 4 * 1024, /* no request here has a use for one */
+    ADMIN_BODY_BYTES_MAX = 4 * 1024, /* of actions: ADMIN_ORDER_BYTES_MAX */
     LIVE_MS = 1000,                  /* interval of the status page's events */
 };
 
@@ -152,7 +152,7 @@ static bool host_allowed(const struct admin *a, struct slice authority)
     char text[ADDR_TEXT_MAX + 3];
     struct addr address;
 
-    /* No Host at all: not a browser. */
+    /* A client that sends no Host is not a browser. */
     if (name.len == 0 || slice_eq_nocase(name, SLICE_LIT("localhost")))
         return true;
     for (size_t i = 0; i < a->hosts.n; ++i) {
@@ -164,21 +164,21 @@ static bool host_allowed(const struct admin *a, struct slice authority)
     return (size_t)n < sizeof(text) && addr_parse(slice_of(text), &address) == ERR_OK;
 }
 
-/* Whether the request has TOKEN (NULL: none is wanted). */
+/* Returns true if the request has TOKEN, or if TOKEN is NULL. */
 static bool authorized(const char *token, const struct http_request *req)
 {
     if (token == NULL)
         return true;
     const struct slice name = SLICE_LIT("authorization");
     const struct message_field *f = message_fields_find(&req->fields, name, NULL);
-    /* Of several it would be a matter of taste which counts. */
+    /* Several fields are ambiguous, so they are rejected. */
     if (f == NULL || message_fields_find(&req->fields, name, f) != NULL)
         return false;
     struct slice given = f->value;
     struct slice scheme = slice_cut(&given, ' ');
     size_t len = strlen(token);
     given = slice_trim(given);
-    /* The length may show, the bytes may not. */
+    /* The time may reveal the length of the token, but not its bytes. */
     return slice_eq_nocase(scheme, SLICE_LIT("Bearer")) && given.len == len &&
            crypto_equal(given.p, token, len);
 }
@@ -205,14 +205,14 @@ static const struct http_reply_events events = {.gone = on_admin_gone};
 /* ---- server-sent events ---- */
 
 /*
- * Each listener of ROUTE_LIVE is sent the state, a JSON document, every so often. The first event
- * is the whole text, later ones, of type "delta", what has changed in it, in pieces between commas
- * (common/program/line_delta.h), where that is shorter. The text is created once for all listeners
- * with the same query.
+ * The state, a JSON document, is sent to each listener of ROUTE_LIVE every LIVE_MS. The first event
+ * is the whole text. Later ones have the type "delta" and contain the changes, in pieces between
+ * commas (common/program/line_delta.h), if that is shorter. The text is created once for all
+ * listeners with the same query.
  *
- * An event is created when it is due, and only for listeners that have taken the previous one; so
- * at most one event is queued for each, whatever the network does. The number of listeners is
- * bounded; one that does not keep up is cut, and its browser reconnects.
+ * An event is created when it is due, and only for listeners that have received the previous one;
+ * so at most one event is queued for each. The number of listeners is bounded; one that is too slow
+ * is disconnected, and its browser reconnects.
  */
 struct listener {
     struct list node;
@@ -235,7 +235,7 @@ static void on_listener_closed(void *context, bool done)
 
 static const struct http_reply_events listener_events = {.gone = on_listener_closed};
 
-/* Each line of an event's data begins with its name. KIND: NULL: the usual. */
+/* Appends BODY as an event of type KIND (NULL: the default), each line prefixed with "data: ". */
 static void wrap(const char *kind, struct slice body, struct text *out)
 {
     if (kind != NULL)
@@ -250,7 +250,7 @@ static void wrap(const char *kind, struct slice body, struct text *out)
     text_add_char(out, '\n');
 }
 
-/* Sends the state NOW. May end X. */
+/* Sends the state NOW to X. If X is too slow, aborts its reply, which frees X. */
 static void send_state(struct listener *x, struct slice now)
 {
     struct text changes = {0};
@@ -335,7 +335,7 @@ static void answer_live(struct http_reply *call, struct admin *a, const struct r
 
 /* ---- requests ---- */
 
-/* The route of PATH; *ARGUMENT is set to that of an action. */
+/* Returns the route of PATH, or NULL. For an action, sets *ARGUMENT. */
 static const struct route *find_route(const struct admin *a, struct slice path,
                                       struct slice *argument)
 {
@@ -361,7 +361,7 @@ static const struct route *find_route(const struct admin *a, struct slice path,
     return NULL;
 }
 
-/* R's page, or what its action makes of ARGUMENT. */
+/* Answers with R's page, or with the result of its action for ARGUMENT. */
 static void answer_route(struct http_reply *call, const struct admin *a, const struct route *r,
                          struct slice argument)
 {

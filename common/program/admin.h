@@ -18,41 +18,41 @@
 struct admin;
 struct metrics;
 /*
- * Makes BODY, the text of a page, or of an action that it performs; returns the HTTP status (200,
- * 503, ...). ARGUMENT: the raw query string of a page; see below for actions.
+ * Appends the text of a page to BODY, or performs an action and appends its result. Returns the
+ * HTTP status (200, 503, ...). ARGUMENT: the raw query string of a page; see below for actions.
  */
 typedef int (*admin_fn)(void *context, struct slice argument, struct text *body);
 /* Appends the program's metrics to M, and sets the prefix of M. */
 typedef void (*admin_metrics_fn)(void *context, struct metrics *m);
 
 /*
- * Listen at the addresses of C, with the sockets that H (or NULL) has of them. *OUT is NULL if
- * there are none.
- * Errors: ERR_SYSTEM and friends of addr_listen, which are logged with the address;
- * ERR_UNSUPPORTED: beyond loopback without a token, or with an empty one.
+ * Listens at the addresses of C, with the sockets that H (may be NULL) has for them. *OUT is NULL
+ * if there are none.
+ * Errors: those of addr_listen(), which are logged with the address; ERR_UNSUPPORTED: an address
+ * beyond loopback without a token, or an empty token.
  */
 enum err admin_create(struct loop *l, const struct admin_config *c, struct inherited *h,
                       struct admin **out) must_check;
 /*
- * Serve PATH (matched exactly, no query), which outlives A like the other texts below. Pages may
- * load scripts and styles only as other paths of this address, none inline.
+ * Serves PATH, which is compared exactly, without the query. PATH and the other texts below must
+ * outlive A. Pages may load scripts and styles only from this address, none inline.
  */
 void admin_add(struct admin *a, const char *path, const char *content_type, admin_fn page,
                void *context);
-/* Serve "ok" at /healthz, and the page READY, with status 503 while the program is not ready,
- * at /readyz. */
+/* Serves "ok" at /healthz, and the page READY, with status 503 while the program is not ready, at
+ * /readyz. */
 void admin_add_health(struct admin *a, admin_fn ready, void *context);
 /* Serves /metrics, in the Prometheus text format or, if the client prefers it, as OpenMetrics. */
 void admin_add_metrics(struct admin *a, admin_metrics_fn metrics, void *context);
 /*
- * Serve the status page at "/": the page, style and script that all programs share (assets/), and
- * as /page.js the program's own SCRIPT, which outlives A. STATE makes the JSON document that the
- * page shows, without line breaks but at its end; the page receives it as server-sent events from
- * /live, once a second, each listener with its query. The number of listeners is bounded.
+ * Serves the status page at "/": the page, style and script that all programs share (assets/), and
+ * as /page.js the program's own SCRIPT, which must outlive A. STATE creates the JSON document that
+ * the page shows, with a line break at most at its end; the page receives it as server-sent events
+ * from /live, once a second, each listener with its query. The number of listeners is bounded.
  */
 void admin_add_status_page(struct admin *a, struct slice script, admin_fn state, void *context);
 enum {
-    /* Letters of what an action is for: more than any incarnation has. */
+    /* Maximum length of an action's argument, such as an incarnation. */
     ADMIN_ARGUMENT_MAX = 64,
 };
 /*
@@ -78,24 +78,24 @@ void admin_pass_sockets(struct admin *a, struct upgrade *u);
 /* The address a listener is bound to (port 0 resolved). */
 void admin_address(const struct admin *a, size_t i, struct addr *out);
 /*
- * Stop listening, close connections as they become idle; done() once none is left. Within a few
- * seconds, as every request here is bounded in time. At once if A is NULL.
+ * Stops listening and closes connections as they become idle. DONE is called when none is left,
+ * within a few seconds, as each request is bounded in time; at once if A is NULL.
  */
 void admin_stop(struct admin *a, void (*done)(void *context), void *context);
-/* After admin_stop: cuts clients that are still reading; done() follows. A may be NULL. */
+/* After admin_stop: closes all connections, so that done() follows soon. A may be NULL. */
 void admin_cut(struct admin *a);
 /* Must be called after admin_stop is done, or when no client has connected. NULL is allowed. */
 void admin_destroy(struct admin *a);
 
-/* ---- orders ---- */
+/* ---- actions ---- */
 
 /*
- * An operator's action at an admin address: POST /actions/... {"application": NAME,
- * "worker": NAME, "class": CLASS}, where each may be left out. It is read whole, and what is
- * unknown refused, before anything is done.
+ * An operator's action at an admin address: POST /actions/... {"application": NAME, "worker": NAME,
+ * "class": CLASS}, where each member is optional. The body is checked completely, and unknown
+ * members are rejected, before the action is performed.
  */
 
-enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address takes no longer bodies */ };
+enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address accepts no longer bodies */ };
 
 struct admin_action {
     json_t *root;
@@ -103,14 +103,14 @@ struct admin_action {
     bool has_class;                        /* "" is a class too */
 };
 
-/* Returns NULL, or why ENTITY is invalid (constant text). Pair with admin_action_fini. */
+/* Returns NULL, or why ENTITY is invalid (constant text). Call admin_action_fini in any case. */
 const char *admin_action_read(struct admin_action *o, struct slice entity);
 void admin_action_fini(struct admin_action *o);
-/* Whether it is about the application NAME, or about no particular one. */
+/* Returns true if O applies to the application NAME: it names that one, or none. */
 bool admin_action_means(const struct admin_action *o, const char *name);
-/* {"error": WHY} into BODY -> STATUS */
+/* Appends {"error": WHY} to BODY, and returns STATUS. */
 int admin_action_reject(struct text *body, int status, const char *why);
-/* The answer to an order to forget skills; logged. */
+/* Appends the answer to the action that forgets skills, and logs it. */
 void admin_action_forgotten(struct text *body, size_t workers, size_t scores);
 
 #endif

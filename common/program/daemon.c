@@ -28,7 +28,7 @@ static void print_usage(const struct daemon_program *p, FILE *out)
             p->subjects);
 }
 
-/* The reason was printed. */
+/* Must be called after the reason was printed. */
 static int exit_of_usage(const struct daemon_program *p)
 {
     print_usage(p, stderr);
@@ -57,7 +57,7 @@ static void print_help(const struct daemon_program *p)
     printf("signals: %s\n", p->signals);
 }
 
-/* All options of P are parsed by getopt. */
+/* Collects the common options and those of P for getopt_long(). */
 static void collect_options(const struct daemon_program *p, char letters[2 * OPTIONS_MAX],
                             struct option all[OPTIONS_MAX])
 {
@@ -74,12 +74,12 @@ static void collect_options(const struct daemon_program *p, char letters[2 * OPT
         all[n++] = *o;
     }
     all[n] = (struct option){0};
-    /* No 'd' among the short ones: describing is for the long form alone. */
+    /* 'd' is not among the short options: --describe has no short form. */
     snprintf(letters, 2 * OPTIONS_MAX, "%sc:tvh%s", p->lenient ? "" : "+",
              p->letters != NULL ? p->letters : "");
 }
 
-/* Whether stdout took everything: a manual page cut short by a full disk is a failure. */
+/* Returns a failure if writing to stdout failed, for instance because the disk is full. */
 static int exit_of_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -197,9 +197,9 @@ struct rlimit daemon_descriptors(void)
 }
 
 enum {
-    /* Freed memory each arena keeps. By default 128 KiB, so that relaying a large body gave its
-     * buffers to the kernel and took them back, page by page, at every read: half the cost of a
-     * response of 64 KiB. */
+    /* Freed memory that each arena retains. With the default of 128 KiB, relaying a large body
+     * returned its buffers to the kernel at every read, and page faults restored them: half the
+     * cost of a response of 64 KiB. */
     KEPT_FREE_BYTES = 16 * 1024 * 1024,
     /* Larger blocks are mapped, and unmapped when freed: request bodies, not relay buffers. */
     MAPPED_BYTES = 1024 * 1024,
@@ -220,7 +220,7 @@ void daemon_prepare(void)
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
-/* One signal a call: the descriptor stays readable, and a handler may stop the watch. */
+/* Handles one signal: the descriptor stays readable, and a handler may stop the watch. */
 static void on_signal(void *context)
 {
     struct daemon_watch *w = context;

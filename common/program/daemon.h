@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every server program does alike: command line, reading of the configuration, signals, ready
- * notification, exit codes. Main thread only; created before any other thread starts, so that they
- * inherit the blocked signals.
+ * The common parts of all server programs: command line, reading of the configuration, signals,
+ * ready notification, exit codes. Main thread only; daemon_prepare() must be called before any
+ * other thread starts, so that all inherit the blocked signals.
  */
 #ifndef RLB_PROGRAM_DAEMON_H
 #define RLB_PROGRAM_DAEMON_H
@@ -28,24 +28,24 @@ struct daemon_program {
     const char *usage;    /* its options, "-c FILE [-t]" */
     const char *subjects; /* of --describe, "settings|stats" */
     const char *signals;  /* for --help, a line or several */
-    /* Read and check FILE (NULL: all defaults) whole, every problem to D; log level and warnings
-     * are settled then. Returns the configuration, or NULL. */
+    /* Reads and checks FILE (NULL: all defaults), adds every problem to D, sets the log level, and
+     * logs warnings. Returns the configuration, or NULL. */
     void *(*read)(const char *file, struct diag *d);
     void (*destroy)(void *config);
-    /* --describe WHAT. False: no such WHAT. */
+    /* --describe WHAT: writes the manual page. Returns false if WHAT is unknown. */
     bool (*describe)(const char *what, FILE *out);
-    /* Start, run, stop; the exit code. Takes CONFIG. */
+    /* Runs the program, which owns CONFIG then, until it ends. Returns the exit code. */
     int (*run)(void *context, void *config, const struct daemon_line *line);
     void *context; /* of run and option */
-    /* For a program that keeps the command line of another one. */
+    /* For a program that accepts the command line of another one. */
     const char *letters;          /* more options, as for getopt; or NULL */
     const struct option *options; /* the same in long; ends with zeros */
     const char *options_help;     /* lines for --help */
     bool (*option)(void *context, int letter, const char *value); /* false: bad usage */
-    bool (*finish)(void *context); /* all options are taken; false: it has printed why not to run */
-    bool lenient; /* no configuration is needed, words are ignored, and bad usage exits with 1 */
+    bool (*finish)(void *context); /* after the last option; false: exit, the reason was printed */
+    bool lenient; /* no configuration is needed, arguments are ignored, bad usage exits with 1 */
 };
-/* The whole main(): parses -c -t -v -h --describe, calls the above. */
+/* Implements main(): parses -c -t -v -h --describe, calls the above. Returns the exit code. */
 int daemon_main(const struct daemon_program *p, int argc, char **argv);
 
 /* ---- while running ---- */
@@ -58,19 +58,19 @@ struct daemon_signals {
     void (*on_usr2)(void *context);  /* SIGUSR2: start the new program; NULL: ignored */
     void *context;
 };
-/* Before threads start: block the signals in this (and so every later) thread; ignore SIGPIPE;
- * raise RLIMIT_NOFILE to its hard limit; have malloc keep some of what is freed. */
+/* Must be called before threads start. Blocks the signals, in later threads too; ignores SIGPIPE;
+ * raises RLIMIT_NOFILE to its hard limit; makes malloc retain some of the freed memory. */
 void daemon_prepare(void);
 /* The limit of descriptors of this process. */
 struct rlimit daemon_descriptors(void);
-/* Deliver them on L from now on (signalfd). */
+/* Calls the handlers on L from now on (signalfd), and flushes the log every second. */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);
 /* sd_notify: "READY=1", "MAINPID=...", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without
  * NOTIFY_SOCKET.
  */
 void daemon_notify(const char *state);
-/* The re-read configuration FILE was rejected: logs that, and each problem in D. */
+/* Logs that the re-read configuration FILE was rejected, and each problem in D. */
 void daemon_reload_failed(const char *file, const struct diag *d);
 /* 128 random bits as hex: an incarnation, a request id. OUT has 33 bytes. */
 void daemon_random_id(char out[33]);

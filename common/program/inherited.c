@@ -13,9 +13,9 @@
 #include "common/program/daemon.h"
 
 enum {
-    /* For each step of the old process, which has little to do: it writes files, sends messages. */
+    /* Maximum wait for each step of the old process, which only writes files and sends messages. */
     STEP_MS = 60000,
-    /* For a process that exits, or was killed while it forked one that inherits the lock. */
+    /* Maximum wait for the lock, which a process that exits, or its forked child, still holds. */
     LOCK_WAIT_MS = 1000,
     /* Listeners times data loops, or slots; the limit of descriptors is reached before. */
     ITEMS_MAX = 65536,
@@ -69,7 +69,7 @@ static void add_item(struct inherited *h, const struct item *one)
     h->items[h->n++] = *one;
 }
 
-/* The item of OP that is bound to ADDRESS, or, if that is NULL, was passed with NAME and NUMBER. */
+/* Returns the item of OP bound to ADDRESS or, if that is NULL, with NAME and NUMBER; else NULL. */
 static struct item *inherited_find(struct inherited *h, const char *op, const struct addr *address,
                                    const char *name, int number)
 {
@@ -191,7 +191,7 @@ size_t inherited_take_listener(struct inherited *h, const struct addr *address, 
         ino_t inode = one->inode;
 
         (*out)[n++] = inherited_take(one);
-        /* A socket that several loops share comes several times. */
+        /* A socket that several loops share is passed several times. */
         for (struct item *other = one + 1; other < h->items + h->n; ++other) {
             if (is_free(other, "socket") && is_named(other, name) && other->number == number &&
                 other->inode == inode)
@@ -283,7 +283,7 @@ bool inherited_take_over(struct inherited *h)
 {
     if (!inherited_from_old(h))
         return true;
-    /* The old process may have exited: that shows by reading. */
+    /* If the old process has exited, receive() returns ERR_PEER_CLOSED. */
     (void)!packet_send_op(h->fd, "prepared");
     enum err e = receive(h, "go");
     if (e == ERR_PEER_CLOSED)
@@ -320,7 +320,7 @@ void inherited_ready(struct inherited **hp, struct loop *l, const struct inherit
 {
     struct inherited *h = *hp;
 
-    /* The service manager listens to the old process, as long as that is there. */
+    /* While the old process exists, the service manager accepts notifications only from it. */
     if (h->fd < 0 || packet_send_op(h->fd, "ready") != ERR_OK)
         daemon_notify("READY=1");
     h->ready = true;
@@ -344,7 +344,7 @@ void inherited_destroy(struct inherited *h)
     for (size_t i = 0; i < h->n; ++i) {
         const struct item *one = &h->items[i];
 
-        /* The address is not configured any more. */
+        /* Removes the path of a unix socket if its address is no longer configured. */
         if (h->ready && !one->taken && one->bound.sa.sa_family == AF_UNIX &&
             one->bound.un.sun_path[0] == '/')
             unlink(one->bound.un.sun_path);

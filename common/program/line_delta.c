@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every piece of the text before is found by its hash; a run continues for as long as the following
- * pieces are the same. Of equal pieces the hash finds the first one; where pieces have only been
- * replaced, the one at the same place is tried before that.
+ * Pieces of the previous text are found by their hash; a run continues as long as the following
+ * pieces are equal. Of equal pieces the hash finds the first one; the piece at the same place is
+ * tried before that, as it is the right one if pieces have only been replaced.
  */
 #include "common/program/line_delta.h"
 

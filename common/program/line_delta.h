@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What has changed between two texts, piece by piece, for a reader that has the one and wants the
- * other: the lines of a text, or the members of a JSON document. Any thread; stateless.
+ * The difference of two texts, piece by piece, for a reader that has the first one and needs the
+ * second: of the lines of a text, or the members of a JSON document. Any thread; stateless.
  */
 #ifndef RLB_PROGRAM_LINE_DELTA_H
 #define RLB_PROGRAM_LINE_DELTA_H
@@ -9,7 +9,7 @@
 #include "common/base/text.h"
 
 /*
- * Appends what makes NOW of BEFORE, texts of pieces that END ends, a line for each step:
+ * Appends the steps that convert BEFORE to NOW, one per line. The pieces of both texts end in END.
  *   =FROM,COUNT   COUNT pieces of BEFORE, from piece FROM on; the first piece is 0
  *   +TEXT         the piece TEXT, which must not contain a line break
  * Not always the shortest; where little is the same it may be longer than NOW. Cost: O(bytes). A

@@ -118,7 +118,7 @@ bool user_rights_drop(const char *user, const struct privileges *p)
 
     if (privileges_differ(p)) {
         step = privileges_switch(p);
-        /* It must be permanent: only root's own user may be able to become root again. */
+        /* The switch must be permanent: no user but root may be able to become root again. */
         if (step == NULL && p->uid != 0 &&
             (setuid(0) == 0 || seteuid(0) == 0 || privileges_differ(p))) {
             errno = EPERM;

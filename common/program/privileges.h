@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Becoming another user for good. A value; main thread, before any other thread starts.
+ * Switching to another user permanently. A value; main thread, before any other thread starts.
  */
 #ifndef RLB_PROGRAM_PRIVILEGES_H
 #define RLB_PROGRAM_PRIVILEGES_H
@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 enum {
-    /* Groups of one user: as many as NFS takes, four times over. */
+    /* Maximum number of groups of a user: four times the limit of NFS. */
     PRIVILEGES_GROUPS_MAX = 64,
 };
 
@@ -24,31 +24,31 @@ struct privileges {
 };
 
 /*
- * Looks up the rights of USER in GROUP (NULL: the user's own group). Without USER, none are wanted.
- * Returns NULL, or why there are none (static text): the user or the group does not exist, or the
- * user is in too many groups, or there is a group without a user.
+ * Looks up the rights of USER with GROUP (NULL: the user's own group). If USER is NULL,
+ * OUT->required is false. Returns NULL, or the reason of a failure (static text): the user or the
+ * group does not exist, the user is in too many groups, or there is a GROUP but no USER.
  */
 const char *privileges_find(const char *user, const char *group, struct privileges *out) must_check;
-/* Whether rights must be given up to have those of P: they are wanted, and differ from ours. */
+/* Returns true if P is required and the process has another user or group, in any of its ids. */
 bool privileges_differ(const struct privileges *p);
-/* Takes the rights of P, by system calls only. Returns the failed step (see errno), or NULL. */
+/* Switches to P, by system calls only. Returns NULL, or the failed step, with errno set. */
 const char *privileges_switch(const struct privileges *p);
 
 /* ---- the settings `user` and `group` ---- */
 
 /*
- * The user that a program switches to after the steps that
- * require root. The program must call user_rights_find, then bind and create what requires root,
- * then call user_rights_drop, before it starts any thread and reads any input. Failures are logged.
+ * The user that a program switches to after the steps that require root. The program must call
+ * user_rights_find, then bind and create what requires root, then call user_rights_drop, before it
+ * starts any thread and reads any input. Failures are logged.
  */
 
-/* FILE's settings `user` and `group` (or NULL): complains when there are no such; else *OUT. */
+/* Checks the settings `user` and `group` (or NULL) of FILE: sets *OUT, or adds a problem to D. */
 void user_rights_check(const struct config *file, const char *user, const char *group,
                        struct privileges *out, struct diag *d);
 /*
- * The rights of USER (NULL: none are wanted, which is logged if root runs).
- *   *change  whether they are to be dropped to: wanted, and not ours yet
- * False: they do not exist, or are not permitted.
+ * Looks up the rights of USER (NULL: the user is kept, with a warning in the log if it is root).
+ *   *change  set to whether user_rights_drop() has to switch
+ * Returns false if they do not exist, or the process is not permitted to switch.
  */
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
@@ -58,9 +58,9 @@ bool user_rights_own_socket(const struct addr *a, const struct privileges *p) mu
 bool user_rights_make_directory(const char *directory, unsigned mode,
                                 const struct privileges *p) must_check;
 /*
- * Supplementary groups, group and user become those of USER, which has the rights P, for good
- * (checked), and no program started from here on gains any (no_new_privs). Nothing happens when
- * they are not wanted, or ours already. False: the process may be in between, and should end.
+ * Switches user, group and supplementary groups to P, those of USER, permanently (checked), and
+ * sets no_new_privs for programs started later. No effect if P is not required or already in
+ * effect. Returns false on failure: the process may have switched partly, and must exit.
  */
 bool user_rights_drop(const char *user, const struct privileges *p) must_check;
 

@@ -11,22 +11,22 @@
 #include "common/config/settings.h"
 #include "common/net/addr.h"
 
-/* Returns what is to be written instead of an address that addr_parse() rejected with E. */
+/* Returns a message for an address that addr_parse() rejected with E. */
 const char *config_addr_problem(enum err e);
-/* Parses the address TEXT of WHAT, at AT of FILE. Returns false after a complaint. */
+/* Parses TEXT, the address of setting WHAT at AT. Returns false after adding a problem to D. */
 bool config_read_addr(const struct config *file, const struct config_node *at, const char *what,
                       const char *text, struct addr *out, struct diag *d);
-/* Where item I of the list AT stands; AT itself when it is one value only; NULL of NULL. */
+/* Returns item I of the list AT, the position of a problem; AT if it is a single value, or NULL. */
 const struct config_node *config_item(const struct config_node *at, size_t i);
-/* The place of setting NAME of MAP (may be NULL), or OTHERWISE if it is not given. */
+/* Returns the node of setting NAME in MAP (may be NULL), or OTHERWISE if it is not given. */
 const struct config_node *config_place(const struct config_node *map, const char *name,
                                        const struct config_node *otherwise);
 /* Logs each setting of T that differs between OLD and NEW and needs a restart, except BUT. */
 void config_warn_of_restart(const struct settings_table *t, const void *old, const void *new,
                             const char *but);
 /*
- * A program cannot listen at A, which is item I of the list or value AT, where it already does at
- * one of the N OTHERS, which setting OTHER names.
+ * Adds a problem to D if A, item I of the list or value AT of setting WHAT, overlaps one of the N
+ * addresses OTHERS of setting OTHER, as a program cannot listen at both.
  */
 void config_addr_check_free(const struct config *file, const struct config_node *at, size_t i,
                             const char *what, const struct addr *a, const char *other,
@@ -48,11 +48,11 @@ struct admin_config {
     size_t n; /* 0: no admin address */
 };
 
-/* Read NODE of FILE (NULL: no admin address) by TABLE, of rows of admin_settings.def; problems to
- * D. OUT is to be given to admin_config_fini in any case. */
+/* Reads NODE of FILE (NULL: no admin address) by TABLE, the rows of admin_settings.def; adds
+ * problems to D. OUT must be passed to admin_config_fini in any case. */
 void admin_config_read(const struct settings_table *table, const struct config *file,
                        const struct config_node *node, struct admin_config *out, struct diag *d);
-/* The same for the admin addresses of C. */
+/* Like config_addr_check_free(), for the admin addresses of C. */
 void admin_config_check_free(const struct admin_config *c, const struct config *file,
                              const struct config_node *node, const char *other,
                              const struct addr *others, size_t n, struct diag *d);

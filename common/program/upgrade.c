@@ -18,7 +18,7 @@
 
 enum {
     PASSED_FD = 3,
-    /* As shells have it for what cannot be executed. */
+    /* Exit status if the file cannot be executed, as of shells. */
     EXIT_NOT_EXECUTED = 127,
 };
 
@@ -52,8 +52,8 @@ char *program_find(const char *name, const char *path)
 /* ---- the new process: starting it ---- */
 
 /*
- * In the child of a process with threads: nothing but system calls. Signals stay blocked as they
- * are here, until the program reads them: one that comes in between waits.
+ * Runs in the child of a process with threads, so it makes only system calls. Signals remain
+ * blocked until the program reads them: one that arrives before is pending.
  */
 static no_return void become(const char *file, char *const *argv, char *const *env,
                              const struct rlimit *nofile, int pass)
@@ -171,7 +171,7 @@ static void upgrade_fail(struct upgrade *u, const char *reason)
 void upgrade_abandon(struct upgrade *u)
 {
     if (u->stage == UPGRADE_HANDING_OVER && u->ops->release == NULL) {
-        /* It may have accepted connections. */
+        /* The new process may have accepted connections, so it is not killed. */
         kill(u->program.pid, SIGTERM);
         leave_program(u);
         upgrade_stop(u);
@@ -192,7 +192,7 @@ void upgrade_fini(struct upgrade *u)
 
 static void upgrade_flush(struct upgrade *u)
 {
-    /* The rest is sent at the next tick. That the process exited is noticed by reading. */
+    /* The rest is sent at the next tick. Reading detects that the process has exited. */
     if (u->out.fd >= 0)
         (void)!packet_queue_flush(&u->out);
 }

@@ -7,7 +7,7 @@
  *   SIGUSR2           prepared                  ready
  *   -------> STARTING --------> HANDING_OVER --------> HANDED_OVER --- drained ---> exit
  *               |                    |                      |
- *               +---- fails, or late +----> as before <-----+--- it dies, and resume() is there
+ *               +---- fails, or late +----> as before <-----+--- it fails, and resume() is set
  *
  * Between the two processes is a socket pair with packets (common/net/packet.h); the new process
  * (inherited.h) finds its end by its number in UPGRADE_VARIABLE.
@@ -16,7 +16,7 @@
  *   lock + descriptor                   ->   (of the state directory, if there is one)
  *   socket {name, number} + socket      ->   (each; without a name: of the admin address)
  *   begin {v}                           ->
- *                                       <-   prepared  (did all that can be done meanwhile)
+ *                                       <-   prepared  (has prepared all that it can)
  *   OP {name, number} + descriptor      ->   (what release() passes)
  *   go                                  ->
  *                                       <-   ready     (it accepts)
@@ -49,15 +49,15 @@ struct program {
 /* Finds NAME (argv[0]) itself or in PATH. Returns NULL if not found; the caller frees it. */
 char *program_find(const char *name, const char *path);
 /*
- * Start ARGV, with NOFILE as its limit of descriptors. It gets the descriptor PASS as number 3,
- * which UPGRADE_VARIABLE has, and no other but 0, 1, 2.
- * Errors: ERR_NOT_FOUND, ERR_SYSTEM (see errno). That it cannot be executed is its exit 127.
+ * Starts ARGV with NOFILE as its limit of descriptors. It inherits only the descriptors 0, 1, 2,
+ * and PASS as number 3, which is the value of UPGRADE_VARIABLE.
+ * Errors: ERR_NOT_FOUND, ERR_SYSTEM (see errno). If it cannot be executed, it exits with 127.
  */
 enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
                        struct program *out) must_check;
 /*
- * Wait for it (KILL: after SIGKILL; else it has ended), and describe how it ended in OUT. Closes
- * pidfd.
+ * Waits until P has exited, after SIGKILL if KILL_IT; otherwise it must have exited already.
+ * Describes in OUT how it ended, closes pidfd, and returns the wait status.
  */
 int program_end(struct program *p, bool kill_it, char out[40]);
 
@@ -78,9 +78,9 @@ struct upgrade;
 
 /* Callbacks of the program for each stage. Those marked optional may be NULL. */
 struct upgrade_ops {
-    /* Why there can be no upgrade now; NULL: there can. */
+    /* Returns why there can be no upgrade now, or NULL. */
     const char *(*refuse)(void *context);
-    /* Pass sockets and lock, by upgrade_pass(). */
+    /* Passes the sockets and the lock, by upgrade_pass(). */
     void (*pass)(void *context, struct upgrade *u);
     /* Optional: whether all files that the new process reads at its start are written. */
     bool (*written)(void *context);
@@ -112,22 +112,22 @@ struct upgrade {
     struct packet_queue out;
     struct watch *channel; /* out.fd is -1: none */
     struct timer tick;
-    uint64_t until_ms; /* to be ready; not after HANDED_OVER */
+    uint64_t until_ms; /* when the new process must be ready; unused after HANDED_OVER */
     uint64_t release_ms;
     bool begun; /* "begin" is sent */
 };
 
 void upgrade_init(struct upgrade *u, struct loop *l, const struct upgrade_ops *ops, void *context);
-/* SIGUSR2. Logs why, if there can be no upgrade. */
+/* Starts an upgrade (SIGUSR2), or logs why there can be none. */
 void upgrade_begin(struct upgrade *u, const struct upgrade_options *o);
 /* The old process shuts down: ends a new process that is not ready, if there is one. */
 void upgrade_abandon(struct upgrade *u);
-/* Leaves the new process alone. U may be all zero. */
+/* Releases U. The new process, if there is one, continues. U may be all zero. */
 void upgrade_fini(struct upgrade *u);
 
-/* Send OP {name, number} with FD, which stays the caller's. NAME may be NULL, FD -1. */
+/* Sends OP {name, number} with FD, which the caller still owns. NAME may be NULL, FD -1. */
 void upgrade_pass(struct upgrade *u, const char *op, const char *name, int number, int fd);
-/* The same with TEXT in a memory file. Logs if that cannot be made. */
+/* The same with TEXT in a memory file. Logs a warning if that cannot be created. */
 void upgrade_pass_text(struct upgrade *u, const char *op, const char *name, int number,
                        struct slice text);
 

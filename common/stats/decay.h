@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Means and sums that decay: with values (struct decayed), or with time (struct fading). Embedded
- * in what they are of; zero is "nothing yet". Plain computation, one thread at a time.
+ * in their owners; all zero is "no value yet". Plain computation, one thread at a time.
  */
 #ifndef RLB_STATS_DECAY_H
 #define RLB_STATS_DECAY_H
@@ -39,17 +39,17 @@ static inline void decayed_add(struct decayed *d, double decay, double value)
 /*
  * ---- with time: of the work and the requests of classes and workers ----
  *
- * Sums that decay with time, of which none is touched while time passes: what comes at time t is
- * counted exp((t - epoch) / TAU) times, so that all before it weighs less beside it ("forward
- * decay", Cormode, Shkapenyuk, Srivastava, Xu 2009). Divided by what a new value weighs, a sum is
- * what is left of it; two sums of one clock are parts of each other as they stand.
+ * Sums that decay with time, without being updated as time passes: a value that is added at time t
+ * is multiplied by exp((t - epoch) / TAU), so that earlier values weigh less in comparison
+ * ("forward decay", Cormode, Shkapenyuk, Srivastava, Xu 2009). A sum divided by the weight of a new
+ * value is the decayed sum; sums of one clock can be compared without dividing.
  *
  *     time   t0        t0 + TAU       now
- *     value   a           b                   what is left: (a + e b) / weight
+ *     value   a           b                   decayed sum:  (a + e b) / weight
  *     sum     a        a + e b                weight = exp((now - t0) / TAU)
  *
- * Weights would outgrow every number, so an epoch ends after FADING_EPOCH_TAUS: a sum of an earlier
- * one is brought over when it is next asked for.
+ * Weights would exceed the range of a double, so an epoch ends after FADING_EPOCH_TAUS: a sum of an
+ * earlier epoch is converted when it is next read.
  */
 
 /* exp(50) is 5e21; its inverse is below the resolution of a double. */

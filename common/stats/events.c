@@ -34,7 +34,7 @@ void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct
     struct json_writer w = {.out = out};
     size_t n = 0;
 
-    /* How many of the newest are of the last hour, and after AFTER. */
+    /* Counts the newest events: those of the last hour with a serial above AFTER. */
     for (; n < EVENTS_MAX && n < e->serial; ++n) {
         const struct event *x = &e->ring[(e->serial - 1 - n) % EVENTS_MAX];
 

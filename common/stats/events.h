@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happened in the last hour, for people: workers that came, went, were ejected, settings that
- * changed. A ring of bounded length, oldest dropped first. Owned by the observer; control thread.
+ * Events of the last hour, for the status page: workers that joined, left or were ejected, changed
+ * settings. A ring that overwrites its oldest event. Owned by the observer; control thread.
  */
 #ifndef RLB_STATS_EVENTS_H
 #define RLB_STATS_EVENTS_H
@@ -10,7 +10,7 @@
 
 enum {
     EVENTS_MAX = 512,
-    EVENT_TEXT_MAX = 240, /* maximum length of an event's text; longer texts are truncated */
+    EVENT_TEXT_MAX = 240, /* size of an event's text with its NUL; longer texts are truncated */
     EVENTS_AGE_MS = 60 * 60 * 1000,
 };
 
@@ -35,7 +35,7 @@ void events_fini(struct events *e);
  * room. */
 void events_add(struct events *e, const char *kind, bool bad, const char *application,
                 const char *subject, const char *text);
-/* Appends {"events": [...]} with the events after serial AFTER, oldest first. */
+/* Appends {"events": [...]} with the events after serial AFTER, oldest first. NOW_MS: monotonic. */
 void events_json(const struct events *e, uint64_t after, uint64_t now_ms, struct text *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bucket of a time is the place of its highest bit and the four bits behind it.
+ * The bucket of a time is given by the position of its highest bit and the next four bits.
  * Source: the layout of HdrHistogram (Gil Tene), with one precision.
  */
 #include "common/stats/histogram.h"

@@ -42,7 +42,7 @@ struct metric {
     const char *unit;
     const char *label; /* name of the label besides the application, or NULL */
     const char *doc;
-    /* Calls metrics_put for every object that the program, of which CONTEXT is a view, has. */
+    /* Calls metrics_put() for each object of the row; CONTEXT is the program's snapshot. */
     void (*each)(struct metrics *m, const void *context);
     enum metric_type type;
     size_t offset, size;               /* of the value in an object, bytes */
@@ -64,7 +64,7 @@ void metrics_begin(struct metrics *m, const struct metric *row);
  * VALUE is the value of the row's own label, if it has one; it is escaped here.
  */
 void metrics_put(struct metrics *m, const void *object, struct slice labels, struct slice value);
-/* The same for rows with numbers as objects. */
+/* The same for a row without objects; the value of the series is N. */
 void metrics_put_number(struct metrics *m, uint64_t n, struct slice labels, struct slice value);
 /* Appends NAME="VALUE" to the labels OUT; VALUE is escaped. */
 void metrics_add_label(struct text *out, const char *name, struct slice value);

@@ -2,8 +2,8 @@
  *
  * A cell is one block of slots per writer, starting and ending at a cache line, so that writers
  * never share one. A counter or gauge is one slot; a histogram is its buckets and the sum. A slot
- * has a single writer, so adding is a relaxed load and store, not a locked instruction; readers may
- * see one figure of an instant and another of the next, which is what figures are like anyway.
+ * has a single writer, so adding is a relaxed load and store, not a locked instruction; the values
+ * that a reader sees of several slots may differ slightly in time.
  *
  *   struct stats --> first slot of each row
  *        |
@@ -30,7 +30,7 @@ static const uint8_t bucket_from[65] = {
 
 struct stats {
     const struct stats_table *table;
-    uint32_t *first; /* of cells */
+    uint32_t *first; /* shared by the cells, see there */
     size_t ncells;
     size_t cell_bytes;
     char *cells;

@@ -14,8 +14,8 @@
 enum stat_kind { STAT_COUNTER, STAT_GAUGE, STAT_HISTOGRAM };
 
 struct stat_row {
-    const char *name; /* the metric's: PREFIX_NAME, counters PREFIX_NAME_total, histograms NAME_us
-                         PREFIX_NAME_seconds */
+    const char *name; /* exported as PREFIX_NAME; a counter as PREFIX_NAME_total, a histogram
+                         NAME_us as PREFIX_NAME_seconds */
     enum stat_kind kind;
     const char *unit; /* REQUESTS, BYTES, US (histograms; shown in seconds), ... */
     const char *doc;

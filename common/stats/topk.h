@@ -39,12 +39,12 @@ void topk_destroy(struct topk *top);
 void topk_add(struct topk *top, struct slice key, uint64_t weight);
 /* Halves all sums, so that old additions count less. Cost: O(entries). */
 void topk_halve(struct topk *top);
-/* Changes the number of entries; the keys with the largest sums are retained. */
+/* Changes the number of entries; the keys with the largest sums are retained. After an increase,
+ * the sums of keys that had been replaced may be too small. */
 void topk_resize(struct topk *top, size_t entries);
 /* Returns the sum of all sums. */
 uint64_t topk_total(const struct topk *top);
-/* Stores up to N rows, the largest sum first, and returns their number. Cost: O(entries log
- * entries). */
+/* Stores up to N rows by descending sum. Returns their number. Cost: O(entries log entries). */
 size_t topk_read(const struct topk *top, struct topk_row *rows, size_t n);
 /* Asserts all invariants. For tests. */
 void topk_check(const struct topk *top);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What programs use of the library besides TLS. Any thread.
+ * Cryptographic functions of the TLS library. Any thread.
  */
 #ifndef RLB_TLS_CRYPTO_H
 #define RLB_TLS_CRYPTO_H

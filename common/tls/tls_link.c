@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library reads ahead: one system call takes a record with its header, and perhaps the next
- * one. A read that brought something ends without asking the socket again unless there is more in
- * the library's buffer, so that a response costs one system call as it does in the clear.
+ * The library reads ahead: one system call reads a record with its header, and perhaps the next
+ * one. After a read that returned data, the socket is read again only if the library's buffer is
+ * not empty, so a response costs one system call, as without TLS.
  */
 #include "common/tls/tls_link.h"
 
@@ -153,8 +153,8 @@ enum tls_progress tls_link_handshake(struct tls_link *l)
 
 /* ---- reading ---- */
 
-/* In TLS 1.3 the peer checks the certificate when the handshake is already complete on this
- * side; and the alert of a peer that closes with unread data is lost. */
+/* Ends the input with errno WHY. In TLS 1.3 the peer checks the certificate after this side has
+ * completed the handshake, and its alert is lost if it closes with unread data. */
 static void end_with(struct tls_link *l, int why)
 {
     if (l->requested && !l->received && why != EPROTO)

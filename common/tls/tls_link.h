@@ -15,7 +15,7 @@
 
 struct iovec;
 
-/* Others read SSL and ENDED, and set BROKEN before they close the socket. */
+/* Other modules read SSL and ENDED, and set BROKEN to close the socket without close_notify. */
 struct tls_link {
     SSL *ssl;
     struct tls_peer_use use; /* no peer on the server's side */
@@ -32,8 +32,8 @@ struct tls_link {
  * NULL if it could not be set up, which is logged. */
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index);
 /*
- * Creates the server side with a context of tls_server_create(). *WHY, which must outlive the link,
- * is set to TLS_FAILURE_CLOSED, and to the cause if the handshake fails. Returns NULL if out of
+ * Creates the server side with a context of tls_server_create(). *WHY must be TLS_FAILURE_CLOSED
+ * and outlive the link; it is set to the cause if the handshake fails. Returns NULL if out of
  * memory.
  */
 struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why);

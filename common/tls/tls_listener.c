@@ -4,15 +4,15 @@
  *
  * The outer context has no certificate and stays for the life of the listener. At each ClientHello
  * a callback replaces it by the one for the client's server name, so that new certificates need no
- * new listener and established connections are not affected. (The callback is the outer context's
- * only: a second ClientHello of one handshake, after a retry request, keeps the context of the
- * first.)
+ * new listener and established connections are not affected. (Only the outer context has this
+ * callback: a second ClientHello of a handshake, after a HelloRetryRequest, keeps the context of
+ * the first one.)
  *
  * A set holds the certificates as they were read at one time: a context per certificate, or per two
- * for the same names, an RSA and an ECDSA one, of which the client gets what it can use. It is
- * constant and reference counted. A context has its set's names and its own number with it (as
- * ex_data), which go with the last connection that has chosen it; the set itself may be gone by
- * then. Lock: around the pointer to the effective set, held to take a reference.
+ * for the same names, an RSA and an ECDSA one, of which the client gets the one that it supports.
+ * It is constant and reference counted. A context refers to its set's names and to its index
+ * (ex_data), which are freed with the last connection that uses the context, possibly after the
+ * set. Lock: around the pointer to the effective set, held to take a reference.
  */
 #include "common/tls/tls_listener.h"
 #include "common/base/file.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS of one listener, which may have several certificates: the client's server name chooses. They
- * and everything else may be replaced while connections are accepted. Created, changed and
+ * TLS of one listener, which may have several certificates: the client's server name selects one.
+ * The whole configuration may be replaced while connections are accepted. Created, changed and
  * destroyed by one thread; outlives the listeners that use its context.
  */
 #ifndef RLB_TLS_TLS_LISTENER_H

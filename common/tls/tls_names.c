@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wildcards are in the table as they are written: a host is looked for as it is, then with "*" for
+ * Wildcards are stored as they are written: a host is looked up as it is, then with "*" in place of
  * its first label.
  */
 #include "common/tls/tls_names.h"

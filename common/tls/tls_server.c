@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS for listeners. Why a handshake fails is seen by the library's callbacks; an SSL's app data is
- * where that is noted (tls_link_accept).
+ * TLS for listeners. The library's callbacks determine why a handshake fails, and store the cause
+ * where the app data of the SSL points to (tls_link_accept).
  */
 #include "common/tls/tls_server.h"
 #include "common/base/file.h"

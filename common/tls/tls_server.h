@@ -63,7 +63,7 @@ enum client_certificate_mode {
 /*
  * Makes CTX request certificates issued by the authorities in FILE.
  *   subjects  reject certificates with a subject that is empty or longer than CLIENT_SUBJECT_MAX
- *   basis     the content of FILE is appended: a session must not be resumed if it differs
+ *   basis     receives FILE's content and REQUIRED; a session is not resumed if they differ
  * Returns false, with the reason in D, if the authorities cannot be used.
  */
 bool client_certificate_request(SSL_CTX *ctx, const char *file, bool required, bool subjects,

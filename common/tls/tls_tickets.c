@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AES-256-CBC and HMAC-SHA256, as RFC 5077 section 4 recommends; the library does both, after its
- * SSL_CTX_set_tlsext_ticket_key_evp_cb(3).
+ * AES-256-CBC and HMAC-SHA256, as RFC 5077 section 4 recommends. The library applies them with the
+ * contexts that are set up here; see SSL_CTX_set_tlsext_ticket_key_evp_cb(3).
  */
 #include "common/tls/tls_tickets.h"
 

@@ -47,8 +47,7 @@ struct tls_peer {
 
 /* ---- the context ---- */
 
-/* A session was received, in the handshake or (TLS 1.3) after it. Returns 1 if ownership is taken.
- */
+/* Called for a session, received in the handshake or (TLS 1.3) later. 1: the reference is taken. */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     tls_peer_store_session(SSL_get_app_data(ssl), session);

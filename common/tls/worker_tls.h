@@ -30,7 +30,7 @@ struct worker_tls *worker_tls_create(const struct worker_tls_options *o, struct 
 struct worker_tls *worker_tls_ref(struct worker_tls *t);
 /* NULL is allowed. */
 void worker_tls_unref(struct worker_tls *t);
-/* Replaces the configuration of T by that of FRESH. Control thread. */
+/* Replaces T's configuration by that of FRESH, which the caller then releases. Control thread. */
 void worker_tls_take(struct worker_tls *t, struct worker_tls *fresh);
 /*
  * Checks the files for changes and re-reads them; to be called every second on the control thread.
@@ -65,8 +65,8 @@ struct tls_peer_use {
 };
 /*
  * Starts the client side of a handshake with P, without a socket yet; resumes the last session of
- * this loop. Sets *USE, which holds a reference to P and is the SSL's app data. Returns NULL if out
- * of memory, or if the library rejects the name.
+ * this loop. Sets *USE, the SSL's app data, which holds a reference to P, also on failure. Returns
+ * NULL if out of memory, or if the library rejects the name.
  */
 SSL *tls_peer_begin(struct tls_peer *p, unsigned loop_index, struct tls_peer_use *use);
 /* Stores SESSION for the next connection of this loop; NULL: none. The reference passes to the

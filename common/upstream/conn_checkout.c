@@ -52,7 +52,7 @@ bool conn_has_room_locked(const struct conn_backend *b)
     return b->max_connections == 0 || total_locked(b) < b->max_connections;
 }
 
-/* The latest of a shard's idle connections, or the oldest; NULL: it has none. */
+/* The latest idle connection of a shard (of the rested ones, if any), or its oldest; or NULL. */
 static struct pooled_conn *idle_of_locked(const struct conn_shard *s, bool oldest)
 {
     const struct list *from = list_empty(&s->idle) ? &s->resting : &s->idle;
@@ -271,8 +271,8 @@ static bool should_park_locked(const struct conn_backend *b, const struct pooled
 }
 
 /*
- * C, without a user and at hand of the calling loop, goes to its waiter or to the first in the
- * queue; or it becomes idle or, when it is detached, parks, for any loop to take; or it is closed.
+ * C has no user, and is attached to the calling loop or detached. It goes to its waiter or to the
+ * first in the queue; or it becomes idle or, if detached, is parked for any loop; or it is closed.
  */
 static void conn_place_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k)
 {
@@ -449,7 +449,7 @@ enum conn_result conn_checkout(struct conn_backend *b, struct loop *l,
         latch_unlock(&b->latch);
     }
     if (c != NULL)
-        w->conn = c; /* else W may be others' business already */
+        w->conn = c; /* otherwise W may be accessed by other threads already */
     conn_work_do(b->pool, &k);
     return result;
 }

@@ -90,16 +90,16 @@ void conn_backend_retire(struct conn_backend *b);
 
 enum conn_result {
     CONN_REUSED, /* the waiter's conn is an idle connection, now the caller's */
-    CONN_OPEN, /* the caller may open one; it counts already: conn_opened or conn_not_opened follows
-                */
-    CONN_WAIT, /* queued; the waiter's ready() comes, unless cancelled */
+    CONN_OPEN,   /* the caller may open one; it counts already. Pair with conn_opened() or
+                    conn_not_opened() */
+    CONN_WAIT,   /* queued; the waiter's ready() comes, unless cancelled */
     CONN_REFUSED /* see the waiter's error: ERR_QUEUE_FULL, or ERR_NO_WORKER when retired */
 };
 
 /* Embedded in the object that waits; zeroed before first use; must live until ready() is called or
  * conn_cancel has returned. */
 struct conn_waiter {
-    struct list node; /* the pool's; so are, set when it waits: */
+    struct list node; /* the pool's, as are the next three */
     struct loop *loop;
     struct conn_backend *backend;
     uint64_t ticket; /* under the backend's latch; earlier waiters have lower ones */
@@ -107,7 +107,7 @@ struct conn_waiter {
     void (*ready)(struct conn_waiter *w);
     int state;      /* the pool's, under the backend's latch */
     enum err error; /* CONN_REFUSED */
-    /* Of one that gets a connection at once only the rest is touched. */
+    /* If an idle connection is available at once, only the members below are used. */
     bool fresh;               /* needs a new connection; under the backend's latch */
     bool queued;              /* between CONN_WAIT and ready() or conn_cancel; its loop's */
     enum conn_result result;  /* for ready(): CONN_REUSED, CONN_OPEN or CONN_REFUSED */
@@ -121,9 +121,9 @@ struct conn_checkout {
 };
 
 /*
- * On loop L: take an idle connection of this loop (latest first of those that were given back
- * before the loop's last wait, else latest first; then of those beside the loops; dead ones are
- * closed on the way), or permission to open one; at the limit, have an idle one handed over from
+ * On loop L: take an idle connection of this loop (the latest of those that were given back before
+ * the loop's last wait, else the latest), or the latest of those beside the loops (dead ones are
+ * closed), or permission to open one; at the limit, have an idle one handed over from
  * another loop, or wait in the queue. fresh at the limit: an idle connection (of any loop) is
  * closed to make room.
  */
@@ -159,9 +159,9 @@ bool conn_in_use(struct pooled_conn *c);
  * idle for longer than idle_timeout. */
 void conn_pool_recycle(struct conn_pool *p, struct loop *l);
 /*
- * On a data loop, when no descriptor is left: close this loop's oldest idle connection, whichever
- * backend's; when it has none, the first idle one found is closed, soon, by the loop that has it.
- * O(backends). True when one has been closed.
+ * On a data loop, when no descriptor is left: closes this loop's oldest idle connection, of any
+ * backend. If it has none, the oldest of the next loop that has one will be closed by that loop.
+ * O(backends) for each loop examined. Returns true if one has been closed at once.
  */
 bool conn_pool_make_room(struct conn_pool *p, struct loop *l);
 

@@ -43,7 +43,7 @@ enum conn_place {
     PLACE_PARKED,   /* idle and attached to no loop: the backend's stack; closed by its last loop */
 };
 
-/* Where a waiter is (conn_waiter.state); waiter_enter_locked alone moves. */
+/* Where a waiter is (conn_waiter.state); only waiter_enter_locked changes the state. */
 enum waiter_state {
     WAITER_NONE,
     WAITER_QUEUED, /* the backend's queue: nothing is in transit to it */
@@ -69,7 +69,7 @@ struct conn_shard {
     /* The message is, or is about to be, in the loop's mailbox, or is processing the lists; counts
      * as a reference. */
     bool posted;
-    struct conn_shard *next_post; /* while about to be */
+    struct conn_shard *next_post; /* in conn_work.posts: while it is about to be posted */
 } __attribute__((aligned(64)));
 
 /*
@@ -93,7 +93,7 @@ struct conn_backend {
     unsigned idle, opening, marked;
     struct list parked; /* idle connections beside the loops, latest first */
     unsigned nparked;
-    unsigned parks_left; /* so many more may be parked, unless a loop lacks one again */
+    unsigned parks_left; /* how many more may be parked; CONN_PARKS again when a loop lacks one */
     struct list queue;   /* of waiters, by ticket */
     uint64_t next_ticket;
     unsigned nqueued, waiting; /* waiting: in the queue, coming and ready */
@@ -112,11 +112,11 @@ struct conn_pool {
 };
 
 enum {
-    /* So many connections are parked, at most, without another loop taking one. */
+    /* Maximum number of connections parked before another loop takes one. */
     CONN_PARKS = 64,
-    /* Of a loop's part of a limit, what it retains while others lack connections: one in so many.
-     * All of it had the others ask for them too often, by two messages; none had it take its own
-     * from beside the loops. */
+    /* While others lack connections, a loop retains one in so many of its part of the limit. If it
+     * retained all, the others would request connections too often, by two messages each; if none,
+     * it would have to take its own from the parked ones. */
     CONN_PART_RETAINED = 4,
 };
 
@@ -156,7 +156,7 @@ static inline void conn_unlock_and_do(struct conn_backend *b, struct conn_work *
 /* ---- conn_checkout.c; all but the last expect the backend's latch ---- */
 
 bool conn_has_room_locked(const struct conn_backend *b);
-/* C's waiter, or NULL; they know nothing of one another afterwards. */
+/* Unlinks C and its waiter from each other. Returns the waiter, or NULL if there is none. */
 struct conn_waiter *conn_unpair(struct pooled_conn *c);
 void waiter_reject_locked(struct conn_backend *b, struct conn_waiter *w, enum err e,
                           struct conn_work *k);
@@ -165,9 +165,9 @@ void conn_serve_locked(struct conn_backend *b, struct conn_work *k);
 /* Removes C, which must be attached to the calling loop, from the backend, and closes it. The room
  * is given to the first in the queue, to which C's waiter, if any, returns. */
 void conn_drop_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k) cold_;
-/* The oldest idle connection of loop LOOP_INDEX, parked ones that were its last among them. */
+/* The oldest idle connection of loop LOOP_INDEX, including parked ones last attached to it. */
 struct pooled_conn *conn_oldest_of_locked(const struct conn_backend *b, unsigned loop_index);
-/* An idle connection of any loop will be closed there, or at once on the loop that calls. */
+/* Marks C, an idle connection of any loop, and requests by message that its loop closes it. */
 void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn_work *k);
 
 void conn_shard_on_message(struct loop_message *m);

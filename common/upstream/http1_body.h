@@ -52,7 +52,7 @@ struct body_framing {
 
 /* Initializes B, before it has parts. */
 void http1_body_init(struct http1_body *b, struct loop *home);
-/* Without parts yet, with ROOM for bytes. */
+/* Creates a body without parts; its memory has ROOM bytes. */
 struct http1_body *http1_body_create(size_t room) returns_nonnull_;
 /* Changes the room to BYTES; the first bytes stay. B has no parts yet, and is malloc's then. */
 struct http1_body *http1_body_resize(struct http1_body *b, size_t bytes) returns_nonnull_;

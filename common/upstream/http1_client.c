@@ -19,9 +19,9 @@
  * Bytes of large bodies may bypass this module: on_moving moves them from the worker's socket to
  * the client's. Other bytes are read to their final place: a body directly into the struct
  * http1_body that is passed on, and a head into memory that can become one, together with the bytes
- * that followed it in the same read. Every read is bounded. Interest in reading is never given up
- * but for back-pressure, which costs no system call on reuse and shows the end of an idle
- * connection at once.
+ * that followed it in the same read. Every read is bounded. Except under back-pressure a connection
+ * is always watched for bytes: its reuse then costs no system call, and its end is detected at once
+ * while it is idle.
  */
 #include "common/upstream/http1_client.h"
 #include "common/base/text.h"
@@ -92,7 +92,7 @@ struct http1_conn {
     bool dead;                  /* can serve no (further) request */
     uint64_t serial; /* of the exchange: a caller of a callback detects by it that the exchange has
                         changed */
-    /* Idle and listened for since before the loop's waits that come after this one. */
+    /* loop_waits() when it became idle and watched: later waits report what arrives. */
     uint64_t quiet_since;
     size_t head_read_bytes; /* how much to read for the next head; 0: nothing known yet */
     struct http1_input in;
@@ -105,8 +105,8 @@ struct http1_conn {
 /* ---- input ---- */
 
 /*
- * How much is read, and where the heads of responses are read to: blocks that the loop retains, as
- * nearly each is empty again within the turn; larger ones come and go.
+ * The heads of responses are read into blocks that the loop retains, because nearly all blocks are
+ * free again within the turn; larger inputs are allocated and freed.
  */
 
 _Static_assert(sizeof(struct http1_body) + INPUT_BYTES <= LOOP_BLOCK_BYTES,
@@ -304,8 +304,8 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     ASSERT(r->head.len != 0);
     drop_input(c);
     ++c->serial;
-    /* In place: what is set at once is made elsewhere and copied. The framing comes with the head.
-     */
+    /* Set one by one, as a compound literal of all would be built elsewhere and copied. The framing
+     * is set with the head. */
     x->state = EXCHANGE_HEAD;
     x->request = *r;
     *out = (struct http1_output){.head = r->head, .body = r->body};
@@ -415,7 +415,7 @@ static bool read_body_once(struct http1_conn *c)
     return got == room;
 }
 
-/* Whether bytes of bodies may go their way without being read. */
+/* Whether bodies may be passed on by on_moving, without being read here. */
 static bool moves(const struct http1_conn *c)
 {
     return c->x.request.moves && c->transport.tls == NULL;
@@ -566,7 +566,7 @@ static void take_heads(struct http1_conn *c)
 static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
-    /* How much of the room for more of the head to use. */
+    /* Whether to read little after the head, because the body is probably to be moved. */
     bool small = in->len == 0 && c->large_before && moves(c);
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
@@ -576,7 +576,7 @@ static void read_head(struct http1_conn *c)
         bool block = in->room == INPUT_BYTES;
         in->body = block ? loop_alloc_block(c->loop) : xmalloc(sizeof(*in->body) + in->room);
         http1_body_init(in->body, block ? c->loop : NULL);
-    } else if (in->len == in->room && in->used != 0) { /* heads that were dropped make way */
+    } else if (in->len == in->room && in->used != 0) { /* removes interim heads */
         memmove(in->body->memory, in->body->memory + in->used, in->len - in->used);
         in->len -= in->used;
         in->scanned -= in->used;
@@ -796,8 +796,8 @@ static bool conn_alive(struct pooled_conn *p, bool sure)
     if (c->dead)
         return false;
     /*
-     * Whether the loop's last wait would have reported any readable data: then on_readable has seen
-     * it. Data that TLS has read ahead is not in a socket any more.
+     * Whether the loop's last wait would have reported any readable data: then
+     * on_http1_client_readable has seen it. Data that TLS has read ahead is not in the socket.
      */
     if (!sure && c->quiet_since < loop_waits(c->loop) && loop_reported_all(c->loop) &&
         transport_is_current(&c->transport))

@@ -39,7 +39,7 @@ struct http1_connect *http1_connect_tls(struct loop *l, const struct addr *a, st
 void http1_connect_cancel(struct http1_connect *attempt);
 /* A connection over T, which it takes over. */
 struct http1_conn *http1_conn_create(struct loop *l, struct transport *t) returns_nonnull_;
-/* Whether C speaks TLS, and *RESUMED: with a session of before. */
+/* Whether C uses TLS; *RESUMED: and has resumed an earlier session. */
 bool http1_is_tls(const struct http1_conn *c, bool *resumed);
 /* Close and free (memory goes at end of turn). Not while in the pool: conn_withdraw first. */
 void http1_close(struct http1_conn *c);
@@ -86,7 +86,7 @@ struct http1_request {
     struct slice body; /* stays valid until the response has ended or the request is cancelled */
     const struct body_file *body_file; /* NULL, or the same bytes to send without a copy */
     bool is_head;                      /* HEAD: the response has no body */
-    bool moves;                        /* on_moving may be asked, unless the worker has TLS */
+    bool moves;                        /* on_moving may be called, unless the worker uses TLS */
     /* The protocol that a 101 may switch to; empty: none. Lives as long as the exchange. */
     struct slice upgrade;
     uint64_t
@@ -127,8 +127,8 @@ struct http1_upgraded {
     struct text early;
 };
 /*
- * Hand it out and free the rest. From on_upgrade on, also within it. A connection that counts in a
- * pool is forgotten there first.
+ * Returns the parts and frees the rest; sets *C to NULL. From on_upgrade on, also within it. If the
+ * connection counts in a pool, call conn_withdraw or conn_retain_place before.
  */
 struct http1_upgraded http1_take_upgraded(struct http1_conn **c);
 

@@ -70,7 +70,7 @@ static void shake_hands(void *context)
     UNREACHABLE();
 }
 
-/* To its loop, for nothing yet. */
+/* Attaches A to its loop, without watching for input yet. */
 static void attach(struct http1_connect *a)
 {
     transport_attach(&a->transport, a->loop, shake_hands, a);

@@ -13,8 +13,8 @@
  *
  *     line -> [blanks and commas] name [= token or "string"] [blanks] -> , or end
  *
- * Known names are rows of a table; others are skipped. What does not fit the grammar marks
- * all of it: a directive that forbids could be hidden in it.
+ * Known names are rows of a table; others are skipped. Input that does not fit the grammar makes
+ * all fields malformed, because it could hide a directive that forbids sharing.
  */
 
 enum directive_kind {
@@ -232,7 +232,7 @@ static bool is_unshared(const struct message_field *h)
     }
     if (same_variable(h->name, SLICE_LIT("content-length")))
         return !slice_is(slice_trim(h->value), "0");
-    /* It counts without Cache-Control only (5.4); together with one it is as strict as either. */
+    /* 5.4: Pragma only counts without Cache-Control. Obeying it in any case is stricter. */
     if (same_variable(h->name, SLICE_LIT("pragma")))
         return http1_list_has(h->value, SLICE_LIT("no-cache"));
     for (size_t i = 0; i < ARRAY_LEN(unshared_fields); ++i) {
@@ -445,7 +445,7 @@ struct key {
     size_t len;
 };
 
-/* Few names: by insertion. */
+/* Inserts NAME in order, unless it is there already. There are few names. */
 static void add_name(struct names *set, struct slice name)
 {
     size_t at = 0;
@@ -529,7 +529,7 @@ static bool cache_make_key(struct names *set, struct cache_fields request, struc
 
             if (!same_variable(request.fields[at].name, name))
                 continue;
-            /* It must not be mistaken for the next line. */
+            /* A line end in the value could imitate another line of the key. */
             if (!http1_is_text(value))
                 return false;
             if (!cache_put(k, glue) || !cache_put(k, value))

@@ -52,9 +52,9 @@ struct cache_control {
     bool malformed;                    /* not a list of directives, or over a limit */
 };
 /*
- * Read all Cache-Control fields of F. Numbers as tokens or in quotes; one that is none, or missing
- * where there must be one, counts as 0, and of several the smallest counts (RFC 9111 4.2.1: not
- * well-formed is stale).
+ * Reads all Cache-Control fields of F. A number is a token or quoted. One that is malformed, or
+ * missing where it is required, counts as the strictest value: 0, or the maximum for min-fresh. Of
+ * several, the strictest counts (RFC 9111 4.2.1: not well-formed is stale).
  */
 void cache_control_parse(struct cache_fields f, struct cache_control *out);
 
@@ -111,8 +111,8 @@ struct cache_facts {
     uint32_t age_s;      /* on receipt of its head (RFC 9111 4.2.3, corrected_initial_age) */
     uint32_t lifetime_s; /* explicit freshness lifetime (4.2.1); 0: none */
     bool must_validate;  /* must not be served when stale (4.2.4, 5.2.2) */
-    bool good;        /* a page, not an error: may be served if no better response is available */
-    uint32_t stale_s; /* stale-if-error: maximum staleness; NONE: not specified */
+    bool good;           /* its status is understood (5.2.2.3): may be served instead of an error */
+    uint32_t stale_s;    /* stale-if-error: maximum staleness; NONE: not specified */
 };
 
 /*

@@ -33,7 +33,7 @@ bool http1_split_header(struct slice line, struct slice *name, struct slice *val
 /* Whether the comma-separated list VALUE has TOKEN (ASCII case-insensitive). */
 bool http1_list_has(struct slice value, struct slice token);
 
-/* The first N bytes of *S, or all if there are fewer, which leave it. */
+/* Removes the first N bytes of *S, or all if there are fewer, and returns them. */
 static inline struct slice slice_take(struct slice *s, size_t n)
 {
     size_t len = n < s->len ? n : s->len;
@@ -59,8 +59,8 @@ static inline struct slice slice_take(struct slice *s, size_t n)
 /* RFC 9110 section 5.6.2: tchar. */
 extern const bool http1_token_bytes[256];
 /*
- * RFC 3986, and what browsers send although it is in no URI: []{}|\^`. Not '#', which readers cut
- * off or do not; not what no browser sends raw: '"', '<', '>' and bytes of no ASCII.
+ * The bytes of RFC 3986, and []{}|\^`, which browsers send unescaped. Not '#', after which some
+ * recipients cut the target; not '"', '<', '>' and non-ASCII bytes, which browsers escape.
  */
 extern const bool http1_target_bytes[256];
 
@@ -98,7 +98,7 @@ static inline unsigned http1_digits16(__m128i v)
 /* A bit for each of sixteen bytes that is a letter or '-'. */
 static inline unsigned http1_word16(__m128i v)
 {
-    /* Letters of either case, as signed numbers, are moved to the least there are. */
+    /* Moves letters of either case to the lowest signed values: one comparison finds them. */
     __m128i low = _mm_or_si128(_mm_set1_epi8(0x20), v);
     __m128i moved = _mm_add_epi8(low, _mm_set1_epi8((char)(0x80 - 'a')));
     __m128i letter = _mm_cmpgt_epi8(_mm_set1_epi8((char)(0x80 + 'z' - 'a' + 1)), moved);
@@ -333,7 +333,7 @@ http1_inline_ bool http1_lines_field(const struct http1_lines *l, struct slice l
         return false;
     *name = (struct slice){line.p, token};
     const char *start = line.p + token + 1;
-    /* In a text only blanks are as low as that; so is the CR behind it. */
+    /* Of the bytes of a line only blanks are at most ' '; so is the CR after it. */
     if (start[0] == ' ' && (unsigned char)start[1] > ' ' && (unsigned char)end[-1] > ' ') {
         ++start;
     } else {

@@ -155,7 +155,7 @@ static enum err on_byte(struct http1_chunked *d, char b, bool strict)
         d->digits = 0;
         if (!strict)
             d->extension_bytes = 0;
-        /* Each size but the last has been followed by its bytes, so the sum has room. */
+        /* Each size but the last has been followed by its bytes: the sum cannot overflow. */
         d->data_bytes += d->left;
         if (d->left == 0)
             next = TRAILER_START;

@@ -126,7 +126,7 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
         if (!SLICE_IS_WORD(h->name, "transfer-encoding"))
             break;
         h->kind = FIELD_HOP;
-        /* With more than one line, or another coding, the end of the body is a matter of taste. */
+        /* With several lines or another coding, recipients disagree on where the body ends. */
         if (f->has_coding)
             return head_reject(out, RESPONSE_FAULT_CODING_REPEATED);
         if (!SLICE_IS_WORD(h->value, "chunked"))
@@ -263,7 +263,7 @@ int request_fault_status(enum request_fault f)
     return request_faults[f].status;
 }
 
-/* One line without its CRLF. OTHERWISE: what a line that is not whole counts as. */
+/* Takes a line without its CRLF. OTHERWISE: the fault if it is cut or has a control character. */
 http1_inline_ enum request_fault take_request_line(struct http1_lines *lines,
                                                    enum request_fault otherwise, struct slice *line)
 {
@@ -284,7 +284,7 @@ static struct slice behind(struct slice s, size_t n)
     return (struct slice){s.p + n, s.len - n};
 }
 
-/* Why a line is none that check_request_line takes at once. */
+/* The fault of a line in which check_request_line() finds no method and target. */
 static cold_ enum request_fault bad_request_line(struct slice line, struct http1_request_facts *out)
 {
     struct slice rest = line;

@@ -66,7 +66,7 @@ enum request_fault {
 
 /* "more than one Host". Never NULL. */
 const char *request_fault_text(enum request_fault f);
-/* The status to refuse with. */
+/* The status of the error response; 0: FAULT_NONE. */
 int request_fault_status(enum request_fault f);
 
 struct http1_request_facts {

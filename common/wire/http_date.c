@@ -80,7 +80,7 @@ bool http_date_parse(struct slice s, int64_t now_s, int64_t *out)
         t.tm_sec = 59;
     int day = t.tm_mday;
     time_t seconds = timegm(&t);
-    /* timegm takes a 31 February for one of March. */
+    /* timegm() converts a 31 February to a day in March. */
     if (t.tm_mday != day)
         return false;
     *out = (int64_t)seconds;

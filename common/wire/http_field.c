@@ -43,7 +43,7 @@ static bool begins(struct slice name, struct slice with)
     return true;
 }
 
-/* One that is none of those with a name of their own, as it is spelled. */
+/* The kind of a name that http_field_of() does not know as spelled: a prefix, or '_' for '-'. */
 static noinline_ enum http_field unusual_field(struct slice name)
 {
     char room[LONGEST_NAME];

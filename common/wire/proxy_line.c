@@ -16,8 +16,8 @@ enum {
     RECORD_HEAD_BYTES = 3,
     RECORD_CRC32C = 3,
     RECORD_TLS = 0x20,
-    TLS_HEAD_BYTES = 1 + 4, /* how the client came, what became of its certificate */
-    TLS_CLIENT = 0x01,      /* by TLS */
+    TLS_HEAD_BYTES = 1 + 4, /* client flags, result of the verification */
+    TLS_CLIENT = 0x01,      /* client flag: it uses TLS */
     CRC_BYTES = 4,
     COMMAND_LOCAL = 0x20, /* version 2 in the upper half */
     COMMAND_PROXY = 0x21,

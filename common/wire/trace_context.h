@@ -35,8 +35,8 @@ bool trace_parent_parse(struct slice value, struct trace_parent *out) must_check
 /* As version 00. */
 void trace_parent_print(const struct trace_parent *p, char out[TRACE_PARENT_LEN]);
 /*
- * Whether VALUE, of one field, may be passed on: key=value members within bounds, of which the
- * *MEMBERS of fields before it are part; those of this one are added.
+ * Whether VALUE, of one field, may be passed on: key=value members within the limits. *MEMBERS is
+ * the number of members in the fields before it; those of VALUE are added.
  */
 bool trace_state_valid(struct slice value, size_t *members) must_check;
 

@@ -32,7 +32,7 @@ static bool take_time(struct slice *s, uint64_t *out)
     unsigned second = (unsigned)t.tm_sec;
     t.tm_sec = 0; /* a leap second does not change the day */
     *out = ((uint64_t)timegm(&t) + second) * SECOND_US + us;
-    /* timegm takes a 31 February for one of March. */
+    /* timegm() converts a 31 February to a day in March. */
     return t.tm_mday == day;
 }
 

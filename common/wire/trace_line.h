@@ -10,7 +10,7 @@
  *   A ID TIME STATUS BYTES      the response's head was received
  *   E ID TIME                   the response has been sent
  *   X 0 TIME [TEXT]             the server ends, likewise
- *   D ID TIME [TEXT]            databases (of others only; TEXT is theirs)
+ *   D ID TIME [TEXT]            databases (only written by other programs, which define TEXT)
  *   - ID TIME NAME [TEXT]       another event
  *
  * TIME is YYYY-MM-DD HH:MM:SS.ffffff; a T instead of the blank, and a shorter fraction, are
@@ -38,14 +38,14 @@ struct trace_line {
     struct slice id;
     uint64_t time_us; /* since 1970, taken as UTC */
     struct slice method;
-    struct slice path; /* as it stands there; may have blanks */
+    struct slice path; /* as in the line; may contain blanks */
     struct slice name; /* of '-' */
     struct slice text; /* of '-', X and D */
     uint64_t bytes;    /* of I and A */
     unsigned status;   /* of A; 100 to 999 */
 };
 
-/* LINE, without its end. NULL, and OUT is filled; else what is wrong with it, for humans. */
+/* Parses LINE, without its line end. Returns NULL if it is valid, else a static error text. */
 const char *trace_line_parse(struct slice line, struct trace_line *out);
 /*
  * Append L as a line, with its end. Method, path and text may come from a client: cut, escaped, and

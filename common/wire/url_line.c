@@ -21,7 +21,7 @@ const char *url_line_parse(struct slice line, struct url_line *out)
 
     if (line.len > URL_LINE_MAX)
         return "longer than 8 KiB";
-    /* Visible ASCII and bytes beyond: a path as browsers show it has those. */
+    /* Visible ASCII and non-ASCII bytes, which a path as displayed by browsers contains. */
     for (size_t i = 0; i < line.len; ++i) {
         unsigned char c = (unsigned char)line.p[i];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command of the command line, and what runs for it. Exit status: 0 success;
+ * Finds and runs the command; what commands share. Exit status: 0 success;
  * 1 server unreachable or invalid response; 2 usage error; `check` and `tree diff` have others.
  */
 #include "ctl/cli/ctl.h"
@@ -508,7 +508,7 @@ int ctl_main(int argc, char **argv)
     for (size_t i = 0; i < ctl_ncommands; ++i) {
         if (strcmp(word, ctl_commands[i]->name) != 0)
             continue;
-        /* It becomes the first word, and is left out. */
+        /* Removes the command from the arguments: the others before it move by one. */
         memmove(argv + 1, argv, (size_t)optind * sizeof(argv[0]));
         argv[0] = word;
         return ctl_commands[i]->run(ctl_commands[i], argc - 1, argv + 1);

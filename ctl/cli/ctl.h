@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operator's tool: one command, one row of a table, one file. The output of a command is made
- * from JSON by a pure function, so that tests need no server. Main thread.
+ * The operator's tool: each command is a row of a table and has its own file. The output of a
+ * command is made from JSON by a pure function, so that tests need no server. Main thread.
  */
 #ifndef RLB_CTL_CLI_CTL_H
 #define RLB_CTL_CLI_CTL_H
@@ -16,7 +16,7 @@ enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
 struct ctl_command;
 
-/* What most commands take: the first member of what a command makes of its command line. */
+/* Options of most commands: the first member of the struct of a command's command line. */
 struct ctl_options {
     const struct ctl_command *command;
     char **words; /* its arguments; NULL at the end */
@@ -38,9 +38,9 @@ int ctl_main(int argc, char **argv);
 
 /* ---- shared by commands ---- */
 /*
- * One HTTP request to the admin address that O names, with its token, and with CONTENT (JSON)
- * unless that is empty; the answer's status and body, whatever they are, which is appended. It
- * blocks for at most O's timeout; the bytes are bounded. Problems are added to O's diag. Errors:
+ * Sends one HTTP request to the admin address of O, with O's token and, unless it is empty, CONTENT
+ * (JSON). Sets *STATUS and appends the response body to BODY, for any status. Blocks for at most
+ * O's timeout; the body is bounded. Problems are added to O's diag. Errors:
  * ERR_SYNTAX (the address, the token), ERR_NOT_FOUND (the host), ERR_CONNECT_*, ERR_TIMEOUT,
  * ERR_PEER_CLOSED, ERR_BAD_RESPONSE, ERR_TOO_LARGE, ERR_SYSTEM.
  */
@@ -88,7 +88,7 @@ struct ctl_flag {
 int ctl_take_true(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 int ctl_take_text(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 int ctl_take_number(struct ctl_options *o, const struct ctl_flag *f, const char *value);
-/* The same in seconds, of milliseconds. */
+/* The same, but VALUE is in seconds and is stored in milliseconds. */
 int ctl_take_seconds(struct ctl_options *o, const struct ctl_flag *f, const char *value);
 
 /* For CTL_FLAG.completes: names of files. */
@@ -124,8 +124,8 @@ extern const struct ctl_command ctl_word_status, ctl_word_top, ctl_word_resumes,
 /* ---- parsing ---- */
 
 /*
- * Takes each option of ARGV; -h prints the help of C. Returns -1 to continue: the arguments, which
- * are not more than C has, are O->words; else the exit code.
+ * Takes each option of ARGV; -h prints the help of C. Returns the exit status, or -1 to continue:
+ * then O->words has the arguments, at most as many as C has.
  */
 int ctl_parse(const struct ctl_command *c, int argc, char **argv, struct ctl_options *o) must_check;
 /* Prints a usage error to standard error; returns CTL_USAGE. WHICH may be NULL. */
@@ -165,8 +165,8 @@ int ctl_finish(struct ctl_options *o, enum err e);
 
 /* FILE, or standard input if that is "-"; NULL, and why is in D, if it cannot be opened. */
 FILE *ctl_open(const char *file, struct diag *d);
-/* The next line, without its end, to LINE, which has room for a byte more than MAX: a longer line
- * is cut to that. False at the end of the file. */
+/* Reads the next line, without its end, to LINE, which has room for MAX + 1 bytes; a longer line is
+ * cut to that. Returns false at the end of the file. */
 bool ctl_read_line(FILE *in, char *line, size_t max, struct slice *out) must_check;
 /* ERR_SYSTEM: it could not be read to its end; why to D. */
 enum err ctl_close(FILE *in, const char *file, struct diag *d) must_check;

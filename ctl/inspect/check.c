@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resumelbctl check: a plugin of Nagios, Icinga and their kin. One line, exit codes 0 to 3; what
- * cannot be reached is CRITICAL, what cannot be understood UNKNOWN.
+ * resumelbctl check: a plugin of Nagios, Icinga and compatible monitors. One line, exit codes 0 to
+ * 3: an unreachable server is CRITICAL, an unexpected response UNKNOWN.
  */
 #include "common/base/json.h"
 #include "ctl/cli/page.h"
@@ -13,7 +13,7 @@
 /* ---- ranges ---- */
 
 /*
- * Texts and what a bare number means: rlb-nagios of zc.resumelb. Ranges and performance data:
+ * Texts and the meaning of a bare number: as rlb-nagios of zc.resumelb. Ranges, performance data:
  * guidelines of the monitoring plugins, "Threshold and Ranges" and "Performance data".
  */
 
@@ -206,7 +206,7 @@ struct check_run {
     struct check_thresholds t;
 };
 
-/* At F's place; F's least is what a bare number means. */
+/* Sets the range at F->at. F->min is the enum check_bare of a bare number. */
 static int take_range(struct ctl_options *o, const struct ctl_flag *f, const char *value)
 {
     char what[120];

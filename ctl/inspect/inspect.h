@@ -11,7 +11,7 @@
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
-/* The agent takes process ID out of its pool permanently; what came of it to O's out. */
+/* Requests the agent to detach process ID permanently. Appends the agent's response to O's out. */
 enum err ctl_detach(struct ctl_options *o, const char *id) must_check;
 
 /* ---- pages as text ---- */
@@ -167,7 +167,7 @@ struct trace_request {
     char id[TRACE_LINE_ID_MAX + 1];
     struct trace_url *url;
     char *method;
-    char *why; /* it is unfinished; or NULL */
+    char *why; /* the reason why it is unfinished, or NULL */
     enum trace_state state;
     bool called, answered;
     unsigned status;
@@ -183,7 +183,7 @@ struct trace_report {
     struct trace_request **unfinished; /* the first ones */
     size_t nunfinished;
     uint64_t records, requests, finished, unfinished_all, refused, again, times;
-    uint64_t upgrades, restarts; /* restarts: starts but for a first record */
+    uint64_t upgrades, restarts; /* restarts: starts after the first record */
     uint64_t left_out;           /* requests beyond TRACE_ACTIVE_MAX */
     uint64_t bad_lines, first_bad;
     const char *bad_why;
@@ -193,7 +193,7 @@ struct trace_report {
 };
 
 void trace_report_add(struct trace_report *r, const struct trace_line *l);
-/* After the last record: requests in progress have no end; computes medians and the order. */
+/* Call after the last record. Counts open requests as unfinished; sorts, computes medians. */
 void trace_report_end(struct trace_report *r);
 void trace_report_fini(struct trace_report *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands that show a page of an admin address, once or again and again; of them,
- * resumes and limits.
+ * The commands that show a page of an admin address, once or periodically; resumes and limits are
+ * printed here.
  */
 #include "ctl/cli/page.h"
 #include "ctl/inspect/inspect.h"
@@ -99,7 +99,7 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
     size_t i;
     json_t *resume;
 
-    /* An agent gives a list. A slot has a resume for each classifier that it was asked with. */
+    /* An agent's page is an array: a slot has a resume for each classifier of its requests. */
     json_array_foreach(page, i, resume)
     {
         const char *application, *address, *fingerprint;
@@ -203,7 +203,7 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
     page_add(out, copies, "; answers: {hits_coalesced:d} coalesced, {hits_stale:d} stale\n");
 }
 
-/* Without a name: those beyond as many as it counts each by itself. */
+/* Without a name: the sum of all types beyond those that are counted individually. */
 static const char type_columns[] =
     "type of key=[{type}][{type:!}(others)]|>held={held:i}|>waiting={waiting:i}|"
     ">acquired={acquired:i}|>done={done:i}|>full={queue_full:i}|>late={timeouts:i}|"

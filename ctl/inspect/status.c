@@ -41,7 +41,7 @@ static void print_refused(const json_t *application, struct text *out)
                   "  a link in the tree does not resolve: {}\n");
 }
 
-/* "NAME = value" of those that are not as built in. */
+/* "NAME = value" of the settings that come from the tree. */
 static void print_settings(const json_t *application, struct text *out)
 {
     const char *before = "  settings: ";

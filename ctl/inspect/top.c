@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ask, draw, wait for a key; again. While the server is asked no key is read: a try lasts at most
- * TRY_MS.
+ * Requests the page, draws it and waits for keys, in a loop. No key is read during a request, which
+ * lasts at most TRY_MS by default.
  */
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -145,7 +145,7 @@ static void top_add_line(struct screen *s, struct slice line, enum table_style s
             sign = cut_sign;
         line.len = s->view->columns - sign.len;
     }
-    /* Cleared before and not after: behind a line that is full, that would take its last letter. */
+    /* Cleared before the text: after a full line, this would delete its last character. */
     text_add(s->out, SLICE_LIT("\033[K"));
     text_add(s->out, begin);
     text_add(s->out, line);

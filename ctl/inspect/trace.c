@@ -67,7 +67,7 @@ static void end_all(struct trace_report *r, const char *why)
         end_unfinished(r, a, xstrdup(why));
 }
 
-/* A: another one of its name, or NULL. */
+/* A: a request in progress with the same id, or NULL. */
 static void trace_begin(struct trace_report *r, const struct trace_line *l, struct trace_request *a)
 {
     struct slice path = l->path;

@@ -134,8 +134,7 @@ static size_t scheme_length(struct slice s)
     return slice_starts(s, SLICE_LIT("https://")) ? strlen("https://") : 0;
 }
 
-/* In http://HOST/PATH the host goes before the path; the line's own, if there is one, counts more.
- */
+/* The target may be http://HOST/PATH; its host is used unless the line has its own. */
 static enum access_fault set_target(struct reading *r, struct slice target)
 {
     struct access_line *out = r->out;

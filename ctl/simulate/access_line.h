@@ -59,7 +59,7 @@ enum access_fault access_line_parse(struct slice line, char *room,
 
 /*
  * Requests as lines of a file: an access log, or a list of URLs, also mixed, with empty lines and
- * comments; or, LOGS_ONLY, of an access log. Read one by one; what is none is counted. Embedded.
+ * comments; or, LOGS_ONLY, of an access log. Read one by one; invalid lines are counted. Embedded.
  * Main thread.
  */
 
@@ -72,7 +72,7 @@ struct requests {
     size_t lines;                 /* read */
     size_t faults[ACCESS_FAULTS]; /* lines that were left out */
     size_t first_bad;             /* line number; 0: none */
-    const char *bad_why;          /* that */
+    const char *bad_why;          /* what is wrong with it */
     uint64_t last_ms;             /* time of the latest request */
     bool is_fine;                 /* times have milliseconds */
 };
@@ -81,8 +81,8 @@ struct requests {
 enum err requests_open(const char *file, struct requests *out, struct diag *d) must_check;
 /*
  * The next one; false: there are no more. Its slices are good until the next call. Of a URL the
- * method is GET, the host is without port and the rest unknown. A log's times do not decrease: a
- * line is written when its request is done, and then has the time of the one before.
+ * method is GET, the host is without port and the rest unknown. A log's times do not decrease: an
+ * earlier time, of a request that was logged late, is set to that of the line before.
  */
 bool requests_next(struct requests *r, struct access_line *out) must_check;
 /*

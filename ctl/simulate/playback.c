@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line of playback. Servers are asked one after the other, with the same requests.
+ * resumelbctl playback: sends the GETs of a log to one server after the other, and reports.
  */
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -89,9 +89,9 @@ static enum err playback_read(struct playback *p, struct diag *d)
  *
  *   IDLE -- a request is due --> CONNECTING -> ASKED -- answer or error --> IDLE
  *
- * Closed loop: the next request is due when a client is free. Paced: at the times of the log; when
- * no client is free then it waits, and its latency counts from when it was due, so that a server
- * that is slow cannot hide it by taking fewer.
+ * Closed loop: the next request is due when a client is free. Paced: at the times of the log. If no
+ * client is free, a request waits, and its latency counts from when it was due, so that a slow
+ * server cannot hide its delay by taking fewer.
  */
 
 enum { CHECK_MS = 50, PACE_AHEAD_US = 1000 };
@@ -239,7 +239,7 @@ static void ask(struct client *c)
         (void)http1_connect_tls(y->loop, &y->s->addr, NULL, y->p->o.timeout_ms, on_client_open, c);
 }
 
-/* Begin what is due, as far as clients are free. */
+/* Begins the requests that are due, while clients are idle. */
 static void playback_begin(struct player *y)
 {
     struct playback *p = y->p;
@@ -326,7 +326,7 @@ static int compare_latency(const void *a, const void *b)
     return compare_u64(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-/* The smallest that SHARE of all are not above (nearest rank). */
+/* The smallest value that PERCENT of all values do not exceed (nearest rank). */
 static double percentile_ms(const uint32_t *sorted, size_t n, unsigned percent)
 {
     size_t rank = n != 0 ? (n * percent + 99) / 100 : 0;

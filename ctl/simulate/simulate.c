@@ -13,9 +13,8 @@
 /* ---- options ---- */
 
 /*
- * The numbers of the model: row, where it goes, times what, option, what its value is called,
- * default, bounds, help. The defaults are what the benchmark has (bench/affinity): the same figures
- * mean the same.
+ * The numeric options: row, member, scale, name of the option and of its value, default, bounds,
+ * help. The defaults are those of the benchmark (bench/affinity), so that results are comparable.
  */
 /* clang-format off */
 #define NUMBERS \

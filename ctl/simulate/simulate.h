@@ -132,7 +132,7 @@ bool simulate_is_better(const struct plan *p, const struct figures *a, const str
 
 /* Prints what was simulated, then a table of results, then the description of the scenario. */
 void simulate_print(const struct simulate_runs *t, struct text *out);
-/* Reports the unusable parts of a log; prints nothing if there are none. */
+/* Prints the extent of the log, and the number of unusable lines if there are any. */
 void simulate_print_log(const struct simulate *s, struct text *out);
 /* Describes the gain of the best variant over the baseline. */
 void simulate_print_gain(const struct simulate_runs *t, struct text *out);

@@ -11,8 +11,8 @@
 /* ---- policies ---- */
 
 /*
- * By the names that they and their settings have in a configuration: the rows of scope POOL in
- * routing/pool_settings.def, so that what is new there is known here.
+ * Policies and settings have the names that they have in a configuration: the rows of scope POOL in
+ * routing/pool_settings.def, so that new ones are known here.
  */
 
 struct pool_values {
@@ -33,8 +33,8 @@ static const struct settings_table table = {.scope = "POOL",
 
 #define POLICY "policy"
 
-/* Settings that one policy alone goes by: with another they would change nothing; or without any
- * effect on simulated workers: versions, and dormant slots. */
+/* Settings that only one policy uses, or (POOL_POLICIES) that have no effect on simulated workers:
+ * versions and dormant slots. Others are valid for every policy. */
 static const struct owned {
     const char *setting;
     enum pool_policy policy;
@@ -51,7 +51,7 @@ static const struct owned {
     {POLICY, POOL_POLICIES},
 };
 
-/* Whether the policy of S, or the shadow beside it, could go by SETTING. */
+/* Whether the policy of S, or its shadow policy, uses SETTING. */
 static bool has_effect(const struct pool_settings *s, struct slice setting)
 {
     for (size_t i = 0; i < ARRAY_LEN(owned); ++i) {
@@ -82,7 +82,7 @@ static struct slice cut_setting(struct slice *rest, struct slice *value)
     return slice_cut(value, '=');
 }
 
-/* Whether each of SETTINGS is one of S's policy, and there once. */
+/* Whether each of SETTINGS is used by S's policy and occurs once. Problems are added to D. */
 static bool check_names(const struct pool_settings *s, struct slice settings, struct diag *d)
 {
     bool given[ARRAY_LEN(rows)] = {false};
@@ -368,9 +368,9 @@ enum err simulate_classify_plan(struct simulate_classifiers *all, const struct p
 /* ---- a log as a trace ---- */
 
 /*
- * Of a page the log has only the path; the objects that it needs are taken by a hash of host and
+ * Of a page the log has only the path. The objects that it needs are drawn by a hash of host and
  * path: three quarters are its own, the rest from 32 that all pages of the host share (templates,
- * navigation). Its first half is there to learn from.
+ * navigation). The first half of the log is the learning phase.
  */
 
 enum { SHARED_OBJECTS = 32, SHARED_ONE_IN = 4 };
@@ -393,7 +393,7 @@ static uint64_t hash(struct slice s)
     return h;
 }
 
-/* The log is CUT before L if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
+/* Adds L. Sets *IS_CUT instead if there are too many pages or classes. Errors: ERR_TOO_LARGE. */
 static enum err take_request(struct reader *r, const struct access_line *l, bool *is_cut)
 {
     struct simulate_classifiers *c = &r->s->classifiers;

@@ -248,17 +248,16 @@ void simulate_print_json(const struct simulate_runs *all, size_t n, struct text 
     text_add_char(out, '\n');
 }
 
-/* ---- a picture ---- */
+/* ---- a chart ---- */
 
 /*
- * The picture: in words what changes, then four figures as bars, the course of the loads, and how
- * even the work is. One colour is one variant all over. SVG by hand: a few rectangles and lines.
+ * The chart: the gain in words, four metrics as bars, and three line charts side by side. A color
+ * is the same variant everywhere. SVG without a library: a few rectangles and lines.
  *
  *     +------------------------------------------------+
  *     | title, model, the gain in words                |
  *     | labels | loads | requests/s | p99 | busiest    |
- *     | loads per request, over time                   |
- *     | requests of each worker, the busiest first     |
+ *     | loads over time | p99 over time | per worker   |
  *     +------------------------------------------------+
  */
 
@@ -479,7 +478,7 @@ static void add_chart(const struct plot *p, struct chart *c)
     }
     if (!c->curves->in_time)
         return;
-    /* Where phases begin; the one that counts in bold. */
+    /* Where phases begin; the measured one is bold. */
     for (size_t i = 0; i < plan->nphases; ++i) {
         double x = c->x + c->width * (double)r->begins[i] / (double)r->nwindows;
 

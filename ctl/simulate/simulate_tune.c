@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A search one thing at a time: each policy's classifier, as they belong together; then its
- * settings, and by that the policy; then how many workers it takes to be as good as today.
+ * Searches one parameter after the other: the best classifier for each policy; then its settings,
+ * and with these the best policy; then the number of workers that is as good as today.
  */
 #include "ctl/simulate/simulate.h"
 #include "sim/parts.h"
@@ -18,9 +18,9 @@
  */
 
 enum measure { LOADS, RATE, P99, MEASURES };
-/* As good as the best. */
+/* Up to this much worse than the best is nearly the best. */
 static const double NEARLY = 0.05;
-/* Below the best throughput by more, few loads or a low p99 may be due to less work done. */
+/* Below the best by more, a policy does not keep up: its few loads may be due to less work. */
 static const double KEEPS_UP = 0.1;
 
 /* How often a policy was the best, or nearly. */
@@ -44,7 +44,7 @@ static double measure_of(const struct simulate_variant *v, enum measure m)
     return m == LOADS ? f->loads : m == RATE ? 1 / fmax(f->rate, 1e-9) : f->p99_ms;
 }
 
-/* The best of all, or of those that keep up with a MEASURE of RATE of SLOWEST. */
+/* The best M of the variants with a measure RATE of at most SLOWEST (HUGE_VAL: of all). */
 static double best_of(const struct simulate_runs *t, enum measure m, double slowest)
 {
     double best = HUGE_VAL;
@@ -116,7 +116,7 @@ static void print_scores(const struct simulate *s, const struct score *scores, s
     table_end(&kept, out);
 }
 
-/* Run one, into the tables. */
+/* Runs one workload and adds it to the tables. */
 static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2],
                         struct score *scores)
 {
@@ -194,7 +194,7 @@ enum err simulate_random(struct simulate *s, struct text *out, struct diag *d)
 
 enum { VALUES_MAX = 6 };
 
-/* Values that are tried, of settings that a policy goes by. The others have none. */
+/* Values to try, of the settings that a policy uses. Other policies have none. */
 static const struct tried {
     enum pool_policy policy;
     const char *setting;
@@ -373,7 +373,7 @@ enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, 
 {
     struct tuning t = {.s = s, .plan = plan, .out = out, .ncandidates = simulate_asked(s)};
 
-    /* Events name workers: with fewer there would be others to kill. */
+    /* Events refer to workers by number: with fewer workers they would affect others. */
     if (plan->phases[0].nevents + plan->phases[plan->main].nevents != 0) {
         diag_add(d, NULL, 0, 0, "--tune: not in a scenario in which workers come and go");
         return ERR_UNSUPPORTED;

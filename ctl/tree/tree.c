@@ -416,7 +416,7 @@ enum err tree_command_path(struct tree_command *c, const char *word, bool must_e
         return e;
     }
     e = tree_command_resolve(c, full, out);
-    /* Only nodes have links, so a provider in a directory is none to them. */
+    /* Only nodes are resolved, and a provider in a directory is none: it is read itself. */
     if (e == ERR_NOT_FOUND) {
         struct tree_record r;
 

@@ -130,7 +130,7 @@ int tree_set(struct tree_command *c)
 
 /* ---- get ---- */
 
-/* Follows a property link: AT becomes the node that LINK of its names, NAME the property there. */
+/* Follows LINK, a property link of node AT: sets AT to the node, and NAME to the property there. */
 static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
                     struct text *name)
 {
@@ -316,7 +316,7 @@ static void print_changes(struct tree_command *c, const char *path, json_t *was,
 }
 
 /*
- * Delete PATH and all below, but no provider and nothing above one: *RETAINED becomes true then.
+ * Deletes PATH and all below, except providers and their ancestors: these set *RETAINED.
  * Errors: ERR_NOT_FOUND, ERR_BUSY (a node was created below it meanwhile).
  */
 static enum err delete_below(struct tree_command *c, const char *path, size_t depth, bool *retained)

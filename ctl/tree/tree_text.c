@@ -249,7 +249,7 @@ static void text_complain(struct reader *r, enum err e, size_t column, const cha
         diag_add(r->diag, r->file, r->line, column, "%s", why);
 }
 
-/* Make the level of an item that is INDENT in the top one. False: it fits nowhere. */
+/* Makes the level with INDENT the top one. Returns false if it fits none (reported). */
 static bool enter_level(struct reader *r, size_t indent)
 {
     struct level *top = &r->levels[r->nlevels - 1];

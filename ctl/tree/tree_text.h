@@ -70,7 +70,7 @@ enum tree_text_kind { TREE_TEXT_NODE, TREE_TEXT_PROPERTY, TREE_TEXT_LINK, TREE_T
  */
 bool tree_text_make_line(enum tree_text_kind kind, struct slice name, struct slice rest,
                          struct text *line) must_check;
-/* What property KEY is, by its end (" ->", " =>"): *NAME is what is before that. */
+/* The kind of property KEY, from its end (" ->", " =>"); *NAME is the part before that. */
 enum tree_text_kind tree_text_kind_of(const char *key, struct slice *name);
 
 #endif

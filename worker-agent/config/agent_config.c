@@ -28,7 +28,7 @@ struct reader {
     struct diag *d;
 };
 
-/* Where setting NAME stands, or the application itself. */
+/* The node of setting NAME, or if it is not set of the application, for messages. */
 static const struct config_node *agent_place(const struct reader *r, const char *name)
 {
     return config_place(r->map, name, r->key);
@@ -136,7 +136,7 @@ void command_spec(const struct app_config *c, char out[FINGERPRINT_LEN + 1])
     text_add(&all, (struct slice){(const char *)&user->uid, sizeof(user->uid)});
     text_add(&all, (struct slice){(const char *)user->groups,
                                   sizeof(user->groups[0]) * (size_t)user->ngroups});
-    /* It is compared with one that another process made. */
+    /* Not seeded: it is compared with a hash made by another process. */
     snprintf(out, FINGERPRINT_LEN + 1, "%016llx", (unsigned long long)hash_fixed(text_slice(&all)));
     text_fini(&all);
 }
@@ -224,7 +224,7 @@ static void read_environment(const struct reader *r)
 
 /* ---- user and group ---- */
 
-/* Other users must not be able to write the agent's files, nor have theirs out of its reach. */
+/* Processes of other users must not write the agent's files; it must reach their sockets. */
 static void check_other_user(const struct reader *r, const char *at)
 {
     const struct privileges *own = &r->top->own;
@@ -417,7 +417,7 @@ static struct app_config *read_app(const struct agent_config *top, const struct 
         char *text = xasprintf("%s:1", c->s.advertise);
         enum err e = addr_parse(slice_of(text), &a);
 
-        /* A name, or an address that is not all addresses. */
+        /* A host name, or an address that is not a wildcard. */
         if (e != ERR_UNSUPPORTED &&
             (e != ERR_OK || a.sa.sa_family == AF_UNIX || addr_is_wildcard(&a)))
             agent_complain(&r, "advertise", "must be a host name or an address, without a port");
@@ -482,7 +482,7 @@ static void read_tls(struct agent_config *c, struct diag *d)
 
 /* ---- the top ---- */
 
-/* Where a setting of the top stands, for complaints. */
+/* The node of a setting at the top of the file, for messages. */
 static const struct config_node *top_node(const struct agent_config *c, const char *name)
 {
     return config_place(c->yaml.root, name, c->yaml.root);

@@ -18,7 +18,7 @@
 
 enum {
     APPS_MAX = 1000,
-    /* Letters of an application's name: it becomes a directory, a node and a log word. */
+    /* Bytes of an application's name, which is used as a directory, a node and a log field. */
     APP_NAME_MAX = 64,
     /* Words of a command; variables; bytes of all of them as JSON, with what is inherited. */
     APP_WORDS_MAX = 1000,
@@ -35,7 +35,7 @@ enum {
 #define SUPERVISOR_LOCK_NAME "keeper.lock"
 #define SUPERVISOR_RUN_NAME "run"
 
-/* How a process comes by its listening socket. */
+/* How a process gets its listening socket. */
 enum listen_mode {
     LISTEN_INHERITED_UNIX,
     LISTEN_INHERITED_TCP,
@@ -61,7 +61,7 @@ struct app_config {
     struct addr *attach; /* nslots of them, or NULL */
     enum listen_mode listen;
     char *path;             /* in the tree */
-    struct privileges user; /* of its processes; not wanted: the supervisor's. uid is always set */
+    struct privileges user; /* of its processes; not required: the supervisor's. uid is set */
     const char *login;      /* the user's name; NULL: the user that started the agent */
     char *home;             /* of the user, or NULL */
     char spec[FINGERPRINT_LEN + 1]; /* hash of all that a process is started with */
@@ -75,13 +75,13 @@ struct agent_config {
     struct admin_config admin;
     struct privileges own; /* of the agent itself: setting user */
     struct networks allow;
-    struct tls_listener *tls; /* NULL: plain; front_create and front_configure take it out */
+    struct tls_listener *tls; /* NULL: plain; front_create takes ownership */
     struct app_config **apps;
     size_t napps;
     struct supervisor_rights *users; /* NULL: the agent has no user, or root */
 };
 
-/* Every problem goes to D; NULL when there was any. */
+/* Returns NULL after any error; all are added to D. Ownership passes to the caller. */
 struct agent_config *agent_config_read(const char *file, struct diag *d);
 void agent_config_destroy(struct agent_config *c);
 const struct app_config *agent_config_app(const struct agent_config *c, const char *name);

@@ -22,9 +22,9 @@ struct supervisor_rights {
 bool supervisor_rights_add(struct supervisor_rights *r, const struct privileges *user) must_check;
 /* There are users besides the agent's own: the supervisor must be able to switch. R may be NULL. */
 bool supervisor_rights_has_others(const struct supervisor_rights *r);
-/* Exactly this user, in exactly this group and these further ones. */
+/* Whether R has exactly this user, with the same group and the same supplementary groups. */
 bool supervisor_rights_allow(const struct supervisor_rights *r, const struct privileges *user);
-/* The same user of the agent, and no user that is not in R; both may be NULL. */
+/* WANTED has the same user of the agent, and no user that is not in R; both may be NULL. */
 bool supervisor_rights_cover(const struct supervisor_rights *r,
                              const struct supervisor_rights *wanted);
 

@@ -243,7 +243,7 @@ void front_configure(struct front *f, struct agent_config *c)
 {
     struct http_server_options o = options_of(f, c);
 
-    /* Whether there is TLS at all is a matter of listening. */
+    /* TLS is turned on or off only when listening starts. */
     if ((f->tls == NULL) != (c->tls == NULL))
         log_warn(NULL, "config-restart-required", "setting=tls");
     else if (f->tls != NULL)

@@ -26,12 +26,12 @@ struct front {
     bool turns_away;                /* each answer is the last of its connection */
     struct body_totals body_totals; /* of the bodies of all requests */
     uint64_t response_buffers_total;
-    size_t buffered_bytes; /* taken from processes and not yet by load balancers */
+    size_t buffered_bytes; /* received from processes, not yet sent to clients */
     struct list exchanges; /* all, from request to both ends done */
 };
 
-/* Ownership of C's TLS configuration passes to the front, here and below. The stages of requests
- * are recorded in T, which must outlive the front; NULL: not recorded. */
+/* Ownership of C's TLS configuration passes to the front. The stages of requests are recorded in T,
+ * which must outlive the front; NULL: not recorded. */
 struct front *front_create(struct loop *l, struct agent_config *c, struct trace_log *t);
 /* Applies a re-read configuration. C's contents must stay valid until the next call. */
 void front_configure(struct front *f, struct agent_config *c);
@@ -42,12 +42,12 @@ bool front_listen(struct front *f, struct front_listener *l);
 void front_decline_idle(struct front *f, bool on, const struct agent_config *c);
 /* Closes all connections, and aborts requests in flight at processes. */
 void front_cut(struct front *f);
-/* Drained or cut. */
+/* All connections must have been closed: drained or cut. */
 void front_destroy(struct front *f);
 
 /* ---- between the files of the front ---- */
 
-/* The information of load balancers about a request. */
+/* What the load balancer has reported about a request in its headers. */
 struct request_class {
     struct slice cls, fingerprint; /* empty, or within the next two */
     char cls_bytes[CLASS_BYTES_MAX];
@@ -82,7 +82,7 @@ struct error_facts {
     uint64_t now_ms;
 };
 
-/* Appends the body: plain text, or HTML with every byte of others escaped. Pure function. */
+/* Appends the body: plain text, or HTML with all external text escaped. Pure function. */
 void error_body(const struct error_facts *e, bool html, struct text *out);
 
 /* Starts the exchange of a request for LISTENER's slot, or for any process of its application. */

@@ -3,7 +3,7 @@
  * One request from the client, usually a load balancer, to a process, and its response. Its two
  * sides end independently:
  *
- *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> give the place back
+ *   the process:  ask the slot -> (wait) -> connect -> send -> head -> body -> release the place
  *   the client:   reply -> ... -> gone
  *
  * The place at the process is released when the last byte of the response was received, whether or
@@ -36,15 +36,14 @@ enum {
     HEAD_HELD_MS = 20,
     /* Buffer of a response while all buffers together exceed response_buffers_total. */
     BUFFER_WHEN_FULL = 16 * 1024,
-    /* Processes that a request tries to connect to; if all fail, it is not a single one's fault. */
+    /* Maximum processes that a request tries to connect to; if all fail, one is not the cause. */
     CONNECT_TRIES_MAX = 10,
 };
 
 enum note {
     NOTE_NONE,
     NOTE_UNPROCESSED, /* no byte reached a process: any request may be retried elsewhere */
-    NOTE_FAILED, /* a process received it and failed: retry elsewhere only if it is safe to repeat
-                  */
+    NOTE_FAILED,      /* a process received it and failed: only safe requests may be retried */
 };
 
 static const struct {
@@ -323,7 +322,7 @@ static void front_answer(struct exchange *x, enum outcome o)
 /*
  * Requests that this agent still holds after another agent has taken over (upgrade.h), and that
  * none of its processes can serve: only the new agent starts processes. Such a request is passed on
- * to the new agent at the address where it was received, and the response is returned through this
+ * to the new agent at its address for such requests, and the response is returned through this
  * agent. Reporting the request as unprocessed would be sufficient for a load balancer that has
  * another worker at that moment, but a client of the application's own address has no alternative.
  * With TLS the request is not passed on, because the new agent would not authenticate this agent as
@@ -583,7 +582,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     front_count(x, AGENT_STAT_tunnels);
     trace_request_answered(&x->trace, (unsigned)x->status, UINT64_MAX);
     slot_answered(&x->place);
-    /* With the backlog of which it is still part, as any other answer. */
+    /* Before slot_upgraded(): the reported backlog includes X, as in any other response. */
     if (x->reply != NULL)
         copy_headers(x, head);
     slot_upgraded(&x->place);
@@ -609,7 +608,7 @@ static const struct http1_events http1_exchange_events = {on_front_head, on_fron
 /* Reports the homes of the request's class, as the load balancer sent them, to the slot. */
 static void use_home(struct exchange *x)
 {
-    /* The text of a move is the request's, which goes when its client does. */
+    /* The report refers to the request's header, which is freed when the client disconnects. */
     bool reported = x->cls.has_reported && x->reply != NULL;
 
     if (x->cls.cls.len != 0 && !is_direct(x))
@@ -633,7 +632,7 @@ static void send_request(struct exchange *x)
         .context = x,
     };
 
-    /* An unready process has start_timeout, which ends it, and with it this. */
+    /* A starting process has start_timeout, which ends the process and thereby X. */
     x->started_us = clock_mono_us();
     use_home(x);
     trace_request_activated(&x->trace);
@@ -736,7 +735,7 @@ static void on_front_gone(void *context, bool done)
     }
     if (!x->worker_done && !x->tunnel) {
         if (x->conn == NULL || http1_times(x->conn).written_us == 0) {
-            /* The rest of the request's bytes is gone with the client. */
+            /* The request's body was freed with the reply: it cannot be sent any more. */
             leave_worker(x);
         } else {
             /* The process has, or may yet get, the request. */

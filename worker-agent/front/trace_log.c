@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A record in the buffer: a struct record, and its two texts behind it. Requests are called
- * PID.NUMBER, since the agents of an upgrade write to the same file.
+ * A record in the buffer: a struct record, and its two texts behind it. The id of a request is
+ * PID.NUMBER, because both agents of an upgrade write to the same file.
  */
 #include "worker-agent/front/trace_log.h"
 
@@ -78,7 +78,7 @@ static void trace_add(struct trace_log *log, struct record r, struct slice first
 
     if (records == NULL)
         return;
-    /* Under the buffer's lock, and one thread's: times never go back but with the clock. */
+    /* Taken by one thread under the buffer's lock: times decrease only if the clock is set back. */
     r.time_us = clock_wall_us();
     r.first = (unsigned short)(first.len < TRACE_LINE_TEXT_MAX ? first.len : TRACE_LINE_TEXT_MAX);
     r.second =

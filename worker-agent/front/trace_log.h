@@ -22,8 +22,8 @@ void trace_log_reopen(struct trace_log *log);
 /* Lines written, and records dropped because the file was too slow or failed. */
 void trace_log_count(const struct trace_log *log, uint64_t *written, uint64_t *dropped);
 
-/* Writes a record of no request: S (an agent starts) or X (it ends), after which no earlier request
- * is in progress, with NAME NULL; or '-', a note with NAME, a literal. */
+/* Writes a record that belongs to no request. STAGE S (the agent starts) or X (it exits): no
+ * earlier request is in progress; NAME is NULL. STAGE '-': a note; NAME is a literal. */
 void trace_log_mark(struct trace_log *log, char stage, const char *name);
 /* The trace of a request, from record B to its last. Embedded; if zeroed, nothing is recorded. */
 struct trace_request {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The applications, and the pool of all of them. Source of the shape: the ApplicationPool algorithm
- * (groups of processes under one budget).
+ * The applications, and the pool of all of them. The structure is that of Phusion Passenger's
+ * ApplicationPool: groups of processes under one budget.
  */
 #include "worker-agent/pool/app_pool.h"
 
@@ -421,7 +421,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
 {
     static const char *const at_start[] = {"address", "listen", "advertise", "path", "attach"};
 
-    /* The groups follow below, each with its own settings and the budget at once. */
+    /* The groups are configured below, each with its own settings and the new budget together. */
     pool->configuring = true;
     live_settings_set_yaml(pool->live, &c->s, c->origins);
     pool->configuring = false;
@@ -657,7 +657,7 @@ void app_pool_leave(struct app_pool *pool)
 void app_pool_stop(struct app_pool *pool, bool at_once)
 {
     app_pool_leave(pool);
-    /* As the pool is leaving. */
+    /* The pool is leaving: all waiting requests are refused. */
     each_slot(pool, slot_reject_hopeless);
     app_pool_each_process(pool, at_once ? app_process_kill : app_process_stop);
     if (list_empty(&pool->processes))

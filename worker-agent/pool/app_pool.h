@@ -16,12 +16,12 @@ void app_pool_fini(struct app_pool *pool);
 bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                     struct adoptable_list *adopted);
 /*
- * The first part of that: the settings of the host. Values of its node that a previous run cached
- * are effective at once, and not only after the tree has failed to answer in time: under a smaller
- * maximum of the file, processes that have just been taken over would be ended unnecessarily.
+ * The first part of app_pool_start(): the settings of the host. Cached values of the host's node
+ * are effective immediately, not only after the tree has failed to answer in time: a smaller
+ * maximum in the file would otherwise end processes that have just been adopted.
  */
 void app_pool_start_host(struct app_pool *pool, const struct agent_config *c);
-/* Applies a re-read configuration's live settings and budget; the previous one is not used then. */
+/* Applies the re-read C. The previous one may be freed then, except that of app_pool_start(). */
 void app_pool_configure(struct app_pool *pool, const struct agent_config *c);
 
 /* The process with that id, or NULL. */
@@ -49,7 +49,7 @@ void app_pool_drain(struct app_pool *pool);
 void app_pool_leave(struct app_pool *pool);
 /* Number of requests that wait or run. */
 size_t app_pool_requests(const struct app_pool *pool);
-/* Refuses waiting requests, ends all processes (AT_ONCE: SIGKILL); then empty(), maybe at once. */
+/* Refuses waiting requests, ends all processes (AT_ONCE: SIGKILL); may call empty() itself. */
 void app_pool_stop(struct app_pool *pool, bool at_once);
 void app_pool_stop_listening(struct app_pool *pool);
 

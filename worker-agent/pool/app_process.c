@@ -155,7 +155,7 @@ static void process_end(struct app_process *p, int signal_number)
     app_pool_settle(p->pool);
     process_stop_waiting(p);
     if (p->state == PROCESS_SPAWNING) {
-        /* It has no pid yet; when it has, its id is not found, and it is killed. */
+        /* It has no pid yet. When it is reported as spawned, its id is unknown: it is killed. */
         app_process_release(p);
         return;
     }
@@ -290,7 +290,7 @@ static void become_ready(struct app_process *p)
 
 static void accept_first(struct app_process *p)
 {
-    /* From now on its first request shows whether it serves, which may arrive much later. */
+    /* From now on its first request, which may arrive much later, shows whether it serves. */
     timer_stop(&p->deadline);
     core_probing(&p->core, true);
     slot_publish(p->slot);
@@ -413,7 +413,7 @@ void app_process_first_done(struct app_process *p, bool answered)
         accept_first(p);
 }
 
-/* ---- birth ---- */
+/* ---- creation ---- */
 
 static struct app_process *process_create(struct app_pool *pool, struct slot *s, const char *id)
 {
@@ -464,7 +464,7 @@ static bool make_backend(struct app_process *p, const char *address)
     if (p->group == NULL)
         return true;
     const struct conn_pool_settings cs = group_conn_settings(p->group);
-    /* How many are in use at once is the slot's to decide. */
+    /* No limit here: the slot limits how many are in use at once. */
     p->backend = conn_pool_backend(p->pool->conn_pool, slice_of(address), slice_of(p->id), 0, &cs);
     return true;
 }
@@ -611,7 +611,7 @@ void app_process_hand_over(struct app_process *p)
 {
     /* Two readers would split its lines between them. */
     process_output_mute(&p->output, true);
-    /* The new agent ends processes that are not a slot's so far: they must get no requests. */
+    /* The new agent ends replacements that are not ready yet: they must get no requests. */
     if (is_replacement(p)) {
         stop_probing(p);
         timer_stop(&p->deadline);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool's data: what all applications of the host share, one application, one of its slots. Each
- * is below the one before, refers to it, and is owned by it; the processes (slot.h) are below
- * the slots. The functions on each are in app_pool.h and slot.h. Control loop
+ * The pool's data: struct app_pool (shared by all applications of the host), struct app_group (one
+ * application) and struct slot (one of its slots). Each is owned by the one before and refers to
+ * it. Processes (slot.h) belong to slots. The functions are in app_pool.h and slot.h. Control loop
  * only.
  */
 #ifndef RLB_AGENT_POOL_MODEL_H
@@ -59,7 +59,7 @@ struct app_pool {
     void *context;
     /* The rest is set by app_pool.c. */
     /* The settings of the host: the top of the file, LIVE ones overridden by its node. */
-    const struct agent_config *at_start; /* of it: state_dir, tree, host_path; outlives the pool */
+    const struct agent_config *at_start; /* settings fixed at the start; outlives the pool */
     struct live_settings *live;
     const struct agent_settings *s; /* effective: live's; NODEs are NULL */
     struct snapshot *snapshot;      /* NULL: no tree, or no node */
@@ -91,7 +91,7 @@ static inline void app_pool_settle(struct app_pool *pool)
         loop_defer(pool->loop, &pool->settling);
 }
 
-/* One application: its settings (YAML and tree), its slots, its figures. */
+/* One application: its settings (YAML and tree), its slots, its metrics. */
 struct app_group {
     struct log_subject subject;
     struct app_pool *pool;
@@ -101,7 +101,7 @@ struct app_group {
     const struct app_config *at_start;
     const struct app_settings *s; /* effective: live's */
     struct live_settings *live;
-    struct live_settings_counts reported; /* what the figures have of its counts */
+    struct live_settings_counts reported; /* the counts that the metrics already include */
     const char *name;
     struct stats *stats;
     struct stats_cell *cell;
@@ -109,7 +109,7 @@ struct app_group {
     bool started;           /* further slots are created as they are needed */
     uint64_t replace_delay_ms; /* of the last back-off; 0: none */
     struct over_memory over_memory;
-    uint64_t max_memory_bytes;                   /* the limit that that is about */
+    uint64_t max_memory_bytes;                   /* the limit of over_memory */
     struct front_listener *own_listeners;        /* at_start->nlisten_addrs of them */
     const struct failure *last_failure;          /* the newest of its slots'; NULL: none */
     struct restart_directory *restart_directory; /* NULL: none is watched */

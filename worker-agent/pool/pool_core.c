@@ -73,7 +73,7 @@ bool core_slot_enabled(const struct core_slot *s)
     return g->max_processes == 0 || s->n < g->max_processes;
 }
 
-/* ---- where a process stands ---- */
+/* ---- the state of a process ---- */
 
 /* P has had as many requests as it may have. */
 static bool is_spent(const struct core_process *p)
@@ -82,7 +82,7 @@ static bool is_spent(const struct core_process *p)
 
     if (g->one_shot)
         return p->served > 0;
-    /* Once nothing is started any more, it finishes what waits. */
+    /* If no process is started any more, this one continues with the waiting requests. */
     return g->max_requests != 0 && p->served >= g->max_requests && !g->core->stopped;
 }
 
@@ -303,7 +303,7 @@ static uint64_t first_turn(const struct core_slot *s)
     return turn;
 }
 
-/* P must not take R: idle, it makes room for an older request of a group without a process. */
+/* P must not take R: it is to make room for an older request of a group without a process. */
 static bool yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
 {
     const struct core *c = p->slot->group->core;
@@ -361,7 +361,7 @@ static void occupy_slot(struct core_slot *s, struct core_process *p)
     g->core->changed = true;
 }
 
-/* The slot then has no process any more, but maybe its replacement, ready or not. */
+/* Detaches P from its slot, which then has its replacement, ready or not, or no process. */
 static void drop_from_slot(struct core_process *p)
 {
     struct core_slot *s = p->slot;
@@ -526,7 +526,7 @@ void core_hold(struct core_process *p, bool held)
     run_soon(p->slot);
 }
 
-/* R's session is over; what that means for its process is the caller's. */
+/* Ends R's session. The caller must update the lists of the process (core_place). */
 static void session_over(struct core_request *r)
 {
     struct core_process *p = r->process;
@@ -568,7 +568,7 @@ void core_exited(struct core_process *p)
 
 /* ---- sessions ---- */
 
-/* Its replacement is to be ready before P is spent. */
+/* P is near max_requests: its replacement should be ready before P is spent. */
 static bool nearly_spent(const struct core_process *p)
 {
     enum { PARTS = 10 };
@@ -740,7 +740,7 @@ enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
     return s != NULL ? ask_slot(s, r, now_ms) : ask_group(g, r, now_ms);
 }
 
-/* ---- giving places ---- */
+/* ---- assigning places ---- */
 
 /* Starts the next waiting request that can have a place at S and returns it, or NULL. */
 static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)

@@ -6,7 +6,7 @@
  * decisions of core_next() until it returns CORE_NOTHING:
  *
  *   core_request_process, core_leave, core_ready, core_exited, core_tick ... ──► core_next ──►
- * REPORT a slot GO a request SPAWN for a slot END a process
+ *     REPORT a slot | GO a request | SPAWN for a slot | END a process
  *
  * Origin: Phusion Passenger 3, "ApplicationPool algorithm". Difference: a process belongs to a
  * slot, an address known to load balancers, and requests for a slot wait for that slot's process.
@@ -122,8 +122,8 @@ struct core_request {
     struct core_group *group;
     struct core_slot *slot;       /* NULL: any */
     struct core_process *process; /* RUNNING */
-    uint64_t turn;                /* order of asking; counted with the births of processes */
-    bool any;                     /* it was made for any process */
+    uint64_t turn;                /* order of requests; the same counter as core_process.born */
+    bool any;                     /* it requested any process of the group */
     bool placeless;               /* an upgraded connection: holds its process, but no place */
     /* Set by the owner: an unproven replacement may get it, as it can be retried elsewhere. */
     bool may_probe;
@@ -153,7 +153,7 @@ void core_init(struct core *c);
 void core_group_init(struct core *c, struct core_group *g);
 /* Must be called when the group has no processes and no requests. */
 void core_group_fini(struct core_group *g);
-/* S becomes the last slot of G; and leaves it. */
+/* Appends S to the slots of G; and removes it from them. */
 void core_slot_init(struct core_group *g, struct core_slot *s);
 void core_slot_fini(struct core_slot *s);
 
@@ -203,7 +203,7 @@ struct core_action {
 };
 /* Call repeatedly until it returns CORE_NOTHING. */
 struct core_action core_next(struct core *c, uint64_t now_ms);
-/* Latest time of the next core_next() call, because of back-offs; UINT64_MAX: none. */
+/* Latest time of the next core_tick() call, because of back-offs; UINT64_MAX: none. */
 uint64_t core_due_ms(const struct core *c, uint64_t now_ms);
 
 /* Whether S may have a process: it is one of the first max_processes slots. */

@@ -95,12 +95,12 @@ int64_t restart_now_ns(void)
 
 /* ---- one scan of a directory, on the thread ---- */
 
-/* The same for directories and ancestors, which may be both: the kernel has one watch of each. */
+/* One mask for directories and ancestors: the kernel has one watch of a path that is both. */
 #define WATCHED                                                                                    \
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
 
-/* Set a watch on PATH or its nearest existing ancestor. Whether on PATH itself. */
+/* Watches PATH or its nearest existing ancestor. Returns false only in the latter case. */
 static bool watch_nearest(const char *path, int inotify, struct restart_found *out)
 {
     char *at = xstrdup(path);
@@ -373,7 +373,7 @@ void restart_watch_destroy(struct restart_watch *w)
     }
 }
 
-/* NULL: none. */
+/* The path to watch; NULL if DIR is relative to "/". */
 static char *directory_path(const char *root, const char *dir)
 {
     if (dir[0] == '/')

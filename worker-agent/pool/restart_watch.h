@@ -29,7 +29,7 @@ struct restart_times {
 struct restart_watch;
 struct restart_directory;
 
-struct restart_events { /* neither inside a call, nor may they end a directory */
+struct restart_events { /* never inside a function below; must not remove a directory */
     /* restart.txt has changed, or was created. */
     void (*restart)(void *context);
     /* always_restart.txt was created (ON) or removed. Initially off. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes resume files on a thread of its own, so that no loop waits for a disk. Of several texts
- * for one file only the newest is written. Owned by the agent. Any thread may call; what goes wrong
- * is logged.
+ * for one file only the newest is written. Owned by the pool. Any thread may call; errors are
+ * logged.
  */
 #ifndef RLB_AGENT_POOL_RESUME_STORE_H
 #define RLB_AGENT_POOL_RESUME_STORE_H
@@ -14,7 +14,7 @@ struct resume_store;
 struct resume_store *resume_store_create(void);
 /* Writes what is left first. */
 void resume_store_destroy(struct resume_store *s);
-/* Has PATH hold BYTES (copied), or (SLICE_NULL) removed, soon; bounded by the number of paths. */
+/* Schedules writing BYTES (copied) to PATH, or, if they are empty, removing PATH. */
 void resume_store_put(struct resume_store *s, const char *path, struct slice bytes);
 
 #endif

@@ -97,7 +97,7 @@ static void plan_homes(struct resume_stream *st, uint64_t in_ms)
         timer_start(loop_of(st), &st->homes, in_ms);
 }
 
-/* The records that it is to have; NULL: none yet. */
+/* The home records that the stream reports; NULL: none yet. */
 static const struct slot_meter *homes_of(const struct resume_stream *st)
 {
     return slot_meters_find_homes(&st->slot->meters, fingerprint_of(st));
@@ -152,7 +152,7 @@ static void on_homes(struct timer *t)
     }
     if (one != NULL)
         print_homes(st, one, &lines);
-    /* May be the end of the stream. */
+    /* This may end the stream and free ST. */
     if (lines.len != 0)
         send_bytes(st, text_slice(&lines));
     text_fini(&lines);
@@ -257,7 +257,7 @@ static void end_stream(struct resume_stream *st, enum resume_end why)
         return;
     st->ended = true;
     (void)resume_line_print(&line, &bytes);
-    /* Sending may be the end of the stream, which stops the timer: not started again after that. */
+    /* Sending may free ST: its timers are stopped before, and nothing of it is used after. */
     struct http1_body *body = http1_body_copy(text_slice(&bytes));
     text_fini(&bytes);
     timer_stop(&st->keep_alive);

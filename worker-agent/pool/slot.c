@@ -81,7 +81,7 @@ static json_t *properties_of(const struct slot *s)
     if (pool->at_start->admin.n > 0)
         json_object_set_new(o, "admin",
                             json_string(addr_format(&pool->at_start->admin.addresses[0], admin)));
-    /* Of the classifier that its latest skills are of. */
+    /* The classifier with which its latest skills were measured. */
     if (latest != NULL)
         json_object_set_new(o, "classifier_fingerprint", json_string(latest->fingerprint));
     if (p != NULL && p->pid != 0)
@@ -142,7 +142,7 @@ static void load_resume(struct slot *s)
     char why[160] = "";
     enum err e = ERR_NOT_FOUND;
 
-    /* What the old agent measured is newer than the file, and there for every application. */
+    /* The old agent's measurements are newer than the file, and exist without `persistent` too. */
     if (inherited_take_text(s->group->pool->inherited, "resume", s->group->name, (int)s->core.n,
                             &text))
         e = ERR_OK;
@@ -185,7 +185,7 @@ void slot_print_resume(struct slot *s, struct text *out)
     slot_meters_print(&s->meters, &sender, out);
 }
 
-/* The incarnation is that of the process there is. */
+/* Updates the slot's incarnation to that of its current process. */
 static void follow_process(struct slot *s)
 {
     const struct app_process *p = slot_process(s);
@@ -306,7 +306,7 @@ void slot_process_failed(struct app_process *p)
     bool was_ready = p->ready_since_ms != 0;
     uint64_t lived_ms = was_ready ? loop_now_ms(g->pool->loop) - p->ready_since_ms : 0;
 
-    /* It leaves below, so that one failure counts once. */
+    /* P is detached below, so that one failure counts once. */
     if (s == NULL || p->core.state == CORE_LEAVING)
         return;
     if (s->core.replacement == &p->core) {
@@ -318,7 +318,7 @@ void slot_process_failed(struct app_process *p)
         return;
     }
     s->start_failures += !was_ready;
-    /* Only what fails before it has served is backed off from. */
+    /* Only a process that fails before it has served causes a back-off. */
     if (p->has_served)
         s->delay_ms = 0;
     else
@@ -327,7 +327,7 @@ void slot_process_failed(struct app_process *p)
     follow_process(s);
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
-    /* Elsewhere they may be served before the next one is ready. */
+    /* Another worker may serve waiting requests before the next process is ready. */
     slot_reject_waiting(g, s, OUTCOME_NOT_STARTED);
     if (!was_ready && g->core.nprocesses == 0)
         slot_reject_waiting(g, NULL, OUTCOME_NOT_STARTED);
@@ -402,7 +402,7 @@ void listener_close(struct front_listener *l)
         return;
     http_listener_close(l->listener);
     l->listener = NULL;
-    /* The next agent has the same socket, by that file. */
+    /* The next agent has the same socket, which clients reach by that file. */
     if (a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/' && !l->group->pool->handed_over)
         unlink(a->un.sun_path);
 }

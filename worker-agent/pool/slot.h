@@ -125,7 +125,7 @@ void app_process_release(struct app_process *p);
 
 /* ---- from the supervisor ---- */
 void app_process_on_spawned(struct app_process *p, pid_t pid, const char *address, int output_fd);
-/* Could not be started, or has died; HOW for the log. P is freed at the end of this turn. */
+/* P could not be started (WHY), or has died (HOW). P is freed at the end of this turn. */
 void app_process_on_start_rejected(struct app_process *p, const char *why);
 void app_process_on_died(struct app_process *p, const char *how);
 
@@ -158,8 +158,7 @@ struct slot_request {
     /* The assigned backend: a counted reference, held until slot_leave. */
     struct conn_backend *backend;
     struct addr addr;
-    /* A place is free (go), or will not be (refused). Not within slot_acquire or after slot_leave.
-     */
+    /* R got a place (go), or gets none (refused). Not in slot_acquire or after slot_leave. */
     void (*go)(struct slot_request *r);
     void (*refused)(struct slot_request *r, enum outcome why);
 };
@@ -224,12 +223,12 @@ size_t slot_in_flight(const struct slot *s);
 size_t slot_backlog(const struct slot_request *r);
 /* Reports that R's process did not answer in time. */
 void slot_process_stuck(struct slot_request *r);
-/* Counts the served request R. Not for one sent to a starting process: its time has the start's. */
+/* Counts served R; not one sent to a starting process, because its time includes the start. */
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                  uint64_t service_us, bool failed);
 
 /* ---- from its processes and the pool ---- */
-/* P did not start, or stopped serving unexpectedly: arms the back-off. Call before core_detach. */
+/* P did not start, or failed: arms the back-off and detaches P. No effect if P is detached. */
 void slot_process_failed(struct app_process *p);
 /* The core has assigned a place to R. */
 void slot_request_continue(struct core_request *r);
@@ -258,8 +257,8 @@ void slot_abandon_running(struct core_process *p);
  */
 #define RESUME_STREAM_PATH "/.well-known/resumelb/resume"
 
-/* Starts a stream; HOMES: of the slot's home classes too, in separate lines. FINGERPRINT: of the
- * classifier wanted; if it is malformed, the most recently used one. */
+/* Starts a stream of the resume for the classifier with FINGERPRINT; if that is malformed, for the
+ * most recently used one. HOMES: reports the slot's home classes too, in separate lines. */
 void resume_stream_start(struct slot *s, struct http_request *req, struct http_conn *conn,
                          struct slice fingerprint, bool homes);
 /* Must be called when the slot's resume or state has changed. */

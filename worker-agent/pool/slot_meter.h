@@ -52,7 +52,7 @@ struct home_records *slot_meters_homes(struct slot_meters *m, struct slice finge
 /* Drops the homes of all fingerprints. */
 void slot_meters_drop_homes(struct slot_meters *m);
 
-/* Forget CLS, or everything (NULL), in each meter and its resume. Returns how many scores went. */
+/* Deletes CLS, or everything (NULL), in each meter and resume. Returns the number of scores. */
 size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls);
 /* Updates the resumes from the meters, which are only read; the next ones are due as before. */
 void slot_meters_renew(struct slot_meters *m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests of slots and of whole applications. The core decides which requests wait and run; this
- * file has their timeouts, their metrics, and what they are assigned of their process.
+ * file has their timeouts and metrics, and sets the backend and the address of their process.
  *
  * A process without ready_probe receives one request while it is STARTING, which serves as its
  * probe.
@@ -223,7 +223,7 @@ void slot_process_stuck(struct slot_request *r)
              (unsigned long long)r->group->s->first_byte_timeout_ms);
     app_process_failed(p, FAILURE_STUCK, "");
     app_process_stop(p);
-    /* Elsewhere they may be served before the next one is ready. */
+    /* Another worker may serve waiting requests before the next process is ready. */
     if (!has_ready_process(r->group, r->slot))
         slot_reject_waiting(r->group, r->slot, OUTCOME_NOT_STARTED);
 }

@@ -126,7 +126,7 @@ bool proc_pss_read(const char *proc, pid_t pid, uint64_t *bytes)
 
 /* ---- all of them ---- */
 
-/* Of pids, and of entries and roots, which begin with theirs. */
+/* Compares pids, or entries or roots, which begin with a pid. */
 static int by_pid(const void *a, const void *b)
 {
     const pid_t *x = a;
@@ -147,7 +147,7 @@ bool proc_table_read(struct proc_table *t, const char *proc)
         uint64_t pid;
 
         t->items = xgrow(t->items, t->n + 1, &t->room, sizeof(*t->items));
-        /* One that ended since is not there. */
+        /* A process that has exited meanwhile is skipped. */
         t->n += parse_u64(slice_of(name->d_name), PID_LARGEST, &pid) &&
                 proc_entry_read(proc, (pid_t)pid, &t->items[t->n]);
     }
@@ -290,7 +290,7 @@ static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
     char *path = xasprintf("%s/%ld/fd", proc, (long)pid);
     DIR *d = opendir(path);
     struct dirent *name;
-    /* One that has ended has none. */
+    /* A process that has exited has no descriptors. */
     bool readable = d != NULL || errno == ENOENT;
 
     free(path);

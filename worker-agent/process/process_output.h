@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a process writes to its standard output and error: passed to our log line by line, bounded
- * in length and number, and the last lines stored, for the case that it fails. Embedded in the
+ * The standard output and error of a process: written to the agent's log line by line, bounded in
+ * length and number. The last lines are stored, in case the process fails. Embedded in the
  * process. Control loop only.
  */
 #ifndef RLB_AGENT_PROCESS_PROCESS_OUTPUT_H
@@ -77,7 +77,7 @@ const struct last_lines *process_output_last(struct process_output *o);
 /* ---- failures ---- */
 
 enum {
-    /* Of how a process ended: a sentence of the supervisor. */
+    /* Bytes of the supervisor's description of how a process ended. */
     FAILURE_HOW_MAX = 200,
     /* Bytes of the last lines in the log: one line of it has room for four times as many, which is
        what escaping may make of them. */
@@ -118,7 +118,7 @@ void failure_describe(const struct failure *f, const char *name, uint64_t now_ms
                       struct json_writer *w);
 /* Describes the failure in one line: "slot 2, pid 7 (ID): died ...: exit status 1". No line end. */
 void failure_add_summary(const struct failure *f, struct text *out);
-/* Its lines, the last of them, as one line of the log. SUBJECT as of log_warn. */
+/* Logs as many of its last lines as fit in one log line. SUBJECT: as in log_warn. */
 void failure_log(const struct failure *f, const void *subject);
 
 #endif

@@ -4,9 +4,9 @@
  * number of processes. All are sampled together, on a thread of their own. Owned by the pool;
  * outlives targets, which are embedded in processes. Control loop.
  *
- * Memory is first the sum of what is resident (RSS), where pages that processes share count for
- * each of them. Only where that is over the target's limit is the share (PSS) asked for, which the
- * kernel has to walk page tables for: that decides.
+ * Memory is first the sum of resident sizes (RSS), where a shared page counts for each process. If
+ * it exceeds the target's limit, the proportional share (PSS) is read and compared instead; that is
+ * slower, because the kernel has to walk page tables.
  */
 #ifndef RLB_AGENT_PROCESS_PROCESS_USAGE_H
 #define RLB_AGENT_PROCESS_PROCESS_USAGE_H
@@ -16,8 +16,8 @@
 #include "common/event/loop.h"
 
 enum {
-    /* Time per sample after which no further PSS is read: the next sample begins with the others. 1
-       % of a core at the default interval. */
+    /* Time per sample after which no further PSS is read; the next sample begins with the others.
+       At the default interval this is 1 percent of a core. */
     USAGE_PSS_MS = 50,
 };
 
@@ -49,7 +49,7 @@ struct usage_target {
 
 /* PROC: "/proc"; borrowed. */
 struct process_usage *process_usage_create(struct loop *l, const char *proc, uint64_t interval_ms);
-/* All targets must have been stopped. U may be NULL. */
+/* Stops the remaining targets. U may be NULL. */
 void process_usage_destroy(struct process_usage *u);
 void process_usage_set_interval(struct process_usage *u, uint64_t interval_ms);
 
@@ -77,8 +77,8 @@ enum {
     /* A process that exceeds the limit within this time after it was ready does so because of the
        application itself, not because of the requests it has served. */
     OVER_MEMORY_SOON_MS = 60000,
-    /* Delay between two such replacements, doubled each time: from the default sampling interval to
-       an interval at which operators may be expected to check. */
+    /* Delay between two such replacements, doubled each time up to an interval at which operators
+       may be expected to check. */
     OVER_MEMORY_DELAY_MS = 1000,
     OVER_MEMORY_DELAY_MAX_MS = 600000,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection each: a process may close it after any answer, and there are few.
+ * Each request has its own connection: a process may close it after any response.
  */
 #include "worker-agent/process/warm_up.h"
 
@@ -76,7 +76,7 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
 {
     static const struct slice before = {"GET ", 4};
     static const struct slice after = {" HTTP/1.1", 9};
-    /* With one of these fields the request is not one for all. */
+    /* A request with one of these fields is not counted. */
     static const char *const not_for_all[] = {"Cookie",         "Authorization",     "Range",
                                               "Content-Length", "Transfer-Encoding", "Upgrade"};
     struct warm_target parts = {.host = SLICE_NULL};

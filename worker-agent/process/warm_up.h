@@ -21,8 +21,8 @@
  * Which GET requests a slot gets most often, within a fixed number of counters
  * (common/stats/topk.h). Embedded in the slot. Plain computation; one thread.
  *
- * Targets are ranked by what is certain of their counts, and all counters are halved now and then,
- * so that what was frequent yesterday gives way.
+ * Targets are ranked by the certain part of their counts. All counters are halved periodically, so
+ * that targets that are no longer frequent are replaced.
  */
 struct warm_targets { /* zeroed, it counts nothing */
     struct topk *top; /* NULL: none are counted */

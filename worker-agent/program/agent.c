@@ -9,8 +9,8 @@
  * If no application has another user, the agent drops its rights, then forks the supervisor, which
  * is that user's, too. Otherwise it forks the supervisor, then drops its rights: the supervisor
  * stays root, and starts processes of the configuration's users alone (supervisor_rights.h);
- * state_dir is root's. A new agent after SIGUSR2 is that user from its start, and has the
- * supervisor of the one before.
+ * state_dir is root's. A new agent after SIGUSR2 runs as that user from its start, and takes over
+ * the old agent's supervisor.
  */
 #include "worker-agent/program/agent.h"
 
@@ -30,7 +30,7 @@
 #include "worker-agent/pool/slot.h"
 
 enum {
-    /* Processes of other users have their sockets below it: they may pass, not look. */
+    /* Processes of other users have their sockets below it: they may traverse, not list it. */
     STATE_DIR_MODE = 0711,
     SOCKET_MODE = 0660,
     /* The agent's group may create files. The directory is owned by root and has the sticky bit, so
@@ -122,7 +122,7 @@ static bool log_insecure(const char *path, const char *why)
     return false;
 }
 
-/* No user but root can put anything in the place of what is below PATH, up to the root. */
+/* Whether only root can replace entries of PATH and its ancestors. Modifies PATH; logs why not. */
 static bool are_roots(char *path)
 {
     for (;;) {
@@ -140,7 +140,7 @@ static bool are_roots(char *path)
     }
 }
 
-/* Makes the directory root's, as the supervisor's files in it; the group may create files. */
+/* Makes root the owner, as of the supervisor's files in it; the group may create files. */
 static bool share_state_dir(const char *state_dir, const struct privileges *p)
 {
     char *directory = xstrdup(state_dir);
@@ -171,7 +171,7 @@ static bool log_not_dropped(const struct agent *a, const char *why)
     return false;
 }
 
-/* Needs the configuration, and to know whether there is an old agent. False: it fails (logged). */
+/* Requires the configuration and inherited_begin(). Returns false on failure (logged). */
 static bool agent_settle_rights(struct agent *a)
 {
     const struct agent_settings *s = &a->config->s;

@@ -27,7 +27,7 @@ enum agent_phase {
 
 struct agent {
     const struct daemon_line *line;
-    struct agent_config *first;  /* at the start; what does not change stays as it is in it */
+    struct agent_config *first;  /* at the start; settings that need a restart are read from it */
     struct agent_config *config; /* the newest */
     struct loop *loop;
     bool supervisor_gone;

@@ -11,11 +11,11 @@
  * request for a while, or the grace period is over. Listening sockets close last: connections in
  * their backlog at that time are lost.
  *
- * SIGUSR2: what the agent passes to a new one (common/program/upgrade.h), and its end.
- * HANDING_OVER: neither agent accepts; connections wait in the queues of the sockets, which both
- * have, until the new agent got the processes from the supervisor. HANDED_OVER: the new agent
- * accepts. The old one finishes the requests it has, on connections that each get one more
- * response; if the new agent dies meanwhile, the old one takes everything back.
+ * SIGUSR2: a new agent takes over (common/program/upgrade.h), and this one exits. HANDING_OVER:
+ * neither agent accepts; connections wait in the backlogs of the sockets, which both have, until
+ * the new agent has received the processes from the supervisor. HANDED_OVER: the new agent accepts.
+ * The old one finishes its requests, on connections that each get one more response; if the new
+ * agent dies meanwhile, the old one takes everything back.
  */
 #include "worker-agent/program/agent.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin address's pages, made on demand from what is there, and its actions.
+ * The pages of the admin address, generated on demand from the current state, and its actions.
  */
 #include "worker-agent/program/agent.h"
 
@@ -50,7 +50,7 @@ static double agent_status_seconds(uint64_t from_ms, uint64_t to_ms)
 
 /* ---- processes ---- */
 
-/* Why a process goes; NULL: it does not. */
+/* Why a process is ended or replaced; NULL: it is not. */
 static const char *const reason_texts[] = {
     [CORE_IDLE] = "idle",         [CORE_GIVES_WAY] = "gives way", [CORE_OVER_MAX] = "over max",
     [CORE_OUTDATED] = "outdated", [CORE_SPENT] = "max requests",  [CORE_REPLACED] = "replaced",
@@ -150,7 +150,7 @@ static void put_slot(struct json_writer *w, const struct slot *s, uint64_t now_m
         json_put_int(w, "generation", (int64_t)m->generation);
         json_put_int(w, "requests", (int64_t)meter_generation(m->meter));
         json_put_int(w, "classes", (int64_t)classes);
-        /* As many as a resume of the moment has. */
+        /* As many as a resume made now would have. */
         json_put_int(w, "skills", (int64_t)(classes < max ? classes : max));
         json_close_object(w);
     }
@@ -227,7 +227,7 @@ static void put_group(struct json_writer *w, const struct app_group *g, uint64_t
     json_close_array(w);
     json_open_array(w, "leaving");
     list_for_each_entry (p, &g->pool->processes, node) {
-        /* Those that are no longer one of their slot's. */
+        /* Processes that have left their slot. */
         if (p->state >= PROCESS_LEAVING && p->group == g && p->slot != NULL &&
             p != slot_process(p->slot) && p != slot_replacement(p->slot))
             put_process(w, NULL, p, false, now_ms);
@@ -387,11 +387,10 @@ static int act_detach(void *context, struct slice id, struct text *body)
 /* ---- actions ---- */
 
 /*
- * What an operator can order at the admin address, with the actions_token: POST /actions/forget
- * {"application": NAME, "worker": ADDRESS, "class": CLASS}, where each may be left out: of all
- * applications, of all slots, of all classes. It is read whole, what is unknown refused, before
- * anything is done. Answers, JSON: 200 what was done, 400 not such an object, 404 no such slot.
- * Control loop.
+ * Actions at the admin address that require the actions_token: POST /actions/forget {"application":
+ * NAME, "worker": ADDRESS, "class": CLASS}. An omitted member means all applications, slots or
+ * classes. The whole object is checked, and unknown members are rejected, before anything is done.
+ * Responses (JSON): 200 what was done, 400 invalid object, 404 no such slot. Control loop.
  */
 
 static int forget(void *context, struct slice entity, struct text *body)

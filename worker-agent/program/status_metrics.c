@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /metrics: the figures of stats.def by application, those of the tree, and those beside them that
- * are read from the pool. A label is an application, a slot or a state, so that their
- * number is bounded by the configuration: no pid, no id.
+ * /metrics: the metrics of stats.def by application, those of the tree, and further ones read from
+ * the pool. A label is an application, a slot or a state, never a pid or an id, so that the number
+ * of series is bounded by the configuration.
  */
 #include "worker-agent/program/agent.h"
 
@@ -13,7 +13,7 @@
 #include "common/tree/tree.h"
 #include "worker-agent/pool/slot.h"
 
-/* Series of one metric for slots; an application with more has its first ones shown. */
+/* Maximum slots of an application that have series of their own; further ones are not shown. */
 enum { SLOT_SERIES_MAX = 1000 };
 
 /* ---- the agent and its host ---- */

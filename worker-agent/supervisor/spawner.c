@@ -106,7 +106,7 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[SUP
 {
     struct addr a;
     struct addr bound;
-    /* Requests wait in the slot's queue, not here: a small backlog, and what is in it is lost. */
+    /* Requests wait in the slot's queue: the backlog is small, and its connections may be lost. */
     const struct addr_listen_options o = {.backlog = 128, .mode = 0600};
 
     if (addr_parse(slice_of(text), &a) != ERR_OK) {
@@ -116,7 +116,7 @@ static enum err bind_listening(const char *text, struct spawned *p, char why[SUP
     if (addr_listen(&a, &o, &p->listen_fd) != ERR_OK ||
         addr_of_socket(p->listen_fd, &bound) != ERR_OK)
         return spawner_fail(why, "listen");
-    /* Servers that accept without asking first would otherwise spin or fail. */
+    /* Servers that call accept(2) without poll(2) would otherwise spin or fail. */
     int flags = fcntl(p->listen_fd, F_GETFL);
     fcntl(p->listen_fd, F_SETFL, flags & ~O_NONBLOCK);
     addr_format(&bound, p->address);
@@ -179,7 +179,7 @@ static enum err make_socket(struct spawner *s, const struct spawn_request *r, st
         return e;
     }
     p->path = path;
-    /* Nothing else can be put in its place: the directory is ours. */
+    /* No other user can replace the file: the directory is the supervisor's. */
     if (s->rights != NULL && lchown(path, s->rights->users[0].uid, s->rights->users[0].gid) != 0)
         return spawner_fail(why, "chown of its socket");
     return ERR_OK;
@@ -197,12 +197,12 @@ static no_return void child_fail(int error_fd, const char *what)
     _exit(127);
 }
 
-/* Descriptors 0 to 3; returns where the error pipe is now: the only one left beyond them. */
+/* Sets up descriptors 0 to 3 and closes all others but the error pipe, which it returns. */
 static int arrange_descriptors(const struct spawned *p, int output_fd, int error_fd)
 {
     enum { ABOVE = 10, LISTEN_FD = 3 };
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* Out of the way first: any of them may be where another has to go. */
+    /* Moved above first: each may have the number that another one needs. */
     int out = fcntl(output_fd, F_DUPFD_CLOEXEC, ABOVE);
     int error = fcntl(error_fd, F_DUPFD_CLOEXEC, ABOVE);
     int listening = p->listen_fd >= 0 ? fcntl(p->listen_fd, F_DUPFD_CLOEXEC, ABOVE) : -1;
@@ -251,7 +251,7 @@ static no_return void child_run(const struct spawner *s, const struct spawn_requ
     sigprocmask(SIG_SETMASK, &none, NULL);
     error_fd = arrange_descriptors(p, output_fd, error_fd);
     setrlimit(RLIMIT_NOFILE, &s->nofile);
-    /* The supervisor of an agent that has become a user is that user, and can become no other. */
+    /* A supervisor that runs as the agent's user cannot switch to another one. */
     if (r->user.required && (geteuid() == 0 || privileges_differ(&r->user))) {
         const char *failed = privileges_switch(&r->user);
 
@@ -261,7 +261,7 @@ static no_return void child_run(const struct spawner *s, const struct spawn_requ
         if (s->rights != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
             child_fail(error_fd, "no_new_privs");
     }
-    /* A change of user clears it, so it comes after. */
+    /* Set after the change of user, which clears it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         child_fail(error_fd, "PR_SET_PDEATHSIG");
     if (getppid() != s->supervisor)
@@ -369,7 +369,7 @@ void spawner_clean_up(struct spawned *p)
     remove_files(p);
 }
 
-/* ---- the processes there are ---- */
+/* ---- the existing processes ---- */
 
 struct child *child_add(struct list *all, const struct spawn_request *r,
                         const struct spawned *spawned, uint64_t agent, uint64_t now_ms)
@@ -422,7 +422,7 @@ struct child *child_of_pid(const struct list *all, pid_t pid)
 void child_signal(struct child *p, int signal_number)
 {
     p->term_deferred = signal_number == SIGTERM && p->busy > 0;
-    /* The group: a shell before the program, or a master's own processes, are meant as well. */
+    /* To the group, which includes a shell that started the program, and a master's children. */
     if (!p->term_deferred)
         kill(-p->spawned.pid, signal_number);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The supervisor's processes: starting one (a fresh listening socket, clean descriptors, user,
- * environment, exec), and those there are. Single-threaded process only; blocks for a fork.
+ * The supervisor's processes: starting one (new listening socket, clean descriptors, user,
+ * environment, exec), and the existing ones. Single-threaded process only; blocks for a fork.
  */
 #ifndef RLB_AGENT_SUPERVISOR_SPAWNER_H
 #define RLB_AGENT_SUPERVISOR_SPAWNER_H
@@ -61,26 +61,26 @@ struct spawner {
     pid_t supervisor;
     mode_t umask;         /* for the processes: what the agent had, as the supervisor has its own */
     struct rlimit nofile; /* for the processes, too */
-    unsigned last_ports[64]; /* given out by {port} lately: not given to the next one */
+    unsigned last_ports[64]; /* of the last processes with {port}: not used again yet */
     unsigned next_port;
     /* The users that processes may have; NULL: all that the process can switch to. */
     const struct supervisor_rights *rights;
 };
 
-/* ERR_SYSTEM; ERR_UNSUPPORTED: a user that is not permitted; the reason is in WHY. */
+/* Starts a process. On error, WHY has the reason; ERR_UNSUPPORTED: the user is not permitted. */
 enum err spawner_start(struct spawner *s, const struct spawn_request *r, struct spawned *out,
                        char why[SUPERVISOR_WHY_MAX]) must_check;
 /*
- * The process has died (and is not reaped yet, so that its pid is still its own): kill what is left
- * of its group, and see to it that nothing in its socket's backlog is ever accepted.
+ * Must be called after P has died and before it is reaped, while its pid is not reused. Kills the
+ * rest of its group, and closes the connections in the backlog of its socket.
  */
 void spawner_clean_up(struct spawned *p);
 
 /* ---- the processes that a supervisor has, and how they are signalled ---- */
 
 /*
- * While one agent follows another (supervisor.h), the one before may still have requests at a
- * process (`busy`, which it reports): SIGTERM then waits until these are over, SIGKILL does not.
+ * During an upgrade (supervisor.h), the old agent may still have requests at a process (`busy`,
+ * which it reports): SIGTERM then waits until these have finished, SIGKILL does not.
  */
 struct child { /* one process */
     struct list node;

@@ -83,7 +83,7 @@ static bool is_obeyed(const struct supervisor *k, size_t i)
     return i + 1 == k->nagents;
 }
 
-/* Takes MESSAGE. PASS is borrowed. A peer that has gone is found out about by reading. */
+/* Takes ownership of MESSAGE; PASS is borrowed. A closed connection is detected by reading. */
 static void send_to(struct agent_end *a, json_t *message, int pass)
 {
     packet_queue_add(&a->out, message, pass);
@@ -133,7 +133,7 @@ static void agent_lost(struct supervisor *k, size_t i)
             log_warn(NULL, "supervisor-agent-exited", "processes=%zu adopt_timeout_ms=%llu",
                      list_length(&k->children), (unsigned long long)k->adopt_timeout_ms);
     } else if (was_obeyed) {
-        /* The one that followed has died: the one before is obeyed again, with its processes. */
+        /* The new agent has died: the old one is obeyed again and gets the new one's processes. */
         log_warn(NULL, "supervisor-old-agent-restored", "processes=%zu", list_length(&k->children));
         list_for_each_entry (p, &k->children, node) {
             p->term_deferred = false;
@@ -300,9 +300,9 @@ static void accept_pending(struct supervisor *k)
 }
 
 /*
- * It follows the agent that is there, which may be dead already, or have called it (SIGUSR2): then
- * what that one had asked for before is done first, and it stays to finish its requests. Either
- * way the new one has the lock on state_dir.
+ * A new agent has connected. An attached agent may be dead, or may have started the new one
+ * (SIGUSR2): its earlier messages are handled first, and it stays attached to finish its requests.
+ * In both cases the new agent has the lock on state_dir.
  */
 static void read_pending(struct supervisor *k, struct pending *s)
 {
@@ -356,7 +356,7 @@ static bool on_signals(struct supervisor *k)
         ssize_t n = read(p->spawned.error_fd, how, sizeof(how) - 1);
         if (n > 0) {
             how[n] = '\0';
-            /* A path in it may be no UTF-8, which JSON has to be. */
+            /* A path in it may be invalid UTF-8, which JSON does not permit. */
             ascii_clean(how);
         } else {
             snprintf(how, sizeof(how), dead.si_code == CLD_EXITED ? "exit %d" : "signal %d",
@@ -418,15 +418,15 @@ static void turn(struct supervisor *k)
     if (poll(fds, ARRAY_LEN(fds), wait_ms(k)) < 0)
         return;
     bool term = fds[0].revents != 0 && on_signals(k);
-    /* From the last: one that goes moves those after it. */
+    /* In reverse order: the loss of an agent moves those after it. */
     for (size_t i = AGENTS_MAX; i-- > 0;) {
         if (agents[i].fd < 0 || (agents[i].revents == 0 && !term))
             continue;
         (void)!packet_queue_flush(&k->agents[i]->out);
         read_agent(k, i, AT_ONCE);
     }
-    /* SIGTERM to all of a service: while there is an agent, the end is its to arrange. One that was
-     * killed before has just been found to be gone. */
+    /* SIGTERM to the whole service: an existing agent arranges the shutdown. An agent that was
+     * killed before has just been removed, by reading. */
     if (term && k->nagents == 0)
         end_all(k);
     for (size_t i = 0; i < PENDING_MAX; ++i) {
@@ -453,8 +453,8 @@ static void turn(struct supervisor *k)
 
 /* ---- files in state_dir ---- */
 
-/* An empty directory of our own, and no link to another one: sockets that a supervisor before us
- * left behind go. Needs the lock. Errors are logged. */
+/* Creates the directory, which must not be a link, or deletes the sockets that a previous
+ * supervisor left in it. Requires the lock. Errors are logged. */
 static bool make_run_dir(const char *path)
 {
     struct dirent *entry;
@@ -463,7 +463,7 @@ static bool make_run_dir(const char *path)
     DIR *dir = NULL;
     int fd = -1;
 
-    /* Processes of other users have their sockets in it: they may pass, not look. */
+    /* Processes of other users have their sockets in it: they may traverse, not list it. */
     if (mkdir(path, 0711) != 0 && errno != EEXIST)
         goto failed;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -499,7 +499,7 @@ failed:
     return false;
 }
 
-/* Where the next agent connects: the first user of RIGHTS, or ours. Needs the lock. Logs errors. */
+/* The socket for the next agent: the first user of RIGHTS, or ours. Needs the lock. Logs errors. */
 static bool listen_for_agents(const char *path, const struct supervisor_rights *rights, int *fd)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -552,7 +552,7 @@ static void end_orphans(void)
 
 void supervisor_run(int agent_fd, const struct supervisor_options *o)
 {
-    /* Only for processes of other users than the agent's own are there rights to keep. */
+    /* Rights are retained only for processes of users other than the agent's own. */
     const struct supervisor_rights *rights =
         supervisor_rights_has_others(o->rights) ? o->rights : NULL;
     struct supervisor k = {.spawner = {.nofile = o->nofile, .rights = rights},
@@ -600,6 +600,6 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
         turn(&k);
     end_orphans();
     unlink(k.socket_path);
-    /* The agents see their sockets close: the sign that all is done. */
+    /* The closed sockets notify the agents that all processes have ended. */
     _exit(0);
 }

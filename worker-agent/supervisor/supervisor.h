@@ -110,7 +110,7 @@ void supervisor_link_note(struct supervisor_link *k, const char *id, const char 
 void supervisor_link_busy(struct supervisor_link *k, const char *id, unsigned n);
 /* Requests that the supervisor end all processes and then exit. */
 void supervisor_link_detach(struct supervisor_link *k);
-/* Without a bye the supervisor takes it for the agent's death. */
+/* Without supervisor_link_detach() before, the supervisor regards the agent as dead. */
 void supervisor_link_destroy(struct supervisor_link *k);
 pid_t supervisor_link_pid(const struct supervisor_link *k);
 

@@ -16,8 +16,8 @@
 #include "common/net/packet.h"
 
 enum {
-    /* How long a supervisor that is there may take to answer; one just forked may have to wait for
-       the lock of the one before, which is ending its processes. */
+    /* Maximum time for an existing supervisor to answer; a new one may have to wait for the lock of
+       the previous one, which is ending its processes. */
     HELLO_MS = 5000,
     FORKED_HELLO_MS = 70000,
     /* Until a full socket is tried again. */
@@ -25,7 +25,7 @@ enum {
 };
 
 struct supervisor_link {
-    struct packet_queue out; /* bounded by what the processes there may be need: a few each */
+    struct packet_queue out; /* bounded by the number of processes: a few messages each */
     pid_t pid;
     struct loop *loop;
     struct watch *watch;
@@ -63,7 +63,7 @@ void adoptable_process_read(const json_t *m, int output_fd, struct adoptable_pro
     p->age_ms = (uint64_t)json_integer_value(json_object_get(m, "age_ms"));
 }
 
-/* The whole list that follows a hello. */
+/* Receives the list of N processes that follows a hello. OUT is empty on failure. */
 static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_list *out)
 {
     json_t *m;

@@ -234,7 +234,7 @@ static unsigned first_byte(const struct decoding *d)
     return (unsigned char)d->left.p[0];
 }
 
-/* Section 5.1: what the prefix of so many BITS in the first byte begins. */
+/* Section 5.1: reads the integer with a prefix of BITS bits in the first byte. */
 static bool get_integer(struct decoding *d, unsigned bits, size_t *out)
 {
     unsigned all = (1U << bits) - 1;

@@ -57,7 +57,7 @@ void http2_head_move(struct http2_head *head, char *to)
     }
 }
 
-/* A copy of S, in one piece with those before. */
+/* Copies BYTES into the scratch memory, behind those of the section so far. Returns the copy. */
 static struct slice http2_head_store(struct decoding *d, struct slice bytes)
 {
     struct http2_scratch *s = d->scratch;

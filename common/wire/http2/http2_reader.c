@@ -2,17 +2,16 @@
  *
  * A frame is read in three steps, each of which may be interrupted by the end of the input:
  *
- *   head      9 bytes. What it alone determines is checked at once (on_head).
- *   prefix    the bytes of fixed length at the start of the payload that have to be seen together,
- *             at most 8 (on_prefix). All there is of the small frames; for SETTINGS one parameter
- *             after the other.
+ *   head      9 bytes. What it alone determines is checked at once (on_http2_reader_head).
+ *   prefix    the bytes of fixed length at the start of the payload that have to be read together,
+ *             at most 8 (on_prefix). Small frames have nothing else; each parameter of a SETTINGS
+ *             frame is a prefix of its own.
  *   rest      DATA and fragments of header blocks, passed on as they come; anything else is
  *             skipped.
  *
- * Section numbers are of RFC 9113. Errors of a stream for which the protocol leaves an honest
- * client no reason are taken for errors of the connection, as section 5.4.1 allows: they are what
- * makes servers reset requests that are in progress. A malformed request is an error of its stream
- * alone.
+ * Section numbers are of RFC 9113. Stream errors that no correct client causes are treated as
+ * connection errors, as section 5.4.1 allows: attackers use them to make servers reset requests in
+ * progress. A malformed request is an error of its stream alone.
  */
 #include "common/wire/http2/http2_reader.h"
 #include "common/wire/http1_bytes.h"
@@ -45,8 +44,8 @@ struct http2_reader {
     uint32_t block_frames;
     size_t block_bytes;
     struct text block; /* so far, if it came in several pieces */
-    /* Streams: the highest number that was used; the numbers that were skipped last, between the
-     * next two; and the last one that was handed on. */
+    /* Stream numbers: the highest that was used; the bounds (exclusive) of those that were skipped
+     * last; the last that was reported as a request or a malformed one. */
     uint32_t max_id, skipped_above, skipped_below, handed_id;
     struct hpack hpack;
 };
@@ -390,7 +389,7 @@ static enum request_fault check_small(struct http2_reader *r, bool of_stream, ui
     return r->frame.len == bytes ? FAULT_NONE : FAULT_HTTP2_FRAME_SIZE;
 }
 
-/* Of one of four bytes, about a stream that is not idle or, if CONNECTION, about that. */
+/* Checks a frame of four bytes, for a stream that is not idle or, if CONNECTION, for stream 0. */
 static enum request_fault check_of_used(struct http2_reader *r, bool connection)
 {
     uint32_t id = r->frame.stream;
@@ -462,7 +461,7 @@ static enum request_fault on_http2_reader_head(struct http2_reader *r)
     bool continues = f->type == TYPE_CONTINUATION;
     if (!r->settled && (f->type != TYPE_SETTINGS || (f->flags & FLAG_ACK) != 0))
         return FAULT_HTTP2_PROTOCOL; /* section 3.4 */
-    /* Thousands of settings in one frame would be work without an end. */
+    /* A larger SETTINGS frame could have many thousands of parameters, and each costs work. */
     if (f->len > (f->type == TYPE_SETTINGS ? HTTP2_FRAME_MAX : HTTP2_FRAME_ACCEPTED))
         return FAULT_HTTP2_FRAME_SIZE;
     enum request_fault fault = r->events->frame(r->owner, f);

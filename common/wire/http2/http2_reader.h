@@ -164,7 +164,7 @@ struct http2_events {
     enum request_fault (*priority)(void *owner, uint32_t stream, const struct http2_priority *p);
 };
 
-/* Where the input stands, for time limits. */
+/* Which part of the input is incomplete, for time limits. */
 enum http2_phase {
     HTTP2_PHASE_PREFACE, /* the preface or the first SETTINGS frame is not complete */
     HTTP2_PHASE_IDLE,    /* between frames */
