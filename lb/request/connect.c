@@ -56,8 +56,7 @@ static void end_wait(struct exchange *x)
         refused_queue_leave(&x->al->refused, &x->waits.refused);
 }
 
-/* Excludes this worker for the request, and routes the request again. */
-static cold_ void without_it(struct exchange *x, enum outcome why)
+void exchange_try_another(struct exchange *x, enum outcome why)
 {
     exchange_exclude(x, why, true);
     if (x->nbarred == TRIED_MAX)
@@ -75,7 +74,7 @@ static cold_ void wait_refused(struct exchange *x)
     uint64_t now_ms = loop_now_ms(x->home->loop);
     uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
 
-    if (x->ntried == x->nbarred && most_ms > FAILED_WAIT_MS)
+    if (x->ntried == x->nbarred && (!x->may_return || most_ms > FAILED_WAIT_MS))
         most_ms = x->may_return ? FAILED_WAIT_MS : 0;
     x->has_waited = true;
     if (!again)
@@ -235,8 +234,8 @@ static void on_checkout(struct exchange *x, enum conn_result result)
         return;
     case CONN_REFUSED:
         /* The queue is full, or the worker's instance was replaced. */
-        without_it(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
-                                                            : OUTCOME_NO_WORKER);
+        exchange_try_another(x, x->waits.conn.error == ERR_QUEUE_FULL ? OUTCOME_WORKERS_BUSY
+                                                                      : OUTCOME_NO_WORKER);
         return;
     }
 }
@@ -315,7 +314,7 @@ static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
         fault = FAULT_CONNECT_TIMEOUT;
     member_failed(x->member, fault, loop_now_ms(x->home->loop));
     x->may_return = x->may_return || member_may_return(x->member);
-    without_it(x, OUTCOME_CONNECT_FAILED);
+    exchange_try_another(x, OUTCOME_CONNECT_FAILED);
 }
 
 void exchange_connect(struct exchange *x)
@@ -325,7 +324,7 @@ void exchange_connect(struct exchange *x)
     if (x->websocket && !x->tunnel_place)
         x->tunnel_place = tunnel_limit_acquire(&x->member->tunnels);
     if (x->websocket && !x->tunnel_place)
-        without_it(x, OUTCOME_TUNNELS_FULL);
+        exchange_try_another(x, OUTCOME_TUNNELS_FULL);
     else
         checkout(x);
 }
@@ -337,7 +336,7 @@ static void on_wait_timeout(struct timer *t)
     struct exchange *x = container_of(t, struct exchange, waits.timer);
 
     if (x->wait == WAIT_CONNECTION) {
-        without_it(x, OUTCOME_WORKERS_BUSY);
+        exchange_try_another(x, OUTCOME_WORKERS_BUSY);
     } else if (x->wait != WAIT_NONE) {
         exchange_stop_waiting(x);
         no_worker(x, ERR_BUSY);

@@ -252,6 +252,9 @@ void exchange_route(struct exchange *x);
 void exchange_connect(struct exchange *x);
 /* connect.c: initializes the queue nodes of X, which is new, or has waited and is to be reused. */
 void exchange_make_waits(struct exchange *x);
+/* connect.c: excludes the picked worker for good, and picks another one; after TRIED_MAX, or if
+ * there is none, X fails with O. */
+void exchange_try_another(struct exchange *x, enum outcome o) cold_;
 /* connect.c: the picked worker has rejected X. Tries other workers, finally all of them again. */
 void exchange_refused(struct exchange *x, enum outcome o) cold_;
 /* connect.c: removes X from every queue, and stops connecting. */

@@ -126,7 +126,7 @@ static const bool may_retry[] = {
 /* Returns true if the request may be sent to another worker. */
 static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 {
-    if (!may_retry[o] || x->nbarred >= TRIED_MAX)
+    if (!may_retry[o])
         return false;
     if (!written)
         return true;
@@ -160,8 +160,7 @@ static cold_ void try_another(struct exchange *x, enum outcome o, bool written)
     }
     stat_add(x->al->stats, APP_STAT_retries, 1);
     x->may_return = x->may_return || member_may_return(x->member);
-    exchange_exclude(x, o, true);
-    exchange_route(x);
+    exchange_try_another(x, o);
 }
 
 static void log_failure(const struct exchange *x, enum err e)
@@ -254,13 +253,17 @@ static void forward_take_head(struct exchange *x, const struct http1_head *head)
                      x->times.first_byte_us - x->times.written_us);
 }
 
-/* Takes the number of requests in flight that an agent reports, while ours still counts. */
-static void take_backlog(struct exchange *x, const struct http1_head *head)
+/* The worker answers. Takes the number of requests in flight that an agent reports, while ours
+ * still counts. */
+static void note_answer(struct exchange *x, const struct http1_head *head)
 {
     uint64_t total = 0;
+    enum err e = ERR_NOT_FOUND;
 
-    enum err e = headers_backlog(head, &total);
-
+    x->times = http1_times(x->http);
+    member_answered(x->member);
+    if (x->member->has_feed && exchange_settings(x)->backlog_shared)
+        e = headers_backlog(head, &total);
     if (e == ERR_OK)
         worker_report(x->member->worker, total, loop_now_ms(x->home->loop));
     else if (e != ERR_NOT_FOUND)
@@ -273,10 +276,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     /* No length is announced to the client with 204, whatever the worker sent. */
     uint64_t length = head->status == 204 ? UINT64_MAX : head->content_length;
 
-    x->times = http1_times(x->http);
-    if (x->member->has_feed && exchange_settings(x)->backlog_shared)
-        take_backlog(x, head);
-    member_answered(x->member);
+    note_answer(x, head);
     if (x->reused)
         member_idle_reused(x->member);
     /* According to the agent no byte reached a process, so any other worker may get the request. */
@@ -395,10 +395,10 @@ static void on_upgrade(void *context, const struct http1_head *head)
     struct http_tunnel_end end = {.ended = on_tunnel_ended, .context = x};
 
     x->active = false;
-    x->times = http1_times(x->http);
     x->tunnel = true;
-    member_answered(x->member);
-    take_backlog(x, head);
+    note_answer(x, head);
+    worker_answered(x->member->worker);
+    refused_queue_served(&x->al->refused);
     forward_take_head(x, head);
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_TUNNELLED;

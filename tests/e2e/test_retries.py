@@ -409,3 +409,13 @@ def test_no_more_requests_are_retries_at_once_than_the_budget_has(world):
     assert lb.app()['stats']['retries_over_budget'] == 1
     for c in clients:
         c.close()
+
+
+def test_after_16_workers_have_failed_a_request_no_further_one_is_tried(world):
+    """Every other one refuses the connection, the rest reset it when the request has arrived: either may be the last."""
+    fails = [world.scripted(lambda c: c.read_request() and c.reset()) for _ in range(13)]
+    workers = [a for w in fails for a in ('127.0.0.1:%d' % free_port(), w.address)] + ['127.0.0.1:%d' % free_port()]
+    lb = world.resumelb(static(*workers, retries=10, retry_budget=1, eject_after=0, eject_after_refused=0, poison_deaths=0), threads=1)
+    for i in range(20):
+        assert lb.get('/%d' % i).status == 502
+    assert sum(len(w.requests) for w in fails) + lb.app()['stats']['connect_failures'] == 20 * 16
