@@ -61,10 +61,10 @@ static void member_release(void *context)
 static void on_report(struct loop_message *msg)
 {
     struct member *m = container_of(msg, struct member, report);
-    bool certain = atomic_exchange(&m->certain, false);
 
+    /* First: what is certain from here on is posted again. */
     atomic_store(&m->reporting, false);
-    member_report(m, certain);
+    member_report(m, atomic_exchange(&m->certain, false));
     worker_unref(m->worker);
 }
 

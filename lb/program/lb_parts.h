@@ -42,8 +42,8 @@ struct lb_parts {
 void lb_drain(struct lb *lb);
 /* The same where a new process accepts from the same sockets. LB: a struct lb. */
 void lb_hand_over(void *lb);
-/* A further shutdown request while draining. After a hand-over, one within the time of idle clients
- * only ends that time, and the first one later is ignored. Otherwise cuts the requests. */
+/* A further shutdown request while draining: cuts the requests. The first one after a hand-over
+ * only ends the time of idle clients, if that is not over. */
 void lb_drain_again(struct lb *lb);
 /* Aborts the remaining requests. */
 void lb_cut(struct lb *lb);

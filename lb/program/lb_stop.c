@@ -174,12 +174,13 @@ void lb_drain_again(struct lb *lb)
     struct lb_parts *p = lb->parts;
 
     /* A service manager that ends both processes has sent it to the new one as well. */
+    if (!p->handed_over || p->sigterm_received) {
+        lb_cut(lb);
+        return;
+    }
+    p->sigterm_received = true;
     if (p->idle_grace)
         end_idle_grace(lb);
-    else if (p->handed_over && !p->sigterm_received)
-        p->sigterm_received = true;
-    else
-        lb_cut(lb);
 }
 
 void lb_on_drain_timer(struct lb *lb)

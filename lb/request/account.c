@@ -131,12 +131,11 @@ static bool is_limited(const struct exchange *x)
 }
 
 /* Records the request for the status page. */
-static void note(const struct exchange *x, uint64_t total_us)
+static void note(const struct exchange *x, uint64_t total_us, bool failed)
 {
     enum pick_reason r = x->last != NULL ? x->pick.reason : PICK_REASONS;
     bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
     bool spilled = r == PICK_SPILL || r == PICK_DRAW || r == PICK_DETOUR || r == PICK_COPY;
-    bool failed = x->status >= 500 || (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
     unsigned flags = (skilled ? TRAFFIC_SKILLED : 0) | (spilled ? TRAFFIC_SPILLED : 0) |
                      (failed ? TRAFFIC_FAILED : 0) | (is_limited(x) ? TRAFFIC_LIMITED : 0) |
                      (x->step_us[STEP_ROUTE] >= WAIT_US_MIN ? TRAFFIC_WAITED : 0);
@@ -156,13 +155,15 @@ void account(const struct exchange *x)
 {
     uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
     struct access_log *log = x->home->lb->access_log;
+    bool failed = x->status >= 500 || x->outcome == OUTCOME_CUT_SHORT ||
+                  x->outcome == OUTCOME_RESPONSE_TIMEOUT ||
+                  (x->status == 0 && x->outcome != OUTCOME_CLIENT_GONE);
     /* For access_log_keep_errors: the load balancer or a worker caused it, or that is unknown. */
-    bool error = x->status >= 500 || x->status == 0 || x->outcome == OUTCOME_CLIENT_GONE ||
-                 x->outcome == OUTCOME_CUT_SHORT || x->outcome == OUTCOME_RESPONSE_TIMEOUT;
+    bool error = failed || x->outcome == OUTCOME_CLIENT_GONE;
 
     if (x->al != NULL) {
         account_count(x, total_us);
-        note(x, total_us);
+        note(x, total_us, failed);
     } else {
         exchange_count(&x->home->lb->unrouted[x->outcome]);
     }

@@ -267,12 +267,21 @@ def test_what_is_no_number_is_ignored_and_counted(world):
 
 def test_a_worker_without_an_agent_reports_nothing(world):
     def answer(c, head, body):
-        c.answer(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
+        if b'Upgrade' in head:
+            c.write(b'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nResumelb-Backlog: 50\r\n\r\n')
+            c.read_request()        # until the client leaves
+        else:
+            c.answer(headers=[('Resumelb-Backlog', '50'), ('X-Kept', 'yes')])
     w = world.scripted(serve(answer))
     lb = world.resumelb({'workers': [w.address], 'via': False})
     got = raw(lb.address)
     assert b'resumelb' not in got.lower() and b'X-Kept: yes' in got
     assert others(lb, w.address) == 0
+    with connect(lb.address) as s:
+        s.sendall(b'GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n'
+                  b'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n')
+        assert s.recv(4096).startswith(b'HTTP/1.1 101 ')
+        assert others(lb, w.address) == 0
     assert lb.app()['stats']['backlog_reports_bad'] == 0
 
 

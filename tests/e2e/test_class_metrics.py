@@ -5,8 +5,10 @@ import subprocess
 import threading
 import time
 
+import pytest
+
 from support.base import LIMIT, wait_until
-from support.http import Client, get
+from support.http import Client, CutShort, get
 from support.scripted import serve
 
 BY_HEADER = {'regex': {'variable': 'HTTP_X_CLASS', 'pattern': '^(?<class>.*)$'}}
@@ -16,7 +18,13 @@ SENT = {'a"b': 'a"b', 'a\\b': 'a\\b', 'a\\n': 'a\\n', 'x"} 1\\': 'x"}%201\\', '{
 
 
 def balancer(world, **settings):
-    w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
+    def answer(c, head, body):
+        if b'GET /cut' in head:
+            c.write(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')
+            c.reset()
+        else:
+            c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')
+    w = world.scripted(serve(answer))
     return world.resumelb(dict({'workers': [w.address], 'classifier': BY_HEADER}, **settings))
 
 
@@ -46,11 +54,13 @@ def test_each_class_has_its_requests_failures_times_and_workers(world):
     wait_until(lambda: 'warm' in figures(lb, 'requests_total'), 'the class to have series')
     ask(lb, 'warm', 3)
     ask(lb, 'warm', 2, '/broken')
-    noted(lb, 6)
-    assert figures(lb, 'requests_total') == {'warm': 5, 'other classes': 1}
-    assert figures(lb, 'failures_total') == {'warm': 2, 'other classes': 0}
+    with pytest.raises(CutShort):
+        ask(lb, 'warm', 1, '/cut')
+    noted(lb, 7)
+    assert figures(lb, 'requests_total') == {'warm': 6, 'other classes': 1}
+    assert figures(lb, 'failures_total') == {'warm': 3, 'other classes': 0}
     placed = [figures(lb, '%s_total' % how)['warm'] for how in ('skilled', 'spilled', 'unskilled')]
-    assert sum(placed) == 5 and placed[0] >= 4, 'the worker has a score since the first'
+    assert sum(placed) == 6 and placed[0] >= 4, 'the worker has a score since the first'
     assert 0 < figures(lb, 'seconds_total')['warm'] < 60
     assert figures(lb, 'workers') == {'warm': 1}
 
