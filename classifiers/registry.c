@@ -275,7 +275,7 @@ static void add_idle_elements(struct text *t, uint64_t bits)
 }
 
 /*
- * Writes PATH such that each file has a different spelling. The dynamic linker treats an object
+ * Loads PATH, spelled differently for each file. The dynamic linker treats an object
  * that is loaded under the same name as the same object, without checking the file: at a reload,
  * while the old classifier is still in use, a new version at the old path would not be loaded. The
  * directory stays the same, so $ORIGIN works.
@@ -296,7 +296,7 @@ static void *plugin_load(const char *path, char why[CLASSIFIER_WHY_ROOM])
     if (library == NULL) {
         struct slice problem = slice_of(dlerror());
 
-        /* "NAME: reason", and the name is ours. */
+        /* "NAME: reason": NAME is the spelling, which is removed. */
         if (slice_starts(problem, text_slice(&spelt)))
             problem = (struct slice){problem.p + spelt.len, problem.len - spelt.len};
         plugin_fail(why, "path: cannot be loaded%.*s", SLICE_FMT(problem));

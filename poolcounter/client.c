@@ -85,12 +85,12 @@ static void watch_for(struct client *c, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = c};
 
-    /* It is watched already, so there is nothing to run out of. */
+    /* A change of an existing registration allocates nothing. */
     int failed = epoll_ctl(c->server->epoll, EPOLL_CTL_MOD, c->fd, &event);
     ASSERT(failed == 0);
 }
 
-/* How much the socket took; SIZE_MAX: it is broken. */
+/* Returns the number of bytes that the socket accepted; SIZE_MAX if the connection is broken. */
 static size_t try_send(const struct client *c, struct slice bytes)
 {
     ssize_t n = TEMP_FAILURE_RETRY(send(c->fd, bytes.p, bytes.len, MSG_NOSIGNAL));
@@ -159,7 +159,7 @@ static struct client_lock *newest(struct client *c)
     return c->nlocks != 0 ? lock_at(c, c->nlocks - 1U) : NULL;
 }
 
-/* The one above the newest, or NULL: out of memory. Most clients never have a second one. */
+/* Returns a lock to push; NULL if out of memory. Most clients never have more than one. */
 static struct client_lock *next_lock(struct client *c)
 {
     if (c->nlocks == 0) {
@@ -191,7 +191,7 @@ static bool is_woken(const struct client_lock *cl)
 
 /* ---- figures by type and by key ---- */
 
-/* The client of CL waits no more, however that came. Returns for how long it has. */
+/* Counts the end of CL's wait, whatever the reason. Returns its duration [us]. */
 static uint64_t note_wait_over(struct client_lock *cl)
 {
     struct client *c = cl->client;
@@ -206,7 +206,7 @@ static uint64_t note_wait_over(struct client_lock *cl)
     return waited_us;
 }
 
-/* CL, which has been woken, is taken out of the list; whether it holds. */
+/* Removes CL, which was woken, from the server's `woken`. Returns true if it holds its lock. */
 static bool note_woken(struct client_lock *cl)
 {
     struct server *s = cl->client->server;
@@ -225,7 +225,7 @@ static bool note_woken(struct client_lock *cl)
     return true;
 }
 
-/* CL, which holds or waits, is about to be given back. */
+/* Counts the end of CL, which holds or waits. Must be called before it is released or left. */
 static void note_end(struct client_lock *cl)
 {
     struct server *s = cl->client->server;
@@ -254,7 +254,7 @@ static void acquire_new(struct client *c, struct counter_ask *ask)
         return;
     }
     cl->type = types_get(&s->types, type);
-    /* A key without ':' is all of its type: that matters to limits only. */
+    /* A key without ':' is its own type, which matters only if there are limits. */
     if (type.len != ask->key.len || ask->slots != 0 || s->config->ntypes != 0)
         ask->type = type;
     struct type_figures *figures = &cl->type->figures;

@@ -56,7 +56,7 @@ enum {
     DAY_S = 24 * HOUR_S,
 };
 
-/* "1 days 2h 3m 4.000000s", from the first part of which there is one at least. */
+/* "1 days 2h 3m 4.000000s", without leading parts that are zero. */
 static void add_time(struct text *out, const char *name, uint64_t us)
 {
     uint64_t s = us / SECOND_US;

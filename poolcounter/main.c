@@ -90,8 +90,7 @@ static void pc_pass(void *context, struct upgrade *u)
     admin_pass_sockets(p->admin, u);
 }
 
-/* The admin address belongs to the new process; clients that are still connected receive their
- * page. */
+/* All connections to the admin address have ended. */
 static void on_admin_stopped(void *context)
 {
     struct poolcounter *p = context;
@@ -99,8 +98,9 @@ static void on_admin_stopped(void *context)
     p->admin_stopped = true;
 }
 
-/* The new process has empty counters: what clients of this one hold stays here, and this one ends
- * with the last of them. */
+/* The new process has empty counters: locks of this one's clients remain here until they end, and
+ * this process exits with its last client. The admin address belongs to the new process; pages that
+ * are being sent are completed. */
 static void pc_drain(void *context)
 {
     struct poolcounter *p = context;
@@ -170,8 +170,8 @@ static void inherit_from_systemd(struct sockets *out)
     unsetenv("LISTEN_FDNAMES");
 }
 
-/* Descriptor 0, as the original has it. Moved, and replaced by /dev/null, so that 0 is what it is
- * in every other program. */
+/* Takes descriptor 0 if it is a listening socket, as in the original. It is duplicated, and
+ * /dev/null becomes descriptor 0, as in other programs. */
 static void inherit_standard_input(struct sockets *out)
 {
     if (int_option(STDIN_FILENO, SO_TYPE) == -1)
@@ -217,7 +217,8 @@ static bool bind_sockets(const struct poolcounter *p, struct sockets *out)
 
 /* ---- start ---- */
 
-/* Must be called when all addresses are bound, which root is needed for. */
+/* Switches to the configured user. Must be called after binding all addresses, which may need
+ * root. */
 static bool pc_settle_rights(const struct poolcounter *p, const struct sockets *sockets)
 {
     const struct configuration *c = p->config;
@@ -241,8 +242,7 @@ static bool pc_settle_rights(const struct poolcounter *p, const struct sockets *
     return user_rights_drop(c->s.user, &rights);
 }
 
-/* From then on clients are served: the admin address is already bound, or the program would have
- * exited. */
+/* Starts to serve clients. The admin address must be bound already. Returns false on failure. */
 static bool start_server(struct poolcounter *p)
 {
     struct sockets sockets;
@@ -302,7 +302,7 @@ static void poolcounter_stop(struct poolcounter *p)
     configuration_destroy(p->config);
 }
 
-/* LISTEN: a struct command_line; takes CONFIG, a struct configuration. */
+/* LISTEN is a struct command_line. Takes ownership of CONFIG, a struct configuration. */
 static int pc_run(void *listen, void *config, const struct daemon_line *line)
 {
     struct poolcounter p = {.line = line, .listen = listen, .config = config};

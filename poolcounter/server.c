@@ -28,7 +28,7 @@ static const struct stat_row rows[] = {
 const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
 
 enum {
-    /* The longest sleep when no timer runs. */
+    /* Maximum time-out of epoll_wait if the next timer is due later. */
     WAIT_MAX_MS = 3600 * 1000,
 };
 
@@ -122,7 +122,7 @@ void listeners_resume(struct server *s)
     if (s->accepting || s->handed_over)
         return;
     timer_stop(&s->accept_again);
-    /* Memory of the kernel is out: another time. */
+    /* The kernel is out of memory: retried after a pause. */
     if (!watch_listeners(s, true))
         listeners_pause(s);
 }
@@ -179,7 +179,7 @@ static bool accept_one(struct server *s, struct listener *l)
         return true;
     stat_add(s->cell, STAT_connect_errors, 1);
     if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
-        return error == ECONNABORTED; /* the others of the network: in the next turn */
+        return error == ECONNABORTED; /* other network errors: retried in the next turn */
     log_warn(NULL, "accepting-paused", "clients=%zu reason=\"%s\" hint=\"raise LimitNOFILE\"",
              s->nclients, strerror(error));
     stat_add(s->cell, STAT_accept_pauses, 1);
@@ -295,8 +295,8 @@ void server_configure(struct server *s, void *config)
     const struct counter_limits none = {0};
     struct client *c;
 
-    /* Types that have limits no more; not all of OLD, or those that stay would be opened for a
-     * moment. */
+    /* Removes the limits only of types that have none in NEW: the others must not be unlimited even
+     * for a moment. */
     for (size_t i = 0; i < old->ntypes; ++i) {
         const char *name = old->types[i].name;
         size_t k = 0;

@@ -35,14 +35,14 @@ struct sockets {
  *   stats    of poolcounter_stats_table; cell 0 is written by the server's thread
  *   sockets  bound and listening; ownership passes to the server
  *   drained  posted to LOOP once, when the last client has disconnected after server_hand_over
- * Returns NULL if out of memory; the caller retains ownership of the sockets then.
+ * Returns NULL if out of memory or descriptors; the caller retains ownership of the sockets then.
  */
 struct server *server_create(const struct configuration *config, struct stats *stats,
                              const struct sockets *sockets, struct loop *loop,
                              struct loop_message *drained);
 /* Starts the thread. Returns false and sets errno on failure. */
 bool server_start(struct server *s) must_check;
-/* Stops the thread; connections are closed. Must not be called by the server's thread. */
+/* Stops the thread; server_destroy closes the connections. Not for the server's own thread. */
 void server_stop(struct server *s);
 /* Must not be called while the thread runs. S may be NULL. */
 void server_destroy(struct server *s);

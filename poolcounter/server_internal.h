@@ -4,7 +4,7 @@
  * connections), client.c (input, output, execution of lines, closing), figures.c. Used only by the
  * server's thread, except for server_call.
  *
- *     epoll -> listeners_accept           client_ready -> lines -> locks -> answers
+ *     epoll -> accept_one                 client_ready -> lines -> locks -> answers
  *                                                                    | woken
  *                                         server_deliver  <----------+      (to other clients)
  */
@@ -151,7 +151,7 @@ struct server {
     struct watched ask_watched;
     int ask_fds[2]; /* a pipe of struct ask * */
     pthread_t thread;
-    bool running; /* of the asking thread */
+    bool running; /* accessed only by the thread that uses server_call */
 };
 
 /* ---- server.c ---- */
@@ -169,7 +169,7 @@ void listeners_resume(struct server *s);
 
 /* ---- figures.c ---- */
 void types_fini(struct types *t);
-/* The entry of NAME, made when there is none and room; else that of the others. */
+/* Returns the entry of NAME, creating it if there is room; otherwise that of the other types. */
 struct type_entry *types_get(struct types *t, struct slice name);
 
 /* What STATS shows. */
@@ -179,10 +179,10 @@ struct stats_figures {
     uint64_t stats[POOLCOUNTER_STATS]; /* by enum poolcounter_stat */
 };
 /*
- * The answer to "STATS WHAT" (SLOTS: that an acquire may have a fifth word), its last newline too,
- * appended to OUT. The original's names, order and way of writing times.
- *   extra  whether FULL has our own counters behind the original's, and their names are known
- * False: there is nothing of that name (ERROR WRONG_STAT); OUT is as it was.
+ * Appends the answer to "STATS WHAT", with its last newline, to OUT, in the original's names, order
+ * and format of times. SLOTS states that an acquire may have a fifth word.
+ *   extra  our own counters are known as well; FULL has them after the original's
+ * Returns false, and does not change OUT, if WHAT is unknown (ERROR WRONG_STAT).
  */
 bool stats_text(const struct stats_figures *f, struct slice what, bool extra, struct text *out);
 

@@ -17,7 +17,7 @@ static void each_snapshot(struct metrics *m, const void *context)
     metrics_put(m, context, SLICE_NULL, SLICE_NULL);
 }
 
-/* Bytes of a type that no text should have are escaped. */
+/* Control, quote and non-ASCII bytes in the name of a type are escaped. */
 static void each_type(struct metrics *m, const void *context)
 {
     const struct server_snapshot *s = context;

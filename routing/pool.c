@@ -344,7 +344,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
     }
     struct version *v = version_named(p, version != NULL ? version : "");
     if (w->version != v) {
-        /* Of its new group it is the youngest. */
+        /* Among the workers of its new version it counts as the last that joined. */
         pool_scan_skip_locked(p, &w->member_node);
         list_move_back(&p->members, &w->member_node);
         w->version = v;
@@ -503,7 +503,7 @@ static void pool_choose(struct pool *p, const struct pool_question *q, uint64_t 
     pool_policy_choose_locked(p, q, &c);
     struct worker *w = c.worker;
     ASSERT(w->place == WORKER_ELIGIBLE);
-    /* In place: what is set at once is made elsewhere and copied. */
+    /* Set member by member: a compound literal would be built elsewhere and copied. */
     memset(out, 0, sizeof(*out));
     out->reason = q->request->retry ? PICK_RETRY : c.reason;
     out->started_us = now_us;

@@ -31,7 +31,7 @@ const char *pool_policy_text(enum pool_policy policy);
 struct pool_settings {
     enum pool_policy policy;
     bool single_version;
-    double variance;          /* how far a worker's backlog may exceed the front's mean backlog */
+    double variance;          /* limit of mean backlog above the front's, in means per worker */
     uint64_t backlog_history; /* requests over which backlogs are averaged; >= 1 */
     double max_share;         /* adaptive: maximum part of the workers for one class; 0: 7/16 */
     bool max_share_always;    /* ... even if hardly any other class is requested */
@@ -213,7 +213,7 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to);
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out) must_check;
 /* Ends a request: updates counts and means and releases the pick's reference. HOW is NULL if the
- * request was aborted, at the latest time passed to the pool. */
+ * request was aborted; it ends then at the latest time passed to the pool. */
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
               struct list *released);
 /* The same, but returns the worker and passes the pick's reference to the caller. */
@@ -237,7 +237,7 @@ struct pool_home {
     struct worker *from;    /* of HOME_MOVE; borrowed; NULL: not known here, or not yet */
     struct slice from_name; /* of HOME_MOVE: the worker_name of FROM */
     uint64_t since_us, used_us;
-    double rate; /* recent work, in workers' worth */
+    double rate; /* recent work, in units of one worker's full time */
 };
 /* No effect if W is not a member. Ignored by other policies. */
 void pool_new_homes(struct pool *p, struct worker *w, const struct pool_home *homes, size_t n,

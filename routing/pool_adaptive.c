@@ -28,7 +28,7 @@ static struct homes_worker *homes_of_worker(const struct worker *w)
 
 /* ---- what is known of a class before it has a home ---- */
 
-/* The best scores, best first. */
+/* Sets OUT to the workers with the best scores, best first. Returns their number. */
 static size_t warm(void *context, struct slice cls, struct homes_worker *out[])
 {
     const struct pool_class *c = pool_skills_find(context, cls);

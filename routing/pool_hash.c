@@ -46,7 +46,7 @@ struct hash {
     struct slot *slots; /* slots[NO_SLOT] belongs to no worker */
     size_t slots_room;
     uint32_t nslots;
-    uint32_t *free; /* slots without worker and without points; as much room */
+    uint32_t *free; /* slots without worker and without points; as much room as SLOTS */
     uint32_t nfree;
     bool stale;         /* the ring differs from the list of eligible workers */
     uint64_t in_flight; /* of the eligible workers */

@@ -343,7 +343,7 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w);
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);
 
-/* pool_shadow.c: all except _set, _fini and _gone require p->shadow. */
+/* pool_shadow.c: all except _set, _fini, _removed and _put require p->shadow. */
 /* Creates or destroys the shadow as p->settings requires. */
 void pool_shadow_set_locked(struct pool *p);
 /* No effect if there is no shadow. */
@@ -383,11 +383,11 @@ void pool_skills_init(struct pool *p);
 struct pool_class *pool_skills_find(const struct pool *p, struct slice cls);
 /* Returns the skill of W for C, or NULL if it has none. C may be NULL. */
 struct skill *pool_skill_of(const struct pool_class *c, const struct worker *w);
-/* Assigns a score for CLS to W, as its youngest. */
+/* Assigns a score for CLS to W, as the most recent skill of CLS. */
 void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, double score);
 /* Replaces the skills of W with R. */
 void pool_skills_replace(struct pool *p, struct worker *w, const struct resume *r);
-/* Of CLS, or of all classes (NULL); W is eligible. Returns how many. */
+/* Deletes the score of W, which is eligible, for CLS, or all (NULL). Returns their number. */
 size_t pool_skills_forget(struct pool *p, struct worker *w, const struct slice *cls);
 void pool_skills_clear(struct pool *p, struct worker *w);
 /* Copies the skills of W, a member, including assigned scores, to OUT, which is empty. */

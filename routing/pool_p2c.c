@@ -17,8 +17,8 @@
 
 /* ---- what a request of a class is expected to cost, in seconds of service ---- */
 
-/* How much of an average the newest value is. A class's cost changes within a few requests, when
- * its cache warms up; that over all is steady, as the expected cost of new classes. */
+/* Weight of the newest value in an average. A class's cost changes within a few requests, when its
+ * cache warms up; the average over all, the expected cost of new classes, is steady. */
 static const double CLASS_SHARE = 0.2;
 static const double ALL_SHARE = 0.01;
 /* Before anything is known, each request counts for the same. */
@@ -58,7 +58,7 @@ static void on_drop(void *owner, struct class_entry *e)
         list_entry(node, struct pool_hand, node)->entry = NULL;
 }
 
-/* Of a request of C, which may be NULL; > 0. */
+/* Returns the expected cost of a request of C, which may be NULL [s]; > 0. */
 static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
 {
     if (c != NULL && c->mean_s > 0)
@@ -83,7 +83,7 @@ static struct p2c_worker *own(const struct worker *w)
     return w->policy;
 }
 
-/* 0 .. n-1 (Marsaglia, Xorshift RNGs, JSS 8, 2003), by a product of the upper half. */
+/* Returns 0 .. n-1: xorshift64 (Marsaglia, Xorshift RNGs, JSS 8, 2003), its upper half scaled. */
 static uint32_t random_below(uint64_t *state, uint32_t n)
 {
     *state ^= *state << 13;
@@ -133,7 +133,7 @@ static void p2c_set_eligible(struct pool *p, struct worker *w, bool eligible)
     own(last)->index = own(w)->index;
 }
 
-/* From AT on, round the array, the first that may be chosen and is not OTHER; or NULL. */
+/* Returns the first worker from AT on, cyclically, that may be chosen and is not OTHER; or NULL. */
 static struct worker *first_from(const struct p2c *s, const struct pool_question *q, uint32_t at,
                                  const struct worker *other)
 {

@@ -5,9 +5,8 @@
  *
  * The requests in flight of other load balancers at a worker are added to its backlog where scores
  * are divided, and to its mean and the front's where the cutoff compares them. The means themselves
- * include our own requests only: those of others have decayed in theirs. Without reports, and
- * without workers activated because of overload (pool_called.c), the results are bit for bit those
- * of the original.
+ * include our own requests only. Without reports, and without workers activated because of overload
+ * (pool_called.c), the results are bit for bit those of the original.
  */
 #include "routing/pool_internal.h"
 
@@ -25,7 +24,8 @@ static bool is_over(const struct worker *w, uint64_t others, const struct pool_c
     return w->mean.mean + (double)others - out->min_backlog > out->max_backlog;
 }
 
-/* Others' requests only make a worker worse: read last, of the few that would win. */
+/* Requests of other load balancers only lower a score. Therefore they are read last, and only for
+ * workers that would otherwise win. */
 static struct worker *best_skilled(const struct pool_class *c, const struct pool_question *q,
                                    struct pool_choice *out)
 {

@@ -7,17 +7,17 @@
  * took effect: it has its own backlogs, means, list, skills and state. It is notified of each
  * resume, of each change of the list of eligible workers (which is always that of the pool), of
  * workers that leave and their successors, and of each request that begins. It is notified of a
- * request's end when the request would have ended at the shadow's worker. The
- * workers' reports of other load balancers' requests, their rejections, and whether they have a
- * process are those of the real workers. Its decisions about homes are not published, and homes
- * published by other load balancers are ignored, because those use another policy.
+ * request's end when the request would have ended at the shadow's worker. The workers' reports of
+ * other load balancers' requests, their rejections, and whether they have a process are those of
+ * the real workers. Its decisions about homes are not published, and homes published by other load
+ * balancers are ignored, because those use another policy. pool_request.unfit is ignored, too.
  *
  *     pool                                     shadow
  *     w1 (eligible)  <-------- of --------    mirror of w1 (eligible)
  *     pick: w1      --- pool_pick.shadow_ -->  pick: mirror of w2
  *
- * A choice is rated by whether the worker has served the class within its last RECENT requests,
- * under that policy. Both sides are rated in the same way, independent of known skills.
+ * A choice is rated by whether the worker has served the class within its last SHADOW_RECENT
+ * requests, under that policy. Both sides are rated in the same way, independent of known skills.
  *
  * Called with the pool's lock held; acquires the shadow's lock inside it, as no other code does.
  */
@@ -36,7 +36,7 @@ enum {
     SHADOW_BEHIND = 4,
     /* A worker is assumed to have the classes of this number of recent requests in its cache. */
     SHADOW_RECENT = 256,
-    /* Sets for their classes, of WAYS entries each; the oldest is replaced. */
+    /* Sets for their classes, of SHADOW_WAYS entries each; the oldest is replaced. */
     SHADOW_SETS = 128,
     SHADOW_WAYS = 8,
 };
@@ -100,7 +100,7 @@ static struct shadow_notes *notes_of(struct worker *w)
     return w->notes;
 }
 
-/* W gets one of the class of HASH; whether it had one lately. */
+/* Records a request of the class of HASH at W. Returns true if W had one recently. */
 static bool recall(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
@@ -122,24 +122,24 @@ static bool recall(struct worker *w, uint64_t hash)
 /*
  * ---- when a request ends for the shadow ----
  *
- * Its workers are taken to serve in order, as many at once as they have threads, and each request
- * for as long as it was served in truth:
+ * Its workers are assumed to serve in order, as many at once as they have threads, and each request
+ * for as long as it was served in reality:
  *
- *     in truth      w1  |--- a ---|             each began at once, by two workers
+ *     in reality    w1  |--- a ---|             two workers, so each begins at once
  *                   w2     |--- b ---|
- *     the shadow    w1' |--- a ---|--- b ---|   has both at one: b waits, and ends later
+ *     the shadow    w1' |--- a ---|--- b ---|   both at one worker: b waits, and ends later
  *
- * So a policy that puts more to a worker than it can do sees its queue grow. How long a request was
- * served is known when it has ended in truth; until then it is in flight for the shadow too, though
- * it may have ended earlier there. One that others have overtaken, was given up, or never sent, had
- * no turn in truth: it ends here when it ends there.
+ * So the queue of a worker grows if a policy assigns more to it than it can serve. The service time
+ * of a request is known when it has ended in reality; until then it is in flight for the shadow,
+ * too, although it might have ended earlier there. A request that was aborted, was never sent, or
+ * ended before its turn has no service time: it ends in the shadow when it ends in reality.
  *
  * It is unknown which clients would have aborted, or not sent further requests: if too many
  * requests are behind reality (SHADOW_BEHIND), the one that has waited longest is aborted.
  */
 static void shadow_serve(struct shadow_notes *at, struct shadow_turn *t, uint64_t now_us)
 {
-    /* When its worker was free, which may have been before it came. */
+    /* Service begins when the worker has a free thread, but not before the request arrives. */
     if (t->serve_us < now_us)
         t->serve_us = now_us;
     t->serving = true;
@@ -207,7 +207,7 @@ static void await(struct shadow_clock *c, struct shadow_request *r)
 
 /* ---- ends ---- */
 
-/* HOW: as the shadow's pool takes it. */
+/* Ends R in the shadow and frees it. HOW is passed to the shadow's pool; NULL: aborted. */
 static void shadow_end(struct pool *p, struct shadow_request *r, uint64_t now_us,
                        const struct pool_served *how)
 {
@@ -285,7 +285,7 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     for (size_t i = 0; i < r->nexcluded; ++i) {
         const struct worker *w = r->excluded[i];
 
-        /* One that has left has none. */
+        /* A worker that has left has no mirror. */
         if (w != NULL && w->mirror != NULL)
             excluded[asked.nexcluded++] = w->mirror;
     }
@@ -349,7 +349,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
 
 /* ---- workers ---- */
 
-/* W is a member: so is its mirror, ineligible, with what it is good at. */
+/* Makes the mirror of W, a member, a member of the shadow, with skills R; ineligible at first. */
 void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct resume *r)
 {
     ASSERT(p->held);
@@ -397,7 +397,7 @@ void pool_shadow_update_eligible_locked(struct pool *p)
     list_for_each_entry (w, &p->members, member_node) {
         bool ineligible = w->place != WORKER_ELIGIBLE;
 
-        /* One that is just coming in has none yet. */
+        /* A worker that is joining has no mirror yet. */
         if (w->mirror == NULL || w->mirror->unavailable == ineligible)
             continue;
         w->mirror->unavailable = ineligible;

@@ -88,8 +88,8 @@ void pool_skill_assign(struct pool *p, struct worker *w, struct slice cls, doubl
     struct class_entry *e = classes_find(&p->classes, cls);
 
     ASSERT(isfinite(score));
-    /* Policies that count no requests here (adaptive) make no class known: then those are dropped
-     * first that no resume has had for the longest time. */
+    /* Policies that count no requests here (adaptive) make no class known: then the class that was
+     * in no resume for the longest time is dropped first. */
     if (e != NULL)
         classes_refresh(&p->classes, e);
     struct pool_class *c = skills_class_of(e != NULL ? e : classes_add(&p->classes, cls));

@@ -87,7 +87,7 @@ static void scan_list(struct pool *p, struct list *head, bool members, size_t *r
     }
 }
 
-/* In pieces. False: some have gone meanwhile, so that others may have been missed. */
+/* Copies W's skills in pieces. False: scores were deleted meanwhile, so some may be missing. */
 static bool try_skills(struct pool *p, const struct worker *w, struct resume *out)
 {
     struct {
@@ -170,7 +170,7 @@ void pool_scan(struct pool *p, bool skills, struct pool_view *out)
             resume_fini(&v->skills);
         if (tries < TRIES)
             continue;
-        /* It is never at rest: once with the lock held throughout. */
+        /* It changed during each try: copied with the lock held throughout. */
         pool_lock(p);
         pool_skills_copy(v->worker, &v->skills);
         pool_let_in(p);
@@ -250,7 +250,7 @@ void pool_explain_candidate(struct pool_explain *e, struct worker *w, double sco
     ++e->considered;
     if (e->ncandidates < EXPLAIN_CANDIDATES_MAX)
         c = &e->candidates[e->ncandidates++];
-    /* Of those passed over the last gives way to one that was not. */
+    /* The last candidate that was passed over is replaced by one that was not. */
     for (size_t i = EXPLAIN_CANDIDATES_MAX; c == NULL && why == NULL && i-- != 0;)
         c = e->candidates[i].why != NULL ? &e->candidates[i] : NULL;
     if (c == NULL)

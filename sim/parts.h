@@ -15,7 +15,7 @@ struct draw {
     uint64_t state;
 };
 
-/* Two seeds next to each other draw nothing alike. */
+/* Adjacent seeds yield unrelated sequences. */
 struct draw draw_of(uint64_t seed);
 uint64_t draw_bits(struct draw *d);
 /* 0 .. n-1; N >= 1. */
@@ -26,7 +26,7 @@ double draw_unit(struct draw *d);
 double draw_gauss(struct draw *d);
 /* Exponential, mean 1. */
 double draw_exponential(struct draw *d);
-/* Mixes A and B: as good as drawn, and always the same. */
+/* Returns a hash of A and B: as good as a random number, but always the same. */
 uint64_t draw_mix(uint64_t a, uint64_t b);
 
 /* ---- what happens next: events by time, those of one time in the order of being added ---- */
@@ -48,22 +48,22 @@ void event_queue_fini(struct event_queue *q);
 void event_queue_add(struct event_queue *q, uint64_t at_ns, void *what);
 /* The next one, or NULL; valid until the next call that changes the queue. */
 const struct queued_event *event_queue_peek(const struct event_queue *q);
-/* The queue is not empty. */
+/* Removes and returns the next event. The queue must not be empty. */
 struct queued_event event_queue_take(struct event_queue *q);
 
 /* ---- a cache of so many objects, of which the least recently used goes first ---- */
 
 struct lru;
 
-/* SIZE >= 1 objects; all the memory is taken here. */
+/* SIZE: number of objects, >= 1. All memory is allocated here. */
 struct lru *lru_create(uint32_t size);
 void lru_destroy(struct lru *c);
-/* Whether KEY was there; it is now, as the one used last. */
+/* Makes KEY the most recently used object. Returns true if it was in the cache. */
 bool lru_use(struct lru *c, uint64_t key);
-/* Forget everything. */
+/* Removes all objects. */
 void lru_clear(struct lru *c);
 uint32_t lru_count(const struct lru *c);
-/* The keys, the one used last first; room for lru_count(). */
+/* Sets OUT, with room for lru_count(), to the keys, most recently used first. */
 void lru_keys(const struct lru *c, uint64_t *out);
 
 /* ---- texts as numbers: the first is 0, the next new one 1 ---- */
@@ -81,7 +81,7 @@ struct names {
 };
 
 void names_fini(struct names *t);
-/* The number of S, which is added when it is new. False: there would be more than NAMES_MAX. */
+/* Sets OUT to the number of S, which is added if it is new. False: there are NAMES_MAX already. */
 bool names_intern(struct names *t, struct slice s, uint32_t *out) must_check;
 struct slice names_get(const struct names *t, uint32_t i);
 /* How often it was interned. */

@@ -27,7 +27,7 @@ enum {
 
 /* ---- what is measured ---- */
 
-/* One more than a part has: 0 is every tag. */
+/* Tags of a stretch are one higher than those of a figures_part, so that 0 means every tag. */
 enum { NORMAL_ONLY = TRACE_TAG_NORMAL + 1, SPECIAL_ONLY = TRACE_TAG_SPECIAL + 1 };
 
 /* Requests of one phase; positions are not scaled. */
@@ -316,7 +316,7 @@ void plan_destroy(struct plan *p)
 
 /* ---- a run, and its measurement ---- */
 
-/* Where POSITION is, from the start of a phase of N requests. */
+/* Returns POSITION, scaled, from the start of a phase of N requests. */
 static size_t scenario_place_of(const struct plan *p, int position, size_t n)
 {
     size_t at = position != 0 ? scaled(p, (size_t)abs(position)) : 0;

@@ -26,7 +26,7 @@ size_t scenario_requests(enum scenario s);
 enum {
     PLAN_PHASES_MAX = 3,
     PLAN_EXTRAS_MAX = 16,
-    /* A run's course is cut into so many pieces of as many requests each. */
+    /* Maximum number of windows into which a run is divided, of about as many requests each. */
     PLAN_WINDOWS = 60,
 };
 
@@ -53,12 +53,12 @@ struct plan {
     struct trace trace; /* of all phases, one behind the other */
     struct plan_phase phases[PLAN_PHASES_MAX];
     size_t nphases;
-    size_t main; /* the phase that counts; caches are examined after it */
+    size_t main; /* the measured phase; caches are examined after it */
 };
 
 /* A plan of any scenario but replay. Errors: ERR_TOO_LARGE: too many requests or objects. */
 enum err plan_create(enum scenario s, const struct plan_options *o, struct plan **out) must_check;
-/* A replay of T, which is taken, and empty afterwards; its due times do not decrease. */
+/* A replay of T. Its contents pass to the plan; T is empty then. Due times must not decrease. */
 struct plan *plan_replay(const struct plan_options *o, struct trace *t);
 /* NULL is fine. */
 void plan_destroy(struct plan *p);
@@ -68,7 +68,7 @@ struct plan_classes {
     uint32_t *of; /* each request of the plan's trace */
 };
 
-/* One more number, of this scenario. */
+/* An additional figure of one scenario. */
 struct plan_extra {
     const char *key;   /* for programs */
     const char *title; /* for people, with its unit */
@@ -95,7 +95,7 @@ struct plan_result {
     unsigned nshares;
 };
 
-/* Of each request in the plan C has the class. Deterministic. */
+/* Runs P with pools of settings S. C has the class of each request. Deterministic. */
 void plan_run(const struct plan *p, const struct plan_classes *c, const struct pool_settings *s,
               struct plan_result *out);
 

@@ -71,11 +71,12 @@ struct slice trace_path(const struct trace *t, const struct trace_page *p)
 
 /* ---- workloads ---- */
 
-/* The same sites are costly for every seed: otherwise that would decide more than what is compared.
- * Of 500 sites with zipf 0.9 the third is, and 9.4 % of the requests are for costly ones. */
+/* The same sites are costly for every seed, because the choice of these sites would affect results
+ * more than what is compared. Of 500 sites with zipf 0.9 the third is costly, and 9.4 % of the
+ * requests are for costly ones. */
 static const uint64_t COSTLY_SEED = 4691;
 static const double NS = 1e9;
-/* The site of the hot class: none of the others'. */
+/* The site of the hot class, which is not one of the other sites. */
 static const uint32_t HOT_SITE = UINT32_MAX;
 
 struct drawing {
@@ -86,7 +87,7 @@ struct drawing {
     double due_s;
 };
 
-/* The rank of a site, by its share. */
+/* Draws the rank of a site, with a probability in proportion to its share. */
 static uint32_t draw_rank(struct drawing *d)
 {
     double at = draw_unit(&d->draw) * d->cumulative[d->w->sites - 1];
@@ -177,9 +178,8 @@ enum err workload_draw(const struct workload *w, const struct workload_part *par
     for (uint32_t rank = 0; rank < w->sites; ++rank) {
         if (!w->simul)
             sum += pow(rank + 1.0, -w->zipf);
-        /* The workload of zc.resumelb's simul.py: an eighth of the sites four times as often as
-         * the last half, the next eighth three times, the next quarter twice; the first site one
-         * more. */
+        /* As zc.resumelb's simul.py: an eighth of the sites four times as often as the last half,
+         * the next eighth three times, the next quarter twice; the first site five times. */
         for (int i = 0; w->simul && i < HALVINGS; ++i)
             sum += rank < w->sites >> i;
         sum += w->simul && rank == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Described work as a trace: sites of which few are asked for often, pages that need objects near
- * the middle of their site's, drawn by a seed. Plain values; any thread.
+ * Generates a trace from a description: a few sites get most of the requests, and pages need mostly
+ * the objects in the middle of their site's range. Random, by a seed. Plain values; any thread.
  */
 #ifndef RLB_SIM_WORKLOAD_H
 #define RLB_SIM_WORKLOAD_H
@@ -82,7 +82,7 @@ struct workload {
     uint64_t seed;
 };
 
-/* A class that comes on top of the others for a while. */
+/* A class of requests in addition to the others, for a limited time. */
 enum workload_hot {
     WORKLOAD_NO_HOT,
     WORKLOAD_FLASH, /* its objects are those of a site */

@@ -148,7 +148,7 @@ static void kill_member(struct world *w, struct member *m)
         struct job *old = list_entry(m->jobs.next, struct job, node);
         struct job *j = xcalloc(1, sizeof(struct job));
 
-        /* The old one stays where the queue of events knows it. */
+        /* The old job remains in the queue of events, and is freed with its event. */
         j->balancer = old->balancer;
         j->request = old->request;
         j->start_ns = old->start_ns;
@@ -212,7 +212,7 @@ static void change_member(struct world *w, const struct world_event *e)
 static const uint64_t FIRST_NS = 10000000000;
 /* Between two runs. */
 static const uint64_t PAUSE_NS = 100000000;
-/* Workers publish decisions so often. */
+/* Maximum interval at which workers publish decisions. */
 static const uint64_t DECISION_NS = 100000000;
 
 struct world *world_create(const struct world_options *o, const struct pool_settings *s)
@@ -333,7 +333,7 @@ static void record(struct world *w, const struct job *j, bool failed)
     };
 }
 
-/* To a worker, or nowhere. */
+/* Sends J to a worker; records it as failed and frees it if there is none. */
 static void send_job(struct world *w, struct job *j)
 {
     struct pool_request r = {.cls = names_get(w->run->names, w->run->classes[j->request])};
@@ -390,7 +390,7 @@ static void world_finish(struct world *w, struct job *j, bool past)
         send_resume(w, m);
 }
 
-/* ---- where classes live ---- */
+/* ---- publication of homes ---- */
 
 /* Publishes the changes since the last publication. */
 static void publish(struct world *w)

@@ -68,7 +68,7 @@ struct world_run {
     size_t first, n;         /* the requests of TRACE that come */
     const uint32_t *classes; /* of each request of TRACE, in NAMES */
     const struct names *names;
-    unsigned clients; /* each asks again when it has its answer; 0: when requests are due */
+    unsigned clients; /* each sends its next request after its response; 0: at the due times */
     double speed;     /* due times are divided by it; > 0 */
     const struct world_event *events; /* by AT, which counts from FIRST */
     size_t nevents;
@@ -86,8 +86,8 @@ struct world_record {
     bool failed; /* there was no worker */
 };
 
-/* Runs until all requests have their answers; then a moment passes. OUT has room for as many as the
- * trace has, each at the place of its request. */
+/* Runs until all requests have their responses; then a moment of virtual time passes. OUT has room
+ * for all requests of the trace; each record is stored at the index of its request. */
 void world_run(struct world *w, const struct world_run *run, struct world_record *out);
 
 /* Contents of the caches. */
@@ -100,7 +100,7 @@ void world_overlap(const struct world *w, struct world_overlap *out);
 /* Adds what shadow_policy has counted so far, of all balancers; TIMES -1: subtracts it. */
 void world_add_shadow(const struct world *w, int times, struct pool_shadow_counts *out);
 
-/* ---- what a run comes to, in numbers ---- */
+/* ---- figures of a run ---- */
 
 /* Which records. */
 struct figures_part {

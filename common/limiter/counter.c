@@ -88,7 +88,7 @@ static void drop_type_if_unused(struct counter_table *t, struct counter_type *ty
     free(type);
 }
 
-/* TYPE is that of the ask, or NULL: it is to be made, if it has one. */
+/* TYPE: the type of ASK; NULL: it does not exist yet, or ASK has none. Returns NULL if no room. */
 static struct counter_key *counter_make_key(struct counter_table *t, const struct counter_ask *ask,
                                             struct counter_type *type)
 {
@@ -165,7 +165,7 @@ static void stop_holding(struct counter_table *t, struct counter_lock *lock, uin
     lock->key = NULL;
 }
 
-/* Into the line when its key has room, else to the blocked; AT is a place in the line. */
+/* Links LOCK into TYPE's line, before AT, if its key has room; else into the blocked waiters. */
 static void file_under_type(struct counter_type *type, struct counter_lock *lock, struct list *at)
 {
     lock->in_line = counter_has_key_room(lock);
@@ -359,7 +359,7 @@ enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock
     return room ? COUNTER_LOCKED : COUNTER_WAIT;
 }
 
-/* LOCK ends. DONE: so do the waits of kind ANY, as the work is done. */
+/* Ends LOCK. DONE: the work is done, so the key's waits of kind ANY end as well. */
 static void counter_end(struct counter_table *t, struct counter_lock *lock, bool done,
                         uint64_t now_us, struct list *woken)
 {

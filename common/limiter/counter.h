@@ -93,7 +93,7 @@ struct counter_ask {
     uint32_t workers;    /* at least 1 */
     uint32_t maxqueue;   /* at least 1 */
     uint32_t slots;      /* limit of the key's type; 0: only the type's own limit */
-    uint64_t timeout_ms; /* 0: must not wait. The owners of a table end its waits */
+    uint64_t timeout_ms; /* 0: must not wait. A table's owner ends the wait: counter_expire */
 };
 
 /* 0: only the limits in requests apply. */
@@ -130,8 +130,8 @@ void counter_table_destroy(struct counter_table *t);
 struct slice counter_type_of(struct slice key);
 
 /*
- * LOCK is free, and in no WOKEN list. LOCKED, WAIT, QUEUE_FULL, TIMEOUT or NO_ROOM; judged in the
- * original's order: `maxqueue`, then room, then whether it may wait; then what the table can take.
+ * Requests LOCK, which must be free and in no WOKEN list. Returns LOCKED, WAIT, QUEUE_FULL, TIMEOUT
+ * or NO_ROOM. Checks, in the original's order: `maxqueue`, room, whether it may wait, table limits.
  */
 enum counter_answer counter_acquire(struct counter_table *t, struct counter_lock *lock,
                                     const struct counter_ask *ask, uint64_t now_us);

@@ -9,7 +9,7 @@
  * must first decide about the connection and call the owner last, because the owner may then do
  * anything, including destroying the client.
  *
- * A connection may exist without a call: a connection attempt that outlives its call's deadline
+ * A connection may exist without a call: an idle one, a connection attempt that outlives its call
  * (the daemon's state needs the result, and the next call can use the connection), a probe, a
  * RELEASE, and a wait that our own clock has ended. If the daemon is about to end that wait itself,
  * its TIMEOUT is awaited and the connection is reused; otherwise the connection is closed.
@@ -31,8 +31,8 @@ enum {
     IDLE_MAX = 64,
     /* The maximum time-out that a daemon accepts. */
     WIRE_SECONDS_MAX = INT32_MAX,
-    /* The daemon counts whole seconds, from a little later. A wait that it ends this long after us
-     * is left to it, which saves a connection. */
+    /* The daemon counts whole seconds, from a little later. If it will end a wait within this time
+     * after us, its TIMEOUT is awaited, so that the connection can be reused. */
     EXPIRY_SLACK_MS = 50,
     /* No data is exchanged while a lock is held. These detect within about a minute that the
      * daemon's host has vanished. */
@@ -47,8 +47,8 @@ enum {
  *        |           +-- answered, not LOCKED -----+
  *        |           +-- no time left -> EXPIRING -+  or closed
  *        +-- no call needs it any more ------------+
- *        +-- a probe, which a IDLE one may be, too: GREETING -> IDLE
- *        +-- a question for slots: INQUIRING -> closed
+ *        +-- a probe (an IDLE connection may be used for it): GREETING -> IDLE
+ *        +-- a query whether the daemon knows slots: INQUIRING -> closed
  */
 enum counter_conn_state {
     COUNTER_CONN_CONNECTING,
@@ -74,7 +74,7 @@ struct counter_conn {
                                    it is freed */
     enum counter_trouble trouble; /* that LATER reports */
     uint8_t state;                /* enum counter_conn_state */
-    bool reused;                  /* has been idle: it may be dead without our knowing */
+    bool reused;                  /* was idle: the daemon may have closed it meanwhile */
     bool probe;                   /* to see whether the daemon responds */
     bool inquiry;                 /* to see whether it knows slots */
     uint64_t expires_ms;          /* ASKING: when the daemon ends the wait, or later */
@@ -88,7 +88,7 @@ struct counter_server {
     char *name;
     struct addr addr;
     struct counter_daemon *daemon; /* one reference: what all loops know of it */
-    uint64_t rests;                /* of the daemon, that this client has acted on */
+    uint64_t rests;                /* suspensions of the daemon that this client has applied */
     struct timer watch;            /* while something is unanswered, or the daemon rests */
     uint64_t asked_ms;             /* the last time that something was sent */
     struct list all, idle;         /* connections */
@@ -222,9 +222,9 @@ static void run_free(struct loop_deferred *d)
     free(container_of(d, struct counter_conn, later));
 }
 
-/* Starts connecting; on_connected or on_end is called later. NULL: the daemon has as many
- * connections as it may have. BEYOND: regardless of that, for a probe, or in place of a dead
- * connection. */
+/* Starts connecting; on_client_connected or on_end is called later. Returns NULL if the limit of
+ * connections to the daemon is reached. BEYOND ignores the limit: for a probe, for a query, or in
+ * place of a dead connection. */
 static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
 {
     struct counter_client *client = s->client;
@@ -355,7 +355,7 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
     s->rests = now.rests;
     while (!list_empty(&s->idle)) /* of a removed server there are none: S stays */
         conn_close(list_first(&s->idle, struct counter_conn, in_idle));
-    /* Waiting calls are ended as those are that ask from now on. */
+    /* Waiting calls end as UNREACHABLE, like calls that are made during the suspension. */
     list_for_each_entry (c, &s->all, in_server) {
         if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->later.node)) {
             c->trouble = COUNTER_TROUBLE_SILENT;
@@ -365,7 +365,7 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
     return now;
 }
 
-/* C's daemon has replied; or it has failed to. */
+/* Record that C's daemon has replied, or has failed to. */
 static void daemon_succeeded(struct counter_conn *c)
 {
     struct counter_server *s = c->server;
@@ -435,7 +435,7 @@ static void watch_daemon(struct counter_server *s)
 
 /* ---- calls ---- */
 
-/* CALL has nothing more to wait for. */
+/* Ends what CALL waits for, frees its key, and sets its state. */
 static void settle(struct counter_call *call, enum counter_call_state state)
 {
     timer_stop(&call->deadline);
@@ -447,7 +447,7 @@ static void settle(struct counter_call *call, enum counter_call_state state)
         --call->client->calls;
 }
 
-/* The last thing its caller does: the owner may do anything. */
+/* Reports R to the owner. The caller must return then: the owner may even destroy the client. */
 static void client_answer(struct counter_call *call, enum counter_answer r,
                           enum counter_trouble why)
 {
@@ -476,7 +476,7 @@ static void client_join(struct counter_call *call, struct counter_conn *c)
     c->call = call;
 }
 
-/* The connection's call; they know each other no more. NULL when there was none. */
+/* Separates C from its call. Returns the call, or NULL if there was none. */
 static struct counter_call *part(struct counter_conn *c)
 {
     struct counter_call *call = c->call;
@@ -612,7 +612,7 @@ static void on_client_deadline(struct timer *t)
     struct counter_conn *c = call->conn;
 
     if (c->state == COUNTER_CONN_ASKING)
-        list_remove(&c->later.node); /* its own time is up first */
+        list_remove(&c->later.node); /* the deadline takes precedence over the suspension */
     if (c->state == COUNTER_CONN_CONNECTING) {
         (void)part(c);
         client_answer(call, COUNTER_UNREACHABLE, COUNTER_TROUBLE_CONNECT_TIMEOUT);
@@ -632,7 +632,7 @@ static void on_client_deadline(struct timer *t)
 
 /* ---- what is received ---- */
 
-/* R should be the daemon's decision about C's call. */
+/* Handles R as the daemon's decision about C's call; any other reply is a fault. */
 static void on_decision(struct counter_conn *c, const struct counter_reply *r)
 {
     static const enum counter_answer answers[] = {
@@ -671,7 +671,7 @@ static void on_reply(struct counter_conn *c, const struct counter_reply *r)
     } else if ((c->state == COUNTER_CONN_GREETING && r->kind == COUNTER_REPLY_UPTIME) ||
                (c->state == COUNTER_CONN_RELEASING && r->kind == COUNTER_REPLY_RELEASED) ||
                (c->state == COUNTER_CONN_EXPIRING && r->kind == COUNTER_REPLY_TIMEOUT)) {
-        /* That ends its state, so that it can be used again. */
+        /* The expected reply: the connection can be reused. */
         timer_stop(&c->timer);
         daemon_succeeded(c);
         make_idle(c);

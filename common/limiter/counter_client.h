@@ -140,8 +140,8 @@ void counter_client_release(struct counter_call *call);
 
 /*
  * Abandons CALL without the work being done: a waiter leaves the queue, a holder's place goes to
- * the next waiter, and no waiter gets DONE. CALL may be in any state, and is FREE afterwards. The
- * connection is closed, because the protocol has no other way to abandon a call.
+ * the next waiter, and no waiter gets DONE. CALL may be in any state, and is FREE afterwards. Once
+ * the request was sent, its connection is closed: the protocol has no other way to abandon a call.
  */
 void counter_client_leave(struct counter_call *call);
 

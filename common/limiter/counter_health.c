@@ -262,7 +262,7 @@ static void warn(struct counter_daemon *d)
     for (;;) {
         pthread_mutex_lock(&d->health->lock);
         bool more = d->slots == COUNTER_SLOTS_IGNORED && d->nwarned < d->ntypes;
-        /* It stays where it is for as long as D is referred to. */
+        /* The text remains valid as long as D is referenced. */
         const char *type = more ? d->types[d->nwarned++] : NULL;
         pthread_mutex_unlock(&d->health->lock);
         if (!more)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the clients of several loops know together of their pool counter daemons: whether a daemon
- * responds, whether it knows `slots`, and how many connections lead to it. A daemon exists while
+ * What the clients of all loops share about their pool counter daemons: whether a daemon responds,
+ * whether it knows `slots`, and the number of connections to it. A daemon exists while
  * some client refers to it. The owner outlives the clients. Any thread; one lock.
  *
  * Waiting for a lock is silent whether the daemon works or hangs. So a client that has asked and
@@ -9,9 +9,9 @@
  * another connection: STATS UPTIME, which every daemon answers at once. One loop probes at a time,
  * for all.
  *
- * A daemon that fails COUNTER_FAILURES_MAX times in a row rests: no loop asks it. After the rest it
- * is probed; if the probe fails, it rests for twice as long, at most COUNTER_REST_MAX_MS. Any
- * reply, also to what was sent earlier, ends this.
+ * A daemon that fails COUNTER_FAILURES_MAX times in a row is suspended ("rests"): no loop sends it
+ * requests. After that it is probed; if the probe fails, it is suspended for twice as long, at most
+ * COUNTER_REST_MAX_MS. Any reply, also to what was sent earlier, ends the suspension.
  */
 #ifndef RLB_LIMITER_COUNTER_HEALTH_H
 #define RLB_LIMITER_COUNTER_HEALTH_H
@@ -29,8 +29,8 @@ enum {
     /* Maximum duration of a suspension. */
     COUNTER_REST_MAX_MS = 10000,
     COUNTER_CONNECTIONS_MAX = 4096, /* default limit of connections of all loops to a daemon */
-    /* Maximum number of types of keys for which a daemon without `slots` is remembered: the
-     * rules of an application. */
+    /* Maximum number of types of keys that are stored per daemon, to warn once for each that
+     * `slots` are ignored: those of an application's rules. */
     COUNTER_SLOTS_TYPES_MAX = 64,
 };
 
@@ -89,9 +89,9 @@ struct counter_daemon_state counter_health_view(struct counter_health *h, struct
                                                 const struct addr *a, uint64_t now_ms);
 
 /*
- * Whether the caller is to send a probe now: nothing was received for SILENT_MS, or a back-off is
- * over; and no other loop probes. True: must be followed by counter_daemon_replied or _failed of
- * that probe, and always by counter_daemon_end_probe.
+ * Returns true if the caller must send a probe now: no reply for SILENT_MS, or a suspension is
+ * over; and no other loop probes. counter_daemon_replied or _failed reports the result, if there is
+ * one; counter_daemon_end_probe must follow in any case.
  */
 bool counter_daemon_begin_probe(struct counter_daemon *d, uint64_t silent_ms,
                                 uint64_t now_ms) must_check;
@@ -106,9 +106,9 @@ uint64_t counter_daemon_failed(struct counter_daemon *d, bool probe, uint64_t no
 /* ---- slots ---- */
 
 /*
- * A request with `slots` for keys of TYPE is sent. True: the caller is to ask the daemon whether it
- * knows them, and to report by counter_daemon_slots. Warns, once per daemon and type, when it does
- * not.
+ * Must be called when a request with `slots` for keys of TYPE is sent. Returns true if the caller
+ * must ask the daemon whether it knows them, and report the answer by counter_daemon_slots. Warns,
+ * once per daemon and type, if it does not.
  */
 bool counter_daemon_needs_slots(struct counter_daemon *d, struct slice type) must_check;
 enum counter_slots { COUNTER_SLOTS_UNKNOWN, COUNTER_SLOTS_KNOWN, COUNTER_SLOTS_IGNORED };

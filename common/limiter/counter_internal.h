@@ -10,7 +10,7 @@
 
 struct counter_type {
     struct split_node node;
-    struct list line;    /* waiters for a slot only, by order; some of them no longer */
+    struct list line;    /* waiters for a slot only, by order; some keys may be full again */
     struct list blocked; /* its other waiters, in no order: their key is full */
     struct counter_limits limits;
     size_t keys;
@@ -18,7 +18,7 @@ struct counter_type {
     char name[];
 };
 
-/* A million of these: one allocation each, the name in it. */
+/* There may be a million of these: each is one allocation, which includes its name. */
 struct counter_key {
     struct split_node node;
     struct counter_lock *queue[COUNTER_KINDS]; /* the oldest of a ring by in_key, or NULL */
@@ -63,7 +63,7 @@ static inline bool counter_below(size_t held, uint32_t limit)
     return limit == 0 || held < limit;
 }
 
-/* KEY may be one to be made, and TYPE too: NULL. */
+/* KEY and TYPE are NULL if they do not exist yet; TYPE also if the key has none. */
 static inline bool counter_key_has_room(const struct counter_key *key,
                                         const struct counter_type *type, uint32_t workers)
 {

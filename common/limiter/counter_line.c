@@ -47,7 +47,7 @@ enum counter_cut counter_line_cut(struct slice *in, bool *skipping, struct slice
 
 /* ---- words ---- */
 
-/* The next word of *REST, which may be empty; only blanks part words. */
+/* Removes the next word from *REST and returns it; it may be empty. Only spaces separate words. */
 static struct slice take_word(struct slice *rest)
 {
     while (rest->len != 0 && rest->p[0] == ' ')
@@ -70,7 +70,7 @@ static bool all_digits(struct slice s)
     return all_between(s, '0', '9');
 }
 
-/* Digits only; anything else is 0, and what is over UINT32_MAX is that. */
+/* Parses decimal digits. Anything else is 0, and a larger number is UINT32_MAX. */
 static uint32_t counter_line_number_of(struct slice word)
 {
     uint64_t n = 0;
@@ -238,8 +238,8 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out, size
  * the ring's beginning following its end.
  */
 
-/* Of the keys; point I of a server is its name hashed with the seed I + 1. Part of what load
- * balancers agree on: never to be changed. */
+/* Seed of the hash of keys; point I of a server is its name, hashed with the seed I + 1. These
+ * must never change, because load balancers of different versions must agree on the servers. */
 static const uint64_t KEY_SEED = 0;
 
 struct point {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of PoolCounter's protocol, of both sides: of requests, where one ends, and its contents.
- * Pure functions over borrowed bytes; any thread. What comes out points into what came in.
+ * Lines of PoolCounter's protocol, for both sides: splitting, parsing and printing. Pure functions
+ * over borrowed bytes; any thread. Results point into the input.
  *
  *   ACQ4ME KEY WORKERS MAXQUEUE TIMEOUT [SLOTS]     ACQ4ANY, the same     RELEASE     STATS WHAT
  *
  * Strict where the original is, and lenient where it is: docs/guide/poolcounter.md lists both.
- * SLOTS is ours; the original ignores whatever stands behind TIMEOUT.
+ * SLOTS is an extension of resumelb; the original ignores whatever follows TIMEOUT.
  */
 #ifndef RLB_LIMITER_COUNTER_LINE_H
 #define RLB_LIMITER_COUNTER_LINE_H
@@ -45,8 +45,8 @@ struct counter_line {
     /* VERB_ACQUIRE. It may be rejected because of the state of its client before its syntax is
      * checked; if false, ERROR BAD_SYNTAX. */
     bool well_formed;
-    struct counter_ask ask; /* without a type; a number of UINT32_MAX stands for more */
-    /* VERB_STATS: all that stands behind the blank. */
+    struct counter_ask ask; /* without a type; larger numbers become UINT32_MAX */
+    /* VERB_STATS: everything after the space. */
     struct slice what;
 };
 
@@ -60,22 +60,22 @@ void counter_line_parse(struct slice line, bool fractions, struct counter_line *
 /* ---- the client's side: request lines as a daemon takes them, and its replies ---- */
 
 enum {
-    /* An escaped key. With all of its line it is within the smallest segment TCP may be held to
-     * (536 bytes): a widespread daemon loses the beginning of a line that comes in two. */
+    /* An escaped key. Its whole line fits into the smallest TCP segment (536 bytes), because a
+     * widely used daemon loses the beginning of a line that arrives in two. */
     COUNTER_KEY_WIRE_MAX = 400,
     COUNTER_REQUEST_LINE_MAX = 512,
-    /* A reply with its newline. The longest that means anything is the daemon's uptime. */
+    /* A reply with its newline. The longest one that is used is the daemon's uptime. */
     COUNTER_REPLY_LINE_MAX = 128,
 };
 
 /* ---- requests ---- */
 
 /*
- * KEY as one word: bytes outside 0x21-0x7E and '%' are %XX. One that would be longer than
- * COUNTER_KEY_WIRE_MAX is cut, and ends in "%~" and 32 hexadecimal digits, which are a hash of all
- * of it (XXH3, 128 bits); the empty key is "%~". No other key's word has "%~" in it, so different
- * keys are different words. What stands before the first ':' stays the same. Returns the length;
- * no NUL.
+ * Writes KEY as one word: bytes outside 0x21-0x7E and '%' become %XX. A word that would be longer
+ * than COUNTER_KEY_WIRE_MAX is cut, and ends in "%~" and 32 hexadecimal digits, a hash of the whole
+ * key (XXH3, 128 bits); the empty key is "%~". No other word contains "%~", so different keys are
+ * different words. ':' is not escaped, so that counter_type_of() applies to the word. Returns the
+ * length; no NUL.
  */
 size_t counter_key_escape(struct slice key, char out[COUNTER_KEY_WIRE_MAX]);
 
@@ -135,8 +135,8 @@ enum err counter_reply_parse(struct slice bytes, struct counter_reply *out,
 struct hash_ring;
 
 enum {
-    /* Points of one server on the ring: shares are within about a fifth of even then. Load
-     * balancers that disagree in it disagree about servers. */
+    /* Points of one server on the ring: shares differ from even ones by at most about a fifth.
+     * All load balancers must use the same number to agree on the servers. */
     HASH_RING_POINTS = 160,
 };
 

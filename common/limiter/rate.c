@@ -168,7 +168,7 @@ uint64_t rate_take(struct rate_table *t, uint64_t key, uint64_t now_ns, const st
     t->entries[head->older].newer = i;
     head->older = i;
 
-    /* Made under another rate: no emptier than empty. */
+    /* The debt may be from another rate: limit it to that of an empty bucket of R. */
     if (debt_ns > spare_ns + r->interval_ns)
         debt_ns = spare_ns + r->interval_ns;
     if (debt_ns > spare_ns)

@@ -15,12 +15,12 @@ enum {
     /* Keys of one table. */
     RATE_KEYS_MAX = 10000000,
 };
-/* interval_ns * burst: what a bucket may take to fill. */
+/* Maximum of interval_ns * burst, the time in which an empty bucket fills. */
 #define RATE_FILL_MAX_NS (30ULL * 24 * 3600 * 1000000000)
 
 struct rate {
-    uint64_t interval_ns; /* from one to the next, when they come evenly; at least 1 */
-    uint64_t burst;       /* so many may come at once; at least 1 */
+    uint64_t interval_ns; /* time in which one token is added; at least 1 */
+    uint64_t burst;       /* number of tokens in a full bucket; at least 1 */
 };
 
 /*
@@ -30,7 +30,7 @@ struct rate {
 enum err rate_parse(struct slice text, uint64_t *count, uint64_t *interval_ns) must_check;
 
 struct rate_table;
-/* MAX_KEYS 1..RATE_KEYS_MAX; memory is taken as keys come. */
+/* MAX_KEYS: 1..RATE_KEYS_MAX. Memory is allocated as keys are added. */
 struct rate_table *rate_table_create(size_t max_keys);
 /* NULL is fine. */
 void rate_table_destroy(struct rate_table *t);

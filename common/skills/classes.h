@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A bounded table of classes. Clients choose the names of classes and can invent any number of
- * them; the table decides which classes are worth remembering. Embedded in its owner (the pool, a
+ * them; the table decides which classes are retained. Embedded in its owner (the pool, a
  * meter), which enlarges each entry to store its own data of the class. One thread at a time.
  *
  * An entry is either *known* or *on probation*; each state is a list, least recently requested

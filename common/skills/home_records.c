@@ -14,7 +14,7 @@
 
 static const char *const kinds[HOME_KINDS] = {"used", "new", "copy", "move"};
 
-/* HOME_KINDS: there is no such kind. */
+/* Returns HOME_KINDS if TEXT is not the name of a kind. */
 static enum home_kind kind_find(struct slice text)
 {
     unsigned k = 0;

@@ -38,7 +38,7 @@ struct home_record {
     uint64_t change;  /* number of its last change */
     enum home_kind kind;
     char *from;        /* HOME_MOVE: the previous worker; else NULL */
-    uint64_t since_us; /* time of that record, or of its first use after HOME_AGE_US */
+    uint64_t since_us; /* when it became a home, or was used again after HOME_AGE_US */
     uint64_t used_us;  /* time of its last use */
     double work_us;    /* decayed work at WORK_AT_US */
     uint64_t work_at_us;

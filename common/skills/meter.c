@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A class's totals are only brought up to date at its own requests: the decay of the requests of
- * others in between is made up for then, as a power. Its score is thus that of its last request
- * until the next.
+ * The totals of a class are updated only at its own requests: the decay by the requests for other
+ * classes in between is then applied as a power. So its score does not change until its next
+ * request.
  *
  * The table's lists are in the order of the last request, so expired entries are at their fronts,
  * next to loaded classes without totals, which have no age.

@@ -17,14 +17,14 @@ struct metered {
     double score;
 };
 
-/* Most requests for a class come few requests of others after its last: their powers are cached. */
+/* Usually few requests lie between two of the same class: the powers for these are cached. */
 enum { METER_POWERS_CACHED = 64 };
 
 struct meter {
     struct meter_settings settings;
     struct classes classes;
     double decay;
-    double decay_after[METER_POWERS_CACHED]; /* the decay of so many values */
+    double decay_after[METER_POWERS_CACHED]; /* [i]: the decay over I requests */
     uint64_t generation;
 };
 

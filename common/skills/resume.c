@@ -68,8 +68,8 @@ size_t resume_forget(struct resume *r, const struct slice *cls)
 /* ---- lines ---- */
 
 /*
- * Reading is strict about what a load balancer decides by (states, scores, names) and blind to
- * members it does not know, so that agents and load balancers need not be upgraded on the same day.
+ * Parsing is strict about what a load balancer's decisions depend on (states, scores, names), and
+ * ignores unknown members, so that agents and load balancers need not be upgraded at the same time.
  * Printing is streamed: a line may be a megabyte.
  */
 
@@ -248,7 +248,7 @@ size_t resume_line_print(const struct resume_line *l, struct text *out)
 {
     enum {
         TAIL_BYTES = 3,      /* two braces and the line end */
-        ENTRIES_BESIDE = 16, /* the members other than skills, well counted */
+        ENTRIES_BESIDE = 16, /* upper bound of the number of members other than skills */
     };
     const struct resume *skills = &l->skills;
     struct json_writer w = {.out = out};

@@ -31,8 +31,8 @@
 
 enum {
     ALL_PARTS = PART_NODE | PART_PROVIDERS | PART_CHILDREN,
-    /* While the name is taken: from the instant in which a dead owner's lock goes, to idle polling.
-     */
+    /* Interval of checks while the name is taken: at first short, because the lock of an owner that
+     * has just exited is about to be released; doubled up to the second value. */
     TAKEN_MS_MIN = 1,
     TAKEN_MS_MAX = 1000,
     /* After a failure. */
@@ -46,7 +46,7 @@ struct tree_entry {
     struct timer check;
     uint64_t checked_ms;
     unsigned delay_ms;        /* of the last retry; 0: none */
-    enum err last;            /* of the last try, so that only a new one is logged */
+    enum err last;            /* of the last try, so that a taken name is logged once */
     bool outdated;            /* the file in place has old properties */
     const struct text *bytes; /* what goes into the file; borrowed */
     int fd;                   /* of the file in place; -1 */
@@ -129,8 +129,7 @@ static void touch(struct dir *d, unsigned parts)
         tree_node_touch(d->node, parts);
 }
 
-/* The directory at the path TOP came, went or changed hands, and so did all in it. "": any may
- * have. */
+/* TOP was created, removed or replaced: marks it and all below as stale. "": all directories. */
 static void directory_changed(struct directory *t, const char *top)
 {
     size_t len = strlen(top);
@@ -276,7 +275,7 @@ static void entry_check(struct timer *timer)
         provider_file_drop(&e->fd, e->path);
     }
     if (group_directory_make_all(e->dir->full)) {
-        /* Watched before the file is there, so that its loss cannot go unseen. */
+        /* The directory is watched first, so that a removal of the file is always detected. */
         e->dir->stale = true;
         dir_update(e->dir);
         result = provider_file_put(&e->fd, e->path, text_slice(e->bytes));
@@ -470,7 +469,7 @@ static void directory_forget(struct tree_node *s)
 
 static void directory_status(const struct tree *base, struct tree_status *out)
 {
-    /* Its first member. */
+    /* BASE is the first member. */
     const struct directory *t = (const void *)base;
 
     out->connected = access(t->root, R_OK | X_OK) == 0;

@@ -158,7 +158,7 @@ static bool member_check(struct dir *d, struct member *m)
     return is_new || m->live != was_live;
 }
 
-/* Marks every provider file of the directory, and all known ones that do not exist any more. */
+/* Marks all provider files, existing or known. Returns false if D cannot be read. */
 static bool scan_members(struct dir *d)
 {
     DIR *directory = opendir(d->full);
@@ -387,7 +387,7 @@ static void path_of(const struct tree_op *op, char out[PATH_MAX])
     snprintf(out, PATH_MAX, "%s%s", t->root, op->at);
 }
 
-/* Adds errno, which is about this node alone when it is about permissions. */
+/* Adds errno to OP's diag. Returns ERR_UNSUPPORTED for missing permission, else ERR_SYSTEM. */
 static enum err node_fail(const struct tree_op *op, const char *what)
 {
     bool denied = errno == EACCES || errno == EPERM;
@@ -503,7 +503,7 @@ static enum err read_node(struct tree_op *op, const char *full)
 
 /* ---- changing ---- */
 
-/* BYTES into FULL/properties.json, by way of a hidden file: others are taken for providers. */
+/* Writes BYTES to FULL/properties.json by a hidden file, as others would be taken for providers. */
 static bool put_file(const char *full, struct slice bytes)
 {
     char name[PROVIDER_NAME_ROOM];
@@ -546,10 +546,10 @@ static void write_locked(struct timer *timer)
         e = read_bytes(op, full, &now);
     if (e == ERR_OK && op->version != NULL && map_hash(now.p, now.len) != *op->version)
         e = ERR_BUSY;
-    /* To a watch an empty file is not JSON. */
+    /* An empty file is invalid JSON for a watch. */
     if (e == ERR_OK && !put_file(full, bytes.len != 0 ? bytes : SLICE_LIT("{}")))
         e = node_fail(op, "write " PROPERTIES_FILE);
-    /* Some file systems cannot; the rename is then as durable as they make it. */
+    /* A failure is ignored: some file systems do not support fsync of a directory. */
     if (e == ERR_OK)
         (void)fsync(op->fd);
     text_fini(&now);
@@ -582,7 +582,7 @@ void directory_abandon(struct tree_op *op)
     (void)node_fail(op, "lock its directory");
 }
 
-/* A directory with BYTES as its properties, if any, at FULL, which comes into being complete. */
+/* Creates directory FULL with the properties BYTES (may be empty); it appears complete. */
 static bool put_directory(const char *full, struct slice bytes)
 {
     char hidden[PATH_MAX];
@@ -647,7 +647,7 @@ static void clear_directory(const char *full)
         path_in(full, entry->d_name, path);
         if (strcmp(entry->d_name, PROPERTIES_FILE) != 0 && lstat(path, &st) == 0 &&
             S_ISREG(st.st_mode)) {
-            /* One that is held stays, and with it the directory. */
+            /* A file that is held remains, so that rmdir fails. */
             enum err unused = provider_file_clear(path);
             (void)unused;
         }
@@ -656,8 +656,8 @@ static void clear_directory(const char *full)
 }
 
 /*
- * A provider may come at any moment. Its file keeps the directory from being removed; the
- * properties, which had to be deleted first, are put back then.
+ * A provider may register at any time. Its file prevents the removal of the directory; the
+ * properties, which had to be deleted first, are restored then.
  */
 static enum err remove_node(struct tree_op *op, const char *full)
 {

@@ -43,7 +43,7 @@ struct live_settings {
     struct refusal *refusals; /* per row */
     json_t *properties;       /* the last good ones; NULL: none */
     json_t *warned;           /* unknown names that were logged */
-    uint64_t birth;           /* of the node they are from; 0: unknown */
+    uint64_t birth;           /* of the node that PROPERTIES are from; 0: unknown */
     char *problem;            /* of the last reading; NULL: none */
     bool received;            /* the tree has reported the node */
     uint64_t restored_age_s, restored_ms;
@@ -158,7 +158,7 @@ static void values_fini(const struct live_settings *l, struct values *v)
     free(v->origins);
 }
 
-/* NODEs belong to a configuration file, which may go. */
+/* Rows of type NODE are not copied: they point into a configuration, which may be freed. */
 static void values_take(const struct live_settings *l, size_t i, const void *from,
                         enum setting_origin origin, struct values *to)
 {
@@ -188,7 +188,7 @@ static bool allowed(const struct live_settings *l, size_t i, const void *s,
     return l->o.allowed == NULL || l->o.allowed(l->rows[i], s, l->yaml.s, why);
 }
 
-/* Whether row I may stay as it is now, when what the tree has for it is rejected. */
+/* Returns true if row I may retain its effective value after the tree's value was rejected. */
 static bool may_stay(const struct live_settings *l, size_t i)
 {
     char why[SETTINGS_WHY_ROOM];
@@ -196,7 +196,7 @@ static bool may_stay(const struct live_settings *l, size_t i)
     return l->now.origins[i] != ORIGIN_TREE || allowed(l, i, l->now.s, why);
 }
 
-/* Row I of C from what the tree has. False: WHY. */
+/* Sets row I of C to VALUE, from the tree. Returns false, with the reason in WHY, if rejected. */
 static bool take_property(const struct live_settings *l, size_t i, const json_t *value,
                           struct values *c, char why[SETTINGS_WHY_ROOM])
 {
@@ -252,7 +252,7 @@ static void check_across(struct live_settings *l, struct values *c)
     }
     if (live_check(l, c, why))
         return;
-    /* The rules themselves have changed, so that what was good is not: YAML was checked by them. */
+    /* The rules have changed, and the previous values violate them: use YAML, which they permit. */
     for (size_t i = 0; i < l->nrows; ++i) {
         if (c->origins[i] != ORIGIN_TREE)
             continue;

@@ -27,14 +27,14 @@ struct live_settings_options {
      * order. */
     const struct settings_table *const *tables;
     size_t ntables;
-    const void *yaml;                   /* copied; NODEs do not go along */
+    const void *yaml;                   /* copied, except rows of type NODE */
     const enum setting_origin *origins; /* copied */
     const char *path;                   /* the node's; copied */
     const void *subject;                /* of log lines (log.h), or NULL; borrowed */
     /* The rules across fields; NULL: none. Returns false, with the broken rule in WHY. */
     bool (*check)(void *context, const void *s, char why[SETTINGS_WHY_ROOM]);
-    /* Whether the node may give ROW its value in S, where the configuration file's is in YAML.
-     * NULL: it may. False: WHY, and the row is as in YAML. */
+    /* Returns true if the node may set ROW to its value in S; YAML has the value of the file. If
+     * not, the reason is in WHY, and the row is as in YAML. NULL: all values are permitted. */
     bool (*allowed)(const struct setting_row *row, const void *s, const void *yaml,
                     char why[SETTINGS_WHY_ROOM]);
     /* How long to hold the values of a vanished node. NOW: the effective settings. */
@@ -55,10 +55,10 @@ enum setting_origin live_settings_origin(const struct live_settings *l,
                                          const struct setting_row *row);
 /* Why the tree's value of ROW is not effective, or NULL if nothing is wrong with it. */
 const char *live_settings_rejection(const struct live_settings *l, const struct setting_row *row);
-/* YAML was re-read. */
+/* Applies YAML and ORIGINS, which were re-read. Both are copied. */
 void live_settings_set_yaml(struct live_settings *l, const void *yaml,
                             const enum setting_origin *origins);
-/* The tree has reported the state of the node. */
+/* Applies NODE, the state of the node that the tree has reported. */
 void live_settings_node(struct live_settings *l, const struct tree_view *node);
 /*
  * Restores PROPERTIES that the node had AGE_S seconds ago, cached by a previous process. They are
@@ -72,13 +72,13 @@ struct live_settings_counts {
     uint64_t refusals; /* new ones since the start */
     size_t refused;    /* rows refused at present */
     bool held;         /* the node is missing or broken */
-    bool remembered;   /* no reply from the tree yet */
+    bool remembered;   /* restored values are effective; no reply from the tree yet */
 };
 void live_settings_counts(const struct live_settings *l, struct live_settings_counts *out);
 /*
  * Members "settings" (each value with its origin, and why the tree's is refused), "refused",
- * "problem" (why the node cannot be read, or where its links lead nowhere; or null), "held",
- * "held_s", "remembered" of what is open in W.
+ * "problem" (why the node cannot be read, or which link does not resolve; or null), "held",
+ * "held_s", "remembered", "remembered_age_s" of the object that is open in W.
  */
 void live_settings_describe(const struct live_settings *l, struct json_writer *w);
 

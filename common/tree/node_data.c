@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where raw bytes would read as something else (JSON, or nothing), they are put into JSON: zc.zk
- * reads that alike.
+ * A lone text that would be decoded differently (as JSON, or as no properties) is written as a JSON
+ * object, which zc.zk decodes to the same text.
  */
 #include "common/tree/node_data.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As Python strips. */
+/* Strips the same bytes as Python. */
 static struct slice strip(struct slice s)
 {
     static const char blanks[] = " \t\n\r\v\f";
@@ -56,7 +56,7 @@ json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WH
     return NULL;
 }
 
-/* Whether every string of V can be in JSON. V is as deep as what it came from. */
+/* Returns true if JSON can contain every string of V. The depth of V was limited by its parser. */
 static bool all_text(const json_t *v)
 {
     json_t *object = (json_t *)(uintptr_t)v; /* which is not changed */

@@ -19,17 +19,17 @@
 
 /*
  * Returns the properties in BYTES, an object with a new reference. `string_value` may be invalid
- * text. why empty, or the reason for which text that begins like JSON was not accepted as such
+ * text. WHY is empty, or the reason for which text that looks like JSON was not accepted as such.
  */
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM]);
 /* Parses BYTES, at most MAX_BYTES, as a JSON object. Returns a new reference, or NULL with the
  * reason in WHY. */
 json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WHY_ROOM]);
 /*
- * Append the bytes of PROPERTIES; they decode to the same. TEXT_AS_JSON: a lone text is not written
- * as it is, for readers that accept JSON alone.
- * Errors: ERR_TOO_LARGE (over MAX_BYTES, or over what json_parse takes), ERR_UNSUPPORTED (bytes
- * that are no text, and not alone).
+ * Appends the bytes of PROPERTIES, which decode to the same properties. TEXT_AS_JSON: a lone text
+ * is written as a JSON object too, for readers that accept only JSON. Errors: ERR_TOO_LARGE (over
+ * MAX_BYTES or the limits of json_parse), ERR_UNSUPPORTED (a string that is not valid text, unless
+ * it is the only property).
  */
 enum err node_data_encode(const json_t *properties, bool text_as_json, size_t max_bytes,
                           struct text *out) must_check;

@@ -23,8 +23,8 @@
 
 enum { DIRECTORY_MODE = 0770, FILE_MODE = 0660, PROVIDER_MODE = 0600, CLAIM_TRIES = 4 };
 
-/* The group of the directory that PATH is in, where its group may write to it; (gid_t)-1: as it is.
- */
+/* Returns the group of the directory that contains PATH if that group may write to it; otherwise
+ * (gid_t)-1, with which fchown does not change the group. */
 static gid_t group_around(const char *path)
 {
     struct stat st;

@@ -28,12 +28,12 @@ bool provider_name_encode(const char *name, char out[PROVIDER_NAME_ROOM]) must_c
 bool provider_name_decode(const char *file, char out[PROVIDER_NAME_ROOM]) must_check;
 
 /*
- * Puts a file of BYTES at PATH, which *FD becomes. Before, *FD is -1 or our file that is there now,
- * which is replaced and closed. Errors: ERR_BUSY if another owner lives, or is being cleared away;
- * ERR_SYSTEM with errno.
+ * Creates a locked file with BYTES at PATH, and sets *FD to it. Before, *FD must be -1, or our file
+ * that is at PATH, which is replaced and closed. Errors: ERR_BUSY if another owner has the name, or
+ * its file is being removed; ERR_SYSTEM with errno.
  */
 enum err provider_file_put(int *fd, const char *path, struct slice bytes) must_check;
-/* Whether the file FD (-1: none) is still what lies at PATH. */
+/* Returns true if the file FD (-1: none) is still the one at PATH. */
 bool provider_file_in_place(int fd, const char *path);
 /* Unlinks it if it is still in place, and closes it: *FD becomes -1. Harmless without a file. */
 void provider_file_drop(int *fd, const char *path);
@@ -63,12 +63,12 @@ enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
  */
 
 /*
- * Make a directory at PATH, open to its owner and group whatever the umask. Its group is that of
- * the directory it is in, if that is open to its group, and this process may change it. False: see
- * errno, EEXIST too.
+ * Creates directory PATH, accessible to its owner and group regardless of the umask. Its group is
+ * that of the directory above, if that is writable by its group and this process may change the
+ * group. Returns false with errno set, also if PATH exists (EEXIST).
  */
 bool group_directory_make(const char *path) must_check;
-/* The same, with what is missing above it; one that is there is as good. */
+/* The same, including missing directories above PATH. It is not an error if PATH exists. */
 bool group_directory_make_all(const char *path) must_check;
 /* The same for the file FD, which was just created at PATH. */
 bool group_file_share(int fd, const char *path) must_check;

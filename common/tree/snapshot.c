@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Written a moment after a change, and not more often than every few seconds: an fsync holds up the
- * loop. What would not fit into the bounds under which it is read is not written.
+ * The file is written a moment after a change, and at most once in a few seconds, because an fsync
+ * blocks the loop. Contents above the limits of reading are not written.
  */
 #include "common/tree/snapshot.h"
 

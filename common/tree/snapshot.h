@@ -14,7 +14,7 @@
 enum {
     /* The file: a thousand providers are 200 KB. */
     SNAPSHOT_BYTES_MAX = 4 * 1024 * 1024,
-    /* From the first change to the write, which takes the others of a burst along. */
+    /* From the first change of a burst to the write, which includes the later changes. */
     SNAPSHOT_DELAY_MS = 100,
     /* Between two writes, each with an fsync. */
     SNAPSHOT_PAUSE_MS = 5000,
@@ -24,15 +24,15 @@ struct snapshot;
 
 /*
  * PATH: the file, or NULL: nothing is stored. PLACE: the nodes' tree and path, as text; a file
- * about another place is not used. A file that cannot be read or is corrupt is logged and set
- * aside.
+ * about another place is not used. A file that cannot be read is logged; a corrupt one is also
+ * renamed. PATH and PLACE are copied.
  */
 struct snapshot *snapshot_open(struct loop *l, const char *path, const char *place);
 /* Writes what has not been written yet. NULL is allowed. */
 void snapshot_close(struct snapshot *m);
-/* PART as a previous process stored it, an object, or NULL. Borrowed until snapshot_store(PART). */
+/* Returns PART as it was last stored, an object, or NULL. Borrowed until stored or deleted. */
 json_t *snapshot_part(const struct snapshot *m, const char *part);
-/* Seconds since that was written. */
+/* Returns the age of the file as it was read at the start [s]. */
 uint64_t snapshot_age_s(const struct snapshot *m);
 /* Sets PART to CONTENT (an object, of which a reference is taken). It is written soon. */
 void snapshot_store(struct snapshot *m, const char *part, json_t *content);

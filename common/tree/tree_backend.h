@@ -22,7 +22,7 @@ enum {
     TREE_PATH_MAX = 512,
     /* Steps in following links for one watch: its own links, property links and theirs. */
     TREE_STEPS_MAX = 256,
-    /* Links in a row that count as a loop; also bounds the recursion. */
+    /* Maximum number of links in a row; more are treated as a loop. */
     TREE_TRAIL_MAX = 32,
     /* Between two evaluations of one watch: bounds the cost of a burst of changes. */
     TREE_PAUSE_MS = 20,
@@ -90,7 +90,7 @@ struct tree_backend {
                      struct tree **out, struct diag *d);
     void (*close)(struct tree *t);
     void (*status)(const struct tree *t, struct tree_status *out);
-    /* Starts to keep S current, by tree_node_touch() at every change; not from refresh(). */
+    /* Starts to report each change of S by tree_node_touch(), but not from within refresh(). */
     void (*observe)(struct tree_node *s);
     /* Fills in S with what is known now, at least S->parts; may do small file I/O. */
     void (*refresh)(struct tree_node *s);
@@ -121,10 +121,10 @@ extern const struct tree_backend tree_zookeeper;
 
 /* ---- nodes: for back ends ---- */
 
-/* PARTS of S may have changed: followers that need them are notified. Not from refresh(). */
+/* Notifies followers that PARTS of S may have changed. Must not be called from refresh(). */
 void tree_node_touch(struct tree_node *s, unsigned parts);
-/* The node has PROPERTIES (ownership is taken), or none that parse: PROBLEM is why (copied). Both
- * NULL: the node does not exist, nor what it had. */
+/* Sets PROPERTIES (ownership passes to S), or, if they do not parse, the reason PROBLEM (copied).
+ * Both NULL: neither the node nor its providers and children exist. */
 void tree_node_set(struct tree_node *s, json_t *properties, const char *problem);
 
 /* ---- links ---- */

@@ -342,7 +342,7 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
     trail->n = 0;
     if (follow_join(f, "", slice_of(path), real) && trail_add(f, trail, real))
         found = resolve(f, trail, real, out);
-    /* Read again for the parts: only now is the node known that they are needed of. */
+    /* Used again with PARTS, because only now the node that must have them is known. */
     if (found == FOUND_NODE)
         found = use_node(f, (*out)->path, parts, out);
     free(trail);

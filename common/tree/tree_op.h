@@ -12,7 +12,7 @@
 #include "common/tree/tree_backend.h"
 
 enum {
-    /* Unless the user specifies otherwise: for one operation, the connection included. */
+    /* Default time-out of one operation, including the connection. */
     TREE_OP_TIMEOUT_MS = 10000,
 };
 

@@ -96,7 +96,7 @@ static void request_after(struct zk_read *r, uint64_t ms)
     timer_start(tree_of(r)->base.loop, &r->pause, ms);
 }
 
-/* R is read (again), at once unless it was read just now. */
+/* Requests a read of R: at once, or TREE_PAUSE_MS after the previous read. */
 static void zk_read_request(struct zk_read *r)
 {
     uint64_t since = loop_now_ms(tree_of(r)->base.loop) - r->started_ms;
@@ -165,7 +165,7 @@ static void call(struct zk_read *r)
     r->call = zk_read(t->session, r->part, path, true, on_read, r);
 }
 
-/* R was first asked for its size. */
+/* The size of R, a suspect, was read; R itself is read next. */
 static void on_size(struct zk_call *c)
 {
     struct zk_read *r = c->context;
@@ -193,7 +193,7 @@ static void on_size(struct zk_call *c)
     call(r);
 }
 
-/* A node that is not there is watched for by this alone. */
+/* The result of ZK_EXISTS, the only call that watches for the creation of a missing node. */
 static void on_exists(struct zk_call *c)
 {
     struct zk_read *r = c->context;
@@ -205,7 +205,7 @@ static void on_exists(struct zk_call *c)
     else if (c->result == ZNONODE)
         zk_node_data(r->node, c);
     else
-        call(r); /* the reply has arrived */
+        call(r); /* it was created meanwhile, or the check failed */
     zk_reads_begin(t);
 }
 
@@ -278,8 +278,8 @@ static void zk_reads_begin(struct zookeeper *t)
 /* ---- what was read: properties, lists, providers ---- */
 
 /*
- * What was read of a node, and how it gets into the node of the tree. A list of providers is shown
- * once every provider in it was read; after that, those that come are shown when they have been.
+ * Stores what was read of a node, and copies it to the node of the tree. A list of providers is
+ * shown once every provider in it was read; after that, a new provider is shown once it was read.
  */
 
 static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
@@ -300,7 +300,7 @@ static struct zk_node *zk_node_get(struct zookeeper *t, const char *path)
     return n;
 }
 
-/* N is a provider in its list no longer. */
+/* Removes N, a provider, from its list. May free N. */
 static void leave_list(struct zk_node *n)
 {
     struct zk_node *list = n->list_of;
@@ -340,13 +340,13 @@ static void zk_node_put(struct zk_node *n)
 static void touch(struct zk_node *n, unsigned parts)
 {
     if (n->watched != NULL)
-        /* Of a node that is not known yet, only the node itself was requested. */
+        /* Followers of a node that is not known yet wait for PART_NODE. */
         tree_node_touch(n->watched, n->watched->known ? parts : PART_NODE | parts);
 }
 
 /* ---- data ---- */
 
-/* N's data, or that there is none, is known now. */
+/* N was read: its data are known, or that it does not exist. */
 static void data_known(struct zk_node *n)
 {
     struct zk_node *list = n->list_of;
@@ -373,7 +373,7 @@ static void set_properties(struct zk_node *n, json_t *properties, const char *pr
     n->problem = xstrdup(problem);
 }
 
-/* The result of a read: the data or names, or that the node does not exist. */
+/* Stores the result of reading N's data: the data, or that the node does not exist. */
 static void zk_node_data(struct zk_node *n, const struct zk_call *c)
 {
     char why[JSON_WHY_ROOM] = "over its limit";
@@ -424,7 +424,7 @@ static void add_member(struct zk_node *list, const char *name)
     struct zk_node *n = zk_node_get(list->tree, path);
     n->marked = true;
     if (n->list_of != NULL) {
-        /* It went and came again, and was read in between. */
+        /* It was deleted, read as missing, and created again. */
         if (n->known && !n->exists)
             zk_read_request(&n->data);
         return;
@@ -466,8 +466,8 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
     tree_set_replace(&n->names, NULL);
     n->children_known = c->result == ZOK;
     if (c->result != ZOK) {
-        /* Nothing watches for one that is not there but its data; and it may be back already, with
-           its data read: these ask for the children again. */
+        /* Only the read of a node's data watches for its creation. It may even exist again already;
+           reading the data makes zookeeper_refresh() request the children. */
         zk_read_request(&n->data);
         return;
     }
@@ -510,7 +510,7 @@ static void show_children(struct zk_node *n)
         return;
     json_t *set = json_object();
     list_for_each_entry (m, &n->members, in_list) {
-        /* One that was gone before it was read. */
+        /* Not read yet, or deleted before it was read. */
         if (!m->known || m->properties == NULL)
             continue;
         char *name = xstrdup(strrchr(m->path, '/') + 1);
@@ -707,7 +707,7 @@ static void zookeeper_observe(struct tree_node *s)
 
     n->watched = s;
     s->place = n;
-    /* One that was a provider until now was not watched for while it was not there. */
+    /* The creation of a missing node is not watched while it is only a provider. */
     zk_read_request(&n->data);
 }
 
@@ -723,7 +723,7 @@ static void zookeeper_forget(struct tree_node *s)
 
 static void zookeeper_status(const struct tree *base, struct tree_status *out)
 {
-    /* Its first member. */
+    /* BASE is the first member. */
     const struct zookeeper *t = (const void *)base;
 
     *out = t->counts;
@@ -796,7 +796,7 @@ static void zk_tree_close(struct tree *base)
     timer_stop(&t->unreachable);
     /* Before the session is closed: then the client's thread frees the calls that come back. */
     zk_entries_free(t);
-    /* The end of the session takes back what is left of our providers. */
+    /* The server deletes our remaining providers when the session ends. */
     if (t->session != NULL)
         zk_session_close(t->session, t->connected ? ZK_CLOSE_WAIT_MS : 0);
     zookeeper_free(t);

@@ -32,7 +32,7 @@ struct tree_entry {
     bool held;                /* created in this session, and not seen to be gone */
     bool outdated;            /* the node may have other properties */
     bool check;               /* something happened to the node */
-    bool reported;            /* that it cannot be had: once until it can */
+    bool reported;            /* it was logged that the name is taken; until it is ours */
     size_t parent; /* the length of the path of the parent that is created next; 0: none */
     char path[];
 };
@@ -41,7 +41,7 @@ static void step(struct tree_entry *e);
 
 /* ---- names ---- */
 
-/* A provider's NAME as a node's name: '/' and '%' as %XX. False: cannot be one. */
+/* Encodes a provider's NAME: '/', '%' and control bytes become %XX. False: not a valid name. */
 static bool zk_name_encode(const char *name, char out[TREE_PATH_MAX + 1])
 {
     size_t len = 0;
@@ -187,7 +187,7 @@ static void on_deleted(struct zk_call *c)
         step(e); /* lost: again when connected; or it was registered again */
 }
 
-/* Do what is to be done next, if anything. */
+/* Begins the next call of E, if any is needed and possible. May free E. */
 static void step(struct tree_entry *e)
 {
     struct zk_session *s = e->tree->session;
@@ -276,7 +276,7 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
     int len = snprintf(full, sizeof(full), "%s/%s", path, encoded);
     struct tree_entry *e =
         map_entry(map_find(&t->entries, full, (size_t)len), struct tree_entry, in_tree);
-    /* It was about to leave: it stays. */
+    /* An entry that is about to be deleted is used again. */
     if (e == NULL) {
         e = xcalloc(1, sizeof(*e) + (size_t)len + 1);
         memcpy(e->path, full, (size_t)len + 1);

@@ -214,7 +214,7 @@ void zk_op_abandon(struct tree_op *op)
     diag_add(op->diag, NULL, 0, 0,
              "zookeeper: no reply from %s within %u ms (is it running? --timeout)",
              tree_of(op)->hosts, op->timeout_ms);
-    /* A resolution has neither. */
+    /* An operation of kind TREE_RESOLVE has neither. */
     list_remove(&op->in_tree);
     zk_call_forget(op->call);
 }

@@ -2,8 +2,8 @@
  *
  * Ownership: the loop owns the session until zk_session_close; then the session's own thread closes
  * the handle, which makes the library return every call in progress, and releases the session. A
- * call belongs to the library until its completion runs, then to the mailbox, then to the loop.
- * Both hold a reference; the last one to release it frees the session.
+ * call belongs to the library until its completion runs, then to the mailbox, then to the loop. The
+ * loop, the thread, each call and each notice hold a reference; the last release frees the session.
  */
 #include "common/zookeeper/zookeeper_session.h"
 #include "common/base/clock.h"
@@ -59,7 +59,7 @@ struct zk_session {
     unsigned timeout_ms;
     struct ACL_vector own_acl, open_acl;
     struct ACL own_rules[2], open_rules[2];
-    /* The loop's, once it was notified. */
+    /* Accessed by the loop only. */
     zhandle_t *zh;
     bool opened, connected, ended;
     int64_t id;
@@ -69,7 +69,7 @@ struct zk_session {
 struct notice {
     struct loop_message message;
     struct zk_session *session;
-    zhandle_t *opened; /* the handle is there, with its identities */
+    zhandle_t *opened; /* TYPE 0: the handle, with its identities; NULL: it cannot be opened */
     int type, state;   /* as the library has them */
     int64_t id;
     char path[];
@@ -186,8 +186,8 @@ static void notice_post(struct notice *n)
         notice_free(n);
 }
 
-/* For the session and every node: the library notifies the watcher of each node of session events,
- * too. */
+/* The watcher of the session. That of nodes is on_node_watch, which drops session events: the
+ * library reports them to the watcher of each node, too. */
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     bool of_node = path != NULL && path[0] != '\0';
@@ -420,7 +420,7 @@ static void on_void(int rc, const void *data)
     zk_session_finish((void *)(uintptr_t)data, rc);
 }
 
-/* RC: what beginning C gave. */
+/* Completes C if the library has not accepted it: RC is what the library returned. */
 static struct zk_call *begun(struct zk_call *c, int rc)
 {
     if (rc != ZOK)

@@ -22,9 +22,9 @@
 
 struct zk_session;
 
-/* Never called inside a function below. */
+/* Constant; borrowed until zk_session_close. None is called inside a function below. */
 struct zk_session_events {
-    /* To a server; calls may be made. ID: the session's, new or the one there was before. */
+    /* Connected to a server; calls may be made. ID: of the session, new or continued. */
     void (*connected)(void *context, int64_t id);
     /* Outstanding calls return ZCONNECTIONLOSS; the session may continue later. */
     void (*disconnected)(void *context);
@@ -43,7 +43,7 @@ struct zk_session_options {
     const char *creator;
 };
 
-/* Copies O. Connects by itself. */
+/* Copies O. Connects, and reconnects, without further calls. Must be closed. */
 struct zk_session *zk_session_open(struct loop *l, const struct zk_session_options *o,
                                    const struct zk_session_events *events, void *context);
 /*

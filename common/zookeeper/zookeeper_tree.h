@@ -63,7 +63,7 @@ struct zookeeper {
     struct list suspects; /* those that may have broken the connection, to be read alone */
     unsigned reading;     /* outstanding calls of reads */
     bool alone;           /* one of them is a suspect's */
-    bool loss_seen; /* one was lost since the last one that succeeded: the next are no suspects */
+    bool loss_seen; /* a read was lost since the last success: the next lost ones are no suspects */
     struct tree_status counts;
 };
 
@@ -76,7 +76,7 @@ struct zk_read {
     bool again; /* has changed during the read */
     bool quarantined;
     unsigned failures; /* connections that broke while it was the first outstanding read */
-    struct Stat seen;  /* when it was quarantined */
+    struct Stat seen;  /* as of the last check of its size */
     uint64_t started_ms;
     struct timer pause; /* until it may be read again */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zookeeper://HOST[:PORT][,HOST[:PORT]...][/PATH] taken apart, and the file with the identity to
- * show there. Plain functions over borrowed values; any thread.
+ * Parses zookeeper://HOST[:PORT][,HOST[:PORT]...][/PATH], and reads the file with the identity for
+ * these servers. Plain functions over borrowed values; any thread.
  */
 #ifndef RLB_ZOOKEEPER_ZOOKEEPER_URL_H
 #define RLB_ZOOKEEPER_ZOOKEEPER_URL_H
@@ -33,9 +33,9 @@ enum err zookeeper_url_parse(struct slice place, char **hosts, char **top,
 
 /*
  * *IDENTITY becomes the first line of FILE, USER:PASSWORD, to be freed by crypto_free(); NULL: FILE
- * is only checked. A file that others than its owner and group may read or write is refused.
- * Nothing of it is ever logged. Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (no plain
- * file, or open to others), ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
+ * is only checked. A file that others than its owner and group may read or write is rejected.
+ * Its contents are never logged. Errors: ERR_SYSTEM (cannot be read), ERR_UNSUPPORTED (not a
+ * regular file, or accessible to others), ERR_TOO_LARGE, ERR_SYNTAX; the reason is in D.
  */
 enum err zookeeper_auth_read(const char *file, char **identity, struct diag *d) must_check;
 

@@ -250,7 +250,7 @@ static void apply(struct homes *h, struct homes_class *c, const struct homes_pla
 
     for (size_t i = 0; i < plan->nwarm; ++i)
         homes_pair_get(h, c, plan->warm[i], h->now_us)->touched = true;
-    /* The plan has just counted the eligible homes; now that there is another, others go. */
+    /* The plan counts eligible homes only; if there are others, they are given up now. */
     uint32_t n = c->nhomes;
     if (reason != HOMES_DETOUR && plan->choice.homes != n) {
         for (uint32_t i = n; i-- != 0;) {
@@ -302,7 +302,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     p->used_us = h->now_us;
     homes_start(t, h->now_us, plan->choice.expected_us);
     t->passing = !homes_is_home(p);
-    /* The first of a class handed over to W: other requests must expect its cost. */
+    /* The first request of a class that was handed over to W is expected to cost a cold request. */
     if (homes_is_home(p) && !p->touched && plan->choice.reason == HOMES_HOME &&
         h->cold_us > t->expected_us)
         t->expected_us = (uint32_t)h->cold_us;
@@ -464,7 +464,7 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
             continue;
         best = w;
         if (i == 0)
-            break; /* of all */
+            break; /* the least loaded of all */
     }
     return best;
 }

@@ -58,7 +58,7 @@ enum homes_cause {
 struct homes_choice {
     enum homes_reason reason;
     enum homes_cause cause;    /* of MOVE */
-    struct homes_worker *from; /* MOVE, DRAW: where the class lived before; else NULL */
+    struct homes_worker *from; /* MOVE, DRAW: the previous home; else NULL */
     double expected_us;        /* expected cost of the request */
     double share;              /* s: the class's share of all work, in workers */
     double home_us;     /* lowest B of the homes, before the choice; 0 if there are no homes */
@@ -136,7 +136,7 @@ struct homes_worker *homes_join(struct homes *h, unsigned concurrency, uint64_t 
 /* Removes the worker permanently; its cache is lost. Outstanding tickets must still be ended. */
 void homes_leave(struct homes *h, struct homes_worker *w);
 /* Sets whether W gets requests. If the home of a class is not eligible, the class moves with its
- * next request: the busiest first, one by one. If it has not, W is its home when W returns. */
+ * next request. A class without a request meanwhile still has W as its home when W returns. */
 void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, uint64_t now_us);
 void *homes_worker_context(const struct homes_worker *w);
 

@@ -148,7 +148,7 @@ void homes_set_eligible(struct homes *h, struct homes_worker *w, bool eligible, 
 }
 
 /* The median of the work in flight, of a sample of every STEPth worker in the order of the heap.
- * For two workers the lesser value: no queue is longer than four times itself. */
+ * For two workers the lesser value: patience by the greater one would never be exceeded. */
 double homes_median(const struct homes *h)
 {
     const struct homes_heap *heap = &h->heaps[HOMES_BY_WORK];
@@ -194,8 +194,8 @@ void homes_convert_epoch(struct homes *h, uint64_t before_us)
     (void)homes_order(h);
 }
 
-/* How long W has shown no sign of life beyond the expected time of its request. One that others
- * have overtaken is slow at a worker that lives; so is, after a while, one that leaves room. */
+/* Returns how long W has made no progress beyond the expected time of its request. An overtaken
+ * request is slow by itself; so is, after HOMES_STALL_MAX_US, one at a worker with free places. */
 static double stall_of(const struct homes *h, struct homes_worker *w)
 {
     struct homes_ticket *t;
@@ -265,7 +265,7 @@ void homes_add_home(struct homes *h, struct homes_pair *p, double work_us)
 void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
 {
     if (homes_shared(h)) {
-        /* The others have as much of the class. */
+        /* The other load balancers are assumed to have as much of the class. */
         double before = fading_value(&p->weight, &h->fade);
 
         fading_add(&p->weight, work_us * (double)h->nbalancers, &h->fade);

@@ -38,7 +38,7 @@
 /* The price of a cold request is this quantile, estimated with relative steps of this size. */
 #define HOMES_COLD_QUANTILE 0.8
 #define HOMES_COLD_STEP 0.05
-/* A class with a share of s workers is worth about this many times s homes. */
+/* A class with a share of s workers should have about this many times s homes. */
 #define HOMES_PER_SHARE 1.7
 /* A class gives up a home if its share, of work or of requests, per additional home is below this;
  * at most one home in this time. */
@@ -133,7 +133,7 @@ struct homes_pair {
 
     /* As published by the worker; with one load balancer, from before its first request. */
     enum home_kind kind;
-    bool gone;          /* when homes_shared.c last examined the class */
+    bool gone;          /* not a home, as of the last examination of the class by homes_shared.c */
     bool published;     /* the worker has published the pair since our decision */
     uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
     uint64_t from_name; /* MOVE: of HOMES_NOBODY, as given to homes_join; 0: none */
@@ -217,7 +217,7 @@ struct homes {
     size_t eligible_homes; /* the same */
     double exchange; /* homes per unit of work (in units of fade), as used in the keys by load */
     size_t eligible_places; /* sum of concurrency */
-    uint64_t look_us;       /* the next */
+    uint64_t look_us;       /* time of the next check of progress */
 };
 
 /* Returns true if W may not have the request. */

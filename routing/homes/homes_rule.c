@@ -12,19 +12,19 @@
  *
  *     no home:  argmin over x of L(x) + (B(x) - min B) / P                                    NEW
  *     else w = the home with the least B, x as above of those that are no homes:
+ *       w, the only home, was handed the class and has served nothing of it yet, and
+ *         x saves more than CLAIM_COLD * P: x                                                 MOVE
  *       B(w) - B(x) > P h / (PER_SHARE s), which is <= V, and there is room for a home: x     COPY
  *       B(w) - min B > V, the class has little of it, and x saves more than V / 2: x          MOVE
- *       w was given the class by hand-over, has served nothing of it yet, and
- *         x saves more than CLAIM_COLD * P: x                                              MOVE
  *       another class floods w, and x saves more than FLOODED_COLD * P: x                     MOVE
  *       s / h is not too small, and L of its most loaded home is far above the least L: that
- *         home moves there; if h > 1, only where homes are few, and to an idle worker       DRAW
+ *         home moves there; if h > 1, only where homes are few, and to an idle worker         DRAW
  *       the median of B is next to nothing, the class has little of B(w), and x saves more
- *         than DETOUR_COLD * P: x, this once                                              DETOUR
+ *         than DETOUR_COLD * P: x, this once                                                 DETOUR
  *       w                                                                                     HOME
  *
  * With several load balancers d and a class's own part of B are what each has, times their number,
- * and all but NEW and the first MOVE is left to the one that owns the class (homes_shared.c).
+ * and COPY, the last MOVE and DRAW are left to the one that owns the class (homes_shared.c).
  *
  * In the common case neither x nor V is needed: B(w) - min B, an upper bound of what any x saves,
  * is first compared with the lowest of the prices.
@@ -70,7 +70,7 @@ size_t homes_room(const struct homes *h, double part, double own_us, double all_
     return (size_t)(whole + ((double)whole < room));
 }
 
-/* As if the request had already arrived. */
+/* Computes the class's shares as if the request had already arrived. */
 static void weigh(struct choosing *g)
 {
     static const struct homes_class nothing = {0};
@@ -177,7 +177,7 @@ static noinline_ bool first_home(struct choosing *g)
     struct homes_plan *plan = g->plan;
     const struct homes_options *o = &g->h->o;
 
-    /* Asked before anything is known of the class here, not when it has lost what it had. */
+    /* Resumes count only if nothing is known of the class here, not after it lost its homes. */
     if (o->warm != NULL && (g->c == NULL || g->c->npairs == 0))
         plan->nwarm = o->warm(o->context, g->r->cls, plan->warm);
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
@@ -208,7 +208,7 @@ static bool move_away(struct choosing *g, struct homes_pair *home, double saves,
     return move_to(g, home, x, HOMES_MOVE);
 }
 
-/* Less than half of the work before a request of it at HOME is the class's own. */
+/* Returns true if less than half of the work in flight at HOME is the class's own. */
 static bool is_victim(const struct choosing *g, const struct homes_pair *home)
 {
     double own_us = real_of(g->h->nbalancers) * real_of(home->own_us) * home->worker->per_place;
@@ -216,7 +216,7 @@ static bool is_victim(const struct choosing *g, const struct homes_pair *home)
     return own_us < HOMES_VICTIM_OWN * g->out->home_us;
 }
 
-/* One more home, or another one. */
+/* Adds a home (COPY), or moves the class away from HOME (MOVE), if that pays. */
 static bool relieve(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
@@ -305,8 +305,8 @@ static bool draw(struct choosing *g, struct homes_pair *home)
     return move_to(g, from, x, HOMES_DRAW);
 }
 
-/* Elsewhere this once, where half of the workers have nothing to do: what is loaded there takes
- * no time of others. The class itself may not use more workers than its homes that way. */
+/* Serves this request elsewhere if half of the workers are idle: the loads there delay no others.
+ * A class that causes the wait itself may not use more workers than its homes in this way. */
 static bool detour(struct choosing *g, const struct homes_pair *home)
 {
     const struct homes *h = g->h;

@@ -10,10 +10,10 @@
  *                                     '--> A, B, ...: a class that moved from w1 has left it
  *
  * Each class is owned by one of the load balancers, by rendezvous hashing. Only the owner assigns
- * additional homes and moves the class to less loaded workers. Any load balancer assigns a first
- * home when it needs one, and moves the class away from a home that is slow because of other
- * classes, because the owner may not have a request of the class for a long time. Load balancers
- * apply published records as follows:
+ * additional homes, moves the class to less loaded workers, and moves it away from a flood before
+ * the wait exceeds V. Any load balancer assigns a first home when it needs one, and moves the class
+ * away from a home that is slow because of other classes, because the owner may not have a request
+ * of the class for a long time. Load balancers apply published records as follows:
  *
  *     a move from w that is younger than w's own record:  w ceases to be a home
  *     several first homes:                                the oldest remains
@@ -21,7 +21,6 @@
  *     a home that was given up here:                      a home again if its record is younger, or
  *                                                         if others have used it for long since
  *     more homes than a class may have:                   the youngest remain
- *
  *     not used for long when the class was last used:     not a home
  *
  * Near-simultaneous decisions may be observed in opposite order by another balancer, which then
