@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -88,12 +89,17 @@ void line_writer_end(struct line_writer *w, unsigned i)
 /* ---- the writer ---- */
 
 /* Non-blocking, so that a pipe with a stuck reader does not block the thread; write_lines waits
- * for it. */
+ * for it. Standard output is shared with others, so a pipe is opened anew. */
 static int lines_open_file(const char *file)
 {
-    if (strcmp(file, "-") == 0)
-        return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+    const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    struct stat st;
+
+    if (strcmp(file, "-") != 0)
+        return open(file, flags | O_CREAT | O_APPEND, 0640);
+    int fd =
+        fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) ? open("/dev/stdout", flags) : -1;
+    return fd >= 0 ? fd : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
 /* Waits for room. Returns false if there is none LAST_WRITE_MS after the writer was stopped. */
