@@ -435,8 +435,9 @@ static void check_directory_above(const struct config *c, const struct config_no
                                   const char *what, const char *path, struct diag *d)
 {
     const char *slash = strrchr(path, '/');
-    struct slice above = {path, slash == path ? 1 : (size_t)(slash - path)};
-    char *directory = xslicedup(slash != NULL ? above : SLICE_LIT("."));
+    char *directory = slash == NULL   ? xstrdup(".")
+                      : slash == path ? xstrdup("/")
+                                      : xslicedup((struct slice){path, (size_t)(slash - path)});
     struct stat st;
 
     if (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode))

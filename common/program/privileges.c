@@ -82,7 +82,8 @@ bool user_rights_find(const char *user, const char *group, struct privileges *ou
     if (*change && geteuid() != 0)
         why = "only root can become another user";
     if (why != NULL) {
-        log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"", user, why);
+        log_error(NULL, "privileges-drop-failed", "user=%s reason=\"%s\"",
+                  user != NULL ? user : "none", why);
         return false;
     }
     if (!out->required && geteuid() == 0)

@@ -417,12 +417,12 @@ void top_draw(const struct top_view *v, const json_t *before, const json_t *now,
             text_addf(&line, "  %c       sort by %s", columns[k].letter, columns[k].what);
             top_add_line(&s, text_slice(&line), TABLE_PLAIN);
         }
-        top_add_line(&s, SLICE_LIT("R       reverse order"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("  R       reverse order"), TABLE_PLAIN);
         top_add_line(&s, SLICE_LIT("  a, tab  the next application"), TABLE_PLAIN);
         top_add_line(&s, SLICE_LIT("  arrows  scroll workers and columns; page up, page down"),
                      TABLE_PLAIN);
         top_add_line(&s, SLICE_LIT("  p       pause; + and - change the interval"), TABLE_PLAIN);
-        top_add_line(&s, SLICE_LIT("h, q    this help; quit"), TABLE_PLAIN);
+        top_add_line(&s, SLICE_LIT("  h, q    this help; quit"), TABLE_PLAIN);
     } else if (n == 0) {
         top_add_line(&s, SLICE_LIT("no applications"), TABLE_PLAIN);
     }

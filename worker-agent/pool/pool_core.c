@@ -252,18 +252,18 @@ static bool is_better_victim(const struct core_process *a, const struct core_pro
     return a->last_used_ms <= b->last_used_ms + TIE_MS && ga->traffic < gb->traffic;
 }
 
-/* The least valuable idle process, preferably of another group than G. SPARE_MS, unless 0: only
- * processes last used before that time, in groups that have more than min_processes. */
+/* The least valuable idle process, preferably of another group than G. NOW_MS, unless UINT64_MAX:
+ * only processes idle for SPARE_IDLE_MS, in groups that have more than min_processes. */
 static struct core_process *find_victim(const struct core *c, const struct core_group *g,
-                                        uint64_t spare_ms)
+                                        uint64_t now_ms)
 {
     struct core_process *best = NULL;
     struct core_process *own = NULL;
     struct core_process *p;
 
     list_for_each_entry (p, &c->idle, idle) {
-        if (spare_ms != 0 && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
-                              p->last_used_ms > spare_ms))
+        if (now_ms != UINT64_MAX && (p->slot->group->nprocesses <= p->slot->group->min_processes ||
+                                     p->last_used_ms + SPARE_IDLE_MS > now_ms))
             continue;
         if (p->slot->group == g) {
             own = own != NULL ? own : p;
@@ -283,7 +283,7 @@ bool core_slot_crowded_out(const struct core_slot *s)
     /* With one_shot each process ends with its request, and makes room. */
     if (s->process != NULL || g->nprocesses == 0 || g->one_shot || has_room(c) || room_comes(c, 0))
         return false;
-    const struct core_process *victim = find_victim(c, g, 0);
+    const struct core_process *victim = find_victim(c, g, UINT64_MAX);
     return victim == NULL || victim->slot->group == g;
 }
 
@@ -812,7 +812,7 @@ static bool decide_needs(struct core *c, uint64_t now_ms, struct core_action *ou
         }
         struct core_process *victim = NULL;
         if (!room_comes(c, before) && (is_urgent(s) || s->for_min || s->for_group))
-            victim = find_victim(c, s->group, is_urgent(s) ? 0 : now_ms - SPARE_IDLE_MS);
+            victim = find_victim(c, s->group, is_urgent(s) ? UINT64_MAX : now_ms);
         if (victim != NULL)
             core_detach(victim, CORE_GIVES_WAY);
         before += room_comes(c, before);

@@ -158,7 +158,7 @@ void process_output_stop(struct process_output *o)
 
 const struct last_lines *process_output_last(struct process_output *o)
 {
-    if (o->loop != NULL && o->fd >= 0)
+    if (o->watch != NULL)
         (void)output_read_some(o);
     return &o->last;
 }

@@ -307,7 +307,7 @@ static void on_old_message(void *context, const char *op)
 
     if (strcmp(op, "sealed") != 0)
         return;
-    log_info(NULL, "old-agent-drained", "action=\"stop all processes\"");
+    log_info(NULL, "old-agent-drained", "action=\"stop leftover processes\"");
     app_pool_old_agent_exited(&a->pool);
 }
 
