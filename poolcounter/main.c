@@ -272,7 +272,7 @@ static bool start_server(struct poolcounter *p)
     if (!pc_settle_rights(p, &sockets))
         return false;
     p->server = server_create(p->config, p->stats, &sockets, p->loop, &p->drained);
-    if (!inherited_take_over(p->inherited))
+    if (p->server != NULL && !inherited_take_over(p->inherited))
         return false;
     if (p->server != NULL && server_start(p->server))
         return true;

@@ -15,8 +15,6 @@
 #include "common/tree/tree_backend.h"
 
 #define PROPERTIES_FILE "properties.json"
-/* Prefix of the name of a provider's file before it is in place. */
-#define NEW_FILE_PREFIX ".new-"
 
 enum {
     /* A properties.json that vanished or broke may be in the middle of being replaced. */

@@ -506,13 +506,12 @@ static enum err read_node(struct tree_op *op, const char *full)
 /* Writes BYTES to FULL/properties.json by a hidden file, as others would be taken for providers. */
 static bool put_file(const char *full, struct slice bytes)
 {
-    char name[PROVIDER_NAME_ROOM];
     char hidden[PATH_MAX];
     char file[PATH_MAX];
 
-    snprintf(name, sizeof(name), NEW_FILE_PREFIX "properties-%ld", (long)getpid());
-    path_in(full, name, hidden);
     path_in(full, PROPERTIES_FILE, file);
+    if (!hidden_path_beside(file, hidden))
+        return false;
     int fd = file_open_new(hidden, NODE_FILE_MODE);
     if (fd < 0)
         return false;
@@ -588,17 +587,14 @@ static bool put_directory(const char *full, struct slice bytes)
     char hidden[PATH_MAX];
     char file[PATH_MAX];
 
-    snprintf(hidden, sizeof(hidden), "%.*s/" NEW_FILE_PREFIX "node-%ld",
-             (int)(strrchr(full, '/') - full), full, (long)getpid());
+    if (!hidden_path_beside(full, hidden))
+        return false;
     path_in(hidden, PROPERTIES_FILE, file);
-    bool ok = group_directory_make(hidden);
-    if (ok) {
-        ok = (bytes.len == 0 || put_file(hidden, bytes)) &&
-             renameat2(AT_FDCWD, hidden, AT_FDCWD, full, RENAME_NOREPLACE) == 0;
-        /* Where the flag is not known: a directory replaces at most an empty one. */
-        if (!ok && (errno == EINVAL || errno == ENOSYS))
-            ok = rename(hidden, full) == 0;
-    }
+    bool made = group_directory_make(hidden) && (bytes.len == 0 || put_file(hidden, bytes));
+    bool ok = made && renameat2(AT_FDCWD, hidden, AT_FDCWD, full, RENAME_NOREPLACE) == 0;
+    /* Where the flag is not known: a directory replaces at most an empty one. */
+    if (made && !ok && (errno == EINVAL || errno == ENOSYS))
+        ok = rename(hidden, full) == 0;
     if (!ok) {
         int saved = errno;
 

@@ -175,15 +175,22 @@ enum err provider_file_clear(const char *path)
 
 /* ---- putting ---- */
 
-/* A hidden file beside PATH, locked and filled; its path goes to TMP. -1: see errno. */
-static int make_hidden(const char *path, struct slice bytes, char tmp[PATH_MAX])
+bool hidden_path_beside(const char *path, char out[PATH_MAX])
 {
     uint64_t number;
 
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        return false;
+    snprintf(out, PATH_MAX, "%.*s/" NEW_FILE_PREFIX "%016llx", (int)(strrchr(path, '/') - path),
+             path, (unsigned long long)number);
+    return true;
+}
+
+/* A hidden file beside PATH, locked and filled; its path goes to TMP. -1: see errno. */
+static int make_hidden(const char *path, struct slice bytes, char tmp[PATH_MAX])
+{
+    if (!hidden_path_beside(path, tmp))
         return -1;
-    snprintf(tmp, PATH_MAX, "%.*s/.new-%016llx", (int)(strrchr(path, '/') - path), path,
-             (unsigned long long)number);
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PROVIDER_MODE);
     /* Other members of the group must be able to remove leftovers. */
     if (fd < 0 || (group_file_share(fd, tmp) && lock_now(fd) && file_write_all(fd, bytes)))

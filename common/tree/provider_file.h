@@ -16,6 +16,7 @@
 #include "common/base/err.h"
 #include "common/base/text.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 
 /* A file name is at most this, whatever the file system (NAME_MAX), with its NUL. */
@@ -52,6 +53,11 @@ bool provider_file_held(int fd);
  * Errors: ERR_NOT_FOUND, ERR_UNSUPPORTED (not a regular file), ERR_SYSTEM.
  */
 enum err plain_file_open(const char *path, int *fd, struct stat *st) must_check;
+
+/* Prefix of the names of files and nodes before they are in place. */
+#define NEW_FILE_PREFIX ".new-"
+/* Sets OUT to a path in the directory of PATH, with a random name that has the prefix. */
+bool hidden_path_beside(const char *path, char out[PATH_MAX]) must_check;
 
 /* ---- access of a group ---- */
 

@@ -121,7 +121,10 @@ static void zk_read_restart(struct zk_read *r)
 {
     drop_call(r);
     r->again = false;
-    zk_read_request(r);
+    if (!r->quarantined)
+        zk_read_request(r);
+    else if (!list_linked(&r->in_queue) && !timer_running(&r->pause))
+        request_after(r, ZK_QUARANTINE_MS);
 }
 
 static void quarantine(struct zk_read *r)
