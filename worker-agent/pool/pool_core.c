@@ -304,7 +304,7 @@ static uint64_t first_turn(const struct core_slot *s)
 }
 
 /* P must not take R: it is to make room for an older request of a group without a process. */
-static bool yields(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
+static bool must_yield(const struct core_process *p, const struct core_request *r, uint64_t now_ms)
 {
     const struct core *c = p->slot->group->core;
     const struct core_slot *s;
@@ -599,7 +599,7 @@ static void core_begin(struct core_request *r, struct core_process *p, uint64_t 
     core_place(p);
 }
 
-static void leave_line(struct core_request *r)
+static void leave_queue(struct core_request *r)
 {
     list_remove(&r->node);
     r->state = CORE_REQUEST_NONE;
@@ -614,7 +614,7 @@ void core_leave(struct core_request *r, uint64_t now_ms)
     struct core_process *p = r->process;
 
     if (r->state == CORE_REQUEST_WAITING)
-        leave_line(r);
+        leave_queue(r);
     if (p == NULL)
         return;
     session_over(r);
@@ -674,7 +674,7 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         return CORE_QUEUE_FULL;
     if (accepts_probe(s, r))
         p = s->replacement;
-    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) && !yields(p, r, now_ms)) {
+    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) && !must_yield(p, r, now_ms)) {
         core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
@@ -702,7 +702,7 @@ static enum core_answer ask_group(struct core_group *g, struct core_request *r, 
     }
     if (g->nwaiting == 0 && !list_empty(free))
         p = list_first(free, struct core_process, in_group);
-    if (p != NULL && !yields(p, r, now_ms)) {
+    if (p != NULL && !must_yield(p, r, now_ms)) {
         core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
@@ -771,11 +771,11 @@ static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
         p = s->replacement;
     if (!has_place(p) || !suits(p, r))
         return NULL;
-    if (yields(p, r, now_ms)) {
+    if (must_yield(p, r, now_ms)) {
         core_detach(p, CORE_GIVES_WAY);
         return NULL;
     }
-    leave_line(r);
+    leave_queue(r);
     core_begin(r, p, now_ms);
     /* The others that wait may need a process of their own. */
     if (g->nwaiting > 0)
@@ -898,7 +898,7 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
         /* After a maximum was lowered: detaches one idle process for each excess process. Must
          * precede dispatch: under load some request always takes an idle process. */
         while (c->max != 0 && c->count - c->leaving - c->replacements > c->max &&
-               (victim = find_victim(c, NULL, 0)) != NULL)
+               (victim = find_victim(c, NULL, UINT64_MAX)) != NULL)
             core_detach(victim, CORE_OVER_MAX);
         struct core_slot *s = list_pop_entry(&c->to_report, struct core_slot, report_node);
         if (s != NULL)
