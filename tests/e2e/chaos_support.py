@@ -107,7 +107,9 @@ class Stage:
                 'zookeeper_session_timeout': SHORT_SESSION,
                 'workers': [{'address': a} for a in [*self.good, *(a for a, _ in self.bad)]],
                 # enough retries for all workers that may fail a request, without a budget
-                'retries': 8, 'retry_budget': 1}},
+                'retries': 8, 'retry_budget': 1,
+                # A request may meet three faulty workers, one after the other.
+                'poison_deaths': 0}},
             'state_dir': str(self.world.directory / 'lb-state'),
             'http2_requests': 200,      # so that connections reach their limit in a short run too
             'access_log': str(self.world.directory / 'access.log'), 'access_log_format': 'json'},

@@ -8,6 +8,7 @@ A response that is complete according to its framing has the correct content. Ea
 are always available. A response may be cut short, detectably, only by a faulty worker, or by an agent after an intervention. No
 POST is executed twice, and one that was answered with 200 was executed.
 """
+import json
 import os
 import random
 import statistics
@@ -113,6 +114,10 @@ def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
         finally:
             print(dict(judge.counts))
             print('%d wrong: %s' % (len(judge.wrong), judge.wrong[:20]))
+            targets = {wrong[3] for wrong in judge.wrong}
+            for line in (stage.world.directory / 'access.log').read_text().splitlines() if targets else ():
+                if json.loads(line)['target'] in targets:
+                    print(line)
     assert not judge.wrong, (len(judge.wrong), judge.wrong[:20])
     check_posts(judge, stage.executed)
     app = check_the_end(stage)
