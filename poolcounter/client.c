@@ -544,7 +544,7 @@ void client_close(struct client *c)
     }
     timer_stop(&c->wait);
     timer_stop(&c->patience);
-    address_counts_leave(s->sources, &c->source);
+    address_counts_remove(s->sources, &c->source);
     free(c->rest);
     free(c->answers);
     free(c->more);

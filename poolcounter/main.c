@@ -230,13 +230,13 @@ static bool pc_settle_rights(const struct poolcounter *p, const struct sockets *
     if (!change)
         return true;
     for (size_t i = 0; i < c->admin.n; ++i) {
-        if (!user_rights_own_socket(&c->admin.addresses[i], &rights))
+        if (!user_rights_chown_socket(&c->admin.addresses[i], &rights))
             return false;
     }
     for (size_t i = 0; i < sockets->n; ++i) {
         struct addr a;
 
-        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK && !user_rights_own_socket(&a, &rights))
+        if (addr_of_socket(sockets->fds[i], &a) == ERR_OK && !user_rights_chown_socket(&a, &rights))
             return false;
     }
     return user_rights_drop(c->s.user, &rights);

@@ -160,14 +160,14 @@ static bool accept_one(struct server *s, struct listener *l)
         if (!l->has_options)
             set_options(s, fd);
         stat_add(s->cell, STAT_connections_accepted, 1);
-        if (!address_counts_join(s->sources, &peer, of_one, &source)) {
+        if (!address_counts_add(s->sources, &peer, of_one, &source)) {
             log_warn(NULL, "client-rejected", "reason=\"max_connections_per_address\"");
             close(fd);
         } else if (client_create(s, fd, source) != NULL) {
             return true;
         }
         stat_add(s->cell, STAT_connections_refused, 1);
-        address_counts_leave(s->sources, &source);
+        address_counts_remove(s->sources, &source);
         return true;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {

@@ -366,7 +366,7 @@ void pool_new_resume(struct pool *p, struct worker *w, const struct resume *r, c
 }
 
 /* Its last request was put, or it had none when it left: nothing of W remains here. */
-static cold_ void step_out(struct pool *p, struct worker *w)
+static cold_ void forget_worker_locked(struct pool *p, struct worker *w)
 {
     free(w->policy);
     w->policy = NULL;
@@ -402,7 +402,7 @@ void pool_remove(struct pool *p, struct worker *w, struct list *released)
         list_push_back(&p->leaving, &w->place_node);
         ++p->nleaving;
     } else {
-        step_out(p, w);
+        forget_worker_locked(p, w);
     }
     pool_update_eligible_locked(p);
     pool_release_locked(p, released);
@@ -593,7 +593,7 @@ struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struc
     pool_shadow_put_locked(p, pick, how);
     if (w->place == WORKER_LEAVING && backlog == 0) {
         drop_leaving(p, w);
-        step_out(p, w);
+        forget_worker_locked(p, w);
     }
     pool_release_locked(p, released);
     pool_unlock(p);

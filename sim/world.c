@@ -438,7 +438,7 @@ static void publish(struct world *w)
 
 static const uint64_t NEVER_NS = UINT64_MAX;
 
-static void happen(struct world *w)
+static void run_next_event(struct world *w)
 {
     struct queued_event e = event_queue_take(&w->events);
     struct job *j = e.what;
@@ -490,7 +490,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
             ++w->in_flight;
             send_job(w, j);
         } else if (e != NULL) {
-            happen(w);
+            run_next_event(w);
         } else {
             break;
         }

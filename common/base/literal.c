@@ -284,7 +284,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c)
+static bool is_word_char(char c)
 {
     c = ascii_lower(c);
     return (c >= 'a' && c <= 'z') || c == '_';
@@ -330,7 +330,7 @@ static json_t *parse_number(struct literal_reader *r)
         r->p += strspn(digits, kind == 'x'   ? DIGITS "abcdefABCDEF"
                                : kind == 'o' ? "01234567"
                                              : "01");
-        if (r->p == digits || is_letter(*r->p) || is_digit(*r->p))
+        if (r->p == digits || is_word_char(*r->p) || is_digit(*r->p))
             return literal_fail(r, ERR_SYNTAX, r->p, "not a digit of this number");
         errno = 0;
         unsigned long long n = strtoull(digits, NULL, kind == 'x' ? 16 : kind == 'o' ? 8 : 2);
@@ -344,7 +344,7 @@ static json_t *parse_number(struct literal_reader *r)
     /* The suffix of long numbers in Python 2. */
     if (!real && ascii_lower(*r->p) == 'l')
         ++r->p;
-    if (is_letter(*r->p) || *r->p == '.')
+    if (is_word_char(*r->p) || *r->p == '.')
         return literal_fail(r, ERR_SYNTAX, r->p, "not part of a number");
     if (real) {
         const char *from = *start == '-' ? start : first;
@@ -366,7 +366,7 @@ static json_t *parse_word(struct literal_reader *r)
 {
     const char *start = r->p;
 
-    while (is_letter(*r->p) || is_digit(*r->p))
+    while (is_word_char(*r->p) || is_digit(*r->p))
         ++r->p;
     struct slice word = {start, (size_t)(r->p - start)};
     if (slice_is(word, "True"))

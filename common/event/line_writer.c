@@ -89,7 +89,7 @@ void line_writer_end(struct line_writer *w, unsigned i)
 /* ---- the writer ---- */
 
 /* Non-blocking, so that a pipe with a stuck reader does not block the thread; write_lines waits
- * for it. Standard output is shared with others, so a pipe is opened anew. */
+ * for it. Standard output is shared with others, so a pipe is opened a second time. */
 static int lines_open_file(const char *file)
 {
     const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;

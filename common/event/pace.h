@@ -15,7 +15,7 @@ struct pace {
 };
 
 /* No transfer is pending: the next check starts a new grace time. */
-static inline void pace_rest(struct pace *p)
+static inline void pace_reset(struct pace *p)
 {
     *p = (struct pace){0};
 }

@@ -364,7 +364,7 @@ static void grow_input(struct http1_stream *x)
 }
 
 /* An incomplete head, which may stay so for long, takes no more memory than its bytes. */
-static noinline_ void set_aside(struct http_conn *c)
+static noinline_ void store_partial(struct http_conn *c)
 {
     const struct http1_stream *x = c->http1;
     struct http1_partial *p = xmalloc(sizeof(*p) + x->in_len);
@@ -389,7 +389,7 @@ static struct http1_stream *create_with(struct http_conn *c, struct slice bytes)
     return x;
 }
 
-static noinline_ void take_up(struct http_conn *c)
+static noinline_ void restore_partial(struct http_conn *c)
 {
     struct http1_partial *p = c->partial;
     struct http1_stream *x = create_with(c, (struct slice){p->bytes, p->len});
@@ -456,7 +456,7 @@ static bool http1_take(struct http_conn *c, char *p, size_t n)
 static void read_request(struct http_conn *c)
 {
     if (c->partial != NULL)
-        take_up(c);
+        restore_partial(c);
     else if (c->http1 == NULL)
         (void)http1_create(c);
     for (int i = 0; i < READS_PER_EVENT; ++i) {
@@ -483,7 +483,7 @@ static void read_request(struct http_conn *c)
     if (x->in_len == 0)
         http1_destroy(c);
     else
-        set_aside(c);
+        store_partial(c);
 }
 
 void http1_readable(struct http_conn *c)
@@ -554,7 +554,7 @@ void http1_sweep(struct http_conn *c, uint64_t now_ms)
     if (c->phase == PHASE_HEAD && http_conn_phase_over(c, o->header_timeout_ms, now_ms)) {
         http_server_count(&c->server->counts.header_timeouts);
         if (c->partial != NULL)
-            take_up(c);
+            restore_partial(c);
         http1_reject(c, FAULT_HEAD_TIMEOUT);
     } else if (c->phase == PHASE_BODY && http_conn_phase_over(c, o->body_timeout_ms, now_ms)) {
         http_server_count(&c->server->counts.body_timeouts);

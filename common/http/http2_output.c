@@ -260,7 +260,7 @@ static void end_stream(struct http2_stream *s)
     list_push_back(&h2->ending, &s->line);
 }
 
-static size_t most_of(const struct http2_stream *s)
+static size_t sendable_bytes(const struct http2_stream *s)
 {
     int64_t window = s->send_window < s->h2->send_window ? s->send_window : s->h2->send_window;
     size_t most = s->left < HTTP2_FRAME_MAX ? s->left : HTTP2_FRAME_MAX;
@@ -301,7 +301,7 @@ static void put_data(struct http2_stream *s, size_t n)
 }
 
 /* The head, or the end if there are no bytes; whatever needs no window. */
-static void put_rest(struct http2_stream *s)
+static void put_head_or_end(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
     const struct http_answer *res = &s->req.res;
@@ -385,9 +385,9 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         list_push_back(&h2->due, &s->line);
         return false;
     }
-    put_rest(s);
+    put_head_or_end(s);
     /* As much of the pieces as goes out before any other stream's. */
-    while (h2->nactive == 0 && has_room(h2) && s->left != 0 && (n = most_of(s)) != 0)
+    while (h2->nactive == 0 && has_room(h2) && s->left != 0 && (n = sendable_bytes(s)) != 0)
         put_data(s, n);
     if (s->left == 0) {
         s->pieces = s->few;
@@ -467,7 +467,7 @@ static void fill(struct http2_server *h2)
     while (has_room(h2) && list_linked(&h2->due)) {
         struct http2_stream *s = list_first(&h2->due, struct http2_stream, line);
         list_remove(&s->line);
-        put_rest(s);
+        put_head_or_end(s);
         if (s->state == HTTP2_STREAM_ENDING)
             continue;
         if (s->left == 0)
@@ -478,7 +478,7 @@ static void fill(struct http2_server *h2)
     while (has_room(h2) && h2->nactive != 0 && h2->send_window > 0) {
         struct http2_stream *s = priority_tree_next(h2->tree);
         ASSERT(s != NULL);
-        put_data(s, most_of(s));
+        put_data(s, sendable_bytes(s));
         if (s->left == 0 || s->send_window <= 0)
             deactivate(s);
         if (s->left != 0)

@@ -141,7 +141,7 @@ void http_balance_leave(struct http_balance *b, unsigned i)
     empty(p);
 }
 
-void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight)
+void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_flight)
 {
     atomic_store_explicit(&balance_place_of(b, i)->in_flight, in_flight, memory_order_relaxed);
 }

@@ -39,7 +39,7 @@ void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
 /* On its loop: no more is given to it; what was given and not yet taken is taken now. */
 void http_balance_leave(struct http_balance *b, unsigned i);
 /* On its loop: sets its load; UINT64_MAX: it can take no more at present. */
-void http_balance_has(struct http_balance *b, unsigned i, uint64_t in_flight);
+void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_flight);
 /* On the loop of place I, which has accepted A: whether another one takes it, with its
  * descriptor. */
 bool http_balance_pass_on(struct http_balance *b, unsigned i, const struct http_accepted *a,

@@ -36,7 +36,7 @@ void http_conn_enter(struct http_conn *c, enum conn_phase phase)
     c->phase = phase;
     if (!begun)
         c->phase_since_ms = loop_now_ms(s->loop);
-    pace_rest(&c->body_pace);
+    pace_reset(&c->body_pace);
     if (phase == PHASE_IDLE)
         http_accept_resume(s);
 }
@@ -88,7 +88,7 @@ void http_conn_destroy(struct http_conn *c)
     ASSERT(list_empty(&c->replies));
     list_remove(&c->end.node);
     list_remove(&c->node);
-    address_counts_leave(s->options.addresses, &c->address);
+    address_counts_remove(s->options.addresses, &c->address);
     small_addr_fini(&c->peer);
     small_addr_fini(&c->local);
     if (c->linger != NULL)
@@ -215,8 +215,8 @@ static bool conn_admit(struct http_conn *c)
     uint64_t unreported;
 
     if (o->addresses == NULL || o->max_connections_per_address == 0 ||
-        address_counts_join(o->addresses, http_conn_peer(c), o->max_connections_per_address,
-                            &c->address))
+        address_counts_add(o->addresses, http_conn_peer(c), o->max_connections_per_address,
+                           &c->address))
         return true;
     if (o->exempt != NULL && o->exempt(o->context, http_conn_peer(c)))
         return true;

@@ -90,10 +90,10 @@ void http_reply_sweep(struct http_conn *c, uint64_t now_ms)
             slow = pace_too_slow(&r->pace, http2_sent_bytes(r), o->min_send_rate,
                                  o->min_send_rate_grace_ms, now_ms);
         else
-            pace_rest(&r->pace);
+            pace_reset(&r->pace);
     }
     if (!waits)
-        pace_rest(&c->send_pace);
+        pace_reset(&c->send_pace);
     else if (!slow)
         slow = pace_too_slow(&c->send_pace, http_conn_progress(c), o->min_send_rate,
                              o->min_send_rate_grace_ms, now_ms);
@@ -150,8 +150,8 @@ static void release_sent(struct http_reply *r)
     if (r->queued_bytes != 0)
         return;
     if (is_http2(r))
-        pace_rest(&r->pace);
-    pace_rest(&r->conn->send_pace);
+        pace_reset(&r->pace);
+    pace_reset(&r->conn->send_pace);
 }
 
 void http_reply_finished(struct http_reply *r)
@@ -275,7 +275,7 @@ void http_reply_init(struct http_reply *r, struct http_request *req, struct http
     list_init(&r->sending);
     timer_init(&r->send_timer, on_send_timer);
     if (is_http2(r))
-        pace_rest(&r->pace);
+        pace_reset(&r->pace);
     list_push_back(&c->replies, &r->node);
     ++c->requests;
     ++c->server->nrequests;
@@ -313,7 +313,7 @@ void http_reply_start(struct http_reply *r, uint64_t content_length)
         return;
     prepare(r, content_length);
     open_reply(r);
-    http_hold(r, 0);
+    http_schedule_flush(r, 0);
 }
 
 void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hold_ms)
@@ -322,7 +322,7 @@ void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hol
         return;
     prepare(r, content_length);
     r->state = REPLY_HELD;
-    http_hold(r, hold_ms);
+    http_schedule_flush(r, hold_ms);
 }
 
 bool http_reply_withdraw(struct http_reply *r)

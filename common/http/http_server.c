@@ -233,7 +233,7 @@ void http_server_load_changed(struct http_server *s)
     uint64_t in_flight = s->accept_paused ? UINT64_MAX : (uint64_t)s->nconns + s->nrequests;
 
     if (s->balanced)
-        http_balance_has(s->options.balance, loop_index(s->loop), in_flight);
+        http_balance_set_load(s->options.balance, loop_index(s->loop), in_flight);
 }
 
 void http_server_hold(struct http_server *s, bool hold)
@@ -464,12 +464,12 @@ static void on_held_timer(struct timer *t)
         list_push_back(&due, list_pop_front(&s->held_replies));
     while ((node = list_pop_front(&due)) != NULL)
         http_reply_flush(list_entry(node, struct http_reply, held_node));
-    /* If there are new begun_replies, http_hold() has started the timer for them. */
+    /* If there are new begun_replies, http_schedule_flush() has started the timer for them. */
     if (list_empty(&s->begun_replies) && !list_empty(&s->held_replies))
         timer_start_at(s->loop, t, first_of(&s->held_replies)->held_until_ms);
 }
 
-void http_hold(struct http_reply *r, uint64_t hold_ms)
+void http_schedule_flush(struct http_reply *r, uint64_t hold_ms)
 {
     struct http_server *s = r->conn->server;
     struct list *line = hold_ms != 0 ? &s->held_replies : &s->begun_replies;

@@ -167,7 +167,7 @@ void http_accept_resume(struct http_server *s);
 void http_listener_release(struct http_listener *l);
 /* Flush R (http_reply_flush) after HOLD_MS, never inside this call, unless it leaves the list
  * (held_node) before. */
-void http_hold(struct http_reply *r, uint64_t hold_ms);
+void http_schedule_flush(struct http_reply *r, uint64_t hold_ms);
 /* nconns, nrequests or accept_paused has changed: notify the other loops. */
 void http_server_load_changed(struct http_server *s);
 

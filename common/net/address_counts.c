@@ -46,8 +46,8 @@ void address_counts_destroy(struct address_counts *t)
     free(t);
 }
 
-bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
-                         struct address_count **out)
+bool address_counts_add(struct address_counts *t, const struct addr *peer, size_t max,
+                        struct address_count **out)
 {
     struct addr a = addr_plain(peer);
     unsigned char key[KEY_BYTES] = {0};
@@ -84,7 +84,7 @@ bool address_counts_join(struct address_counts *t, const struct addr *peer, size
     return good;
 }
 
-void address_counts_leave(struct address_counts *t, struct address_count **one)
+void address_counts_remove(struct address_counts *t, struct address_count **one)
 {
     struct address_count *leaves = *one;
 

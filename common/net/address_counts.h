@@ -32,11 +32,11 @@ void address_counts_destroy(struct address_counts *t);
 
 /*
  * Adds a connection of PEER. Returns false if PEER has MAX connections already.
- *   *out  to be passed to address_counts_leave(); NULL if the connection is not counted
+ *   *out  to be passed to address_counts_remove(); NULL if the connection is not counted
  */
-bool address_counts_join(struct address_counts *t, const struct addr *peer, size_t max,
-                         struct address_count **out) must_check;
-void address_counts_leave(struct address_counts *t, struct address_count **one);
+bool address_counts_add(struct address_counts *t, const struct addr *peer, size_t max,
+                        struct address_count **out) must_check;
+void address_counts_remove(struct address_counts *t, struct address_count **one);
 /* Number of connected addresses. */
 size_t address_counts_size(struct address_counts *t);
 

@@ -169,7 +169,7 @@ size_t body_file_release(struct body_file *f, size_t bytes)
     return f->released;
 }
 
-bool body_file_crowded(const struct body_file *f)
+bool body_file_space_is_low(const struct body_file *f)
 {
     struct statvfs v;
 

@@ -58,7 +58,7 @@ ssize_t body_file_read(const struct body_file *f, size_t at, char *to, size_t ro
  */
 size_t body_file_release(struct body_file *f, size_t bytes);
 /* Returns true if the file system of F is low on space. */
-bool body_file_crowded(const struct body_file *f);
+bool body_file_space_is_low(const struct body_file *f);
 /*
  * Maps the contents into memory, which is valid as long as F. Nothing may be added afterwards. p is
  * NULL on failure.

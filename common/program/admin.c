@@ -48,7 +48,7 @@ const char *admin_action_read(struct admin_action *o, struct slice entity)
     *o = (struct admin_action){0};
     if (slice_trim(entity).len == 0)
         return NULL;
-    if (json_parse(entity, ADMIN_ORDER_BYTES_MAX, &o->root, NULL) != ERR_OK ||
+    if (json_parse(entity, ADMIN_ACTION_BYTES_MAX, &o->root, NULL) != ERR_OK ||
         !json_is_object(o->root))
         return "the body is not a JSON object";
     json_object_foreach(o->root, name, v)
@@ -72,7 +72,7 @@ void admin_action_fini(struct admin_action *o)
     json_decref(o->root);
 }
 
-bool admin_action_means(const struct admin_action *o, const char *name)
+bool admin_action_applies_to(const struct admin_action *o, const char *name)
 {
     return o->application.len == 0 || slice_is(o->application, name);
 }
@@ -91,7 +91,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256,
     ADMIN_HEADERS_MAX = 64,
     ADMIN_HEADER_BYTES_MAX = 16 * 1024,
-    ADMIN_BODY_BYTES_MAX = 4 * 1024, /* of actions: ADMIN_ORDER_BYTES_MAX */
+    ADMIN_BODY_BYTES_MAX = 4 * 1024, /* of actions: ADMIN_ACTION_BYTES_MAX */
     LIVE_MS = 1000,                  /* interval of the status page's events */
 };
 

@@ -95,7 +95,7 @@ void admin_destroy(struct admin *a);
  * members are rejected, before the action is performed.
  */
 
-enum { ADMIN_ORDER_BYTES_MAX = 4096 /* the admin address accepts no longer bodies */ };
+enum { ADMIN_ACTION_BYTES_MAX = 4096 /* the admin address accepts no longer bodies */ };
 
 struct admin_action {
     json_t *root;
@@ -107,7 +107,7 @@ struct admin_action {
 const char *admin_action_read(struct admin_action *o, struct slice entity);
 void admin_action_fini(struct admin_action *o);
 /* Returns true if O applies to the application NAME: it names that one, or none. */
-bool admin_action_means(const struct admin_action *o, const char *name);
+bool admin_action_applies_to(const struct admin_action *o, const char *name);
 /* Appends {"error": WHY} to BODY, and returns STATUS. */
 int admin_action_reject(struct text *body, int status, const char *why);
 /* Appends the answer to the action that forgets skills, and logs it. */

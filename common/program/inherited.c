@@ -163,7 +163,7 @@ bool inherited_listen(struct inherited *h, const struct addr *address, unsigned 
     }
     one.op = xstrdup("socket");
     add_item(h, &one);
-    return user_rights_own_socket(address, p);
+    return user_rights_chown_socket(address, p);
 }
 
 size_t inherited_take_listener(struct inherited *h, const struct addr *address, const char *name,

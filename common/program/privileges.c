@@ -97,7 +97,7 @@ static bool log_drop_failed(const char *file)
     return false;
 }
 
-bool user_rights_own_socket(const struct addr *a, const struct privileges *p)
+bool user_rights_chown_socket(const struct addr *a, const struct privileges *p)
 {
     bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] == '/';
 

@@ -53,7 +53,7 @@ void user_rights_check(const struct config *file, const char *user, const char *
 bool user_rights_find(const char *user, const char *group, struct privileges *out,
                       bool *change) must_check;
 /* Gives a unix socket at A to P's user and group, so that its mode governs access. */
-bool user_rights_own_socket(const struct addr *a, const struct privileges *p) must_check;
+bool user_rights_chown_socket(const struct addr *a, const struct privileges *p) must_check;
 /* Creates DIRECTORY (NULL: none) owned by P's user. An existing one keeps its owner. */
 bool user_rights_make_directory(const char *directory, unsigned mode,
                                 const struct privileges *p) must_check;

@@ -137,7 +137,7 @@ static void stop_watching(struct upgrade *u)
     u->exited = NULL;
 }
 
-static void leave_program(struct upgrade *u)
+static void release_program(struct upgrade *u)
 {
     stop_watching(u);
     if (u->program.pidfd >= 0)
@@ -173,7 +173,7 @@ void upgrade_abandon(struct upgrade *u)
     if (u->stage == UPGRADE_HANDING_OVER && u->ops->release == NULL) {
         /* The new process may have accepted connections, so it is not killed. */
         kill(u->program.pid, SIGTERM);
-        leave_program(u);
+        release_program(u);
         upgrade_stop(u);
     } else if (u->stage == UPGRADE_STARTING || u->stage == UPGRADE_HANDING_OVER) {
         upgrade_fail(u, "shutdown requested");
@@ -184,7 +184,7 @@ void upgrade_fini(struct upgrade *u)
 {
     if (u->loop == NULL)
         return;
-    leave_program(u);
+    release_program(u);
     upgrade_stop(u);
 }
 

@@ -19,7 +19,7 @@ bool fading_run_far(struct fading_clock *c, uint64_t now_us)
     return new_epoch;
 }
 
-double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c)
+double fading_convert(double sum, uint64_t epoch_us, const struct fading_clock *c)
 {
     return sum > 0 ? sum * exp(-(double)(c->epoch_us - epoch_us) / c->tau_us) : 0;
 }

@@ -76,14 +76,14 @@ struct fading {
 };
 
 void fading_clock_init(struct fading_clock *c, double tau_us);
-/* Slow path of fading_run(), for an interval of more than FADING_ANCHOR_TAUS. */
+/* Slow path of fading_advance(), for an interval of more than FADING_ANCHOR_TAUS. */
 bool fading_run_far(struct fading_clock *c, uint64_t now_us) cold_;
 /* Converts a sum counted from EPOCH_US to C's epoch, a later one. */
-double fading_bring(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
+double fading_convert(double sum, uint64_t epoch_us, const struct fading_clock *c) cold_;
 
 /* Advances C to NOW_US, which must not be earlier than before. Returns true if a new epoch has
  * begun. */
-static inline bool fading_run(struct fading_clock *c, uint64_t now_us)
+static inline bool fading_advance(struct fading_clock *c, uint64_t now_us)
 {
     /* A signed number converts to double in one instruction. */
     double x = (double)(int64_t)(now_us - c->anchor_us) * c->per_us;
@@ -98,7 +98,7 @@ static inline bool fading_run(struct fading_clock *c, uint64_t now_us)
 /* Returns the sum of F, weighted from the epoch of C on. */
 static inline double fading_sum(const struct fading *f, const struct fading_clock *c)
 {
-    return f->epoch_us == c->epoch_us ? f->sum : fading_bring(f->sum, f->epoch_us, c);
+    return f->epoch_us == c->epoch_us ? f->sum : fading_convert(f->sum, f->epoch_us, c);
 }
 
 /* Returns the decayed value of F at the time of C. */

@@ -416,7 +416,7 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
 
     if (sealing)
         return tls_tickets_encrypt(tickets, name, iv, cipher, mac) ? 1 : -1;
-    int found = tls_tickets_open(tickets, name, iv, cipher, mac);
+    int found = tls_tickets_decrypt(tickets, name, iv, cipher, mac);
 
     return found == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : found;
 }

@@ -111,8 +111,8 @@ bool tls_tickets_encrypt(struct tls_tickets *t, unsigned char name[TICKET_NAME_B
     return good;
 }
 
-int tls_tickets_open(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
-                     const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+int tls_tickets_decrypt(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
+                        const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
     struct ticket_key k;
     size_t at = 0;

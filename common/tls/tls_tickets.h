@@ -37,7 +37,8 @@ bool tls_tickets_encrypt(struct tls_tickets *t, unsigned char name[TICKET_NAME_B
  * Prepares the decryption of a ticket. Returns 0 if the key is unknown or no longer available, 1 if
  * it is the newest key, 2 if it is an older one, -1 if the library failed.
  */
-int tls_tickets_open(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
-                     const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac) must_check;
+int tls_tickets_decrypt(struct tls_tickets *t, const unsigned char name[TICKET_NAME_BYTES],
+                        const unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                        EVP_MAC_CTX *mac) must_check;
 
 #endif

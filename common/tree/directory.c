@@ -145,7 +145,7 @@ static void directory_changed(struct directory *t, const char *top)
 
 /* ---- existence ---- */
 
-static void go_blind(struct directory *t, const char *what)
+static void watching_failed(struct directory *t, const char *what)
 {
     if (t->blind)
         return;
@@ -162,7 +162,7 @@ static int add_watch(struct directory *t, const char *path, uint32_t events)
         return -1;
     int id = inotify_add_watch(t->inotify, path, events);
     if (id < 0 && (errno == ENOSPC || errno == ENOMEM))
-        go_blind(t, "inotify_add_watch");
+        watching_failed(t, "inotify_add_watch");
     return id;
 }
 
@@ -517,7 +517,7 @@ static enum err directory_open(struct loop *l, struct slice place, const struct 
     t->anchor = -1;
     t->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (t->inotify < 0)
-        go_blind(t, "inotify_init1");
+        watching_failed(t, "inotify_init1");
     else
         t->readable = watch_start(l, t->inotify, on_directory_readable, t);
     timer_init(&t->verify, on_directory_verify);

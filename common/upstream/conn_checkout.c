@@ -85,7 +85,7 @@ static noinline_ void rested_now_locked(struct conn_shard *s)
     list_splice_back(&s->idle, &s->resting);
 }
 
-static inline void rested_locked(struct conn_shard *s)
+static inline void update_rested_locked(struct conn_shard *s)
 {
     if (s->rested_at != loop_waits(s->loop))
         rested_now_locked(s);
@@ -115,7 +115,7 @@ static void conn_enter_locked(struct conn_backend *b, struct pooled_conn *c, enu
     c->place = (int)to;
     count_locked(b, c, 1);
     if (to == PLACE_IDLE) {
-        rested_locked(s);
+        update_rested_locked(s);
         list_push_front(&s->resting, &c->stack_node);
     } else if (to == PLACE_PARKED) {
         list_push_front(&b->parked, &c->stack_node);
@@ -206,7 +206,7 @@ static struct conn_waiter *first_queued(struct conn_backend *b)
     return list_empty(&b->queue) ? NULL : list_first(&b->queue, struct conn_waiter, node);
 }
 
-static enum conn_result open_locked(struct conn_backend *b)
+static enum conn_result grant_open_locked(struct conn_backend *b)
 {
     ++b->opening;
     conn_backend_ref(b);
@@ -218,7 +218,7 @@ void conn_serve_locked(struct conn_backend *b, struct conn_work *k)
     struct conn_waiter *w;
 
     while ((w = first_queued(b)) != NULL && conn_has_room_locked(b)) {
-        w->result = open_locked(b);
+        w->result = grant_open_locked(b);
         waiter_enter_locked(b, w, WAITER_READY, k);
     }
 }
@@ -327,7 +327,7 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
 {
     if (o->fresh)
         return NULL;
-    rested_locked(s);
+    update_rested_locked(s);
     struct pooled_conn *c = idle_of_locked(s, false);
     if (c != NULL && !young_enough(c, o, now_ms) && !list_empty(&s->resting))
         c = list_first(&s->resting, struct pooled_conn, stack_node);
@@ -389,13 +389,13 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     if (b->retired)
         return refuse_locked(b, w, ERR_NO_WORKER);
     if (conn_has_room_locked(b))
-        return open_locked(b);
+        return grant_open_locked(b);
     struct pooled_conn *oldest = conn_oldest_of_locked(b, loop_index(own->loop));
     if (oldest != NULL) {
         /* Too old for this one, or it needs a new one: make room at once. */
         conn_drop_locked(b, oldest, k);
         ASSERT(conn_has_room_locked(b));
-        return open_locked(b);
+        return grant_open_locked(b);
     }
     struct pooled_conn *c = find_elsewhere_locked(b, own, o->fresh);
     if (c == NULL && b->nqueued >= b->settings.max_waiting)
@@ -548,7 +548,7 @@ void conn_retain_place(struct pooled_conn *c)
 
     latch_lock(&b->latch);
     ASSERT(c->place == PLACE_USED);
-    (void)open_locked(b); /* first, so that the place stays occupied */
+    (void)grant_open_locked(b); /* first, so that the place stays occupied */
     latch_unlock(&b->latch);
     conn_withdraw(c);
 }

@@ -493,7 +493,7 @@ static bool vary_of(struct cache_fields response, struct names *set)
     return true;
 }
 
-static bool cache_put(struct key *k, struct slice s)
+static bool key_append(struct key *k, struct slice s)
 {
     if (s.len > sizeof(k->bytes) - k->len)
         return false;
@@ -520,7 +520,7 @@ static bool cache_make_key(struct names *set, struct cache_fields request, struc
         struct slice glue = SLICE_LIT("=");
         size_t start = k->len;
 
-        if (!cache_put(k, name))
+        if (!key_append(k, name))
             return false;
         for (size_t at = start; at < k->len; ++at)
             k->bytes[at] = http1_variable_byte(k->bytes[at]);
@@ -532,11 +532,11 @@ static bool cache_make_key(struct names *set, struct cache_fields request, struc
             /* A line end in the value could imitate another line of the key. */
             if (!http1_is_text(value))
                 return false;
-            if (!cache_put(k, glue) || !cache_put(k, value))
+            if (!key_append(k, glue) || !key_append(k, value))
                 return false;
             glue = cookie ? SLICE_LIT("; ") : SLICE_LIT(", ");
         }
-        if (!cache_put(k, SLICE_LIT("\n")))
+        if (!key_append(k, SLICE_LIT("\n")))
             return false;
     }
     return true;

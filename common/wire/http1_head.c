@@ -279,7 +279,7 @@ static bool is_target(struct slice s)
 }
 
 /* The part after the first N bytes. */
-static struct slice behind(struct slice s, size_t n)
+static struct slice slice_after(struct slice s, size_t n)
 {
     return (struct slice){s.p + n, s.len - n};
 }
@@ -315,7 +315,7 @@ http1_inline_ enum request_fault check_request_line(const struct http1_lines *li
     out->method = (struct slice){line.p, method};
     out->target = (struct slice){target, length};
     /* "HTTP/" DIGIT "." DIGIT */
-    struct slice s = behind(line, method + length + 2);
+    struct slice s = slice_after(line, method + length + 2);
     if (s.len != 8)
         return FAULT_REQUEST_LINE;
     if (memcmp(s.p, "HTTP/1.1", 8) == 0) {
@@ -408,7 +408,7 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
 {
     /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
     bool blank = bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0;
-    struct slice rest = blank ? behind(bytes, 2) : bytes;
+    struct slice rest = blank ? slice_after(bytes, 2) : bytes;
     struct head_reading n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
     struct slice line;
 
@@ -483,7 +483,7 @@ bool http_authority_valid(struct slice authority)
 
         end = slice_find(authority, ']');
         /* No zone: it means something on one machine only. */
-        return end != SIZE_MAX && port_valid(behind(authority, end + 1)) &&
+        return end != SIZE_MAX && port_valid(slice_after(authority, end + 1)) &&
                parse_ip((struct slice){authority.p + 1, end - 1}, AF_INET6, &unused);
     }
     while (authority.len - end >= 4 && host_bytes[p[end]] & host_bytes[p[end + 1]] &
@@ -492,7 +492,7 @@ bool http_authority_valid(struct slice authority)
     while (end < authority.len &&
            (host_bytes[p[end]] || (p[end] == '%' && is_encoded_byte(authority, end))))
         ++end;
-    return end != 0 && port_valid(behind(authority, end));
+    return end != 0 && port_valid(slice_after(authority, end));
 }
 
 bool http_target_split(struct slice target, struct slice *authority, struct slice *path)
@@ -507,7 +507,7 @@ bool http_target_split(struct slice target, struct slice *authority, struct slic
         while (end < target.len && target.p[end] != '/' && target.p[end] != '?')
             ++end;
         *authority = (struct slice){target.p + schemes[i].len, end - schemes[i].len};
-        *path = behind(target, end);
+        *path = slice_after(target, end);
         return http_authority_valid(*authority);
     }
     return false;

@@ -145,7 +145,7 @@ static int take_policies(struct ctl_options *o, const struct ctl_flag *f, const 
 }
 
 /* Checks for numbers that would change nothing. */
-static int check_idle(const struct simulate *s)
+static int check_unused_options(const struct simulate *s)
 {
 #define GIVEN(row) (UINT32_C(1) << NUMBER_##row)
     const uint32_t sites = GIVEN(sites) | GIVEN(zipf) | GIVEN(site_objects);
@@ -208,7 +208,7 @@ static int simulate_complete(struct simulate *s)
         return simulate_error("--json is not for --tune and --random", NULL);
     if ((uint64_t)s->plan.world.workers * s->plan.world.cache > WORLD_CACHED_MAX)
         return simulate_error("--workers times --cache is too much", NULL);
-    code = check_idle(s);
+    code = check_unused_options(s);
     if (code != CTL_OK)
         return code;
     if (nscenarios == 0)

@@ -117,7 +117,7 @@ const struct simulate_variant *simulate_baseline(const struct simulate_runs *t);
 const struct simulate_variant *simulate_best(const struct simulate_runs *t, size_t first,
                                              size_t last);
 /* The number of requested policies; they come first. */
-static inline size_t simulate_asked(const struct simulate *s)
+static inline size_t simulate_requested(const struct simulate *s)
 {
     return s->npolicies - s->adds_today;
 }

@@ -55,7 +55,7 @@ static void add_change(struct text *out, double from, double to, const char *les
 void simulate_print_gain(const struct simulate_runs *t, struct text *out)
 {
     const struct simulate_variant *from = simulate_baseline(t);
-    const struct simulate_variant *to = simulate_best(t, 0, simulate_asked(t->simulate));
+    const struct simulate_variant *to = simulate_best(t, 0, simulate_requested(t->simulate));
     const struct figures *a = &from->result.main;
     const struct figures *b = &to->result.main;
 
@@ -528,7 +528,7 @@ void simulate_plot(const struct simulate_runs *t, struct text *out)
     struct plot p = {.runs = t,
                      .out = &body,
                      .n = t->nvariants < VARIANTS_MAX ? t->nvariants : VARIANTS_MAX,
-                     .best = simulate_best(t, 0, simulate_asked(t->simulate))};
+                     .best = simulate_best(t, 0, simulate_requested(t->simulate))};
 
     add_head(&p);
     double y = add_charts(&p, add_bars(&p));

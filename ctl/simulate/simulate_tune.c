@@ -371,7 +371,7 @@ static void choose_workers(struct tuning *t)
 
 enum err simulate_tune(struct simulate *s, struct plan *plan, struct text *out, struct diag *d)
 {
-    struct tuning t = {.s = s, .plan = plan, .out = out, .ncandidates = simulate_asked(s)};
+    struct tuning t = {.s = s, .plan = plan, .out = out, .ncandidates = simulate_requested(s)};
 
     /* Events refer to workers by number: with fewer workers they would affect others. */
     if (plan->phases[0].nevents + plan->phases[plan->main].nevents != 0) {

@@ -320,7 +320,7 @@ static void start_pause(struct backend *b)
         s->pause_ms = s->pause_ms * 2 < most_ms ? s->pause_ms * 2 : most_ms;
 }
 
-static void run_leave(struct loop_deferred *d)
+static void run_switch(struct loop_deferred *d)
 {
     struct backend *b = container_of(d, struct backend, standby.leave);
     struct standby *s = &b->standby;
@@ -359,7 +359,7 @@ static void run_leave(struct loop_deferred *d)
     state_changed(b);
 }
 
-static void standby_leave(struct backend *b)
+static void standby_switch(struct backend *b)
 {
     timer_stop(&b->standby.timer);
     if (!list_linked(&b->standby.leave.node))
@@ -380,7 +380,7 @@ static void on_backend_connected(void *context, struct http1_conn *c, enum err e
     if (s->in_use && !(answers && !s->check.record.failing))
         start_pause(b);
     else if (s->in_use || (!answers && e != ERR_SYSTEM))
-        standby_leave(b);
+        standby_switch(b);
 }
 
 static void try_own(struct timer *t)
@@ -400,7 +400,7 @@ static void standby_report(struct backend *b, bool certain)
     if (b->standby.addr.len == 0 || list_linked(&b->standby.leave.node))
         return;
     if (certain && !b->standby.in_use)
-        standby_leave(b);
+        standby_switch(b);
     else
         try_own(&b->standby.timer);
 }
@@ -429,7 +429,7 @@ static void backend_start(struct backend *b)
         resume_feed_start(b);
         return;
     }
-    b->standby = (struct standby){.pause_ms = least_pause_ms(b), .leave.run = run_leave};
+    b->standby = (struct standby){.pause_ms = least_pause_ms(b), .leave.run = run_switch};
     if (b->listed != NULL)
         b->standby.addr = b->listed->standby;
     timer_init(&b->standby.timer, try_own);

@@ -511,7 +511,7 @@ void providers_stop(struct membership *ms)
     free(set->items);
 }
 
-void membership_judge_providers(struct membership *ms)
+void membership_recheck_providers(struct membership *ms)
 {
     ms->providers.before = ms->providers.nregistered;
     for (size_t i = 0; i < ms->providers.n; ++i)

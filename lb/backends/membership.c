@@ -401,7 +401,7 @@ void membership_reload(struct membership *ms, struct application_config *config)
     live_settings_set_yaml(ms->app->live, &config->s, config->origins);
     limits_live_set_yaml(ms->app->limits, &config->limits);
     application_set_rules(ms->app, ms->app->settings->limits, config->headers, config->rates);
-    membership_judge_providers(ms);
+    membership_recheck_providers(ms);
 }
 
 void membership_stop(struct application *a)

@@ -26,7 +26,7 @@ void membership_stop(struct application *a);
 /* SIGHUP: applies the workers and settings of CONFIG, which gets the previous list. */
 void membership_reload(struct membership *ms, struct application_config *config);
 /* discovery.c: the rules for registrations have changed: provider_networks, or lb->own. */
-void membership_judge_providers(struct membership *ms);
+void membership_recheck_providers(struct membership *ms);
 /* Whether all workers known at start have answered, or were found to be absent. */
 bool membership_settled(const struct membership *ms);
 /* Registers this process in the tree (if any) as N NAMES, with its admin address (or NULL). */

@@ -476,7 +476,7 @@ static struct application *entry_pick(const struct host_entry *e, struct slice p
 }
 
 /* Writes HOST to OUT in lower case, without port and trailing dot; empty if it is too long. */
-static noinline_ struct slice normalise(struct slice host, char out[HOST_ROOM])
+static noinline_ struct slice normalize_host(struct slice host, char out[HOST_ROOM])
 {
     size_t n = host_without_port(host).len;
 
@@ -501,7 +501,7 @@ struct application *application_find(const struct lb *lb, struct slice host, str
 
     if (x->hosts.first == NULL)
         return entry_pick(&x->fallback, path);
-    struct slice name = normalise(host, room);
+    struct slice name = normalize_host(host, room);
     while (name.len > 0) {
         const struct host_entry *e = entry_find(x, name);
         struct application *a = e != NULL ? entry_pick(e, path) : NULL;

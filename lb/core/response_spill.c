@@ -85,7 +85,7 @@ static void reserve(struct response_spill *s, uint64_t required)
         release_space(space, over);
     more -= over;
     s->reserved += more;
-    if (more == 0 || !spill_open_file(s) || !body_file_crowded(s->file))
+    if (more == 0 || !spill_open_file(s) || !body_file_space_is_low(s->file))
         return;
     /* Request bodies, and other programs, may need what is left there. */
     s->error = ENOSPC;

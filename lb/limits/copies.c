@@ -75,12 +75,12 @@ static void uncharge(struct copy_memory *m, size_t bytes)
     ASSERT(before >= bytes);
 }
 
-static bool give_up_bytes(struct copies *s, size_t bytes);
+static bool evict_bytes(struct copies *s, size_t bytes);
 
 static bool charge(struct copy_memory *m, size_t bytes)
 {
     return try_charge(m, bytes) ||
-           (m->copies != NULL && give_up_bytes(m->copies, bytes) && try_charge(m, bytes));
+           (m->copies != NULL && evict_bytes(m->copies, bytes) && try_charge(m, bytes));
 }
 
 /* ---- reading ---- */
@@ -193,7 +193,7 @@ struct copy_maker *copy_maker_create(struct copy_memory *memory, size_t max_byte
 }
 
 /* Releases everything. */
-static noinline_ void copies_give_up(struct copy_maker *m)
+static noinline_ void maker_give_up(struct copy_maker *m)
 {
     copy_put(m->copy);
     m->copy = NULL;
@@ -203,7 +203,7 @@ void copy_maker_destroy(struct copy_maker *m)
 {
     if (m == NULL)
         return;
-    copies_give_up(m);
+    maker_give_up(m);
     free(m);
 }
 
@@ -317,7 +317,7 @@ bool copy_maker_head(struct copy_maker *m, const struct copy_maker_head *h)
     good = good && head->framing != HTTP1_BODY_CLOSE &&
            copies_take_head(m, h, &facts, text_slice(&variant));
     if (!good)
-        copies_give_up(m);
+        maker_give_up(m);
     text_fini(&variant);
     return good;
 }
@@ -337,7 +337,7 @@ static void add_piece(struct copy_maker *m, struct slice piece)
             room *= 2;
         /* Give up the copy if the body is longer than announced or too large. */
         if (m->announced != UINT64_MAX || needed > max || !set_room(m, room < max ? room : max)) {
-            copies_give_up(m);
+            maker_give_up(m);
             return;
         }
     }
@@ -517,7 +517,7 @@ static void set_clock(struct copies *s, uint64_t now_us)
 /* ---- life ---- */
 
 /* A maker has found the memory used up. Returns false if there is nothing to free. */
-static bool give_up_bytes(struct copies *s, size_t bytes)
+static bool evict_bytes(struct copies *s, size_t bytes)
 {
     size_t freed = 0;
 

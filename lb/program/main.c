@@ -98,7 +98,7 @@ static void lb_serve(struct lb *lb)
     text_fini(&admin);
     struct text_list names = advertise_names(&lb->settings.advertise, lb->own, n);
     for (size_t i = 0; i < lb->napplications; ++i) {
-        membership_judge_providers(lb->applications[i]->membership);
+        membership_recheck_providers(lb->applications[i]->membership);
         membership_register(lb->applications[i]->membership, names.items, names.n,
                             lb->nown > n ? addr_format(&lb->own[n], address) : NULL);
     }
@@ -263,7 +263,7 @@ static bool lb_settle_rights(struct lb *lb)
     if (parts->listeners == NULL)
         return false;
     for (size_t i = 0; i < parts->config.nlistens; ++i) {
-        if (!user_rights_own_socket(listeners_address(parts->listeners, i), &p))
+        if (!user_rights_chown_socket(listeners_address(parts->listeners, i), &p))
             return false;
     }
     for (size_t i = 0; i < parts->config.admin.n; ++i) {

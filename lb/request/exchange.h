@@ -287,7 +287,7 @@ void exchange_slow_end(struct exchange *x) noinline_;
 /* front.c: calls done() once the server of F has ended, if no exchange is left. */
 void front_check_done(struct front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
-bool guard_rejects(const struct exchange *x);
+bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */
 void account(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */

@@ -83,7 +83,7 @@ static struct poison_key key_of(const struct exchange *x)
     return (struct poison_key){.cls = x->cls, .path = http_request_path(x->req)};
 }
 
-bool guard_rejects(const struct exchange *x)
+bool poison_rejects(const struct exchange *x)
 {
     if (!poison_any_held(x->app->poison) || exchange_settings(x)->poison_deaths == 0)
         return false;
@@ -95,7 +95,7 @@ bool guard_rejects(const struct exchange *x)
 
 /* Records that the worker of X, or its process, died with it. Returns the outcome: rejected, if
  * class and path are now and X is safe; of other requests it is unknown how far they got. */
-static enum outcome guarded(struct exchange *x)
+static enum outcome record_death(struct exchange *x)
 {
     const struct poison_rule rule = rule_of(x);
     const struct poison_key key = key_of(x);
@@ -114,7 +114,7 @@ static enum outcome guarded(struct exchange *x)
                   log_cut(key.cls, cls), log_cut(key.path, path), rule.deaths,
                   (unsigned long long)rule.hold_ms);
     }
-    return x->safe && guard_rejects(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
+    return x->safe && poison_rejects(x) ? OUTCOME_POISONED : OUTCOME_WORKER_FAILED;
 }
 
 static const bool may_retry[] = {
@@ -208,7 +208,7 @@ static void on_forward_error(void *context, enum err e)
         member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
     else if (!x->started && closed && !dead)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
-    try_another(x, o == OUTCOME_WORKER_FAILED && written && !dead ? guarded(x) : o, written);
+    try_another(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o, written);
 }
 
 /* ---- the response ---- */
@@ -303,7 +303,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
         served(x, true);
-        try_another(x, guarded(x), true);
+        try_another(x, record_death(x), true);
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
@@ -468,7 +468,7 @@ void exchange_forward(struct exchange *x)
     if (x->has_waited)
         timer_stop(&x->waits.timer);
     /* Similar requests may have killed workers while X waited. */
-    if (guard_rejects(x)) {
+    if (poison_rejects(x)) {
         x->keep = x->reused;
         exchange_release(x);
         exchange_fail(x, OUTCOME_POISONED);

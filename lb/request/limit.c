@@ -244,7 +244,7 @@ static void stop_counting_wait(struct exchange *x)
 }
 
 /* Returns true if X continues with the next rule. */
-static bool limit_take(struct exchange *x, struct limit_claim *c, enum counter_answer r)
+static bool limit_apply_answer(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
     const struct counter_settings *s = &c->rule->s;
     struct limit_figures *f = &c->counter->figures;
@@ -260,7 +260,7 @@ static bool limit_take(struct exchange *x, struct limit_claim *c, enum counter_a
     case COUNTER_DONE:
         /* Another request has done the work; without a copy of its response, X does it itself. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
-            return limit_take(x, c, limit_claim_again(c));
+            return limit_apply_answer(x, c, limit_claim_again(c));
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
@@ -277,7 +277,7 @@ static bool limit_take(struct exchange *x, struct limit_claim *c, enum counter_a
         }
         /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
         c->immediate = false;
-        return !stale(x, c->rule, "busy") && limit_take(x, c, limit_claim_acquire(c, true));
+        return !stale(x, c->rule, "busy") && limit_apply_answer(x, c, limit_claim_acquire(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->rule);
     }
@@ -290,7 +290,7 @@ static void on_result(struct limit_claim *c, enum counter_answer r)
 
     ASSERT(x->step == STEP_LIMIT);
     stop_counting_wait(x);
-    if (limit_take(x, c, r))
+    if (limit_apply_answer(x, c, r))
         limit_walk(x);
 }
 
@@ -321,7 +321,7 @@ static bool limit_make_claim(struct exchange *x, const struct limit_rule *rule,
     c->on_result = on_result;
     list_push_front(&x->claims, &c->node);
     c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
-    return limit_take(x, c, limit_claim_acquire(c, !c->immediate));
+    return limit_apply_answer(x, c, limit_claim_acquire(c, !c->immediate));
 }
 
 static noinline_ void limit_walk(struct exchange *x)

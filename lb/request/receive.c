@@ -370,7 +370,7 @@ void exchange_receive(struct exchange *x)
     x->cls_hash = class_hash(x->cls);
     limit_note_user(x);
     exchange_change_request(x);
-    if (guard_rejects(x))
+    if (poison_rejects(x))
         exchange_fail(x, OUTCOME_POISONED);
     else if (rates_pass(x))
         exchange_limit(x);

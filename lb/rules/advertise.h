@@ -17,7 +17,7 @@ enum {
 
 /*
  * Whether TEXT is valid in `advertise`: HOST:PORT or unix:/path as it is, HOST with the port of the
- * first listener that has one, :PORT for every address of this machine.
+ * first listener that has one, :PORT for every IPv4 address of this machine.
  */
 bool advertise_valid(const char *text);
 /*

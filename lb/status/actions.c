@@ -52,7 +52,7 @@ static const char *read_order(struct search *s, struct slice entity, const char 
 static const char *find_application(const struct lb *lb, struct search *s)
 {
     for (size_t i = 0; i < lb->napplications; ++i) {
-        if (!admin_action_means(&s->order, lb->applications[i]->name))
+        if (!admin_action_applies_to(&s->order, lb->applications[i]->name))
             continue;
         s->app = lb->applications[i];
         ++s->napps;
@@ -165,7 +165,7 @@ static int forget(void *context, struct slice entity, struct text *body)
     const char *why = read_order(&s, entity, NULL);
 
     for (size_t i = 0; why == NULL && i < lb->napplications; ++i) {
-        if (!admin_action_means(&s.order, lb->applications[i]->name))
+        if (!admin_action_applies_to(&s.order, lb->applications[i]->name))
             continue;
         ++s.napps;
         if (lb->applications[i]->membership != NULL)

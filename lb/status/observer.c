@@ -110,7 +110,7 @@ static void refresh(const struct observer *o, struct seen_class *c)
 {
     if (c->epoch_us == o->recent.epoch_us)
         return;
-    double by = fading_bring(1, c->epoch_us, &o->recent);
+    double by = fading_convert(1, c->epoch_us, &o->recent);
     c->epoch_us = o->recent.epoch_us;
     class_figures_scale(&c->recent, by);
     for (unsigned i = 0; i < c->n; ++i)
@@ -401,8 +401,8 @@ static size_t observer_drain(struct observer *o)
     uint64_t now_us = clock_mono_us();
     size_t notes = 0;
 
-    fading_run(&o->recent, now_us);
-    fading_run(&o->lasting, now_us);
+    fading_advance(&o->recent, now_us);
+    fading_advance(&o->lasting, now_us);
     for (unsigned i = 0; i < o->lb->nloops; ++i)
         notes += traffic_drain(o->lb->loops[i].traffic, take_note, o);
     return notes;
@@ -436,8 +436,8 @@ struct observer *observer_create(struct lb *lb)
     o->started_us = clock_mono_us();
     fading_clock_init(&o->recent, OBSERVER_FADE_S * 1e6);
     fading_clock_init(&o->lasting, CLASS_METRICS_FADE_S * 1e6);
-    fading_run(&o->recent, o->started_us);
-    fading_run(&o->lasting, o->started_us);
+    fading_advance(&o->recent, o->started_us);
+    fading_advance(&o->lasting, o->started_us);
     for (size_t i = 0; i < lb->napplications; ++i) {
         o->apps[i].observer = o;
         o->apps[i].app = lb->applications[i];

@@ -184,7 +184,7 @@ void homes_exchange_at(struct homes *h, double rate)
 
 void homes_convert_epoch(struct homes *h, uint64_t before_us)
 {
-    double by = fading_bring(1, before_us, &h->fade);
+    double by = fading_convert(1, before_us, &h->fade);
     struct homes_worker *w;
 
     list_for_each_entry (w, &h->workers, node)

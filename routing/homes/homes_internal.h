@@ -135,8 +135,8 @@ struct homes_pair {
     enum home_kind kind;
     bool gone;          /* not a home, as of the last examination of the class by homes_shared.c */
     bool published;     /* the worker has published the pair since our decision */
-    uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NOBODY */
-    uint64_t from_name; /* MOVE: of HOMES_NOBODY, as given to homes_join; 0: none */
+    uint64_t from;      /* MOVE: homes_worker.number, or HOMES_NO_WORKER */
+    uint64_t from_name; /* MOVE: of HOMES_NO_WORKER, as given to homes_join; 0: none */
     uint64_t since_us;  /* 0: no record */
     /* time of our own decision for this home; earlier records do not include it */
     uint64_t made_us;
@@ -146,7 +146,7 @@ struct homes_pair {
     struct fading weight; /* the pair's contribution to worker->work */
 };
 
-#define HOMES_NOBODY UINT64_MAX
+#define HOMES_NO_WORKER UINT64_MAX
 
 struct homes_class {
     struct class_entry base;
@@ -273,7 +273,7 @@ static inline void homes_tick(struct homes *h, uint64_t now_us)
         us = h->fade_left_us;
     h->fade_left_us -= us;
     h->now_us = now_us;
-    if (fading_run(&h->fade, h->fade.now_us + us))
+    if (fading_advance(&h->fade, h->fade.now_us + us))
         homes_convert_epoch(h, epoch_us);
     if (now_us >= h->look_us)
         homes_check_progress(h);

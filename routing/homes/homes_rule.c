@@ -71,7 +71,7 @@ size_t homes_room(const struct homes *h, double part, double own_us, double all_
 }
 
 /* Computes the class's shares as if the request had already arrived. */
-static void weigh(struct choosing *g)
+static void add_own_share(struct choosing *g)
 {
     static const struct homes_class nothing = {0};
     const struct homes *h = g->h;
@@ -245,7 +245,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
 }
 
 /* A flood by another class will last, so waiting until V does not help. */
-static bool flee(struct choosing *g, struct homes_pair *home)
+static bool leave_flood(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     const struct homes_worker *w = home->worker;
@@ -259,7 +259,7 @@ static bool flee(struct choosing *g, struct homes_pair *home)
 
 /* Moves the class away from a home that received it by hand-over and has not served it yet: its
  * cache contains no more than that of other workers. */
-static bool rule_pass_on(struct choosing *g, struct homes_pair *home)
+static bool leave_unserved(struct choosing *g, struct homes_pair *home)
 {
     return !home->touched && g->out->homes == 1 &&
            move_away(g, home, HOMES_CLAIM_COLD * g->h->cold_us, HOMES_UNSERVED);
@@ -341,7 +341,7 @@ static bool rule_choose(struct choosing *g)
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
     if (g->out->home_us > g->out->least_us &&
-        (rule_pass_on(g, home) || relieve(g, home) || (g->owned && flee(g, home))))
+        (leave_unserved(g, home) || relieve(g, home) || (g->owned && leave_flood(g, home))))
         return true;
     if ((g->owned && draw(g, home)) || detour(g, home))
         return true;
@@ -356,7 +356,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
     struct choosing g = {.h = h, .r = r, .plan = out, .out = &out->choice};
 
     homes_tick(h, r->now_us);
-    fading_run(&h->moment, h->now_us);
+    fading_advance(&h->moment, h->now_us);
     g.worth = homes_order(h);
     memset(out, 0, offsetof(struct homes_plan, warm));
     const struct homes_worker *least = homes_top(h, HOMES_BY_WORK);
@@ -364,7 +364,7 @@ void homes_plan(struct homes *h, const struct homes_request *r, struct homes_pla
         return;
     g.c = out->cls = homes_class_of(e);
     out->choice.least_us = least->key[HOMES_BY_WORK];
-    weigh(&g);
+    add_own_share(&g);
     (void)rule_choose(&g);
 }
 

@@ -108,7 +108,7 @@ void homes_made(struct homes *h, struct homes_pair *p, enum home_kind kind,
     if (!homes_shared(h))
         return;
     p->kind = kind;
-    p->from = from != NULL ? from->number : HOMES_NOBODY;
+    p->from = from != NULL ? from->number : HOMES_NO_WORKER;
     p->from_name = 0;
     p->since_us = p->made_us = h->now_us;
     p->published = false;
@@ -142,7 +142,8 @@ static bool gives_way(const struct homes_pair *a, const struct homes_pair *b)
         return false;
     if (a->kind == HOME_NEW)
         return is_before(b, a);
-    return a->kind == HOME_MOVE && a->from != HOMES_NOBODY && a->from == b->from && is_before(a, b);
+    return a->kind == HOME_MOVE && a->from != HOMES_NO_WORKER && a->from == b->from &&
+           is_before(a, b);
 }
 
 static void find_gone(struct homes_class *c, uint64_t last_us)
@@ -156,7 +157,7 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
             continue;
         /* Even a home that has not been used for long: it is the only one of its class. The worker
          * that the class left may have been unknown when the record came. */
-        bool by_name = move->from == HOMES_NOBODY && move->from_name != 0;
+        bool by_name = move->from == HOMES_NO_WORKER && move->from_name != 0;
         for (uint32_t k = 0; k < c->npairs; ++k) {
             struct homes_pair *p = c->pairs[k];
 
@@ -271,7 +272,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
     bool news = false; /* it contains a decision that was not known */
     /* Otherwise it is older than our own decision, which is being sent to the worker. */
     if (own.since_us >= p->made_us) {
-        uint64_t from = own.from != NULL ? own.from->number : HOMES_NOBODY;
+        uint64_t from = own.from != NULL ? own.from->number : HOMES_NO_WORKER;
         bool same = p->since_us != 0 && own.kind == p->kind && from == p->from &&
                     own.since_us <= p->since_us + HOMES_JITTER_US;
 

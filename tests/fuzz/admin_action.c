@@ -34,11 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     ASSERT(o.has_class == (o.cls.p != NULL));
-    ASSERT(admin_action_means(&o, "") == (o.application.len == 0));
+    ASSERT(admin_action_applies_to(&o, "") == (o.application.len == 0));
     print(&o, &printed);
     /* control characters are written as escapes, up to six times as long */
     why = admin_action_read(&again, text_slice(&printed));
-    ASSERT((why == NULL) == (printed.len <= ADMIN_ORDER_BYTES_MAX));
+    ASSERT((why == NULL) == (printed.len <= ADMIN_ACTION_BYTES_MAX));
     if (why == NULL) {
         ASSERT(slice_eq(o.application, again.application));
         ASSERT(slice_eq(o.worker, again.worker));

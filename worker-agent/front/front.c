@@ -42,8 +42,8 @@ void front_read_class(const struct http_request *req, struct request_class *out)
 /* ---- to the process ---- */
 
 /* Of the product's own headers, a process receives only the class set by a load balancer. */
-static bool passes(const struct http_request *req, const struct front_recipient *to,
-                   const struct message_field *field)
+static bool is_forwarded(const struct http_request *req, const struct front_recipient *to,
+                         const struct message_field *field)
 {
     switch (field->kind) {
     case FIELD_HOP:
@@ -87,7 +87,7 @@ void front_write_head(const struct http_request *req, const struct front_recipie
     text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
     http_put_field(out, SLICE_LIT("Host"), req->authority);
     for (size_t i = 0; i < fields->n; ++i) {
-        if (passes(req, to, &fields->at[i]))
+        if (is_forwarded(req, to, &fields->at[i]))
             http_put_field(out, fields->at[i].name, fields->at[i].value);
     }
     /* X-Forwarded-*, as a server does that clients connect to. */

@@ -497,7 +497,8 @@ static void carry_out(struct app_pool *pool, struct core *c)
             p = app_process_of(a.process);
             /* After a handover, the new agent decides. And the old agent may send requests to its
              * processes until it reports that it does not (app_pool_old_agent_exited). */
-            if (pool->handed_over || (pool->old_agent_sends && p->adopted) || app_process_ends(p))
+            if (pool->handed_over || (pool->old_agent_sends && p->adopted) ||
+                app_process_is_ending(p))
                 break;
             count_end(p);
             app_process_stop(p);

@@ -176,7 +176,7 @@ void app_process_kill(struct app_process *p)
 
 void app_process_stop(struct app_process *p)
 {
-    if (!app_process_ends(p))
+    if (!app_process_is_ending(p))
         process_end(p, SIGTERM);
 }
 
@@ -199,7 +199,7 @@ void app_process_unreachable(struct app_process *p)
     app_pool_settle(p->pool);
 }
 
-void app_process_leaves(struct app_process *p)
+void app_process_begin_leaving(struct app_process *p)
 {
     uint64_t patience_ms = p->group->s->shutdown_timeout_ms;
 
@@ -587,7 +587,7 @@ void app_process_on_died(struct app_process *p, const char *how)
     uint64_t lived_ms = loop_now_ms(p->pool->loop) - p->since_ms;
 
     /* A process without an application waits for the old agent before it is stopped. */
-    if (app_process_ends(p) || p->group == NULL) {
+    if (app_process_is_ending(p) || p->group == NULL) {
         log_info(p, "process-stopped", "how=\"%s\"", how);
     } else if (p->has_served && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0) {
         /* For example its server's own limit of requests. Waiting requests get the next process. */

@@ -193,7 +193,7 @@ static void drop_watch(struct restart_watch *w, int wd)
     (void)inotify_rm_watch(w->inotify, wd);
 }
 
-static void go_blind(struct restart_watch *w, const char *what, int error)
+static void watching_failed(struct restart_watch *w, const char *what, int error)
 {
     if (w->blind)
         return;
@@ -256,7 +256,7 @@ static void on_scanned(struct worker_job *j, bool dropped)
     if (old.wd != found->wd)
         drop_watch(f->watch, old.wd);
     if (found->wd < 0 && found->watch_error != 0)
-        go_blind(f->watch, "inotify_add_watch", found->watch_error);
+        watching_failed(f->watch, "inotify_add_watch", found->watch_error);
     if (found->open_to_all && !old.open_to_all) {
         log_warn(NULL, "restart-directory-insecure",
                  "directory=%s action=\"ignore restart.txt and always_restart.txt\" "
@@ -350,7 +350,7 @@ struct restart_watch *restart_watch_create(struct loop *l, const struct restart_
     w->thread = worker_thread_create(l);
     w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (w->inotify < 0)
-        go_blind(w, "inotify_init1", errno);
+        watching_failed(w, "inotify_init1", errno);
     else
         w->readable = watch_start(l, w->inotify, on_restart_readable, w);
     timer_init(&w->poll, on_poll);

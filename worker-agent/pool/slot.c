@@ -53,7 +53,7 @@ enum resume_state slot_state(const struct slot *s)
     return p->core.state == CORE_READY || takes_probe ? RESUME_READY : RESUME_STARTING;
 }
 
-bool slot_is_out(const struct slot *s)
+bool slot_is_retired(const struct slot *s)
 {
     return !core_slot_enabled(&s->core) && s->nrunning == 0 && s->core.nwaiting == 0;
 }
@@ -116,7 +116,7 @@ struct resume_line slot_line(const struct slot *s)
 
 /* ---- the resume and its file ---- */
 
-static void weigh(struct slot *s)
+static void update_warmth(struct slot *s)
 {
     const struct slot_meter *m = slot_meters_find(&s->meters, SLICE_NULL);
 
@@ -158,7 +158,7 @@ static void load_resume(struct slot *s)
                  aside ? "renamed to .bad, started without skills" : "started without skills");
         group_count(s->group, AGENT_STAT_resume_file_errors);
     }
-    weigh(s);
+    update_warmth(s);
     text_fini(&text);
     free(path);
 }
@@ -186,7 +186,7 @@ void slot_print_resume(struct slot *s, struct text *out)
 }
 
 /* Updates the slot's incarnation to that of its current process. */
-static void follow_process(struct slot *s)
+static void update_incarnation(struct slot *s)
 {
     const struct app_process *p = slot_process(s);
     bool same = p != NULL ? strcmp(p->id, s->incarnation) == 0 : !s->incarnated;
@@ -196,7 +196,7 @@ static void follow_process(struct slot *s)
         slot_meters_drop_homes(&s->meters);
         if (!s->group->s->persistent) {
             slot_meters_fini(&s->meters);
-            weigh(s);
+            update_warmth(s);
             save_resume(s);
         }
     }
@@ -215,10 +215,10 @@ void slot_publish(struct slot *s)
     char name[ADDR_TEXT_MAX];
 
     if (s->attached == NULL)
-        follow_process(s);
+        update_incarnation(s);
     if (s->listens.listener == NULL || pool->leaving || pool->handed_over)
         return;
-    if (slot_is_out(s)) {
+    if (slot_is_retired(s)) {
         resume_streams_end(s, RESUME_END_STOP);
         slot_unregister(s);
         return;
@@ -252,7 +252,7 @@ void slot_served(const struct slot_request *r, struct slice fingerprint, struct 
     if (!slot_meters_add(&s->meters, fingerprint, cls, (double)service_us / 1e6, failed))
         return;
     group_count(s->group, AGENT_STAT_resumes);
-    weigh(s);
+    update_warmth(s);
     if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
@@ -262,7 +262,7 @@ size_t slot_forget(struct slot *s, const struct slice *cls)
 {
     size_t scores = slot_meters_forget(&s->meters, cls);
 
-    weigh(s);
+    update_warmth(s);
     if (s->group->s->persistent)
         save_resume(s);
     slot_publish(s);
@@ -277,7 +277,7 @@ void slot_changed(struct slot *s)
 
     slot_publish(s);
     list_for_each_entry_safe (p, &s->core.leaving, leaving)
-        app_process_leaves(app_process_of(p));
+        app_process_begin_leaving(app_process_of(p));
     if (!core_slot_enabled(&s->core))
         slot_reject_waiting(s->group, s, OUTCOME_NOT_STARTED);
 }
@@ -324,7 +324,7 @@ void slot_process_failed(struct app_process *p)
     else
         s->core.not_before_ms = next_try_ms(g, &s->delay_ms, lived_ms);
     core_detach(&p->core, CORE_REPLACED);
-    follow_process(s);
+    update_incarnation(s);
     if (s->core.process != NULL && s->core.process->state == CORE_READY)
         return;
     /* Another worker may serve waiting requests before the next process is ready. */

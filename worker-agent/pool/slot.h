@@ -103,7 +103,7 @@ void app_process_failed(struct app_process *p, enum failure_kind kind, const cha
 /* Connecting to P has failed: no other request is sent to it. */
 void app_process_unreachable(struct app_process *p);
 /* The core has detached P from its slot; its requests continue. */
-void app_process_leaves(struct app_process *p);
+void app_process_begin_leaving(struct app_process *p);
 /* A request to P was lost. It may have exited: it gets no other request until that is known. */
 void app_process_hold(struct app_process *p);
 /* P's first request has finished; if it was ANSWERED, P is ready. */
@@ -129,7 +129,7 @@ void app_process_on_spawned(struct app_process *p, pid_t pid, const char *addres
 void app_process_on_start_rejected(struct app_process *p, const char *why);
 void app_process_on_died(struct app_process *p, const char *how);
 
-static inline bool app_process_ends(const struct app_process *p)
+static inline bool app_process_is_ending(const struct app_process *p)
 {
     return p->state >= PROCESS_STOPPING;
 }
@@ -180,7 +180,7 @@ void slot_destroy(struct slot *s);
 /* The state reported to load balancers. */
 enum resume_state slot_state(const struct slot *s);
 /* The slot is beyond max_processes and without work: load balancers must remove it. */
-bool slot_is_out(const struct slot *s);
+bool slot_is_retired(const struct slot *s);
 
 static inline struct slot *slot_of(struct core_slot *s)
 {

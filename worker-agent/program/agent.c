@@ -123,7 +123,7 @@ static bool log_insecure(const char *path, const char *why)
 }
 
 /* Whether only root can replace entries of PATH and its ancestors. Modifies PATH; logs why not. */
-static bool are_roots(char *path)
+static bool only_root_can_replace(char *path)
 {
     for (;;) {
         struct stat st;
@@ -151,7 +151,7 @@ static bool share_state_dir(const char *state_dir, const struct privileges *p)
     /* With a slash at its end a link would be followed. */
     for (size_t n = strlen(directory); n > 1 && directory[n - 1] == '/'; --n)
         directory[n - 1] = '\0';
-    if (are_roots(dirname(above))) {
+    if (only_root_can_replace(dirname(above))) {
         if (mkdir(directory, STATE_DIR_MODE) == 0 || errno == EEXIST)
             fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         done = fd >= 0 && fchown(fd, 0, p->gid) == 0 && fchmod(fd, SHARED_STATE_DIR_MODE) == 0;

@@ -407,7 +407,7 @@ static int forget(void *context, struct slice entity, struct text *body)
         const struct app_group *g = a->pool.groups[i];
         struct slot *s;
 
-        if (why != NULL || !admin_action_means(&order, g->name))
+        if (why != NULL || !admin_action_applies_to(&order, g->name))
             continue;
         ++groups;
         list_for_each_entry (s, &g->core.slots, core.node) {

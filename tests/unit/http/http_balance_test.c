@@ -74,9 +74,9 @@ static bool give(struct fixture *f, unsigned from, int fd)
 
 static void have(struct fixture *f, uint64_t a, uint64_t b, uint64_t c)
 {
-    http_balance_has(f->balance, 0, a);
-    http_balance_has(f->balance, 1, b);
-    http_balance_has(f->balance, 2, c);
+    http_balance_set_load(f->balance, 0, a);
+    http_balance_set_load(f->balance, 1, b);
+    http_balance_set_load(f->balance, 2, c);
 }
 
 static void the_loop_with_least_in_flight_gets_the_connection(void **state)
@@ -197,7 +197,7 @@ static void *run(void *context)
     http_balance_join(r->balance, r->index, l, take, &r->taker);
     pthread_barrier_wait(r->barrier);
     for (unsigned i = 0; i < EACH_GIVES; ++i) {
-        http_balance_has(r->balance, r->index, i % 50);
+        http_balance_set_load(r->balance, r->index, i % 50);
         r->kept += !http_balance_pass_on(r->balance, r->index, &a, loop_now_ms(l));
         if (i % 16 == 0)
             loop_turn(l, 0);

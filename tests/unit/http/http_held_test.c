@@ -91,8 +91,8 @@ static void a_head_that_is_held_goes_when_its_time_has_come_and_one_begun_in_the
 {
     struct fixture *f = *state;
 
-    http_hold(&f->heads[0], HOLD_MS);
-    http_hold(&f->heads[1], 0);
+    http_schedule_flush(&f->heads[0], HOLD_MS);
+    http_schedule_flush(&f->heads[1], 0);
     assert_int_equal(f->nflushed, 0);
     turn_at(f, START_MS);
     expect_flushed(f, 1, 1);
@@ -106,9 +106,9 @@ static void one_that_is_held_for_less_goes_before_one_that_came_first(void **sta
 {
     struct fixture *f = *state;
 
-    http_hold(&f->heads[0], HOLD_MS);
-    http_hold(&f->heads[1], HOLD_MS / 2);
-    http_hold(&f->heads[2], HOLD_MS);
+    http_schedule_flush(&f->heads[0], HOLD_MS);
+    http_schedule_flush(&f->heads[1], HOLD_MS / 2);
+    http_schedule_flush(&f->heads[2], HOLD_MS);
     turn_at(f, START_MS + HOLD_MS / 2);
     expect_flushed(f, 1, 1);
     turn_at(f, START_MS + HOLD_MS);
@@ -120,8 +120,8 @@ static void one_that_is_released_is_not_flushed_and_keeps_none_from_it(void **st
 {
     struct fixture *f = *state;
 
-    http_hold(&f->heads[0], HOLD_MS);
-    http_hold(&f->heads[1], 2 * HOLD_MS);
+    http_schedule_flush(&f->heads[0], HOLD_MS);
+    http_schedule_flush(&f->heads[1], 2 * HOLD_MS);
     list_remove(&f->heads[0].held_node);
     turn_at(f, START_MS + HOLD_MS);
     assert_int_equal(f->nflushed, 0);
@@ -133,7 +133,7 @@ static void one_that_is_released_is_not_flushed_and_keeps_none_from_it(void **st
 static void begin_another(struct fixture *f, struct http_reply *r)
 {
     if (r == &f->heads[1])
-        http_hold(&f->heads[2], 0);
+        http_schedule_flush(&f->heads[2], 0);
 }
 
 static void a_head_begun_while_others_are_flushed_does_not_wait_for_those_held(void **state)
@@ -141,8 +141,8 @@ static void a_head_begun_while_others_are_flushed_does_not_wait_for_those_held(v
     struct fixture *f = *state;
 
     f->at_flush = begin_another;
-    http_hold(&f->heads[0], HOLD_MS);
-    http_hold(&f->heads[1], 0);
+    http_schedule_flush(&f->heads[0], HOLD_MS);
+    http_schedule_flush(&f->heads[1], 0);
     turn_at(f, START_MS);
     turn_at(f, START_MS);
     expect_flushed(f, 2, 2);
@@ -154,7 +154,7 @@ static void a_head_begun_while_others_are_flushed_does_not_wait_for_those_held(v
 static void begin_again(struct fixture *f, struct http_reply *r)
 {
     (void)f;
-    http_hold(r, 0);
+    http_schedule_flush(r, 0);
 }
 
 static void one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(void **state)
@@ -162,7 +162,7 @@ static void one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(v
     struct fixture *f = *state;
 
     f->at_flush = begin_again;
-    http_hold(&f->heads[0], 0);
+    http_schedule_flush(&f->heads[0], 0);
     for (size_t turn = 1; turn <= HEADS; ++turn) {
         turn_at(f, START_MS);
         expect_flushed(f, turn, 0);

@@ -23,7 +23,7 @@ static bool join(struct address_counts *t, const char *peer, size_t max, struct 
 {
     struct addr a = addr_from(peer);
 
-    return address_counts_join(t, &a, max, out);
+    return address_counts_add(t, &a, max, out);
 }
 
 static void each_address_has_its_own_limit(void **state)
@@ -41,14 +41,14 @@ static void each_address_has_its_own_limit(void **state)
     assert_false(join(t, "192.0.2.1:1002", 3, &none));
     assert_null(none);
     assert_true(join(t, "192.0.2.2:1000", 3, &other));
-    address_counts_leave(t, &one[1]);
+    address_counts_remove(t, &one[1]);
     assert_null(one[1]);
     assert_true(join(t, "192.0.2.1:1003", 3, &one[1]));
     assert_false(join(t, "192.0.2.1:1004", 3, &none));
     for (size_t i = 0; i < 3; ++i)
-        address_counts_leave(t, &one[i]);
-    address_counts_leave(t, &other);
-    address_counts_leave(t, &none);
+        address_counts_remove(t, &one[i]);
+    address_counts_remove(t, &other);
+    address_counts_remove(t, &none);
     address_counts_destroy(t);
 }
 
@@ -61,8 +61,8 @@ static bool are_one_of(size_t ipv6_bytes, const char *a, const char *b)
 
     assert_true(join(t, a, 1, &first));
     bool one = !join(t, b, 1, &second);
-    address_counts_leave(t, &first);
-    address_counts_leave(t, &second);
+    address_counts_remove(t, &first);
+    address_counts_remove(t, &second);
     address_counts_destroy(t);
     return one;
 }
@@ -138,13 +138,13 @@ static void *race(void *context)
     for (int i = 0; i < ROUNDS; ++i) {
         struct address_count *one;
 
-        if (!address_counts_join(r->table, &a, LIMIT, &one))
+        if (!address_counts_add(r->table, &a, LIMIT, &one))
             continue;
         int now = atomic_fetch_add(r->inside, 1) + 1;
         if (now > r->most)
             r->most = now;
         atomic_fetch_sub(r->inside, 1);
-        address_counts_leave(r->table, &one);
+        address_counts_remove(r->table, &one);
     }
     return NULL;
 }

@@ -56,7 +56,7 @@ static void a_weight_is_exp_of_the_time_since_the_epoch(void **state)
     assert_true(c.weight == 1);
     for (int i = 0; i < 100000; ++i) {
         now_us += step_us();
-        bool began = fading_run(&c, now_us);
+        bool began = fading_advance(&c, now_us);
         assert_int_equal(c.now_us, now_us);
         assert_true(alike(c.weight, exp((double)(now_us - c.epoch_us) / TAU_US)));
         assert_true(!began || c.epoch_us == now_us);
@@ -82,7 +82,7 @@ static void a_sum_is_what_is_left_of_its_values(void **state)
         double value = (double)(1 + below(1000));
 
         now_us += passed_us;
-        (void)fading_run(&c, now_us);
+        (void)fading_advance(&c, now_us);
         often_left = often_left * kept + value;
         seldom_left *= kept;
         fading_add(&often, value, &c);
@@ -103,10 +103,10 @@ static void what_is_given_a_value_has_it(void **state)
 
     (void)state;
     fading_clock_init(&c, TAU_US);
-    (void)fading_run(&c, 12345678);
+    (void)fading_advance(&c, 12345678);
     struct fading f = fading_of(7, &c);
     assert_true(alike(fading_value(&f, &c), 7));
-    (void)fading_run(&c, 12345678 + (uint64_t)TAU_US);
+    (void)fading_advance(&c, 12345678 + (uint64_t)TAU_US);
     assert_true(alike(fading_value(&f, &c), 7 / exp(1)));
 }
 
@@ -117,7 +117,7 @@ static void a_sum_is_never_below_nothing(void **state)
 
     (void)state;
     fading_clock_init(&c, TAU_US);
-    (void)fading_run(&c, 100);
+    (void)fading_advance(&c, 100);
     f = fading_of(3, &c);
     fading_add(&f, -2, &c);
     assert_true(alike(fading_value(&f, &c), 1));
@@ -132,9 +132,9 @@ static void a_sum_of_an_earlier_epoch_is_brought_over(void **state)
     (void)state;
     fading_clock_init(&c, TAU_US);
     uint64_t now_us = (uint64_t)((FADING_EPOCH_TAUS - 1) * TAU_US);
-    assert_false(fading_run(&c, now_us));
+    assert_false(fading_advance(&c, now_us));
     struct fading f = fading_of(5, &c);
-    assert_true(fading_run(&c, now_us + 2 * (uint64_t)TAU_US));
+    assert_true(fading_advance(&c, now_us + 2 * (uint64_t)TAU_US));
     assert_true(alike(fading_value(&f, &c), 5 * exp(-2)));
     fading_add(&f, 1, &c);
     assert_int_equal(f.epoch_us, c.epoch_us);

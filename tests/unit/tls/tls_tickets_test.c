@@ -48,13 +48,13 @@ static void seal(struct bench *b, struct tls_tickets *t, struct sealed *s)
     s->len += more;
 }
 
-/* What tls_tickets_open says; when it is more than 0, the ticket has been read too. */
+/* What tls_tickets_decrypt says; when it is more than 0, the ticket has been read too. */
 static int open_sealed(struct bench *b, struct tls_tickets *t, const struct sealed *s)
 {
     unsigned char out[64];
     int len = 0;
     int more = 0;
-    int found = tls_tickets_open(t, s->name, s->iv, b->cipher, b->mac);
+    int found = tls_tickets_decrypt(t, s->name, s->iv, b->cipher, b->mac);
 
     if (found <= 0)
         return found;

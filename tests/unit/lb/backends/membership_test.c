@@ -280,7 +280,7 @@ static void what_this_process_listens_at_becomes_no_worker(void **state)
     assert_int_equal(addr_parse(SLICE_LIT("[::]:82"), &own[2]), ERR_OK);
     w->c->lb.own = own;
     w->c->lb.nown = 3;
-    membership_judge_providers(w->c->app->membership);
+    membership_recheck_providers(w->c->app->membership);
     assert_int_equal(in_pool(w), 1);
     assert_int_equal(figures(w).held, 0);
     assert_null(count(w, "127.0.0.1:82").found);
