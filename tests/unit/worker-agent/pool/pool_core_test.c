@@ -455,6 +455,7 @@ static void a_busy_group_takes_the_room_of_one_that_has_idled_for_long(void **st
     struct core_request *second = &m->requests[2];
 
     (void)state;
+    m->now_ms = 1; /* soon after boot */
     m->core.max = 2;
     serve(m, 0);
     serve(m, 1);
