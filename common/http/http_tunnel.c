@@ -98,19 +98,23 @@ static bool write_left(struct flow *f)
     struct iovec *iov = &f->left;
     size_t n = bytes != 0 ? 1 : 0;
 
-    if (!http_write(f->to, &iov, &n, 0)) {
-        if (errno == EAGAIN) {
-            f->bytes += bytes - f->left.iov_len;
-            transport_read(f->from, false);
-            transport_await_writable(f->to, write_on);
-        } else {
-            end_tunnel(f->tunnel);
-        }
+    bool all = http_write(f->to, &iov, &n, 0);
+    if (!all && errno != EAGAIN) {
+        end_tunnel(f->tunnel);
         return false;
     }
-    f->left.iov_len = 0;
-    f->bytes += bytes - f->head_bytes;
-    f->head_bytes = 0;
+    if (all)
+        f->left.iov_len = 0;
+    /* The head of the 101 comes first, and does not count. */
+    size_t sent = bytes - f->left.iov_len;
+    size_t of_head = sent < f->head_bytes ? sent : f->head_bytes;
+    f->head_bytes -= of_head;
+    f->bytes += sent - of_head;
+    if (!all) {
+        transport_read(f->from, false);
+        transport_await_writable(f->to, write_on);
+        return false;
+    }
     text_fini(&f->early);
     f->early = (struct text){0};
     return true;
