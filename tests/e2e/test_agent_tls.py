@@ -128,7 +128,8 @@ def test_a_certificate_may_be_optional_but_not_bad(world, pki, tmp_path):
 def test_an_application_s_own_address_speaks_tls_as_well(world, pki):
     own = '127.0.0.1:%d' % free_port()
     agent = TinyAgent(world, top={'tls': mutual(pki)}, listen=[own]).wait_ready()
-    assert ask(agent, client(pki, pki.balancer), own).status == 200
+    r = ask(agent, client(pki, pki.balancer), own)
+    assert r.status == 200 and ['x-forwarded-proto', 'https'] in json.loads(r.body)['headers']
     assert is_refused(agent, client(pki), own)
 
 

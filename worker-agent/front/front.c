@@ -63,7 +63,7 @@ static bool is_forwarded(const struct http_request *req, const struct front_reci
     case FIELD_CLAIM:
     case FIELD_REQUEST_ID:
     case FIELD_CLIENT_CERTIFICATE:
-        return to->peer == NULL || to->believed;
+        return to->peer == NULL || to->trusted;
     case FIELD_OTHER:
     case FIELD_COOKIE:
     case FIELD_DATE:
@@ -93,7 +93,7 @@ void front_write_head(const struct http_request *req, const struct front_recipie
     /* X-Forwarded-*, as a server does that clients connect to. */
     if (to->peer != NULL) {
         text_add(out, SLICE_LIT("X-Forwarded-For: "));
-        for (size_t i = 0; to->believed && i < fields->n; ++i) {
+        for (size_t i = 0; to->trusted && i < fields->n; ++i) {
             if (fields->at[i].kind != FIELD_FOR)
                 continue;
             text_add(out, fields->at[i].value);
@@ -101,9 +101,10 @@ void front_write_head(const struct http_request *req, const struct front_recipie
         }
         text_add(out, slice_of(addr_host(to->peer, peer)));
         text_add(out, SLICE_LIT("\r\n"));
-        if (!to->believed || !message_fields_may_have(fields, FIELD_BIT(FIELD_PROTO)))
-            http_put_field(out, SLICE_LIT("X-Forwarded-Proto"), SLICE_LIT("http"));
-        if (!to->believed || !message_fields_may_have(fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
+        if (!to->trusted || !message_fields_may_have(fields, FIELD_BIT(FIELD_PROTO)))
+            http_put_field(out, SLICE_LIT("X-Forwarded-Proto"),
+                           slice_of(to->tls ? "https" : "http"));
+        if (!to->trusted || !message_fields_may_have(fields, FIELD_BIT(FIELD_FORWARDED_HOST)))
             http_put_field(out, SLICE_LIT("X-Forwarded-Host"), req->authority);
     }
     if (http_request_wants_websocket(req)) {

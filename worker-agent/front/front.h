@@ -61,7 +61,8 @@ struct front_recipient {
     bool agent; /* another agent, not a process: all headers of load balancers are included */
     /* The client of an application's own address. NULL: a load balancer has set its headers. */
     const struct addr *peer;
-    bool believed; /* PEER is trusted to report previous clients (X-Forwarded-*) */
+    bool tls;     /* PEER has connected with TLS */
+    bool trusted; /* PEER is trusted to report previous clients (X-Forwarded-*) */
 };
 
 /* Resumelb-Class and Resumelb-Classifier; a malformed header is treated as absent. */

@@ -795,7 +795,9 @@ void exchange_start(struct front *f, const struct front_listener *listener,
     if (req->authority.len == 0)
         req->authority = http_conn_host(conn, req);
     if (is_direct(x))
-        to = (struct front_recipient){.peer = peer, .believed = networks_have(f->allow, peer)};
+        to = (struct front_recipient){.peer = peer,
+                                      .tls = http_conn_client_has_tls(conn),
+                                      .trusted = networks_have(f->allow, peer)};
     front_write_head(req, &to, &x->head);
     list_push_back(&f->exchanges, &x->node);
     front_count(x, AGENT_STAT_requests);
