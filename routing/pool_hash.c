@@ -208,7 +208,7 @@ static void hash_choose(struct pool *p, const struct pool_question *q, struct po
     out->reason = out->skipped == 0 ? PICK_HASHED : PICK_HASH_NEXT;
     if (q->explain != NULL) {
         if (most != UINT64_MAX)
-            pool_explain_value(q->explain, "too_much_in_hand", (double)most);
+            pool_explain_value(q->explain, "in_flight_limit", (double)most);
         pool_explain_step(q->explain, "along the ring", out->skipped + 1, out->worker != NULL);
     }
     if (out->worker != NULL)

@@ -77,7 +77,7 @@ static void print_agent_application(const char *name, json_t *a, const struct ct
              "{counts.busy:d} busy, {counts.idle:d} idle, {counts.starting:d} starting, "
              "{counts.leaving:d} leaving\n"
              "  {queue.policy} queue, {queue.waiting:d} waiting ({queue.waiting_any:d} for "
-             "whichever process), generation {generation:d}\n");
+             "any process), generation {generation:d}\n");
     print_settings(a, out);
     if (json_is_object(failure))
         page_add(out, failure,

@@ -166,7 +166,7 @@ static const struct metric metrics[] = {
     {"processes_by_state", STAT_GAUGE, "processes", "state", "Processes that are starting (replacements too), busy, idle, or leaving.", each_state, METRIC_GET, 0, 0, NULL},
     GROUP("processes_min", "processes", min_processes, "The effective min_processes."),
     GROUP("processes_max", "processes", max_processes, "The effective maximum of processes."),
-    GROUP("waiting_any", "requests", nwaiting, "Requests that wait for whichever process."),
+    GROUP("waiting_any", "requests", nwaiting, "Requests that wait for any process."),
     GROUP("generation", "restarts", generation, "How many times a restart of all processes was requested."),
     {"last_failure_timestamp_seconds", STAT_GAUGE, "seconds", NULL, "When a process failed last, since 1970; 0: never.", each_group, METRIC_GET, 0, 0, group_failed_at},
     SLOT("slot_sessions", GAUGE, "requests", nrunning, "Requests in progress at the slot's processes."),

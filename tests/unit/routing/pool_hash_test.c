@@ -232,7 +232,7 @@ static void check_bound(struct fixture *f, uint64_t percent)
         in_flight += v.workers[i].backlog;
     uint64_t parts = 100 * (uint64_t)v.nactive;
     pool_explain(f->pool, &r, 1, &e);
-    assert_string_equal(e.values[0].name, "too_much_in_hand");
+    assert_string_equal(e.values[0].name, "in_flight_limit");
     assert_true(e.values[0].value == (double)(((in_flight + 1) * percent + parts - 1) / parts));
     pool_explain_fini(&e);
     pool_view_fini(&v);

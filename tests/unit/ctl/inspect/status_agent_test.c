@@ -67,7 +67,7 @@ static void status_of_an_agent_shows_its_pool_and_processes(void **state)
         "  rejected setting state_dir: nor there\n"
         "\n"
         "shop: 2 processes (min 1, max 4): 1 busy, 0 idle, 1 starting, 1 leaving\n"
-        "  global queue, 4 waiting (3 for whichever process), generation 2\n"
+        "  global queue, 4 waiting (3 for any process), generation 2\n"
         "  settings: max_queue = 7, history = 20 (from the tree)\n"
         "  rejected setting command: not to be set here\n"
         "  last failure 12s ago: slot 1, pid 77 died before it was ready: exit status 3\n"
@@ -84,7 +84,7 @@ static void status_of_an_agent_shows_its_pool_and_processes(void **state)
         "     -  -        aa03\n"
         "\n"
         "empty: 0 processes (min 0, max 0): 0 busy, 0 idle, 0 starting, 0 leaving\n"
-        "  private queue, 0 waiting (0 for whichever process), generation 0\n"
+        "  private queue, 0 waiting (0 for any process), generation 0\n"
         "  no processes\n");
 }
 

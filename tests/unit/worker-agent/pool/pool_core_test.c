@@ -392,7 +392,7 @@ static struct model *create_calm(void)
     return m;
 }
 
-/* A request for whichever process of group G, served at once. */
+/* A request for any process of group G, served at once. */
 static void serve(struct model *m, size_t g)
 {
     struct core_request *r = &m->requests[0];
