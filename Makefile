@@ -1,15 +1,15 @@
-# A thin front over CMake: the work is in CMakePresets.json and dev/.
+# Short commands for CMake: the work is in CMakePresets.json and dev/.
 .PHONY: all release install uninstall deb test-packages test-package-install test-package-source deps run check test test-marked bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
-# What was compiled before need not be again, where there is a ccache.
+# ccache is used if it is installed.
 ifneq ($(shell command -v ccache 2>/dev/null),)
 export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 endif
-# All tests wait, end-to-end tests more than they work. No result depends on how many run at once.
+# Tests wait for much of their time, end-to-end tests for most of it. No result depends on how many run at once.
 CHECK_JOBS ?= $(shell expr $(JOBS) '*' 3)
 E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
-# Of instrumented programs fewer keep a core busy.
+# Instrumented programs need more CPU time, so fewer tests run at once.
 ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 4)
 CTEST = ctest --output-on-failure --no-tests=error -j$(CHECK_JOBS)
 
@@ -31,7 +31,7 @@ release:
 install: release
 	@DESTDIR=$(DESTDIR) cmake --install build-release
 
-# What the last `make install` has installed, but for the configuration.
+# Removes what the last `make install` installed, except the configuration.
 uninstall:
 	@grep -vF '$(PREFIX)/etc/' build-release/install_manifest.txt | grep -v '^/etc/' | sed 's,^,$(DESTDIR),' | tr '\n' '\0' | xargs -0 rm -f
 
@@ -40,8 +40,8 @@ deb:
 	@dev/install-deps package
 	@JOBS=$(JOBS) dev/make-deb
 
-# They, and docs/install.md command by command, in a machine of their own (namespaces, an overlay of this one, a systemd). Root only.
-# Two lines of tests at once, packages and source, each as soon as it has what it tests: much of either is waiting.
+# Tests packages and docs/install.md, command by command, in a separate machine (namespaces, overlay, systemd). Root only.
+# Packages and source are tested in parallel, each as soon as it is built, because both tests mostly wait.
 PACKAGE_TEST = /usr/bin/python3 -B -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
 
 test-packages: deps
@@ -51,22 +51,22 @@ test-packages: deps
 test-package-install: deb
 	@$(PACKAGE_TEST) tests/package/test_install.py
 
-# Built before, once: each machine has it from here.
+# The release is built once, before the test; each test machine uses that build.
 test-package-source: release
 	@$(PACKAGE_TEST) tests/package/test_source.py
 
-# The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends a trickle of requests; PORT=8080 moves it;
+# The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends some requests a second; PORT=8080 sets the port;
 # ZOOKEEPER=1 keeps the tree in a real ZooKeeper, with two load balancers and two agents.
 run: deps
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j$(JOBS) --target resumelb resumelb-agent resumelbctl
 	@examples/newspapers/run
 
-# All that needs no whole programs: less than a minute after a build.
+# All tests except the end-to-end tests: less than a minute after a build.
 check: deps all
 	@$(CTEST) --test-dir build -LE e2e
 
-# All at once: the others fill the time in which end-to-end tests wait.
+# All tests at once: the others run while end-to-end tests wait.
 test: deps all
 	@$(CTEST) --test-dir build -j$(E2E_JOBS)
 
@@ -74,7 +74,7 @@ test: deps all
 test-marked: deps all
 	@RLB_ONLY_MARKED=1 $(CTEST) --test-dir build -L e2e -j$(E2E_JOBS)
 
-# Built as what is installed.
+# Benchmarks are built like the installed programs.
 BENCHES = pool_bench conn_pool_bench counter_bench
 
 bench:
@@ -85,8 +85,8 @@ bench:
 	@bench/instructions --build build-release
 	@bench/peers/run
 
-# The long forms of tests that have one: a million classes, sustained load with deaths, chaos many times as long, flat memory a hundred times,
-# 90 seeds of each adaptive scenario; and the tests marked `soak`, which `make test` leaves out.
+# The long forms of tests: a million classes, sustained load with crashes, chaos and flat memory a hundred times as long, 90
+# seeds of each adaptive scenario; and the tests marked `soak`, which `make test` leaves out.
 soak: deps all
 	RLB_SIM_SEEDS=90 $(CTEST) --test-dir build -R '^sim\.adaptive$$'
 	RLB_FLOOD=1000000 RLB_SOAK_ROUNDS=8 RLB_CHAOS_DEEDS=2000 RLB_MEMORY_REQUESTS=400000 $(CTEST) --test-dir build -L e2e
@@ -109,7 +109,7 @@ fuzz: deps
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets
 	@$(CTEST) --test-dir build-fuzz -L fuzz
 
-# Lines and branches per directory, of all tests. Counts of earlier runs are dropped first.
+# Lines and branches that all tests cover, per directory. Counts of earlier runs are deleted first.
 coverage:
 	@dev/install-deps coverage
 	@cmake --preset coverage >/dev/null

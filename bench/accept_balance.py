@@ -4,8 +4,8 @@
 
     bench/accept_balance.py [--bin build/bin] [--seconds 3] [--loops 2,4,8] [--connections 64]
 
-Needs wrk. A worker that answers at once is part of it (bench/bare_wsgi.py's kind: one process, one thread per connection).
-Shares are of connections, and of requests, of the loop that has most and of the one that has least; 1.00 is fair."""
+Needs wrk. The worker, which responds at once, is part of the program: one process, one thread per connection.
+Shown are the shares of connections, and of requests, of the loops with the least and with the most; 1.00 is fair."""
 import argparse
 import json
 import pathlib
@@ -29,7 +29,7 @@ def worker():
             while data := c.recv(65536):
                 c.sendall(answer * data.count(b'\r\n\r\n'))
         except ConnectionError:
-            pass  # the load balancer has ended
+            pass  # the load balancer has exited
 
     def accept():
         while True:

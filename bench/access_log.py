@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the access log costs: instructions of a data loop, CPU time of it and of the whole program, for a request.
+"""What the access log costs per request: instructions of a data loop, CPU time of the loop and of the program.
 
     bench/access_log.py BUILD [ROUNDS]     needs nginx (the worker), wrk and valgrind
 
-Instructions: callgrind by thread, 1,200 requests less 200. CPU time: what the scheduler says the thread has run
-(schedstat), of the loop and of all threads, the log's own writer among them. Subjects are interleaved over ROUNDS
+Instructions: callgrind by thread, 1,200 requests less 200. CPU time: the run time of threads by the scheduler
+(schedstat), of the loop and of all threads, including the log's writer. Subjects are interleaved over ROUNDS
 (default 7), in rotating order; each result is divided by `off` of the same round; printed are the median and the quartiles.
 """
 import os
@@ -97,7 +97,7 @@ def thread_times(pid):
 
 
 def timed(build, directory, subject, worker, seconds=3):
-    """Nanoseconds for a request: of the data loop's thread, of all threads."""
+    """Nanoseconds per request: of the data loop's thread, of all threads."""
     p, port, c = start(build, directory, subject, worker)
     c.close()
     run = ['wrk', '-t1', '-c16', '-d%ds' % seconds, *FIELDS, 'http://127.0.0.1:%d/some/path?query=1' % port]
@@ -107,7 +107,7 @@ def timed(build, directory, subject, worker, seconds=3):
     after = thread_times(p.pid)
     stop(p)
     (directory / 'access.log').unlink(missing_ok=True)
-    # The log's writer starts before the loop does, helpers of a moment later.
+    # The thread of the data loop is the one started last.
     loop = max(before, key=int)
     requests = int(re.search(r'(\d+) requests in', out)[1])
     return (after[loop] - before[loop]) / requests, sum(after[t] - before.get(t, 0) for t in after) / requests

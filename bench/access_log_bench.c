@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one access line costs the thread that adds it, in CPU time of that thread, while the writer
- * works beside it. Rounds of lines are paced so that none is dropped; a run with drops is none.
+ * The CPU time that one access line costs the thread that adds it, while the writer thread works.
+ * Rounds of lines are paced so that none is dropped; a run with dropped lines is invalid.
  *
  *   access_log_bench [ROUNDS]
  */

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What the agent's hop costs: latency beside the same server asked directly, CPU time of the agent per request, and its
+What the agent's hop costs: latency compared with direct requests to the same server, and the agent's CPU time and
 system calls per request.
 
     bench/agent_hop.py [--rounds 5] [--seconds 4] [--connections 1,8] [--requests 4000] [--rt]
                        [--bin build/bin]
 
-Servers: gunicorn with one process of 8 threads (kept connections), and the bare WSGI server of bench/. Each is
+Servers: gunicorn with one process of 8 threads (persistent connections), and the bare WSGI server of bench/. Each is
 measured directly at a port and behind the agent, which connects to it over a unix socket: once at the application's own
 address (`listen`), once at a slot's, which measures classes as well. Each round restarts everything, in rotating order;
 results are medians over the rounds. On a machine with other load, p99 depends on that: --rt makes all measured processes
@@ -51,7 +51,7 @@ def subjects(bench, binary):
 
 
 def hop_pids(server):
-    """The agent without its supervisor's children; direct: nothing."""
+    """The processes of the agent without its supervisor's children; none if direct."""
     return [p for p in server.pids() if not is_application(p)] if isinstance(server, Agent) else []
 
 
@@ -71,7 +71,7 @@ def traced(pid):
 
 def system_calls(server, count, connections):
     """Calls per request of the agent's process and its threads, by name."""
-    pid = max(hop_pids(server), key=lambda p: int(stat(p)[17]))     # the one with threads; the supervisor has none
+    pid = max(hop_pids(server), key=lambda p: int(stat(p)[17]))     # the process with threads; the supervisor has none
     out = server.bench.directory / 'strace.txt'
     tracer = server.bench.process(['strace', '-c', '-f', '-o', out, '-p', str(pid)], 'strace')
     wait_until(lambda: traced(pid), 'strace')
@@ -121,7 +121,7 @@ def main():
     options = parse()
     connections = [int(c) for c in options.connections.split(',')]
     if options.rt:
-        # Those that we start inherit it.
+        # Processes that are started inherit it.
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     with Bench() as bench:
         everything = subjects(bench, pathlib.Path(options.bin) / 'resumelb-agent')

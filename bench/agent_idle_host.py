@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A host with many applications of which few are used: how soon its processes are those of the used ones, and what memory
-that gives back.
+A host with many applications of which few are used: how soon only these have processes, and how much memory that
+releases.
 
     bench/agent_idle_host.py [--applications 50] [--used 3] [--idle 10] [--server gunicorn] [--bin build/bin]
 
-Two hosts, each from a start of its own. In both, every application has been asked once, then max_idle_time is set:
-  without a budget  each has a process. Then a few are asked, some 50 times a second each by one client; the others'
-                    processes end when they have idled for --idle seconds.
-  max_processes     4 for each of the few: full of processes of others. Then the few are asked by 8 clients each without
-                    pause, 50 ms of work a request: each could use 4 processes and has none.
+Two hosts, started one after the other. In both, every application gets one request, then max_idle_time is set:
+  without a budget  each has a process. Then a few get requests, about 50 a second each, by one client; the others'
+                    processes exit after --idle seconds without a request.
+  max_processes     4 for each of the few: all are processes of others. Then 8 clients each send requests to the few
+                    without pause, 50 ms of work a request: each could use 4 processes and has none.
 Memory is the PSS of the applications' processes (gunicorn: a master and a worker each), and that of the agent.
 """
 import argparse
@@ -53,12 +53,12 @@ class Host(Agent):
         return {'app%d' % i: self.application(a, **self.settings) for i, a in enumerate(self.addresses)}
 
     def counts(self):
-        """Processes of each application, those that are about to end among them."""
+        """Processes of each application, including those that are ending."""
         groups = self.status()['applications']
         return [groups['app%d' % i]['counts']['processes'] for i in range(len(self.addresses))]
 
     def ask_each(self):
-        """Once each; seconds for all. The used ones first: what is there at last is the others'."""
+        """Sends a request to each; seconds for all. The used ones are first: the last processes are the others'."""
         began = time.monotonic()
         for address in self.addresses:
             assert get(address, '/').status == 200, address
@@ -71,7 +71,7 @@ class Host(Agent):
 
 
 class Users:
-    """Clients of one application, each asking again PAUSE seconds after its answer."""
+    """Clients of one application; each sends a request PAUSE seconds after the last response."""
 
     def __init__(self, address, clients, pause):
         self.address, self.pause = address, pause
@@ -100,7 +100,7 @@ class Users:
 
 
 def converge(host, options, clients, pause, each):
-    """Ask the used ones until all processes are theirs and each has EACH; from the moment max_idle_time is set."""
+    """Sends requests to the used ones until all processes are theirs and each has EACH; begins by setting max_idle_time."""
     used = options.used
     host.reload(max_idle_time='%ds' % options.idle)
     result = {'before': host.look()}

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-resumelb-agent alone, as a small application server, beside Debian's passenger (standalone, its own HTTP engine): the
+resumelb-agent alone, as a small application server, and Debian's passenger (standalone, its own HTTP engine): the
 same Python application, at most two processes with one request at a time each.
 
     bench/agent_passenger.py [--rounds 5] [--seconds 4] [--boot 1] [--what rate,restart] [--bin build/bin]
 
-rate: the time from the first request, with no process there, to its answer; then requests/s, p50 and p99 with 1 and 8
+rate: the time from the first request, without any process, to its response; then requests/s, p50 and p99 with 1 and 8
 connections, CPU time per request of all that is not the application, and memory (PSS). restart: 100 requests/s, half of
 them POSTs, while restart.txt is touched; the application takes --boot seconds to start.
 
@@ -25,7 +25,7 @@ from agent_support import (ROOT, Agent, Bench, Paced, Passenger, bare, cpu_secon
 PROCESSES = 2
 RATE = 100
 SLOW_S = 0.1
-# How long a restart may take to be noticed: passenger checks the file at least every ten seconds.
+# Time until a restart is noticed: passenger checks the file at least every ten seconds.
 PATIENCE_S = 40
 SETTLED_S = 1.5
 
@@ -54,7 +54,7 @@ def subjects(bench, options, minimum, boot=0.0):
 
 
 def load_until_all_run(server):
-    """Load until as many processes have answered as there may be; which."""
+    """Sends requests until the maximum number of processes have responded; returns them."""
     load = Paced(server.address, 2000, clients=16)
     wait_until(lambda: len({r[2] for r in load.snapshot() if r[2]}) >= PROCESSES, '%s: all processes' % server.name, 30)
     return {r[2] for r in load.stop() if r[2]}

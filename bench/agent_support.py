@@ -25,11 +25,11 @@ from support.base import Process, free_port, wait_until  # noqa: E402
 from support.http import Client, get  # noqa: E402
 
 PYTHON = '/usr/bin/python3'
-# Programs measured and their load go before what else the machine does (as root; else all are equal).
+# Measured programs and their load have priority over other processes (as root; else all are equal).
 NICE = -10
 PR_SET_CHILD_SUBREAPER = 36
 
-# 1 KiB; BENCH_BOOT seconds to start, as applications that load much do, BENCH_WORK seconds for each answer. X-Process
+# 1 KiB; BENCH_BOOT seconds to start, as applications that load much do, BENCH_WORK seconds per response. X-Process
 # distinguishes the processes; a pid alone does not, as a later process may get the same one.
 APP = '''
 import os, time
@@ -87,7 +87,7 @@ class Bench:
 
 
 def set_nice():
-    """Ours and that of all we start; where each session is a group of its own for the scheduler, that is not enough."""
+    """Sets the priority of this process and all it starts; with autogroups of the scheduler, also that of the groups."""
     os.nice(NICE)
     start = subprocess.Popen.__init__
 
@@ -106,7 +106,7 @@ def raise_group(pid):
 
 
 class Server:
-    """What stands before the application. start() returns when it listens, stop() when all its processes are gone."""
+    """The server of the application. start() returns when it listens, stop() when all its processes have exited."""
 
     def __init__(self, bench, name, boot=0.0, work=0.0):
         self.bench, self.name, self.boot, self.work = bench, name, boot, work
@@ -138,11 +138,11 @@ class Server:
         self.process.stop(40)
 
     def pids(self):
-        """All its processes: what is started by us, or by what we started."""
+        """All its processes: the descendants of this process."""
         return descendants(os.getpid())
 
     def servers(self):
-        """Those that are not the application's."""
+        """Its processes that are not the application's."""
         return [p for p in self.pids() if not is_application(p)]
 
 
@@ -163,7 +163,7 @@ class DirectBare(Server):
 
 
 class Agent(Server):
-    """resumelb-agent before one application or several; clients come to the application's own address."""
+    """resumelb-agent with one application or several; clients use the application's own address."""
 
     def __init__(self, bench, name, command, binary, top=None, door='listen', **settings):
         super().__init__(bench, name, boot=settings.pop('boot', 0.0), work=settings.pop('work', 0.0))
@@ -185,7 +185,7 @@ class Agent(Server):
 
     def launch(self):
         self.admin = '127.0.0.1:%d' % free_port()
-        # A fresh directory: no resume and no supervisor of a round before.
+        # A new directory: no resume and no supervisor of an earlier round.
         self.state = tempfile.mkdtemp(prefix='state-', dir=self.bench.directory)
         self.path = self.bench.directory / 'agent.yaml'
         self.write_config()
@@ -194,7 +194,7 @@ class Agent(Server):
 
     def listening(self):
         if not self.process.alive():
-            raise SystemExit('the agent ended: ' + self.process.output()[-2000:])
+            raise SystemExit('the agent exited: ' + self.process.output()[-2000:])
         try:
             return get(self.admin, '/healthz', host=self.admin).status == 200
         except OSError:
@@ -211,8 +211,8 @@ class Agent(Server):
 
 
 class Passenger(Server):
-    """Debian's passenger, standalone with its own HTTP engine. COMMAND: instead of its own WSGI server; a port in
-    place of $PORT."""
+    """Debian's passenger, standalone with its own HTTP engine. COMMAND, with $PORT for the port, replaces
+    its own WSGI server."""
 
     def __init__(self, bench, name, command=None, minimum=2, maximum=2, idle=0, **kw):
         super().__init__(bench, name, **kw)
@@ -221,10 +221,10 @@ class Passenger(Server):
     def launch(self):
         directory = tempfile.mkdtemp(prefix='passenger-', dir=self.bench.directory)
         self.pid_file = pathlib.Path(directory) / 'pid'
-        # Of servers that it does not know it thinks that one process can do everything.
+        # By default it assumes unlimited concurrency of a process of an unknown server.
         what = ['--app-start-command', ' '.join(self.command), '--force-max-concurrent-requests-per-process', '1'] \
             if self.command else ['--app-type', 'wsgi', '--startup-file', 'passenger_wsgi.py']
-        # The caches and calls home that the others have not are off.
+        # Caches and reports to its vendor, which the others do not have, are off.
         argv = ['passenger', 'start', str(self.bench.directory), '--engine', 'builtin', '--address', '127.0.0.1', '--port',
                 str(self.port), '--python', PYTHON, *what, '--max-pool-size', str(self.maximum), '--min-instances',
                 str(self.minimum), '--pool-idle-time', str(self.idle), '--environment', 'production',
@@ -240,17 +240,17 @@ class Passenger(Server):
             raise_group(pid)
 
     def end(self):
-        # As `passenger stop` does, which cannot see the end of a process that it is for us to collect.
+        # Like `passenger stop`, which cannot observe the exit of a process that is a child of this one.
         if self.pid_file.exists():
             os.kill(int(self.pid_file.read_text()), signal.SIGTERM)
         self.process.log.close()
 
 
-# --- processes and what they cost -----------------------------------------------------------------------------
+# --- processes and their costs --------------------------------------------------------------------------------
 
 
 def stat(pid):
-    """Fields of /proc/PID/stat after the name: state, parent, ...; None when it is gone."""
+    """Fields of /proc/PID/stat after the name: state, parent, ...; None if it has exited."""
     try:
         return pathlib.Path('/proc/%d/stat' % pid).read_text().rpartition(')')[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -273,7 +273,7 @@ def descendants(pid):
 
 
 def reaped(pid):
-    """Whether it is still there; as its subreaper we collect what has ended."""
+    """Reaps the process if it has exited; returns whether it still runs."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -307,8 +307,8 @@ def pss_mib(pids):
 
 
 def cpu_seconds(pids):
-    """User and system time of these processes, from the kernel's clock of each: utime + stime of /proc/PID/stat, but
-    in nanoseconds."""
+    """User and system time of these processes, from the kernel's clock of each: like utime + stime of /proc/PID/stat,
+    but with a resolution of nanoseconds."""
     total = 0.0
     for pid in pids:
         try:
@@ -322,7 +322,7 @@ def cpu_seconds(pids):
 
 
 def wrk(address, connections, seconds):
-    """Closed loop over kept connections: requests/s, p50 and p99 in us, requests, errors."""
+    """Closed loop over persistent connections: requests/s, p50 and p99 in us, requests, errors."""
     out = subprocess.run(['wrk', '-t1', '-c%d' % connections, '-d%ds' % seconds, '--latency', '--timeout', '10s',
                           'http://%s/' % address], stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -337,8 +337,8 @@ def wrk(address, connections, seconds):
 
 
 class Paced:
-    """Requests at a fixed pace, whatever the answers do: each is sent when it is due, its time counts from then. Kept
-    connections, as many as needed to be never late; every second request a POST."""
+    """Requests at a fixed rate, independent of responses: each is sent when it is due, and its time counts from then.
+    Persistent connections, as many as needed to be never late; every second request is a POST."""
 
     def __init__(self, address, rate, clients=16):
         self.address, self.apart = address, clients / rate
@@ -384,7 +384,7 @@ class Paced:
 
 
 def exactly(address, count, connections):
-    """COUNT requests over kept connections, one after the other on each."""
+    """COUNT requests over persistent connections, one after the other on each."""
     failed = []
 
     def run():
@@ -425,7 +425,7 @@ def table(heads, rows):
 
 
 def turning(things, n):
-    """The same in another order each round, so that none is always the one after another."""
+    """The items in another order each round, so that none always follows the same other one."""
     return things[n % len(things):] + things[:n % len(things)]
 
 

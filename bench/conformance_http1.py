@@ -5,10 +5,10 @@ The request cases of the end-to-end tests, against resumelb and its peers.
 
     bench/conformance_http1.py [--only SUBJECT ...] [--groups GROUP ...] [--list]
 
-Each subject stands before the same worker, which takes requests as strictly as one can. A case is right when what RFC
-9110 and 9112 demand happens: the request arrives whole and once, or is refused; where they leave a choice, both are. The
-peers are configured as their manuals say for a reverse proxy, with the fields of forwarding set. --list: which are wrong.
-RLB_BIN: where the programs are, else build/bin.
+All subjects have the same worker, which parses requests strictly. A case is right if the result is as RFC 9110 and
+9112 require: the request arrives complete and once, or is rejected; where they permit both, both are right. Peers are
+configured as reverse proxies by their manuals, with the fields of forwarding set. --list prints the wrong cases.
+RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ from support.conformance import Worker, run, wrong
 from support.http import get
 from support.servers import World
 
-SECONDS = 0.5       # a server that has neither answered nor closed by then is waiting for more input
+SECONDS = 0.5       # after this time without a response or a close, a server waits for more input
 
 NGINX = '''
 daemon off; master_process off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/error.log crit;
@@ -107,12 +107,12 @@ def parse():
     p = argparse.ArgumentParser(description=__doc__.strip().split('\n')[0])
     p.add_argument('--only', nargs='*', choices=list(SUBJECTS))
     p.add_argument('--groups', nargs='*')
-    p.add_argument('--list', action='store_true', help='the wrong cases of all, not of resumelb alone')
+    p.add_argument('--list', action='store_true', help='the wrong cases of all subjects, not of resumelb alone')
     return p.parse_args()
 
 
 def right_of(options, name, cases, world, worker):
-    """{group: number of right ones}"""
+    """{group: number of right cases}"""
     address = SUBJECTS[name](world, worker)
     right = {}
     for case in cases:

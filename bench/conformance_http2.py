@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 The rows of tests/e2e/http2_cases.py against resumelb (RLB_BIN names its directory), nginx and HAProxy, as packaged, each
-before the same worker: how many come out as the standard allows, by group. Then 100,000 requests that are reset at
-once: seconds of CPU, connections opened to the worker, growth in MB. `dev/install-deps bench` brings the others.
+with the same worker: how many results the standard permits, by group. Then 100,000 requests that are reset at
+once: seconds of CPU, connections opened to the worker, growth in MB. `dev/install-deps bench` installs the others.
 """
 import collections
 import os

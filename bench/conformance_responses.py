@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What clients see of every answer that a worker may give (tests/e2e/support/response_cases.py), and what becomes of
-requests when one of two workers fails (fault_cases.py): resumelb beside nginx, HAProxy and h2o.
+What clients receive for each possible response of a worker (tests/e2e/support/response_cases.py), and the results of
+requests when one of two workers fails (fault_cases.py): resumelb compared with nginx, HAProxy and h2o.
 
     bench/conformance_responses.py [--only NAME ...] [--groups NAME ...] [--wrong]
 
-Each subject serves the same cases, one after the other, with time-outs of 500 ms. --wrong lists what was wrong. What
-has several right answers by the RFCs is right with any of them. RLB_BIN: where the programs are, else build/bin.
+Each subject serves the same cases, one after the other, with time-outs of 500 ms. --wrong lists the wrong cases. Any
+result that the RFCs permit is right. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 
@@ -21,7 +21,7 @@ from support.response_run import Player, Subject
 from support import response_run
 
 MS = int(TIMEOUT * 1000)
-# Much is wrong at some: they need not be waited for so long.
+# Some fail many cases: a shorter time-out saves time.
 response_run.CLIENT_S = 2.0
 
 NGINX = '''
@@ -93,7 +93,7 @@ def peer(name, world, workers, plain, tls, pair, ms):
 
 
 def start(name, world, workers, tuned=True):
-    """Where it listens: plain, TLS. TUNED: short time-outs, and no case leaves a worker in disgrace; else resumelb has its defaults."""
+    """Addresses: plain, TLS. TUNED: short time-outs, and no worker is ejected; else resumelb has its defaults."""
     plain, tls = ('127.0.0.1:%d' % free_port() for _ in range(2))
     pair = Pair(world.directory, 'test', ['test.example'], kind='rsa')
     if name == 'resumelb':
@@ -151,7 +151,7 @@ def main():
     results = {}
     for name in options.only or names:
         results[name] = cases(name, [g for g in GROUPS if g in wanted])
-        # h2o takes one worker.
+        # h2o has one worker.
         if GROUP in wanted and name != 'h2o':
             results[name][GROUP] = faults(name)
         for group, found in results[name].items():
@@ -164,7 +164,7 @@ def main():
         return '%d/%d' % (sum(not r[-1] for r in found), len(found)) if found else '-'
     rows = [[g] + [score(results[n].get(g)) for n in results] for g in wanted]
     rows.append(['all'] + [score([r for g in results[n].values() for r in g]) for n in results])
-    table(['right of all', *results], rows)
+    table(['right of all cases', *results], rows)
 
 
 if __name__ == '__main__':

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a connection's check-out and check-in cost, by number of loops, in three designs:
- *   handle    the pool as it is used: a mutex and a stack per loop in each backend, reached by its
- * handle look-up   the same, but the backend is looked up by its key each time (the read-write lock
- * and the map) one mutex one lock over one map of stacks, as MariaDB's Spider had before its
- * redesign
- * Then the pool at its limit (bench/conn_pool_experiment.h), a short form.
+ * The cost of a connection's check-out and check-in, by number of loops, in three designs:
+ *   handle     the pool as it is used: a mutex and a stack per loop in each backend's handle
+ *   look-up    the same, with a look-up of the backend by key each time (read-write lock and map)
+ *   one mutex  one lock over one map of stacks, as in MariaDB's Spider before its redesign
+ * Then a short form of the measurement of the pool at its limit (bench/conn_pool_experiment.h).
  *   conn_pool_bench [BACKENDS [PAIRS]]
- *   conn_pool_bench experiment [MS]                       all of it, so long for each figure
- *   conn_pool_bench one mutex-map|mutex-stacks|loops REQUESTERS MAX_CONNECTIONS LOOPS MS   under
- * perf
+ *   conn_pool_bench experiment [MS]    the complete measurement, MS for each figure
+ *   conn_pool_bench one mutex-map|mutex-stacks|loops REQUESTERS MAX_CONNECTIONS LOOPS MS
+ *                                      one figure, for perf
  */
 #include "bench/conn_pool_experiment.h"
 #include "common/base/clock.h"
@@ -26,7 +25,7 @@ enum { LOOPS_TRIED_MAX = 8, KEY_ROOM = 32 };
 
 static const struct conn_pool_settings settings = {.max_waiting = 1000};
 
-/* ---- the design to compare with ---- */
+/* ---- the design for comparison ---- */
 
 struct plain_stack {
     struct map_node in_map;
@@ -81,7 +80,7 @@ static void plain_fini(struct plain_pool *p)
     pthread_mutex_destroy(&p->mutex);
 }
 
-/* ---- connections that are none ---- */
+/* ---- simulated connections ---- */
 
 static bool always_alive(struct pooled_conn *c, bool sure)
 {
@@ -132,7 +131,7 @@ struct runner {
     uint64_t seed;
 };
 
-/* xorshift: cheap enough not to be what is measured. */
+/* xorshift: its cost is negligible in the measurement. */
 static unsigned next_random(uint64_t *state, unsigned n)
 {
     *state ^= *state << 13;
@@ -169,7 +168,7 @@ static void plain_pair(struct bench *b, unsigned i)
     plain_checkin(&b->plain, b->keys[i], c);
 }
 
-/* Within a turn, where a loop reads the time once. */
+/* Runs within one turn of the loop, in which it reads the time once. */
 static void on_go(struct timer *t)
 {
     struct runner *r = container_of(t, struct runner, go);
@@ -209,7 +208,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Pairs in a microsecond, over all loops. */
+/* Pairs per microsecond, of all loops. */
 static double rate(struct bench *b)
 {
     struct runner runners[LOOPS_TRIED_MAX] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the designs have in common: backends, requesters' figures, and the two that block. Those of
- * loops are in conn_pool_loops.c.
+ * Common parts of the designs: backends and figures of requesters; and the two designs that block.
+ * The design with loops is in conn_pool_loops.c.
  */
 #include "bench/conn_pool_experiment.h"
 
@@ -106,7 +106,7 @@ int experiment_connect(unsigned backend)
 
 /* ---- figures ---- */
 
-/* xorshift: cheap enough not to be what is measured. */
+/* xorshift: its cost is negligible in the measurement. */
 unsigned experiment_pick(struct experiment_requester *r)
 {
     r->seed ^= r->seed << 13;
@@ -155,14 +155,14 @@ struct conn {
     uint64_t since_us; /* idle */
 };
 
-/* A hash item of the original: a key and one connection. */
+/* A hash item of the original design: a key and one connection. */
 struct item {
     struct item *next;
     char key[KEY_ROOM];
     struct conn *conn;
 };
 
-/* Of the redesign: a stack with its mutex. Of the original only the figures beside the map. */
+/* In the redesign, a stack with its mutex; in the original, only the figures of a backend. */
 struct stack {
     struct map_node in_map;
     char key[KEY_ROOM];
@@ -286,7 +286,7 @@ static void put_conn(struct blocking_pool *p, unsigned backend, struct conn *c, 
         pthread_cond_signal(&s->put_back);
 }
 
-/* Nothing is old enough in a run: what is measured is the look. */
+/* No item is old enough in a run: only the scan is measured. */
 static unsigned count_old_items(const struct blocking_pool *p, uint64_t before_us)
 {
     unsigned n = 0;

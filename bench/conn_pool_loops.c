@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The experiment with our pool: requesters on loops, which wait for neither a connection nor an
- * answer.
+ * The experiment with the project's pool: requesters on loops, which do not block for a connection
+ * or a response.
  */
 #include "bench/conn_pool_experiment.h"
 #include "common/base/clock.h"
@@ -20,7 +20,7 @@ enum { KEY_ROOM = 16, RECYCLE_MS = 10 };
 struct loop_run;
 
 struct requester {
-    struct conn_waiter waiter; /* first: ready() has nothing else */
+    struct conn_waiter waiter; /* first member: ready() gets only this */
     struct loop_run *home;
     struct experiment_requester *own;
     unsigned backend;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a pool counter costs: acquire + release with few and many keys held at the same time; memory
- * per held key; the worst single call while the table grows; a wake-up in a long line.
+ * The cost of a pool counter: acquire and release with few and many keys held at the same time;
+ * memory per held key; the worst call while the table grows; a wake-up in a long queue.
  * counter_bench [KEYS [PAIRS]]
  */
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
-/* xorshift: cheap enough not to be what is measured. */
+/* xorshift: its cost is negligible in the measurement. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -61,7 +61,7 @@ static struct counter_ask ask_for(char text[KEY_ROOM], uint64_t key, bool typed)
     return ask;
 }
 
-/* All of KEYS are held; the worst single call and the memory on the way. */
+/* Acquires all KEYS; measures the worst single call and the growth of memory. */
 static void grow(struct counter_table *t, struct counter_lock *locks, size_t keys, bool typed)
 {
     size_t before = resident_bytes();
@@ -142,7 +142,7 @@ static void bench_keys(size_t keys, uint64_t n)
     free(locks);
 }
 
-/* One slot, and a line of waiters of other keys: each release wakes the next. */
+/* One slot, and a queue of waiters with other keys: each release wakes the next. */
 static void bench_line(void)
 {
     struct counter_table *t = counter_table_create(LINE, LINE);
@@ -161,7 +161,7 @@ static void bench_line(void)
         counter_release(t, &locks[i], i, &woken);
         expect((list_pop_front(&woken) != NULL) == (i + 1 < LINE));
     }
-    printf("line of %d waiters for a slot: %.1f ns per release that wakes the next\n", LINE,
+    printf("queue of %d waiters for a slot: %.1f ns per release that wakes the next\n", LINE,
            (double)(now_ns() - start) / LINE);
     counter_table_destroy(t);
     free(locks);
@@ -178,7 +178,7 @@ static void bench_top(uint64_t n)
 
         topk_add(top, ask_for(text, key, false).key, random % 1000);
     }
-    printf("top keys, 1000 of them: %.1f ns per wait added (with making the key's text)\n",
+    printf("1000 top keys: %.1f ns per wait added (including formatting the key)\n",
            (double)(now_ns() - start) / (double)n);
     topk_destroy(top);
 }
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     size_t keys = argument(argc, argv, 1, 1000000);
     size_t n = argument(argc, argv, 2, 2000000);
 
-    bench_keys(keys, n); /* first: memory that was freed before would hide what it takes */
+    bench_keys(keys, n); /* first: memory freed by earlier runs would hide its use of memory */
     bench_keys(1000, n);
     bench_keys(1, n);
     bench_line();

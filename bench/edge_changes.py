@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What changes by an operator cost the requests: SIGHUP with other settings, a renewed certificate, a redeployment of the
+The effect of an operator's changes on requests: SIGHUP with other settings, a renewed certificate, a redeployment of the
 workers (restart.txt), a new program (SIGUSR2).
 
     bench/edge_changes.py [--seconds 60] [--rate 2000] [--every 2] [--agent-rate 50] [--json FILE]
@@ -31,7 +31,7 @@ PATIENCE_S = 30.0
 
 
 class Worker(asyncio.Protocol):
-    """Answers in 1 ms, and notes each POST."""
+    """Responds in 1 ms, and records each POST."""
 
     def __init__(self, seen):
         self.seen, self.buffer = seen, bytearray()
@@ -65,7 +65,7 @@ class Answer:
 
 
 class Clients:
-    """Connections that are kept, by address, and requests on them."""
+    """Persistent connections by address, and requests on them."""
 
     def __init__(self, plain, tls):
         self.plain, self.tls, self.idle, self.answers = plain, tls, collections.defaultdict(list), []
@@ -111,7 +111,7 @@ class Clients:
 
 
 async def come(clients, rate, agent_share, until):
-    """Requests at random times until then; waits for those in flight."""
+    """Sends requests at random times until the end; waits for those in flight."""
     rng, tasks, due, n = random.Random(1), set(), time.monotonic(), 0
     while due < until:
         due += rng.expovariate(rate)
@@ -128,7 +128,7 @@ async def come(clients, rate, agent_share, until):
 
 
 class Site:
-    """The load balancer, its workers, and what may be changed about them."""
+    """The load balancer, its workers, and the changes to them."""
 
     def __init__(self, world, workers):
         self.world, self.turn, self.done = world, 0, collections.Counter()

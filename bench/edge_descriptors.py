@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-More clients than descriptors: what a server costs while it cannot accept connections, and whether it serves again afterwards.
+More clients than descriptors: the CPU time of a server while it cannot accept connections, and whether it serves afterwards.
 
     bench/edge_descriptors.py [--limit 100] [--clients 400] [--seconds 5]
 
 Each server starts with RLIMIT_NOFILE of --limit (hard and soft) and one thread or process where it can; --clients connect
-and say nothing. CPU time is of all its processes, over --seconds, as a share of one core. Then all clients leave, and one
-asks. RLB_BIN: where the programs are, else build/bin.
+and send nothing. CPU time is of all its processes, over --seconds, as a share of one core. Then all clients disconnect, and
+one sends a request. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import socket

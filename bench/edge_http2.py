@@ -9,8 +9,8 @@ Each attack is one connection, to a server that is newly started (as for edge_sl
 errors of streams that make servers reset requests themselves (MadeYouReset), a header table that unpacks to 64 MB with
 each request (HPACK bomb), and floods of small frames. Printed: seconds of CPU, the largest growth in MB (of memory that no
 file backs), connections opened to the worker, and the number of frames after which the connection was closed. Frames are
-sent in batches of a hundred, the next one when the server has read the last, so that number is exact to a hundred.
---scale: factor for the numbers of frames. RLB_BIN: directory of our programs (default build/bin).
+sent in batches of a hundred, each when the server has read the one before, so that number is exact to a hundred.
+--scale: factor for the numbers of frames. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import fcntl
@@ -27,14 +27,14 @@ from support.http2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS,
 from support.scripted import Scripted, serve
 
 BATCH = 100         # frames, or requests with the frames that belong to them
-READ_S = 20.0       # after so long with bytes unread a server is taken to have stopped reading
+READ_S = 20.0       # a server with unread bytes for this time counts as having stopped reading
 LOOK_S = 0.001
-REST_S = 0.5        # without CPU time: it is idle
+REST_S = 0.5        # a server without CPU time for this long is idle
 CODE_CANCEL, CODE_WINDOW_MAX = struct.pack('>I', 8), struct.pack('>I', 2 ** 31 - 1)
 
 
 class Worker:
-    """One that answers at once, and counts its connections; what the servers of edge_slow.py ask of theirs."""
+    """A worker that responds at once and counts its connections, with the interface of those of edge_slow.py."""
 
     def __init__(self):
         self.one = False
@@ -48,7 +48,7 @@ class Worker:
         self.worker.close()
 
 
-# --- attacks: what opens them, and what comes Nth --------------------------------------------------------------------
+# --- attacks: (opening bytes, function for the Nth part) -------------------------------------------------------------
 
 
 def begin(stream, flags=END_STREAM | END_HEADERS, **pseudo):
@@ -56,7 +56,7 @@ def begin(stream, flags=END_STREAM | END_HEADERS, **pseudo):
 
 
 def made_to_reset(what):
-    """Requests, each followed by WHAT of its stream, which is an error of that stream."""
+    """Requests, each followed by the frames WHAT, which are an error of its stream."""
     return b'', lambda n: begin(2 * n + 1) + b''.join(frame(k, payload, flags, 2 * n + 1) for k, payload, flags in what)
 
 
@@ -101,7 +101,7 @@ TITLES = {
 
 
 def unread_by(address):
-    """Bytes that the server has not read of the connection from ADDRESS; 0 when it is gone."""
+    """Bytes that the server has not read of the connection from ADDRESS; 0 if it is closed."""
     end = '0100007F:%04X' % address[1]
     for line in pathlib.Path('/proc/net/tcp').read_text().split('\n')[1:-1]:
         fields = line.split()
@@ -138,7 +138,7 @@ def wait_until_read(c, address):
 
 
 def attack(port, opening, nth, n):
-    """After how many of N the connection has ended; None: it has not."""
+    """After how many of N the connection has ended; None if it has not."""
     with Http2(port, seconds=READ_S) as c:
         address = c.sock.getsockname()
         c.until(lambda: c.settings)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What an idle connection costs: bytes of the load balancer's own memory, for plain, of TLS, and HTTP/2 (which is of TLS).
+What an idle connection costs: bytes of the load balancer's own memory, for HTTP/1 plain and over TLS, and HTTP/2 over TLS.
 
     bench/edge_idle.py [--connections 1000] [--settle 4] [--cookie 0]
 
-A load balancer of its own, with one loop, for each kind. Each connection has one request answered, then nothing; --settle
-seconds later, of requests with so large a --cookie, its share is what the process's private memory has grown by since a first such connection, over all. RLB_BIN:
-where the programs are, else build/bin.
+A separate load balancer with one loop for each kind. Each connection has one request, with a --cookie of so many bytes,
+then nothing. --settle seconds later the growth of the process's private memory since the first such connection is divided
+by their number. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import pathlib
@@ -29,7 +29,7 @@ HTTP1 = b'GET / HTTP/1.1\r\nHost: a.example\r\n'
 
 
 def integer(n):
-    """With a prefix of 7 bits."""
+    """HPACK integer with a prefix of 7 bits."""
     if n < 127:
         return bytes([n])
     n, out = n - 127, b'\x7f'
@@ -41,13 +41,13 @@ def integer(n):
 def request(http2, cookie):
     if not http2:
         return HTTP1 + (b'Cookie: %s\r\n' % (b'x' * cookie) if cookie else b'') + b'\r\n'
-    # Not to be remembered.
+    # A literal without indexing.
     block = BLOCK + (b'\0\6cookie' + integer(cookie) + b'x' * cookie if cookie else b'')
     return PREFACE + len(block).to_bytes(3, 'big') + b'\1\5\0\0\0\1' + block
 
 
 def ended(got, http2):
-    """Whether the answer is there."""
+    """Whether the response is complete."""
     if not http2:
         return got.endswith(b'hello')
     while len(got) >= 9:
@@ -114,7 +114,7 @@ def main():
     rows = []
     for name, tls, http2 in (('HTTP/1.1', False, False), ('HTTP/1.1, TLS', True, False), ('HTTP/2, TLS', True, True)):
         rows.append([name, *('%.0f' % n for n in measure(options, tls, http2))])
-    table(['', 'bytes each, the last just answered', '... idle for %g s' % options.settle], rows)
+    table(['', 'bytes each, after the last response', '... idle for %g s' % options.settle], rows)
 
 
 main()

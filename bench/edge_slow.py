@@ -7,7 +7,7 @@ What slow and greedy clients cost: resumelb, and those of nginx, HAProxy and h2o
 
 Rows:
 
-    others      p99 of an unrelated client beside each load of the other rows
+    others      p99 of an unrelated client during each load of the other rows
     window      2,000 HTTP/2 streams of 1 MB with closed windows
     readers     100 clients read 10 MB slowly
     share       throughput of other clients, with four workers of one request at a time, while 100 slow clients read
@@ -15,10 +15,10 @@ Rows:
     uploads     connections to workers that 300 slow POSTs hold
     gigabyte    1 GB down and up
     idle        5,000 idle connections and 2,000 that never complete a request head
-    kept        connections between two requests, 5,000 plain and 3,000 of TLS 1.3, four seconds after
+    kept        idle connections between two requests, 5,000 plain and 3,000 of TLS 1.3, at once and after four seconds
 
 Each server is restarted for each row, with two threads. Memory is RssAnon of its processes (not backed by a file); files are
-those they hold open and have written. --scale: factor for the numbers of clients. RLB_BIN: directory of our programs
+those they hold open and have written. --scale: factor for the numbers of clients. RLB_BIN: directory of the programs
 (default build/bin).
 """
 import argparse
@@ -59,7 +59,7 @@ def parse():
 
 
 def serve_one(sock, piece=memoryview(bytes(1 << 20))):
-    """One request of a connection. False: the connection has ended."""
+    """Serves one request of a connection. Returns False if the connection has ended."""
     data = b''
     while b'\r\n\r\n' not in data:
         got = sock.recv(65536)
@@ -95,7 +95,7 @@ def serve(sock, one):
 
 
 def run_worker(listener, one):
-    """ONE: a request at a time, each on a connection of its own; else a thread for each connection."""
+    """ONE: one request at a time, each on a separate connection; else a thread for each connection."""
     while True:
         sock, _ = listener.accept()
         if one:
@@ -116,7 +116,7 @@ class Workers:
             listener.close()
 
     def held(self):
-        """Connections that are established to them."""
+        """The number of established connections to the workers."""
         ends = {'0100007F:%04X' % p for p in self.ports}
         lines = pathlib.Path('/proc/net/tcp').read_text().split('\n')[1:-1]
         return sum(f[1] in ends and f[3] == '01' for f in map(str.split, lines))
@@ -128,7 +128,7 @@ class Workers:
 
 
 class QuickWorkers:
-    """One nginx that answers 1,000 bytes: quicker than what is before it, so that times are of that."""
+    """One nginx that sends 1,000 bytes: faster than the measured server, so that times are those of the server."""
     one = False
 
     def __init__(self):
@@ -304,7 +304,7 @@ def frame(kind, flags, stream, payload):
 
 
 def open_streams(server, n, per_connection=100):
-    """GET /1000000 on N streams, none of which has a window. Every header a literal, so that nothing is remembered."""
+    """GET /1000000 on N streams, none of which has a window. Every header is a literal, so that nothing is stored."""
     context = blind_context()
     context.set_alpn_protocols(['h2'])
 
@@ -433,7 +433,7 @@ def uploads(options, cls):
 
 
 class Peak:
-    """The largest growth of a server's memory meanwhile."""
+    """The largest growth of a server's memory during the load."""
 
     def __init__(self, server):
         self.server, self.best, self.ended = server, 0.0, threading.Event()
@@ -515,7 +515,7 @@ def kept_connections(server, tls, n):
         assert client.request('GET', '/1000').status == 200
         return client
 
-    kept = [dial() for _ in range(100)]     # what is made once
+    kept = [dial() for _ in range(100)]     # includes allocations that are made once
     time.sleep(REST_S)
     before = server.memory()
     kept += [dial() for _ in range(n)]
@@ -535,7 +535,7 @@ def kept(options, cls):
 
 
 class Transfers:
-    """A gigabyte up or down, again and again."""
+    """Transfers a gigabyte up or down, repeatedly."""
 
     def __init__(self, server, up):
         self.port, self.up = server.port, up
@@ -552,7 +552,7 @@ class Transfers:
 
 
 def others(options, cls):
-    """p99 of one client that sends requests in a closed loop, alone and beside each of the other loads."""
+    """p99 of one client that sends requests in a closed loop, alone and during each of the other loads."""
     beside = [lambda s: open_streams(s, int(2000 * options.scale)), lambda s: [SlowReaders(s.port, int(100 * options.scale), 10 ** 7)],
               lambda s: send_slowly(s, int(300 * options.scale)), lambda s: [Transfers(s, True)], lambda s: [Transfers(s, False)]]
     cells = []

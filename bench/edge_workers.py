@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Workers at their edges, resumelb with its defaults beside nginx, HAProxy and h2o:
+Workers that fail or are slow: resumelb with its defaults, compared with nginx, HAProxy and h2o:
 
-  stale     a worker that reads no second request on a connection: it resets it. 60 GETs, then 60 POSTs, a client each.
-            Lost: not answered 200. Twice: sent more than once though answered or failed.
-  killed    two workers, 4 clients without pause; one is killed and comes back, over and over. Failed GETs and POSTs.
-  slow      two workers, one of which takes 1 s; 40 requests, 4 at once. Quick: answered in less than 0.5 s.
+  stale     a worker that resets a connection instead of reading a second request. 60 GETs, then 60 POSTs, a client
+            each. Lost: no response 200. Twice: received more than once by the worker.
+  killed    two workers, 4 clients without pause; one is killed and started again, repeatedly. Failed GETs and POSTs.
+  slow      two workers, one of which takes 1 s; 40 requests, 4 at once. Quick: response in less than 0.5 s.
 
     bench/edge_workers.py [--only NAME ...] [--seconds 6]
 
-h2o takes one worker: it has the first row only. RLB_BIN: where the programs are, else build/bin.
+h2o has one worker and the first row only. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import concurrent.futures
@@ -27,7 +27,7 @@ N = 60
 
 
 def ask(address, method, target):
-    """The status; 0: none."""
+    """The status; 0: no response."""
     try:
         with Client(address) as c:
             return c.request(method, target, body=b'x' if method == 'POST' else None).status
@@ -44,7 +44,7 @@ def stale(name):
             return
         seen.setdefault(first[0].split()[1], []).append('done')
         c.answer(b'ok')
-        # It has decided to close: further bytes are ignored.
+        # The worker has decided to close: further bytes are ignored.
         c.sock.recv(1)
         c.reset()
     with fresh_world() as world:
@@ -56,7 +56,7 @@ def stale(name):
 
 
 class Killed:
-    """A worker that dies with all its connections, and comes back on its port."""
+    """A worker that is killed with all its connections, and started again on its port."""
 
     def __init__(self, world):
         self.world, self.port = world, free_port()

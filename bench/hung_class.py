@@ -6,7 +6,7 @@ The database of the busiest class hangs: the effect on the other classes, with p
     bench/hung_class.py [--rounds 3] [--rate 100] [--quiet 30] [--hang 30] [--processes 8] [--only NAME ...]
 
 A gunicorn with one process, of one request at a time, for each of --processes; --rate requests a second, at random
-moments whatever the answers do: 90 % for one class, the others for ten more. Each waits 10 ms for its database. After
+times, independent of responses: 90 % for one class, the others for ten more. Each waits 10 ms for its database. After
 --quiet seconds that of the hot class hangs: each of its requests takes 10 s, for --hang seconds. Latency counts from when
 the request was due; one without an answer after 30 s counts as failed, and with those 30 s. Everything is restarted
 for each row and round; the result is the median of the rounds' ratios. RLB_BIN: directory of the programs (default build/bin).
@@ -20,13 +20,13 @@ from agent_support import number, table, turning
 from counted_support import Counted
 from limit_load import OpenLoop, fresh_world, go_first, percentile_ms
 
-WARM_S = 5.0            # before what counts as quiet
+WARM_S = 5.0            # before the time that counts as quiet
 HOT = 'hot.example'
 DB_S = 0.01
 
 PLAIN = {'max_connections': 1}
 LIMIT = {'pool_counters': {'sites': {'workers': 2, 'maxqueue': 20, 'timeout': '500ms'}}}
-# On the hot class alone, whatever its keys are.
+# For the hot class alone, with any keys.
 SLOTS = {'pool_counters': {'hot': {'match': {'class': 'hot.example'}, 'key': '{PATH_INFO}', 'workers': 2, 'slots': 2,
                                    'maxqueue': 20, 'timeout': '500ms'}}}
 ELSEWHERE = {'connection_wait_timeout': '5ms'}
@@ -59,7 +59,7 @@ def pick(random):
 
 
 async def measure(options, lb, app, seed):
-    """The answers of quiet and of the hang."""
+    """The responses of the quiet time and of the hang."""
     load = OpenLoop(lb.address, options.rate, pick, seed)
     began = time.monotonic()
     await asyncio.sleep(WARM_S + options.quiet)

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Three pool counter daemons that two load balancers share, under load without pause; each is killed (SIGKILL) and started
-again: what becomes of requests and of limits, and for how long.
+Three pool counter daemons that two load balancers share, under continuous load; each is killed (SIGKILL) and started
+again: the effect on requests and limits, and its duration.
 
     bench/limit_daemons.py [--outages 0.2,2,10] [--keys 4]
 
---keys keys at each daemon; of each two requests at a time (workers: 2) and four clients. gunicorns of many threads write
-down when each request began and ended: what was at work at once is known exactly. Per daemon and length of outage a row: each
-of the three is away once for so long. RLB_BIN: where the programs are, else build/bin.
+Each daemon has --keys keys; each key has two requests at a time (workers: 2) and four clients. gunicorns of many threads
+record begin and end of each request, so that concurrency is known exactly. One row per implementation and length of outage,
+in which each of the three is stopped once. RLB_BIN: directory of the programs (default build/bin).
 """
 import argparse
 import time
@@ -27,7 +27,7 @@ def parse():
 
 
 def run(options, name, program, away_s):
-    """The row of three outages of AWAY_S."""
+    """The row of three outages of AWAY_S seconds."""
     with fresh_world() as world:
         shared = Shared(world, program, options.keys)
         load = shared.load()
@@ -51,8 +51,8 @@ def main():
     go_first()
     rows = [run(options, name, program, float(away)) for name, program in (('original', ORIGINAL), ('ours', OURS))
             for away in options.outages.split(',')]
-    table(['each daemon away for', 'requests', 'a second', 'failed', 'most at once of a key while its daemon is there',
-           'while it is away', 'over the limit after it was back, s'], rows)
+    table(['each daemon stopped for', 'requests', 'a second', 'failed', 'most at once of a key while its daemon runs',
+           'while it is stopped', 'over the limit after its start, s'], rows)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the measurements of pool counters share: requests at their own pace, many at once, and what becomes of them."""
+"""Shared parts of the measurements of pool counters: open-loop requests, simultaneous requests, and their results."""
 import asyncio
 import contextlib
 import os
@@ -13,11 +13,11 @@ import time
 from agent_support import cpu_seconds, descendants, set_nice
 from support.servers import World
 
-PATIENCE_S = 30.0       # of a client; what takes longer has failed
+PATIENCE_S = 30.0       # of a client; a request that takes longer has failed
 
 
 class Answer:
-    """What became of one request: `took_s` counts from when it was due. `status` 0: no answer, `error` says why."""
+    """The result of one request: `took_s` counts from when it was due. `status` 0: no response, for reason `error`."""
 
     def __init__(self, due, host, status, took_s, body=b'', error=''):
         self.due, self.host, self.status, self.took_s, self.body, self.error = due, host, status, took_s, body, error
@@ -32,7 +32,7 @@ def head(host, target):
 
 
 async def receive(reader):
-    """(status, body); an answer that is cut short is an error."""
+    """(status, body); an incomplete response is an error."""
     data = await reader.read(-1)
     top, sep, body = data.partition(b'\r\n\r\n')
     if not sep:
@@ -69,8 +69,8 @@ async def ask(address, host, target, due, opened=None, patience_s=PATIENCE_S):
 
 
 class OpenLoop:
-    """Requests that come when they come, whatever the answers do: RATE a second on average, at random moments. pick()
-    says what: (host, target)."""
+    """Requests at random times, independent of responses: RATE a second on average. pick() returns (host, target) of
+    each."""
 
     def __init__(self, address, rate, pick, seed=1):
         self.address, self.rate, self.pick = address, rate, pick
@@ -92,7 +92,7 @@ class OpenLoop:
             t.add_done_callback(self.tasks.discard)
 
     async def stop(self):
-        """Waits for those in flight."""
+        """Stops, and waits for requests in flight."""
         self.ending = True
         await self.task
         while self.tasks:
@@ -101,14 +101,14 @@ class OpenLoop:
 
 
 async def wave(address, n, host, target, patience_s):
-    """N clients, all connected, ask at once: (when, answers)."""
+    """N connected clients send a request at the same time: (time, results)."""
     opened = [await connect(address) for _ in range(n)]
     began = time.monotonic()
     return began, await asyncio.gather(*[ask(address, host, target, began, o, patience_s) for o in opened])
 
 
 def percentile_ms(answers, p):
-    """Of those that got no answer: as long as they waited for it. None of none."""
+    """Requests without a response count with the time they waited for it. None if ANSWERS is empty."""
     took = sorted(a.took_s for a in answers)
     return took[min(len(took) - 1, int(len(took) * p / 100))] * 1000 if took else None
 
@@ -119,14 +119,14 @@ def application_cpu(workers):
 
 
 def go_first():
-    """Before what else the machine does."""
+    """Sets a priority above other processes, if root."""
     if os.getuid() == 0:
         set_nice()
 
 
 @contextlib.contextmanager
 def fresh_world():
-    """A directory and what is started in it, ended with it."""
+    """A directory and the processes started in it, which are ended with it."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix='rlb-limits-'))
     world = World(directory)
     try:

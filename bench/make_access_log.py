@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""An access log of a day that never was: something to replay (resumelbctl simulate, bench/run-peers affinity -s replay).
+"""Makes a synthetic access log of one day, for replay (resumelbctl simulate, bench/run-peers affinity -s replay).
 
 Combined format, virtual host first, pages only (as of an application behind a cache of static files). Its distributions
 follow publications on real logs; it has no data of real users:
 
   sites     shares by Zipf's law with 0.9; pages of a site lognormal, few of them many (Arlitt and Williamson 1996)
   pages     within a site by Zipf's law with 0.8 (Breslau et al. 1999 found 0.64 to 0.83)
-  people    come at random (Poisson), most in the evening and fewest before dawn; a visit begins at the site's first page
-            or a popular one, has as many pages as an inverse Gaussian says (Huberman et al. 1998), and pauses that are lognormal
-  crawlers  ask for all pages of a site in turn, one in 20 seconds to 3 minutes: a fifth of all requests
-  pollers   ask for a site's feed every quarter of an hour
+  people    arrive at random (Poisson), most in the evening and fewest before dawn; a visit begins at the site's first
+            page or a popular one, its number of pages is inverse Gaussian (Huberman et al. 1998), its pauses lognormal
+  crawlers  request all pages of a site in order, one in 20 seconds to 3 minutes: a fifth of all requests
+  pollers   request a site's feed every quarter of an hour
   a crowd   many people request one page of an ordinary site in the afternoon, fewer every hour
 
     bench/make_access_log.py >day.log             # 60,000 requests, 250 sites; --seed, --requests, --sites
@@ -54,7 +54,7 @@ class Site:
 
 
 def busy(t):
-    """How busy the hour is: the mean of the day is 1, the peak at 20, the least at 4."""
+    """The relative load of the hour: the mean of the day is 1, the peak at 20, the minimum at 4."""
     hour = t / 3600
     return 1 + .55 * math.cos((hour - 20) / 24 * 2 * math.pi) + .15 * math.cos((hour - 13) / 12 * 2 * math.pi)
 
@@ -120,7 +120,7 @@ def log(seed, requests, nsites):
     parts = (people(rnd, sites, Popular(nsites, 0.9), requests * (1 - CRAWLED - POLLED - CROWD)),
              crawlers(rnd, sites, int(requests * CRAWLED)), pollers(rnd, sites, int(requests * POLLED)),
              crowd(rnd, sites, int(requests * CROWD)))
-    # Each part is drawn as a whole: they share what is random.
+    # Each part is drawn completely before the next: they share the random generator.
     for at, host, who, path, agent in heapq.merge(*(sorted(p) for p in parts)):
         if 0 <= at < DAY:
             yield '%s %s - - [%s] "GET %s HTTP/1.1" 200 %d "-" "%s"' % (
@@ -135,7 +135,7 @@ def main():
     p.add_argument('--sites', type=int, default=250)
     o = p.parse_args()
     if o.requests < 1 or o.sites < 1:
-        p.error('at least one request, and one site')
+        p.error('at least one request and one site are required')
     sys.stdout.writelines(line + '\n' for line in log(o.seed, o.requests, o.sites))
 
 

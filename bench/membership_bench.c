@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What registrations that come and go cost the control loop: a child process registers WORKERS in a
- * directory tree, and ends and renews FLAPS of them each second; measured is the processor time of
- * the loop that has membership and tree. membership_bench [WORKERS [FLAPS [SECONDS]]]
+ * The cost of changing registrations for the control loop: a child process registers WORKERS in a
+ * directory tree, and removes and renews FLAPS of them each second; measured is the CPU time of the
+ * loop with membership and tree. membership_bench [WORKERS [FLAPS [SECONDS]]]
  */
 #include <signal.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static struct tree_registration *enter(struct tree *t, size_t i)
     return r;
 }
 
-/* The child: says so when all are registered; then each in turn is away for 20 ms. */
+/* The child: reports when all are registered; then removes each, one by one, for 20 ms. */
 static void flap(const struct bench *b, int ready)
 {
     struct loop *l = loop_create(0);

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Many clients request the same expensive page at once, beside ordinary requests: the effect of pool counters.
+Many clients request the same expensive page at once, during ordinary requests: the effect of pool counters.
 
     bench/michael_jackson.py [--waves 3] [--any-waves 20] [--clients 200] [--cpu 0.2] [--processes 4] [--rate 40]
                              [--only NAME ...]
 
 A gunicorn with one process, of one request at a time, for each of --processes. One page of one class costs --cpu seconds
-of processor time for each rendering. Cheap pages of ten other classes are asked for at --rate a second, at random
-moments, from before the first wave to after the last one. In a wave all clients, connected already, ask for the page at
+of processor time for each rendering. Cheap pages of ten other classes are requested at --rate a second, at random
+times, from before the first wave to after the last one. In a wave all clients, already connected, request the page at
 once. Renderings are counted by the application. Everything is restarted for each row. RLB_BIN: directory of the programs
 (default build/bin).
 """
@@ -43,9 +43,9 @@ ROWS = {
 def parse():
     p = argparse.ArgumentParser(description=__doc__.strip().split('\n')[0])
     p.add_argument('--waves', type=int, default=3)
-    p.add_argument('--any-waves', type=int, default=20, help='of mode any, which are short')
+    p.add_argument('--any-waves', type=int, default=20, help='waves of rows with mode any, which are short')
     p.add_argument('--clients', type=int, default=200)
-    p.add_argument('--cpu', type=float, default=0.2, help='seconds for a rendering')
+    p.add_argument('--cpu', type=float, default=0.2, help='CPU seconds of a rendering')
     p.add_argument('--processes', type=int, default=4)
     p.add_argument('--rate', type=float, default=40, help='cheap pages a second')
     p.add_argument('--only', nargs='*', choices=list(ROWS))
@@ -57,10 +57,10 @@ def cheap(random):
 
 
 async def measure(options, lb, app, waves):
-    """Samples of the waves, and the other classes' answers: (due, answer) in quiet and during the waves."""
+    """Samples of the waves, and the responses of the other classes in the quiet time and during the waves."""
     load = OpenLoop(lb.address, options.rate, cheap)
     samples, spans = [], []
-    quiet_from = time.monotonic() + QUIET_S / 4     # the first ones have new connections and classes to make
+    quiet_from = time.monotonic() + QUIET_S / 4     # the first requests open connections and create classes
     await asyncio.sleep(QUIET_S)
     quiet_to = time.monotonic()
     for _ in range(waves):

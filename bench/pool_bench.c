@@ -20,7 +20,7 @@ struct bench {
     char (*classes)[NAME_ROOM];
     size_t nclasses;
     uint64_t pairs;
-    uint64_t begin_us; /* of a run: the pool's time never goes back */
+    uint64_t begin_us; /* start time of a run: the pool's time must not decrease */
 };
 
 struct runner {
@@ -29,7 +29,7 @@ struct runner {
     uint64_t seed;
 };
 
-/* xorshift: cheap enough not to be what is measured. */
+/* xorshift: its cost is negligible in the measurement. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -75,7 +75,7 @@ static double pair_ns(struct bench *b, unsigned nthreads)
     return (double)(clock_mono_us() - start) * 1000 / (double)(b->pairs * nthreads);
 }
 
-/* Each worker with IN_FLIGHT requests. */
+/* Measures the check for overload with IN_FLIGHT requests at each worker. */
 static void bench_look(const struct bench *b, size_t nworkers, size_t in_flight, const char *what)
 {
     struct pool_pick *picks = xcalloc(nworkers * in_flight + 1, sizeof(*picks));
@@ -91,7 +91,7 @@ static void bench_look(const struct bench *b, size_t nworkers, size_t in_flight,
     uint64_t start = clock_mono_us();
     for (unsigned i = 0; i < LOOKS; ++i)
         above = pool_overloaded(b->pool, i, &for_ms);
-    printf("look       %zu workers, %s: %9.1f us per look\n", nworkers, what,
+    printf("overload   %zu workers, %s: %9.1f us per check\n", nworkers, what,
            (double)(clock_mono_us() - start) / LOOKS);
     if (above != (in_flight >= ABOVE))
         abort();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How long pool_scan, which copies a pool in pieces, holds its lock. The linker wraps
- * pthread_mutex_lock and _unlock (--wrap) with functions that read the thread's own CPU clock: so
- * the results do not depend on other load of the machine.
+ * pthread_mutex_lock and _unlock (--wrap) with functions that read the thread's own CPU clock, so
+ * that the results do not depend on other load of the machine.
  *
  * pool_scan_bench [WORKERS [CLASSES [ROUNDS]]]
  */
@@ -36,7 +36,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Where two are held, what counts begins with the inner one, the pool's: looks alone wait for the
+/* If two locks are held, the time counts from the inner one, the pool's: only scans wait for the
  * other. */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 {
@@ -88,13 +88,13 @@ static void measure(struct pool *p, bool skills, size_t rounds)
         pool_view_fini(&v);
     }
     qsort(holds.ns, holds.n, sizeof(holds.ns[0]), by_size);
-    printf("%-10s %-12s %8zu holds/look   median %8.1f us   p99 %8.1f us   longest %8.1f us   "
-           "look %8.1f us\n",
+    printf("%-10s %-12s %8zu holds/scan   median %8.1f us   p99 %8.1f us   longest %8.1f us   "
+           "scan %8.1f us\n",
            "pool_scan", skills ? "with skills" : "", holds.n / rounds, us(holds.n / 2),
            us(holds.n - 1 - holds.n / 100), us(holds.n - 1), (double)whole / 1000 / (double)rounds);
 }
 
-/* Each class is asked for, so that it has a score somewhere. */
+/* Requests each class, so that it has a score at a worker. */
 static void teach(struct pool *p, size_t classes)
 {
     struct list released;

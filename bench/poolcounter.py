@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""resumelb-poolcounter beside Debian's poolcounterd: processor time per command, latency, memory, the herd, a burst.
+"""resumelb-poolcounter compared with Debian's poolcounterd: CPU time per command, latency, memory, the herd, a burst.
 
     bench/poolcounter.py [--build build] [--rounds 5] [--seconds 3] [--only lock50,herd] [--before PROGRAM]
 
-Both run in turns, the order changing each round; medians are printed, with the least and the most. Each is given a
-listening socket as standard input. In the herd the bare floor runs besides (wake_floor.c): the same recv and send, and nothing else. System calls per command are counted by strace, apart, as it slows them down.
-Needs poolcounter and strace (dev/install-deps bench)."""
+Both run alternately, in an order that changes each round; medians are printed, with minimum and maximum. Each gets a
+listening socket as standard input. The herd is also measured for wake_floor.c: the same recv and send, and nothing else.
+strace counts system calls per command in a separate run, as it is slow. Needs poolcounter and strace (dev/install-deps)."""
 import argparse
 import collections
 import json
@@ -22,10 +22,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-# As many connections as both sides may have open, with some to spare.
+# The number of connections that both sides may have open, less a reserve.
 MANY = min(25000, DESCRIPTORS - 500)
 
-# Name, words for poolcounter_load; {s}: seconds.
+# Name, arguments for poolcounter_load; {s}: seconds.
 SCENARIOS = collections.OrderedDict([
     ('lock1', 'lock 1 1000 {s}'),
     ('lock50', 'lock 50 1000 {s}'),
@@ -38,7 +38,7 @@ SCENARIOS = collections.OrderedDict([
 
 
 class Daemon:
-    """On a listening socket as descriptor 0. With OWN_LISTENER, on its own socket at that port, to measure its backlog."""
+    """A daemon with a listening socket as descriptor 0, or, to measure its backlog, one that opens port OWN_LISTENER itself."""
 
     def __init__(self, argv, own_listener=None, prefix=()):
         self.listener = socket.socket()
@@ -63,7 +63,7 @@ class Daemon:
                 pass
 
     def pid(self):
-        """Of the daemon, also under strace."""
+        """The process id of the daemon, also under strace."""
         children = pathlib.Path('/proc/%d/task/%d/children' % (self.process.pid, self.process.pid)).read_text().split()
         return int(children[0]) if children else self.process.pid
 
@@ -87,7 +87,7 @@ def free_port():
 
 
 def one(build, name, argv, words):
-    # The burst is about the listener's queue: ours opens its own. The original's port is fixed.
+    # The burst measures the listener's queue, so the daemon opens the socket. The original's port is fixed.
     own = None
     if words.startswith('burst'):
         own = 7531 if argv[0].endswith('poolcounterd') else free_port()
@@ -101,7 +101,7 @@ def one(build, name, argv, words):
 
 
 def system_calls(build, argv, seconds):
-    """Calls per command at 50 connections, by name, those of a hundredth and more."""
+    """Calls per command at 50 connections, by name; names with less than 0.01 are left out."""
     with tempfile.TemporaryDirectory() as directory:
         trace = pathlib.Path(directory) / 'trace'
         daemon = Daemon(argv, prefix=['strace', '-f', '-c', '-o', trace])
@@ -135,7 +135,7 @@ def main():
     p.add_argument('--rounds', type=int, default=5)
     p.add_argument('--seconds', type=float, default=3)
     p.add_argument('--only', default=','.join(SCENARIOS))
-    p.add_argument('--before', help='an older resumelb-poolcounter, to run in turns as well')
+    p.add_argument('--before', help='an older resumelb-poolcounter to measure as well')
     o = p.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     daemons = [('original', ['/usr/bin/poolcounterd']), ('ours', [str(o.build / 'bin' / 'resumelb-poolcounter')])]

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Load for a pool counter daemon; bench/poolcounter runs it. One thread, epoll, no pipelining (the
- * original would lose lines). Prints one JSON object.
+ * Load for a pool counter daemon; bench/poolcounter.py runs it. One thread, epoll, no pipelining
+ * (the original would lose lines). Prints one JSON object.
  *
- * poolcounter_load PORT PID MODE CONNECTIONS [KEYS [SECONDS]]; the modes:
+ * poolcounter_load PORT PID SCENARIO CONNECTIONS [KEYS [SECONDS]]; the scenarios:
  *
  * - lock: each connection acquires a random key and releases it, in a closed loop.
  *
@@ -36,7 +36,7 @@ enum {
     EVENTS = 512,
     LINE = 256,
     LOCKS = 4,
-    /* A source address has so many ports that the kernel gives out by itself. */
+    /* The number of ephemeral ports that are used per source address. */
     PORTS = 25000,
     STEPS_MS = 60000,
 };
@@ -72,7 +72,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* xorshift64 (Marsaglia, 2003): which key comes next needs no better. */
+/* xorshift64 (Marsaglia, 2003): sufficient for the choice of keys. */
 static uint64_t next_random(struct load *l)
 {
     l->random ^= l->random << 13;
@@ -92,7 +92,7 @@ static double cpu_seconds(int pid)
     if (f == NULL || fgets(line, sizeof(line), f) == NULL)
         die(path);
     fclose(f);
-    /* Behind the name in brackets: state, ten numbers, then the two. */
+    /* After the name in brackets: state, ten numbers, utime and stime. */
     const char *at = strrchr(line, ')');
     if (at == NULL ||
         sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
@@ -160,7 +160,7 @@ static void say(struct peer *p, const char *line)
         die("send");
 }
 
-/* One reply; a line is never cut on loopback. */
+/* Reads one reply; on loopback a line arrives in one piece. */
 static const char *hear(const struct peer *p, char buf[LINE])
 {
     ssize_t n = recv(p->fd, buf, LINE - 1, 0);
@@ -189,7 +189,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of N values in ns, which are sorted then; in microseconds. */
+/* The quantile Q [us] of N values [ns], which it sorts. */
 static double quantile_us(uint64_t *values, size_t n, double q)
 {
     if (n == 0)
@@ -249,7 +249,7 @@ static void run_lock(struct load *l)
 
 /* ---- herd ---- */
 
-/* Until as many wait as there are peers but one; asked by the holder. */
+/* Polls, as the holder, until all other peers wait. */
 static void wait_for_waiters(struct load *l)
 {
     char wanted[64];
@@ -262,7 +262,7 @@ static void wait_for_waiters(struct load *l)
     }
 }
 
-/* From the release until the last one has read DONE. */
+/* The time [ns] from the release until the last peer has read DONE. */
 static uint64_t wave_ns(struct load *l)
 {
     struct epoll_event events[EVENTS];
@@ -425,6 +425,6 @@ int main(int argc, char **argv)
         scenarios[i].run(&l);
         return 0;
     }
-    fprintf(stderr, "no scenario %s\n", argv[3]);
+    fprintf(stderr, "unknown scenario %s\n", argv[3]);
     return 2;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks that start programs ask of them: a free port, and CPU time."""
+"""For benchmarks that start programs: a free port, and the CPU time of processes."""
 import pathlib
 import sys
 
@@ -8,7 +8,7 @@ from support.base import free_port  # noqa: E402,F401
 
 
 def family(pid):
-    """The process with all that it has started."""
+    """The process and all its descendants."""
     pids = [pid]
     for p in pids:
         for task in pathlib.Path('/proc/%d/task' % p).iterdir():
@@ -17,6 +17,6 @@ def family(pid):
 
 
 def cpu_ns(pid):
-    """CPU time so far, of all threads of its family."""
+    """CPU time so far of all threads of the process and its descendants."""
     return sum(int((task / 'schedstat').read_text().split()[0])
                for p in family(pid) for task in pathlib.Path('/proc/%d/task' % p).iterdir())

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The status page of a large pool: 1,000 workers, 10,000 classes. Measures how long its data takes to send, and what watching
-costs the requests: paced requests in rounds, alternately without and with listeners at the page.
+"""The status page of a large pool: 1,000 workers, 10,000 classes. Measures how long its data takes to send, and the effect of
+viewers on requests: paced requests in rounds, alternately without and with open pages.
 
     bench/status_page.py [WORKERS [CLASSES]]        (RLB_BIN names the programs' directory)
 """
@@ -53,7 +53,7 @@ async def round_of(lb, classes):
 
 
 async def teach(lb, classes):
-    """Each class once."""
+    """Sends one request of each class."""
     async def some(part):
         reader, writer = await asyncio.open_connection(*lb.address.split(':'))
         for cls in part:
@@ -63,7 +63,7 @@ async def teach(lb, classes):
 
 
 def listen(lb):
-    """In a process of its own, so that reading it does not hold up the requests that are timed."""
+    """Reads the page in a separate process, so that reading does not delay the timed requests."""
     return subprocess.Popen(['curl', '-sN', '-o', '/dev/null', 'http://%s/live' % lb.admin])
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a TLS handshake costs: CPU time of the server for each, full and resumed, beside nginx, haproxy and h2o.
+"""What a TLS handshake costs: CPU time of the server for each, full and resumed, compared with nginx, haproxy and h2o.
 
     bench/tls_handshakes.py [--subjects resumelb,nginx,haproxy,h2o] [--handshakes N] [--rounds N]
 
-TLS 1.2 and 1.3, certificates of ECDSA P-256 and of RSA 2048. Each connection has one small request, so that all of a
-handshake is over when it is counted; a connection without TLS costs so much less, and that is taken off. All pass the request
-on to the same worker, over persistent connections. A subject that waits for the worker finds the caches that TLS filled cold
-again, and that is not taken off. Subjects take turns.
-A resumed handshake is one with the ticket of an earlier connection: one that was not is an error. CPU time is the kernel's,
+TLS 1.2 and 1.3, certificates of ECDSA P-256 and of RSA 2048. Each connection has one small request, so that the
+handshake is complete when it is counted; the cost of a connection without TLS is subtracted. All forward the request to the
+same worker, over persistent connections. While a subject waits for the worker, CPU caches are overwritten; the cost of that
+is not subtracted. Subjects are measured alternately.
+A resumed handshake uses the ticket of an earlier connection; one that is not resumed is an error. CPU time is the kernel's,
 of all threads of all processes of a subject (schedstat). Peers that are not installed are left out.
 """
 import argparse

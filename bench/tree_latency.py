@@ -37,7 +37,7 @@ from support.servers import World  # noqa: E402
 from support.base import wait_until  # noqa: E402
 from zookeeper_support import Place, in_force, knows, setting, workers  # noqa: E402
 
-# Changes come alone: longer apart than the pause after a burst (20 ms), and not in step with anything.
+# Time between changes: longer than the pause after a burst (20 ms), and random.
 APART = (0.05, 0.15)
 DEADLINE = 10
 
@@ -56,7 +56,7 @@ def until(condition, began):
 
 
 def registrations(place, lb, addresses):
-    """The newcomer comes to the front of the line, so that the next request of a new class is its."""
+    """A new worker becomes the first eligible one, so that it gets the next request of a new class."""
     client, number, times = Client(lb.address), [0], []
 
     def answered_by(w):
@@ -89,7 +89,7 @@ def main():
     world = World(pathlib.Path(tempfile.mkdtemp(prefix='rlb-bench-')))
     try:
         place = Place(world, count=options.servers)
-        # Gone from the tree, a worker is out of the pool half a second later: enough of them that none comes back sooner.
+        # The pool removes a worker half a second after the tree: enough workers that none is registered again before that.
         addresses = workers(world, 41)
         place.tree.register('/workers', addresses[0])
         place.tree.set('', variance=1)

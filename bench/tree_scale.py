@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Many workers in ZooKeeper: how soon after its start a load balancer answers and knows them all, and what it costs at
-rest and while some of them come and go every second, under the same light load.
+Many workers in ZooKeeper: how soon after its start a load balancer responds and has them all, and its CPU time when
+idle and while some of them leave and return every second, under the same light load.
 
     bench/tree_scale.py [--workers 1000] [--flapping 100] [--seconds 10] [--bin build/bin]
 
@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 def parse():
     p = argparse.ArgumentParser(description=__doc__.strip().split('\n')[0])
     p.add_argument('--workers', type=int, default=1000)
-    p.add_argument('--flapping', type=int, default=100, help='of them leave and come back each second')
+    p.add_argument('--flapping', type=int, default=100, help='workers that leave and return each second')
     p.add_argument('--seconds', type=float, default=10)
-    p.add_argument('--rate', type=float, default=200, help='requests a second in both phases')
+    p.add_argument('--rate', type=float, default=200, help='requests per second in both phases')
     p.add_argument('--bin', default=str(ROOT / 'build' / 'bin'))
     return p.parse_args()
 
@@ -78,7 +78,7 @@ def phase(lb, each_second):
 
 
 def start_up(place, addresses):
-    """Seconds from the start of the program: to the first answer, and until it may pick every worker."""
+    """Seconds from the start of the program: to the first response, and until every worker is eligible."""
     lb = place.world.resumelb({'applications': {'app': {'tree': place.url(), 'resume': 'measure'}}}, wait=False)
     began = time.monotonic()
 
@@ -107,7 +107,7 @@ def main():
         away = []
 
         def flap(i):
-            """Each time a hundred others leave; they come back a second later."""
+            """Removes the next workers, and registers those of the previous second again."""
             some = addresses[i % turns * options.flapping:][:options.flapping]
             unregister(place, some)
             register(place, away)

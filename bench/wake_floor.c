@@ -4,7 +4,7 @@
  * standard input and answers only the commands of `poolcounter_load herd`, with one recv per
  * request, one send per reply, and no counting, keys, timers or metrics. The first client holds the
  * lock, later ones wait, RELEASE wakes them all. It is the baseline for the pool counter daemon
- * (bench/poolcounter.py --only herd runs both, in turns).
+ * (bench/poolcounter.py --only herd runs both alternately).
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -95,7 +95,7 @@ int main(void)
 
     expect(epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &listener) == 0, "standard input");
     expect(setsockopt(STDIN_FILENO, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0, "nodelay");
-    /* As the daemon has it; where the kernel lets us not, its own stays. */
+    /* The daemon's setting; ignored if the kernel does not permit it. */
     (void)setsockopt(STDIN_FILENO, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
     for (;;) {
         int n = epoll_wait(epoll, events, EVENTS, -1);

@@ -1,4 +1,4 @@
-# rlb::flags: how everything of ours is compiled. Presets only set the RLB_* options.
+# rlb::flags: the flags of all code of the project. Presets only set the RLB_* options.
 option(RLB_WERROR "Treat every warning as an error" OFF)
 option(RLB_FUZZ "Build the fuzz targets (clang, libFuzzer)" OFF)
 option(RLB_COVERAGE "Instrument for coverage" OFF)
@@ -6,7 +6,7 @@ set(release_build OFF)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(release_build ON)
 endif()
-option(RLB_LTO "Optimise the programs as wholes when they are linked (gcc)" ${release_build})
+option(RLB_LTO "Link-time optimization of the programs (gcc)" ${release_build})
 set(RLB_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 
 add_library(rlb_flags INTERFACE)
@@ -31,7 +31,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
-# Objects hold machine code as well, which the tests link: dozens of programs need not be optimised as wholes.
+# Objects contain machine code as well, which the test programs link without link-time optimization, as they are many.
 if(RLB_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT RLB_SANITIZE AND NOT RLB_COVERAGE)
   target_compile_options(rlb_flags INTERFACE -flto=auto -ffat-lto-objects)
   target_link_options(rlb_flags INTERFACE $<IF:$<BOOL:$<TARGET_PROPERTY:RLB_IS_PROGRAM>>,-flto=auto,-fno-lto>)
@@ -52,7 +52,7 @@ if(RLB_FUZZ)
   target_compile_options(rlb_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(RLB_COVERAGE)
-  # Threads count together; and a process that leaves by _exit (the supervisor, a child before its program) reports what it ran, too.
+  # Counters are atomic, for threads; processes that exit by _exit (the supervisor, a child before exec) write theirs, too.
   target_compile_options(rlb_flags INTERFACE --coverage -fprofile-update=atomic)
   target_link_options(rlb_flags INTERFACE --coverage -Wl,--wrap=_exit)
 endif()

@@ -1,10 +1,10 @@
 # `cmake --install`: programs, manual pages, units, configuration, documentation, the classifiers' contract. Prefixes and directories are
-# those of GNUInstallDirs; configuration goes to <sysconfdir>/resumelb and is never written over.
+# those of GNUInstallDirs; configuration goes to <sysconfdir>/resumelb and is never overwritten.
 include(GNUInstallDirs)
-set(RLB_SYSTEMD_UNIT_DIR lib/systemd/system CACHE STRING "Where systemd's units go")
-set(RLB_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Where systemd-sysusers looks")
-set(RLB_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Where systemd-tmpfiles looks")
-set(RLB_ZSH_DIR ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING "Where completions of zsh go")
+set(RLB_SYSTEMD_UNIT_DIR lib/systemd/system CACHE STRING "Directory of systemd units")
+set(RLB_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Directory of systemd-sysusers")
+set(RLB_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Directory of systemd-tmpfiles")
+set(RLB_ZSH_DIR ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING "Directory of zsh completions")
 
 install(TARGETS resumelb resumelb-agent resumelb-poolcounter resumelbctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
@@ -41,7 +41,7 @@ rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
 install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
-# Manual pages, with the programs' descriptions of themselves.
+# Manual pages, with the output of the programs' --describe.
 set(pages
   resumelbctl.1 resumelb.yaml.5 resumelb-agent.yaml.5 resumelb-poolcounter.yaml.5 resumelb-metrics.7 resumelb-outcomes.7
   resumelb.8 resumelb-agent.8 resumelb-poolcounter.8)
@@ -64,7 +64,7 @@ endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
 add_custom_target(man ALL DEPENDS ${made})
 
-# For classifiers of one's own (docs/guide/plugins.md).
+# For custom classifiers (docs/guide/plugins.md).
 file(READ classifiers/example_path.c example)
 string(REPLACE "\"classifiers/classifier.h\"" "<resumelb/classifier.h>" example "${example}")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/my_classifier.c CONTENT "${example}" @ONLY)
@@ -72,13 +72,13 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS classifiers/examp
 install(FILES classifiers/classifier.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/resumelb)
 install(FILES ${PROJECT_BINARY_DIR}/generated/my_classifier.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/classifier)
 
-# Every file of conf/ as an example, what agrees with docs/reference/settings.md to the last row; README and docs/.
+# The files of conf/ as examples; README and docs/.
 install(DIRECTORY conf/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN systemd EXCLUDE PATTERN etc EXCLUDE PATTERN sysusers.d EXCLUDE PATTERN tmpfiles.d EXCLUDE)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Completion, in the directories where each shell looks by itself.
+# Completion, in the default directory of each shell.
 install(FILES ${PROJECT_BINARY_DIR}/completion/resumelbctl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME resumelbctl)
 install(FILES ${PROJECT_BINARY_DIR}/completion/_resumelbctl DESTINATION ${RLB_ZSH_DIR})

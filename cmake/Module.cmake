@@ -95,7 +95,7 @@ function(rlb_unit_test path)
     rlb_test_source(unit ${area} ${noun} ${CMAKE_CURRENT_SOURCE_DIR}/${path}_test.c LINK ${M_LINK} PkgConfig::CMOCKA)
     add_test(NAME unit.${dotted} COMMAND unit.${area} ${noun})
   endif()
-  # Above WAIT_LIMIT_MS (tests/support/wait_limit.h). Counting what runs makes the models that count themselves some ten times slower.
+  # Above WAIT_LIMIT_MS (tests/support/wait_limit.h). Coverage makes some tests with models about ten times slower.
   set(timeout 1800)
   if(RLB_COVERAGE)
     set(timeout 3600)
@@ -103,7 +103,7 @@ function(rlb_unit_test path)
   set_tests_properties(unit.${dotted} PROPERTIES LABELS unit TIMEOUT ${timeout})
 endfunction()
 
-# rlb_zookeeper_test(area/noun LINK rlb::x ...): the same for a test that wants a real ZooKeeper. It is given an empty
+# rlb_zookeeper_test(area/noun LINK rlb::x ...): the same for a test that needs a real ZooKeeper. It gets an empty
 # server of its own (tests/support/with-zookeeper): $RLB_ZOOKEEPER is its address, $RLB_ZOOKEEPER_PID its process.
 function(rlb_zookeeper_test path)
   rlb_own_test_program(${path} ${ARGN})

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What CI checks, locally. Exits 1 when anything is wrong, after reporting all problems.
+# Runs the checks of CI locally. Exits 1 if any fails, after reporting all problems.
 #   dev/check.sh            style, build, all tests
-#   dev/check.sh --style    format, layers, file lengths, rows without use, log events, generated docs, symbols
-#   dev/check.sh --lint     style, and clang-tidy over all that has not passed it as it is now
-#   dev/check.sh --staged   for the hook: format and length of what is staged, layers, unit tests
+#   dev/check.sh --style    format, layers, file lengths, unused rows, log events, words, generated docs, symbols
+#   dev/check.sh --lint     style, and clang-tidy over sources that changed since they passed it
+#   dev/check.sh --staged   for the hook: format and length of staged files, layers, unit tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-build}
@@ -15,7 +15,7 @@ wrong() {
     failed=1
 }
 
-# C sources that are there, as the arguments of git ls-files or git diff select them.
+# Existing C sources that the arguments, git ls-files or git diff, select.
 sources() { "$@" -- '*.c' '*.h' | while read -r f; do [ ! -f "$f" ] || printf '%s\n' "$f"; done; }
 
 check_format() {
@@ -25,7 +25,7 @@ check_format() {
     [ -z "$unformatted" ] || wrong "not formatted (make format): $unformatted"
 }
 
-# Recorded traces and data are as long as they are.
+# The lengths of recorded traces and data are not limited (code_files).
 check_lengths() {
     local f n
     while read -r f; do
@@ -37,17 +37,17 @@ check_lengths() {
 
 check_layers() { dev/check-layers || wrong "layers"; }
 check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
-check_language() { dev/check-language || wrong "words that the texts avoid"; }
-check_rows() { dev/check-rows || wrong "rows that nothing reads"; }
+check_language() { dev/check-language || wrong "words that texts must avoid"; }
+check_rows() { dev/check-rows || wrong "unused rows"; }
 check_events() { dev/log-events --check || wrong "log events"; }
 
 check_docs() {
-    build resumelb resumelb-agent resumelb-poolcounter # as they are now: docs of yesterday's programs prove nothing
+    build resumelb resumelb-agent resumelb-poolcounter resumelbctl # the docs are compared with the current programs
     BUILD=$build dev/describe-docs --check || wrong "generated docs"
     BUILD=$build dev/check-conf || wrong "comments of conf/*.yaml"
 }
 
-# All of it, or the targets named.
+# Builds all targets, or those given.
 build() {
     local targets=()
     [ -f "$build/CMakeCache.txt" ] || cmake --preset dev -B "$build" >/dev/null
@@ -68,10 +68,10 @@ style() {
     check_events
     check_language
     check_docs
-    check_symbols # of what check_docs has built
+    check_symbols # of the programs that check_docs has built
 }
 
-# What clang-tidy's word on each source depends on, as $build/lint/now/SOURCE: the sums of all that it was compiled from.
+# Writes to $build/lint/now/SOURCE what clang-tidy's result depends on: checksums of all files that SOURCE was compiled from.
 note_sources() {
     (cd "$build" && ninja -t deps) | awk '/^ / { if (!source) source = $1; print source, $1; next } { source = "" }' |
         sort -u >"$build/lint/pairs"
@@ -85,7 +85,7 @@ note_sources() {
     ' "$build/lint/files" "$build/lint/sums" "$build/lint/pairs"
 }
 
-# A file at a time: clang-tidy 14 that has seen one va_list finds fault with those of the next file.
+# One file per run: clang-tidy 14 reports false errors for va_list in further files.
 lint_one() {
     local now=$build/lint/now/$1 passed=$build/lint/passed/$1
     [ ! -f "$now" ] || grep -F "/$1\"" "$build/lint/compile_commands.json" | cat .clang-tidy - >>"$now"
@@ -108,7 +108,7 @@ staged() {
     check_format < <(sources git diff --cached --name-only --diff-filter=ACMR)
     check_lengths < <(git diff --cached --name-only --diff-filter=ACMR -- "${code_files[@]}")
     check_layers
-    # A change of words alone need not wait for a build.
+    # Without a changed source nothing is built.
     if [ -n "$(git diff --cached --name-only -- '*.c' '*.h' '*.def' '*.cmake' '*CMakeLists.txt')" ]; then
         build
         ctest --test-dir "$build" -L unit --output-on-failure --no-tests=error -j"$(nproc)" || wrong "unit tests"

@@ -11,7 +11,7 @@ import time
 CONNECTIONS = 64
 LIGHT_CLIENTS, LIGHT_PER_SECOND = 20, 2000
 IDLE_CONNECTIONS = 2000
-IDLE_WAIT_S = 2     # what an idle connection gives back, it gives back within that
+IDLE_WAIT_S = 2     # time within which an idle connection releases memory
 
 
 def wrk(path, tls=False, connections=CONNECTIONS, headers=(), post_bytes=0):
@@ -46,7 +46,7 @@ def pinned(o, command):
 def found(pattern, text):
     m = re.search(pattern, text)
     if not m:
-        raise SystemExit('peers: not understood: ' + text)
+        raise SystemExit('peers: unexpected output: ' + text)
     return m
 
 
@@ -92,7 +92,7 @@ def run_h2load(load, subject, o, seconds):
 
 
 def run_light(load, subject, o, seconds):
-    """LIGHT_PER_SECOND requests in all, which no subject finds hard."""
+    """LIGHT_PER_SECOND requests in total, a light load for every subject."""
     with tempfile.TemporaryDirectory() as directory:
         log = pathlib.Path(directory) / 'log'
         n = max(LIGHT_CLIENTS, int(LIGHT_PER_SECOND * seconds))
@@ -115,12 +115,12 @@ def read_answer(s):
     while len(got) < 1024 + 4 or len(got) < got.find(b'\r\n\r\n') + 4 + 1024:
         data = s.recv(65536)
         if not data:
-            raise SystemExit('peers: cut while its connections were opened')
+            raise SystemExit('peers: connection closed before its response was complete')
         got += data
 
 
 def run_idle(of):
-    """Bytes of a connection that has had one answer; others before it have made the program's tables."""
+    """Bytes of a connection after one response, once earlier connections have filled the program's tables."""
     clients = []
     sizes = []
     with of.fresh() as subject:
@@ -139,7 +139,7 @@ TOOLS = {'wrk': run_wrk, 'h2load': run_h2load, 'light': run_light}
 
 
 def run(name, subject, o):
-    """One figure of each kind that the workload has."""
+    """The figures of one run of the workload."""
     load = WORKLOADS[name]
     if load['tool'] == 'idle':
         return run_idle(subject)
@@ -148,7 +148,7 @@ def run(name, subject, o):
     r = tool(load, subject, o, o.seconds)
     spent = subject.cpu_ns() - before
     if r['requests'] == 0:
-        raise SystemExit('peers: %s answered nothing in %s' % (subject.name, name))
+        raise SystemExit('peers: no response of %s in %s' % (subject.name, name))
     r['cpu_us'] = spent / r['requests'] / 1000
     r['per_second'] = r['requests'] / r['seconds']
     return r

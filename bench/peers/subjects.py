@@ -25,17 +25,17 @@ VERSION_FLAGS = {'nginx': '-v', 'haproxy': '-v', 'h2o': '-v', 'resumelb': '--ver
 
 
 def cores(one):
-    """Where load and worker run, and where the proxy does."""
+    """The cores of load and worker, and of the proxy."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed[-1] if one else allowed[0], allowed[-1]
 
 
 def make_files(directory):
-    """What the worker serves, and the certificate."""
+    """Makes the files that the worker serves, and the certificate."""
     (directory / 'files').mkdir()
     for name, size in FILES.items():
         (directory / 'files' / name).write_bytes(bytes(ord('a') + i * i % 26 for i in range(size)))
-    (directory / 'files/post').write_bytes(b'')     # nginx refuses what is sent to a file, and answers as origin.conf says
+    (directory / 'files/post').write_bytes(b'')     # nginx rejects a POST to a file; origin.conf sets the response
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '30', '-subj', '/CN=localhost',
                     '-keyout', 'key.pem', '-out', 'cert.pem'], cwd=directory, check=True, stderr=subprocess.DEVNULL)
     (directory / 'both.pem').write_text((directory / 'cert.pem').read_text() + (directory / 'key.pem').read_text())
@@ -43,7 +43,7 @@ def make_files(directory):
 
 
 class Program:
-    """One program with its configuration, in a directory of its own below DIRECTORY, held to CORE."""
+    """One program with its configuration, in a directory of its own below DIRECTORY, bound to CORE."""
 
     def __init__(self, name, kind, program, directory, core, **ports):
         self.name = name
@@ -78,7 +78,7 @@ class Program:
         return cpu_ns(self.process.pid)
 
     def anonymous_bytes(self):
-        """Memory of its own, of all its processes."""
+        """Anonymous memory of all its processes."""
         kib = 0
         for p in family(self.process.pid):
             status = pathlib.Path('/proc/%d/status' % p).read_text()

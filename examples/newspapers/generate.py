@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the newspapers' database: many sites, each with articles, pictures and sections.
 
-The same options give the same database. Text is nonsense of the right size and shape: what matters here is
-that an object costs a query, a decompression, a parse and some rendering to get, as it does in real life.
+The same options give the same database. The text is meaningless, of realistic size and structure: what matters
+is that an object costs a query, a decompression, a parse and some rendering, as in a real application.
 """
 import argparse
 import fcntl
@@ -37,7 +37,7 @@ def parse(argv=None):
     p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     p.add_argument('--db', type=pathlib.Path, default=default_path())
     add_options(p)
-    p.add_argument('--force', action='store_true', help='make it again though it is there')
+    p.add_argument('--force', action='store_true', help='make it again even if it exists')
     return p.parse_args(argv)
 
 
@@ -57,7 +57,7 @@ def default_path():
 
 
 def site_names(n):
-    """Slug and title of each site; beyond all pairs of words they are numbered."""
+    """Slug and title of each site; when all pairs of words are used, they are numbered."""
     for i in range(n):
         town, paper = TOWNS[i % len(TOWNS)], PAPERS[(i // len(TOWNS) + i) % len(PAPERS)]
         round_ = i // (len(TOWNS) * len(PAPERS))
@@ -67,7 +67,7 @@ def site_names(n):
 
 
 class Writer:
-    """Makes the objects of sites out of a stock of ready sentences: fast, and no two articles are alike."""
+    """Makes the objects of sites from a set of sentences: fast, and no two articles are alike."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -128,7 +128,7 @@ class Writer:
                     self.desks)} for _ in range(r.randint(3, 9))]}
 
     def objects(self, slug, title, count):
-        """All (kind, number, value) of a site, COUNT in all."""
+        """Yields the COUNT objects of a site: (kind, number, value)."""
         articles = max(1, (count - FIXED + 1) // 2)
         pictures = max(1, count - FIXED - articles)
         yield 'site', 0, self.site(slug, title, articles)
@@ -151,7 +151,7 @@ def rows(sites, objects, seed):
 
 def write(db, sites, objects, seed):
     c = sqlite3.connect(db, isolation_level=None)
-    # A file that is renamed when it is whole needs no journal.
+    # A file that is renamed when it is complete needs no journal.
     c.executescript('''pragma journal_mode = off; pragma synchronous = off; pragma page_size = 8192;
         create table about (sites integer, objects integer, seed integer, schema integer);
         create table site (id integer primary key, slug text unique, title text);
@@ -178,7 +178,7 @@ def is_good(db):
 
 
 def ensure(db, sites, objects, seed, force=False, say=lambda text: None):
-    """Make DB unless it is there. Several processes may ask at once: one makes it, the others wait."""
+    """Makes DB unless it exists. Several processes may call this at once: one makes it, the others wait."""
     db = pathlib.Path(db)
     if is_good(db) and not force:
         return
@@ -199,7 +199,7 @@ def ensure(db, sites, objects, seed, force=False, say=lambda text: None):
 def main():
     o = parse()
     if o.sites < 1 or o.objects < FIXED + 2:
-        sys.exit('generate.py: want at least 1 site and %d objects a site' % (FIXED + 2))
+        sys.exit('generate.py: needs at least 1 site and %d objects a site' % (FIXED + 2))
     ensure(o.db, o.sites, o.objects, o.seed, o.force, say=print)
 
 

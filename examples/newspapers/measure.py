@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same traffic to the newspapers once under `policy: classless` and once under `policy: adaptive`: a table.
+"""Compare `policy: classless` and `policy: adaptive` with the same traffic to the newspapers; prints a table.
 
-Each policy gets fresh processes with empty caches, a warm-up, then the measured requests.
+Each policy gets new processes with empty caches, a warm-up, then the measured requests.
 """
 import argparse
 import json

@@ -5,16 +5,16 @@
     GET /section/N     one section
     GET /article/N     one article
     GET /_stats        this process's counters (/_stats.json for programs)
-    GET /_sites.json   the newspapers there are
+    GET /_sites.json   the list of newspapers
     GET /healthz       "ok"
 
 The first label of the Host names the newspaper: harbour-herald.localhost, harbour-herald.example. Each page is
-made of 17 to 20 objects of one newspaper. They are kept in a cache that has room for a quarter of all
-newspapers (NEWSPAPERS_CACHE objects); what is not there costs a query and some unpacking. Every response reports
+made of 17 to 20 objects of one newspaper. They are stored in a cache with room for a quarter of all
+newspapers (NEWSPAPERS_CACHE objects); any other object costs a query and some unpacking. Every response reports
 its cost: X-Database-Loads, X-Cache-Hits, X-Worker-Pid.
 
-Settings are environment variables: NEWSPAPERS_DB, NEWSPAPERS_CACHE, NEWSPAPERS_LOAD_DELAY_MS (as if the database
-were that far away), and those of generate.py, which makes the database at the first start.
+Settings are environment variables: NEWSPAPERS_DB, NEWSPAPERS_CACHE, NEWSPAPERS_LOAD_DELAY_MS (the latency of a
+remote database), and those of generate.py, which makes the database at the first start.
 """
 import base64
 import collections
@@ -35,7 +35,7 @@ WORD = re.compile(r'[a-z]{4,}')
 
 
 class Cache:
-    """The newspapers' objects by (site, kind, number), least recently used out first."""
+    """The newspapers' objects by (site, kind, number); the least recently used ones are evicted."""
 
     def __init__(self, load, room):
         self.load, self.room = load, room
@@ -61,7 +61,7 @@ class Database:
 
     def __init__(self, path, delay_s):
         self.connection = sqlite3.connect('file:%s?mode=ro' % path, uri=True, check_same_thread=False)
-        # Small: a database that fits into every process's memory needs no load balancer.
+        # Small: the example needs a database that does not fit into each process's memory.
         self.connection.execute('pragma cache_size = -512')
         self.delay_s = delay_s
         self.sites = {slug: (number, title) for number, slug, title in
@@ -106,7 +106,7 @@ def prepare_article(value):
 
 
 def prepare_picture(value):
-    """A thumbnail, painted from its corners, as a data: URL; of the sizes only the one for the page."""
+    """A thumbnail, drawn from its corner colors, as a data: URL, and only the size for the page."""
     width, height = 36, 24
     a, b, c, d = value['corners']
     lines = []
@@ -131,7 +131,7 @@ PREPARE = {'site': prepare_plain, 'layout': prepare_plain, 'section': prepare_pl
 
 
 class Site:
-    """One newspaper through the cache."""
+    """The objects of one newspaper, read through the cache."""
 
     def __init__(self, cache, number):
         self.cache, self.number = cache, number
@@ -147,7 +147,7 @@ class Site:
 
 
 class Newspapers:
-    """The application. One thread at a time: a process serves one request, and the next after it."""
+    """The application. A process serves one request at a time."""
 
     def __init__(self, database, room):
         self.database = database

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newspapers' HTML. "{cost}" is where the application puts what a page has cost."""
+"""The newspapers' HTML. The application replaces "{cost}" by the cost of the page."""
 from html import escape
 
 STYLE = '''
@@ -30,7 +30,7 @@ font-variant-numeric:tabular-nums}.columns{columns:15rem;margin:1.5rem 0}.column
 
 
 def cost(pid, loads, hits):
-    """One line: the process that served the page, and what it had to load."""
+    """One line: the process that served the page, and the objects that it loaded."""
     state = 'warm' if loads == 0 else 'cold'
     return ('<div class="cost">served by pid <b>%d</b> with <b class="%s">%d database load%s</b> and %d cache hits'
             ' &middot; <a href="/_stats">this process</a></div>') % (pid, state, loads, '' if loads == 1 else 's', hits)
@@ -85,7 +85,7 @@ def article(about, layout, value, its_section, pictures, teasers):
 
 
 def index(sites, port):
-    """All newspapers. Browsers take every name below localhost for this machine."""
+    """All newspapers. Browsers resolve every name below localhost to this machine."""
     where = '.localhost' + (':' + port if port.isdecimal() else '')
     links = ''.join('<a href="http://%s%s/">%s</a>' % (slug, where, escape(title))
                     for slug, (_, title) in sites.items())

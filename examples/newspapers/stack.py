@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Starts what the example needs: resumelb-agent with some processes, resumelb before them, and one tree for both: a
-directory; or a real ZooKeeper, and then two of each program, as on a site of more than one machine.
+Starts the programs of the example: resumelb-agent with some processes, resumelb in front of them, and one tree for
+both: a directory; or a real ZooKeeper with two of each program, as on a site of more than one machine.
 """
 import ctypes
 import http.client
@@ -16,12 +16,12 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# A path of a unix socket has room for 107 bytes; what the agent adds to its directory needs some.
+# The path of a unix socket has at most 107 bytes, including what the agent appends to its directory.
 SOCKET_DIRECTORY_MAX = 60
 
 
 class Failed(Exception):
-    """Something did not start, or ended by itself."""
+    """A program did not start, or exited unexpectedly."""
 
 
 def port_is_free(port):
@@ -36,7 +36,7 @@ def port_is_free(port):
 
 def free_pair(wanted):
     """WANTED and the port after it, or the next two that are free; 0: any two."""
-    # Any: below those that the kernel gives out by itself, to the slots of the agent for instance.
+    # Any: below the ephemeral ports, which the kernel assigns, for instance to slots of the agent.
     first = wanted or random.randrange(10000, 30000)
     for port in range(first, min(first + 200, 65534), 2):
         if port_is_free(port) and port_is_free(port + 1):
@@ -45,7 +45,7 @@ def free_pair(wanted):
 
 
 def end_with_parent():
-    """In the child: SIGTERM when the process that started it dies, however it dies."""
+    """Called in the child: the kernel sends it SIGTERM when its parent process exits."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
@@ -79,8 +79,8 @@ def as_yaml(settings):
 
 class Stack:
     """
-    The running example. Everything it writes is in DIRECTORY. zookeeper: the tree is in one, started here, and there are
-    two load balancers and two agents, which share the processes; ports: of the first load balancer.
+    The running example. Everything it writes is in DIRECTORY. zookeeper: starts a ZooKeeper for the tree, and two load
+    balancers and two agents, which share the processes. ports: of the first load balancer.
     """
 
     def __init__(self, directory, processes=4, policy='adaptive', ports=None, binaries=None, environment=None, history=100,
@@ -104,17 +104,17 @@ class Stack:
 
     @property
     def tree(self):
-        """Where the tree is: the URL of its root."""
+        """The URL of the root of the tree."""
         if self.zookeeper_port is None:
             return 'directory:%s' % (self.directory / 'tree')
         return 'zookeeper://127.0.0.1:%d/example' % self.zookeeper_port
 
     def names(self, program):
-        """Of its instances; the first has the program's own."""
+        """The names of the instances of PROGRAM; the first has its name."""
         return [program] + ['%s%d' % (program, i + 2) for i in range(len(self.pairs) - 1)]
 
     def shares(self):
-        """How many processes each agent has."""
+        """The number of processes of each agent."""
         n = len(self.pairs)
         return [self.processes // n + (i < self.processes % n) for i in range(n)]
 
@@ -131,7 +131,7 @@ class Stack:
                 'socket': 'unix' if len(str(self.directory)) <= SOCKET_DIRECTORY_MAX else 'tcp',
                 'min_processes': processes,
                 'max_processes': processes,
-                # Small, so that one sees it learn; with real traffic the default is better.
+                # Small, so that learning is visible; with real traffic the default is better.
                 'history': self.history,
                 'max_skill_age': self.history * 100,
                 'ready_probe': '/healthz',
@@ -144,7 +144,7 @@ class Stack:
             'admin': {'address': '127.0.0.1:%d' % admin_port},
             'applications': {'newspapers': {
                 'tree': self.tree + '/newspapers',
-                # All is on one machine: with a ZooKeeper, workers on loopback have to be allowed.
+                # With a ZooKeeper, workers on loopback, as on this one machine, must be permitted.
                 'provider_networks': ['loopback'],
                 'classifier': 'host',
                 'pool': {'policy': self.policy, **self.pool},
@@ -208,7 +208,7 @@ class Stack:
         return [w for w in workers if w.get('state') == 'ready']
 
     def check(self):
-        """Failed when one of the programs has ended by itself."""
+        """Raises Failed if one of the programs has exited."""
         for name, child in self.children.items():
             if child.poll() is not None:
                 raise Failed('%s ended with %d\n%s' % (name, child.returncode, self.logs()))
@@ -221,7 +221,7 @@ class Stack:
         return '\n'.join(parts)
 
     def stop(self, seconds=20):
-        """The load balancers first, then the agents, then ZooKeeper; by force what does not end."""
+        """Stops the load balancers, then the agents, then ZooKeeper; kills those that do not exit."""
         for child in reversed(list(self.children.values())):
             if child.poll() is None:
                 child.terminate()

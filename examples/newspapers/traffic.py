@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Send the newspapers realistic traffic: few sites much, many little (Zipf), over kept connections.
+"""Send realistic traffic to the newspapers: most to few sites (Zipf), over persistent connections.
 
-Every few seconds one line: requests a second, database loads per request, hit rate, how many processes serve
+Prints a line every few seconds: requests a second, database loads per request, hit rate, processes that serve
 a site. The same seed gives the same requests.
 """
 import argparse
@@ -17,46 +17,46 @@ import time
 import urllib.parse
 
 HEAD_MAX = 64 * 1024
-# Of 100 requests so many are for a front page, and for a section; the rest are for articles.
+# Percentage of requests for a front page, and for a section; the rest are for articles.
 FRONT, SECTION = 30, 20
 ARTICLES, SECTIONS = 50, 8
-# A site must have been asked for this often in a period to count in "processes per site".
+# A site with at least this many requests in a period counts in "processes per site".
 SITE_REQUESTS_MIN = 4
 
 
 def parse(argv=None):
     p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    p.add_argument('--url', default='http://127.0.0.1:8080', help='where the load balancer is')
+    p.add_argument('--url', default='http://127.0.0.1:8080', help='address of the load balancer')
     p.add_argument('--rate', type=float, default=0, help='requests a second; 0: as many as the connections allow')
     p.add_argument('--concurrency', type=int, default=8, help='connections, each with one request at a time')
-    p.add_argument('--requests', type=int, default=0, help='end after so many; 0: until interrupted')
+    p.add_argument('--requests', type=int, default=0, help='end after this number; 0: until interrupted')
     p.add_argument('--seed', type=int, default=1)
-    p.add_argument('--zipf', type=float, default=0.9, help='how uneven sites are: 0 all alike, 1 very')
+    p.add_argument('--zipf', type=float, default=0.9, help='exponent of the distribution of sites; 0: uniform')
     p.add_argument('--every', type=float, default=5, help='seconds between lines')
     p.add_argument('--json', action='store_true', help='no lines; the summary as JSON at the end')
     o = p.parse_args(argv)
     if o.concurrency < 1 or o.rate < 0 or o.every <= 0:
-        p.error('want --concurrency of 1 or more, --rate not negative, --every above 0')
+        p.error('--concurrency must be at least 1, --rate not negative, --every above 0')
     url = urllib.parse.urlsplit(o.url)
     if url.scheme != 'http' or not url.hostname:
-        p.error('want --url http://HOST:PORT')
+        p.error('--url must be http://HOST:PORT')
     o.host, o.port = url.hostname, url.port or 80
     return o
 
 
 class Broken(Exception):
-    """The connection ended, or what came was no HTTP."""
+    """The connection ended, or the response was not valid HTTP."""
 
 
 class Connection:
-    """One kept connection, opened again when it was closed."""
+    """One persistent connection, opened again when it was closed."""
 
     def __init__(self, host, port):
         self.host, self.port = host, port
         self.reader = self.writer = None
 
     async def get(self, host, path):
-        """(status, headers, body). A kept connection that turns out closed is replaced once."""
+        """(status, headers, body). A persistent connection that proves closed is replaced once."""
         if self.writer is not None:
             try:
                 return await self.exchange(host, path)
@@ -111,7 +111,7 @@ def parse_head(head):
 
 
 class Counts:
-    """What happened in a period."""
+    """Counts of the requests in a period."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -179,7 +179,7 @@ class Plan:
 
 
 class Pace:
-    """Spaces requests evenly when a rate is wanted."""
+    """Spaces requests evenly if a rate is set."""
 
     def __init__(self, rate):
         self.step = 1 / rate if rate else 0
@@ -189,7 +189,7 @@ class Pace:
         if not self.step:
             return
         now = time.monotonic()
-        # Never make up for more than a second of lateness.
+        # Requests that are more than a second late are not made up for.
         self.due = max(self.due, now - 1)
         pause = self.due - now
         self.due += self.step
@@ -220,7 +220,7 @@ class Traffic:
             except (Broken, OSError) as e:
                 self.last_error = str(e) or type(e).__name__
                 status, headers = 0, {}
-                # No server: do not spin.
+                # No server: wait before the next attempt.
                 await asyncio.sleep(0.2)
             for counts in (self.total, self.period):
                 counts.add(site, time.monotonic() - start, status, headers)
@@ -272,7 +272,7 @@ def main():
     if o.json:
         print(json.dumps(summary))
     else:
-        print('in all: %(requests)d requests, %(errors)d errors, %(loads_per_request)s loads a request, '
+        print('total: %(requests)d requests, %(errors)d errors, %(loads_per_request)s loads a request, '
               'hit rate %(hit_rate)s' % summary)
     sys.exit(0 if summary['errors'] == 0 else 1)
 
