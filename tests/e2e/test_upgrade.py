@@ -347,9 +347,10 @@ def test_every_change_at_once_costs_none_a_request(world):
     (world.directory / 'tmp').mkdir(exist_ok=True)
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
     for turn in range(2 * ROUNDS):
-        applications['site']['retries'] = 3 + turn
+        retries = 3 + turn % 2      # another value in each turn
+        applications['site']['retries'] = retries
         lb.reload()
-        wait_until(lambda: lb.app('site')['settings']['retries']['value'] == str(3 + turn), 'the setting')
+        wait_until(lambda: lb.app('site')['settings']['retries']['value'] == str(retries), 'the setting')
         others[turn % 2].copy_to(live)
         lb.reload()
         wait_until(lambda: shown(tls, 'test.example') == others[turn % 2].fingerprint, 'the certificate')
