@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flood of unknown class names: memory is bounded, and known classes keep their skills.
+"""A flood of unknown class names: memory is bounded, and known classes keep their homes, or skills.
 
 RLB_FLOOD sets the number of distinct Hosts (1,000,000 in the soak run).
 """
+import json
 import os
 import socket
 import threading
 
 import pytest
 from support.base import LIMIT, wait_until
+from support.http import get
 
 pytestmark = pytest.mark.soak
 
@@ -82,12 +84,18 @@ def rss_kib(pid):
     return int(open('/proc/%d/status' % pid).read().split('VmRSS:')[1].split()[0])
 
 
-def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skills(world):
+def reason(lb, cls):
+    return json.loads(get(lb.admin, '/explain?class=' + cls, host=lb.admin).body)['reason']
+
+
+@pytest.mark.parametrize('policy', ['adaptive', 'resume'])
+def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_place(world, policy):
     workers = [Fast() for _ in range(2)]
     world.closers += [w.close for w in workers]
     # Resumes are frequent and may have as many classes as the limit of all together, so that classes compete for space.
-    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.directory / 'state'), 'history': 1000,
-                         'max_skills': CLASSES, 'max_skill_age': 10 * DISTINCT, 'pool': {'max_classes': CLASSES}})
+    lb = world.resumelb({'workers': [w.address for w in workers], 'state_dir': str(world.directory / 'state'),
+                         'history': 1000, 'max_skills': CLASSES, 'max_skill_age': 10 * DISTINCT,
+                         'pool': {'policy': policy, 'max_classes': CLASSES}})
     known = ['known-%d.example' % i for i in range(100)]
     # A class becomes known when it is requested again in a later sweep, a tenth of max_classes requests later.
     for i in range(3):
@@ -111,7 +119,10 @@ def test_a_flood_of_hosts_costs_bounded_memory_and_known_classes_keep_their_skil
     assert app['classes'] <= CLASSES
     resumes = lb.json('/resumes.json')['applications']['default']
     kept = {c for skills in resumes.values() for c in skills}
-    assert set(known) <= kept
+    if policy == 'resume':
+        assert set(known) <= kept
+    else:       # routing is by homes
+        assert {reason(lb, cls) for cls in known} == {'home'} and reason(lb, 'new.example') != 'home'
     if 'asan' not in str(lb.process.popen.args[0]) and 'tsan' not in str(lb.process.popen.args[0]):
         assert rss_kib(lb.process.pid) <= BOUND_KIB, rss_kib(lb.process.pid)
     print('distinct %d, classes kept %d, RSS %d KiB' % (DISTINCT, app['classes'], rss_kib(lb.process.pid)))
