@@ -124,7 +124,7 @@ static const bool may_retry[] = {
 };
 
 /* Returns true if the request may be sent to another worker. */
-static bool may_try_another(struct exchange *x, enum outcome o, bool written)
+static bool is_retry_allowed(struct exchange *x, enum outcome o, bool written)
 {
     if (!may_retry[o])
         return false;
@@ -151,9 +151,9 @@ static bool may_try_another(struct exchange *x, enum outcome o, bool written)
 }
 
 /* Retries with another worker; fails with O if that must not be, or none is available. */
-static cold_ void try_another(struct exchange *x, enum outcome o, bool written)
+static cold_ void retry_or_fail(struct exchange *x, enum outcome o, bool written)
 {
-    if (x->started || !may_try_another(x, o, written)) {
+    if (x->started || !is_retry_allowed(x, o, written)) {
         exchange_release(x);
         exchange_fail(x, o);
         return;
@@ -208,7 +208,7 @@ static void on_forward_error(void *context, enum err e)
         member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
     else if (!x->started && closed && !dead)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
-    try_another(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o, written);
+    retry_or_fail(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o, written);
 }
 
 /* ---- the response ---- */
@@ -303,7 +303,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
         served(x, true);
-        try_another(x, record_death(x), true);
+        retry_or_fail(x, record_death(x), true);
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);

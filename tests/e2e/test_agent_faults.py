@@ -38,7 +38,7 @@ def test_a_command_that_is_not_there(world, server):
 @short('uwsgi')
 def test_a_server_that_exits_at_once(world, server):
     # gunicorn may lose the exception that is to end it, and stays without a worker
-    agent = Two(world, server, fault='exits at once', respawn_delay='200ms', start_timeout='20s', stop_timeout='300ms')
+    agent = Two(world, server, fault='exits at once', respawn_delay='200ms', start_timeout='60s', stop_timeout='300ms')
     agent.output_has('cannot continue: no database')
     wait_until(lambda: agent.start_failures() >= 2, 'another try')
     r = agent.ask()
