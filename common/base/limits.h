@@ -39,6 +39,9 @@ enum {
     /* Header fields of one message from a worker, and bytes of its head. */
     RESPONSE_HEADERS_MAX = 100,
     RESPONSE_HEAD_MAX = 64 * 1024,
+    /* Options in the Connection fields of one head, besides close and keep-alive. Each field of the
+     * head is compared with each of them; messages in use have at most three. */
+    CONNECTION_OPTIONS_MAX = 16,
 };
 
 #endif

@@ -223,12 +223,8 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
     }
     fields->n = (size_t)(to - fields->at);
     fields->kinds = kinds;
-    if (!facts->upgrades)
-        return;
-    /* RFC 9110 section 7.8: Upgrade counts if Connection lists it. */
-    const struct message_field *f = message_fields_find(fields, SLICE_LIT("upgrade"), NULL);
-    if (f != NULL && http_request_lists(fields, SLICE_LIT("upgrade")))
-        req->upgrade = f->value;
+    if (facts->upgrades)
+        req->upgrade = message_fields_find(fields, SLICE_LIT("upgrade"), NULL)->value;
 }
 
 /* ---- the body ---- */
@@ -363,7 +359,8 @@ static void grow_input(struct http1_stream *x)
     x->in_room = room;
 }
 
-/* An incomplete head, which may stay so for long, takes no more memory than its bytes. */
+/* An incomplete head, which may stay so for long, takes no more memory than its bytes. Not one that
+ * has outgrown its block: it would be copied at each arrival of a few bytes. */
 static noinline_ void store_partial(struct http_conn *c)
 {
     const struct http1_stream *x = c->http1;
@@ -482,7 +479,7 @@ static void read_request(struct http_conn *c)
         return;
     if (x->in_len == 0)
         http1_destroy(c);
-    else
+    else if (x->in_room == LOOP_BLOCK_BYTES)
         store_partial(c);
 }
 

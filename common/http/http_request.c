@@ -102,27 +102,7 @@ const struct message_field *message_fields_find(const struct message_fields *fie
     return NULL;
 }
 
-/* ---- fields of proxied messages: RFC 9110 7.6.1 (Connection), 8.6 (Content-Length) ---- */
-
-static bool connection_lists(const struct message_field *fields, size_t n, struct slice name)
-{
-    for (const struct message_field *f = fields; f != fields + n; ++f) {
-        if (f->kind == FIELD_CONNECTION && http1_list_has(f->value, name))
-            return true;
-    }
-    return false;
-}
-
-bool http_request_lists(const struct message_fields *fields, struct slice name)
-{
-    return message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)) &&
-           connection_lists(fields->at, fields->n, name);
-}
-
-bool http_response_lists(const struct http1_head *head, struct slice name)
-{
-    return connection_lists(head->headers, head->nheaders, name);
-}
+/* ---- fields of proxied messages ---- */
 
 void http_put_field(struct text *out, struct slice name, struct slice value)
 {

@@ -91,10 +91,6 @@ const struct message_field *message_fields_find(const struct message_fields *fie
 
 /* ---- fields of proxied messages; http_field.h of common/wire classifies them ---- */
 
-/* Whether a Connection field of the request, or of the response, lists NAME. */
-bool http_request_lists(const struct message_fields *fields, struct slice name);
-bool http_response_lists(const struct http1_head *head, struct slice name);
-
 /* One line of a head. */
 void http_put_field(struct text *out, struct slice name, struct slice value);
 /* Appends Content-Length if the request has a BODY (NULL: none) or if METHOD requires the field

@@ -106,3 +106,32 @@ bool http1_list_has(struct slice value, struct slice token)
     }
     return false;
 }
+
+bool http1_note_options(struct slice value, struct http1_options *o)
+{
+    struct slice rest = value;
+
+    while (rest.len != 0) {
+        struct slice option = slice_trim(slice_cut(&rest, ','));
+
+        if (slice_eq_nocase(option, SLICE_LIT("close"))) {
+            o->close = true;
+        } else if (slice_eq_nocase(option, SLICE_LIT("keep-alive"))) {
+            o->keep_alive = true;
+        } else if (option.len != 0) {
+            if (o->n == CONNECTION_OPTIONS_MAX)
+                return false;
+            o->others[o->n++] = option;
+        }
+    }
+    return true;
+}
+
+bool http1_options_have(const struct http1_options *o, struct slice name)
+{
+    for (size_t i = 0; i < o->n; ++i) {
+        if (slice_eq_nocase(o->others[i], name))
+            return true;
+    }
+    return false;
+}

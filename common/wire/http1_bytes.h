@@ -7,6 +7,7 @@
 #define RLB_WIRE_HTTP1_BYTES_H
 
 #include "common/base/bytes.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
 /* Whether every byte is permitted in a field value or a reason: no control characters but HTAB. */
@@ -304,20 +305,30 @@ http1_inline_ bool http1_lines_plain_host(const struct http1_lines *l, struct sl
 #endif
 }
 
-/* Notes the options of a Connection field's VALUE. False: it is neither of these two words. */
-http1_inline_ bool http1_note_connection(struct slice value, bool *close, bool *keep_alive)
+/* What the Connection fields of a head list. */
+struct http1_options {
+    bool close, keep_alive;
+    size_t n; /* of OTHERS, the rest of which is not initialized */
+    struct slice others[CONNECTION_OPTIONS_MAX];
+};
+
+/* Adds the options in the list VALUE to O. False: there are more than CONNECTION_OPTIONS_MAX. */
+bool http1_note_options(struct slice value, struct http1_options *o) noinline_;
+/* Whether NAME is one of the options beside close and keep-alive. */
+bool http1_options_have(const struct http1_options *o, struct slice name);
+
+/* http1_note_options() of a Connection field's VALUE, which is nearly always one of two words. */
+http1_inline_ bool http1_note_connection(struct slice value, struct http1_options *o)
 {
     if (SLICE_IS_WORD(value, "keep-alive")) {
-        *keep_alive = true;
+        o->keep_alive = true;
         return true;
     }
     if (SLICE_IS_WORD(value, "close")) {
-        *close = true;
+        o->close = true;
         return true;
     }
-    *close |= http1_list_has(value, SLICE_LIT("close"));
-    *keep_alive |= http1_list_has(value, SLICE_LIT("keep-alive"));
-    return false;
+    return http1_note_options(value, o);
 }
 
 /* Split LINE, one of L's that is not empty, as http1_split_header does; its bytes are text. */

@@ -27,11 +27,21 @@ enum {
 struct framing_facts {
     bool has_length;
     bool has_coding;
-    bool close;
-    bool keep_alive;
-    bool lists; /* Connection has other options than these */
     uint64_t length;
 };
+
+/*
+ * RFC 9110 section 7.6.1: of the N FIELDS, those that Connection lists belong to the connection,
+ * except for the kinds in KEPT. One pass; http1_note_options() has bounded the list.
+ */
+static noinline_ void mark_listed(const struct http1_options *o, struct message_field *fields,
+                                  size_t n, uint32_t kept)
+{
+    for (size_t i = 0; i < n; ++i) {
+        if ((FIELD_BIT(fields[i].kind) & kept) == 0 && http1_options_have(o, fields[i].name))
+            fields[i].kind = FIELD_HOP;
+    }
+}
 
 const char *response_fault_text(enum response_fault f)
 {
@@ -99,7 +109,7 @@ http1_inline_ enum err parse_status_line(struct slice line, struct http1_head *o
 }
 
 http1_inline_ enum err note_header(struct message_field *h, struct framing_facts *f,
-                                   struct http1_head *out)
+                                   struct http1_options *o, struct http1_head *out)
 {
     uint64_t length;
 
@@ -109,7 +119,8 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
         if (!SLICE_IS_WORD(h->name, "connection"))
             break;
         h->kind = FIELD_CONNECTION;
-        f->lists |= !http1_note_connection(h->value, &f->close, &f->keep_alive);
+        if (!http1_note_connection(h->value, o))
+            return head_reject(out, RESPONSE_FAULT_CONNECTION);
         return ERR_OK;
     case 14:
         if (!SLICE_IS_WORD(h->name, "content-length"))
@@ -141,7 +152,7 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
 }
 
 http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_head *out,
-                                     struct framing_facts *f)
+                                     struct framing_facts *f, struct http1_options *o)
 {
     struct message_field *h = out->headers;
 
@@ -158,11 +169,14 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
         }
         if (!http1_lines_field(lines, line, &h->name, &h->value))
             return head_reject(out, RESPONSE_FAULT_HEADER);
-        e = note_header(h, f, out);
+        e = note_header(h, f, o, out);
         if (e != ERR_OK)
             return e;
     }
     out->nheaders = (size_t)(h - out->headers);
+    if (o->n != 0)
+        mark_listed(o, out->headers, out->nheaders,
+                    FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_CONNECTION));
     return ERR_OK;
 }
 
@@ -171,13 +185,13 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
  * framing, so the connection is not reused. A transfer coding in HTTP/1.0 is rejected (section
  * 6.1), because a sender of that version may have forwarded it without understanding it.
  */
-static enum err decide_framing(const struct framing_facts *f, bool is_head, struct http1_head *out)
+static enum err decide_framing(const struct framing_facts *f, const struct http1_options *o,
+                               bool is_head, struct http1_head *out)
 {
     if (f->has_coding && out->minor_version == 0)
         return head_reject(out, RESPONSE_FAULT_CODING_TOO_OLD);
-    out->connection_lists = f->lists;
     out->content_length = f->has_length && !f->has_coding ? f->length : UINT64_MAX;
-    out->keep_alive = out->minor_version == 1 ? !f->close : f->keep_alive && !f->close;
+    out->keep_alive = !o->close && (out->minor_version == 1 || o->keep_alive);
     if (f->has_coding && f->has_length)
         out->keep_alive = false;
     if (is_head || out->status < 200 || out->status == 204 || out->status == 304) {
@@ -203,13 +217,16 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
     struct http1_lines lines =
         http1_lines_of((struct slice){bytes.p, cut ? RESPONSE_HEAD_MAX : bytes.len});
     struct framing_facts facts = {0};
+    struct http1_options options;
     struct slice line;
     enum err e = take_line(&lines, &line, out);
 
     if (e == ERR_OK)
         e = parse_status_line(line, out);
+    options.close = options.keep_alive = false;
+    options.n = 0;
     if (e == ERR_OK)
-        e = parse_headers(&lines, out, &facts);
+        e = parse_headers(&lines, out, &facts, &options);
     if (e == ERR_BUSY && bytes.len >= RESPONSE_HEAD_MAX) {
         out->fault = RESPONSE_FAULT_HEADERS_TOO_LARGE;
         return ERR_TOO_LARGE;
@@ -217,7 +234,7 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
     if (e != ERR_OK)
         return e;
     out->bytes = (size_t)(lines.at - bytes.p);
-    return decide_framing(&facts, is_head, out);
+    return decide_framing(&facts, &options, is_head, out);
 }
 
 bool http1_head_switches_to(const struct http1_head *head, struct slice protocol)
@@ -245,10 +262,18 @@ static const struct {
 #undef FAULT
 };
 
+/* Fields that stay although Connection lists them: a client must not be able to remove what a proxy
+ * before it has stated, and the framing is known without them. */
+enum {
+    KEPT_IN_REQUESTS = FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_CONNECTION) |
+                       FIELD_BIT(FIELD_OURS) |
+                       (FIELD_CLAIMS & ~FIELD_BIT(FIELD_CLIENT_CERTIFICATE)),
+};
+
 /* What is needed while the fields are read. */
 struct head_reading {
-    bool close, keep_alive;               /* from Connection */
     struct message_field *fields, *until; /* space for further fields */
+    struct http1_options options;
 };
 
 const char *request_fault_text(enum request_fault f)
@@ -360,8 +385,8 @@ http1_inline_ enum request_fault check_field(const struct http1_lines *lines,
         out->upgrades |= SLICE_IS_WORD(h->name, "upgrade");
         return FAULT_NONE;
     case 10:
-        if (h->kind == FIELD_CONNECTION)
-            http1_note_connection(value, &n->close, &n->keep_alive);
+        if (h->kind == FIELD_CONNECTION && !http1_note_connection(value, &n->options))
+            return FAULT_CONNECTION;
         return FAULT_NONE;
     case 14:
         if (h->kind != FIELD_FRAMING)
@@ -409,9 +434,14 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     /* RFC 9112 section 2.2: some clients end a body with one line end too many. */
     bool blank = bytes.len >= 2 && memcmp(bytes.p, "\r\n", 2) == 0;
     struct slice rest = blank ? slice_after(bytes, 2) : bytes;
-    struct head_reading n = {.fields = fields, .until = fields != NULL ? fields + max : NULL};
+    struct head_reading n;
+    const struct http1_options *o = &n.options;
     struct slice line;
 
+    n.fields = fields;
+    n.until = fields != NULL ? fields + max : NULL;
+    n.options.close = n.options.keep_alive = false;
+    n.options.n = 0;
     *out = (struct http1_request_facts){0};
     if (rest.len != 0 && (rest.p[0] == '\r' || rest.p[0] == '\n'))
         return FAULT_BLANK_LINE;
@@ -423,9 +453,13 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
         f = check_headers(&lines, &n, out);
         out->bytes = (size_t)(lines.at - bytes.p);
     }
-    out->keep_alive = !n.close && (n.keep_alive || out->minor_version != 0);
+    out->keep_alive = !o->close && (o->keep_alive || out->minor_version != 0);
     if (f != FAULT_NONE)
         return f;
+    /* Section 7.8 of RFC 9110: Upgrade counts if Connection lists it. */
+    out->upgrades = out->upgrades && http1_options_have(o, SLICE_LIT("upgrade"));
+    if (o->n != 0)
+        mark_listed(o, fields, (size_t)(n.fields - fields), KEPT_IN_REQUESTS);
     if (out->has_length && out->chunked)
         return FAULT_LENGTH_AND_CODING;
     if (out->chunked && out->minor_version == 0)

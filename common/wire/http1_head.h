@@ -38,9 +38,8 @@ struct http1_head {
     size_t bytes; /* length of the head with its blank line */
     enum http1_framing framing;
     uint64_t
-        content_length;    /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
-    bool keep_alive;       /* by version and Connection; never with both CL and TE */
-    bool connection_lists; /* Connection has other options than keep-alive or close */
+        content_length; /* as announced (also for HEAD and 304); UINT64_MAX: none that counts */
+    bool keep_alive;    /* by version and Connection; never with both CL and TE */
     enum response_fault fault; /* set by ERR_SYNTAX and ERR_TOO_LARGE alone */
 };
 
@@ -76,7 +75,8 @@ struct http1_request_facts {
     bool chunked;
     bool keep_alive;                   /* the connection may stay */
     bool has_length;                   /* Content-Length is there */
-    bool expects, upgrades;            /* Expect is, Upgrade is */
+    bool expects;                      /* Expect is there */
+    bool upgrades;                     /* Upgrade is, and Connection lists it */
     uint64_t content_length;           /* 0 when there is none */
     struct slice method, target, host; /* host: NULL when there is none */
 };

@@ -10,7 +10,7 @@
 
 enum http_field {
     FIELD_OTHER,
-    /* Hop-by-hop, framing, or Proxy: never forwarded. */
+    /* Hop-by-hop, framing, Proxy, or listed by Connection: never forwarded. */
     FIELD_HOP,
     FIELD_CONNECTION, /* not forwarded either */
     FIELD_FRAMING,    /* not forwarded either: Host, Content-Length */
@@ -39,6 +39,12 @@ struct message_field {
 };
 /* A set of kinds as a bit mask. */
 #define FIELD_BIT(kind) (UINT32_C(1) << (kind))
+
+/* Fields that only a trusted proxy may state. */
+#define FIELD_CLAIMS                                                                               \
+    (FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) | FIELD_BIT(FIELD_FORWARDED_HOST) |             \
+     FIELD_BIT(FIELD_FORWARDED) | FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |           \
+     FIELD_BIT(FIELD_CLIENT_CERTIFICATE))
 
 /*
  * Names are compared without case, and '_' equals '-', as both are one variable for a CGI or WSGI

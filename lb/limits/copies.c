@@ -161,7 +161,6 @@ void copy_answer_make(const struct copy *c, enum copy_use use, struct slice deta
     /* RFC 9110 8.6: a 204 has none. */
     head->content_length = head->status == 204 ? UINT64_MAX : out->body.len;
     head->keep_alive = true;
-    head->connection_lists = false; /* a copy has no such field */
     if (age_s > CACHE_SECONDS_MAX)
         age_s = CACHE_SECONDS_MAX;
     int n = snprintf(out->age, sizeof(out->age), "%" PRIu64, age_s);
@@ -211,13 +210,12 @@ void copy_maker_destroy(struct copy_maker *m)
  * Fields that are end-to-end and valid for other requests as well. Age is computed for each answer,
  * and those of proxy authentication are for the original requester only (RFC 9111 section 3.1).
  */
-static bool is_stored(const struct http1_head *head, const struct message_field *h)
+static bool is_stored(const struct message_field *h)
 {
     return !http_field_is_hop(h->kind) && h->kind != FIELD_OURS && h->kind != FIELD_REQUEST_ID &&
            !slice_eq_nocase(h->name, SLICE_LIT("age")) &&
            !slice_eq_nocase(h->name, SLICE_LIT("proxy-authenticate")) &&
-           !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info")) &&
-           !http_response_lists(head, h->name);
+           !slice_eq_nocase(h->name, SLICE_LIT("proxy-authentication-info"));
 }
 
 static struct slice write_bytes(char **at, struct slice s)
@@ -263,7 +261,7 @@ static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head 
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *field = &head->headers[i];
 
-        if (!is_stored(head, field))
+        if (!is_stored(field))
             continue;
         stored[n++] = field;
         head_bytes += sizeof(*field) + field->name.len + field->value.len;

@@ -18,7 +18,6 @@
 bool headers_check_request(const struct http_request *req)
 {
     const struct message_fields *fields = &req->fields;
-    size_t listed_bytes = 0;
 
     if (req->method.len > METHOD_MAX || slice_is(req->method, "CONNECT"))
         return false;
@@ -27,11 +26,7 @@ bool headers_check_request(const struct http_request *req)
         if (!http1_is_token(fields->at[i].name) || !http1_is_text(fields->at[i].value))
             return false;
     }
-    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
-        return true;
-    for (size_t i = 0; i < fields->n; ++i)
-        listed_bytes += fields->at[i].kind == FIELD_CONNECTION ? fields->at[i].value.len : 0;
-    return listed_bytes <= CONNECTION_LIST_MAX;
+    return true;
 }
 
 void headers_remove(struct message_fields *fields, struct slice name)
@@ -99,21 +94,6 @@ struct cache_request headers_cache_request(const struct http_request *req)
 
 /* ---- requests: the head a worker gets ---- */
 
-/* Returns true if a Connection field has other options than keep-alive or close. */
-static bool connection_lists(const struct message_fields *fields)
-{
-    if (!message_fields_may_have(fields, FIELD_BIT(FIELD_CONNECTION)))
-        return false;
-    for (size_t i = 0; i < fields->n; ++i) {
-        struct slice value = fields->at[i].value;
-
-        if (fields->at[i].kind == FIELD_CONNECTION && !SLICE_IS_WORD(value, "keep-alive") &&
-            !SLICE_IS_WORD(value, "close"))
-            return true;
-    }
-    return false;
-}
-
 /* Writes all fields of one kind as a single one, with LAST (may be empty) at its end. */
 static noinline_ char *put_merged(char *at, const struct message_fields *fields,
                                   enum http_field kind, struct slice name, struct slice glue,
@@ -152,9 +132,6 @@ static char *put_head(const struct headers_request *r, char *at)
     uint32_t sent = 0;
     uint32_t dropped = FIELD_BIT(FIELD_HOP) | FIELD_BIT(FIELD_CONNECTION) |
                        FIELD_BIT(FIELD_FRAMING) | FIELD_BIT(FIELD_OURS);
-    /* Kinds of fields that are dropped if Connection lists them. */
-    uint32_t listed =
-        connection_lists(fields) ? ~HEADERS_CLAIMS | FIELD_BIT(FIELD_CLIENT_CERTIFICATE) : 0;
 
     /* When appending, all of them are written at the end with the load balancer's value. */
     if (r->forwarded != FORWARDED_OFF)
@@ -171,7 +148,7 @@ static char *put_head(const struct headers_request *r, char *at)
         const struct message_field *f = &fields->at[i];
         uint32_t kind = FIELD_BIT(f->kind);
 
-        if ((kind & dropped) != 0 || ((kind & listed) != 0 && http_request_lists(fields, f->name)))
+        if ((kind & dropped) != 0)
             continue;
         sent |= kind;
         if (f->kind != FIELD_COOKIE) {
@@ -248,14 +225,6 @@ static uint32_t not_for_client(const struct headers_response *r)
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
 }
 
-/* Returns true if field F of HEAD is passed on; DROPPED: the kinds that are not. */
-static inline bool is_passed_on(const struct http1_head *head, const struct message_field *f,
-                                uint32_t dropped)
-{
-    return (FIELD_BIT(f->kind) & dropped) == 0 &&
-           !(head->connection_lists && http_response_lists(head, f->name));
-}
-
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value)
 {
@@ -275,7 +244,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if (!is_passed_on(head, h, dropped))
+        if ((FIELD_BIT(h->kind) & dropped) != 0)
             continue;
         char *value = put_slice(at, h->name);
 
@@ -313,7 +282,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if (is_passed_on(head, h, dropped))
+        if ((FIELD_BIT(h->kind) & dropped) == 0)
             at = put_line(at, h->name, h->value);
     }
     if (r->via)

@@ -20,20 +20,10 @@ enum {
     MAX_FORWARDS_MAX = 255,
     /* Maximum length of a client's X-Request-ID that is forwarded. */
     REQUEST_ID_MAX = 128,
-    /* Maximum length of a request's Connection fields, in which each other field is looked up. */
-    CONNECTION_LIST_MAX = 1024,
 };
 
-/* Fields that only a trusted proxy may state. */
-enum {
-    HEADERS_CLAIMS = FIELD_BIT(FIELD_FOR) | FIELD_BIT(FIELD_PROTO) |
-                     FIELD_BIT(FIELD_FORWARDED_HOST) | FIELD_BIT(FIELD_FORWARDED) |
-                     FIELD_BIT(FIELD_CLAIM) | FIELD_BIT(FIELD_REQUEST_ID) |
-                     FIELD_BIT(FIELD_CLIENT_CERTIFICATE),
-};
-
-/* Returns true if REQ may be sent as HTTP/1.1: not CONNECT, within METHOD_MAX and
- * CONNECTION_LIST_MAX, and without control bytes, which HTTP/2 could have. */
+/* Returns true if REQ may be sent as HTTP/1.1: not CONNECT, within METHOD_MAX, and without control
+ * bytes, which HTTP/2 could have. */
 bool headers_check_request(const struct http_request *req);
 /* The client's X-Request-ID if it is forwarded (REQUEST_ID_MAX, plain characters); or p == NULL. */
 struct slice headers_request_id(const struct http_request *req);

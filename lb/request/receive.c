@@ -32,7 +32,7 @@ static void trust(struct exchange *x)
 
     /* At this point the client address is that of the connected peer. */
     if (!networks_have(trusted, &x->client_addr)) {
-        message_fields_drop(&x->req->fields, HEADERS_CLAIMS);
+        message_fields_drop(&x->req->fields, FIELD_CLAIMS);
         return;
     }
     /* The certificate of this connection has been verified here. */

@@ -42,8 +42,7 @@ void front_read_class(const struct http_request *req, struct request_class *out)
 /* ---- to the process ---- */
 
 /* Of the product's own headers, a process receives only the class set by a load balancer. */
-static bool is_forwarded(const struct http_request *req, const struct front_recipient *to,
-                         const struct message_field *field)
+static bool is_forwarded(const struct front_recipient *to, const struct message_field *field)
 {
     switch (field->kind) {
     case FIELD_HOP:
@@ -72,7 +71,7 @@ static bool is_forwarded(const struct http_request *req, const struct front_reci
     case FIELD_USER_AGENT:
         break;
     }
-    return !http_request_lists(&req->fields, field->name);
+    return true;
 }
 
 void front_write_head(const struct http_request *req, const struct front_recipient *to,
@@ -87,7 +86,7 @@ void front_write_head(const struct http_request *req, const struct front_recipie
     text_add(out, SLICE_LIT(" HTTP/1.1\r\n"));
     http_put_field(out, SLICE_LIT("Host"), req->authority);
     for (size_t i = 0; i < fields->n; ++i) {
-        if (is_forwarded(req, to, &fields->at[i]))
+        if (is_forwarded(to, &fields->at[i]))
             http_put_field(out, fields->at[i].name, fields->at[i].value);
     }
     /* X-Forwarded-*, as a server does that clients connect to. */

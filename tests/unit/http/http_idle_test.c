@@ -57,6 +57,49 @@ static void await_idle(struct fixture *f, unsigned count)
     raw_turn_until(f->loop, has_idle, &(struct fixture_wait){.fixture = f, .count = count});
 }
 
+struct input {
+    struct fixture *fixture;
+    size_t bytes;
+};
+
+static struct http_conn *only_conn(const struct fixture *f)
+{
+    return list_first(&f->server->conns, struct http_conn, node);
+}
+
+static bool has_input(void *context)
+{
+    const struct input *w = context;
+
+    return !list_empty(&w->fixture->server->conns) &&
+           only_conn(w->fixture)->received_bytes == w->bytes;
+}
+
+static void
+a_small_incomplete_head_takes_its_bytes_only_and_a_large_one_is_not_copied_again(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+    struct text head = {0};
+
+    o.max_header_bytes = 64 * 1024;
+    fixture_restart(f, &o);
+    fixture_send(f, "GET / HTTP/1.1\r\nX: ");
+    raw_turn_until(f->loop, has_input, &(struct input){f, 19});
+    assert_non_null(only_conn(f)->partial);
+    for (int i = 0; i < LOOP_BLOCK_BYTES; ++i)
+        text_add_char(&head, 'y');
+    fixture_send(f, text_cstr(&head));
+    raw_turn_until(f->loop, has_input, &(struct input){f, 19 + LOOP_BLOCK_BYTES});
+    const struct http1_stream *x = only_conn(f)->http1;
+    assert_non_null(x);
+    fixture_send(f, "y");
+    raw_turn_until(f->loop, has_input, &(struct input){f, 20 + LOOP_BLOCK_BYTES});
+    assert_ptr_equal(only_conn(f)->http1, x);
+    assert_null(only_conn(f)->partial);
+    text_fini(&head);
+}
+
 struct until {
     struct loop *loop;
     uint64_t ms;
@@ -446,6 +489,7 @@ static void connection_that_becomes_idle_makes_room_for_those_that_wait(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IDLE(a_small_incomplete_head_takes_its_bytes_only_and_a_large_one_is_not_copied_again),
         IDLE(idle_connection_is_served_again_and_again),
         IDLE(pipelined_requests_are_all_served),
         IDLE(head_that_comes_byte_by_byte_is_served),

@@ -117,20 +117,6 @@ static void what_is_kept_is_a_copy_that_ends(void **state)
 
 /* ---- fields of proxied messages ---- */
 
-static void a_response_lists_what_its_connection_fields_name(void **state)
-{
-    struct http1_head head = {.nheaders = 2};
-
-    (void)state;
-    head.headers[0] = (struct message_field){.name = SLICE_LIT("CONNECTION"),
-                                             .value = SLICE_LIT("close, X-One"),
-                                             .kind = FIELD_CONNECTION};
-    head.headers[1] =
-        (struct message_field){.name = SLICE_LIT("X-Two"), .value = SLICE_LIT("X-Three")};
-    assert_true(http_response_lists(&head, SLICE_LIT("x-one")));
-    assert_false(http_response_lists(&head, SLICE_LIT("x-three")));
-}
-
 static void expect_length(const char *method, char *body, const char *line)
 {
     struct text out = {0};
@@ -165,7 +151,6 @@ int main(void)
         TEST(kinds_are_reported_and_dropped_by_what_fields_are),
         TEST(path_is_one_however_it_is_written),
         TEST(what_is_kept_is_a_copy_that_ends),
-        cmocka_unit_test(a_response_lists_what_its_connection_fields_name),
         cmocka_unit_test(a_length_is_reported_for_a_body_or_none_where_one_is_expected),
     };
 

@@ -294,6 +294,39 @@ static void connection_and_version_decide_on_keep_alive(void **state)
     assert_true(h.keep_alive);
 }
 
+static void fields_that_connection_lists_are_hop_by_hop(void **state)
+{
+    const char *text = "HTTP/1.1 200 OK\r\nX-One: 1\r\nConnection: x-one, X-Three\r\n"
+                       "X-Two: 2\r\nContent-Length: 0\r\nX-THREE: 3\r\n\r\n";
+    static const enum http_field kinds[] = {FIELD_HOP, FIELD_CONNECTION, FIELD_OTHER, FIELD_FRAMING,
+                                            FIELD_HOP};
+    struct http1_head h;
+
+    (void)state;
+    assert_int_equal(parse(text, &h), ERR_OK);
+    assert_int_equal(h.nheaders, ARRAY_LEN(kinds));
+    for (size_t i = 0; i < ARRAY_LEN(kinds); ++i)
+        assert_int_equal(h.headers[i].kind, kinds[i]);
+}
+
+static void connection_may_list_sixteen_options(void **state)
+{
+    struct http1_head h;
+    struct text head = {0};
+
+    (void)state;
+    text_add(&head, SLICE_LIT("HTTP/1.1 204 None\r\nConnection: close,,keep-alive"));
+    for (int i = 0; i < CONNECTION_OPTIONS_MAX; ++i)
+        text_addf(&head, ", x%d", i);
+    text_add(&head, SLICE_LIT("\r\n\r\n"));
+    assert_int_equal(parse(text_cstr(&head), &h), ERR_OK);
+    head.len -= 4;
+    text_add(&head, SLICE_LIT(", one-more\r\n\r\n"));
+    assert_int_equal(parse(text_cstr(&head), &h), ERR_SYNTAX);
+    assert_int_equal(h.fault, RESPONSE_FAULT_CONNECTION);
+    text_fini(&head);
+}
+
 static void number_and_size_of_headers_are_bounded(void **state)
 {
     struct text t = {0};
@@ -511,6 +544,8 @@ int main(void)
         cmocka_unit_test(framing_follows_status_method_and_headers),
         cmocka_unit_test(no_content_that_announces_a_body_is_not_kept_alive),
         cmocka_unit_test(connection_and_version_decide_on_keep_alive),
+        cmocka_unit_test(fields_that_connection_lists_are_hop_by_hop),
+        cmocka_unit_test(connection_may_list_sixteen_options),
         cmocka_unit_test(number_and_size_of_headers_are_bounded),
         cmocka_unit_test(chunks_decode_alike_however_they_are_cut),
         cmocka_unit_test(malformed_chunks_are_refused),

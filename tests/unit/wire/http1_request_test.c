@@ -60,7 +60,7 @@ static void fields_are_reported_in_their_order_as_far_as_there_is_room(void **st
     assert_null(fields[6].name.p);
     assert_true(facts.has_length);
     assert_true(facts.expects);
-    assert_true(facts.upgrades);
+    assert_false(facts.upgrades);
     memset(fields, 0, sizeof(fields));
     assert_int_equal(http1_request_read(slice_of(text), &facts, fields, 2), FAULT_NONE);
     assert_int_equal(facts.nheaders, 6);
@@ -70,6 +70,62 @@ static void fields_are_reported_in_their_order_as_far_as_there_is_room(void **st
     assert_false(facts.has_length);
     assert_false(facts.expects);
     assert_false(facts.upgrades);
+}
+
+static void
+fields_that_connection_lists_are_hop_by_hop_but_not_those_that_others_rely_on(void **state)
+{
+    const char *text =
+        "GET / HTTP/1.1\r\nHost: a\r\nX-Private: 1\r\nCookie: a=b\r\nX-Public: 2\r\n"
+        "X-Forwarded-For: 192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\nX-SSL-Client-Verify: 1\r\n"
+        "Resumelb-Class: c\r\nConnection: close, x-private , x-forwarded-for,cookie, host\r\n"
+        "Connection: x-real-ip, resumelb-class,,x-ssl-client-verify\r\nX-private: 3\r\n\r\n";
+    static const enum http_field kinds[] = {
+        FIELD_FRAMING, FIELD_HOP,  FIELD_HOP,        FIELD_OTHER,      FIELD_FOR, FIELD_CLAIM,
+        FIELD_HOP,     FIELD_OURS, FIELD_CONNECTION, FIELD_CONNECTION, FIELD_HOP};
+    struct message_field fields[16];
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(http1_request_read(slice_of(text), &facts, fields, ARRAY_LEN(fields)),
+                     FAULT_NONE);
+    assert_int_equal(facts.nheaders, ARRAY_LEN(kinds));
+    for (size_t i = 0; i < ARRAY_LEN(kinds); ++i)
+        assert_int_equal(fields[i].kind, kinds[i]);
+    assert_false(facts.keep_alive);
+}
+
+static void an_upgrade_counts_only_if_connection_lists_it(void **state)
+{
+    struct http1_request_facts facts;
+
+    (void)state;
+    assert_int_equal(check("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", &facts),
+                     FAULT_NONE);
+    assert_false(facts.upgrades);
+    assert_int_equal(check("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n"
+                           "Upgrade: websocket\r\n\r\n",
+                           &facts),
+                     FAULT_NONE);
+    assert_true(facts.upgrades);
+    assert_true(facts.keep_alive);
+}
+
+static void connection_may_list_sixteen_options_over_all_its_fields(void **state)
+{
+    struct http1_request_facts facts;
+    struct text head = {0};
+
+    (void)state;
+    text_add(&head, SLICE_LIT("GET / HTTP/1.1\r\nHost: a\r\nConnection: close,,keep-alive, close"));
+    for (int i = 0; i < CONNECTION_OPTIONS_MAX; ++i)
+        text_addf(&head, "%sx%d", i % 2 != 0 ? "," : "\r\nConnection: ", i);
+    text_add(&head, SLICE_LIT("\r\n\r\n"));
+    assert_int_equal(check(text_cstr(&head), &facts), FAULT_NONE);
+    head.len -= 4;
+    text_add(&head, SLICE_LIT(", one-more\r\n\r\n"));
+    assert_int_equal(check(text_cstr(&head), &facts), FAULT_CONNECTION);
+    text_fini(&head);
 }
 
 static void a_host_passes_with_the_head_as_it_does_alone(void **state)
@@ -297,6 +353,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proper_head_passes_and_its_facts_are_reported),
         cmocka_unit_test(fields_are_reported_in_their_order_as_far_as_there_is_room),
+        cmocka_unit_test(
+            fields_that_connection_lists_are_hop_by_hop_but_not_those_that_others_rely_on),
+        cmocka_unit_test(an_upgrade_counts_only_if_connection_lists_it),
+        cmocka_unit_test(connection_may_list_sixteen_options_over_all_its_fields),
         cmocka_unit_test(a_host_passes_with_the_head_as_it_does_alone),
         cmocka_unit_test(old_version_may_have_no_host),
         cmocka_unit_test(one_empty_line_may_come_before_a_request),

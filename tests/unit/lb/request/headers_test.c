@@ -103,22 +103,6 @@ static void hop_by_hop_fields_and_framing_stay_behind(void **state)
     assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\n" TAIL "\r\n");
 }
 
-static void what_connection_lists_stays_behind_but_not_what_others_rely_on(void **state)
-{
-    struct fixture *f = *state;
-
-    f->out.forwarded = FORWARDED_APPEND;
-    add(f, "Connection", "close, X-Private , x-forwarded-for,cookie, host");
-    add(f, "X-Private", "1");
-    add(f, "X-Public", "2");
-    add(f, "Cookie", "a=b");
-    add(f, "X-Forwarded-For", "198.51.100.1");
-    assert_string_equal(head(f),
-                        "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Public: 2\r\n"
-                        "X-Forwarded-For: 198.51.100.1, 192.0.2.7\r\n"
-                        "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a.example\r\n" TAIL "\r\n");
-}
-
 static void our_own_names_are_taken_off_in_any_spelling(void **state)
 {
     struct fixture *f = *state;
@@ -142,7 +126,7 @@ static void what_is_reported_of_client_certificates_is_a_claim(void **state)
     add(f, "X-SSL-Cipher", "1");
     message_fields_drop(&f->req.fields, FIELD_BIT(FIELD_OURS));
     assert_int_equal(f->req.fields.n, 3);
-    message_fields_drop(&f->req.fields, HEADERS_CLAIMS);
+    message_fields_drop(&f->req.fields, FIELD_CLAIMS);
     assert_int_equal(f->req.fields.n, 1);
     assert_true(slice_is(value_of(&f->req.fields, "x-ssl-cipher"), "1"));
 }
@@ -226,7 +210,7 @@ static void claims_are_dropped_in_any_spelling(void **state)
     for (size_t i = 0; i < ARRAY_LEN(names); ++i)
         add(f, names[i], "forged");
     add(f, "X-Last", "2");
-    message_fields_drop(&f->req.fields, HEADERS_CLAIMS);
+    message_fields_drop(&f->req.fields, FIELD_CLAIMS);
     assert_string_equal(head(f), "GET /x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-First: 1\r\n"
                                  "X-Last: 2\r\n" TAIL "\r\n");
 }
@@ -282,20 +266,6 @@ static void fields_that_could_become_other_fields_are_refused(void **state)
         add(f, bad[i][0], bad[i][1]);
         assert_false(headers_check_request(&f->req));
     }
-}
-
-static void a_connection_list_without_measure_is_refused(void **state)
-{
-    struct fixture *f = *state;
-    char list[CONNECTION_LIST_MAX + 2];
-
-    memset(list, 'a', sizeof(list) - 1);
-    list[sizeof(list) - 1] = '\0';
-    add(f, "Connection", list + 1);
-    assert_true(headers_check_request(&f->req));
-    f->req.fields.n = 0;
-    add(f, "Connection", list);
-    assert_false(headers_check_request(&f->req));
 }
 
 static void connect_and_endless_methods_are_refused(void **state)
@@ -476,7 +446,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_request_is_written_again_with_its_fields_in_order),
         TEST(hop_by_hop_fields_and_framing_stay_behind),
-        TEST(what_connection_lists_stays_behind_but_not_what_others_rely_on),
         TEST(our_own_names_are_taken_off_in_any_spelling),
         TEST(what_is_reported_of_client_certificates_is_a_claim),
         TEST(set_replaces_all_that_claims_where_a_request_came_from),
@@ -488,7 +457,6 @@ int main(void)
         TEST(via_and_request_id_are_ours),
         TEST(only_a_get_over_http_1_1_becomes_a_websocket),
         TEST(fields_that_could_become_other_fields_are_refused),
-        TEST(a_connection_list_without_measure_is_refused),
         TEST(connect_and_endless_methods_are_refused),
         TEST(a_request_id_is_kept_only_when_it_is_plain),
         TEST(a_response_passes_without_what_concerned_our_connection),
