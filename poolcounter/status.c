@@ -70,6 +70,7 @@ static const struct metric metrics[] = {
     SNAPSHOT("oldest_holder_seconds", "seconds", TIME, oldest_us, "Time since the oldest holder acquired its lock; 0 if there is none."),
     SNAPSHOT("uptime_seconds", "seconds", TIME, uptime_us, "Time since the server started."),
     SNAPSHOT("client_addresses", "addresses", COUNT, addresses, "Addresses that clients are connected from."),
+    METRIC_LOG_DROPPED(each_snapshot),
 };
 /* clang-format on */
 

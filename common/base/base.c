@@ -2,10 +2,20 @@
 #include "common/base/base.h"
 
 #include <execinfo.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* Returns false if the reader of standard error does not read, which must not prevent the end. */
+static bool wait_for_stderr(void)
+{
+    enum { STDERR_WAIT_MS = 1000 };
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&p, 1, STDERR_WAIT_MS) != 0;
+}
 
 void assert_failed(const char *expr, const char *file, int line, const char *func)
 {
@@ -13,14 +23,17 @@ void assert_failed(const char *expr, const char *file, int line, const char *fun
 
     /* stdio only for the one line: the backtrace goes straight to the descriptor, as the heap may
      * be broken. */
-    dprintf(STDERR_FILENO, "assertion failed: %s at %s:%d (%s)\n", expr, file, line, func);
-    backtrace_symbols_fd(frames, backtrace(frames, (int)ARRAY_LEN(frames)), STDERR_FILENO);
+    if (wait_for_stderr()) {
+        dprintf(STDERR_FILENO, "assertion failed: %s at %s:%d (%s)\n", expr, file, line, func);
+        backtrace_symbols_fd(frames, backtrace(frames, (int)ARRAY_LEN(frames)), STDERR_FILENO);
+    }
     abort();
 }
 
 void out_of_memory(void)
 {
-    dprintf(STDERR_FILENO, "out of memory\n");
+    if (wait_for_stderr())
+        dprintf(STDERR_FILENO, "out of memory\n");
     abort();
 }
 

@@ -8,6 +8,7 @@
  */
 #include "common/base/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +50,19 @@ static struct {
     size_t nevents;
     atomic_ulong nfolding; /* number of events with folded lines */
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_LEVEL_INFO};
+
+/* Where lines go. */
+static struct {
+    pthread_mutex_t lock; /* of all */
+    struct output output;
+    struct log_sink *diverted; /* NULL: to OUTPUT */
+    unsigned patience_ms;
+    bool stuck;         /* the patience is used up */
+    uint64_t dropped;   /* since the start */
+    uint64_t to_report; /* of them, those that no line reports yet */
+} stream = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .output = {.fd = STDERR_FILENO, .kind = OUTPUT_POLLED},
+            .patience_ms = LOG_PATIENCE_MS};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -294,13 +308,90 @@ static struct log_text begin_line(enum log_level level, const char *event,
     return t;
 }
 
-static void write_line(struct log_text *t)
+static void count_dropped_locked(uint64_t n)
+{
+    stream.dropped += n;
+    stream.to_report += n;
+}
+
+/* Returns false if LINE could not be written. */
+static bool put_line_locked(struct slice line)
+{
+    if (stream.diverted != NULL)
+        return stream.diverted->add(stream.diverted, line);
+    while (line.len != 0) {
+        ssize_t n = output_write(&stream.output, line);
+
+        if (n >= 0) {
+            line = (struct slice){line.p + n, line.len - (size_t)n};
+        } else if (errno != EAGAIN || stream.stuck ||
+                   !output_wait(&stream.output, (int)stream.patience_ms)) {
+            stream.stuck = true;
+            return false;
+        }
+    }
+    stream.stuck = false;
+    return true;
+}
+
+/* Returns false if there is no room for that line either. */
+static bool report_dropped_locked(const struct timespec *now)
+{
+    if (stream.to_report == 0)
+        return true;
+    struct log_text t = begin_line(LOG_LEVEL_WARN, "log-lines-dropped", now);
+    log_put(&t, "lines=%llu", (unsigned long long)stream.to_report);
+    t.bytes[t.len++] = '\n';
+    if (!put_line_locked((struct slice){t.bytes, t.len}))
+        return false;
+    stream.to_report = 0;
+    return true;
+}
+
+static void write_line(struct log_text *t, const struct timespec *now)
 {
     t->bytes[t->len++] = '\n';
-    /* A single write, so that lines of several threads do not mix. A failure cannot be reported
-     * anywhere. */
-    if (write(STDERR_FILENO, t->bytes, t->len) < 0)
-        return;
+    pthread_mutex_lock(&stream.lock);
+    if (!report_dropped_locked(now) || !put_line_locked((struct slice){t->bytes, t->len}))
+        count_dropped_locked(1);
+    pthread_mutex_unlock(&stream.lock);
+}
+
+void log_open(unsigned patience_ms)
+{
+    stream.output = output_open(STDERR_FILENO);
+    stream.patience_ms = patience_ms;
+    stream.stuck = patience_ms == 0;
+}
+
+struct output log_output(void)
+{
+    return stream.output;
+}
+
+struct log_sink *log_divert(struct log_sink *to)
+{
+    pthread_mutex_lock(&stream.lock);
+    struct log_sink *before = stream.diverted;
+    stream.diverted = to;
+    pthread_mutex_unlock(&stream.lock);
+    return before;
+}
+
+void log_count_dropped(uint64_t n)
+{
+    pthread_mutex_lock(&stream.lock);
+    count_dropped_locked(n);
+    stream.stuck = true;
+    pthread_mutex_unlock(&stream.lock);
+}
+
+uint64_t log_dropped(void)
+{
+    pthread_mutex_lock(&stream.lock);
+    uint64_t n = stream.dropped;
+    pthread_mutex_unlock(&stream.lock);
+    return n;
 }
 
 /* Reports the events with folded lines, except those of the second KEEP. */
@@ -321,10 +412,19 @@ static void report_folded(const struct timespec *now, time_t keep)
         pthread_mutex_unlock(&sink.lock);
         struct log_text t = begin_line(taken.level, taken.name, now);
         log_put(&t, "folded=%lu", taken.folded);
-        write_line(&t);
+        write_line(&t, now);
         pthread_mutex_lock(&sink.lock);
     }
     pthread_mutex_unlock(&sink.lock);
+}
+
+/* Reports what earlier lines could not. */
+static void log_catch_up(const struct timespec *now, time_t keep)
+{
+    report_folded(now, keep);
+    pthread_mutex_lock(&stream.lock);
+    (void)report_dropped_locked(now);
+    pthread_mutex_unlock(&stream.lock);
 }
 
 void log_flush(void)
@@ -332,7 +432,7 @@ void log_flush(void)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    report_folded(&now, now.tv_sec);
+    log_catch_up(&now, now.tv_sec);
 }
 
 void log_flush_all(void)
@@ -340,7 +440,7 @@ void log_flush_all(void)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    report_folded(&now, -1);
+    log_catch_up(&now, -1);
     pthread_mutex_lock(&sink.lock);
     for (size_t i = 0; i < sink.nevents; ++i)
         sink.events[i].nlines = 0;
@@ -370,7 +470,7 @@ void log_line(enum log_level level, bool fold, const void *subject, const char *
     va_end(args);
     if (!fold ||
         log_admit(level, event, now.tv_sec, (struct slice){t.bytes + start, t.len - start}))
-        write_line(&t);
+        write_line(&t, &now);
 }
 
 const char *log_cut(struct slice s, char out[LOG_CUT_ROOM])

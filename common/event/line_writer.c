@@ -5,19 +5,19 @@
  *   buffer n: records --+
  *
  * The writer sleeps while every buffer is empty. The first record in an empty buffer schedules a
- * round after BATCH_MS, so that busy threads pay one wake-up for many lines.
+ * round after batch_ms, so that busy threads pay one wake-up for many lines.
  */
 #include "common/event/line_writer.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/event/worker_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -27,9 +27,12 @@ enum {
     BUFFER_FULL = 256 << 10,
     /* Lines are collected up to this size before they are written. */
     WRITE_BYTES = 64 << 10,
-    BATCH_MS = 50,
-    /* Maximum wait at the end for a reader that does not read. */
+    /* The writer sees at most this late that it has to end. */
+    WAIT_MS = 50,
+    /* Maximum time at the end for a reader that does not read. */
     LAST_WRITE_MS = 1000,
+    /* Maximum time at the end for a disk; formatting the last lines is much shorter. */
+    DISK_MS = 10000,
 };
 
 struct line_buffer {
@@ -47,14 +50,13 @@ struct line_writer {
 
     struct worker_thread *thread;
     struct worker_job round;
-    _Atomic bool reopen; /* at the end of the round */
-    _Atomic bool stop;   /* do not wait for a reader */
+    _Atomic bool reopen;     /* at the end of the round */
+    _Atomic uint64_t end_us; /* monotonic: when it must have ended; 0: not yet known */
     /* Used by the writer's thread only, once it runs. */
-    int fd;
+    struct output output;
     struct text lines;
     struct text spare; /* an empty buffer */
     uint64_t nlines;   /* in LINES */
-    bool given_up;     /* at the end: the reader did not read in time */
 };
 
 /* ---- appending ---- */
@@ -83,37 +85,47 @@ void line_writer_end(struct line_writer *w, unsigned i)
     b->full = b->full || full;
     pthread_mutex_unlock(&b->lock);
     if (first || full)
-        worker_thread_add(w->thread, &w->round, full ? 0 : BATCH_MS);
+        worker_thread_add(w->thread, &w->round, full ? 0 : w->o.batch_ms);
 }
 
 /* ---- the writer ---- */
 
-/* Non-blocking, so that a pipe with a stuck reader does not block the thread; write_lines waits
- * for it. Standard output is shared with others, so a pipe is opened a second time. */
-static int lines_open_file(const char *file)
+/* A pipe with a stuck reader does not block the thread; write_lines() waits for it. */
+static struct output lines_open(const struct line_writer_options *o)
 {
     const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    struct stat st;
 
-    if (strcmp(file, "-") != 0)
-        return open(file, flags | O_CREAT | O_APPEND, 0640);
-    int fd =
-        fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) ? open("/dev/stdout", flags) : -1;
-    return fd >= 0 ? fd : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (o->file == NULL)
+        return o->output;
+    if (strcmp(o->file, "-") == 0)
+        return output_open(STDOUT_FILENO);
+    return (struct output){.fd = open(o->file, flags | O_CREAT | O_APPEND, 0640),
+                           .kind = OUTPUT_NON_BLOCKING};
 }
 
-/* Waits for room. Returns false if there is none LAST_WRITE_MS after the writer was stopped. */
-static bool wait_for_reader(struct line_writer *w)
+/* Waits for room. Returns false if there is none when the writer must have ended. */
+static bool wait_for_reader(const struct line_writer *w)
 {
-    struct pollfd p = {.fd = w->fd, .events = POLLOUT};
+    for (;;) {
+        uint64_t end_us = atomic_load_explicit(&w->end_us, memory_order_relaxed);
+        uint64_t now_us = clock_mono_us();
 
-    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
-        if (poll(&p, 1, BATCH_MS) > 0)
+        if (end_us != 0 && now_us >= end_us)
+            return false;
+        if (output_wait(&w->output, WAIT_MS))
             return true;
     }
-    /* Waits only once, because many lines may remain. */
-    w->given_up = w->given_up || poll(&p, 1, LAST_WRITE_MS) <= 0;
-    return !w->given_up;
+}
+
+/* Standard error is shared with other processes: whole lines are written to it, as many as a pipe
+ * takes completely or not at all. */
+static struct slice next_part(const struct line_writer *w, struct slice s)
+{
+    if (w->file != NULL || s.len <= PIPE_BUF)
+        return s;
+    const char *end = memrchr(s.p, '\n', PIPE_BUF);
+
+    return (struct slice){s.p, end != NULL ? (size_t)(end + 1 - s.p) : PIPE_BUF};
 }
 
 static void write_lines(struct line_writer *w)
@@ -122,12 +134,13 @@ static void write_lines(struct line_writer *w)
     bool whole = true;
 
     while (s.len != 0 && whole) {
-        ssize_t n = TEMP_FAILURE_RETRY(write(w->fd, s.p, s.len));
+        ssize_t n = output_write(&w->output, next_part(w, s));
 
         if (n < 0 && errno == EAGAIN) {
             whole = wait_for_reader(w);
         } else if (n < 0) {
-            log_warn(NULL, w->o.write_event, "file=%s reason=\"%s\"", w->file, strerror(errno));
+            if (w->file != NULL)
+                log_warn(NULL, w->o.write_event, "file=%s reason=\"%s\"", w->file, strerror(errno));
             whole = false;
         } else {
             s.p += n;
@@ -140,6 +153,8 @@ static void write_lines(struct line_writer *w)
         lost += s.p[i] == '\n';
     atomic_fetch_add_explicit(&w->dropped, lost, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->written, w->nlines - lost, memory_order_relaxed);
+    if (lost != 0 && w->o.lost != NULL)
+        w->o.lost(w->o.context, lost);
     text_clear(&w->lines);
     w->nlines = 0;
 }
@@ -171,30 +186,30 @@ static void write_round(struct worker_job *j)
     }
     if (!reopen)
         return;
-    int fd = lines_open_file(w->file);
-    if (fd < 0) {
+    struct output again = lines_open(&w->o);
+    if (again.fd < 0) {
         log_error(NULL, w->o.open_event, "file=%s reason=\"%s\" action=\"keep the old file\"",
                   w->file, strerror(errno));
         return;
     }
-    close(w->fd);
-    w->fd = fd;
+    close(w->output.fd);
+    w->output = again;
 }
 
 /* ---- life ---- */
 
 enum err line_writer_create(const struct line_writer_options *o, struct line_writer **out)
 {
-    int fd = lines_open_file(o->file);
+    struct output output = lines_open(o);
 
-    if (fd < 0)
+    if (output.fd < 0 && o->file != NULL)
         return ERR_SYSTEM;
     struct line_writer *w = xcalloc(1, sizeof(*w));
 
     w->o = *o;
     w->file = xstrdup(o->file);
     w->o.file = w->file;
-    w->fd = fd;
+    w->output = output;
     w->buffers = xcalloc_lines(o->nbuffers, sizeof(*w->buffers));
     for (unsigned i = 0; i < o->nbuffers; ++i)
         pthread_mutex_init(&w->buffers[i].lock, NULL);
@@ -216,12 +231,15 @@ void line_writer_count(const struct line_writer *w, uint64_t *written, uint64_t 
     *dropped = atomic_load_explicit(&w->dropped, memory_order_relaxed);
 }
 
-void line_writer_destroy(struct line_writer *w)
+bool line_writer_destroy(struct line_writer *w)
 {
     if (w == NULL)
-        return;
-    atomic_store_explicit(&w->stop, true, memory_order_relaxed);
-    (void)!worker_thread_destroy(w->thread, WORKER_THREAD_WAIT);
+        return true;
+    atomic_store_explicit(&w->end_us, clock_mono_us() + UINT64_C(1000) * LAST_WRITE_MS,
+                          memory_order_relaxed);
+    /* A thread that hangs in the kernel, for instance in a write to a disk, retains the writer. */
+    if (!worker_thread_destroy(w->thread, DISK_MS))
+        return false;
     write_round(&w->round);
     for (unsigned i = 0; i < w->o.nbuffers; ++i) {
         text_fini(&w->buffers[i].filling);
@@ -229,8 +247,10 @@ void line_writer_destroy(struct line_writer *w)
     }
     text_fini(&w->lines);
     text_fini(&w->spare);
-    close(w->fd);
+    if (w->file != NULL)
+        close(w->output.fd);
     free(w->buffers);
     free(w->file);
     free(w);
+    return true;
 }

@@ -3,19 +3,26 @@
  * Writes a file of lines on a worker thread. Callers append records to a buffer; the writer takes
  * the records, formats them as lines and writes these. A slow disk and the formatting therefore do
  * not delay callers. The buffers are bounded; records that exceed the bound are dropped and
- * counted. A line writer is created and destroyed by one thread; each buffer may be used by one
- * thread. Locks: one per buffer, held to append or to swap.
+ * counted. A line writer is created and destroyed by one thread. Locks: one per buffer, held to
+ * append or to swap; threads that share a buffer wait for one another only that long.
  */
 #ifndef RLB_EVENT_LINE_WRITER_H
 #define RLB_EVENT_LINE_WRITER_H
 
 #include "common/base/err.h"
+#include "common/base/output.h"
 #include "common/base/text.h"
 
 struct line_writer;
 
+enum {
+    /* Of a file with many lines, so that busy threads pay one wake-up for many of them. */
+    LINE_WRITER_BATCH_MS = 50,
+};
+
 struct line_writer_options {
-    const char *file; /* appended to; "-" is standard output */
+    const char *file; /* appended to; "-" is standard output; NULL: OUTPUT, which is not closed */
+    struct output output;
     unsigned nbuffers;
     /*
      * Formats the first record of RECORDS, which starts at a record boundary: removes it and
@@ -23,8 +30,12 @@ struct line_writer_options {
      */
     void (*print)(void *context, struct slice *records, struct text *lines);
     void *context;
-    /* Log events for failures to reopen FILE and to write it. */
+    /* Called with the number of lines that could not be written, on the writer's thread; or NULL.
+     */
+    void (*lost)(void *context, uint64_t n);
+    /* Log events for failures to reopen FILE and to write it. Not used if FILE is NULL. */
     const char *open_event, *write_event;
+    unsigned batch_ms; /* a line is written at most this long after it was appended */
 };
 
 /* Starts the writer. Errors: ERR_SYSTEM with errno set if FILE cannot be opened, or is a FIFO
@@ -46,7 +57,8 @@ void line_writer_reopen(struct line_writer *w);
  *   dropped  records lost because the writer was too slow or failed to write
  */
 void line_writer_count(const struct line_writer *w, uint64_t *written, uint64_t *dropped);
-/* Writes the remaining records unless the reader of a FIFO has stopped reading. NULL is allowed. */
-void line_writer_destroy(struct line_writer *w);
+/* Writes the remaining records, for a second at most. Returns false if the thread was abandoned in
+ * a write; it may still use the context then, at the end of the program. NULL is allowed. */
+bool line_writer_destroy(struct line_writer *w) must_check;
 
 #endif

@@ -6,6 +6,7 @@
 #include "common/program/daemon.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/event/log_writer.h"
 #include "version.h"
 
 #include <errno.h>
@@ -103,8 +104,12 @@ static int run_or_test(const struct daemon_program *p, const struct daemon_line 
                 errors == 1 ? "problem" : "problems");
         return EXIT_CONFIG;
     }
-    if (run)
-        return p->run(p->context, config, line);
+    if (run) {
+        log_open(LOG_PATIENCE_MS);
+        int code = p->run(p->context, config, line);
+        log_writer_stop();
+        return code;
+    }
     fprintf(stderr, "%s: configuration is valid\n", file);
     p->destroy(config);
     return EXIT_SUCCESS;
@@ -263,6 +268,7 @@ struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_si
     w->loop = l;
     timer_init(&w->log, on_log_second);
     on_log_second(&w->log);
+    log_writer_start();
     return w;
 }
 
@@ -275,6 +281,13 @@ void daemon_signals_stop(struct daemon_watch *w)
     log_flush_all();
     close(w->fd);
     free(w);
+}
+
+void daemon_exit(int code)
+{
+    log_flush_all();
+    log_writer_stop();
+    _exit(code);
 }
 
 /* ---- ready notification ---- */
@@ -327,9 +340,8 @@ void daemon_reload_failed(const char *file, const struct diag *d)
               "file=%s errors=%u action=\"keep current configuration\"", file, d->errors);
     while (rest.len > 0) {
         struct slice line = slice_cut(&rest, '\n');
-        char shown[LOG_CUT_ROOM];
 
         if (line.len > 0)
-            log_info(NULL, "config-error", "reason=\"%s\"", log_cut(line, shown));
+            log_info(NULL, "config-error", "reason=\"%.*s\"", (int)line.len, line.p);
     }
 }

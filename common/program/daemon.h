@@ -63,9 +63,15 @@ struct daemon_signals {
 void daemon_prepare(void);
 /* The limit of descriptors of this process. */
 struct rlimit daemon_descriptors(void);
-/* Calls the handlers on L from now on (signalfd), and flushes the log every second. */
+/*
+ * Calls the handlers on L from now on (signalfd), and flushes the log every second. A thread writes
+ * the log from now on, until daemon_main() returns or daemon_exit() is called: must be called after
+ * the last fork of a process that continues without exec.
+ */
 struct daemon_watch *daemon_signals_start(struct loop *l, const struct daemon_signals *s);
 void daemon_signals_stop(struct daemon_watch *w);
+/* Writes the log and exits at once, without releasing anything. */
+no_return void daemon_exit(int code);
 /* sd_notify: "READY=1", "MAINPID=...", "STOPPING=1", "RELOADING=1", "STATUS=..."; nothing without
  * NOTIFY_SOCKET.
  */

@@ -9,11 +9,19 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "common/base/log.h"
+
 /* ---- values ---- */
 
 static double metrics_relaxed(const void *at)
 {
     return (double)atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
+}
+
+double metrics_log_dropped(const void *object)
+{
+    (void)object;
+    return (double)log_dropped();
 }
 
 double metric_value(const struct metric *row, const void *object)

@@ -54,6 +54,16 @@ struct metric {
     .type = METRIC_##type_, .offset = offsetof(struct_, member),                                   \
     .size = sizeof(((struct_ *)0)->member)
 
+/* The row of the program's own log, which all servers have. EACH_ visits any one object. */
+#define METRIC_LOG_DROPPED(each_)                                                                  \
+    {                                                                                              \
+        "log_lines_dropped_total", STAT_COUNTER, "lines", NULL,                                    \
+            "Lines of the program's log that were dropped: standard error was not read, or "       \
+            "failed.",                                                                             \
+            each_, METRIC_GET, 0, 0, metrics_log_dropped                                           \
+    }
+double metrics_log_dropped(const void *object);
+
 /* Appends all rows with their objects. */
 void metrics_put_all(struct metrics *m, const struct metric *rows, size_t n, const void *context);
 /* The steps of metrics_put_all(), for rows without `each`: appends the head of ROW; its objects

@@ -297,7 +297,8 @@ enum err access_log_create(const char *file, const struct access_options *o, uns
                                            .print = print,
                                            .context = log,
                                            .open_event = "access-log-reopen-failed",
-                                           .write_event = "access-log-write-failed"};
+                                           .write_event = "access-log-write-failed",
+                                           .batch_ms = LINE_WRITER_BATCH_MS};
 
     access_log_set(log, o);
     enum err e = line_writer_create(&wo, &log->writer);
@@ -340,9 +341,8 @@ void access_log_count(const struct access_log *log, struct access_counts *out)
 
 void access_log_destroy(struct access_log *log)
 {
-    if (log == NULL)
+    if (log == NULL || !line_writer_destroy(log->writer))
         return;
-    line_writer_destroy(log->writer);
     free(log->samples);
     free(log);
 }

@@ -190,7 +190,7 @@ void lb_on_drain_timer(struct lb *lb)
         log_error(NULL, "stop-timeout", "loops=%u reason=\"aborted requests did not end\"",
                   atomic_load_explicit(&lb->parts->draining, memory_order_relaxed));
         self_measure_destroy(lb->self_measure);
-        _exit(lb->parts->exit_code);
+        daemon_exit(lb->parts->exit_code);
     }
     if (lb->parts->idle_grace) {
         end_idle_grace(lb);

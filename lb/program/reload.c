@@ -5,7 +5,6 @@
  */
 #include "lb/program/lb_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -169,9 +168,7 @@ bool lb_reload(struct lb *lb, struct text *why)
         log_info(NULL, "config-reloaded", "file=%s", lb->file);
         configuration_fini(&fresh);
     } else {
-        fputs(d.text != NULL ? d.text : "", stderr);
-        log_error(NULL, "config-reload-failed",
-                  "file=%s errors=%u action=\"keep current configuration\"", lb->file, d.errors);
+        daemon_reload_failed(lb->file, &d);
         /* Logs have been rotated all the same. */
         if (lb->access_log != NULL)
             access_log_reopen(lb->access_log);

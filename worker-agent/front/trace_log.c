@@ -146,7 +146,8 @@ enum err trace_log_create(const char *file, struct trace_log **out)
                                           .print = print,
                                           .context = log,
                                           .open_event = "trace-log-reopen-failed",
-                                          .write_event = "trace-log-write-failed"};
+                                          .write_event = "trace-log-write-failed",
+                                          .batch_ms = LINE_WRITER_BATCH_MS};
 
     log->pid = (long)getpid();
     enum err e = line_writer_create(&o, &log->writer);
@@ -159,10 +160,8 @@ enum err trace_log_create(const char *file, struct trace_log **out)
 
 void trace_log_destroy(struct trace_log *log)
 {
-    if (log == NULL)
-        return;
-    line_writer_destroy(log->writer);
-    free(log);
+    if (log != NULL && line_writer_destroy(log->writer))
+        free(log);
 }
 
 void trace_log_reopen(struct trace_log *log)

@@ -137,7 +137,7 @@ static void on_agent_stop_tick(struct timer *t)
             front_cut(a->front);
         if (over(a, (uint64_t)2 * CLOSE_MS)) {
             log_warn(NULL, "admin-connections-cut", "reason=\"not ended in time\"");
-            exit(a->exit_code);
+            daemon_exit(a->exit_code);
         }
         break;
     }

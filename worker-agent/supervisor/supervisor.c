@@ -574,6 +574,8 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
     if (agent_fd > 3)
         close_range(3, (unsigned)agent_fd - 1, 0);
     close_range((unsigned)agent_fd + 1, ~0U, 0);
+    /* There is no thread to write the log: lines without room are dropped at once. */
+    log_open(0);
     add_agent(&k, agent_fd);
     prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -1,4 +1,4 @@
-foreach(noun deadline line_writer loop loop_ends timer_wheel watch worker_thread)
+foreach(noun deadline line_writer log_writer loop loop_ends timer_wheel watch worker_thread)
   rlb_unit_test(event/${noun} LINK rlb::event)
 endforeach()
 # They replace functions of the system, or the clocks.

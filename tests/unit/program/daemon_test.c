@@ -4,6 +4,7 @@
  * stderr.
  */
 #include "common/base/text.h"
+#include "common/event/log_writer.h"
 #include "common/program/daemon.h"
 
 #include <poll.h>
@@ -313,6 +314,7 @@ static void each_signal_reaches_its_handler_on_the_loop(void **state)
     assert_int_equal(s.hup, 1);
     assert_int_equal(s.child, 1);
     daemon_signals_stop(w);
+    log_writer_stop();
     loop_destroy(s.loop);
 }
 
