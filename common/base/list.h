@@ -39,8 +39,12 @@ static inline bool list_empty(const struct list *head)
     return !list_linked(head);
 }
 
+/* NODE must not be in a list: both lists would be destroyed. Builds with sanitizers check this. */
 static inline void list_insert_before(struct list *at, struct list *node)
 {
+#ifdef RLB_CHECKED
+    ASSERT(!list_linked(node));
+#endif
     node->prev = at->prev;
     node->next = at;
     at->prev->next = node;
@@ -67,12 +71,11 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
-/* Moves NODE, which is in this or another list, to the end of HEAD. */
+/* Moves NODE, which may be in this or another list, to the end of HEAD. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
-    node->prev->next = node->next;
-    node->next->prev = node->prev;
-    list_insert_before(head, node);
+    list_remove(node);
+    list_push_back(head, node);
 }
 
 /* Removes and returns the first node, or returns NULL if the list is empty. */

@@ -587,6 +587,12 @@ static void append(struct loop *l, struct list *all, struct loop_deferred *d)
     list_push_back(all, &d->node);
 }
 
+void loop_defer_once(struct loop *l, struct loop_deferred *d)
+{
+    if (!list_linked(&d->node))
+        append(l, &l->deferred, d);
+}
+
 void loop_defer(struct loop *l, struct loop_deferred *d)
 {
     append(l, &l->deferred, d);

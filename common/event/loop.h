@@ -165,8 +165,14 @@ struct loop_deferred {
     void (*run)(struct loop_deferred *d);
 };
 /*
- * Runs D at the end of this turn or of the next one. For freeing objects that a callback may still
- * be using. What D itself defers runs after it in the same turn, but only one level deep.
+ * Runs D once at the end of this turn or of the next one. No effect if D is deferred already, so
+ * any number of events may request the same work. What D itself defers runs after it in the same
+ * turn, but only one level deep.
+ */
+void loop_defer_once(struct loop *l, struct loop_deferred *d);
+/*
+ * The same for the end of an object that a callback may still be using: D frees or reports it, and
+ * must not be deferred already. A comment at each call states why it is not (dev/check-layers).
  */
 void loop_defer(struct loop *l, struct loop_deferred *d);
 /* Runs D->run in every turn after all callbacks, until list_remove(&d->node). */

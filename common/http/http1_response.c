@@ -296,7 +296,7 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
     http1_drop_piece(r);
     /* The caller still uses the request. */
     if (last)
-        loop_defer(c->server->loop, &x->finish);
+        loop_defer_once(c->server->loop, &x->finish);
     return true;
 }
 

@@ -567,8 +567,8 @@ static void on_flush(struct loop_deferred *d)
 
 void http2_schedule(struct http2_server *h2)
 {
-    if (!h2->blocked && !h2->closed && !list_linked(&h2->flush.node))
-        loop_defer(h2->conn->server->loop, &h2->flush);
+    if (!h2->blocked && !h2->closed)
+        loop_defer_once(h2->conn->server->loop, &h2->flush);
 }
 
 void http2_output_init(struct http2_server *h2)

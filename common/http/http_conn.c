@@ -121,6 +121,7 @@ void http_conn_close(struct http_conn *c)
     transport_close(&c->transport);
     list_remove(&c->node);
     list_push_back(&c->server->closed, &c->node);
+    /* Not linked: the state CONN_CLOSED is entered once. */
     loop_defer(c->server->loop, &c->end);
     --c->server->nconns;
     http_accept_release(c->server);

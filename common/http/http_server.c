@@ -570,10 +570,8 @@ static void run_end_of_drain(struct loop_deferred *d)
 
 static void check_end_of_drain(struct http_server *s)
 {
-    bool over = s->draining && s->nconns == 0 && s->ntunnels == 0;
-
-    if (over && !list_linked(&s->end_of_drain.node))
-        loop_defer(s->loop, &s->end_of_drain);
+    if (s->draining && s->nconns == 0 && s->ntunnels == 0)
+        loop_defer_once(s->loop, &s->end_of_drain);
 }
 
 void http_server_conn_closed(struct http_server *s)

@@ -67,6 +67,7 @@ static void end_tunnel(struct http_tunnel *t)
     if (t->client != NULL)
         http_conn_close(t->client);
     transport_close(&t->worker);
+    /* Not linked: OVER is set once. */
     loop_defer(t->server->loop, &t->report);
 }
 

@@ -242,7 +242,7 @@ static struct counter_conn *conn_open(struct counter_server *s, bool beyond)
     ++client->stats.opened;
     c->trouble = trouble_of_errno(start_connect(c, &s->addr));
     if (c->trouble != COUNTER_TROUBLE_NONE)
-        loop_defer(c->loop, &c->later);
+        loop_defer_once(c->loop, &c->later);
     else
         timer_start(c->loop, &c->timer, client->connect_timeout_ms);
     return c;
@@ -300,6 +300,7 @@ static void conn_close(struct counter_conn *c)
     c->server = NULL;
     server_free_if_unused(s);
     c->later.run = run_free;
+    /* Not linked: removed above, and C, which has no server any more, is not closed again. */
     loop_defer(c->loop, &c->later);
 }
 
@@ -357,9 +358,9 @@ static struct counter_daemon_state check_daemon(struct counter_server *s)
         conn_close(list_first(&s->idle, struct counter_conn, in_idle));
     /* Waiting calls end as UNREACHABLE, like calls that are made during the suspension. */
     list_for_each_entry (c, &s->all, in_server) {
-        if (c->state == COUNTER_CONN_ASKING && !list_linked(&c->later.node)) {
+        if (c->state == COUNTER_CONN_ASKING) {
             c->trouble = COUNTER_TROUBLE_SILENT;
-            loop_defer(c->loop, &c->later);
+            loop_defer_once(c->loop, &c->later);
         }
     }
     return now;
@@ -467,7 +468,7 @@ static void answer_later(struct counter_call *call, enum counter_answer r, enum 
 {
     call->result = r;
     call->why = why;
-    loop_defer(call->client->loop, &call->later);
+    loop_defer_once(call->client->loop, &call->later);
 }
 
 static void client_join(struct counter_call *call, struct counter_conn *c)

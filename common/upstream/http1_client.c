@@ -316,7 +316,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     x->fault = RESPONSE_FAULT_NONE;
     x->paused = x->keep_alive = x->any_written = false;
     if (c->dead) {
-        loop_defer(c->loop, &c->work); /* which reports it */
+        loop_defer_once(c->loop, &c->work); /* which reports it */
         return;
     }
     write_more(c);
@@ -609,7 +609,7 @@ static void read_head(struct http1_conn *c)
 static void read_ahead_later(struct http1_conn *c)
 {
     if (is_reading(c) && transport_read_ahead(&c->transport))
-        loop_defer(c->loop, &c->work);
+        loop_defer_once(c->loop, &c->work);
 }
 
 static void read_response(struct http1_conn *c)
@@ -677,7 +677,7 @@ void http1_resume(struct http1_conn *c)
     arm_timer(c);
     read_start(c);
     if (c->in.body != NULL && c->x.state == EXCHANGE_BODY)
-        loop_defer(c->loop, &c->work);
+        loop_defer_once(c->loop, &c->work);
     else
         read_ahead_later(c);
 }
@@ -721,13 +721,13 @@ struct http1_conn *http1_conn_create(struct loop *l, struct transport *t)
 
 void http1_close(struct http1_conn *c)
 {
-    ASSERT(!list_linked(&c->free_later.node));
     c->dead = true;
     c->x.state = EXCHANGE_NONE;
     ++c->serial;
     deadline_stop(&c->deadline);
     list_remove(&c->work.node);
     transport_close(&c->transport);
+    /* Not linked: the caller owns the connection, and gives it up here. */
     loop_defer(c->loop, &c->free_later);
 }
 

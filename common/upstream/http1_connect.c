@@ -163,7 +163,7 @@ static void try_connect(struct http1_connect *a)
     if (error == EAGAIN && local)
         timer_start(a->loop, &a->again, CONNECT_AGAIN_MS);
     else
-        loop_defer(a->loop, &a->end);
+        loop_defer_once(a->loop, &a->end);
 }
 
 static void on_again(struct timer *t)

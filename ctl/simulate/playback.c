@@ -160,7 +160,7 @@ static void playback_finish(struct client *c, enum err e)
         r->status = 0;
     if (c->conn != NULL && (e != ERR_OK || !http1_reusable(c->conn)))
         drop_connection(c);
-    loop_defer(c->player->loop, &c->next);
+    loop_defer_once(c->player->loop, &c->next);
 }
 
 static void on_playback_head(void *context, const struct http1_head *head, bool final)

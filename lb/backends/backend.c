@@ -362,8 +362,7 @@ static void run_switch(struct loop_deferred *d)
 static void standby_switch(struct backend *b)
 {
     timer_stop(&b->standby.timer);
-    if (!list_linked(&b->standby.leave.node))
-        loop_defer(b->app->lb->control, &b->standby.leave);
+    loop_defer_once(b->app->lb->control, &b->standby.leave);
 }
 
 static void on_backend_connected(void *context, struct http1_conn *c, enum err e)
@@ -584,5 +583,6 @@ void backend_destroy(struct backend *b)
 {
     backend_stop(b, "not-listed");
     b->deferred.run = backend_free_now;
+    /* Not linked: the backend leaves the table of its membership here, and only once. */
     loop_defer(b->app->lb->control, &b->deferred);
 }

@@ -65,8 +65,7 @@ struct limits_live {
 
 static void schedule(struct limits_live *l)
 {
-    if (!list_linked(&l->later.node))
-        loop_defer(l->app->lb->control, &l->later);
+    loop_defer_once(l->app->lb->control, &l->later);
 }
 
 /* ---- one rule: for its engine ---- */

@@ -347,7 +347,8 @@ static void on_settled(struct route_wait *w)
 {
     struct exchange *x = container_of(w, struct exchange, waits.route);
 
-    /* The client may still be receiving the response that was sent instead. */
+    /* The client may still be receiving the response that was sent instead. Not linked: while a
+     * wake-up is owed, exchange_account() leaves it to this. */
     if (x->step == STEP_ACCOUNT)
         loop_defer(x->home->loop, &x->deferred);
 }

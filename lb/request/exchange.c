@@ -67,7 +67,8 @@ void exchange_account(struct exchange *x)
     account(x);
     list_remove(&x->node);
     x->deferred.run = free_exchange;
-    /* A wake-up in flight still points to X; on_settled() continues when it has arrived. */
+    /* A wake-up in flight still points to X; on_settled() continues when it has arrived.
+     * Not linked: STEP_ACCOUNT has no successor, and only one of the two defers. */
     if (!x->has_waited || !x->waits.route.owed)
         loop_defer(x->home->loop, &x->deferred);
 }

@@ -128,6 +128,7 @@ static void end_if_done(struct exchange *x)
     ASSERT(x->attempt == NULL);
     list_remove(&x->node);
     timer_stop(&x->abandoned);
+    /* Not linked: the exchange has left the front's list just now, and does not join it again. */
     loop_defer(x->front->loop, &x->freeing);
 }
 

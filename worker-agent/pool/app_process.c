@@ -132,6 +132,7 @@ void app_process_release(struct app_process *p)
         conn_backend_release(p->backend);
         p->backend = NULL;
     }
+    /* Not linked: the process enters PROCESS_ENDED here, which it does not leave. */
     loop_defer(p->pool->loop, &p->freeing);
     if (s != NULL) {
         slot_abandon_running(&p->core);

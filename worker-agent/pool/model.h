@@ -87,8 +87,7 @@ struct app_pool {
  * reported to the core. Nothing is carried out inside the call. */
 static inline void app_pool_settle(struct app_pool *pool)
 {
-    if (!list_linked(&pool->settling.node))
-        loop_defer(pool->loop, &pool->settling);
+    loop_defer_once(pool->loop, &pool->settling);
 }
 
 /* One application: its settings (YAML and tree), its slots, its metrics. */

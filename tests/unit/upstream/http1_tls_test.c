@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker's connection with TLS: what the library has read ahead, and messages of TLS itself.
+ */
+#include "tests/support/self_signed.h"
+#include "tests/unit/upstream/http1_fixture.h"
+
+enum { RECORD_BYTES = 16 * 1024, RECORDS = 20 };
+
+/* The worker's side; its records pass through memory. */
+static SSL_CTX *context;
+static SSL *worker;
+static BIO *in, *out;
+static size_t fed;
+
+static void flush_records(struct fixture *f)
+{
+    struct text all = {0};
+    size_t n = BIO_ctrl_pending(out);
+
+    if (n == 0)
+        return;
+    assert_int_equal(BIO_read(out, text_reserve(&all, n), (int)n), (int)n);
+    all.len = n;
+    raw_send_bytes(f->loop, &f->worker, text_slice(&all));
+    text_fini(&all);
+}
+
+static bool is_connected(void *fixture)
+{
+    struct fixture *f = fixture;
+
+    raw_read(&f->worker, SIZE_MAX);
+    if (fed < f->worker.in.len)
+        BIO_write(in, f->worker.in.p + fed, (int)(f->worker.in.len - fed));
+    fed = f->worker.in.len;
+    (void)SSL_do_handshake(worker);
+    flush_records(f);
+    return f->connected && SSL_is_init_finished(worker) == 1;
+}
+
+static void connect_with_tls(struct fixture *f)
+{
+    struct diag d = {0};
+    struct worker_tls *tls = worker_tls_create(&(struct worker_tls_options){.verify = false}, &d);
+    struct tls_peer *peer = tls_peer_create(tls, "worker.test", "app", "worker", 1);
+
+    http1_close(f->conn);
+    raw_close(&f->worker);
+    fed = f->worker.in.len;
+    f->connected = false;
+    f->attempt = http1_connect_tls(f->loop, &f->addr, peer, 5000, on_connect, f);
+    raw_accept(f->loop, f->listener, &f->worker);
+    raw_turn_until(f->loop, is_connected, f);
+    assert_int_equal(f->connect_error, ERR_OK);
+    tls_peer_unref(peer);
+    worker_tls_unref(tls);
+}
+
+static int setup_tls(void **state)
+{
+    int failed = setup(state);
+
+    context = self_signed_context(&(struct tls_context_options){0});
+    worker = SSL_new(context);
+    in = BIO_new(BIO_s_mem());
+    out = BIO_new(BIO_s_mem());
+    SSL_set_bio(worker, in, out);
+    SSL_set_accept_state(worker);
+    connect_with_tls(*state);
+    return failed;
+}
+
+static int teardown_tls(void **state)
+{
+    SSL_free(worker);
+    SSL_CTX_free(context);
+    return teardown(state);
+}
+
+static void tls_write(struct fixture *f, const char *bytes, size_t n)
+{
+    assert_int_equal(SSL_write(worker, bytes, (int)n), (int)n);
+    flush_records(f);
+}
+
+static void pause_and_resume(struct fixture *f)
+{
+    http1_pause(f->conn);
+    http1_resume(f->conn);
+}
+
+static void reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+    char head[64];
+    char *body = xcalloc(1, RECORD_BYTES);
+
+    f->at_body = pause_and_resume;
+    start(f, &r);
+    http1_room(f->conn, 1); /* a record is read in several parts */
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n",
+             RECORDS * RECORD_BYTES);
+    tls_write(f, head, strlen(head));
+    for (int i = 0; i < RECORDS; ++i)
+        tls_write(f, body, RECORD_BYTES);
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->ended);
+    assert_int_equal(f->body_bytes, RECORDS * RECORD_BYTES);
+    assert_true(f->bodies > RECORDS);
+    free(body);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead, setup_tls,
+            teardown_tls),
+    };
+
+    return cmocka_run_group_tests_name("http1_tls", tests, NULL, NULL);
+}
