@@ -474,6 +474,7 @@ static void read_request(struct http_conn *c)
         if ((size_t)n < room.iov_len && !transport_read_ahead(&c->transport))
             break;
     }
+    http_conn_read_ahead_later(c);
     struct http1_stream *x = c->http1;
     if (x->state != HTTP1_HEAD)
         return;

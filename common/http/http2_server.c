@@ -98,7 +98,6 @@ void http2_fini(struct http_conn *c)
     c->http2 = NULL;
     h2->closed = true;
     list_remove(&h2->flush.node);
-    timer_stop(&h2->again);
     ++h2->depth;
     while (list_linked(&h2->streams))
         http2_stream_destroy(list_first(&h2->streams, struct http2_stream, node), true);
@@ -317,25 +316,18 @@ static void http2_read_some(struct http2_server *h2)
     }
     if (!large)
         loop_free_block(s->loop, room);
-    /* The poller does not report what TLS has read ahead. */
-    if (!h2->closed && transport_read_ahead(&c->transport))
-        timer_start(s->loop, &h2->again, 0);
+    if (!h2->closed)
+        http_conn_read_ahead_later(c);
 }
 
 void http2_readable(struct http_conn *c)
 {
     struct http2_server *h2 = http2_enter(c->http2);
 
-    timer_stop(&h2->again);
     http2_read_some(h2);
     if (!h2->closed)
         http2_end_if_done(h2);
     http2_leave(h2);
-}
-
-static void on_again(struct timer *t)
-{
-    http2_readable(container_of(t, struct http2_server, again)->conn);
 }
 
 void http2_start(struct http_conn *c)
@@ -345,7 +337,6 @@ void http2_start(struct http_conn *c)
     c->http2 = h2;
     h2->conn = c;
     list_init(&h2->streams);
-    timer_init(&h2->again, on_again);
     set_limits(h2);
     h2->reader = http2_reader_create(&events, h2, &h2->limits, &c->server->http2_scratch);
     http2_output_init(h2);

@@ -78,7 +78,6 @@ struct http2_server {
     struct list copied; /* all that they had is in the output, and they may have more */
     struct list ending; /* their last frame is in the output; in that order */
     struct loop_deferred flush;
-    struct timer again; /* to read what TLS has read ahead */
     /* Times. */
     uint64_t idle_since_ms;
     uint64_t head_since_ms; /* a header block is incomplete since then; 0: none is */

@@ -86,7 +86,7 @@ void http_conn_destroy(struct http_conn *c)
 
     ASSERT(c->state == CONN_CLOSED);
     ASSERT(list_empty(&c->replies));
-    list_remove(&c->end.node);
+    list_remove(&c->later.node);
     list_remove(&c->node);
     address_counts_remove(s->options.addresses, &c->address);
     small_addr_fini(&c->peer);
@@ -101,9 +101,20 @@ void http_conn_destroy(struct http_conn *c)
     slab_free(&s->conn_slab, c);
 }
 
-static void conn_run_end(struct loop_deferred *d)
+static void conn_run_later(struct loop_deferred *d)
 {
-    http_conn_destroy(container_of(d, struct http_conn, end));
+    struct http_conn *c = container_of(d, struct http_conn, later);
+
+    if (c->state == CONN_CLOSED)
+        http_conn_destroy(c);
+    else if (c->state != CONN_TUNNEL && transport_read_ahead(&c->transport))
+        on_conn_readable(c);
+}
+
+void http_conn_read_ahead_later(struct http_conn *c)
+{
+    if (transport_read_ahead(&c->transport))
+        loop_defer_once(c->server->loop, &c->later);
 }
 
 void http_conn_close(struct http_conn *c)
@@ -112,6 +123,8 @@ void http_conn_close(struct http_conn *c)
 
     if (state == CONN_CLOSED)
         return;
+    if (state != CONN_HANDSHAKE && c->transport.tls != NULL && c->transport.tls->flooded)
+        http_server_rejected(c, FAULT_TLS_MESSAGES, 0, NULL);
     c->state = CONN_CLOSED;
     if (state == CONN_HANDSHAKE)
         http_server_count(&c->server->counts.tls_failed[c->tls_failure]);
@@ -121,8 +134,7 @@ void http_conn_close(struct http_conn *c)
     transport_close(&c->transport);
     list_remove(&c->node);
     list_push_back(&c->server->closed, &c->node);
-    /* Not linked: the state CONN_CLOSED is entered once. */
-    loop_defer(c->server->loop, &c->end);
+    loop_defer_once(c->server->loop, &c->later);
     --c->server->nconns;
     http_accept_release(c->server);
     http_server_conn_closed(c->server);
@@ -376,7 +388,7 @@ void http_conn_accept(struct http_listener *l, int fd, const struct addr *peer)
     c->server = l->server;
     c->listener = l;
     ++l->refs;
-    c->end.run = conn_run_end;
+    c->later.run = conn_run_later;
     list_init(&c->replies);
     list_push_back(&c->server->conns, &c->node);
     ++c->server->nconns;
@@ -434,14 +446,13 @@ void http_conn_linger(struct http_conn *c, struct text *out)
 static void discard(struct http_conn *c)
 {
     char *room = http_server_read_room(c->server);
-    ssize_t n;
+    ssize_t n = transport_recv(&c->transport, room, READ_ROOM_BYTES);
 
-    do {
-        n = transport_recv(&c->transport, room, READ_ROOM_BYTES);
-        c->linger->dropped += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && c->linger->dropped <= LINGER_BYTES && transport_read_ahead(&c->transport));
-    if (n > 0 ? c->linger->dropped <= LINGER_BYTES : n == -1 && errno == EAGAIN)
+    c->linger->dropped += n > 0 ? (size_t)n : 0;
+    if (n > 0 ? c->linger->dropped <= LINGER_BYTES : n == -1 && errno == EAGAIN) {
+        http_conn_read_ahead_later(c);
         return;
+    }
     if (n == 0 && c->linger->left.iov_len != 0)
         transport_read_level(&c->transport, WATCH_FAILURE); /* it may still read */
     else

@@ -142,7 +142,7 @@ struct http_conn {
     uint64_t abandoned;            /* requests that were given up */
     unsigned refused;              /* requests over HTTP/2 that were refused */
     enum tls_failure tls_failure;  /* why the handshake failed, as far as is known */
-    struct loop_deferred end;
+    struct loop_deferred later;    /* reads what TLS has read ahead; if closed, frees C */
 };
 
 /* ---- http_server.c ---- */
@@ -199,6 +199,9 @@ static inline bool http_conn_is_closed(const struct http_conn *c)
     return c->state == CONN_CLOSED;
 }
 void http_conn_enter(struct http_conn *c, enum conn_phase phase);
+/* Has C read again at the end of this turn if TLS has read ahead, which the poller does not report.
+ * To be called after a bounded number of reads. */
+void http_conn_read_ahead_later(struct http_conn *c);
 /*
  * C gets no more responses: send OUT (taken over; may be empty), then close the sending side and
  * discard what still comes, for LINGER_MS and LINGER_BYTES at most. So that the client can read

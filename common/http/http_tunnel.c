@@ -13,7 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { TUNNEL_READ_MAX = 32 * 1024 };
+enum {
+    TUNNEL_READ_MAX = 32 * 1024,
+    READS_PER_EVENT = 4, /* of one direction, before other connections have their turn */
+};
 
 struct flow {
     struct http_tunnel *tunnel;
@@ -35,15 +38,14 @@ struct http_tunnel {
     struct http_tunnel_end end;
     struct timer idle;
     uint64_t idle_ms;
-    struct loop_deferred report;
+    struct loop_deferred later; /* reads what TLS has read ahead; if over, reports and frees T */
     bool over;
 };
 
 /* ---- the end ---- */
 
-static void run_report(struct loop_deferred *d)
+static void report(struct http_tunnel *t)
 {
-    struct http_tunnel *t = container_of(d, struct http_tunnel, report);
     struct http_server *s = t->server;
 
     if (t->end.ended != NULL)
@@ -67,8 +69,7 @@ static void end_tunnel(struct http_tunnel *t)
     if (t->client != NULL)
         http_conn_close(t->client);
     transport_close(&t->worker);
-    /* Not linked: OVER is set once. */
-    loop_defer(t->server->loop, &t->report);
+    loop_defer_once(t->server->loop, &t->later);
 }
 
 static void on_idle(struct timer *timer)
@@ -128,7 +129,7 @@ static void tunnel_read_some(struct flow *f)
 
     if (f->buf == NULL)
         f->buf = xmalloc(TUNNEL_READ_MAX);
-    do {
+    for (int i = 0; i < READS_PER_EVENT; ++i) {
         ssize_t n = transport_recv(f->from, f->buf, TUNNEL_READ_MAX);
 
         if (n == -1 && (errno == EAGAIN || errno == EINTR))
@@ -147,9 +148,10 @@ static void tunnel_read_some(struct flow *f)
         }
         restart_idle_timer(t);
         f->left = (struct iovec){f->buf, (size_t)n};
-        if (!write_left(f))
+        if (!write_left(f) || !transport_read_ahead(f->from))
             return;
-    } while (transport_read_ahead(f->from));
+    }
+    loop_defer_once(t->server->loop, &t->later);
 }
 
 /* Continues, or starts, with what is left for TO. */
@@ -161,6 +163,21 @@ static void resume(struct flow *f)
     transport_read(f->from, true);
     if (transport_read_ahead(f->from))
         tunnel_read_some(f);
+}
+
+static void run_later(struct loop_deferred *d)
+{
+    struct http_tunnel *t = container_of(d, struct http_tunnel, later);
+    struct flow *flows[] = {&t->up, &t->down};
+
+    if (t->over) {
+        report(t);
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
+        if (!flows[i]->ended && flows[i]->left.iov_len == 0 && transport_read_ahead(flows[i]->from))
+            tunnel_read_some(flows[i]);
+    }
 }
 
 /* One of the two takes bytes again. */
@@ -198,7 +215,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     t->worker = worker->transport;
     t->end = *end;
     t->idle_ms = idle_timeout_ms;
-    t->report.run = run_report;
+    t->later.run = run_later;
     timer_init(&t->idle, on_idle);
     transport_attach(&t->worker, s->loop, on_tunnel_readable, &t->down);
     list_push_back(&s->tunnels, &t->node);

@@ -3,9 +3,16 @@
  * The library reads ahead: one system call reads a record with its header, and perhaps the next
  * one. After a read that returned data, the socket is read again only if the library's buffer is
  * not empty, so a response costs one system call, as without TLS.
+ *
+ * The library processes all messages of TLS itself (KeyUpdate, session tickets, requests for a
+ * renegotiation, alerts) that it has in its buffer before it returns, and in a handshake all
+ * records of a message, however small they are. A peer could determine how long that takes, and
+ * repeat it. Therefore records and messages are counted as the library reports them, and above a
+ * limit it finds the end of its input.
  */
 #include "common/tls/tls_link.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -21,6 +28,13 @@ enum {
      * between. */
     SEND_MAX = 256 * 1024,
     REASON_ROOM = 160,
+    /* Records that one call of the library may read: those of the largest message, each of them of
+       the smallest size that peers with little memory use (RFC 6066: 512 bytes). */
+    RECORDS_MAX = 512,
+    /* Messages after the handshake, and without data in between. A peer sends a few tickets at
+       once, and a KeyUpdate every few hundred gigabytes. */
+    MESSAGES_PER_SECOND = 10,
+    MESSAGES_MAX = 32,
 };
 
 /* ---- life ---- */
@@ -46,6 +60,54 @@ static int on_certificate_request(SSL *ssl, void *context)
     return 1; /* send the certificate of the context, if it has one */
 }
 
+/* ---- what the peer makes the library do ---- */
+
+/* The library finds the end of its input, whether it has buffered records or reads the next one. */
+static cold_ void stop_flood(struct tls_link *l)
+{
+    l->flooded = true;
+    if (!l->up && l->use.peer == NULL)
+        *(enum tls_failure *)SSL_get_app_data(l->ssl) = TLS_FAILURE_OTHER;
+    SSL_set_shutdown(l->ssl, SSL_RECEIVED_SHUTDOWN);
+    SSL_set0_rbio(l->ssl, BIO_new(BIO_s_null()));
+}
+
+static cold_ void count_message(struct tls_link *l)
+{
+    uint64_t second = clock_mono_us() / 1000000; /* messages are rare: no time is passed for them */
+
+    if (l->second != second)
+        l->in_second = 0;
+    l->second = second;
+    if (++l->in_second > MESSAGES_PER_SECOND || ++l->in_a_row > MESSAGES_MAX)
+        stop_flood(l);
+}
+
+/* As in SSL_CTX_set_msg_callback(3). */
+static void on_message(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                       void *link)
+{
+    struct tls_link *l = link;
+
+    (void)version;
+    if (type == SSL3_RT_HEADER && !ours) {
+        if (++l->records == 1 && l->use.peer == NULL)
+            tls_server_first_record(ssl, bytes, len);
+        if (l->records > l->records_max && !l->flooded)
+            stop_flood(l);
+    } else if (l->up && !l->flooded &&
+               ((type == SSL3_RT_HANDSHAKE && !ours) || type == SSL3_RT_ALERT)) {
+        /* A renegotiation is refused by an alert of ours. */
+        count_message(l);
+    }
+}
+
+static void watch_messages(struct tls_link *l)
+{
+    SSL_set_msg_callback(l->ssl, on_message);
+    SSL_set_msg_callback_arg(l->ssl, l);
+}
+
 /*
  * SSL_get_error() examines the error queue of the thread, which must not contain errors of other
  * connections. It is almost always empty, and checking that costs a fraction of ERR_clear_error().
@@ -54,6 +116,13 @@ static void clear_errors(void)
 {
     if (ERR_peek_error() != 0)
         ERR_clear_error();
+}
+
+static void before_read(struct tls_link *l)
+{
+    clear_errors();
+    l->records_max = l->records + RECORDS_MAX;
+    errno = 0;
 }
 
 struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index)
@@ -69,6 +138,7 @@ struct tls_link *tls_link_create(struct tls_peer *p, int fd, unsigned loop_index
         return NULL;
     }
     SSL_set_cert_cb(l->ssl, on_certificate_request, l);
+    watch_messages(l);
     return l;
 }
 
@@ -85,6 +155,7 @@ struct tls_link *tls_link_accept(SSL_CTX *ctx, int fd, enum tls_failure *why)
     l->ssl = ssl;
     SSL_set_accept_state(ssl);
     SSL_set_app_data(ssl, why);
+    watch_messages(l);
     return l;
 }
 
@@ -114,8 +185,10 @@ static void tls_link_fail(struct tls_link *l, int error, int system_error)
     l->broken = true;
     if (l->use.peer == NULL)
         return;
-    if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
-        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+    if (l->flooded) {
+        reason = "too many messages or records of TLS without data";
+    } else if (!l->up && verdict != X509_V_OK && SSL_get_verify_mode(l->ssl) != SSL_VERIFY_NONE &&
+               ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
         snprintf(rejected, sizeof(rejected), "certificate rejected: %s",
                  X509_verify_cert_error_string(verdict));
         reason = rejected;
@@ -133,8 +206,7 @@ static void tls_link_fail(struct tls_link *l, int error, int system_error)
 
 enum tls_progress tls_link_handshake(struct tls_link *l)
 {
-    clear_errors();
-    errno = 0;
+    before_read(l);
     int n = SSL_do_handshake(l->ssl);
     int system_error = errno;
 
@@ -169,6 +241,8 @@ static void take_end(struct tls_link *l, int n, int system_error)
     unsigned long code = ERR_peek_error();
     int error = SSL_get_error(l->ssl, n);
 
+    if (l->flooded)
+        error = SSL_ERROR_SSL;
     switch (error) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE: /* a TLS message, which is sent with the next write */
@@ -196,8 +270,7 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
     size_t got = 0;
 
     while (got < room && !l->ended) {
-        clear_errors();
-        errno = 0;
+        before_read(l);
         int want = room - got < INT_MAX ? (int)(room - got) : INT_MAX;
         int n = SSL_read(l->ssl, p + got, want);
         int system_error = errno;
@@ -207,6 +280,7 @@ ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room)
             break;
         }
         l->received = true;
+        l->in_a_row = 0;
         got += (size_t)n;
         l->drained = SSL_has_pending(l->ssl) == 0;
         if (l->drained)
@@ -237,8 +311,7 @@ bool tls_link_quiet(struct tls_link *l)
         l->drained = true;
         return true;
     }
-    clear_errors();
-    errno = 0;
+    before_read(l);
     int n = SSL_peek(l->ssl, &byte, 1);
     int system_error = errno;
     if (n > 0) {

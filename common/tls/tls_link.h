@@ -23,9 +23,13 @@ struct tls_link {
     bool requested;          /* the peer has requested a certificate */
     bool received;           /* bytes of the peer were received */
     bool drained;            /* the last read has emptied the library's buffer */
+    bool flooded;            /* the peer has sent too many messages of TLS itself, or records */
     bool broken; /* by an alert, or bytes that are not TLS: close_notify must not be sent */
     bool ended;  /* there is no further input, after close_notify or a failure */
     int end;     /* ENDED: errno; 0: by close_notify */
+    uint64_t records, records_max; /* received; limit for the present call of the library */
+    uint64_t second;               /* since the start of the clock, of the last message */
+    unsigned in_second, in_a_row;  /* messages in this second; since the last data */
 };
 
 /* Creates the client side of TLS on FD, which is connected and must outlive the link. Returns
@@ -58,7 +62,7 @@ static inline bool tls_link_resumed(const struct tls_link *l)
 /*
  * Like recv(2). Returns 0 after close_notify of the peer, or -1 with errno: EAGAIN; ECONNRESET,
  * also if the connection ended without close_notify, so the input may be truncated; EPROTO after
- * invalid TLS or an alert (logged for workers).
+ * invalid TLS, an alert, or too many messages of TLS itself (logged for workers).
  */
 ssize_t tls_link_recv(struct tls_link *l, char *p, size_t room);
 /* Like send(2), for the N buffers of IOV. After EAGAIN the call must be repeated with the same

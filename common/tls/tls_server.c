@@ -90,21 +90,13 @@ static void on_info(const SSL *ssl, int where, int ret)
     *why = ours ? failure_of_our_alert(ret & 0xff) : TLS_FAILURE_REFUSED_BY_CLIENT;
 }
 
-/* Detects clients that do not speak TLS. Examines only the first record of each connection, which
- * is the client's. */
-static void on_record(int ours, int version, int type, const void *bytes, size_t len, SSL *ssl,
-                      void *context)
+void tls_server_first_record(SSL *ssl, const void *bytes, size_t len)
 {
     static const char methods[][RECORD_HEAD + 1] = {
         "GET ", "HEAD ", "POST ", "PUT ", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE", "PRI *",
     };
 
-    (void)version;
-    (void)context;
-    if (type != SSL3_RT_HEADER)
-        return;
-    SSL_set_msg_callback(ssl, NULL);
-    if (ours || len != RECORD_HEAD)
+    if (len != RECORD_HEAD)
         return;
     for (size_t i = 0; i < ARRAY_LEN(methods); ++i) {
         if (memcmp(bytes, methods[i], strlen(methods[i])) == 0)
@@ -154,6 +146,9 @@ SSL_CTX *tls_context_create(const SSL_METHOD *method, const struct tls_context_o
         return NULL;
     }
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    /* A read returns after messages of TLS itself; otherwise it would continue as long as the peer
+     * sends some. */
+    SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     /* The buffer of a repeated write may have moved (http1_client.c copies a head). */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -192,7 +187,6 @@ SSL_CTX *tls_server_create(const struct tls_context_options *o, struct diag *d)
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, select_protocol, (void *)(uintptr_t)protocols);
     SSL_CTX_set_info_callback(ctx, on_info);
-    SSL_CTX_set_msg_callback(ctx, on_record);
     return ctx;
 }
 

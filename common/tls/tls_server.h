@@ -26,6 +26,9 @@ enum tls_failure {
 };
 /* Returns the name of F, such as "client-certificate". Never NULL. */
 const char *tls_failure_text(enum tls_failure f);
+/* Sets the reason for which SSL will fail, its app data, if the first record of its client, with
+ * BYTES as its head, is not TLS. */
+void tls_server_first_record(SSL *ssl, const void *bytes, size_t len);
 
 struct tls_context_options {
     const char *certificate, *key; /* PEM files; NULL: a context without certificate */

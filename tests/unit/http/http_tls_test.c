@@ -279,7 +279,7 @@ static void refused_client_that_is_still_sending_gets_its_response(void **state)
     char *body = letters(MANY_BYTES);
 
     tls_client_open(&client);
-    tls_send(&client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n");
+    tls_send(&client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2500000\r\n\r\n");
     for (int i = 0; i < 5; ++i)
         tls_send_bytes(&client, (struct slice){body, MANY_BYTES});
     tls_await_end(&client);
@@ -481,6 +481,102 @@ static void drain_within_a_handshake_ends_it(void **state)
     fixture_await_connections(f, 0);
 }
 
+/* ---- messages of TLS itself, and small records ---- */
+
+/* Queues N messages; the next flush sends them. */
+static void put_key_updates(int n)
+{
+    for (int i = 0; i < n; ++i) {
+        assert_int_equal(SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_do_handshake(client.ssl), 1);
+    }
+}
+
+static void assert_flooded(struct fixture *f, unsigned connections)
+{
+    tls_await_end(&client);
+    fixture_await_connections(f, 0);
+    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), connections);
+    tls_client_close(&client);
+}
+
+static void a_flood_of_key_updates_ends_the_connection(void **state)
+{
+    struct fixture *f = *state;
+
+    /* Idle; with a part of a request; with a request in progress. */
+    tls_client_open(&client);
+    put_key_updates(1000);
+    tls_flush(&client);
+    assert_flooded(f, 1);
+    tls_client_open(&client);
+    tls_send(&client, "GET / HTTP/1.1\r\n");
+    put_key_updates(1000);
+    tls_flush(&client);
+    assert_flooded(f, 2);
+    f->answer = NULL;
+    tls_client_open(&client);
+    tls_send(&client, GET);
+    fixture_await_requests(f, 1);
+    put_key_updates(1000);
+    tls_flush(&client);
+    assert_flooded(f, 3);
+    fixture_await_gone(f, 1);
+}
+
+static void key_updates_between_requests_are_accepted(void **state)
+{
+    struct fixture *f = *state;
+
+    tls_client_open(&client);
+    for (unsigned n = 1; n <= 5; ++n) {
+        put_key_updates(1);
+        tls_send(&client, GET);
+        fixture_await_requests(f, n);
+    }
+    assert_int_equal(fixture_refused(f, FAULT_TLS_MESSAGES), 0);
+}
+
+/* The client's hello, with MORE bytes in its list of protocols, in records of one byte. */
+static void send_hello_in_small_records(struct fixture *f, size_t more)
+{
+    enum { HEAD = 5 };
+    unsigned char protocols[1024] = "\x08http/1.1";
+    struct text small = {0};
+
+    for (size_t at = 9; at < 9 + more; at += 2)
+        protocols[at] = 1, protocols[at + 1] = 'x';
+    SSL_CTX_set_alpn_protos(client.context, protocols, (unsigned)(9 + more));
+    tls_client_connect(&client);
+    assert_int_not_equal(SSL_do_handshake(client.ssl), 1);
+    struct text hello = tls_records(&client);
+    for (size_t i = HEAD; i < hello.len; ++i) {
+        text_add(&small, (struct slice){hello.p, 3});
+        text_add(&small, (struct slice){"\0\1", 2});
+        text_add(&small, (struct slice){hello.p + i, 1});
+    }
+    raw_send_bytes(f->loop, &f->client, text_slice(&small));
+    text_fini(&hello);
+    text_fini(&small);
+}
+
+static void a_handshake_in_too_many_small_records_fails(void **state)
+{
+    struct fixture *f = *state;
+
+    send_hello_in_small_records(f, 0);
+    tls_handshake(&client);
+    tls_send(&client, GET);
+    tls_await(&client, "hello");
+    tls_client_close(&client);
+    fixture_await_connections(f, 0);
+    send_hello_in_small_records(f, 1000);
+    raw_await_end(f->loop, &f->client);
+    tls_client_close(&client);
+    fixture_await_connections(f, 0);
+    assert_int_equal(failed_for(f, TLS_FAILURE_OTHER), 1);
+}
+
 /* ---- tunnels ---- */
 
 static void tunnel_passes_early_and_later_bytes_both_ways(void **state)
@@ -657,6 +753,9 @@ int main(void)
         TLS(response_takes_as_few_records_as_it_has_bytes),
         TLS(response_that_cannot_be_written_is_not_complete),
         TLS(drain_within_a_handshake_ends_it),
+        TLS(a_flood_of_key_updates_ends_the_connection),
+        TLS(key_updates_between_requests_are_accepted),
+        TLS(a_handshake_in_too_many_small_records_fails),
         TLS(tunnel_passes_early_and_later_bytes_both_ways),
         TLS(tunnel_ends_when_the_client_reports_it),
         TLS(tunnel_passes_many_bytes_both_ways),

@@ -112,12 +112,65 @@ static void reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead(vo
     free(body);
 }
 
+/* N messages of TLS itself, none of them with data. */
+static void send_messages(struct fixture *f, unsigned n, bool tickets)
+{
+    for (unsigned i = 0; i < n; ++i) {
+        int queued = tickets ? SSL_new_session_ticket(worker)
+                             : SSL_key_update(worker, SSL_KEY_UPDATE_NOT_REQUESTED);
+        assert_int_equal(queued, 1);
+        assert_int_equal(SSL_do_handshake(worker), 1);
+    }
+    flush_records(f);
+}
+
+static void assert_flood_ends_the_connection(struct fixture *f, unsigned n, bool tickets)
+{
+    struct http1_request r = get_request(f);
+
+    start(f, &r);
+    send_messages(f, n, tickets);
+    raw_turn_until(f->loop, is_over, f);
+    assert_true(f->failed);
+    assert_int_equal(f->error, ERR_TLS_FAILED);
+    assert_false(http1_reusable(f->conn));
+}
+
+static void a_flood_of_key_updates_ends_the_connection(void **state)
+{
+    assert_flood_ends_the_connection(*state, 1000, false);
+}
+
+static void a_flood_of_session_tickets_ends_the_connection(void **state)
+{
+    assert_flood_ends_the_connection(*state, 100, true);
+}
+
+static void some_messages_of_tls_are_accepted_between_responses(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_request r = get_request(f);
+
+    for (unsigned i = 0; i < 2; ++i) {
+        start(f, &r);
+        send_messages(f, 2, i == 0);
+        tls_write(f, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 40);
+        raw_turn_until(f->loop, is_over, f);
+        assert_true(f->ended);
+        assert_body(f, "ok");
+        assert_true(http1_reusable(f->conn));
+    }
+}
+
+#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_tls, teardown_tls)
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead, setup_tls,
-            teardown_tls),
+        TLS_TEST(reading_may_pause_and_resume_at_every_part_of_what_was_read_ahead),
+        TLS_TEST(a_flood_of_key_updates_ends_the_connection),
+        TLS_TEST(a_flood_of_session_tickets_ends_the_connection),
+        TLS_TEST(some_messages_of_tls_are_accepted_between_responses),
     };
 
     return cmocka_run_group_tests_name("http1_tls", tests, NULL, NULL);
