@@ -17,7 +17,7 @@ BUILD = pathlib.Path(os.environ.get('RLB_BIN', HERE.parents[1] / 'build' / 'bin'
 if (BUILD / 'CMakeCache.txt').exists():
     sys.pycache_prefix, sys.dont_write_bytecode = str(BUILD / 'bytecode'), False
 from support import leftovers  # noqa: E402
-from support.base import BIN  # noqa: E402
+from support.base import BIN, raise_descriptor_limit  # noqa: E402
 from support.servers import World  # noqa: E402
 
 # glibc caches the stacks of ended threads for new ones, up to 40 MB, which are only five stacks of the default size.
@@ -29,6 +29,7 @@ ONLY_MARKED = bool(os.environ.get('RLB_ONLY_MARKED'))
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'soak: a long form, or one of many combinations: run by `make soak` only')
+    raise_descriptor_limit()
     leftovers.adopt_orphans()
     config.add_cleanup(leftovers.end_with_this_run())
 

@@ -2,12 +2,14 @@
 """Privileges of a program started as root, with and without the setting `user`."""
 import os
 import pathlib
+import pwd
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
 DAEMON = 1
-# Prefix of a command that runs as an unprivileged user, also if the tests run as root.
+# Prefix of a command that runs as an unprivileged user, also if the tests run as root; and the name of that user.
 ORDINARY = ('setpriv', '--reuid=%d' % NOBODY, '--regid=%d' % NOBODY, '--clear-groups') if ROOT else ()
+ORDINARY_NAME = pwd.getpwuid(NOBODY if ROOT else os.geteuid()).pw_name
 
 
 def threads_of(pid):

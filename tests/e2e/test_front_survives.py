@@ -3,7 +3,6 @@
 import hashlib
 import pathlib
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -13,7 +12,7 @@ import threading
 
 import pytest
 from agent_support import TinyAgent
-from support.base import LIMIT, free_port, wait_until
+from support.base import LIMIT, free_port, limit_descriptors, wait_until
 from support.certificates import Pair
 from support.http import Client, connect
 from support.http2 import (DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, Http2, frame,
@@ -340,7 +339,7 @@ def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone
         wait_until(lambda: len([1 for head, _ in worker.requests if b'/held' in head]) == 2, 'what is held')
         late.send_raw(b'POST / HTTP/1.1\r\n')      # an idle connection could be closed to make room
         used = descriptors(lb.process)
-        resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (used + spare, 20000))
+        limit_descriptors(lb.process, used + spare)
         waiting = [connect('127.0.0.1:%d' % plain) for _ in range(40)]      # connections that only the kernel has accepted
         for s in waiting:
             s.sendall(GET)
@@ -355,7 +354,7 @@ def test_without_descriptors_requests_of_each_kind_continue_or_are_refused_alone
             r = c.receive()
             assert (r.status, r.body) == (200, right) or r.status in (502, 503), r
         assert lb.process.alive()
-        resource.prlimit(lb.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+        limit_descriptors(lb.process)
         gate.set()
         assert held.receive().body == nothing and h2.until_over(1).stream(1).body == nothing
         for s in waiting:

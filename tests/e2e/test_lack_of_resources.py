@@ -15,7 +15,7 @@ import pytest
 
 from agent_support import TinyAgent
 from poolcounter_support import Daemon
-from support.base import SLOWNESS, wait_until
+from support.base import SLOWNESS, limit_descriptors, wait_until
 from support.http import Client, CutShort, connect, get
 from support.http2 import END_HEADERS, HEADERS, Http2, frame, request
 from test_front_survives import BODY, GET, LARGE, Balancer, Directory, descriptors, pieces_of
@@ -148,7 +148,7 @@ def test_requests_in_progress_are_answered_and_tunnels_continue_without_descript
     with contextlib.ExitStack() as stack:
         under_way = UnderWay(front, FEW, stack)
         assert descriptors(front.process) < limit
-        resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, (limit, 20000))
+        limit_descriptors(front.process, limit)
         waiting = [stack.enter_context(Client('127.0.0.1:%d' % front.plain)) for _ in range(limit)]
         for c in waiting:
             c.send_raw(GET)
@@ -157,7 +157,7 @@ def test_requests_in_progress_are_answered_and_tunnels_continue_without_descript
         under_way.tunnels_work()
         assert all(f == RIGHT or f[0] in (502, 503) for f in found.values()), found
         assert front.process.alive()
-        resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+        limit_descriptors(front.process)
         for c in waiting:
             assert c.receive().status in (200, 502, 503)
     for name, upload in front.uploads():
@@ -283,7 +283,7 @@ def test_an_agents_requests_in_progress_are_answered_and_its_tunnel_continues_wi
         under_way = AgentUnderWay(world, stack, **LARGE)
         agent = under_way.agent
         limit = max(limit, descriptors(agent.process) + 1)
-        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (limit, 20000))
+        limit_descriptors(agent.process, limit)
         waiting = [stack.enter_context(Client(agent.addresses[3])) for _ in range(limit)]
         for c in waiting:
             c.send_raw(GET)
@@ -292,7 +292,7 @@ def test_an_agents_requests_in_progress_are_answered_and_its_tunnel_continues_wi
         under_way.tunnel_works()
         assert all(f is not None and (f == WHOLE_UPLOAD or f[0] in (502, 503)) for f in found), found
         assert agent.process.alive()
-        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+        limit_descriptors(agent.process)
         for c in waiting:
             assert c.receive().status in (200, 502, 503)
         assert agent.get(n=3).status == 200
@@ -327,13 +327,13 @@ def test_locks_are_released_and_handed_over_without_descriptors(world, limit):
     pool = Daemon(world)
     (holder,) = pool.holders('ACQ4ME k 1 9 600')
     waiter = pool.waiter('ACQ4ME k 1 9 600')
-    resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (limit, 20000))
+    limit_descriptors(pool.process, limit)
     others = [pool.connect() for _ in range(limit)]
     wait_until(lambda: descriptors(pool.process) == limit, 'all descriptors to be in use')
     assert holder.ask('RELEASE') == 'RELEASED' and waiter.line() == 'LOCKED'
     assert others[0].ask('ACQ4ME other 1 9 600') == 'LOCKED'
     assert pool.process.alive()
-    resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (20000, 20000))
+    limit_descriptors(pool.process)
     assert [c.ask('RELEASE') for c in others] == ['RELEASED'] + ['NOT_LOCKED'] * (limit - 1)
     assert waiter.ask('RELEASE') == 'RELEASED' and pool.ask('ACQ4ME k 1 9 0') == 'LOCKED'
 

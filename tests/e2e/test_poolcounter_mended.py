@@ -2,14 +2,13 @@
 """Faults of the original that ours does not have (the table in docs/guide/poolcounter.md), and its additional features."""
 import ctypes
 import os
-import resource
 import socket
 import threading
 
 import pytest
 
 from poolcounter_support import Daemon
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, limit_descriptors, wait_until
 
 
 @pytest.fixture
@@ -209,30 +208,25 @@ def test_connections_have_no_delay_and_keep_alive(pool):
 
 
 def test_three_thousand_connects_in_one_instant_are_all_served(world):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        pool = Daemon(world)
-        sockets = []
-        for _ in range(3000):
-            s = socket.socket()
-            s.setblocking(False)
-            s.connect_ex(pool.address)
-            sockets.append(s)
-        for s in sockets:
-            s.settimeout(LIMIT)
-            s.sendall(b'STATS hashtable_entries\n')
-        for s in sockets:
-            assert s.recv(100) == b'hashtable_entries: 0\n'
-            s.close()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    pool = Daemon(world)
+    sockets = []
+    for _ in range(3000):
+        s = socket.socket()
+        s.setblocking(False)
+        s.connect_ex(pool.address)
+        sockets.append(s)
+    for s in sockets:
+        s.settimeout(LIMIT)
+        s.sendall(b'STATS hashtable_entries\n')
+    for s in sockets:
+        assert s.recv(100) == b'hashtable_entries: 0\n'
+        s.close()
 
 
 def test_without_descriptors_accepting_pauses_and_continues(world):
     pool = Daemon(world)
     assert pool.ask('RELEASE') == 'NOT_LOCKED'  # after the reply it has raised its limit
-    resource.prlimit(pool.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+    limit_descriptors(pool.process, 40)
     clients = [pool.connect() for _ in range(60)]
     served = [c for c in clients[:10] if c.ask('RELEASE') == 'NOT_LOCKED']
     assert len(served) == 10

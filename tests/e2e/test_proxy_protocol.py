@@ -90,7 +90,7 @@ listen passed_on
   bind %s %s
   server resumelb %s %s
 ''' % (self.address, bind, target, options))
-        self.process = world.process(['haproxy', '-db', '-f', path], 'haproxy')
+        self.process = world.process(['/usr/sbin/haproxy', '-db', '-f', path], 'haproxy')
         wait_until(self.up, 'haproxy: ' + self.process.output())
 
     def up(self):

@@ -6,12 +6,11 @@ import json
 import os
 import pathlib
 import random
-import resource
 import socket
 import struct
 
 import pytest
-from support.base import LIMIT, free_port, wait_until
+from support.base import LIMIT, free_port, limit_descriptors, wait_until
 from support.certificates import Pair, blind_context
 from support.http import BodyCutShort, Client, get
 from support.http2 import END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, Http2, frame, request
@@ -323,18 +322,17 @@ def test_without_room_for_files_reading_follows_the_client(world, how):
     workers = Workers(world, 1)
     directory = Directory(world)
     front = Front(world, workers, response_spill_dir=str(directory.path))
-    limit = resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE)
     with front.slow() as c:
         assert c.request(target='/small').status == 200         # its connection, and that to the worker, are there
         if how == 'descriptors':
             used = {int(p.name) for p in pathlib.Path('/proc/%d/fd' % front.process.pid).iterdir()}
             free = min(set(range(len(used) + 1)) - used)
-            resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, (free, limit[1]))
+            limit_descriptors(front.process, free)
         else:
             directory.fail(how)
         c.send(target='/big')
         wait_until(lambda: 'response-spill-failed' in front.process.output(), 'the event')
-        resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, limit)
+        limit_descriptors(front.process)
         assert front.stats()['spill_failures'] != 0 and workers.written == 0
         assert digest(read(c)) == digest(BODY)
         if how != 'descriptors':

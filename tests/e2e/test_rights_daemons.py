@@ -12,7 +12,7 @@ import pytest
 from agent_support import TinyAgent
 from agent_upgrade_support import upgrade
 from poolcounter_support import Daemon, alive, status
-from rights_support import DAEMON, NOBODY, ORDINARY, ROOT, assert_is, assert_is_none, threads_of
+from rights_support import DAEMON, NOBODY, ORDINARY, ORDINARY_NAME, ROOT, assert_is, assert_is_none, threads_of
 from support.base import BIN, LIMIT, free_port, low_port, wait_until
 from support.http import Client
 
@@ -67,10 +67,10 @@ def test_an_agent_becomes_the_user_for_good_and_everything_continues_working(ope
     assert json.loads(agent.get().body)['pid'] == seen['pid']
 
 
-@pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: nobody, group: daemon'])
+@pytest.mark.parametrize('app', [', user: daemon', ', group: daemon', ', user: %s, group: daemon' % ORDINARY_NAME])
 def test_only_root_can_start_an_agent_with_a_user_and_applications_of_others(open_world, app):
-    said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: nobody\n', app=app))
-    assert 'privileges-drop-failed user=nobody reason="only root can start processes of other users"' in said
+    said = refused(open_world, 'resumelb-agent', agent_text(open_world, top='user: %s\n' % ORDINARY_NAME, app=app))
+    assert 'privileges-drop-failed user=%s reason="only root can start processes of other users"' % ORDINARY_NAME in said
 
 
 @pytest.mark.parametrize('app, why', [

@@ -38,7 +38,7 @@ def nginx(world, upstream):
         events { worker_connections 4096; }
         http {
             access_log off;
-            client_body_temp_path body; proxy_temp_path proxy;
+            client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
             server { listen 127.0.0.1:%d; location / { proxy_pass http://%s; } }
         }''' % (port, upstream))
     process = world.process(['/usr/sbin/nginx', '-p', directory, '-c', directory / 'nginx.conf'], 'nginx')

@@ -10,7 +10,7 @@ import websockets
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context, dial
 from support.http import Client, get
-from support.websocket_worker import PUSHED, REFUSED, WebSocketWorker, raise_descriptor_limit
+from support.websocket_worker import PUSHED, REFUSED, WebSocketWorker
 from test_http2_behaviour import metric
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatusCode
 
@@ -32,7 +32,6 @@ class Site:
     """A worker for WebSockets and requests, and a load balancer with a plain or a TLS listener."""
 
     def __init__(self, world, tls, worker=None, **settings):
-        raise_descriptor_limit()
         self.worker = WebSocketWorker(world, **(worker or {}))
         self.address = '127.0.0.1:%d' % free_port()
         more = {'tls': Pair(world.directory, 'site', ['test.example']).entry, 'http2': True} if tls else {}

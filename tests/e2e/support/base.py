@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -16,6 +17,9 @@ BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
 SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
 # Maximum duration of any wait [s]. It is long enough that only an event that never occurs reaches it, not one that a busy machine delays.
 LIMIT = 600 * SLOWNESS
+# Maximum number of descriptors of a test run and of the servers that tests start, if the hard limit permits it: some tests have both
+# ends of some thousand connections.
+DESCRIPTORS = 20000
 # Pause between two requests of a client that sends requests continuously [s], so that it leaves processor time to the tested programs.
 PACE = 0.005
 
@@ -41,6 +45,21 @@ def wait_until(condition, what='condition', seconds=LIMIT):
         time.sleep(pause)
         # The interval grows with the time waited, as polling takes processor time from the tested programs.
         pause = min(pause * 1.5, max(0.05, waited / 20), 0.25)
+
+
+def raise_descriptor_limit():
+    """
+    Sets the limit of descriptors of this process, and of the processes that it starts, independent of the shell: often it is 1,024.
+    The tested programs raise theirs to the hard limit.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard), hard))
+
+
+def limit_descriptors(process, count=None):
+    """Sets the limit of descriptors of PROCESS, or its hard limit again."""
+    _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (hard if count is None else count, hard))
 
 
 def freeze(pid):

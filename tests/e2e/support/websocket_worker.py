@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import http
-import resource
 import threading
 
 import websockets
@@ -16,17 +15,10 @@ PUSHED = 20             # number of messages of one /push
 REFUSED = {'/403': http.HTTPStatus.FORBIDDEN, '/401': http.HTTPStatus.UNAUTHORIZED, '/503': http.HTTPStatus.SERVICE_UNAVAILABLE}
 
 
-def raise_descriptor_limit():
-    """Raises the limit of file descriptors, so that one process can have both ends of some thousand connections."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
-
-
 class WebSocketWorker:
     """The worker. `closes`: (path, code, reason) of the WebSockets that have ended; `gets`: number of ordinary requests."""
 
     def __init__(self, world, **options):
-        raise_descriptor_limit()
         self.port, self.closes, self.gets, self.errors = free_port(), [], 0, []
         self.address = '127.0.0.1:%d' % self.port
         self.loop = asyncio.new_event_loop()
