@@ -9,6 +9,16 @@ endif()
 option(RLB_LTO "Link-time optimization of the programs (gcc)" ${release_build})
 set(RLB_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 
+# Not available in every compiler for every processor.
+include(CheckCCompilerFlag)
+foreach(flag -fstack-clash-protection -fcf-protection)
+  string(MAKE_C_IDENTIFIER has${flag} has)
+  check_c_compiler_flag(${flag} ${has})
+  if(${has})
+    list(APPEND protection ${flag})
+  endif()
+endforeach()
+
 add_library(rlb_flags INTERFACE)
 add_library(rlb::flags ALIAS rlb_flags)
 target_compile_features(rlb_flags INTERFACE c_std_11)
@@ -18,7 +28,7 @@ target_compile_options(rlb_flags INTERFACE
   -Wcast-qual -Wwrite-strings -Wundef -Wformat=2 -Wdouble-promotion -Wnull-dereference -Wconversion -Wno-sign-conversion
   -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion -Werror=return-type
   -Werror=format-security -Werror=vla -Werror=unused-result -Werror=switch
-  -fstack-protector-strong -fstack-clash-protection -fcf-protection -fno-common -fno-strict-aliasing
+  -fstack-protector-strong ${protection} -fno-common -fno-strict-aliasing
   -fno-omit-frame-pointer -fvisibility=hidden -fno-plt)
 # Structs are cleared and copied by vector stores or libc's functions: the string instructions that gcc prefers for sizes it
 # knows take some 30 cycles to begin.

@@ -197,8 +197,8 @@ static void explain_steps(const struct homes_plan *plan, const struct homes_evid
             "the best of them; the class is moved there, because other classes keep its home busy",
         [HOMES_FLOODED] =
             "the best of them; the class is moved there, because another class floods its home",
-        [HOMES_UNSERVED] = "the best of them; the class is moved there, because its home has "
-                           "served none of its requests",
+        [HOMES_UNSERVED] = ("the best of them; the class is moved there, because its home has "
+                            "served none of its requests"),
     };
     static const char drawn[] =
         "the least loaded of them, far below a home: the class is rebalanced to it";

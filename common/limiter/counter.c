@@ -216,7 +216,7 @@ static void wake(struct counter_table *t, struct counter_lock *lock, enum counte
 {
     *waited_us += elapsed(lock->since_us, now_us);
     counter_stop_waiting(t, lock);
-    lock->woken = answer;
+    lock->woken = answer == COUNTER_DONE ? COUNTER_DONE : COUNTER_LOCKED;
     list_push_back(woken, &lock->in_key);
 }
 

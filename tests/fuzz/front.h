@@ -243,7 +243,7 @@ static inline int front_client(struct front *f, unsigned mode)
             return client;
         close(client);
     }
-    ASSERT(!"no connection to be had");
+    ASSERT(false && "no connection");
     return -1;
 }
 

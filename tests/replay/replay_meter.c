@@ -90,7 +90,7 @@ static json_t *step_request(struct metered_worker *w, const json_t *line, const 
     double elapsed_s;
     json_t *published = NULL;
 
-    if (name == NULL || !member_number(line, "elapsed", NAN, &elapsed_s, why))
+    if (name == NULL || !member_number(line, "elapsed", (double)NAN, &elapsed_s, why))
         return NULL;
     if (isnan(elapsed_s)) {
         *why = "elapsed is missing";

@@ -217,7 +217,7 @@ enum event { ARRIVE, RESPONSE, FINISH, ASK };
 static void step(struct sim *s)
 {
     enum event what = ARRIVE;
-    double next_s = INFINITY;
+    double next_s = HUGE_VAL;
     int which = 0;
 
     if (s->to_worker.first != NULL)
@@ -295,7 +295,7 @@ static void settle(struct sim *s)
     size_t left = 0;
 
     for (int i = 0; i < s->nbalancers; ++i)
-        s->balancers[i].next_s = INFINITY;
+        s->balancers[i].next_s = HUGE_VAL;
     do {
         left = s->to_worker.n;
         for (int i = 0; i < WORKERS; ++i)
@@ -476,7 +476,7 @@ static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
         step(&s);
     assert_true(others(&s, 1) > 0);
     /* The balancer with the heavy class sends no more; its requests in flight are served. */
-    s.balancers[0].next_s = INFINITY;
+    s.balancers[0].next_s = HUGE_VAL;
     while (has_in_flight(&s, 0))
         step(&s);
     double gone_s = s.now_s;

@@ -199,8 +199,8 @@ static void the_writer_places_commas_and_names(void **state)
     json_open_object(&w, NULL);
     json_put_int(&w, "i", INT64_MIN);
     json_put_real(&w, "r", 0.1);
-    json_put_real(&w, "n", NAN);
-    json_put_real(&w, "f", -INFINITY);
+    json_put_real(&w, "n", (double)NAN);
+    json_put_real(&w, "f", -HUGE_VAL);
     json_put_bool(&w, "b", true);
     json_put_null(&w, "z");
     json_open_array(&w, "list");

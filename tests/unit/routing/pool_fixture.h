@@ -188,7 +188,7 @@ static inline const char *fixture_eligible(struct fixture *f)
 static inline double fixture_score(struct fixture *f, int worker, const char *cls)
 {
     struct pool_view v;
-    double score = NAN;
+    double score = (double)NAN;
 
     pool_view(f->pool, true, &v);
     for (size_t i = 0; i < v.n; ++i) {

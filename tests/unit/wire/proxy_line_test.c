@@ -69,8 +69,8 @@ static void text_of_unknown_connections_may_state_anything(void **state)
         "PROXY UNKNOWN\r\n",
         "PROXY UNKNOWN anything at all\r\n",
         /* The longest there is, from the protocol's text. */
-        "PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
-        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n",
+        ("PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
     };
 
     (void)state;

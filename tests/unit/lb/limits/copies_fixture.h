@@ -57,7 +57,7 @@ static inline void ask(struct asked *a, const char *field)
     struct slice rest = slice_of(field);
     struct slice name = slice_cut(&rest, ':');
 
-    *a = (struct asked){.field = {name, slice_trim(rest)}};
+    *a = (struct asked){.field = {.name = name, .value = slice_trim(rest)}};
     a->request = (struct cache_request){.method = SLICE_LIT("GET"),
                                         .fields = {&a->field, name.len != 0 ? 1 : 0}};
 }

@@ -159,7 +159,7 @@ struct sight {
 
 static inline struct sight look(struct model *m, int cls)
 {
-    struct sight s = {.least = INFINITY, .least_load = INFINITY, .home = -1};
+    struct sight s = {.least = HUGE_VAL, .least_load = HUGE_VAL, .home = -1};
     struct model_class *c = &m->classes[cls];
     double sorted[WORKERS];
     int n = 0;

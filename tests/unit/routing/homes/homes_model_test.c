@@ -22,7 +22,7 @@
 
 static void check_other(struct model *m, int cls, const struct sight *s, int x)
 {
-    double best = INFINITY;
+    double best = HUGE_VAL;
 
     for (int w = 0; w < WORKERS; ++w) {
         if (m->workers[w].eligible && !m->classes[cls].home[w])
@@ -53,7 +53,7 @@ static double copy_tight(const struct model *m, const struct sight *s, int x)
     double patience = 5 * m->cold + 4 * s->median;
 
     if (s->nhomes >= s->room)
-        return -INFINITY;
+        return -HUGE_VAL;
     return fmin(s->b[s->home] - s->b[x] - price, patience - price);
 }
 
@@ -81,7 +81,7 @@ static int in_flight(const struct model *m, int w, int cls)
 /* Another class has most of the work in flight at the home, and many requests. */
 static double flee_tight(const struct model *m, int cls, const struct sight *s, int x)
 {
-    double tight = -INFINITY;
+    double tight = -HUGE_VAL;
 
     for (int c = 0; c < CLASSES; ++c) {
         if (c != cls && in_flight(m, s->home, c) >= 14)
@@ -124,7 +124,7 @@ static double draw_tight(const struct model *m, int cls, const struct sight *s, 
             most = fmax(most, s->l[w]);
     }
     if (s->nhomes == 0 || holds_cold(m, x))
-        return -INFINITY;
+        return -HUGE_VAL;
     double share = s->share / s->nhomes;
     double own = 0.5 * share + 0.5 * eligible(m) / (homes != 0 ? homes : 1);
     double gap = most - s->l[x];
@@ -136,7 +136,7 @@ static double draw_tight(const struct model *m, int cls, const struct sight *s, 
     if (s->nhomes == 1)
         tight = fmax(tight, wide - 2 * own);
     else if (homes > 8 * eligible(m))
-        return -INFINITY;
+        return -HUGE_VAL;
     return fmin(fmin(tight, heavy), s->b[s->home] - s->b[x] + 2);
 }
 
@@ -144,7 +144,6 @@ static double draw_tight(const struct model *m, int cls, const struct sight *s, 
 static void check_stays(struct model *m, int cls, const struct sight *s)
 {
     int x = -1;
-    int light = 0;
 
     for (int w = 0; w < WORKERS; ++w) {
         double load = s->l[w] + (s->b[w] - s->least) / m->cold;
@@ -153,7 +152,6 @@ static void check_stays(struct model *m, int cls, const struct sight *s)
             continue;
         if (x < 0 || load < s->l[x] + (s->b[x] - s->least) / m->cold - 1e-3)
             x = w;
-        light += s->l[w] <= s->least_load + SLACK;
         /* The only one that is lightest; of several, another may have been asked. */
         if (s->l[w] <= s->least_load && draw_tight(m, cls, s, w) > SLACK &&
             s->b[s->home] > s->b[w] + 2) {
