@@ -17,8 +17,9 @@ WORKLOADS = ('get-1k', 'post-1k', 'tls-1k', 'http2-1k', 'light-1k') if SOAK else
 
 
 def run(*options):
+    # A whole run may take some minutes.
     return subprocess.run([RUN, '--bin', BIN / 'resumelb', *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=10 * LIMIT)
+                          timeout=4 * LIMIT)
 
 
 def test_each_subject_gets_figures_for_each_workload(tmp_path):

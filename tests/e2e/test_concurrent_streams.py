@@ -68,7 +68,7 @@ def test_many_connections_with_all_their_streams_in_use(world):
         bits, all_bits = (7, 9, 10, 12)[n % 4], (16, 18, 30)[n % 3]
         out = subprocess.run(
             ['h2load', '-n', str(CONNECTIONS * STREAMS), '-c', str(CONNECTIONS), '-m', str(STREAMS), '-w', str(bits), '-W', str(all_bits),
-             'https://127.0.0.1:%d/' % front.port], capture_output=True, text=True, timeout=5 * LIMIT).stdout
+             'https://127.0.0.1:%d/' % front.port], capture_output=True, text=True, timeout=LIMIT).stdout
         sent = CONNECTIONS * STREAMS
         assert 'requests: %d total, %d started, %d done, %d succeeded, 0 failed, 0 errored, 0 timeout' % ((sent,) * 4) in out, out
         assert 'status codes: %d 2xx, 0 3xx, 0 4xx, 0 5xx' % sent in out, out
@@ -217,6 +217,6 @@ def test_http2_without_tls_is_refused_whatever_streams_follow(world):
                        b''.join(frame(HEADERS, request(), WHOLE, n) + updates(100, n) for n in NUMBERS))
             assert c.receive().status in (400, 505)
     out = subprocess.run(['h2load', '--h1', '-n', str(CONNECTIONS * STREAMS), '-c', str(CONNECTIONS), '-m', str(STREAMS),
-                          'http://%s/' % lb.address], capture_output=True, text=True, timeout=5 * LIMIT).stdout
+                          'http://%s/' % lb.address], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'status codes: %d 2xx, 0 3xx, 0 4xx, 0 5xx' % (CONNECTIONS * STREAMS) in out, out
     assert lb.process.alive()

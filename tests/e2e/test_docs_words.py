@@ -107,7 +107,7 @@ class Place:
 
     def shell(self, command):
         done = subprocess.run(['/bin/bash', '-o', 'pipefail', '-c', command], cwd=self.directory, env=self.env, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10 * LIMIT)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
         assert done.returncode == 0, (command, done.returncode, done.stdout)
         return done.stdout
 

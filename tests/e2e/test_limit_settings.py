@@ -172,7 +172,7 @@ def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world,
 
     def refused():
         # Each loop applies new settings in its next iteration: an earlier request waits with the old time-out.
-        with Client(lb.address, seconds=LIMIT / 100) as c:
+        with Client(lb.address, seconds=LIMIT / 10) as c:
             c.send()
             try:
                 return c.receive().status == 503

@@ -31,7 +31,7 @@ def front(world):
 def nghttp(front, *options, times=1):
     """Runs nghttp. Its standard output has all bodies, with interleaved parts."""
     uris = ['https://127.0.0.1:%d/%d' % (front.port, i) for i in range(times)]
-    return subprocess.run(['nghttp', '--no-verify-peer', *map(str, options), *uris], capture_output=True, timeout=2 * LIMIT)
+    return subprocess.run(['nghttp', '--no-verify-peer', *map(str, options), *uris], capture_output=True, timeout=LIMIT)
 
 
 OPTIONS = [pytest.param(options, id=options[:60]) for options in (
@@ -68,7 +68,7 @@ def test_a_download_with_small_windows_is_no_flood(world):
 
 def h2load(front, n, *options):
     out = subprocess.run(['h2load', '-n', str(n), *map(str, options), 'https://127.0.0.1:%d/' % front.port],
-                         capture_output=True, text=True, timeout=5 * LIMIT).stdout
+                         capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'requests: %d total, %d started, %d done, %d succeeded, 0 failed, 0 errored' % (n, n, n, n) in out, out
     assert 'status codes: %d 2xx, 0 3xx, 0 4xx, 0 5xx' % n in out, out
 

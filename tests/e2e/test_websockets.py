@@ -56,7 +56,7 @@ class Site:
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 2 * LIMIT))
+    return asyncio.run(asyncio.wait_for(coroutine, LIMIT))
 
 
 @pytest.fixture(params=[False, True], ids=['plain', 'tls'])

@@ -16,7 +16,7 @@ BIN = pathlib.Path(os.environ.get('RLB_BIN', ROOT / 'build' / 'bin'))
 # Slowdown factor of the tested programs: 1, or more for builds with sanitizers.
 SLOWNESS = float(os.environ.get('RLB_PATIENCE', '1'))
 # Maximum duration of any wait [s]. It is long enough that only an event that never occurs reaches it, not one that a busy machine delays.
-LIMIT = 600 * SLOWNESS
+LIMIT = 120 * SLOWNESS
 # Maximum number of descriptors of a test run and of the servers that tests start, if the hard limit permits it: some tests have both
 # ends of some thousand connections.
 DESCRIPTORS = 20000
