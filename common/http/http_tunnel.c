@@ -6,7 +6,9 @@
  *     read some -> stop reading -> write all of it -> count it -> read again
  *
  * which is the back-pressure. The end of one side is passed on as a half-close where that is
- * possible; over TLS, where peers do not treat it as one, it ends the tunnel.
+ * possible; over TLS, where peers do not treat it as one, it ends the tunnel. A side that has
+ * failed accepts nothing more, but what it sent before is still passed on; the other side then gets
+ * no close_notify.
  */
 #include "common/http/http_server_internal.h"
 
@@ -26,7 +28,7 @@ struct flow {
     char *buf;         /* TUNNEL_READ_MAX, from the first read on */
     struct iovec left; /* of EARLY or BUF: not yet taken by TO */
     size_t head_bytes; /* of EARLY, which do not count: the 101 */
-    bool ended;        /* FROM has sent its last byte */
+    bool ended;        /* FROM has sent its last byte, or TO has failed */
 };
 
 struct http_tunnel {
@@ -40,6 +42,7 @@ struct http_tunnel {
     uint64_t idle_ms;
     struct loop_deferred later; /* reads what TLS has read ahead; if over, reports and frees T */
     bool over;
+    bool failed; /* a side has failed, which is not an end of the stream */
 };
 
 /* ---- the end ---- */
@@ -66,10 +69,20 @@ static void end_tunnel(struct http_tunnel *t)
     t->over = true;
     list_remove(&t->node);
     timer_stop(&t->idle);
+    if (t->failed) {
+        transport_cut_at_close(&t->client->transport);
+        transport_cut_at_close(&t->worker);
+    }
     if (t->client != NULL)
         http_conn_close(t->client);
     transport_close(&t->worker);
     loop_defer_once(t->server->loop, &t->later);
+}
+
+static void end_failed(struct http_tunnel *t)
+{
+    t->failed = true;
+    end_tunnel(t);
 }
 
 static void on_idle(struct timer *timer)
@@ -93,6 +106,25 @@ static void restart_idle_timer(struct http_tunnel *t)
 
 static void write_on(void *flow);
 
+static struct flow *opposite(const struct flow *f)
+{
+    struct http_tunnel *t = f->tunnel;
+
+    return f == &t->up ? &t->down : &t->up;
+}
+
+/* TO has failed: a peer that closes with unread bytes resets the connection. The bytes that it sent
+ * before can still be read. */
+static cold_ void receiver_failed(struct flow *f)
+{
+    f->tunnel->failed = true;
+    f->left.iov_len = 0;
+    f->ended = true;
+    transport_read_level(f->from, WATCH_FAILURE);
+    if (opposite(f)->ended)
+        end_tunnel(f->tunnel);
+}
+
 /* False: TO takes no more now, so that FROM is not read, or the tunnel has ended. */
 static bool write_left(struct flow *f)
 {
@@ -102,7 +134,7 @@ static bool write_left(struct flow *f)
 
     bool all = http_write(f->to, &iov, &n, 0);
     if (!all && errno != EAGAIN) {
-        end_tunnel(f->tunnel);
+        receiver_failed(f);
         return false;
     }
     if (all)
@@ -125,7 +157,6 @@ static bool write_left(struct flow *f)
 static void tunnel_read_some(struct flow *f)
 {
     struct http_tunnel *t = f->tunnel;
-    const struct flow *other = f == &t->up ? &t->down : &t->up;
 
     if (f->buf == NULL)
         f->buf = xmalloc(TUNNEL_READ_MAX);
@@ -135,14 +166,14 @@ static void tunnel_read_some(struct flow *f)
         if (n == -1 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n == -1) {
-            end_tunnel(t);
+            end_failed(t);
             return;
         }
         if (n == 0) {
             /* It has ended, and TO has all of it. */
             f->ended = true;
             transport_read_level(f->from, WATCH_FAILURE);
-            if (other->ended || transport_end_sending(f->to) == -1)
+            if (opposite(f)->ended || transport_end_sending(f->to) == -1)
                 end_tunnel(t);
             return;
         }
@@ -199,7 +230,7 @@ static void on_tunnel_readable(void *flow)
     if (!f->ended && f->left.iov_len == 0)
         tunnel_read_some(f);
     else
-        end_tunnel(f->tunnel); /* it can only be a failure */
+        end_failed(f->tunnel);
 }
 
 /* ---- the start ---- */

@@ -37,7 +37,11 @@ void transport_reset_at_close(struct transport *t)
 void transport_abort_at_close(struct transport *t)
 {
     setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-    /* Without close_notify the peer detects the truncation. */
+    transport_cut_at_close(t);
+}
+
+void transport_cut_at_close(struct transport *t)
+{
     if (t->tls != NULL)
         t->tls->broken = true;
 }

@@ -44,6 +44,8 @@ void transport_close(struct transport *t);
 void transport_reset_at_close(struct transport *t);
 /* Makes transport_close() reset the connection in any case, without close_notify. */
 void transport_abort_at_close(struct transport *t);
+/* Makes transport_close() omit close_notify, by which a peer with TLS detects the truncation. */
+void transport_cut_at_close(struct transport *t);
 
 static inline bool transport_is_open(const struct transport *t)
 {

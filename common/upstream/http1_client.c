@@ -10,7 +10,8 @@
  *
  * The response may overtake the request: it is passed on, and the connection is not reused.
  * A failed write alone is not an error, because the worker may have responded before it closed: the
- * reading side finds the response, or the end.
+ * reading side finds the response, or the end. That end does not end a body if the write has taken
+ * the error of the socket, which is reported once.
  *
  * Every callback may cancel the exchange, close the connection, or return it to the pool and start
  * the next request on it. Therefore code that calls a callback must compare the exchange's serial
@@ -69,6 +70,7 @@ struct http1_output {
     struct slice head, body; /* what is left to write */
     char *head_copy;         /* holds HEAD once a write was incomplete */
     bool failed;             /* the socket takes no more */
+    bool reset; /* FAILED, and the reading side finds an end where the connection was reset */
 };
 
 struct http1_exchange {
@@ -198,7 +200,7 @@ static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
         return ERR_TLS_FAILED;
     if (c->x.out.failed && !http1_any_received(c))
         return ERR_WRITE_FAILED;
-    return n == 0 ? ERR_PEER_CLOSED : ERR_PEER_RESET;
+    return n == 0 && !c->x.out.reset ? ERR_PEER_CLOSED : ERR_PEER_RESET;
 }
 
 /* ---- time ---- */
@@ -254,6 +256,17 @@ static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size
     return n >= 0 ? sent + n : sent != 0 ? sent : n;
 }
 
+/*
+ * If the worker had closed its side before it reset the connection, the error is EPIPE and all it
+ * has sent will be read. sendfile(2) may have lost an earlier error. The end of TLS is
+ * close_notify.
+ */
+static cold_ void note_write_failure(struct http1_conn *c)
+{
+    c->x.out.failed = true;
+    c->x.out.reset = c->transport.tls == NULL && (errno != EPIPE || c->x.request.body_file != NULL);
+}
+
 static void on_writable(void *context);
 
 static void write_more(struct http1_conn *c)
@@ -279,7 +292,7 @@ static void write_more(struct http1_conn *c)
             c->x.times.written_us = loop_now_us(c->loop);
         arm_timer(c);
     } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        out->failed = true;
+        note_write_failure(c);
         return;
     }
     if (!wholly_written(&c->x))
@@ -373,7 +386,7 @@ static void on_body_end(struct http1_conn *c, ssize_t n)
 {
     const struct http1_request r = c->x.request;
 
-    if (n != 0 || c->x.framing.kind != HTTP1_BODY_CLOSE) {
+    if (n != 0 || c->x.out.reset || c->x.framing.kind != HTTP1_BODY_CLOSE) {
         http1_client_fail(c, error_of_end(c, n));
         return;
     }

@@ -501,6 +501,27 @@ static void tunnel_ends_when_the_client_resets(void **state)
     raw_fini(&w);
 }
 
+static void what_a_worker_sent_before_it_closed_is_passed_on_though_it_accepts_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_peer w;
+    static char last[100000]; /* more than one read takes */
+
+    fixture_send(f, UPGRADE);
+    open_tunnel(f, &w, "", 0);
+    fixture_await(f, "\r\n\r\n");
+    text_clear(&f->client.in);
+    /* Both in one turn. */
+    assert_int_equal(send(w.fd, last, sizeof(last), MSG_NOSIGNAL), sizeof(last));
+    raw_close(&w);
+    assert_int_equal(send(f->client.fd, "up", 2, MSG_NOSIGNAL), 2);
+    raw_await_bytes(f->loop, &f->client, sizeof(last));
+    raw_await_end(f->loop, &f->client);
+    raw_turn_until_set(f->loop, &f->tunnel_ended);
+    raw_turn_until(f->loop, fixture_is_empty, f);
+    raw_fini(&w);
+}
+
 /* Each side has closed its half, or is held back: a reset is all that can still come. */
 static void reset_is_noticed_where_nothing_is_read(void **state)
 {
@@ -647,6 +668,7 @@ int main(void)
         TEST(tunnel_that_carries_nothing_ends),
         TEST(tunnel_passes_on_a_half_close_of_the_worker),
         TEST(tunnel_ends_when_the_client_resets),
+        TEST(what_a_worker_sent_before_it_closed_is_passed_on_though_it_accepts_no_more),
         TEST(reset_is_noticed_where_nothing_is_read),
         TEST(early_bytes_behind_a_body_reach_the_worker),
         TEST(drain_ends_tunnels),

@@ -605,6 +605,31 @@ static void tunnel_passes_early_and_later_bytes_both_ways(void **state)
     raw_fini(&w);
 }
 
+static bool is_readable(void *peer)
+{
+    char byte;
+
+    return recv(((struct raw_peer *)peer)->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+static void failure_of_the_worker_is_not_an_orderly_end_of_a_tunnel(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_peer w;
+
+    f->answer = NULL;
+    tls_client_open(&client);
+    tls_send(&client, UPGRADE "unread");
+    open_tunnel(f, &w, "", 0);
+    tls_await(&client, "\r\n\r\n");
+    raw_turn_until(f->loop, is_readable, &w);
+    raw_close(&w); /* with unread bytes, which resets it */
+    tls_await_end(&client);
+    assert_false(client.ended);
+    raw_turn_until_set(f->loop, &f->tunnel_ended);
+    raw_fini(&w);
+}
+
 static void tunnel_ends_when_the_client_reports_it(void **state)
 {
     struct fixture *f = *state;
@@ -757,6 +782,7 @@ int main(void)
         TLS(key_updates_between_requests_are_accepted),
         TLS(a_handshake_in_too_many_small_records_fails),
         TLS(tunnel_passes_early_and_later_bytes_both_ways),
+        TLS(failure_of_the_worker_is_not_an_orderly_end_of_a_tunnel),
         TLS(tunnel_ends_when_the_client_reports_it),
         TLS(tunnel_passes_many_bytes_both_ways),
         TLS(tls_follows_a_proxy_header_however_it_is_cut),

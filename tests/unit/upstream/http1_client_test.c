@@ -254,6 +254,66 @@ static void reset_within_a_body_that_ends_by_close_is_an_error(void **state)
     assert_int_equal(f->error, ERR_PEER_RESET);
 }
 
+static void pause_at_first_body(struct fixture *f)
+{
+    if (f->bodies == 1)
+        http1_pause(f->conn);
+}
+
+/*
+ * The response to an upload that is not complete has no length, and END ends the worker's side. The
+ * client writes, in vain, before it reads the end.
+ */
+static void end_during_an_upload(struct fixture *f, void (*end)(struct fixture *f))
+{
+    size_t bytes = (size_t)16 << 20;
+    char *body = xcalloc(1, bytes);
+    struct http1_request r = get_request(f);
+
+    r.body = (struct slice){body, bytes};
+    f->at_body = pause_at_first_body;
+    start(f, &r);
+    raw_send(f->loop, &f->worker, "HTTP/1.1 200 OK\r\n\r\nsome");
+    while (f->bodies == 0)
+        loop_turn(f->loop, RAW_TURN_MS);
+    end(f);
+    for (int i = 0; i < 20; ++i)
+        loop_turn(f->loop, 0);
+    http1_resume(f->conn);
+    raw_turn_until(f->loop, is_over, f);
+    free(body);
+}
+
+static void close_unread(struct fixture *f)
+{
+    raw_close(&f->worker); /* with unread bytes, so that it is a reset */
+}
+
+static void end_then_close_unread(struct fixture *f)
+{
+    assert_int_equal(shutdown(f->worker.fd, SHUT_WR), 0);
+    raw_close(&f->worker);
+}
+
+static void reset_that_the_upload_finds_is_not_the_end_of_a_body(void **state)
+{
+    struct fixture *f = *state;
+
+    end_during_an_upload(f, close_unread);
+    assert_true(f->failed);
+    assert_int_equal(f->error, ERR_PEER_RESET);
+    assert_body(f, "some");
+}
+
+static void end_that_precedes_a_reset_is_the_end_of_a_body(void **state)
+{
+    struct fixture *f = *state;
+
+    end_during_an_upload(f, end_then_close_unread);
+    assert_true(f->ended);
+    assert_body(f, "some");
+}
+
 static void connection_closed_before_a_response_is_reported_with_how_far_it_got(void **state)
 {
     struct fixture *f = *state;
@@ -416,12 +476,6 @@ static void large_head_in_many_pieces_is_read(void **state)
 
 /* ---- back-pressure ---- */
 
-static void pause_at_first_body(struct fixture *f)
-{
-    if (f->bodies == 1)
-        http1_pause(f->conn);
-}
-
 static void pause_at_head(struct fixture *f)
 {
     http1_pause(f->conn);
@@ -564,6 +618,8 @@ int main(void)
         TEST(response_cut_short_is_an_error),
         TEST(chunked_response_cut_short_is_an_error),
         TEST(reset_within_a_body_that_ends_by_close_is_an_error),
+        TEST(reset_that_the_upload_finds_is_not_the_end_of_a_body),
+        TEST(end_that_precedes_a_reset_is_the_end_of_a_body),
         TEST(connection_closed_before_a_response_is_reported_with_how_far_it_got),
         TEST(bytes_after_the_end_forbid_reuse),
         TEST(both_a_coding_and_a_length_forbid_reuse),
