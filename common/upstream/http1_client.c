@@ -77,7 +77,7 @@ struct http1_exchange {
     enum exchange_state state;
     unsigned interim;          /* 1xx heads seen */
     enum response_fault fault; /* of a response that is rejected */
-    bool paused, keep_alive, any_written;
+    bool paused, keep_alive, any_written, left_over;
     size_t read_bytes; /* how much to read at once */
     size_t room_bytes; /* maximum that the user accepts */
     struct http1_times times;
@@ -327,7 +327,7 @@ void http1_request(struct http1_conn *c, const struct http1_request *r)
     x->room_bytes = SIZE_MAX;
     x->interim = 0;
     x->fault = RESPONSE_FAULT_NONE;
-    x->paused = x->keep_alive = x->any_written = false;
+    x->paused = x->keep_alive = x->any_written = x->left_over = false;
     if (c->dead) {
         loop_defer_once(c->loop, &c->work); /* which reports it */
         return;
@@ -561,6 +561,7 @@ static void take_heads(struct http1_conn *c)
             return;
         if (e != ERR_OK) {
             c->x.fault = head.fault;
+            c->x.left_over = e == ERR_SYNTAX && head.status == 0 && c->x.interim == 0;
             http1_client_fail(c, e == ERR_TOO_LARGE ? e : ERR_BAD_RESPONSE);
             return;
         }
@@ -773,6 +774,11 @@ bool http1_any_written(const struct http1_conn *c)
 bool http1_any_received(const struct http1_conn *c)
 {
     return c->x.times.first_byte_us != 0;
+}
+
+bool http1_left_over(const struct http1_conn *c)
+{
+    return c->x.left_over;
 }
 
 const char *http1_failure_text(const struct http1_conn *c, enum err e)

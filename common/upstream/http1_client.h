@@ -111,6 +111,9 @@ bool http1_reusable(const struct http1_conn *c);
 /* Facts for retry rules, valid until the next request. */
 bool http1_any_written(const struct http1_conn *c);
 bool http1_any_received(const struct http1_conn *c);
+/* ERR_BAD_RESPONSE: what was received does not begin as a response does. On a reused connection it
+ * may be left over from the response before. */
+bool http1_left_over(const struct http1_conn *c);
 /* Monotonic microseconds: request wholly written, first response byte, last byte taken; 0 = not
  * yet. */
 struct http1_times {

@@ -219,8 +219,9 @@ enum err http1_head_parse(struct slice bytes, bool is_head, struct http1_head *o
     struct framing_facts facts = {0};
     struct http1_options options;
     struct slice line;
-    enum err e = take_line(&lines, &line, out);
 
+    out->status = 0;
+    enum err e = take_line(&lines, &line, out);
     if (e == ERR_OK)
         e = parse_status_line(line, out);
     options.close = options.keep_alive = false;

@@ -30,7 +30,7 @@ enum http1_framing {
 };
 
 struct http1_head {
-    int status;        /* 100..999 */
+    int status;        /* 100..999; with ERR_SYNTAX 0: BYTES do not begin with a status line */
     int minor_version; /* 0, or 1 for all above */
     struct slice reason;
     struct message_field headers[RESPONSE_HEADERS_MAX];

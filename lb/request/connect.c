@@ -90,15 +90,21 @@ static cold_ void wait_refused(struct exchange *x)
         begin_wait(x, WAIT_REFUSED, most_ms - waited_ms);
 }
 
+/* Routes X again, also to workers that were excluded for a time. */
+static cold_ void pick_of_all(struct exchange *x)
+{
+    while (x->ntried > x->nbarred)
+        worker_unref(x->tried[--x->ntried]);
+    pick(x);
+}
+
 static void on_refused_go(struct refused_wait *w)
 {
     struct exchange *x = container_of(w, struct exchange, waits.refused);
 
     ASSERT(x->step == STEP_ROUTE);
     end_wait(x);
-    while (x->ntried > x->nbarred)
-        worker_unref(x->tried[--x->ntried]);
-    pick(x);
+    pick_of_all(x);
 }
 
 void exchange_refused(struct exchange *x, enum outcome why)
@@ -132,10 +138,14 @@ static cold_ void no_worker(struct exchange *x, enum err e)
 
     if (x->tunnels_full && e == ERR_NO_WORKER)
         o = x->failure = OUTCOME_TUNNELS_FULL;
-    if (e == ERR_NO_WORKER && x->ntried != 0)
+    if (e == ERR_NO_WORKER && x->may_repeat) {
+        x->may_repeat = false;
+        pick_of_all(x);
+    } else if (e == ERR_NO_WORKER && x->ntried != 0) {
         wait_refused(x);
-    else
+    } else {
         exchange_fail(x, x->ntried != 0 || x->waits.refused_since_ms != 0 ? x->failure : o);
+    }
 }
 
 static void pick(struct exchange *x)
@@ -179,7 +189,7 @@ static void pick(struct exchange *x)
     x->member = member_of(x->pick.worker);
     x->served = (struct pool_served){.failed = true};
     ++x->picks;
-    x->fresh = false;
+    x->fresh = x->left_over;
     if (x->last != NULL)
         worker_unref(x->last);
     x->last = x->pick.worker;

@@ -133,6 +133,8 @@ struct exchange {
     bool keep;       /* HTTP may be reused afterwards */
     bool reused;     /* HTTP was an idle connection */
     bool fresh;      /* this pick requires a new connection */
+    bool left_over;  /* a reused one had bytes of another response: all picks require new ones */
+    bool may_repeat; /* the worker of that one may get it again if no other one is available */
     bool paused;     /* reading from the worker is paused for the client */
     bool retrying;   /* counted in the application's retry_budget */
     bool may_return; /* a worker in TRIED failed, and its agent starts another process */

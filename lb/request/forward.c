@@ -5,6 +5,10 @@
  *
  *   what happened                                    GET, HEAD            other methods
  *   an idle connection is dead, no response byte     retried once, new    if no byte was written
+ *   it has bytes left over from the response before  once, new connection, 502
+ *                                                    another worker if
+ *                                                    possible
+ *   it has a 408, with which the worker closes it    retried once, new    passed on
  *   the worker failed, no byte was written           another worker       another worker
  *   the worker, or its process, failed               another, `retries`,  502
  *                                                    `retry_budget`
@@ -150,6 +154,16 @@ static bool is_retry_allowed(struct exchange *x, enum outcome o, bool written)
     return true;
 }
 
+/* Sends X again, on a new connection to the same worker: the idle one was unusable. */
+static cold_ void retry_fresh(struct exchange *x)
+{
+    member_idle_closed(x->member, loop_now_ms(x->home->loop));
+    stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
+    x->fresh = true;
+    exchange_release_connection(x);
+    exchange_connect(x);
+}
+
 /* Retries with another worker; fails with O if that must not be, or none is available. */
 static cold_ void retry_or_fail(struct exchange *x, enum outcome o, bool written)
 {
@@ -173,6 +187,19 @@ static void log_failure(const struct exchange *x, enum err e)
              x->started ? "begun" : "none");
 }
 
+/* As retry_or_fail: what a reused connection has received instead of a response may be left over
+ * from the response before. Without another worker, the same one gets X on a new connection. */
+static cold_ void retry_left_over(struct exchange *x)
+{
+    if (!is_retry_allowed(x, OUTCOME_BAD_RESPONSE, true)) {
+        retry_fresh(x);
+        return;
+    }
+    stat_add(x->al->stats, APP_STAT_retries, 1);
+    x->left_over = x->may_repeat = true;
+    exchange_refused(x, OUTCOME_BAD_RESPONSE);
+}
+
 static void on_forward_error(void *context, enum err e)
 {
     struct exchange *x = context;
@@ -183,21 +210,19 @@ static void on_forward_error(void *context, enum err e)
     bool closed = e == ERR_PEER_CLOSED || e == ERR_PEER_RESET || e == ERR_WRITE_FAILED;
     /* The connection was closed while idle, which does not indicate a failure of the worker. */
     bool dead = x->reused && closed && !http1_any_received(x->http);
+    bool left_over = x->reused && e == ERR_BAD_RESPONSE && http1_left_over(x->http);
 
     if (e == ERR_TIMEOUT)
         o = x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_FIRST_BYTE_TIMEOUT;
     else if (!x->started && (e == ERR_BAD_RESPONSE || e == ERR_TOO_LARGE))
         o = OUTCOME_BAD_RESPONSE;
     x->active = false;
-    if (dead)
-        member_idle_closed(x->member, loop_now_ms(x->home->loop));
     if (!x->started && dead && (x->safe || !written)) {
-        stat_add(x->al->stats, APP_STAT_retries_fresh, 1);
-        x->fresh = true;
-        exchange_release_connection(x);
-        exchange_connect(x);
+        retry_fresh(x);
         return;
     }
+    if (dead || left_over)
+        member_idle_closed(x->member, loop_now_ms(x->home->loop));
     log_failure(x, e);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_times(x->http);
@@ -208,7 +233,11 @@ static void on_forward_error(void *context, enum err e)
         member_failed(x->member, FAULT_TLS, loop_now_ms(x->home->loop));
     else if (!x->started && closed && !dead)
         member_failed(x->member, FAULT_RESET, loop_now_ms(x->home->loop));
-    retry_or_fail(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o, written);
+    if (left_over && x->safe)
+        retry_left_over(x);
+    else
+        retry_or_fail(x, o == OUTCOME_WORKER_FAILED && written && !dead ? record_death(x) : o,
+                      written);
 }
 
 /* ---- the response ---- */
@@ -277,6 +306,13 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     uint64_t length = head->status == 204 ? UINT64_MAX : head->content_length;
 
     note_answer(x, head);
+    /* The worker has given up the idle connection; the response was sent before it got X (RFC 9110
+     * section 15.5.9). */
+    if (head->status == 408 && x->reused && x->safe && !head->keep_alive) {
+        x->active = !final;
+        retry_fresh(x);
+        return;
+    }
     if (x->reused)
         member_idle_reused(x->member);
     /* According to the agent no byte reached a process, so any other worker may get the request. */

@@ -543,6 +543,23 @@ def test_a_new_idle_timeout_applies_to_processes_of_another_program(world):
     assert ended.wait(LIMIT)
 
 
+@pytest.mark.parametrize('late, status', [
+    (b'0\r\n\r\n', 502),
+    (b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n', 408)], ids=['left-over bytes', '408'])
+def test_what_arrives_on_a_kept_connection_before_its_response_costs_a_get_nothing(world, late, status):
+    def script(c):
+        if c.read_request():
+            c.write(b'HTTP/1.1 304 Not Modified\r\n\r\n')
+        if c.read_request():
+            c.write(late)
+    process = world.scripted(script)
+    agent = attached(world, process.address)
+    assert agent.get('/first').status == agent.get('/again').status == 304
+    assert agent.figures()['retries_fresh'] == 1
+    assert agent.get('/order', method='POST', body=b'x').status == status       # not repeated
+    assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
+
+
 def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_post_once(world):
     """The process closes the connection when the next request arrives. It is unknown whether the process has read that request."""
     def script(c):

@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from support.base import LIMIT, free_port, freeze, wait_until
 from support.http import Client
 from support.scripted import hello, serve
@@ -79,6 +81,78 @@ def test_a_kept_connection_that_proves_dead_costs_a_get_nothing(world):
     for _ in range(6):
         assert lb.get('/').body == b'hello'
     wait_until(lambda: lb.app()['stats']['retries_fresh'] >= 2, 'the count')
+
+
+# What a worker sends on an idle connection while the next request is in transit: bytes behind a response without content, or
+# the response with which it gives the connection up.
+STRAY = b'0\r\n\r\n'
+GIVEN_UP = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno'
+
+
+def crossing(late):
+    """Answers the first request of each connection with a 304; the second one finds LATE instead of its response."""
+    def script(c):
+        if c.read_request():
+            c.write(b'HTTP/1.1 304 Not Modified\r\nX-Connection: %d\r\n\r\n' % c.number)
+        if c.read_request():
+            c.write(late)
+    return script
+
+
+@pytest.mark.parametrize('retries', [0, 1])
+@pytest.mark.parametrize('late', [STRAY, GIVEN_UP], ids=['left-over bytes', '408'])
+def test_what_arrives_on_a_kept_connection_before_its_response_costs_a_get_nothing(world, late, retries):
+    w = world.scripted(crossing(late))
+    lb = world.resumelb(static(w.address, retries=retries), threads=1)
+    for i in range(6):
+        r = lb.get('/%d' % i)
+        assert (r.status, r['X-Connection']) == (304, str(i))
+    assert [head.split()[1] for head, _ in w.requests] == [b'/0', b'/1', b'/1', b'/2', b'/2', b'/3', b'/3', b'/4', b'/4', b'/5', b'/5']
+    wait_until(lambda: lb.app()['outcomes']['answered'] == 6, 'the outcomes')
+    stats = lb.app()['stats']
+    as_retries = 5 if late == STRAY and retries else 0
+    assert (stats['retries'], stats['retries_fresh']) == (as_retries, 5 - as_retries)
+
+
+def test_left_over_bytes_of_a_kept_connection_send_a_get_to_another_worker_if_there_is_one(world):
+    workers = [world.scripted(crossing(STRAY)) for _ in range(2)]
+    lb = world.resumelb(static(*[w.address for w in workers], retry_budget=1), threads=1)
+    for i in range(10):
+        assert lb.get('/%d' % i).status == 304
+    targets = [[head.split()[1] for head, _ in w.requests] for w in workers]
+    assert all(len(t) == len(set(t)) for t in targets), 'no worker gets a request twice'
+    assert len(targets[0]) + len(targets[1]) > 10
+
+
+@pytest.mark.parametrize('late, status', [(STRAY, 502), (GIVEN_UP, 408)], ids=['left-over bytes', '408'])
+def test_what_arrives_on_a_kept_connection_before_its_response_repeats_no_post(world, late, status):
+    def script(c):
+        while c.read_request():
+            c.write(late if w.requests[-1][0].startswith(b'POST') else b'HTTP/1.1 304 Not Modified\r\n\r\n')
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address), threads=1)
+    assert lb.get('/0').status == lb.get('/1').status == 304
+    assert lb.get('/2', method='POST', body=b'order').status == status
+    assert [head.split()[1] for head, _ in w.requests] == [b'/0', b'/1', b'/2']
+    assert len(w.connections) == 1
+
+
+@pytest.mark.parametrize('bad, status', [
+    (b'nonsense\r\n\r\n', 502),
+    (b'HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n', 502),
+    (GIVEN_UP, 408),
+    (b'HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n', 408)], ids=['nonsense', 'bad length', '408', '408 of the application'])
+def test_a_response_that_is_bad_on_a_new_connection_too_is_not_asked_for_again(world, bad, status):
+    def script(c):
+        while c.read_request():
+            c.write(bad if b'/bad' in w.requests[-1][0] else b'HTTP/1.1 304 Not Modified\r\n\r\n')
+    w = world.scripted(script)
+    lb = world.resumelb(static(w.address, retries=0), threads=1)
+    assert lb.get('/bad').status == status
+    assert lb.get('/good').status == 304
+    assert lb.get('/bad').status == status
+    repeated = 3 if b'Content-Length: x' in bad or b'Content-Length: 0' in bad else 4
+    assert len(w.requests) == repeated
 
 
 def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on_fresh_connections_only(world):

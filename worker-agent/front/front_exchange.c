@@ -12,7 +12,7 @@
  * otherwise the next request would wait behind it unnoticed.
  *
  * A request that reached a process is not retried, except for a GET or HEAD on an idle connection
- * that proved closed. A request of which no byte reached a process is answered 503 with
+ * that proved closed, or useless. A request of which no byte reached a process is answered 503 with
  * "Resumelb-Unprocessed: 1", or, if it was received at the application's own address, sent to
  * another process.
  */
@@ -417,6 +417,15 @@ static void on_no_connection(struct exchange *x, enum err e)
     ask(x);
 }
 
+/* Sends X again, on a new connection to the same process: the reused one was unusable. */
+static void retry_fresh(struct exchange *x)
+{
+    front_count(x, AGENT_STAT_retries_fresh);
+    close_conn(x);
+    x->retried = true;
+    connect_to_process(x);
+}
+
 static void on_front_error(void *context, enum err e)
 {
     struct exchange *x = context;
@@ -425,12 +434,10 @@ static void on_front_error(void *context, enum err e)
     bool written = http1_any_written(x->conn);
 
     x->touched |= written;
-    if (e != ERR_TIMEOUT && x->reused && !x->retried && !received && x->reply != NULL &&
-        (x->safe || !written)) {
-        front_count(x, AGENT_STAT_retries_fresh);
-        close_conn(x);
-        x->retried = true;
-        connect_to_process(x);
+    /* It was closed while idle, or had bytes left over from the response before. */
+    bool dead = x->reused && e != ERR_TIMEOUT && (!received || http1_left_over(x->conn));
+    if (dead && !x->retried && x->reply != NULL && (x->safe || !written)) {
+        retry_fresh(x);
         return;
     }
     if (x->touched) {
@@ -493,6 +500,13 @@ static void on_front_head(void *context, const struct http1_head *head, bool fin
                                            AGENT_STAT_responses_4xx, AGENT_STAT_responses_5xx};
     struct exchange *x = context;
 
+    /* The process has given up the idle connection; it sent this before it got X (RFC 9110 section
+     * 15.5.9). */
+    if (head->status == 408 && x->reused && x->safe && !head->keep_alive && x->reply != NULL) {
+        x->touched = true;
+        retry_fresh(x);
+        return;
+    }
     x->has_head = true;
     x->status = head->status;
     if (x->status >= 200 && x->status < 600)
