@@ -5,9 +5,9 @@
  *     status or request line -> header line ... header line -> blank line -> framing
  *
  * Many bytes are examined at once (http1_bytes.h), because this code runs for every message. Where
- * RFC 9112 allows a recipient to be lenient (bare LF, folded lines, blanks before a colon), these
- * parsers are strict: another recipient on the path that interprets the bytes differently would see
- * another message. Each line must end in CRLF with no other control character but HTAB in it.
+ * RFC 9112 allows a recipient to be lenient (bare LF, folded lines), these parsers are strict:
+ * another recipient on the path that interprets the bytes differently would see another message.
+ * Each line must end in CRLF with no other control character but HTAB in it.
  */
 #include "common/wire/http1_head.h"
 #include "common/base/bytes.h"
@@ -151,6 +151,19 @@ http1_inline_ enum err note_header(struct message_field *h, struct framing_facts
     return ERR_OK;
 }
 
+/* Splits LINE, which http1_lines_field() rejects. RFC 9112 section 5.1: blanks before the colon are
+ * removed from a response, while a request that has them is rejected. */
+static cold_ bool split_padded(struct slice line, struct slice *name, struct slice *value)
+{
+    struct slice rest = line;
+
+    *name = slice_cut(&rest, ':');
+    while (name->len != 0 && http1_is_blank(name->p[name->len - 1]))
+        --name->len;
+    *value = slice_trim(rest);
+    return rest.p != NULL && http1_is_token(*name);
+}
+
 http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_head *out,
                                      struct framing_facts *f, struct http1_options *o)
 {
@@ -167,7 +180,8 @@ http1_inline_ enum err parse_headers(struct http1_lines *lines, struct http1_hea
             out->fault = RESPONSE_FAULT_HEADERS_TOO_MANY;
             return ERR_TOO_LARGE;
         }
-        if (!http1_lines_field(lines, line, &h->name, &h->value))
+        if (!http1_lines_field(lines, line, &h->name, &h->value) &&
+            !split_padded(line, &h->name, &h->value))
             return head_reject(out, RESPONSE_FAULT_HEADER);
         e = note_header(h, f, o, out);
         if (e != ERR_OK)

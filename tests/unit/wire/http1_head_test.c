@@ -126,7 +126,10 @@ static void malformed_heads_are_refused(void **state)
         "HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA\r\n\r\n",
         "HTTP/1.1 200 OK\r\n: b\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n : b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA b : c\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA \r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\r\n\tc : d\r\n\r\n",
         "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA(: b\r\n\r\n",
@@ -142,6 +145,22 @@ static void malformed_heads_are_refused(void **state)
     }
     assert_int_equal(parse_bytes(SLICE_LIT("HTTP/1.1 200 OK\r\nA: \0\r\n\r\n"), false, &h),
                      ERR_SYNTAX);
+}
+
+static void blanks_before_the_colon_are_no_part_of_the_name(void **state)
+{
+    struct http1_head h;
+
+    (void)state;
+    assert_int_equal(parse("HTTP/1.1 200 OK\r\nA : b \r\nContent-Length \t: 5\r\nC\t:\r\n\r\n", &h),
+                     ERR_OK);
+    assert_int_equal(h.nheaders, 3);
+    assert_slice(h.headers[0].name, "A");
+    assert_slice(h.headers[0].value, "b");
+    assert_int_equal(h.headers[1].kind, FIELD_FRAMING);
+    assert_int_equal(h.content_length, 5);
+    assert_slice(h.headers[2].name, "C");
+    assert_slice(h.headers[2].value, "");
 }
 
 static void garbage_is_refused_before_it_is_whole(void **state)
@@ -477,7 +496,7 @@ static void each_fault_has_its_reason(void **state)
         {"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", RESPONSE_FAULT_BARE_LINE_END},
         {"HTTP/1.1 200 OK\r\nA: b\x01\r\n\r\n", RESPONSE_FAULT_CONTROL},
         {"HTTP/2 200 OK\r\n\r\n", RESPONSE_FAULT_STATUS_LINE},
-        {"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", RESPONSE_FAULT_HEADER},
+        {"HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", RESPONSE_FAULT_HEADER},
         {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", RESPONSE_FAULT_LENGTH},
         {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
          RESPONSE_FAULT_LENGTHS_DIFFER},
@@ -536,6 +555,7 @@ int main(void)
         cmocka_unit_test(reason_may_be_empty_or_missing),
         cmocka_unit_test(any_prefix_of_a_head_asks_for_more),
         cmocka_unit_test(malformed_heads_are_refused),
+        cmocka_unit_test(blanks_before_the_colon_are_no_part_of_the_name),
         cmocka_unit_test(garbage_is_refused_before_it_is_whole),
         cmocka_unit_test(tabs_and_high_bytes_are_text),
         cmocka_unit_test(there_is_one_valid_framing_or_none),
