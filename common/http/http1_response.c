@@ -19,10 +19,9 @@
 enum {
     STATUS_LINE = sizeof("HTTP/1.1 200 \r\n") - 1,
     /* The longest of each: Date, Connection, Content-Length, Server without its value. */
-    OWN_FIELDS =
-        sizeof("Date: \r\nConnection: keep-alive\r\nContent-Length: 18446744073709551615\r\n"
-               "Server: \r\n") -
-        1 + HTTP_DATE_BYTES,
+    OWN_FIELDS = sizeof("Date: \r\nConnection: upgrade, keep-alive\r\n"
+                        "Content-Length: 18446744073709551615\r\nServer: \r\n") -
+                 1 + HTTP_DATE_BYTES,
     /* Before the lines of http_reply_room(): for status line, own fields and a few others. */
     FRONT_ROOM = 256,
     /* After the fields. */
@@ -113,6 +112,9 @@ static char *front_before(char *at, const struct http_request *req, struct http_
     }
     if (status == 101)
         at = BEFORE(at, "\r\nConnection: upgrade\r\n");
+    else if (status == 426)
+        at = req->keep_alive ? BEFORE(at, "\r\nConnection: upgrade, keep-alive\r\n")
+                             : BEFORE(at, "\r\nConnection: upgrade, close\r\n");
     else
         at = req->keep_alive ? BEFORE(at, "\r\nConnection: keep-alive\r\n")
                              : BEFORE(at, "\r\nConnection: close\r\n");

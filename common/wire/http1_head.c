@@ -11,7 +11,6 @@
  */
 #include "common/wire/http1_head.h"
 #include "common/base/bytes.h"
-#include "common/base/text.h"
 #include "common/wire/http1_bytes.h"
 
 #include <ctype.h>

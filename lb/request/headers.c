@@ -225,6 +225,13 @@ static uint32_t not_for_client(const struct headers_response *r)
     return r->request_id.len != 0 ? kinds | FIELD_BIT(FIELD_REQUEST_ID) : kinds;
 }
 
+/* Returns true if field F of HEAD is passed on; DROPPED: the kinds that are not. */
+static inline bool is_passed_on(const struct headers_response *r, const struct http1_head *head,
+                                const struct message_field *f, uint32_t dropped)
+{
+    return (FIELD_BIT(f->kind) & dropped) == 0 || http1_head_requires(head, f, r->req->version);
+}
+
 void headers_add_to(struct http_request *req, struct message_fields *fields, struct slice name,
                     struct slice value)
 {
@@ -244,7 +251,7 @@ void headers_take_response(const struct headers_response *r, const struct http1_
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if ((FIELD_BIT(h->kind) & dropped) != 0)
+        if (!is_passed_on(r, head, h, dropped))
             continue;
         char *value = put_slice(at, h->name);
 
@@ -282,7 +289,7 @@ size_t headers_response_lines(const struct headers_response *r, const struct htt
     for (size_t i = 0; i < head->nheaders; ++i) {
         const struct message_field *h = &head->headers[i];
 
-        if ((FIELD_BIT(h->kind) & dropped) == 0)
+        if (is_passed_on(r, head, h, dropped))
             at = put_line(at, h->name, h->value);
     }
     if (r->via)

@@ -485,8 +485,8 @@ static void copy_headers(struct exchange *x, const struct http1_head *head)
 
         /* Those between agents and load balancers are another agent's if it wrote the response;
          * "Resumelb-Unprocessed" of a process would be a promise that it cannot make. */
-        if (!http_field_is_hop(h->kind) && h->kind != FIELD_DATE &&
-            (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)))
+        if ((!http_field_is_hop(h->kind) || http1_head_requires(head, h, req->version)) &&
+            h->kind != FIELD_DATE && (h->kind != FIELD_OURS || (x->passed_on && to_load_balancer)))
             http_request_add(req, &req->res.fields, http_request_retain(req, h->name),
                              http_request_retain(req, h->value));
     }

@@ -394,7 +394,9 @@ def statuses():
         has=(('content-range', 'bytes 0-4/10'),))
     add(g, '416 with its range', sized('Content-Range: bytes */10', first='HTTP/1.1 416 No'), status=416,
         has=(('content-range', 'bytes */10'),))
-    add(g, '426', sized('Upgrade: h2c', 'Connection: upgrade', first='HTTP/1.1 426 Up'), status=426)
+    required = sized('Upgrade: h2c', 'Connection: upgrade', first='HTTP/1.1 426 Up')
+    add(g, '426', required, status=426, has=(('upgrade', 'h2c'),), clients=('1.0', '1.0 keep', '1.1', '1.1 close'))
+    add(g, '426 over HTTP 2', required, status=426, lacks=('upgrade', 'connection'), clients=('2',))
     add(g, '503 with Retry-After', sized('Retry-After: 7', first='HTTP/1.1 503 Later'), status=503, has=(('retry-after', '7'),))
     add(g, '405 with Allow', sized('Allow: GET, HEAD', first='HTTP/1.1 405 No'), status=405, has=(('allow', 'GET, HEAD'),))
 

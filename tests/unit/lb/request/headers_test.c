@@ -330,6 +330,41 @@ static void a_response_passes_without_what_concerned_our_connection(void **state
     assert_true(slice_is(f->req.res.fields.at[2].value, "b"));
 }
 
+static void protocols_that_a_426_requires_are_named_to_http1_alone(void **state)
+{
+    static const char upgrade[] = "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\n"
+                                  "Upgrade: websocket\r\nUpgrade: b/2\r\n\r\n";
+    struct fixture *f = *state;
+    struct headers_response r = {.req = &f->req};
+    struct http1_head h = parse(upgrade);
+    char lines[sizeof(upgrade)];
+
+    size_t n = headers_response_lines(&r, &h, lines);
+    assert_true(slice_is((struct slice){lines, n}, "Upgrade: websocket\r\nUpgrade: b/2\r\n"));
+    headers_take_response(&r, &h);
+    assert_int_equal(f->req.res.fields.n, 2);
+    assert_true(slice_is(got(f, "upgrade"), "websocket"));
+    f->req.res.fields.n = 0;
+    f->req.version = 0x200;
+    headers_take_response(&r, &h);
+    assert_int_equal(f->req.res.fields.n, 0);
+    f->req.version = 0x101;
+    h.status = 200;
+    assert_int_equal(headers_response_lines(&r, &h, lines), 0);
+}
+
+static void a_request_id_of_the_worker_passes_if_we_set_none(void **state)
+{
+    struct fixture *f = *state;
+    struct http1_head h =
+        parse("HTTP/1.1 200 OK\r\nX-Request-ID: theirs\r\nx_request_id: 1\r\n\r\n");
+    struct headers_response r = {.req = &f->req};
+
+    headers_take_response(&r, &h);
+    assert_int_equal(f->req.res.fields.n, 2);
+    assert_true(slice_is(got(f, "x-request-id"), "theirs"));
+}
+
 static void our_own_fields_replace_the_workers(void **state)
 {
     struct fixture *f = *state;
@@ -460,6 +495,8 @@ int main(void)
         TEST(connect_and_endless_methods_are_refused),
         TEST(a_request_id_is_kept_only_when_it_is_plain),
         TEST(a_response_passes_without_what_concerned_our_connection),
+        TEST(protocols_that_a_426_requires_are_named_to_http1_alone),
+        TEST(a_request_id_of_the_worker_passes_if_we_set_none),
         TEST(our_own_fields_replace_the_workers),
         TEST(the_lines_of_a_response_have_room_where_the_worker_saved_blanks),
         TEST(unprocessed_is_exactly_1),
