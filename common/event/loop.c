@@ -679,6 +679,15 @@ void loop_run(struct loop *l)
     atomic_store(&l->stop, false);
 }
 
+void loop_settle(struct loop *l)
+{
+    unsigned turns = 0;
+
+    do
+        loop_turn(l, 0);
+    while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
+}
+
 uint64_t loop_waits(const struct loop *l)
 {
     return l->poller.waits;
@@ -747,11 +756,7 @@ void loop_destroy(struct loop *l)
 {
     if (l == NULL)
         return;
-    assert_own_thread(l);
-    unsigned turns = 0;
-    do
-        loop_turn(l, 0);
-    while ((atomic_load(&l->has_mail) || !list_empty(&l->deferred)) && ++turns < LAST_TURNS_MAX);
+    loop_settle(l);
     while (atomic_load(&l->callers) != 0)
         sched_yield();             /* they are a few instructions from returning */
     slab_fini(&l->poller.watches); /* every watch must have been stopped */

@@ -16,8 +16,12 @@ struct loop;
 struct loop *loop_create(unsigned index);
 /* Runs turns until loop_stop. */
 void loop_run(struct loop *l);
-/* Runs one turn that waits at most MAX_WAIT_MS. For tests, and for the last turns of a loop. */
+/* Runs one turn that waits at most MAX_WAIT_MS. For tests, and for callers that wait for a
+ * condition. */
 void loop_turn(struct loop *l, unsigned max_wait_ms);
+/* Before what L's callbacks use is destroyed: runs turns that do not wait, until no work is
+ * deferred and no message is in the mailbox. */
+void loop_settle(struct loop *l);
 /* Any thread; not from a signal handler. */
 void loop_stop(struct loop *l);
 /*

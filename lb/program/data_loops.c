@@ -74,9 +74,9 @@ static void *loops_run(void *context)
     for (size_t i = 0; i < ll->lb->napplications; ++i)
         application_loop_end(application_on(ll->lb->applications[i], ll->index));
     /* Frees objects that were deferred in the last turn. */
-    loop_turn(l, 0);
+    loop_settle(l);
     pthread_barrier_wait(together);
-    loop_turn(l, 0);
+    loop_settle(l);
     pthread_barrier_wait(together);
     loop_destroy(l);
     return NULL;

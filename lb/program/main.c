@@ -364,8 +364,7 @@ static void lb_destroy(struct lb *lb)
     admin_destroy(p->admin);
     if (lb->control != NULL) {
         /* Frees objects that were deferred in the last turn. */
-        loop_turn(lb->control, 0);
-        loop_turn(lb->control, 0);
+        loop_settle(lb->control);
     }
     observer_destroy(lb->observer);
     shared_answers_destroy(lb->answers);

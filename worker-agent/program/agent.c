@@ -384,8 +384,8 @@ static void agent_drop(struct agent *a)
     app_pool_fini(&a->pool);
     tree_close(a->pool.tree);
     conn_pool_close_loop(a->pool.conn_pool, a->loop);
-    /* Frees deferred objects. */
-    loop_turn(a->loop, 0);
+    /* Frees deferred objects, and what they refer to. */
+    loop_settle(a->loop);
     conn_pool_destroy(a->pool.conn_pool);
     supervisor_link_destroy(a->pool.supervisor);
     loop_destroy(a->loop);

@@ -67,6 +67,52 @@ static void what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end(
     assert_int_equal(c.times, 5);
 }
 
+struct countdown {
+    struct loop *loop;
+    struct loop_deferred d;
+    struct loop_message m;
+    int left;
+};
+
+static void count_down_deferred(struct loop_deferred *d)
+{
+    struct countdown *c = container_of(d, struct countdown, d);
+
+    loop_post(c->loop, &c->m);
+}
+
+static void count_down_message(struct loop_message *m)
+{
+    struct countdown *c = container_of(m, struct countdown, m);
+
+    if (--c->left != 0)
+        loop_defer(c->loop, &c->d);
+}
+
+static void settling_runs_all_that_work_and_messages_lead_to(void **state)
+{
+    struct loop *l = *state;
+    struct countdown c = {l, {.run = count_down_deferred}, {.run = count_down_message}, 10};
+
+    loop_defer(l, &c.d);
+    loop_settle(l);
+    assert_int_equal(c.left, 0);
+}
+
+static void work_that_is_deferred_again_before_it_runs_runs_once(void **state)
+{
+    struct loop *l = *state;
+    struct counted_deferred c = {.d.run = on_deferred, .loop = l};
+
+    loop_defer_once(l, &c.d);
+    loop_defer_once(l, &c.d);
+    loop_turn(l, 0);
+    assert_int_equal(c.times, 1);
+    loop_defer_once(l, &c.d);
+    loop_turn(l, 0);
+    assert_int_equal(c.times, 2);
+}
+
 struct parting {
     struct loop_deferred d;
     struct loop_deferred *other;
@@ -107,6 +153,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(deferred_work_runs_once_after_the_turn),
+        TEST(settling_runs_all_that_work_and_messages_lead_to),
+        TEST(work_that_is_deferred_again_before_it_runs_runs_once),
         TEST(what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end),
         TEST(work_of_each_turn_runs_until_it_is_removed),
     };
