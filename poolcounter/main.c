@@ -318,10 +318,10 @@ static int pc_run(void *listen, void *config, const struct daemon_line *line)
     p.stats = stats_create(&poolcounter_stats_table, 1);
     p.loop = loop_create(0);
     upgrade_init(&p.upgrade, p.loop, &upgrade_ops, &p);
-    p.signals = daemon_signals_start(p.loop, &signals);
     if (inherited_begin(&p.inherited) &&
         admin_create(p.loop, &p.config->admin, p.inherited, &p.admin) == ERR_OK &&
         start_server(&p)) {
+        p.signals = daemon_signals_start(p.loop, &signals);
         inherited_ready(&p.inherited, p.loop, NULL, NULL);
         loop_run(p.loop);
         code = EXIT_SUCCESS;
