@@ -292,6 +292,24 @@ static void read_page(const struct config *c, const struct config_node *at, cons
                         e == ERR_SYSTEM ? strerror(errno) : err_text(e));
 }
 
+static void read_error_pages(const struct config *c, struct application_config *a, struct diag *d)
+{
+    const struct config_node *at = config_place(a->node, "error_page", a->node);
+    const struct text_list *files = &a->s.error_page;
+
+    if (files->n > ERROR_PAGES_MAX) {
+        config_complain(c, at, d, "error_page: more than %d files", ERROR_PAGES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < files->n; ++i) {
+        a->error_pages.n = i + 1;
+        a->error_pages.items[i].text = (struct text){0};
+        a->error_pages.items[i].type = error_page_type(files->items[i]);
+        read_page(c, config_item(at, i), "error_page", files->items[i],
+                  &a->error_pages.items[i].text, d);
+    }
+}
+
 static void check_tree(struct configuration *c, struct application_config *a, struct diag *d)
 {
     const char *path = a->s.tree_path;
@@ -444,8 +462,7 @@ void application_config_read(struct configuration *c, const char *name, struct c
         tls_required = tls_required || out->workers[i].s.tls == WORKER_TLS_ON;
     tls_workers_read(&c->file, s->worker_tls, tls_required, &out->worker_tls, d);
     out->classifier = classifier_create(&c->file, s->classifier != NULL ? s->classifier : &host, d);
-    read_page(&c->file, config_place(out->node, "error_page", out->node), "error_page",
-              s->error_page, &out->error_page, d);
+    read_error_pages(&c->file, out, d);
     read_limits(c, out, d);
     out->rates = rate_rules_read(&c->file, s->rates, d);
     out->headers = header_rules_read(&c->file, s->headers, d);
@@ -465,7 +482,7 @@ void application_config_fini(struct application_config *a)
     worker_configs_free(a->workers, a->nworkers);
     tls_workers_fini(&a->worker_tls);
     classifier_destroy(a->classifier);
-    text_fini(&a->error_page);
+    error_pages_fini(&a->error_pages);
     for (size_t i = 0; i < a->limits.n; ++i) {
         counter_settings_fini(&a->limits.items[i].s);
         text_fini(&a->limits.items[i].page);

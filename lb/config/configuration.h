@@ -17,6 +17,7 @@
 #include "lb/access/access_log.h"
 #include "lb/config/cpu_affinity.h"
 #include "lb/config/tls_config.h"
+#include "lb/rules/error_page.h"
 #include "lb/settings/settings.h"
 
 struct listen_config {
@@ -61,7 +62,7 @@ struct application_config {
     struct tls_workers worker_tls;
     struct worker_config *workers;
     size_t nworkers;
-    struct text error_page;
+    struct error_pages error_pages;
     struct limit_configs limits;  /* pool_counters */
     struct rate_rules *rates;     /* one reference, or NULL */
     struct header_rules *headers; /* one reference, or NULL */

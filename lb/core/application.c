@@ -129,8 +129,8 @@ struct application *application_create(struct lb *lb, struct application_config 
     a->path = slice_of(a->path_text);
     a->classifier = config->classifier;
     config->classifier = NULL;
-    a->error_page = config->error_page;
-    config->error_page = (struct text){0};
+    a->error_pages = config->error_pages;
+    config->error_pages.n = 0;
     a->worker_tls = config->worker_tls;
     config->worker_tls = (struct tls_workers){0};
     a->pool = pool_create(&ps, classifier_fingerprint(a->classifier));
@@ -183,7 +183,7 @@ void application_destroy(struct application *a)
     counter_health_destroy(a->counter_health);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
-    text_fini(&a->error_page);
+    error_pages_fini(&a->error_pages);
     tls_workers_fini(&a->worker_tls);
     free(a->path_text);
     free(a->name);

@@ -20,6 +20,7 @@
 #include "lb/limits/copies.h"
 #include "lb/rules/budget.h"
 #include "lb/rules/ejection_rule.h"
+#include "lb/rules/error_page.h"
 #include "lb/settings/settings.h"
 #include "routing/pool.h"
 
@@ -98,7 +99,7 @@ struct application {
     struct limits_live *limits;     /* control thread only */
     struct app_snapshot *settings;  /* control thread only: the newest */
     struct tls_workers worker_tls;  /* control thread only */
-    struct text error_page;         /* configured template; empty: built in */
+    struct error_pages error_pages; /* configured templates; none: built in */
     /*
      * Which members are in the pool and which of them may be picked (member.c). Held over calls of
      * pool.h, so that the pool sees changes in their order: members_lock before the pool's.

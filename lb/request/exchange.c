@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     /* Maximum number of unused exchanges that a loop retains for reuse. */
@@ -214,8 +215,10 @@ static const char built_in_page[] = "<!DOCTYPE html>\n"
                                     "<body><h1>${status} ${reason}</h1>\n"
                                     "<p>Request ${request_id}</p></body></html>\n";
 
-void exchange_error_page(struct slice page, int status, struct slice request_id, struct text *out)
+void exchange_error_page(struct slice page, const char *type, int status, struct slice request_id,
+                         struct text *out)
 {
+    bool markup = strstr(type, "html") != NULL || strstr(type, "xml") != NULL;
     struct slice rest = page.len != 0 ? page : slice_of(built_in_page);
     char digits[12];
     int ndigits = snprintf(digits, sizeof(digits), "%d", status);
@@ -232,7 +235,10 @@ void exchange_error_page(struct slice page, int status, struct slice request_id,
         while (i < ARRAY_LEN(variables) && !slice_starts(rest, variables[i].name))
             ++i;
         if (i < ARRAY_LEN(variables)) {
-            text_add_html(out, variables[i].value);
+            if (markup)
+                text_add_html(out, variables[i].value);
+            else
+                text_add(out, variables[i].value); /* has no quotes: headers_request_id() */
             (void)slice_take(&rest, variables[i].name.len);
         } else {
             text_add(out, slice_take(&rest, 1)); /* the '$' of an unknown variable */
@@ -240,10 +246,26 @@ void exchange_error_page(struct slice page, int status, struct slice request_id,
     }
 }
 
+/* The template for the error response of X, or none, and its type. */
+static struct slice page_of(const struct exchange *x, const char **type)
+{
+    const struct error_pages *pages = x->app != NULL ? &x->app->error_pages : NULL;
+
+    *type = error_page_type(NULL);
+    if (x->refusal != NULL && x->refusal->page.len != 0) {
+        *type = error_page_type(x->refusal->s.page);
+        return text_slice(&x->refusal->page);
+    }
+    if (pages == NULL || pages->n == 0)
+        return SLICE_NULL;
+    size_t at = error_pages_choose(pages, &x->req->fields);
+    *type = pages->items[at].type;
+    return text_slice(&pages->items[at].text);
+}
+
 void exchange_fail(struct exchange *x, enum outcome o)
 {
     const struct app_settings *s = x->app != NULL ? exchange_settings(x) : NULL;
-    struct slice page = x->app != NULL ? text_slice(&x->app->error_page) : SLICE_NULL;
     uint64_t retry_after_ms = s != NULL ? s->retry_after_ms : 0;
     struct text text = {0};
 
@@ -268,8 +290,6 @@ void exchange_fail(struct exchange *x, enum outcome o)
     if (x->refusal != NULL) {
         x->status = (int)x->refusal->s.status;
         retry_after_ms = x->refusal->s.retry_after_ms;
-        if (text_slice(&x->refusal->page).len != 0)
-            page = text_slice(&x->refusal->page);
     }
     if (x->rate_status != 0) {
         x->status = x->rate_status;
@@ -288,8 +308,10 @@ void exchange_fail(struct exchange *x, enum outcome o)
     }
     if (s != NULL && s->request_id)
         http_request_answer(x->req, "X-Request-ID", x->request_id);
-    exchange_error_page(page, x->status, x->request_id, &text);
-    http_reply_simple(&x->reply, x->status, "text/html; charset=utf-8", text_slice(&text));
+    const char *type = NULL;
+    struct slice page = page_of(x, &type);
+    exchange_error_page(page, type, x->status, x->request_id, &text);
+    http_reply_simple(&x->reply, x->status, type, text_slice(&text));
     text_fini(&text);
 }
 

@@ -220,7 +220,8 @@ void exchange_take_back(struct exchange *x);
 void exchange_fail(struct exchange *x, enum outcome o) cold_;
 /* Appends the error page for STATUS to OUT: the template PAGE with ${status}, ${reason} and
  * ${request_id}, escaped for HTML; the built-in one if it is empty. */
-void exchange_error_page(struct slice page, int status, struct slice request_id, struct text *out);
+void exchange_error_page(struct slice page, const char *type, int status, struct slice request_id,
+                         struct text *out);
 /* The request as classifiers and rules see it; borrowed from X. */
 void exchange_describe(const struct exchange *x, struct classify_request *out) noinline_;
 /* Ends the retries of X in the retry budget. No effect if there were none. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that fail: requests that are retried, requests that never are, and the responses to the client."""
+import json
 import os
 import signal
 import threading
@@ -47,6 +48,29 @@ def test_all_workers_dead_is_a_502_with_the_error_page(world):
     assert r.status == 502 and '<h1>502 Bad Gateway</h1>' in r.text
     assert r['X-Request-ID'] in r.text
     assert r['Content-Type'].startswith('text/html')
+
+
+def test_an_error_page_has_the_type_of_its_file_and_the_one_that_accept_prefers(world):
+    html, json_page = world.directory / 'error.html', world.directory / 'error.json'
+    html.write_text('<h1>${status} ${reason}</h1>')
+    json_page.write_text('{"status": ${status}, "id": "${request_id}"}')
+    lb = world.resumelb(static('127.0.0.1:%d' % free_port(), error_page=[str(html), str(json_page)]))
+    for accept, kind in ((None, 'text/html'), ('application/json', 'application/json'), ('text/html, */*;q=0.8', 'text/html'),
+                         ('application/*', 'application/json')):
+        r = lb.get('/', headers=[('Accept', accept)] if accept else [])
+        assert (r.status, r['Content-Type'].partition(';')[0]) == (502, kind)
+        if kind == 'application/json':
+            assert json.loads(r.text) == {'status': 502, 'id': r['X-Request-ID']}
+        else:
+            assert r.text == '<h1>502 Bad Gateway</h1>'
+    only = world.resumelb(static('127.0.0.1:%d' % free_port(), error_page=str(json_page)), name='only')
+    assert only.get('/', headers=[('Accept', 'text/html')])['Content-Type'] == 'application/json'
+
+
+def test_the_workers_request_id_passes_where_we_set_none(world):
+    w = world.scripted(serve(lambda c, head, body: c.answer(headers=[('X-Request-ID', 'theirs')])))
+    assert world.resumelb(static(w.address, request_id=False)).get('/')['X-Request-ID'] == 'theirs'
+    assert world.resumelb(static(w.address), name='setting').get('/')['X-Request-ID'] != 'theirs'
 
 
 def test_posts_are_never_executed_twice_by_us(world):

@@ -411,7 +411,7 @@ static void what_a_tree_reported_is_used_while_it_does_not_answer(void **state)
     assert_int_equal(f.held, 0);
     wait_for(w, w->c->app->settings->s.retries == 7);
     assert_true(w->c->app->settings->s.variance == 4);
-    assert_null(w->c->app->settings->s.error_page);
+    assert_int_equal(w->c->app->settings->s.error_page.n, 0);
     stop_lb(w);
 }
 

@@ -101,13 +101,13 @@ static void a_copy_has_the_pool_rows_too_and_texts_of_its_own(void **state)
     (void)state;
     s.variance = 7.5;
     s.single_version = true;
-    s.error_page = xstrdup("/page");
+    s.health_check_path = xstrdup("/page");
     s.workers = (const struct config_node *)&s;
     app_settings_copy(&s, &copy);
     assert_true(copy.variance > 7.4 && copy.variance < 7.6);
     assert_true(copy.single_version);
-    assert_string_equal(copy.error_page, "/page");
-    assert_ptr_not_equal(copy.error_page, s.error_page);
+    assert_string_equal(copy.health_check_path, "/page");
+    assert_ptr_not_equal(copy.health_check_path, s.health_check_path);
     assert_null(copy.workers);
     app_settings_fini(&copy);
     app_settings_fini(&s);

@@ -134,7 +134,7 @@ static void what_names_files_and_addresses_is_not_taken_from_the_tree(void **sta
     assert_refused(c, "error_page", "configuration file only");
     assert_refused(c, "workers", "configuration file only");
     assert_refused(c, "via", "configuration file only");
-    assert_null(c->app->settings->s.error_page);
+    assert_int_equal(c->app->settings->s.error_page.n, 0);
     assert_true(c->app->settings->s.via);
 }
 

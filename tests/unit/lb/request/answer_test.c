@@ -10,7 +10,8 @@ static void expect(int status, const char *template, const char *request_id, con
 {
     struct text out = {0};
 
-    exchange_error_page(slice_of(template), status, slice_of(request_id), &out);
+    exchange_error_page(slice_of(template), error_page_type(NULL), status, slice_of(request_id),
+                        &out);
     assert_string_equal(text_cstr(&out), page);
     text_fini(&out);
 }
@@ -41,6 +42,17 @@ static void a_request_id_cannot_become_markup(void **state)
     expect(404, "${request_id}", "<a b='\"'>&", "&lt;a b=&#39;&quot;&#39;&gt;&amp;");
 }
 
+static void values_are_not_escaped_where_there_is_no_markup(void **state)
+{
+    struct text out = {0};
+
+    (void)state;
+    exchange_error_page(SLICE_LIT("{\"${reason}\": \"${request_id}\"}"), "application/json", 404,
+                        SLICE_LIT("a>'"), &out);
+    assert_string_equal(text_cstr(&out), "{\"Not Found\": \"a>'\"}");
+    text_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -48,6 +60,7 @@ int main(void)
         cmocka_unit_test(a_configured_page_gets_its_values_wherever_it_wants_them),
         cmocka_unit_test(what_is_no_value_of_ours_stays),
         cmocka_unit_test(a_request_id_cannot_become_markup),
+        cmocka_unit_test(values_are_not_escaped_where_there_is_no_markup),
     };
 
     return cmocka_run_group_tests_name("answer", tests, NULL, NULL);
