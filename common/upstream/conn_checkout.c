@@ -311,10 +311,11 @@ void conn_mark_locked(struct conn_backend *b, struct pooled_conn *c, struct conn
 
 /* ---- use ---- */
 
-static bool young_enough(const struct pooled_conn *c, const struct conn_checkout *o,
-                         uint64_t now_ms)
+/* Whether C has been idle for a time that O permits. */
+static bool right_age(const struct pooled_conn *c, const struct conn_checkout *o, uint64_t now_ms)
 {
-    return o->max_idle_ms == 0 || c->idle_since_ms + o->max_idle_ms > now_ms;
+    return (o->max_idle_ms == 0 || c->idle_since_ms + o->max_idle_ms > now_ms) &&
+           c->idle_since_ms + o->min_idle_ms <= now_ms;
 }
 
 /*
@@ -328,10 +329,10 @@ static struct pooled_conn *take_own_locked(struct conn_backend *b, struct conn_s
     if (o->fresh)
         return NULL;
     update_rested_locked(s);
-    struct pooled_conn *c = idle_of_locked(s, false);
-    if (c != NULL && !young_enough(c, o, now_ms) && !list_empty(&s->resting))
+    struct pooled_conn *c = idle_of_locked(s, o->min_idle_ms != 0);
+    if (c != NULL && !right_age(c, o, now_ms) && !list_empty(&s->resting))
         c = list_first(&s->resting, struct pooled_conn, stack_node);
-    if (c == NULL || !young_enough(c, o, now_ms))
+    if (c == NULL || !right_age(c, o, now_ms))
         return NULL;
     conn_enter_locked(b, c, PLACE_USED, k);
     return c;
@@ -346,7 +347,7 @@ static noinline_ struct pooled_conn *take_parked_locked(struct conn_backend *b, 
     if (o->fresh || b->retired || list_empty(&b->parked))
         return NULL;
     struct pooled_conn *c = list_first(&b->parked, struct pooled_conn, stack_node);
-    if (!young_enough(c, o, now_ms))
+    if (!right_age(c, o, now_ms))
         return NULL;
     if (c->loop_index != loop_index(l))
         b->parks_left = CONN_PARKS;
@@ -403,7 +404,7 @@ open_or_wait_locked(struct conn_backend *b, struct conn_shard *own, const struct
     ++b->waits;
     conn_backend_ref(b);
     w->queued = true;
-    w->fresh = o->fresh || (c != NULL && !young_enough(c, o, now_ms));
+    w->fresh = o->fresh || (c != NULL && !right_age(c, o, now_ms));
     if (c == NULL) {
         waiter_enter_locked(b, w, WAITER_QUEUED, k);
         return CONN_WAIT;

@@ -117,6 +117,7 @@ struct conn_waiter {
 struct conn_checkout {
     bool fresh;           /* a new connection, even when idle ones are there */
     uint64_t max_idle_ms; /* idle ones only if for less; 0 = any */
+    uint64_t min_idle_ms; /* idle ones only if for so long: then the longest idle one of the loop */
     bool sure; /* validate an idle one with a system call: what is sent on it must not be lost */
 };
 

@@ -31,10 +31,13 @@ enum {
      */
     MEMBER_RESTRICTED_MS = 60 * 1000,
     /*
-     * Until an idle connection was reused successfully, the worker may be one that closes them
-     * early. If all requests are ones that must not run twice, this cannot be detected: so after
-     * this many of them on new connections, one is sent on an idle connection.
+     * Until an idle connection was reused successfully, the worker may be one that closes each
+     * after its response. One that is still open after this time is not closed for that. A worker
+     * may lose its processor, or an interpreter's lock, between response and close.
      */
+    MEMBER_PROOF_MS = 20,
+    /* If no connection idles so long, and all requests are ones that must not run twice: after this
+     * many of them on new connections, one is sent on an idle connection. */
     MEMBER_NEW_MAX = 100,
 };
 
@@ -168,10 +171,17 @@ static inline void member_idle_reused(struct member *m)
 /* Whether a request that must not run twice needs a new connection to M. Any loop; no lock. */
 static inline bool member_needs_new_connection(const struct member *m, uint64_t now_ms)
 {
-    if (now_ms < atomic_load_explicit(&m->restricted_until_ms, memory_order_relaxed))
-        return true;
-    return !atomic_load_explicit(&m->idle_reused, memory_order_relaxed) &&
-           atomic_load_explicit(&m->opened_new, memory_order_relaxed) < MEMBER_NEW_MAX;
+    return now_ms < atomic_load_explicit(&m->restricted_until_ms, memory_order_relaxed);
+}
+
+/* How long a connection to M must have been idle for such a request [ms]: M may be a worker that
+ * closes each connection after its response. Any loop; no lock. */
+static inline uint64_t member_min_idle_ms(const struct member *m)
+{
+    bool known = atomic_load_explicit(&m->idle_reused, memory_order_relaxed) ||
+                 atomic_load_explicit(&m->opened_new, memory_order_relaxed) >= MEMBER_NEW_MAX;
+
+    return known ? 0 : MEMBER_PROOF_MS;
 }
 
 /* Such a request is sent on a new connection. Any loop; no lock. */

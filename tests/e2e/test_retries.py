@@ -194,21 +194,31 @@ def test_a_worker_that_closed_a_kept_connection_on_a_request_gets_unsafe_ones_on
     assert len([r for r in w.requests if r[0].startswith(b'POST')]) == 20
 
 
-def test_until_a_kept_connection_has_served_twice_unsafe_requests_have_their_own(world):
-    w = world.scripted(serve(lambda c, head, body: c.answer(b'%d' % c.number)))
+def test_unsafe_requests_alone_reuse_a_connection_that_stayed_open_while_idle(world):
+    w = world.scripted(serve(hello))
     lb = world.resumelb(static(w.address), threads=1)
-    first = [lb.get('/%d' % i, method='POST', body=b'x').body for i in range(5)]
-    assert len(set(first)) == 5
-    assert lb.get('/').body == first[-1]        # a GET detects it, as it can be retried
-    assert {lb.get('/more-%d' % i, method='POST', body=b'x').body for i in range(5)} == {first[-1]}
+    for i in range(60):
+        assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
+        # Longer than a worker takes that closes each connection after its response.
+        wait_until(lambda t=time.monotonic(): i > 1 or time.monotonic() - t > 0.05, 'the connection to have idled')
+    assert len(w.connections) == 1
 
 
-def test_where_there_are_unsafe_requests_only_kept_connections_are_tried_in_the_end(world):
+def test_unsafe_requests_without_a_pause_open_a_hundred_connections_at_most(world):
     w = world.scripted(serve(hello))
     lb = world.resumelb(static(w.address), threads=1)
     for i in range(120):
         assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
-    assert len(w.connections) == 100
+    assert len(w.connections) <= 100
+
+
+def test_no_unsafe_request_is_sent_on_a_connection_that_was_closed_after_its_response(world):
+    w = world.scripted(lambda c: c.read_request() and c.answer(b'hello'))
+    lb = world.resumelb(static(w.address), threads=1)
+    for i in range(60):
+        assert lb.get('/%d' % i, method='POST', body=b'x').body == b'hello'
+        wait_until(lambda: w.connections[i].ended, 'the connection to be closed')
+    assert len(w.connections) == len(w.requests) == 60
 
 
 def test_an_unsafe_request_goes_out_on_a_connection_kept_idle_too_long_never(world):

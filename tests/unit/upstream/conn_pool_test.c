@@ -254,6 +254,24 @@ static void connections_idle_for_too_long_are_not_taken(void **state)
     gone(a);
 }
 
+static void the_longest_idle_connection_is_taken_where_it_must_have_idled(void **state)
+{
+    struct fixture *f = *state;
+    const struct conn_checkout proven = {.min_idle_ms = 50};
+    struct fake_conn *old = opened(f, 0);
+    struct asker *a = asker();
+
+    give_back(f, old);
+    assert_int_equal(ask(f, 0, &proven, a), CONN_OPEN);
+    conn_not_opened(f->b);
+    pass_ms(f->loops[0], 51);
+    give_back(f, opened(f, 0));
+    assert_int_equal(ask(f, 0, &proven, a), CONN_REUSED);
+    assert_ptr_equal(a->w.conn, &old->pooled);
+    give_back(f, old);
+    gone(a);
+}
+
 static void recycling_closes_what_has_been_idle_for_the_time_out(void **state)
 {
     struct fixture *f = *state;
@@ -448,6 +466,7 @@ int main(void)
         TEST(a_forgotten_connection_leaves_room_for_the_next),
         TEST(a_connection_that_became_something_else_keeps_its_place),
         TEST(connections_idle_for_too_long_are_not_taken),
+        TEST(the_longest_idle_connection_is_taken_where_it_must_have_idled),
         TEST(recycling_closes_what_has_been_idle_for_the_time_out),
         TEST(room_is_made_by_the_connection_that_has_idled_longest_here_else_by_another_loop),
         TEST(a_raised_limit_serves_those_that_wait_at_once),
