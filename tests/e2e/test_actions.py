@@ -104,7 +104,8 @@ def test_a_file_of_drained_workers_that_is_none_is_set_aside(world, content):
     (directory / 'drained.json').write_text(content)
     acting = Actions(world, actions_token=TOKEN)
     assert {w['state'] for w in acting.lb.workers().values()} == {'ready'}
-    assert (directory / 'drained.json.bad').read_text() == content and 'drained-not-read' in acting.lb.process.output()
+    assert (directory / 'drained.json.bad').read_text() == content
+    acting.lb.process.wait_logged('drained-not-read')
 
 
 def kept_skills(directory, worker):
@@ -156,7 +157,7 @@ def test_a_removal_of_most_workers_can_be_confirmed(world, browser):
     assert set(lb.workers()) == set(workers)
     command = 'resumelbctl confirm-removal --token-file FILE --application default'
     assert lb.app()['tree']['confirm_removal'] == command
-    line, = [line for line in lb.process.output().splitlines() if ' registrations-held ' in line]
+    line, = lb.process.wait_logged(' registrations-held ')
     assert 'action="' in line and command + '"' in line
     browser.open_status(lb.admin)
     assert command in browser.text() and command in ctl('status', '--address', lb.admin).out

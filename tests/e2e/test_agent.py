@@ -68,7 +68,7 @@ def test_a_port_that_another_process_has_bound_makes_no_process_ready(world, pro
     agent.start()
     agent.wait_listening()
     assert agent.get().status == 503
-    assert 'process-port-not-owned' in agent.process.output()
+    agent.process.wait_logged('process-port-not-owned')
     assert 'does not own the listener on its port' in str(agent.slot()['last_failure'])
     assert agent.figures()['spawn_failures'] == 1
 
@@ -252,7 +252,7 @@ def test_a_process_that_is_not_ready_in_time_is_ended(world):
     waiting = Background(agent.address)
     wait_until(lambda: agent.figures()['spawn_failures'] >= 1, 'a start that took too long')
     assert waiting.result()['Resumelb-Unprocessed'] == '1'
-    assert 'process-start-timeout' in agent.process.output()
+    agent.process.wait_logged('process-start-timeout')
 
 
 def test_a_probe_answered_5xx_is_not_ready(world):
@@ -574,7 +574,7 @@ def test_a_kept_connection_that_the_process_closes_costs_a_get_nothing_and_a_pos
     assert agent.figures()['retries_fresh'] == 1
     r = agent.get('/order', method='POST', body=b'x')
     assert (r.status, r['Resumelb-Failed'], r['Resumelb-Unprocessed']) == (502, '1', None)
-    line = [x for x in agent.process.output().splitlines() if 'process-request-failed' in x][-1]
+    line = agent.process.wait_logged('process-request-failed')[-1]
     assert 'response_begun=no repeatable=no connection=kept' in line
     assert [head.split()[1] for head, _ in process.requests] == [b'/first', b'/again', b'/again', b'/order']
     # on a new connection the request would not have failed

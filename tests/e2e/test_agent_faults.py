@@ -183,7 +183,7 @@ def test_processes_killed_at_random_under_load(world, server):
             continue
         clients.go_on(5)
     clients.stop()
-    assert len(clients.cut_short) <= agent.process.output().count('response_begun=yes'), clients.cut_short
+    wait_until(lambda: len(clients.cut_short) <= agent.process.output().count('response_begun=yes'), 'the log to have all of %s' % clients.cut_short)
     agent.wait_ready()
     executed = agent.executed.read_text().split()
     assert len(executed) == len(set(executed))

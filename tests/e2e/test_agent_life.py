@@ -121,7 +121,7 @@ def test_one_agent_per_state_dir(world):
     agent = TinyAgent(world).wait_ready()
     second = Process([BIN / 'resumelb-agent', '-c', agent.path], 'second', world.directory)
     assert second.wait() == 1
-    assert 'state-dir-lock-failed' in second.output()
+    second.wait_logged('state-dir-lock-failed')
     assert agent.get().status == 200
 
 
@@ -336,7 +336,7 @@ def test_a_corrupt_resume_file_is_kept_aside(world, content):
     resume_file(agent).write_text(content)
     agent.start()
     agent.wait_ready()
-    assert 'resume-file-invalid' in agent.process.output()
+    agent.process.wait_logged('resume-file-invalid')
     assert (agent.state_dir / 'app' / 'slot-0.json.bad').read_text() == content
     assert agent.stream().wait(lambda x: True)['skills'] == {}
     assert agent.figures()['resume_file_errors'] == 1
@@ -412,7 +412,7 @@ def test_live_settings_come_from_the_tree(world):
     agent.write_node({'history': 2, 'concurrency': '3', 'strange': 1})
     wait_until(lambda: setting(agent, 'history') == {'value': '2', 'origin': 'tree'}, 'the setting')
     assert setting(agent, 'concurrency')['value'] == '3'
-    assert agent.process.output().count('setting-unknown') == 1
+    wait_until(lambda: agent.process.output().count('setting-unknown') == 1, 'setting-unknown')
     stream = agent.stream()
     for _ in range(2):
         agent.get(headers=classified('a'))

@@ -139,7 +139,7 @@ def test_a_server_that_exits_after_its_own_number_of_requests_is_followed_at_onc
     wait_until(several_have_served, 'four processes, each after the one before')
     figures = agent.figures()
     assert figures['deaths'] == 0 and figures['spawns'] >= 4
-    assert 'process-exited' in agent.process.output()
+    agent.process.wait_logged('process-exited')
     # A process that fails before it has served a request is restarted with a delay.
     agent.program.write_text('syntax error')
     wait_until(lambda: agent.get('/counted').status == 503, 'a process that does not start')

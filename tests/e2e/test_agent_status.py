@@ -354,7 +354,7 @@ def test_a_failed_start_leaves_its_last_lines(world, browser):
     assert 'File "shop.py"\nImportError: no shop' in browser.text()
     shown = resumelbctl(agent, 'status').stdout
     assert '    |   File "shop.py"\n    | ImportError: no shop\n' in shown, shown
-    assert 'process-last-output' in agent.process.output()
+    agent.process.wait_logged('process-last-output')
 
 
 def test_a_command_that_is_not_there_is_reported(world, browser):

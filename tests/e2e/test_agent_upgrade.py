@@ -166,7 +166,7 @@ def test_processes_are_replaced_meanwhile(world):
         upgrade(agent)
         go_on(all_loads, 15)
     stop(all_loads)
-    assert agent.process.output().count('process-spawned') > 2
+    wait_until(lambda: agent.process.output().count('process-spawned') > 2, 'process-spawned')
     assert sorted(x.split()[1] for x in agent.served() if x.startswith('POST')) == sent_by(all_loads)
 
 
@@ -235,7 +235,7 @@ def test_a_bad_configuration_leaves_all_as_it_was(world):
     agent.path.write_text(agent.path.read_text() + 'no_such_setting: 1\n')
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
-    assert 'no_such_setting' in agent.process.output()
+    agent.process.wait_logged('no_such_setting')
     assert agent.get().status == 200 and agent_pid(agent) == pid
     # with a valid file the next upgrade succeeds
     agent.path.write_text(agent.path.read_text().replace('no_such_setting: 1\n', ''))
@@ -281,7 +281,7 @@ def test_a_program_that_does_not_come_up_leaves_all_as_it_was(world, script, sai
     agent.install(script)
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
-    assert said in agent.process.output()
+    agent.process.wait_logged(said)
     go_on([load], 10)
     assert agent_pid(agent) == pid and agent.pid() == process
     agent.install_true_one()
@@ -338,7 +338,7 @@ def test_kill_9_of_the_new_one_before_it_serves(world):
     agent.process.kill(signal.SIGUSR2)
     os.kill(starting(agent), signal.SIGKILL)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the failure')
-    assert 'how="signal 9"' in agent.process.output()
+    agent.process.wait_logged('how="signal 9"')
     go_on([load], 10)
     stop([load])
 
@@ -397,7 +397,7 @@ def test_kill_9_of_the_new_one_while_the_old_one_finishes(world):
     started = wait_until(another, 'another process')
     os.kill(new, signal.SIGKILL)
     wait_until(lambda: agent_pid(agent) == old_pid, 'the old one to serve again')
-    assert 'upgrade-failed' in old.output()
+    old.wait_logged('upgrade-failed')
     agent.wait_ready()
     assert [agent.pid(n) for n in range(2)] == [processes[0], started]
     go.write_text('')

@@ -117,5 +117,5 @@ def test_what_waits_at_a_cold_slot_costs_the_load_balancers_client_nothing(world
     assert old.wait() == 0
     stats = lb.app()['stats']
     assert (stats['unprocessed'], stats['retries'], stats['responses_5xx']) == (0, 0, 0)
-    assert old.output().count('request-relayed') >= 1
+    wait_until(lambda: old.output().count('request-relayed') >= 1, 'request-relayed')
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/running']

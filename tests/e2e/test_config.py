@@ -109,7 +109,7 @@ def test_a_secret_that_others_may_read_is_warned_of_at_test_start_and_sighup(wor
     assert exposed(path, check(path, program).stderr) == ['0644']
     p = world.process([BIN / program, '-c', path], program)
     wait_until(lambda: answers(admin), 'the admin address')
-    assert exposed(path, p.output()) == ['0644']
+    wait_until(lambda: exposed(path, p.output()) == ['0644'], 'the warning')
     # Re-read without a warning after the repair, and with a warning when the fault is back.
     for read, (mode, modes) in enumerate([(0o640, ['0644']), (0o646, ['0644', '0646'])], 1):
         path.chmod(mode)
@@ -167,7 +167,7 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     config = {'workers': [{'address': w.address}]}
     lb = world.resumelb(config, listen=[{'address': '127.0.0.1:%d' % free_port()}, {'address': taken.address}], wait=False)
     assert lb.process.wait() == 1
-    assert taken.address in lb.process.output()
+    lb.process.wait_logged(taken.address)
     assert not w.requests
 
 

@@ -61,7 +61,7 @@ def test_of_those_turned_away_one_a_second_is_logged(world):
     for _ in range(200):
         assert dial(lb.address) is None
     assert refused(lb) == 200
-    lines = [line for line in lb.process.output().splitlines() if 'address-over-limit' in line]
+    lines = lb.process.wait_logged('address-over-limit')
     assert 1 <= len(lines) == len({line[:19] for line in lines}) and 'client=127.0.0.1' in lines[0]
     assert held[0].request().status == 200
 

@@ -278,7 +278,7 @@ def test_a_worker_without_a_stream_is_asked_again(world):
     lb = world.resumelb({'workers': [a.address], 'resume': 'stream', 'start_wait': '60s'}, wait=False)
     wait_until(lb.listening, 'it: a refusal is an answer')
     assert state(lb, a) == 'absent'
-    assert 'status 404' in lb.process.output()
+    lb.process.wait_logged('status 404')
     a.first = [a.line('a')]
     a.refuse = None
     becomes(lb, a, 'ready')

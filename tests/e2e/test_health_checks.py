@@ -154,7 +154,7 @@ def test_unhealthy_workers_are_reported(world):
     becomes(lb, a, 'unhealthy')
     metrics = get(lb.admin, '/metrics', host=lb.admin).text
     assert 'resumelb_workers_unhealthy{application="default"} 1' in metrics
-    assert 'reason="status 503"' in lb.process.output()
+    lb.process.wait_logged('reason="status 503"')
     shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'unhealthy (status 503)' in shown
 

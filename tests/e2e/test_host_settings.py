@@ -162,7 +162,7 @@ def test_a_maximum_below_the_minima_holds_and_is_reported(world, tree):
     tree.set(HOST, max_processes=2)
     wait_until(lambda: agent.processes() == 2, 'one to end')
     assert agent.host()['refused'] == [] and agent.ask().status == 200
-    assert 'max-processes-too-low max_processes=2 min_processes=3' in agent.process.output()
+    agent.process.wait_logged('max-processes-too-low max_processes=2 min_processes=3')
     tree.set(HOST, max_processes=4)
     wait_until(lambda: agent.processes() == 3, 'it to be back')
 
@@ -200,7 +200,7 @@ def test_what_is_bad_is_refused_alone_and_reported(world, tree):
         tree.set(HOST, max_processes=3)
         wait_until(lambda: not agent.refused(), 'it to be mended')
         agent.wait_value('replace_overlap', 'true', 'default')
-    line = next(x for x in agent.process.output().splitlines() if 'setting-rejected' in x)
+    line = agent.process.wait_logged('setting-rejected')[0]
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
@@ -215,7 +215,7 @@ def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
     assert all('configuration file only' in refused[name]['why'] for name in local)
     assert 'SIGHUP' in refused['log_level']['why'] and 'restart' in refused['max_body']['why']
     assert all(r['path'] == HOST for r in refused.values())
-    assert agent.process.output().count('setting-unknown') == 1
+    wait_until(lambda: agent.process.output().count('setting-unknown') == 1, 'setting-unknown')
     assert agent.metric('resumelb_agent_host_refused_settings') == len(refused)
     assert agent.metric('resumelb_agent_host_settings_changes_total') == 1
     text = subprocess.run([BIN / 'resumelbctl', '-a', agent.admin, 'status'], stdout=subprocess.PIPE, text=True,

@@ -103,6 +103,7 @@ def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):
 def test_of_any_those_that_wait_in_the_load_balancer_count_for_maxqueue(world, app, daemon):
     lb, _ = two(world, app, daemon, mode='any', maxqueue=3)
     asked = ask(lb, 3, '/page')
+    app.under_way(1)
     waits(lb, 2)
     assert lb.get('/page', 'a.example').status == 503
     ends(lb, 'limit-full', 1)

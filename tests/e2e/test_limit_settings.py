@@ -118,7 +118,7 @@ def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
     tree.set('database', maxqueue=50, path='regex:(')
     wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
     assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
-    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
+    line = lb.process.wait_logged('setting-rejected')[0]
     assert 'pool_counter=database' in line and 'path=/pool-counters/database' in line
 
 

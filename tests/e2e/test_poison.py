@@ -69,7 +69,7 @@ def test_a_path_that_kills_workers_is_held_and_all_others_are_served(world):
     held, = page['poison']
     assert (held['path'], held['class']) == ('/kill', 'test.example')
     assert 0 < held['for_s'] <= 600
-    assert 'poison-blocked' in lb.process.output()
+    lb.process.wait_logged('poison-blocked')
     assert 'resumelb_poison_holds_total{application="default"} 1' in get(lb.admin, '/metrics', host=lb.admin).text
     shown = subprocess.run([BIN / 'resumelbctl', '-a', lb.admin, 'status'], capture_output=True, text=True, timeout=LIMIT).stdout
     assert 'kills workers, blocked: class test.example, path /kill' in shown

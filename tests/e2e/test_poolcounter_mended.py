@@ -282,7 +282,7 @@ def test_limits_of_types_follow_the_configuration(world):
     pool.reload({})
     assert last.line() == 'LOCKED'
     pool.reload({'types': {'t': {'slots': 0, 'workers': -1}}})
-    assert 'config-reload-failed' in pool.process.output()
+    pool.process.wait_logged('config-reload-failed')
     assert pool.ask('STATS processing_workers') == 'processing_workers: 3'
 
 

@@ -94,7 +94,7 @@ def test_host_names_of_workers_are_resolved(world):
     wait_until(lambda: lb.get().status == 200, 'an answer')
     bad = world.resumelb({'workers': ['no-such-host.invalid:80'], 'start_wait': '60s'}, name='bad', wait=False)
     wait_until(bad.listening, 'it: a failure is an answer')
-    assert 'worker-not-resolved' in bad.process.output()
+    bad.process.wait_logged('worker-not-resolved')
 
 
 def test_a_second_process_on_the_same_port_is_refused(world):
@@ -102,7 +102,7 @@ def test_a_second_process_on_the_same_port_is_refused(world):
     lb = world.resumelb({'workers': [w.address]})
     other = world.resumelb({'workers': [w.address]}, listen=[{'address': lb.address}], name='other', wait=False)
     assert other.process.wait() == 1
-    assert lb.address in other.process.output()
+    other.process.wait_logged(lb.address)
     assert lb.get().status == 200
 
 
@@ -128,7 +128,7 @@ def test_drain_timeout_cuts_what_is_left(world):
         wait_until(lambda: w.requests, 'the request')
         lb.process.kill(signal.SIGTERM)
         assert lb.process.wait() == 0
-    assert 'drain-timeout' in lb.process.output()
+    lb.process.wait_logged('drain-timeout')
 
 
 def test_sigint_stops_at_once(world):

@@ -186,7 +186,7 @@ def test_a_torn_state_file_is_set_aside_and_reported(world):
     lb.start()
     assert lb.get(host='a').status == 200
     assert [p for p in (world.directory / 'state').rglob('*.bad')]
-    assert 'resume-file-renamed' in lb.process.output()
+    lb.process.wait_logged('resume-file-renamed')
 
 
 def test_a_second_process_on_the_same_state_refuses_to_start(world):
@@ -194,7 +194,7 @@ def test_a_second_process_on_the_same_state_refuses_to_start(world):
     lb = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')})
     other = world.resumelb({'workers': [w.address], 'state_dir': str(world.directory / 'state')}, name='other', wait=False)
     assert other.process.wait() == 1
-    assert str(world.directory / 'state') in other.process.output()
+    other.process.wait_logged(str(world.directory / 'state'))
     assert lb.get().status == 200
 
 

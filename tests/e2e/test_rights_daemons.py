@@ -204,11 +204,12 @@ def test_a_user_that_none_had_at_the_start_needs_a_restart(split, monkeypatch):
     config.write_text(before.replace('daemon', 'bin'))
     agent.process.kill(signal.SIGHUP)
     wait_until(lambda: 'config-reload-failed' in agent.process.output(), 'it to be refused')
-    assert 'an application has one that none had at the start: restart' in agent.process.output()
+    agent.process.wait_logged('an application has one that none had at the start: restart')
     # A new process cannot make the supervisor accept the user either.
     agent.process.kill(signal.SIGUSR2)
     wait_until(lambda: 'upgrade-failed' in agent.process.output(), 'the upgrade to fail')
-    assert 'supervisor-users-rejected' in agent.process.output() and 'supervisor-join-failed' in agent.process.output()
+    agent.process.wait_logged('supervisor-users-rejected')
+    agent.process.wait_logged('supervisor-join-failed')
     assert agent.assert_split() == pid
     # A start as root succeeds, with a new supervisor.
     agent.process.kill(signal.SIGKILL)

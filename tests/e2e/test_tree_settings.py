@@ -41,7 +41,7 @@ def test_a_refused_value_is_reported_with_path_value_and_reason(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '3', 'the good one')
     refused, = lb.app()['refused']
     assert refused['path'] == '/' and refused['name'] == 'variance' and refused['value'] == 'lots' and refused['why']
-    line = next(l for l in lb.process.output().splitlines() if 'setting-rejected' in l)
+    line = lb.process.wait_logged('setting-rejected')[0]
     assert 'path=/ ' in line and 'setting=variance' in line and 'value="lots"' in line and 'reason="' in line
     assert metric(lb, 'resumelb_settings_refused_total') == 1 and metric(lb, 'resumelb_refused_settings') == 1
     tree.set(variance=3, retries=3)
@@ -77,8 +77,8 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     wait_until(lambda: setting(lb, 'retries')['value'] == '5', 'the good one')
     refused = {r['name']: r['why'] for r in lb.app()['refused']}
     assert set(refused) == set(bad) and all('configuration file only' in why for why in refused.values())
-    lines = [l for l in lb.process.output().splitlines() if 'setting-rejected' in l]
-    assert all(any(f'setting={name} ' in l for l in lines) for name in bad), lines
+    for name in bad:
+        assert any('setting-rejected' in line for line in lb.process.wait_logged(f'setting={name} '))
     agent = TinyAgent(world).wait_ready()
     bad = {'command': '/bin/evil', 'user': 'root', 'environment': 'x', 'address': '0.0.0.0:1', 'root': '/tmp'}
     unknown = ['odd', 'strange', 'utterly strange']
@@ -86,8 +86,9 @@ def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
     wait_until(lambda: agent.app()['settings']['history']['value'] == '7', 'the good one')
     assert {r['name'] for r in agent.app()['refused']} == set(bad)
     assert agent.figures()['refused_settings'] == len(bad)
-    lines = [l for l in agent.process.output().splitlines() if 'setting-unknown' in l]
-    assert len(lines) == len(unknown) and all(any(f'setting="{name}"' in l for l in lines) for name in unknown)
+    for name in unknown:
+        line, = agent.process.wait_logged(f'setting="{name}"')
+        assert 'setting-unknown' in line
 
 
 def test_a_node_that_goes_is_held_and_then_given_up(world):
@@ -107,7 +108,7 @@ def test_a_node_that_goes_is_held_and_then_given_up(world):
             continue
         wait_until(lambda: setting(lb, 'retries') == {'value': '2', 'origin': 'default'}, 'it to be given up')
         assert not lb.app()['held']
-    assert 'tree-node-invalid path=/ reason="properties.json: ' in lb.process.output()
+    lb.process.wait_logged('tree-node-invalid path=/ reason="properties.json: ')
     # away and back in time: nothing happened
     lb.change(settings_hold='1h')
     tree.set(retries=7)
@@ -138,10 +139,9 @@ def test_a_link_that_does_not_resolve_is_a_warning_until_it_does(world):
     wait_until(lambda: set(lb.workers()) == {w.address}, 'the worker')
     wait_until(lambda: lb.app()['broken_links'] == [], 'the link to resolve')
     assert 'nowhere' not in shown(lb)
-    lines = lb.process.output().splitlines()
-    broken = [line for line in lines if ' warn tree-link-broken ' in line]
+    wait_until(lambda: lb.process.output().count(' tree-links-resolved ') == 2, 'both links to be reported')
+    broken = lb.process.wait_logged(' warn tree-link-broken ')
     assert [line for line in broken if 'path=/workers reason="%s" action="' % link in line] and len(broken) == 2
-    assert len([line for line in lines if ' tree-links-resolved ' in line]) == 2
 
 
 def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
@@ -157,9 +157,8 @@ def test_an_agents_link_that_does_not_resolve_is_a_warning(world):
     (agent.tree.parent / 'defaults').rename(agent.tree / 'defaults')
     wait_until(lambda: agent.app()['broken_links'] == [], 'the link to resolve')
     assert agent.app()['settings']['history'] == {'value': '7', 'origin': 'tree'}
-    lines = agent.process.output().splitlines()
-    assert len([line for line in lines if ' warn tree-link-broken ' in line]) == 1
-    assert len([line for line in lines if ' tree-links-resolved ' in line]) == 1
+    assert len(agent.process.wait_logged(' tree-links-resolved ')) == 1
+    assert len(agent.process.wait_logged(' warn tree-link-broken ')) == 1
 
 
 def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):

@@ -135,7 +135,7 @@ def test_a_new_one_that_cannot_start_changes_nothing(world, broken):
     loads.go_on(3)
     assert pid_of(front.lb) == pid
     if broken == 'program':
-        assert 'how="exit 7"' in front.lb.process.output()
+        front.lb.process.wait_logged('how="exit 7"')
         os.unlink(binary)
         shutil.copy(BIN / 'resumelb', binary)
     front.lb.path.write_text(good)
@@ -190,7 +190,7 @@ def test_the_second_of_two_signals_is_ignored_and_sigterm_ends_both(world):
     assert get(front.plain).status == 200
     old.kill(signal.SIGTERM)
     assert old.wait() == 0
-    assert 'reason="shutdown requested"' in old.output()
+    old.wait_logged('reason="shutdown requested"')
     assert not alive(new[0])
     silent.close()
 
@@ -323,7 +323,7 @@ def test_a_number_in_the_environment_that_is_no_channel_is_refused(world):
         lb = world.resumelb({'workers': [w.address]}, name='env%s' % value, wait=False,
                             env={'RESUMELB_UPGRADE_FD': value})
         assert lb.process.wait() == 1
-        assert 'upgrade-protocol-mismatch' in lb.process.output()
+        lb.process.wait_logged('upgrade-protocol-mismatch')
 
 
 def test_every_change_at_once_costs_none_a_request(world):

@@ -115,7 +115,7 @@ def test_bytes_behind_a_response_are_no_answer_to_the_next_request(world, pki):
 def refusal(world, address, want, **config):
     lb = balancer(world, address, **config)
     assert lb.get('/').status in (502, 503)
-    assert want in ' '.join(reasons(lb)), reasons(lb)
+    wait_until(lambda: want in ' '.join(reasons(lb)), '%s in the log' % want)
     assert stats(lb)['worker_tls_failures'] >= 1
     return lb
 
@@ -190,8 +190,8 @@ def test_a_worker_that_resets_in_the_handshake_is_left_for_another(world, pki):
     for _ in range(10):
         with Client(lb.address) as c:
             assert c.request('POST', '/', body=b'x').status == 200
-    assert reasons(lb)[0] in ('Connection reset by peer', 'closed in the handshake')
-    assert 'reason=tls' in lb.process.output()      # ejected, as one that refuses connections
+    assert wait_until(lambda: reasons(lb), 'the reason in the log')[0] in ('Connection reset by peer', 'closed in the handshake')
+    lb.process.wait_logged('reason=tls')      # ejected, as one that refuses connections
 
 
 def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
@@ -201,7 +201,7 @@ def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
     for _ in range(4):
         assert lb.get('/').body == b'scripted'
     gate.set()
-    assert 'handshake not completed in time' in reasons(lb)
+    wait_until(lambda: 'handshake not completed in time' in reasons(lb), 'the reason in the log')
 
 
 # ---- client certificates ----

@@ -180,8 +180,8 @@ def test_the_tree_reaches_no_service_that_only_this_machine_may_use(world, zooke
         return {r['name']: r['why'] for r in tree_of(lb)['provider_refusals']}
     wait_until(lambda: len(refused_providers()) == len(own + loopback), 'all of them to be rejected')
     assert lb.workers('app') == {} and lb.get('/status.json').status == 503
-    lines = [line for line in lb.process.output().splitlines() if ' registration-rejected ' in line]
-    assert lines and len(lines) <= len(own + loopback), lines
+    lines = lb.process.wait_logged(' registration-rejected ')
+    assert len(lines) <= len(own + loopback), lines
     # After SIGHUP the setting permits addresses of this machine, but not the load balancer itself.
     config = lb.config['applications']['app']
     lb.reload({'applications': {'app': {**config, 'provider_networks': ['loopback']}}})

@@ -190,6 +190,14 @@ class Process:
     def output(self):
         return self.log_path.read_text(errors='replace')
 
+    def wait_logged(self, text):
+        """
+        Waits until TEXT is in the output, and returns the lines with it: a thread of the program writes its log, a moment after
+        what it reports.
+        """
+        return wait_until(lambda: [line for line in self.output().splitlines() if text in line],
+                          '%r in the output of %s' % (text, self.name))
+
 
 def reap_all(processes):
     """Stops PROCESSES in reverse order. Fails the test if one of them logged a sanitizer report or a failed assertion."""
