@@ -23,7 +23,6 @@ enum {
     /* A head not far above the limits gets a response, and the connection stays open. */
     SIZE_FACTOR = 2,
     LIST_MAX = 1024 * 1024,
-    FIELDS_MAX = 4 * REQUEST_FIELDS_MAX,
     READS_PER_EVENT = 4, /* then other connections have their turn */
     /* Between the two GOAWAYs of a drain: a round trip, for requests in flight. */
     GOAWAY_MS = 1000,
@@ -275,7 +274,8 @@ static void set_limits(struct http2_server *h2)
     h2->limits = (struct http2_reader_limits){
         .block_frames = BLOCK_FRAMES_MAX,
         .block_bytes = bytes,
-        .list = {.list_bytes = bytes, .fields = FIELDS_MAX},
+        /* Cookies may come in any number of fields; each counts for so many bytes at least. */
+        .list = {.list_bytes = bytes, .fields = bytes / HPACK_FIELD_OVERHEAD},
     };
     h2->per_second[TYPE_PING] = or_none(o->http2_pings);
     h2->per_second[TYPE_SETTINGS] = SETTINGS_MAX;

@@ -322,7 +322,8 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     h2->excess = 0;
     h2->last_id = head->stream;
     struct http2_stream *s = stream_create(h2, head);
-    enum request_fault f = request_check_sizes(o, head->list_bytes, head->nfields);
+    /* Cookies are one field by now, as over HTTP/1; the sizes are those of all that were sent. */
+    enum request_fault f = request_check_sizes(o, head->list_bytes, s->req.fields.n);
     if (o->http2_requests != 0 && ++h2->requests >= o->http2_requests) {
         h2->closing = true;
         http2_put_goaway(h2, h2->last_id, HTTP2_ERROR_NONE);

@@ -229,6 +229,58 @@ static void an_expectation_is_met_by_an_interim_response(void **state)
     assert_int_equal(h2_of(h, 1)->status, 200);
 }
 
+/* A GET with N fields NAME of BYTES bytes each. */
+static void send_with_fields(struct h2 *h, uint32_t id, struct slice name, unsigned n, size_t bytes)
+{
+    struct hpack_encoder e;
+    struct text block = {0};
+    struct text value = {0};
+    unsigned type = TYPE_HEADERS;
+    unsigned flags = H2_END;
+
+    hpack_encoder_init(&e);
+    text_add(&block, H2_GET);
+    for (size_t i = 0; i < bytes; ++i)
+        text_add_char(&value, 'v');
+    for (unsigned i = 0; i < n; ++i)
+        hpack_encoder_field(&e, &block, name, text_slice(&value));
+    for (size_t at = 0; at < block.len;) {
+        size_t part = block.len - at < HTTP2_FRAME_MAX ? block.len - at : HTTP2_FRAME_MAX;
+
+        flags |= at + part == block.len ? FLAG_END_HEADERS : 0;
+        h2_send(h, type, flags, id, (struct slice){block.p + at, part});
+        at += part;
+        type = TYPE_CONTINUATION;
+        flags = 0;
+    }
+    hpack_encoder_fini(&e);
+    text_fini(&block);
+    text_fini(&value);
+}
+
+static void cookies_are_one_field_whose_size_counts(void **state)
+{
+    struct h2 *h = *state;
+    struct http_server_options o = fixture_options(&h->base);
+
+    o.max_headers = 100;
+    o.max_header_bytes = 64 * 1024;
+    h2_restart(h, &o);
+    h2_connect(h);
+    send_with_fields(h, 1, SLICE_LIT("cookie"), 500, 20);
+    h2_until(h, h2_has_requests, 1);
+    assert_int_equal(h->replies[0]->req->fields.n, 1);
+    assert_int_equal(h->replies[0]->req->fields.at[0].value.len, 500 * 22 - 2);
+    send_with_fields(h, 3, SLICE_LIT("cookie"), 120, 600);
+    h2_until(h, h2_has_ended, 3);
+    assert_int_equal(h2_of(h, 3)->status, 431);
+    send_with_fields(h, 5, SLICE_LIT("x-one"), 101, 1);
+    h2_until(h, h2_has_ended, 5);
+    assert_int_equal(h2_of(h, 5)->status, 431);
+    assert_int_equal(h->base.requests, 1);
+    assert_int_equal(h->client.goaways, 0);
+}
+
 static void trailers_end_a_request_and_are_dropped(void **state)
 {
     struct h2 *h = *state;
@@ -399,6 +451,7 @@ int main(void)
         H2_TEST(an_upload_whose_window_overflows_is_reported),
         H2_TEST(the_windows_of_a_body_are_renewed_in_large_parts),
         H2_TEST(an_expectation_is_met_by_an_interim_response),
+        H2_TEST(cookies_are_one_field_whose_size_counts),
         H2_TEST(trailers_end_a_request_and_are_dropped),
         H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
         H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
