@@ -86,7 +86,7 @@ static struct slice http2_head_store(struct decoding *d, struct slice bytes)
 /*
  * The rules for a field section of a request (RFC 9113 section 8): pseudo-header fields, each once
  * and before all others; names and values without forbidden bytes; no field that belongs to a
- * connection of HTTP/1; Content-Length once and numeric; Host equal to :authority.
+ * connection of HTTP/1; Content-Length once and numeric; Host the same as :authority.
  */
 
 /* RFC 3986 section 3.1. */
@@ -100,6 +100,27 @@ static bool is_scheme(struct slice s)
             return false;
     }
     return s.len != 0;
+}
+
+/* AUTHORITY without an empty port, and without the default port of SCHEME. */
+static struct slice without_port(struct slice authority, struct slice scheme)
+{
+    struct slice port =
+        slice_eq_nocase(scheme, SLICE_LIT("https")) ? SLICE_LIT(":443") : SLICE_LIT(":80");
+
+    if (slice_ends(authority, SLICE_LIT(":")))
+        port = SLICE_LIT(":");
+    if (slice_ends(authority, port))
+        authority.len -= port.len;
+    return authority;
+}
+
+/* Section 8.3.1: Host and :authority are the same after normalization by the scheme. */
+static bool hosts_differ(const struct http2_head *h)
+{
+    return h->host.p != NULL && h->authority.p != NULL &&
+           !slice_eq_nocase(without_port(h->host, h->scheme),
+                            without_port(h->authority, h->scheme));
 }
 
 static bool is_path(struct slice s)
@@ -236,8 +257,7 @@ enum request_fault http2_head_decode(struct http2_scratch *s, struct hpack *tabl
 
         if (out->method.p == NULL || !whole)
             *fault = FAULT_PSEUDO_FIELD;
-        else if (out->host.p != NULL && out->authority.p != NULL &&
-                 !slice_eq_nocase(out->host, out->authority))
+        else if (hosts_differ(out))
             *fault = FAULT_AUTHORITY;
         else if (out->side.ended && out->side.left != 0)
             *fault = FAULT_BODY_LENGTH;
