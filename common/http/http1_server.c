@@ -117,7 +117,8 @@ void http1_fini(struct http_conn *c)
 
 /* ---- refusing ---- */
 
-void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out)
+void http1_put_answer(const struct http_conn *c, int status, const char *why, bool is_head,
+                      struct text *out)
 {
     struct http_server *s = c->server;
 
@@ -128,7 +129,7 @@ void http1_put_answer(const struct http_conn *c, int status, const char *why, st
     text_addf(out,
               "Connection: close\r\nContent-Length: %zu\r\n"
               "Content-Type: text/plain; charset=utf-8\r\n\r\n%s",
-              strlen(why), why);
+              strlen(why), is_head ? "" : why);
 }
 
 /* The known parts of a request with an incomplete or invalid head. */
@@ -152,10 +153,12 @@ static cold_ void http1_reject(struct http_conn *c, enum request_fault f)
             http1_request_read((struct slice){x->in, x->in_len}, &facts, NULL, 0);
         (void)unused;
         note_facts(&x->req, &facts);
+        f = request_line_fault(&c->server->options, f, &x->req);
     }
     http_server_rejected(c, f, request_fault_status(f), &x->req);
     text_add(&answer, (struct slice){x->interim.iov_base, x->interim.iov_len});
-    http1_put_answer(c, request_fault_status(f), request_fault_text(f), &answer);
+    http1_put_answer(c, request_fault_status(f), request_fault_text(f),
+                     slice_is(x->req.method, "HEAD"), &answer);
     http1_destroy(c);
     http_conn_linger(c, &answer);
 }

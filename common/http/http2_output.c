@@ -166,18 +166,19 @@ void http2_put_continue(struct http2_server *h2, uint32_t id)
     end_block(h2, begin_block(h2, 100), id, false);
 }
 
-void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text)
+void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text,
+                      bool is_head)
 {
     struct slice body = slice_of(text);
     int64_t len = (int64_t)body.len;
-    bool fits = len <= h2->send_window && len <= h2->initial_window;
+    bool fits = is_head || (len <= h2->send_window && len <= h2->initial_window);
     size_t at = begin_block(h2, status);
 
     put_own_fields(h2, fits ? body.len : 0);
     if (fits)
         put_field(h2, SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8"));
-    end_block(h2, at, id, !fits);
-    if (!fits)
+    end_block(h2, at, id, is_head || !fits);
+    if (is_head || !fits)
         return;
     (void)put_slice(http2_put_frame(h2, body.len, TYPE_DATA, FLAG_END_STREAM, id), body);
     h2->send_window -= len;

@@ -129,7 +129,7 @@ static cold_ enum request_fault stream_reject(struct http2_stream *s, enum reque
     int status = request_fault_status(f);
 
     http_server_rejected(h2->conn, f, status, &s->req);
-    http2_put_answer(h2, s->id, status, request_fault_text(f));
+    http2_put_answer(h2, s->id, status, request_fault_text(f), slice_is(s->req.method, "HEAD"));
     add_discarded(h2, s->id, &s->side);
     http2_stream_destroy(s, true);
     return count_refused(h2);
@@ -337,7 +337,7 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
     if (expect != NULL && !slice_eq_nocase(expect->value, SLICE_LIT("100-continue")))
         f = FAULT_EXPECTATION;
     if (f != FAULT_NONE)
-        return stream_reject(s, f);
+        return stream_reject(s, request_line_fault(o, f, &s->req));
     if (head->weighted)
         (void)http2_on_priority(h2, s->id, &head->priority);
     if (head->side.ended)

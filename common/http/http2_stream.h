@@ -171,8 +171,10 @@ void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_erro
 void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount);
 /* "100 Continue". */
 void http2_put_continue(struct http2_server *h2, uint32_t id);
-/* A whole response of the server's own. If the windows have no room for the text, without it. */
-void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text);
+/* A whole response of the server's own. Without the text if the windows have no room for it, or if
+ * the request IS_HEAD. */
+void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const char *text,
+                      bool is_head);
 
 /* The client changes the windows of S, or of the connection (S is NULL). False: it would become too
  * large; nothing is changed. */

@@ -347,7 +347,7 @@ static void handshake(void *conn)
         tls_link_destroy(c->transport.tls);
         c->transport.tls = NULL;
         if (c->tls_failure == TLS_FAILURE_PLAIN_HTTP && c->listener->options.answers_plain)
-            http1_put_answer(c, 400, "this address speaks TLS: use https\n", &answer);
+            http1_put_answer(c, 400, "this address speaks TLS: use https\n", false, &answer);
         http_conn_linger(c, &answer);
         return;
     }

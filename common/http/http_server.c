@@ -97,14 +97,26 @@ const char *http_server_date(struct http_server *s)
  * and which host and path a request is for. The parsers have checked the bytes.
  */
 
+static size_t head_bytes_max(const struct http_server_options *o)
+{
+    return o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
+}
+
 enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
                                        size_t fields)
 {
-    size_t max = o->max_header_bytes != 0 ? o->max_header_bytes : REQUEST_HEAD_MAX;
-
     if (fields > REQUEST_FIELDS_MAX || (o->max_headers != 0 && fields > o->max_headers))
         return FAULT_HEADERS_TOO_MANY;
-    return bytes > max ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
+    return bytes > head_bytes_max(o) ? FAULT_HEADERS_TOO_LARGE : FAULT_NONE;
+}
+
+/* RFC 9112 section 3. */
+enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
+                                      const struct http_request *req)
+{
+    bool too_large = req->method.len + 1 + req->target.len > head_bytes_max(o);
+
+    return f == FAULT_HEADERS_TOO_LARGE && too_large ? FAULT_TARGET_TOO_LARGE : f;
 }
 
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes)

@@ -175,6 +175,10 @@ void http_server_load_changed(struct http_server *s);
 enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
                                        size_t fields);
 /* Whether a body of so many bytes, received or announced, is too large. */
+/* FAULT_TARGET_TOO_LARGE instead of F, FAULT_HEADERS_TOO_LARGE, if the request line of REQ, as far
+ * as it is known, is too large by itself. Other faults are returned unchanged. */
+enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
+                                      const struct http_request *req) cold_;
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
 /*
  * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target
@@ -236,8 +240,9 @@ bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
 void http1_cut(struct http_reply *r) cold_;
 /* The response is complete, or cut: continue with the next request, or close. */
 void http1_finish(struct http_conn *c);
-/* An answer of the server's own, as a whole. */
-void http1_put_answer(const struct http_conn *c, int status, const char *why, struct text *out);
+/* An answer of the server's own, as a whole; without content if the request IS_HEAD. */
+void http1_put_answer(const struct http_conn *c, int status, const char *why, bool is_head,
+                      struct text *out);
 /* Frees the response's piece of memory, if it has one. */
 void http1_drop_piece(struct http_reply *r);
 /* Sends the *N vectors at *IOV as far as T takes them, and sets both to what is left. False with

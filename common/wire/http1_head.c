@@ -335,6 +335,19 @@ static cold_ enum request_fault bad_request_line(struct slice line, struct http1
     return is_target(out->target) ? FAULT_REQUEST_LINE : FAULT_TARGET;
 }
 
+/* The method and as much of the target as there is of a request line that is incomplete, or that a
+ * control byte ends. */
+static cold_ void note_cut_line(struct slice rest, struct http1_request_facts *out)
+{
+    size_t method = http1_token_length(rest);
+
+    if (method == 0 || method == rest.len || rest.p[method] != ' ')
+        return;
+    out->method = (struct slice){rest.p, method};
+    out->target = slice_after(rest, method + 1);
+    out->target.len = http1_scan_target(out->target);
+}
+
 /* method SP target SP version */
 http1_inline_ enum request_fault check_request_line(const struct http1_lines *lines,
                                                     struct slice line,
@@ -463,6 +476,8 @@ enum request_fault http1_request_read(struct slice bytes, struct http1_request_f
     enum request_fault f = take_request_line(&lines, FAULT_REQUEST_LINE, &line);
     if (f == FAULT_NONE)
         f = check_request_line(&lines, line, out);
+    else
+        note_cut_line(rest, out);
     if (f == FAULT_NONE) {
         f = check_headers(&lines, &n, out);
         out->bytes = (size_t)(lines.at - bytes.p);

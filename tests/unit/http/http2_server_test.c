@@ -313,6 +313,40 @@ static void a_body_that_is_too_large_is_answered_and_no_longer_read(void **state
     assert_int_equal(h->base.requests, 0);
 }
 
+static void a_head_request_is_refused_without_content(void **state)
+{
+    struct h2 *h = *state;
+
+    h2_connect(h);
+    /* HEAD with Expect: x. */
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, SLICE_LIT("\x02\4HEAD\x87\x84\x41\1a\x0f\x14\1x"));
+    h2_until(h, h2_has_ended, 1);
+    assert_int_equal(h2_of(h, 1)->status, 417);
+    assert_int_equal(h2_of(h, 1)->bytes, 0);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 3, SLICE_LIT("\x82\x87\x84\x41\1a\x0f\x14\1x"));
+    h2_until(h, h2_has_ended, 3);
+    assert_int_equal(h2_of(h, 3)->status, 417);
+    assert_int_not_equal(h2_of(h, 3)->bytes, 0);
+}
+
+static void a_path_above_the_limit_of_heads_is_414(void **state)
+{
+    struct h2 *h = *state;
+    struct http_server_options o = fixture_options(&h->base);
+    struct text block = {0};
+
+    o.max_header_bytes = 4096;
+    h2_restart(h, &o);
+    h2_connect(h);
+    text_add(&block, SLICE_LIT("\x82\x87\x41\1a\4\x7f\x82\x1f/")); /* :path of 4097 bytes */
+    for (int i = 0; i < 4096; ++i)
+        text_add_char(&block, 'x');
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1, text_slice(&block));
+    h2_until(h, h2_has_ended, 1);
+    assert_int_equal(h2_of(h, 1)->status, 414);
+    text_fini(&block);
+}
+
 static void more_requests_than_are_tolerated_that_violate_rules_end_the_connection(void **state)
 {
     struct h2 *h = *state;
@@ -454,6 +488,8 @@ int main(void)
         H2_TEST(cookies_are_one_field_whose_size_counts),
         H2_TEST(trailers_end_a_request_and_are_dropped),
         H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
+        H2_TEST(a_head_request_is_refused_without_content),
+        H2_TEST(a_path_above_the_limit_of_heads_is_414),
         H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
         H2_TEST(any_size_of_the_clients_table_is_honored),
         H2_TEST(other_protocols_are_closed_without_a_byte),

@@ -101,6 +101,55 @@ static void too_many_and_too_large_headers_are_refused(void **state)
     text_fini(&t);
 }
 
+static void a_target_above_the_limit_of_heads_is_414_whole_or_not(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+    struct text t = {0};
+
+    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", (int)o.max_header_bytes, 0);
+    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
+    text_clear(&t);
+    text_addf(&t, "GET /%0*d", (int)o.max_header_bytes, 0);
+    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_TARGET_TOO_LARGE, "HTTP/1.1 414 "});
+    text_clear(&t);
+    text_addf(&t, "GET /%0*d HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", (int)o.max_header_bytes / 2,
+              0, (int)o.max_header_bytes / 2, 0);
+    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
+    text_clear(&t);
+    text_addf(&t, "%0*d", (int)o.max_header_bytes + 1, 0);
+    assert_refused(f, &(struct refusal){text_cstr(&t), FAULT_HEADERS_TOO_LARGE, "HTTP/1.1 431 "});
+    text_fini(&t);
+}
+
+static void refusals_of_head_have_no_content(void **state)
+{
+    struct text large = {0};
+    struct fixture *f = *state;
+
+    text_addf(&large, "HEAD / HTTP/1.1\r\nHost: a\r\nX: %08192d\r\n\r\n", 0);
+    const char *const requests[][2] = {
+        {"HEAD / HTTP/1.1\r\nHost: a b\r\n\r\n", "400"},
+        {"HEAD / HTTP/1.1\nHost: a\n\n", "400"},
+        {"HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999999999\r\n\r\n", "413"},
+        {"HEAD / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", "417"},
+        {text_cstr(&large), "431"},
+        {"HEAD / HTTP/2.0\r\nHost: a\r\n\r\n", "505"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(requests); ++i) {
+        fixture_send(f, requests[i][0]);
+        raw_await_end(f->loop, &f->client);
+        struct slice in = text_slice(&f->client.in);
+        assert_true(raw_has(&f->client, requests[i][1]));
+        assert_true(raw_has(&f->client, "Content-Length: "));
+        if (!slice_ends(in, SLICE_LIT("\r\n\r\n")))
+            fail_msg("%s\n->\n%s", requests[i][0], text_cstr(&f->client.in));
+        fixture_forget_client(f);
+    }
+    text_fini(&large);
+}
+
 static void an_absolute_target_states_more_than_host(void **state)
 {
     static const struct {
@@ -173,6 +222,8 @@ int main(void)
         TEST(ambiguous_requests_are_refused),
         TEST(too_many_and_too_large_headers_are_refused),
         TEST(absolute_target_that_agrees_with_host_is_taken_apart),
+        TEST(a_target_above_the_limit_of_heads_is_414_whole_or_not),
+        TEST(refusals_of_head_have_no_content),
         TEST(an_absolute_target_states_more_than_host),
         TEST(a_chunked_body_may_be_as_large_as_any_other),
         TEST(options_star_is_handed_over),
