@@ -183,6 +183,7 @@ void server_snapshot(struct server *s, void *snapshot)
             a.len = 0;
         if (a.len > sizeof(a.un))
             a.len = sizeof(a.un);
+        a = addr_plain(&a);
         (void)addr_format(&a, out->oldest_client);
     }
     map_for_each (struct type_entry, entry, &s->types.map, node)

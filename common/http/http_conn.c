@@ -55,16 +55,20 @@ static void small_addr_fini(struct small_addr *a)
     a->len = 0;
 }
 
+/* IPv4-mapped addresses, as a proxy or a socket of both families reports them, are stored as IPv4:
+ * each client has one address. */
 static void small_addr_set(struct small_addr *a, const struct addr *from)
 {
+    struct addr plain = addr_plain(from);
+
     small_addr_fini(a);
-    a->len = from->len;
-    if (from->len <= sizeof(a->in6)) {
-        memcpy(&a->in6, &from->sa, from->len);
+    a->len = plain.len;
+    if (plain.len <= sizeof(a->in6)) {
+        memcpy(&a->in6, &plain.sa, plain.len);
         return;
     }
-    a->large = xmalloc(sizeof(*from));
-    *a->large = *from;
+    a->large = xmalloc(sizeof(plain));
+    *a->large = plain;
 }
 
 static void small_addr_get(const struct small_addr *a, struct addr *out)

@@ -399,7 +399,7 @@ struct http_listener *http_server_listen(struct http_server *s, int fd,
     l->refs = 1;
     /* The socket's, where all its connections have the same. */
     if (addr_of_socket(fd, &local) == ERR_OK && !addr_is_wildcard(&local))
-        l->local = local;
+        l->local = addr_plain(&local);
     setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof(defer_s));
     /* Accepted sockets inherit these. */
     (void)addr_tune_socket(fd, KEEP_ALIVE_IDLE_S, KEEP_ALIVE_INTERVAL_S, KEEP_ALIVE_PROBES);

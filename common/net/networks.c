@@ -91,11 +91,11 @@ bool client_addr_parse(struct slice text, struct addr *out)
     struct slice bare = bracketed ? (struct slice){text.p + 1, text.len - 2} : text;
     struct addr a;
 
-    if ((!bracketed && addr_parse_ip(bare, AF_INET, out)) || addr_parse_ip(bare, AF_INET6, out))
-        return true;
-    if (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX)
+    bool ip = (!bracketed && addr_parse_ip(bare, AF_INET, &a)) || addr_parse_ip(bare, AF_INET6, &a);
+
+    if (!ip && (addr_parse(text, &a) != ERR_OK || a.sa.sa_family == AF_UNIX))
         return false;
-    *out = a;
+    *out = addr_plain(&a);
     return true;
 }
 

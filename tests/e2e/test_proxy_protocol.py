@@ -342,3 +342,35 @@ def test_unix_listeners_take_it_from_one_that_reaches_them(world, tmp_path):
     with Client(None, sock=front.send(binary())) as c:
         assert c.request().status == 200
     assert front.seen()[0] == '192.0.2.7'
+
+
+@pytest.mark.parametrize('header', [b'PROXY TCP6 ::ffff:192.0.2.7 ::ffff:198.51.100.9 51000 443\r\n',
+                                    binary('::ffff:192.0.2.7', '::ffff:198.51.100.9')])
+def test_an_ipv4_mapped_client_is_the_ipv4_client(world, header):
+    rate = {'rate': '1/d', 'burst': 1, 'match': {'path': 'prefix:/rated'}}
+    front = Front(world, rates={'r': rate})
+    for head, status in ((TEXT, b'200'), (header, b'429')):
+        with front.send(head + REQUEST.replace(b' / ', b' /rated ')) as s:
+            assert s.recv(4096).split()[1] == status
+    with front.send(header + REQUEST) as s:
+        assert s.recv(4096).split()[1] == b'200'
+    assert front.seen() == ('192.0.2.7', '192.0.2.7')
+    assert {line['client'] for line in front.lines(3)} == {'192.0.2.7'}
+
+
+def test_mapped_clients_are_counted_each_by_its_address(world):
+    front = Front(world, max_connections_per_address=1)
+    held = [front.send(b'PROXY TCP6 ::ffff:192.0.2.%d ::1 1 2\r\n' % n + REQUEST) for n in range(1, 5)]
+    assert [s.recv(4096).split()[1] for s in held] == [b'200'] * 4
+    assert closed(front.send(b'PROXY TCP4 192.0.2.4 192.0.2.9 1 2\r\n' + REQUEST))
+    for s in held:
+        s.close()
+
+
+def test_a_mapped_address_in_x_forwarded_for_is_the_ipv4_client(world):
+    w = world.scripted(serve(hello))
+    lb = world.resumelb({'workers': [{'address': w.address}], 'classifier': BY_ADDRESS, 'trusted_proxies': ['192.0.2.0/24', '127.0.0.1']})
+    assert lb.get('/', headers=[('X-Forwarded-For', '198.51.100.7, ::ffff:192.0.2.1')]).status == 200
+    assert 'resumelb-class: 198.51.100.7' in w.requests[-1][0].decode().lower()
+    assert lb.get('/', headers=[('X-Forwarded-For', '::ffff:198.51.100.7')]).status == 200
+    assert 'resumelb-class: 198.51.100.7' in w.requests[-1][0].decode().lower()

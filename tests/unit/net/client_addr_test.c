@@ -32,6 +32,8 @@ static void an_element_is_an_address_with_or_without_port(void **state)
     assert_string_equal(parsed("[2001:db8::1]"), "[2001:db8::1]:0");
     assert_string_equal(parsed("[2001:db8::1]:80"), "[2001:db8::1]:80");
     assert_string_equal(parsed("::1"), "[::1]:0");
+    assert_string_equal(parsed("::ffff:192.0.2.1"), "192.0.2.1:0");
+    assert_string_equal(parsed("[::ffff:c000:201]:80"), "192.0.2.1:80");
 }
 
 static void anything_else_is_no_address(void **state)
