@@ -509,7 +509,8 @@ static uint64_t min_nonzero(uint64_t a, uint64_t b)
 /* Often enough that a limit is exceeded by a quarter at most. */
 static uint64_t sweep_ms(const struct http_server_options *o)
 {
-    uint64_t slow_ms = min_nonzero(o->min_body_rate_grace_ms, o->min_send_rate_grace_ms);
+    uint64_t slow_ms = min_nonzero(
+        min_nonzero(o->min_body_rate_grace_ms, o->min_send_rate_grace_ms), o->send_timeout_ms);
     uint64_t ms = min_nonzero(min_nonzero(o->header_timeout_ms, o->body_timeout_ms),
                               min_nonzero(o->keep_alive_timeout_ms, slow_ms)) /
                   4;

@@ -200,7 +200,7 @@ struct http_reply {
     struct http_piece piece; /* HTTP/1: until it is sent */
     struct list held_node;   /* in one of the server's lines */
     int state;
-    bool bodyless, chunked, head_sent, in_flight, watched_progress;
+    bool bodyless, chunked, head_sent, in_flight;
     bool final_queued, abort_queued, over;
     bool moving; /* more bytes follow at once after those of this send (MSG_MORE) */
 
@@ -208,7 +208,8 @@ struct http_reply {
     struct timer send_timer;
 
     /* http_reply_init does not zero what follows: its few users initialize it. */
-    uint64_t progress;               /* WATCHED_PROGRESS: at the last check of the send timer */
+    uint64_t progress;               /* as of PROGRESS_MS, which the send timer checks */
+    uint64_t progress_ms;            /* since when there was no other; 0: not checked yet */
     struct pace pace;                /* HTTP/2: of the stream, while its own window is closed */
     char chunk_head[CHUNK_HEAD_MAX]; /* of the chunk that is being sent */
 };

@@ -173,6 +173,22 @@ static void client_that_takes_nothing_is_cut_off(void **state)
     fixture_await_connections(f, 0);
 }
 
+static void progress_is_checked_four_times_in_send_timeout(void **state)
+{
+    struct fixture *f = *state;
+    struct http_server_options o = fixture_options(f);
+
+    o.send_timeout_ms = 3600000;
+    fixture_restart(f, &o);
+    fixture_send(f, GET);
+    fixture_await_requests(f, 1);
+    start_answer(f->call, 200, UINT64_MAX);
+    fill_until_stuck(f);
+    const struct http_reply *r = &f->call->reply;
+    assert_true(timer_running(&r->send_timer));
+    assert_true(r->send_timer.due_ms <= loop_now_ms(f->loop) + o.send_timeout_ms / 4 + 2);
+}
+
 static void client_that_takes_a_little_now_and_then_is_not_cut_off(void **state)
 {
     struct fixture *f = *state;
@@ -652,6 +668,7 @@ int main(void)
         TEST(idle_connection_is_closed),
         TEST(connection_with_a_request_is_not_idle),
         TEST(client_that_takes_nothing_is_cut_off),
+        TEST(progress_is_checked_four_times_in_send_timeout),
         TEST(client_that_takes_a_little_now_and_then_is_not_cut_off),
         TEST(connections_over_the_limit_wait_until_one_ends),
         TEST(accepting_pauses_while_there_are_no_descriptors),
