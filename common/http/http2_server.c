@@ -112,8 +112,6 @@ static void http2_end(struct http2_server *h2, enum http2_error code)
 
     if (h2->closed)
         return;
-    if (!h2->greeted && http2_reader_has_preface(h2->reader))
-        http2_put_settings(h2);
     if (http2_reader_has_preface(h2->reader) && (!h2->closing || code != HTTP2_ERROR_NONE))
         http2_put_goaway(h2, h2->last_id, code);
     if (http2_unsent(h2) != 0)
@@ -163,12 +161,8 @@ static enum request_fault on_frame(void *owner, const struct http2_frame_head *h
 
     if (h2->closed) /* by an event before: the rest of the input is not read */
         return FAULT_HTTP2_CLOSED;
-    if (!h2->greeted) { /* nothing is sent to a client that speaks another protocol */
-        h2->greeted = true;
-        http2_put_settings(h2);
-        if (h2->conn->server->draining)
-            http2_drain(h2->conn, false);
-    }
+    if (h2->conn->server->draining)
+        http2_drain(h2->conn, false);
     if (h->type == TYPE_WINDOW_UPDATE && h2->updates != 0) {
         --h2->updates;
         return FAULT_NONE;
@@ -340,6 +334,8 @@ void http2_start(struct http_conn *c)
     set_limits(h2);
     h2->reader = http2_reader_create(&events, h2, &h2->limits, &c->server->http2_scratch);
     http2_output_init(h2);
+    /* RFC 9113 section 3.4: at once, as a client may wait for them before it speaks. */
+    http2_put_settings(h2);
     if (transport_read_ahead(&c->transport))
         http2_read_some(h2);
     http2_leave(h2);
@@ -351,7 +347,8 @@ void http2_drain(struct http_conn *c, bool last)
 {
     struct http2_server *h2 = c->http2;
 
-    if (h2 == NULL || !h2->greeted || h2->closing || (!last && h2->goaway_ms != 0))
+    if (h2 == NULL || !http2_reader_has_preface(h2->reader) || h2->closing ||
+        (!last && h2->goaway_ms != 0))
         return;
     http2_put_goaway(h2, last ? h2->last_id : GOAWAY_ALL, HTTP2_ERROR_NONE);
     h2->goaway_ms = loop_now_ms(c->server->loop);
@@ -373,7 +370,7 @@ void http2_sweep(struct http_conn *c, uint64_t now_ms)
         bool due = now_ms - (h2->goaway_ms != 0 ? h2->goaway_ms : s->drain_ms) >= GOAWAY_MS;
 
         http2_drain(c, false);
-        if (due && h2->greeted)
+        if (due && http2_reader_has_preface(h2->reader))
             http2_drain(c, true);
         else if (due && s->shuts_idle)
             http2_end(h2, HTTP2_ERROR_NONE);

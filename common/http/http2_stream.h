@@ -44,7 +44,6 @@ struct http2_server {
     unsigned depth;     /* of http2_enter */
     bool closed;        /* by http2_fini */
     bool closing;       /* no new streams; the connection ends when the last one has */
-    bool greeted;       /* the client's preface is complete, and SETTINGS are in the output */
     uint64_t goaway_ms; /* when the first GOAWAY of a drain was sent; 0: it was not */
     uint32_t last_id;   /* the highest stream that was processed */
     uint32_t requests;

@@ -381,7 +381,25 @@ static void any_size_of_the_clients_table_is_honored(void **state)
     assert_int_equal(h->client.table.bytes, 0);
 }
 
-static void other_protocols_are_closed_without_a_byte(void **state)
+static bool has_settings(struct h2 *h, uint64_t n)
+{
+    return h->client.settings == n;
+}
+
+static void settings_come_before_the_client_speaks(void **state)
+{
+    struct h2 *h = *state;
+
+    raw_connect(&h->addr, &h->client.peer);
+    h2_until(h, has_settings, 1);
+    raw_send(h->base.loop, &h->client.peer, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    h2_send(h, TYPE_SETTINGS, 0, 0, SLICE_NULL);
+    h2_ping(h);
+    assert_int_equal(h->client.settings, 1);
+    assert_int_equal(h->client.goaways, 0);
+}
+
+static void other_protocols_get_settings_and_are_closed(void **state)
 {
     struct h2 *h = *state;
     struct http_server_counts counts;
@@ -389,7 +407,8 @@ static void other_protocols_are_closed_without_a_byte(void **state)
     raw_connect(&h->addr, &h->client.peer);
     raw_send(h->base.loop, &h->client.peer, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     h2_until(h, h2_is_over, 0);
-    assert_int_equal(h->client.peer.in.len, 0);
+    assert_int_equal(h->client.settings, 1);
+    assert_int_equal(h->client.goaways, 0);
     assert_int_equal(h->base.requests, 0);
     http_server_read_counts(h->base.server, &counts);
     assert_int_equal(counts.refused[FAULT_HTTP2_PREFACE], 1);
@@ -492,7 +511,8 @@ int main(void)
         H2_TEST(a_path_above_the_limit_of_heads_is_414),
         H2_TEST(more_requests_than_are_tolerated_that_violate_rules_end_the_connection),
         H2_TEST(any_size_of_the_clients_table_is_honored),
-        H2_TEST(other_protocols_are_closed_without_a_byte),
+        H2_TEST(settings_come_before_the_client_speaks),
+        H2_TEST(other_protocols_get_settings_and_are_closed),
         H2_TEST(what_is_wrong_behind_the_preface_ends_with_goaway),
         H2_TEST(frames_of_servers_end_the_connection),
         H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_refused),
