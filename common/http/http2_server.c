@@ -149,7 +149,7 @@ void http2_count_abandoned(struct http2_server *h2)
     if (h2->closed || max == 0 || c->abandoned < max || c->abandoned <= c->requests / 2)
         return;
     http_server_count(&c->server->counts.resets);
-    http2_end(h2, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    http2_fail(h2, FAULT_FRAMES_ABANDONED);
 }
 
 /* ---- events of the reader that are about the connection ---- */

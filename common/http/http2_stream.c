@@ -178,12 +178,14 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
     bool incomplete = s->state == HTTP2_STREAM_BODY;
+    uint64_t abandoned = h2->conn->abandoned + 1; /* also if the response had begun */
 
     if (incomplete)
         http_server_rejected(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
     reset(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
+    h2->conn->abandoned = abandoned;
     http2_count_abandoned(h2);
     return FAULT_NONE;
 }

@@ -119,6 +119,8 @@ static void end_reply(struct http_reply *r, bool done)
 
     if (r->over)
         return;
+    /* One that leaves while it receives the response has been served like any other. */
+    bool unserved = !done && r->state == REPLY_NEW;
     r->over = true;
     r->state = REPLY_CLOSED;
     if (is_http2(r)) /* a reset leaves a part */
@@ -132,10 +134,9 @@ static void end_reply(struct http_reply *r, bool done)
     list_remove(&r->node);
     --s->nrequests;
     http_server_load_changed(s);
-    if (!done) {
-        ++r->conn->abandoned;
+    r->conn->abandoned += unserved;
+    if (!done)
         http_server_count(&s->counts.abandoned);
-    }
     r->events->gone(r->context, done);
 }
 

@@ -139,7 +139,7 @@ struct http_conn {
     struct address_count *address; /* where PEER is counted; NULL: it is not */
     struct text *proxied;          /* CONN_PROXIED only: of the header; else NULL */
     struct http_linger *linger;    /* CONN_LINGER only; else NULL */
-    uint64_t abandoned;            /* requests that were given up */
+    uint64_t abandoned;            /* requests that were given up before their response began */
     unsigned refused;              /* requests over HTTP/2 that were refused */
     enum tls_failure tls_failure;  /* why the handshake failed, as far as is known */
     struct loop_deferred later;    /* reads what TLS has read ahead; if closed, frees C */
