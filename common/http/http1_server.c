@@ -292,11 +292,17 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
     x->in_used = x->head_bytes;
     if (!facts->chunked && !facts->has_length)
         return advance(c, FAULT_NONE, true);
+    bool asks = facts->expects && facts->minor_version != 0 && here == 0 &&
+                (facts->chunked || facts->content_length != 0);
+    if (asks && http_server_declines(c, &x->req)) {
+        x->declined = true;
+        x->req.keep_alive = false;
+        return advance(c, FAULT_NONE, true);
+    }
     x->req.body = SLICE_LIT("");
     x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
     http_conn_enter(c, PHASE_BODY);
-    if (facts->expects && facts->minor_version != 0 && here == 0 &&
-        (facts->chunked || facts->content_length != 0)) {
+    if (asks) {
         x->interim = (struct iovec){writable(continue_head), sizeof(continue_head) - 1};
         http1_write_on(c);
     }
@@ -523,7 +529,7 @@ void http1_finish(struct http_conn *c)
         rest = text_slice(&x->rest);
     if (!x->req.keep_alive) {
         /* The kernel resets a connection that is closed with unread bytes. */
-        bool more = rest.len != 0 || transport_has_input(&c->transport);
+        bool more = rest.len != 0 || x->declined || transport_has_input(&c->transport);
 
         http1_destroy(c);
         if (more)

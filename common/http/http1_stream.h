@@ -41,6 +41,7 @@ struct http1_stream {
 
     uint64_t left; /* of a sized body */
     bool in_place; /* the body follows its head in IN */
+    bool declined; /* the body has not been asked for, but may come */
     struct http1_chunked chunks;
     struct body_sink body;
     struct text rest; /* was read behind a chunked body: the next request */

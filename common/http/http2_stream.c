@@ -39,6 +39,17 @@ struct http2_stream *http2_find(const struct http2_server *h2, uint32_t id)
     return s;
 }
 
+/* The client may still send on the stream ID, which has SIDE. */
+static void add_discarded(struct http2_server *h2, uint32_t id, const struct http2_side *side)
+{
+    if (side->ended)
+        return;
+    if (h2->resets == NULL)
+        h2->resets = xcalloc(HTTP2_RESETS_STORED, sizeof(*h2->resets));
+    h2->resets[h2->next_reset] = id;
+    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_STORED;
+}
+
 void http2_stream_destroy(struct http2_stream *s, bool lost)
 {
     struct http2_server *h2 = s->h2;
@@ -50,6 +61,8 @@ void http2_stream_destroy(struct http2_stream *s, bool lost)
         at = &(*at)->next;
     *at = s->next;
     list_remove(&s->node);
+    if (s->side.discard) /* the client may send the body that it was not asked for */
+        add_discarded(h2, s->id, &s->side);
     --h2->nstreams;
     if (s->state == HTTP2_STREAM_BODY)
         --h2->nbodies;
@@ -64,17 +77,6 @@ void http2_stream_destroy(struct http2_stream *s, bool lost)
 }
 
 /* ---- streams that are discarded ---- */
-
-/* The client may still send on the stream ID, which has SIDE. */
-static void add_discarded(struct http2_server *h2, uint32_t id, const struct http2_side *side)
-{
-    if (side->ended)
-        return;
-    if (h2->resets == NULL)
-        h2->resets = xcalloc(HTTP2_RESETS_STORED, sizeof(*h2->resets));
-    h2->resets[h2->next_reset] = id;
-    h2->next_reset = (h2->next_reset + 1) % HTTP2_RESETS_STORED;
-}
 
 /* Where ID is among them; NULL: it is not. */
 static uint32_t *find_discarded(const struct http2_server *h2, uint32_t id)
@@ -344,6 +346,10 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
         (void)http2_on_priority(h2, s->id, &head->priority);
     if (head->side.ended)
         return hand_over(s);
+    if (expect != NULL && http_server_declines(h2->conn, &s->req)) {
+        s->side.discard = true;
+        return hand_over(s);
+    }
     s->begun_ms = loop_now_ms(server->loop);
     if (s->side.sized && !body_sink_expect(&s->body, &server->options.sinks, s->side.left))
         return stream_reject(s, FAULT_BODY_NO_ROOM);

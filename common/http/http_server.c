@@ -124,6 +124,13 @@ enum request_fault request_check_body(const struct http_server_options *o, uint6
     return bytes > o->max_body_bytes ? FAULT_BODY_TOO_LARGE : FAULT_NONE;
 }
 
+bool http_server_declines(struct http_conn *c, const struct http_request *req)
+{
+    const struct http_server_options *o = &c->server->options;
+
+    return o->declines != NULL && o->declines(o->context, req, c);
+}
+
 static bool is_options_star(const struct http_request *req)
 {
     return slice_is(req->target, "*") && slice_is(req->method, "OPTIONS");

@@ -82,6 +82,12 @@ struct http_server_options {
      * Memory with the lifetime of the request is allocated by http_request_take.
      */
     void (*on_request)(void *context, struct http_request *req, struct http_conn *conn);
+    /*
+     * Whether on_request will answer REQ, of which only the head has arrived, without its body and
+     * for the head alone. Called for requests that wait for "100 Continue", which is not sent then:
+     * on_request gets the request at once, without a body. NULL: never.
+     */
+    bool (*declines)(void *context, const struct http_request *req, struct http_conn *conn);
     /* One that has not; it has been counted and is being answered. May be NULL. */
     void (*on_refused)(void *context, const struct http_refusal *r);
     void *context;

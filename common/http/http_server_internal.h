@@ -179,6 +179,8 @@ enum request_fault request_check_sizes(const struct http_server_options *o, size
  * as it is known, is too large by itself. Other faults are returned unchanged. */
 enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
                                       const struct http_request *req) cold_;
+/* Whether the handler answers REQ, of which the head is complete, without its body. */
+bool http_server_declines(struct http_conn *c, const struct http_request *req);
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
 /*
  * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target

@@ -196,6 +196,8 @@ struct exchange {
 
 /* Serves REQ, a complete request received on CONN; on_request of the server of FRONT. */
 void exchange_create(void *front, struct http_request *req, struct http_conn *conn);
+/* Of struct http_server_options: whether the method of REQ is not allowed (405, 501). */
+bool exchange_declines(void *front, const struct http_request *req, struct http_conn *conn);
 /* Ends X at once because the load balancer stops; with an error response if none has begun. */
 void exchange_cut(struct exchange *x);
 

@@ -34,6 +34,7 @@ static struct http_server_options options_of(struct front *f,
 
     o.on_request = exchange_create;
     o.on_refused = account_rejected;
+    o.declines = exchange_declines;
     o.addresses = lb->addresses;
     o.balance = lb->balance;
     o.connections = &lb->client_connections;

@@ -288,20 +288,31 @@ static noinline_ void redirect(struct exchange *x, unsigned port)
 
 /* ---- its application ---- */
 
-static struct application *find_application(const struct exchange *x)
+static struct application *find_application(const struct lb *lb, struct slice authority,
+                                            struct slice target)
 {
-    const struct lb *lb = x->home->lb;
-    struct application *only = application_only(x->home->lb);
+    struct application *only = application_only(lb);
 
     if (only != NULL)
         return only;
     /* A request without Host is unambiguous if there is one application, and it has all paths. */
-    if (x->authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
+    if (authority.len == 0 && lb->napplications == 1 && lb->applications[0]->path.len == 0)
         return lb->applications[0];
-    struct slice rest = x->target;
+    struct slice rest = target;
     struct slice path = slice_cut(&rest, '?');
     /* "OPTIONS *" concerns a whole host. */
-    return application_find(x->home->lb, x->authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+    return application_find(lb, authority, path.p[0] == '*' ? SLICE_LIT("/") : path);
+}
+
+bool exchange_declines(void *front, const struct http_request *req, struct http_conn *conn)
+{
+    const struct lb_loop *home = ((const struct front *)front)->home;
+    struct application *app = find_application(home->lb, req->authority, req->target);
+
+    (void)conn;
+    return app != NULL &&
+           !methods_have(&application_settings(application_on(app, home->index))->methods,
+                         req->method);
 }
 
 /* The Host for a request of HTTP/1.0 without one, which applications reject: the first exact host
@@ -335,7 +346,7 @@ void exchange_receive(struct exchange *x)
         exchange_fail(x, OUTCOME_MISDIRECTED);
         return;
     }
-    x->app = find_application(x);
+    x->app = find_application(x->home->lb, x->authority, x->target);
     if (x->app == NULL) {
         exchange_fail(x, OUTCOME_NO_APPLICATION);
         return;

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods and targets that are passed on, those that the load balancer answers itself, and fields removed by Connection."""
 import pytest
-from support.base import wait_until
+from support.base import free_port, wait_until
+from support.certificates import Pair
 from support.http import Client
+from support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Http2, frame, request
 from support.scripted import hello, serve
 
 DEFAULT = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
@@ -43,6 +45,34 @@ def test_a_method_that_none_knows_is_not_implemented(world, method):
     assert r.status == 501 and r['Allow'] is None
     assert w.requests == []
     wait_until(lambda: lb.app()['outcomes']['method-unknown'] == 1, 'the account')
+
+
+@pytest.mark.parametrize('method, status', [('PROPFIND', 405), ('BREW', 501)])
+def test_no_upload_is_invited_for_a_method_that_is_not_allowed(world, method, status):
+    w, lb = start(world)
+    with Client(lb.address) as c:
+        c.send_raw(b'%s / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n' % method.encode())
+        r = c.receive()
+        assert (r.status, c.interim, r['Connection']) == (status, [], 'close')
+        c.send_raw(b'x' * 100000)   # a client that does not wait can still read the response
+    assert w.requests == []
+
+
+def test_no_upload_is_invited_over_http2_for_a_method_that_is_not_allowed(world, tmp_path):
+    w = world.scripted(serve(hello))
+    port = free_port()
+    world.resumelb({'workers': [{'address': w.address}]}, listen=[
+        {'address': '127.0.0.1:%d' % port, 'tls': Pair(tmp_path, 'front', ['test.example']).entry, 'http2': True}])
+    with Http2(port) as c:
+        for stream, end in ((1, False), (3, True)):
+            c.send(frame(HEADERS, request(('expect', '100-continue'), method='PROPFIND'), END_HEADERS, stream))
+            c.until_over(stream)
+            assert c.streams[stream].status == '405' and len(c.streams[stream].heads) == 1
+            c.send(frame(DATA, b'x' * 1000, END_STREAM if end else 0, stream))
+        c.send(frame(HEADERS, request(), END_HEADERS | END_STREAM, 5))
+        c.until_over(5)
+        assert c.streams[5].status == '200' and c.goaway is None
+    assert len(w.requests) == 1
 
 
 def test_connect_never_passes(world):
