@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -147,4 +148,109 @@ enum err file_set_aside(const char *path)
 
     free(aside);
     return result;
+}
+
+/* ---- state files ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct list files; /* the longest unsaved first */
+    size_t n;
+} unsaved = {.lock = PTHREAD_MUTEX_INITIALIZER, .files = LIST_INIT(unsaved.files)};
+
+static void state_file_list(struct state_file *f, int error)
+{
+    pthread_mutex_lock(&unsaved.lock);
+    if (error != 0 && f->error == 0) {
+        f->unsaved_ms = clock_mono_us() / 1000;
+        list_push_back(&unsaved.files, &f->unsaved);
+        ++unsaved.n;
+    } else if (error == 0 && f->error != 0) {
+        list_remove(&f->unsaved);
+        --unsaved.n;
+    }
+    f->error = error;
+    pthread_mutex_unlock(&unsaved.lock);
+}
+
+/* Notes the result of an attempt; ERROR is an errno, or 0. */
+static bool state_file_done(struct state_file *f, int error)
+{
+    int before = f->error;
+
+    state_file_list(f, error);
+    if (error != 0 && error != before)
+        log_error(NULL, "state-file-not-written", "file=%s reason=\"%s\" action=\"retry\"", f->path,
+                  strerror(error));
+    else if (error == 0 && before != 0)
+        log_info(NULL, "state-file-written", "file=%s", f->path);
+    return error == 0;
+}
+
+void state_file_init(struct state_file *f, const char *path)
+{
+    *f = (struct state_file){.path = xstrdup(path)};
+}
+
+void state_file_fini(struct state_file *f)
+{
+    state_file_list(f, 0);
+    free(f->path);
+    f->path = NULL;
+}
+
+static bool make_directory_of(const char *path)
+{
+    char *directory = xslicedup((struct slice){path, (size_t)(strrchr(path, '/') - path)});
+    bool made = mkdir(directory, 0770) == 0;
+
+    free(directory);
+    return made;
+}
+
+bool state_file_write(struct state_file *f, struct slice bytes, mode_t mode)
+{
+    if (f->path == NULL)
+        return true;
+    enum err e = file_write(f->path, bytes, mode);
+    if (e != ERR_OK && errno == ENOENT && make_directory_of(f->path))
+        e = file_write(f->path, bytes, mode);
+    return state_file_done(f, e == ERR_OK ? 0 : errno);
+}
+
+bool state_file_remove(struct state_file *f)
+{
+    if (f->path == NULL)
+        return true;
+    return state_file_done(f, unlink(f->path) == 0 || errno == ENOENT ? 0 : errno);
+}
+
+size_t state_files_unsaved(void)
+{
+    pthread_mutex_lock(&unsaved.lock);
+    size_t n = unsaved.n;
+    pthread_mutex_unlock(&unsaved.lock);
+    return n;
+}
+
+void state_files_describe(struct json_writer *w)
+{
+    enum { SHOWN_MAX = 20 };
+    uint64_t now_ms = clock_mono_us() / 1000;
+    const struct state_file *f;
+    unsigned n = 0;
+
+    json_open_array(w, "unsaved_files");
+    pthread_mutex_lock(&unsaved.lock);
+    list_for_each_entry (f, &unsaved.files, unsaved) {
+        if (n++ == SHOWN_MAX)
+            break;
+        json_open_object(w, NULL);
+        json_put_text(w, "file", slice_of(f->path));
+        json_put_text(w, "reason", slice_of(strerror(f->error)));
+        json_put_real(w, "unsaved_s", (double)(now_ms - f->unsaved_ms) / 1000);
+        json_close_object(w);
+    }
+    pthread_mutex_unlock(&unsaved.lock);
+    json_close_array(w);
 }

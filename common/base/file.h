@@ -7,6 +7,8 @@
 #define RLB_BASE_FILE_H
 
 #include "common/base/err.h"
+#include "common/base/json.h"
+#include "common/base/list.h"
 #include "common/base/text.h"
 
 #include <sys/types.h>
@@ -50,5 +52,38 @@ int file_lock(const char *path, uint64_t wait_ms) must_check;
 void file_warn_exposed(const char *path);
 /* Renames PATH to PATH.bad for later analysis. An existing PATH.bad is replaced. */
 enum err file_set_aside(const char *path) must_check;
+
+/*
+ * ---- a file in a state_dir, which is written whenever its contents change ----
+ *
+ * What cannot be written (a full disk, missing permissions) is logged once, listed for operators
+ * until it is saved, and written again by its owner every STATE_FILE_RETRY_MS. Embedded in the
+ * owner; used by one thread at a time. The list of unsaved files is one per process, under its own
+ * lock.
+ */
+
+enum { STATE_FILE_RETRY_MS = 5000 };
+
+struct state_file {
+    char *path;          /* NULL: none; all calls succeed */
+    int error;           /* errno of the last attempt; 0: saved */
+    uint64_t unsaved_ms; /* monotonic: since when */
+    struct list unsaved; /* in the list of unsaved files */
+};
+
+void state_file_init(struct state_file *f, const char *path);
+/* The file is not listed any more. */
+void state_file_fini(struct state_file *f);
+/* Writes the file as file_write() does; creates its directory if that does not exist. Returns false
+ * if it is unsaved. */
+bool state_file_write(struct state_file *f, struct slice bytes, mode_t mode);
+/* Removes the file. Returns false if it still exists. */
+bool state_file_remove(struct state_file *f);
+
+/* The number of unsaved files. Any thread. */
+size_t state_files_unsaved(void);
+/* Writes the member "unsaved_files": those that have been unsaved longest, at most 20, each with
+ * its path, the reason and the time. Any thread. */
+void state_files_describe(struct json_writer *w);
 
 #endif

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 
 /* ---- values ---- */
@@ -22,6 +23,12 @@ double metrics_log_dropped(const void *object)
 {
     (void)object;
     return (double)log_dropped();
+}
+
+double metrics_state_unsaved(const void *object)
+{
+    (void)object;
+    return (double)state_files_unsaved();
 }
 
 double metric_value(const struct metric *row, const void *object)

@@ -63,6 +63,15 @@ struct metric {
             each_, METRIC_GET, 0, 0, metrics_log_dropped                                           \
     }
 double metrics_log_dropped(const void *object);
+/* The row of a program with a state_dir. */
+#define METRIC_STATE_UNSAVED(each_)                                                                \
+    {                                                                                              \
+        "state_files_unsaved", STAT_GAUGE, "files", NULL,                                          \
+            "Files in state_dir that could not be written so far; a restart would lose their "     \
+            "contents.",                                                                           \
+            each_, METRIC_GET, 0, 0, metrics_state_unsaved                                         \
+    }
+double metrics_state_unsaved(const void *object);
 
 /* Appends all rows with their objects. */
 void metrics_put_all(struct metrics *m, const struct metric *rows, size_t n, const void *context);

@@ -15,7 +15,7 @@
 
 struct snapshot {
     struct loop *loop;
-    char *path; /* NULL: none */
+    struct state_file file; /* without a path: none */
     char *place;
     json_t *parts;    /* as in the file, or as stored since */
     uint64_t saved_s; /* wall clock, of the file that was read */
@@ -47,7 +47,7 @@ static json_t *parts_of(struct snapshot *m, const json_t *file, const char **why
     *why = NULL;
     if (!slice_is(json_text(file, "place"), m->place)) {
         log_info(NULL, "tree-snapshot-mismatch", "file=%s place=%s reason=\"of another tree\"",
-                 m->path, m->place);
+                 m->file.path, m->place);
         return NULL;
     }
     m->saved_s = (uint64_t)json_integer_value(saved);
@@ -61,12 +61,12 @@ static void snapshot_load(struct snapshot *m)
     struct text bytes = {0};
     json_t *file = NULL;
     json_t *parts = NULL;
-    enum err e = file_read_state(m->path, SNAPSHOT_BYTES_MAX, &bytes);
+    enum err e = file_read_state(m->file.path, SNAPSHOT_BYTES_MAX, &bytes);
 
     if (e == ERR_NOT_FOUND)
         return;
     if (e == ERR_SYSTEM) {
-        log_error(NULL, "tree-snapshot-unreadable", "file=%s reason=\"%s\"", m->path,
+        log_error(NULL, "tree-snapshot-unreadable", "file=%s reason=\"%s\"", m->file.path,
                   strerror(errno));
         return;
     }
@@ -78,10 +78,10 @@ static void snapshot_load(struct snapshot *m)
         json_decref(m->parts);
         m->parts = parts;
     } else if (problem != NULL) {
-        bool moved = file_set_aside(m->path) == ERR_OK;
+        bool moved = file_set_aside(m->file.path) == ERR_OK;
 
-        log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"", m->path,
-                  problem, moved ? "renamed to .bad" : "not used");
+        log_error(NULL, "tree-snapshot-corrupt", "file=%s reason=\"%s\" action=\"%s\"",
+                  m->file.path, problem, moved ? "renamed to .bad" : "not used");
     }
     json_decref(file);
     text_fini(&bytes);
@@ -106,12 +106,11 @@ static void save(struct timer *t)
         return;
     bool good = bytes.len <= SNAPSHOT_BYTES_MAX &&
                 json_parse(bytes, SNAPSHOT_BYTES_MAX, &again, why) == ERR_OK;
-    if (good && file_write(m->path, bytes, 0600) != ERR_OK)
-        log_error(NULL, "tree-snapshot-not-written", "file=%s reason=\"%s\"", m->path,
-                  strerror(errno));
+    if (good && !state_file_write(&m->file, bytes, 0600))
+        timer_start(m->loop, &m->write, STATE_FILE_RETRY_MS);
     if (!good && !m->too_large)
         log_warn(NULL, "tree-snapshot-too-large",
-                 "file=%s bytes=%zu reason=\"%s\" action=\"keep the older one\"", m->path,
+                 "file=%s bytes=%zu reason=\"%s\" action=\"keep the older one\"", m->file.path,
                  bytes.len, bytes.len > SNAPSHOT_BYTES_MAX ? err_text(ERR_TOO_LARGE) : why);
     m->too_large = !good;
     json_decref(again);
@@ -120,7 +119,7 @@ static void save(struct timer *t)
 
 static void write_soon(struct snapshot *m)
 {
-    if (m->path == NULL || timer_running(&m->write))
+    if (m->file.path == NULL || timer_running(&m->write))
         return;
     uint64_t since = loop_now_ms(m->loop) - m->written_ms;
     bool lately = m->written_ms != 0 && since < SNAPSHOT_PAUSE_MS;
@@ -150,7 +149,7 @@ struct snapshot *snapshot_open(struct loop *l, const char *path, const char *pla
     struct snapshot *m = xcalloc(1, sizeof(*m));
 
     m->loop = l;
-    m->path = xstrdup(path);
+    state_file_init(&m->file, path);
     m->place = xstrdup(place);
     m->parts = json_object();
     timer_init(&m->write, save);
@@ -168,7 +167,7 @@ void snapshot_close(struct snapshot *m)
     timer_stop(&m->write);
     json_decref(m->parts);
     free(m->place);
-    free(m->path);
+    state_file_fini(&m->file);
     free(m);
 }
 

@@ -83,6 +83,16 @@ static enum err act(struct action_run *r)
         text_addf(&o->out, "%s: ", o->address);
         page_add(&o->out, page, r->done);
     }
+    if (e == ERR_OK && json_is_string(json_object_get(page, "unsaved"))) {
+        struct text why = {0};
+
+        page_add_words(&why, json_slice(json_object_get(page, "unsaved")));
+        diag_add(&o->diag, NULL, 0, 0,
+                 "%s: in effect, but not saved: %s (retried; a restart before forgets it)",
+                 o->address, text_cstr(&why));
+        text_fini(&why);
+        e = ERR_SYSTEM;
+    }
     json_decref(page);
     text_fini(&content);
     text_fini(&body);

@@ -168,6 +168,8 @@ void membership_sort(struct backend *b);
 void membership_reserve(struct membership *ms);
 /* B has been drained or undrained: stores that for the next run. */
 void membership_store_drained(struct backend *b);
+/* The reason for which the drained workers are not saved, or NULL. */
+const char *membership_drained_unsaved(const struct membership *ms);
 /* Nothing holds B any more: destroys it. */
 void membership_forget(struct membership *ms, struct backend *b);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file is {"v": 1, "drained": [NAME, ...]}; it does not exist while no name is drained. If it
- * cannot be written, drained names apply all the same, until the process ends.
+ * The file is {"v": 1, "drained": [NAME, ...]}; it does not exist while no name is drained. While
+ * it cannot be written, drained names apply all the same, and writing is repeated.
  */
 #include "lb/backends/membership_internal.h"
 
@@ -11,15 +11,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { FILE_BYTES_MAX = 1024 * 1024 };
 
 struct drained_names {
     char *application;
-    char *directory, *path; /* NULL: nothing is stored */
-    json_t *names;          /* an array of texts, each once, the oldest first */
+    struct loop *loop;
+    struct state_file file;
+    struct timer retry;
+    json_t *names; /* an array of texts, each once, the oldest first */
 };
 
 static void drop_oldest(struct drained_names *d)
@@ -42,10 +42,10 @@ static void read_names(struct drained_names *d)
     json_t *file = NULL;
     json_t *name;
     size_t i;
-    enum err e = file_read_state(d->path, FILE_BYTES_MAX, &bytes);
+    enum err e = file_read_state(d->file.path, FILE_BYTES_MAX, &bytes);
 
     if (e == ERR_SYSTEM)
-        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\"", d->path, strerror(errno));
+        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\"", d->file.path, strerror(errno));
     bool good = e == ERR_OK &&
                 json_parse(text_slice(&bytes), FILE_BYTES_MAX, &file, why) == ERR_OK &&
                 json_integer_value(json_object_get(file, "v")) == 1;
@@ -60,24 +60,52 @@ static void read_names(struct drained_names *d)
         d->names = json_incref(names);
         drop_oldest(d);
     } else if (e == ERR_OK || e == ERR_TOO_LARGE) {
-        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\" action=\"%s\"", d->path, why,
-                  file_set_aside(d->path) == ERR_OK ? "renamed to .bad" : "left");
+        log_error(NULL, "drained-not-read", "file=%s reason=\"%s\" action=\"%s\"", d->file.path,
+                  why, file_set_aside(d->file.path) == ERR_OK ? "renamed to .bad" : "left");
     }
     json_decref(file);
     text_fini(&bytes);
 }
 
-struct drained_names *drained_names_open(const char *state_dir, const char *application)
+static void write_names(struct drained_names *d)
+{
+    if (json_array_size(d->names) == 0) {
+        (void)state_file_remove(&d->file);
+    } else {
+        struct text bytes = {0};
+        json_t *file = json_pack("{s:i, s:O}", "v", 1, "drained", d->names);
+
+        ASSERT(file != NULL);
+        json_print(file, &bytes);
+        (void)state_file_write(&d->file, text_slice(&bytes), 0600);
+        text_fini(&bytes);
+        json_decref(file);
+    }
+    timer_stop(&d->retry);
+    if (d->file.error != 0)
+        timer_start(d->loop, &d->retry, STATE_FILE_RETRY_MS);
+}
+
+static void on_retry(struct timer *t)
+{
+    write_names(container_of(t, struct drained_names, retry));
+}
+
+struct drained_names *drained_names_open(struct loop *l, const char *state_dir,
+                                         const char *application)
 {
     struct drained_names *d = xcalloc(1, sizeof(*d));
 
     d->application = xstrdup(application);
     d->names = json_array();
     ASSERT(d->names != NULL);
+    d->loop = l;
+    timer_init(&d->retry, on_retry);
     if (state_dir == NULL)
         return d;
-    d->directory = xasprintf("%s/%s", state_dir, application);
-    d->path = xasprintf("%s/drained.json", d->directory);
+    char *path = xasprintf("%s/%s/drained.json", state_dir, application);
+    state_file_init(&d->file, path);
+    free(path);
     read_names(d);
     return d;
 }
@@ -86,10 +114,12 @@ void drained_names_close(struct drained_names *d)
 {
     if (d == NULL)
         return;
+    if (d->file.error != 0)
+        write_names(d);
+    timer_stop(&d->retry);
     json_decref(d->names);
     free(d->application);
-    free(d->directory);
-    free(d->path);
+    state_file_fini(&d->file);
     free(d);
 }
 
@@ -109,34 +139,25 @@ bool drained_names_has(const struct drained_names *d, const char *name)
     return drained_find(d, name) < json_array_size(d->names);
 }
 
-static bool write_names(const struct drained_names *d)
-{
-    if (json_array_size(d->names) == 0)
-        return unlink(d->path) == 0 || errno == ENOENT;
-    if (mkdir(d->directory, 0770) != 0 && errno != EEXIST)
-        return false;
-    struct text bytes = {0};
-    json_t *file = json_pack("{s:i, s:O}", "v", 1, "drained", d->names);
-    ASSERT(file != NULL);
-    json_print(file, &bytes);
-    bool good = file_write(d->path, text_slice(&bytes), 0600) == ERR_OK;
-    text_fini(&bytes);
-    json_decref(file);
-    return good;
-}
-
 void drained_names_set(struct drained_names *d, const char *name, bool on)
 {
     size_t at = drained_find(d, name);
 
-    if (on == (at < json_array_size(d->names)))
+    if (on == (at < json_array_size(d->names))) {
+        if (d->file.error != 0)
+            write_names(d);
         return;
+    }
     /* A name that is not UTF-8 cannot have been requested. */
     if (on)
         (void)json_array_append_new(d->names, json_string(name));
     else
         (void)json_array_remove(d->names, at);
     drop_oldest(d);
-    if (d->path != NULL && !write_names(d))
-        log_error(NULL, "drained-not-written", "file=%s reason=\"%s\"", d->path, strerror(errno));
+    write_names(d);
+}
+
+const char *drained_names_unsaved(const struct drained_names *d)
+{
+    return d->file.error != 0 ? strerror(d->file.error) : NULL;
 }

@@ -53,7 +53,7 @@ static void member_release(void *context)
     conn_backend_release(m->backend);
     tls_peer_unref(m->tls);
     meter_destroy(m->meter);
-    free(m->measured.path);
+    state_file_fini(&m->measured.file);
     free(m);
 }
 

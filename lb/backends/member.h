@@ -7,6 +7,7 @@
 #ifndef RLB_LB_BACKENDS_MEMBER_H
 #define RLB_LB_BACKENDS_MEMBER_H
 
+#include "common/base/file.h"
 #include "common/base/latch.h"
 #include "common/net/addr.h"
 #include "common/skills/meter.h"
@@ -44,7 +45,7 @@ enum {
 /* The file of a self-measured worker. */
 struct self_measured {
     struct list node; /* self_measure->workers, which has a reference to the worker */
-    char *path;
+    struct state_file file;
     uint64_t written; /* meter_generation that is in the file; the writer's */
     bool leaving;     /* under self_measure's lock */
 };

@@ -7,9 +7,7 @@
  */
 #include "lb/backends/membership_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -58,6 +56,11 @@ struct backend *membership_at(struct membership *ms, const struct addr *addr)
 void membership_store_drained(struct backend *b)
 {
     drained_names_set(b->app->membership->drained, b->name, b->drained);
+}
+
+const char *membership_drained_unsaved(const struct membership *ms)
+{
+    return drained_names_unsaved(ms->drained);
 }
 
 void membership_forget(struct membership *ms, struct backend *b)
@@ -344,19 +347,12 @@ static enum err start_tree(struct membership *ms, struct diag *d)
             return e;
     }
     char *place = xasprintf("%s %s", s->tree, ms->path);
-    char *directory = NULL;
     char *file = NULL;
-    /* The directory that the application has for its workers' resumes as well. */
-    if (lb->settings.state_dir != NULL) {
-        directory = xasprintf("%s/%s", lb->settings.state_dir, a->name);
-        file = xasprintf("%s/tree.json", directory);
-        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "tree-snapshot-not-written", "directory=%s reason=\"%s\"", directory,
-                     strerror(errno));
-    }
+    /* In the directory that the application has for its workers' resumes as well. */
+    if (lb->settings.state_dir != NULL)
+        file = xasprintf("%s/%s/tree.json", lb->settings.state_dir, a->name);
     ms->snapshot = snapshot_open(lb->control, file, place);
     free(file);
-    free(directory);
     free(place);
     live_settings_follow(a->live, a->tree, ms->snapshot, LIVE_SETTINGS_PART, wait_ms);
     limits_live_start(a->limits, a->tree, ms->snapshot, wait_ms);
@@ -387,7 +383,7 @@ enum err membership_start(struct application *a, struct application_config *conf
     a->membership = ms;
     application_live_start(a, config, path != NULL ? path : "/", settings_changed);
     a->limits = limits_live_create(a, &config->limits, ms->path);
-    ms->drained = drained_names_open(a->lb->settings.state_dir, a->name);
+    ms->drained = drained_names_open(a->lb->control, a->lb->settings.state_dir, a->name);
     listed_workers_swap(ms, &config->workers, &config->nworkers);
     return config->s.tree != NULL ? start_tree(ms, d) : ERR_OK;
 }

@@ -159,10 +159,14 @@ enum {
  * empty.
  *   state_dir  NULL: nothing is stored
  */
-struct drained_names *drained_names_open(const char *state_dir, const char *application);
+struct drained_names *drained_names_open(struct loop *l, const char *state_dir,
+                                         const char *application);
 void drained_names_close(struct drained_names *d);
 bool drained_names_has(const struct drained_names *d, const char *name);
-/* NAME is drained, or no longer: written at once. */
+/* NAME is drained, or no longer. Written at once if that is a change, or if the last one is not
+ * saved; until it is, it is written again. */
 void drained_names_set(struct drained_names *d, const char *name, bool on);
+/* The reason for which the list is not saved, or NULL. */
+const char *drained_names_unsaved(const struct drained_names *d);
 
 #endif

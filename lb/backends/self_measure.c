@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -133,11 +132,9 @@ static void write_file(struct member *m)
     snprintf(line.version, sizeof(line.version), "%s", m->version);
     snprintf(line.fingerprint, sizeof(line.fingerprint), "%s", fingerprint_of(m));
     resume_line_print(&line, &bytes);
-    if (file_write(m->measured.path, text_slice(&bytes), 0640) == ERR_OK)
+    /* The next round tries again. */
+    if (state_file_write(&m->measured.file, text_slice(&bytes), 0640))
         m->measured.written = line.generation;
-    else
-        log_warn(NULL, "resume-not-written", "file=%s reason=\"%s\"", m->measured.path,
-                 strerror(errno));
     resume_line_fini(&line);
     text_fini(&bytes);
 }
@@ -250,25 +247,23 @@ void self_measure_join(struct self_measure *s, struct member *m, struct member *
 {
     struct resume_line line = {0};
 
-    if (s->directory != NULL)
-        m->measured.path = file_path(s, m);
+    if (s->directory != NULL) {
+        char *path = file_path(s, m);
+
+        state_file_init(&m->measured.file, path);
+        free(path);
+    }
     if (from != NULL) {
         latch_lock(&from->meter_lock);
         meter_resume(from->meter, SIZE_MAX, &line.skills);
         latch_unlock(&from->meter_lock);
-    } else if (s->directory != NULL && !self_measure_load(m, m->measured.path, &line)) {
+    } else if (s->directory != NULL && !self_measure_load(m, m->measured.file.path, &line)) {
         resume_line_fini(&line);
         line = (struct resume_line){0};
     }
     meter_load(m->meter, &line.skills);
     /* From now on the meter of M is stored in its file, if its contents change. */
     if (s->directory != NULL) {
-        char *directory = xasprintf("%s/%s", s->directory, m->app->name);
-
-        if (mkdir(directory, 0770) != 0 && errno != EEXIST)
-            log_warn(NULL, "resume-not-written", "directory=%s reason=\"%s\"", directory,
-                     strerror(errno));
-        free(directory);
         m->measured.written = meter_generation(m->meter);
         worker_ref(m->worker);
         pthread_mutex_lock(&s->lock);

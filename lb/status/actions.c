@@ -4,7 +4,8 @@
  * forget, reload, with the actions_token. The request's body is a JSON object, the answer too.
  * Control thread.
  *
- *   drain, undrain   {"worker": NAME, "application": NAME}   no new requests to that address
+ *   drain, undrain   {"worker": NAME, "application": NAME}   no new requests to that address; the
+ *                    answer's "unsaved" is the reason if a restart would forget that
  *   confirm-removal  {"worker": NAME, "application": NAME}   of held workers; without a worker: all
  *   forget           {"worker": NAME, "class": CLASS, "application": NAME}   skills; each may be
  *                    left out: of all workers, of all classes
@@ -104,11 +105,17 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     if (why != NULL)
         return actions_reject(&s, body, why);
     bool changed = k->drained != on;
-    backend_drain(k, on);
+    if (changed)
+        backend_drain(k, on);
+    else
+        membership_store_drained(k);
+    const char *unsaved = membership_drained_unsaved(s.app->membership);
     begin_answer(&w, on ? "drain" : "undrain", &s);
     json_put_text(&w, "worker", slice_of(k->name));
     json_put_bool(&w, "changed", changed);
     json_put_text(&w, "state", slice_of(backend_state(k)));
+    if (unsaved != NULL)
+        json_put_text(&w, "unsaved", slice_of(unsaved));
     return end_answer(&w, lb, &s);
 }
 

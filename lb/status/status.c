@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/base/json.h"
 #include "common/base/map.h"
 #include "lb/access/access_log.h"
@@ -375,6 +376,7 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     if (lb->access_log != NULL)
         access_log_count(lb->access_log, &lines);
     json_put_int(&w, "access_log_dropped", (int64_t)lines.dropped);
+    state_files_describe(&w);
     json_open_object(&w, "unrouted");
     for (int o = 0; o < OUTCOMES; ++o) {
         uint64_t n = relaxed(&lb->unrouted[o]);

@@ -312,6 +312,7 @@ static const struct metric metrics[] = {
     LABELLED("outcomes_total", "requests", "outcome", each_outcome, "How requests ended."),
     LABELLED("unrouted_total", "requests", "outcome", each_unrouted_outcome, "How requests without an application ended."),
     METRIC_LOG_DROPPED(each_lb),
+    METRIC_STATE_UNSAVED(each_lb),
     LABELLED("access_log_lines_total", "lines", "fate", each_line_outcome, "Lines of the access log: written, dropped because the file was too slow or could not be written, left out by access_log_sample."),
     LABELLED("picks_total", "picks", "reason", each_pick, "Workers selected, by reason."),
     POOL("pool_backlog", GAUGE, "requests", COUNT, backlog, "Requests in flight at workers."),

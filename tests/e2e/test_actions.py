@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actions of an operator at the admin address (drain, undrain, confirm-removal, forget, reload), and their authorization."""
 import json
+import shutil
 
 import pytest
 from ctl_support import ctl
 from support.base import free_port, wait_until
 from support.http import get
 from support.scripted import hello, serve
+from test_http2_behaviour import metric
 from test_waiting import Tree
 from upgrade_support import upgrade
 
@@ -56,6 +58,27 @@ def test_a_drained_worker_gets_nothing_until_it_is_undrained(acting):
     assert acting.lb.get(host='h0.example').status == 200
     assert len(acting.workers[0].requests) == 1
     assert acting.lb.workers()[first]['state'] == 'ready'
+
+
+def test_a_drain_that_cannot_be_saved_says_so_and_is_saved_when_it_can_be(acting, world):
+    first = acting.workers[0].address
+    directory = world.directory / 'state' / 'default'
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.write_text('not a directory')
+    token = world.directory / 'token'
+    token.write_text(TOKEN)
+    for changed in (True, False):
+        done = acting.done('drain', {'worker': first})
+        assert (done['changed'], done['state'], done['unsaved']) == (changed, 'drained', 'Not a directory')
+        answer = ctl('drain', first, '--address', acting.lb.admin, '--token-file', token, code=1)
+        assert 'in effect, but not saved: Not a directory (retried; a restart before forgets it)' in answer.error
+    assert str(directory / 'drained.json') in [f['file'] for f in acting.lb.json()['unsaved_files']]
+    assert metric(acting.lb, 'resumelb_state_files_unsaved') >= 1
+    directory.unlink()
+    wait_until(lambda: acting.lb.json()['unsaved_files'] == [], 'it to be saved')
+    assert json.loads((directory / 'drained.json').read_text())['drained'] == [first]
+    assert 'unsaved' not in acting.done('drain', {'worker': first})
+    ctl('drain', first, '--address', acting.lb.admin, '--token-file', token)
 
 
 def test_one_that_has_changed_something_sees_it_however_dear_the_answers_are(world):

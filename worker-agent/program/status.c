@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "assets.h"
+#include "common/base/file.h"
 #include "common/base/json.h"
 #include "common/program/admin.h"
 #include "common/tree/tree.h"
@@ -262,6 +263,7 @@ static int page_status(void *context, struct slice query, struct text *out)
     json_put_int(&w, "active_processes", c->active);
     json_put_int(&w, "max_processes", c->max);
     json_put_int(&w, "waiting", waiting);
+    state_files_describe(&w);
     if (a->pool.tree != NULL) {
         struct tree_status tree;
 

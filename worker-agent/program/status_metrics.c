@@ -161,6 +161,7 @@ static const struct metric metrics[] = {
     AGENT("trace_log_records_total", COUNTER, "records", trace_written, "Records written to the trace log."),
     AGENT("trace_log_dropped_total", COUNTER, "records", trace_dropped, "Records that are missing in it, because the file was too slow or could not be written."),
     METRIC_LOG_DROPPED(each_agent),
+    METRIC_STATE_UNSAVED(each_agent),
     AGENT("host_settings_changes_total", COUNTER, "changes", host.changes, "Settings of the host changed by the tree, or by a reload of the file."),
     AGENT("host_refused_settings", GAUGE, "settings", host.refused, "Settings in the host's node of the tree that are rejected at present: the status page shows which and why."),
     AGENT("host_settings_held", GAUGE, "nodes", host.held, "1 while the host's settings are held, because their node vanished or cannot be read."),

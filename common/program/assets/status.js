@@ -109,6 +109,11 @@ export function settings(scope, title, all) {
   ], rows, {className: 'settings'}));
 }
 
+/** State that a restart would forget. */
+export function unsavedFiles(files = []) {
+  return files.map(f => notice('Not saved for ', seconds(f.unsaved_s), ': ', h('code', null, f.file), `: ${f.reason}`));
+}
+
 /** Problems of the tree's settings: of an application, or of an agent's host. */
 export function treeProblems({refused = [], broken_links = [], held, problem}) {
   return [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The load balancer's page: figures, map, workers, classes, limits, tree and settings of each application; events; the program.
-import {column, compare, figures, h, memory, notice, number, part, seconds, settings, share, some, start, table, text, treeProblems}
+import {column, compare, figures, h, memory, notice, number, part, seconds, settings, share, some, start, table, text, treeProblems, unsavedFiles}
   from '/status.js';
 
 const STEPS = 8; // colors of the map besides that of nothing
@@ -240,6 +240,7 @@ start({
   search: 'worker, state or class',
   render: ({status: s, settings: {program}, events: {events: all}}) => [
     h('p', {id: 'program'}, `version ${s.version}, pid ${s.pid}, up ${seconds(s.uptime_s)}, ${s.phase}`),
+    unsavedFiles(s.unsaved_files),
     Object.entries(s.applications).map(([name, a]) => application(name, a)),
     events(all),
     h('section', {'aria-label': 'Program'}, settings('', 'Settings of the program', program.settings)),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/tree/snapshot.h"
 
+#include "common/base/file.h"
 #include "tests/unit/tree/tree_fixture.h"
 
 struct mem {
@@ -115,6 +116,28 @@ static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
     free(bad);
 }
 
+static void what_cannot_be_written_is_written_when_it_can_be(void **state)
+{
+    struct mem *f = *state;
+    char *directory = xasprintf("%s.d", f->path);
+    char *path = xasprintf("%s/memory.json", directory);
+
+    write_file(directory, "not a directory");
+    struct snapshot *m = snapshot_open(f->w->loop, path, "p");
+    keep(m, "settings", "{\"a\":1}");
+    while (state_files_unsaved() == 0)
+        loop_turn(f->w->loop, 1000);
+    assert_int_equal(unlink(directory), 0);
+    /* Without another change. */
+    while (state_files_unsaved() != 0)
+        loop_turn(f->w->loop, 1000);
+    assert_int_equal(access(path, F_OK), 0);
+    snapshot_close(m);
+    assert_int_equal(unlink(path) | rmdir(directory), 0);
+    free(path);
+    free(directory);
+}
+
 static void what_could_not_be_read_back_is_not_written(void **state)
 {
     struct mem *f = *state;
@@ -177,6 +200,7 @@ int main(void)
         TEST(another_tree_is_not_remembered),
         TEST(a_file_that_is_torn_or_strange_is_set_aside),
         TEST(what_could_not_be_read_back_is_not_written),
+        TEST(what_cannot_be_written_is_written_when_it_can_be),
         TEST(what_is_forgotten_is_not_there_in_the_next_process),
         TEST(without_a_file_nothing_is_kept),
     };

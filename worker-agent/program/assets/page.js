@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's page: the pool of all processes, then each application with its processes, the last failure, and settings.
-import {column, figures, h, memory, notice, number, percent, seconds, settings, some, start, table, text, treeProblems}
+import {column, figures, h, memory, notice, number, percent, seconds, settings, some, start, table, text, treeProblems, unsavedFiles}
   from '/status.js';
 
 function pool(s) {
@@ -86,6 +86,7 @@ start({
   links: ['/status.json', '/resumes.json', '/metrics'],
   render: s => [
     h('p', {id: 'program'}, `version ${s.version}, pid ${s.pid}, supervisor ${s.keeper_pid}, up ${seconds(s.uptime_s)}, ${s.phase}`),
+    unsavedFiles(s.unsaved_files),
     pool(s),
     Object.entries(s.applications).map(([name, a]) => application(name, a)),
   ],

@@ -21,6 +21,7 @@ struct world {
     char directory[80], file[96]; /* the application's, in it */
     char aside[100],
         nowhere[96]; /* FILE when it is set aside; a file where a directory should be */
+    struct loop *loop;
 };
 
 static int setup(void **state)
@@ -33,6 +34,7 @@ static int setup(void **state)
     snprintf(w->file, sizeof(w->file), "%s/drained.json", w->directory);
     snprintf(w->aside, sizeof(w->aside), "%s.bad", w->file);
     snprintf(w->nowhere, sizeof(w->nowhere), "%s/nowhere", w->state);
+    w->loop = loop_create(0);
     *state = w;
     return 0;
 }
@@ -46,6 +48,7 @@ static int teardown(void **state)
     unlink(w->nowhere);
     rmdir(w->directory);
     assert_int_equal(rmdir(w->state), 0);
+    loop_destroy(w->loop);
     free(w);
     return 0;
 }
@@ -97,7 +100,7 @@ static void assert_forgotten(const struct drained_names *d, int more)
 static void one_that_is_drained_is_so_in_the_next_process(void **state)
 {
     struct world *w = *state;
-    struct drained_names *d = drained_names_open(w->state, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
 
     assert_false(is_there(w->directory));
     drained_names_set(d, "10.0.0.1:80", true);
@@ -108,12 +111,12 @@ static void one_that_is_drained_is_so_in_the_next_process(void **state)
     drained_names_set(d, "10.0.0.3:80", false);
     drained_names_close(d);
 
-    d = drained_names_open(w->state, "shop");
+    d = drained_names_open(w->loop, w->state, "shop");
     assert_true(drained_names_has(d, "10.0.0.1:80"));
     assert_true(drained_names_has(d, "unix:/run/a \"b\""));
     assert_false(drained_names_has(d, "10.0.0.2:80"));
     assert_false(drained_names_has(d, "10.0.0.3:80"));
-    struct drained_names *other = drained_names_open(w->state, "blog");
+    struct drained_names *other = drained_names_open(w->loop, w->state, "blog");
     assert_false(drained_names_has(other, "10.0.0.1:80"));
     drained_names_close(other);
     /* Each was there once; without any there is no file. */
@@ -127,9 +130,9 @@ static void one_that_is_drained_is_so_in_the_next_process(void **state)
 
 static void without_a_directory_it_is_so_in_this_process(void **state)
 {
-    struct drained_names *d = drained_names_open(NULL, "shop");
+    struct world *w = *state;
+    struct drained_names *d = drained_names_open(w->loop, NULL, "shop");
 
-    (void)state;
     drained_names_set(d, "10.0.0.1:80", true);
     assert_true(drained_names_has(d, "10.0.0.1:80"));
     drained_names_close(d);
@@ -153,7 +156,7 @@ static void a_bad_file_is_set_aside_as_it_is(void **state)
     assert_int_equal(mkdir(w->directory, 0770), 0);
     for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
         put(w->file, bad[i]);
-        struct drained_names *d = drained_names_open(w->state, "shop");
+        struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
         assert_false(drained_names_has(d, "10.0.0.1:80"));
         assert_false(is_there(w->file));
         assert_says(w->aside, bad[i]);
@@ -173,7 +176,7 @@ static void a_file_beyond_any_of_ours_is_set_aside(void **state)
     assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, 100000);
     put(w->file, text_slice(&bytes));
-    struct drained_names *d = drained_names_open(w->state, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
     assert_false(drained_names_has(d, "10.0.0.1:99999"));
     assert_says(w->aside, text_slice(&bytes));
     text_fini(&bytes);
@@ -189,7 +192,7 @@ static void one_too_many_and_the_oldest_goes_and_is_reported(void **state)
     assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, DRAINED_NAMES_MAX);
     put(w->file, text_slice(&bytes));
-    struct drained_names *d = drained_names_open(w->state, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
     assert_forgotten(d, 0);
     log_capture_start(&c);
     for (int i = 0; i < 3; ++i) {
@@ -206,7 +209,7 @@ static void one_too_many_and_the_oldest_goes_and_is_reported(void **state)
     drained_names_set(d, "10.0.0.1:100", true);
     assert_forgotten(d, 3);
     drained_names_close(d);
-    d = drained_names_open(w->state, "shop");
+    d = drained_names_open(w->loop, w->state, "shop");
     assert_forgotten(d, 3);
     drained_names_close(d);
     text_fini(&bytes);
@@ -220,7 +223,7 @@ static void of_too_many_in_a_file_the_oldest_go(void **state)
     assert_int_equal(mkdir(w->directory, 0770), 0);
     add_file(&bytes, 0, DRAINED_NAMES_MAX + 5);
     put(w->file, text_slice(&bytes));
-    struct drained_names *d = drained_names_open(w->state, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
     assert_forgotten(d, 5);
     drained_names_close(d);
     text_fini(&bytes);
@@ -239,7 +242,7 @@ static void the_longest_names_fit_the_file(void **state)
         text_addf(&bytes, "%s\"unix:/%0*d\"", i == 0 ? "" : ",", PATH_BYTES - 1, i);
     text_add(&bytes, SLICE_LIT("]}"));
     put(w->file, text_slice(&bytes));
-    struct drained_names *d = drained_names_open(w->state, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
     snprintf(name, sizeof(name), "unix:/%0*d", PATH_BYTES - 1, 0);
     assert_true(drained_names_has(d, name));
     snprintf(name, sizeof(name), "unix:/%0*d", PATH_BYTES - 1, DRAINED_NAMES_MAX - 1);
@@ -248,23 +251,72 @@ static void the_longest_names_fit_the_file(void **state)
     text_fini(&bytes);
 }
 
-static void what_cannot_be_written_is_reported_and_so_in_this_process(void **state)
+static void what_cannot_be_written_applies_and_is_written_when_it_can_be(void **state)
 {
     struct world *w = *state;
+    struct text page = {0};
+    struct json_writer json = {.out = &page};
     struct log_capture c;
 
     put(w->nowhere, SLICE_LIT("a file"));
-    struct drained_names *d = drained_names_open(w->nowhere, "shop");
+    struct drained_names *d = drained_names_open(w->loop, w->nowhere, "shop");
     log_capture_start(&c);
     drained_names_set(d, "10.0.0.1:80", true);
+    drained_names_set(d, "10.0.0.2:80", true);
     const char *text = log_capture_end(&c);
-    assert_non_null(strstr(text, "drained-not-written file="));
-    assert_non_null(strstr(text, "/nowhere/shop/drained.json reason=\"Not a directory\""));
+    const char *line = strstr(text, "state-file-not-written file=");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "/nowhere/shop/drained.json reason=\"Not a directory\""));
+    /* Once, until it changes. */
+    assert_null(strstr(line + 1, "state-file-not-written"));
     assert_true(drained_names_has(d, "10.0.0.1:80"));
-    drained_names_set(d, "10.0.0.1:80", false);
-    assert_false(drained_names_has(d, "10.0.0.1:80"));
+    assert_string_equal(drained_names_unsaved(d), "Not a directory");
+    assert_int_equal(state_files_unsaved(), 1);
+    json_open_object(&json, NULL);
+    state_files_describe(&json);
+    json_close_object(&json);
+    assert_non_null(strstr(text_cstr(&page), "/nowhere/shop/drained.json\",\"reason\":\"Not a "));
+    text_fini(&page);
+
+    /* The next attempt, some seconds later, finds directories. */
+    assert_int_equal(unlink(w->nowhere), 0);
+    assert_int_equal(mkdir(w->nowhere, 0770), 0);
+    log_capture_start(&c);
+    while (state_files_unsaved() != 0)
+        loop_turn(w->loop, 1000);
+    assert_non_null(strstr(log_capture_end(&c), "state-file-written file="));
+    assert_null(drained_names_unsaved(d));
     drained_names_close(d);
-    assert_says(w->nowhere, SLICE_LIT("a file"));
+    char inner[128], file[160];
+    snprintf(inner, sizeof(inner), "%s/shop", w->nowhere);
+    snprintf(file, sizeof(file), "%s/drained.json", inner);
+    d = drained_names_open(w->loop, w->nowhere, "shop");
+    assert_true(drained_names_has(d, "10.0.0.1:80") && drained_names_has(d, "10.0.0.2:80"));
+    drained_names_close(d);
+    assert_int_equal(unlink(file) | rmdir(inner) | rmdir(w->nowhere), 0);
+}
+
+static void a_repeated_request_and_the_end_write_what_is_not_saved(void **state)
+{
+    struct world *w = *state;
+
+    put(w->directory, SLICE_LIT("a file"));
+    struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
+    drained_names_set(d, "10.0.0.1:80", true);
+    assert_non_null(drained_names_unsaved(d));
+    assert_int_equal(unlink(w->directory), 0);
+    drained_names_set(d, "10.0.0.1:80", true);
+    assert_null(drained_names_unsaved(d));
+    assert_true(is_there(w->file));
+
+    assert_int_equal(unlink(w->file) | rmdir(w->directory), 0);
+    put(w->directory, SLICE_LIT("a file"));
+    drained_names_set(d, "10.0.0.2:80", true);
+    assert_non_null(drained_names_unsaved(d));
+    assert_int_equal(unlink(w->directory), 0);
+    drained_names_close(d);
+    assert_true(is_there(w->file));
+    assert_int_equal(state_files_unsaved(), 0);
 }
 
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
@@ -279,7 +331,8 @@ int main(void)
         TEST(one_too_many_and_the_oldest_goes_and_is_reported),
         TEST(of_too_many_in_a_file_the_oldest_go),
         TEST(the_longest_names_fit_the_file),
-        TEST(what_cannot_be_written_is_reported_and_so_in_this_process),
+        TEST(what_cannot_be_written_applies_and_is_written_when_it_can_be),
+        TEST(a_repeated_request_and_the_end_write_what_is_not_saved),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
