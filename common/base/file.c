@@ -112,6 +112,19 @@ enum err file_write(const char *path, struct slice bytes, mode_t mode)
     return ok ? ERR_OK : ERR_SYSTEM;
 }
 
+enum err file_write_output(const char *path, struct slice bytes, mode_t mode)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return file_write(path, bytes, mode);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, mode);
+    bool ok = fd >= 0 && file_write_all(fd, bytes);
+
+    ok = (fd < 0 || close(fd) == 0) && ok;
+    return ok ? ERR_OK : ERR_SYSTEM;
+}
+
 int file_lock(const char *path, uint64_t wait_ms)
 {
     enum { STEP_MS = 20 };

@@ -38,6 +38,11 @@ bool file_write_all(int fd, struct slice bytes) must_check;
  */
 enum err file_write(const char *path, struct slice bytes, mode_t mode) must_check;
 /*
+ * Writes a file that a user named. A regular or new one is written by file_write(); what else there
+ * is, such as a device, a pipe, or a symbolic link to any file, is not replaced but written to.
+ */
+enum err file_write_output(const char *path, struct slice bytes, mode_t mode) must_check;
+/*
  * Opens PATH, which is created with mode 0600 if it does not exist, and locks the whole file. The
  * lock is held while the descriptor, or a copy inherited by a child process, is open. Waits up to
  * WAIT_MS for the current holder of the lock.

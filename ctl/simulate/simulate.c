@@ -349,7 +349,7 @@ static enum err run_scenarios(struct simulate *s, struct text *out, struct diag 
                 simulate_print(&all[n], out);
             if (s->plot_file != NULL) {
                 simulate_plot(&all[n], &svg);
-                e = file_write(s->plot_file, text_slice(&svg), 0640);
+                e = file_write_output(s->plot_file, text_slice(&svg), 0640);
                 if (e != ERR_OK)
                     diag_add(d, s->plot_file, 0, 0, "%s", strerror(errno));
                 text_fini(&svg);

@@ -147,7 +147,7 @@ static int tree_export(struct tree_command *c)
 
     if (c->output == NULL || (code != CTL_OK && c->o.out.len == 0))
         return code;
-    if (file_write(c->output, text_slice(&c->o.out), 0640) != ERR_OK) {
+    if (file_write_output(c->output, text_slice(&c->o.out), 0640) != ERR_OK) {
         diag_add(&c->o.diag, c->output, 0, 0, "%m");
         code = CTL_FAILED;
     }

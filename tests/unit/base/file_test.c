@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,6 +92,44 @@ static void a_missing_file_is_no_system_error(void **state)
     assert_int_equal(file_read(f->path, 10, &t), ERR_SYSTEM);
     assert_int_equal(errno, EISDIR);
     text_fini(&t);
+}
+
+static void an_output_replaces_regular_files_only(void **state)
+{
+    struct directory *f = *state;
+    struct text out = {0};
+    struct stat st;
+    char got[8];
+
+    /* A new file, and a regular one, which is another one then. */
+    assert_int_equal(file_write_output(f->file, SLICE_LIT("first one"), 0640), ERR_OK);
+    assert_int_equal(lstat(f->file, &st), 0);
+    ino_t before = st.st_ino;
+    assert_int_equal(file_write_output(f->file, SLICE_LIT("second"), 0640), ERR_OK);
+    assert_int_equal(lstat(f->file, &st), 0);
+    assert_true(st.st_ino != before);
+    /* A symbolic link stays; what it leads to is written. */
+    assert_int_equal(symlink(f->file, f->bad), 0);
+    assert_int_equal(file_write_output(f->bad, SLICE_LIT("3rd"), 0640), ERR_OK);
+    assert_true(lstat(f->bad, &st) == 0 && S_ISLNK(st.st_mode));
+    assert_int_equal(file_read(f->file, 100, &out), ERR_OK);
+    assert_string_equal(text_cstr(&out), "3rd");
+    text_fini(&out);
+    assert_int_equal(unlink(f->bad), 0);
+    /* So does a device, which may fail. */
+    assert_int_equal(symlink("/dev/full", f->bad), 0);
+    assert_int_equal(file_write_output(f->bad, SLICE_LIT("x"), 0640), ERR_SYSTEM);
+    assert_int_equal(errno, ENOSPC);
+    assert_true(stat(f->bad, &st) == 0 && S_ISCHR(st.st_mode));
+    assert_int_equal(unlink(f->bad), 0);
+    /* And a pipe. */
+    assert_int_equal(mkfifo(f->bad, 0600), 0);
+    int fd = open(f->bad, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(file_write_output(f->bad, SLICE_LIT("piped"), 0640), ERR_OK);
+    assert_int_equal(read(fd, got, sizeof(got)), 5);
+    assert_true(lstat(f->bad, &st) == 0 && S_ISFIFO(st.st_mode));
+    close(fd);
+    assert_int_equal(unlink(f->bad) | unlink(f->file), 0);
 }
 
 static void a_failed_write_leaves_nothing_behind(void **state)
@@ -213,6 +252,7 @@ int main(void)
         with_directory(what_was_written_is_read_back),
         with_directory(a_file_over_the_bound_is_refused),
         with_directory(a_missing_file_is_no_system_error),
+        with_directory(an_output_replaces_regular_files_only),
         with_directory(a_failed_write_leaves_nothing_behind),
         with_directory(a_bad_file_is_set_aside_over_an_older_one),
         with_directory(links_in_a_state_dir_are_not_followed),
