@@ -399,6 +399,13 @@ void config_warn_exposed(const struct config *c)
         file_warn_exposed(c->memory->secret_files.items[i]);
 }
 
+bool config_is_null(const struct config_node *n)
+{
+    return n->kind == CONFIG_SCALAR && !n->quoted &&
+           (n->text.len == 0 || slice_is(n->text, "~") ||
+            slice_eq_nocase(n->text, SLICE_LIT("null")));
+}
+
 struct config_node *config_get(const struct config_node *map, const char *key)
 {
     if (map->kind != CONFIG_MAP)

@@ -49,6 +49,8 @@ void config_add_secret_file(const struct config *c, const char *path);
  */
 void config_warn_exposed(const struct config *c);
 
+/* Returns true for a plain "name:", "name: ~" or "name: null", which is as if it were not there. */
+bool config_is_null(const struct config_node *n);
 /* Returns the value of KEY, or NULL if there is none or MAP is not a map, which was already
  * reported. */
 struct config_node *config_get(const struct config_node *map, const char *key);

@@ -110,13 +110,6 @@ static const char *nearest_name(const struct settings_table *t, struct slice nam
 
 /* ---- from a configuration ---- */
 
-static bool is_null(const struct config_node *n)
-{
-    return n->kind == CONFIG_SCALAR && !n->quoted &&
-           (n->text.len == 0 || slice_is(n->text, "~") ||
-            slice_eq_nocase(n->text, SLICE_LIT("null")));
-}
-
 static const char *kind_text(enum config_kind kind)
 {
     return kind == CONFIG_SCALAR ? "a single value" : kind == CONFIG_LIST ? "a list" : "a map";
@@ -135,7 +128,7 @@ static bool read_field(const struct setting_row *row, const struct config *c,
 
             if (item->kind != CONFIG_SCALAR)
                 config_complain(c, item, d, "%s: each item must be a text", row->name);
-            else if (is_null(item))
+            else if (config_is_null(item))
                 config_complain(c, item, d, "%s: this item is empty", row->name);
             else
                 text_list_add(&v.list, item->text);
@@ -208,7 +201,7 @@ void settings_read(const struct settings_table *t, const struct config *c,
     settings_defaults(t, out);
     for (size_t i = 0; origins != NULL && i < t->n; ++i)
         origins[i] = ORIGIN_DEFAULT;
-    if (map != NULL && map->kind != CONFIG_MAP && !is_null(map)) {
+    if (map != NULL && map->kind != CONFIG_MAP && !config_is_null(map)) {
         config_complain(c, map, d, "expected \"name: value\" lines here, not %s",
                         kind_text(map->kind));
         goto out;
@@ -220,7 +213,7 @@ void settings_read(const struct settings_table *t, const struct config *c,
             complain_unknown(t, c, map->keys[i], d);
             continue;
         }
-        if (is_null(map->items[i]))
+        if (config_is_null(map->items[i]))
             continue;
         size_t index = (size_t)(row - t->rows); /* once: config_parse() rejects duplicates */
         present[index] = true;

@@ -76,8 +76,7 @@ static void collect_options(const struct daemon_program *p, char letters[2 * OPT
     }
     all[n] = (struct option){0};
     /* 'd' is not among the short options: --describe has no short form. */
-    snprintf(letters, 2 * OPTIONS_MAX, "%sc:tvh%s", p->lenient ? "" : "+",
-             p->letters != NULL ? p->letters : "");
+    snprintf(letters, 2 * OPTIONS_MAX, "+c:tvh%s", p->letters != NULL ? p->letters : "");
 }
 
 /* Returns a failure if writing to stdout failed, for instance because the disk is full. */
@@ -153,8 +152,9 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
     }
     if (p->finish != NULL && !p->finish(p->context))
         return p->lenient ? EXIT_CONFIG : EXIT_USAGE;
-    if (!p->lenient && optind != argc) {
-        fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
+    if (optind != argc) {
+        fprintf(stderr, "%s: unexpected argument \"%s\"%s\n", argv[0], argv[optind],
+                line.file == NULL ? " (the configuration is given by -c FILE)" : "");
         return exit_of_usage(p);
     }
     if (!p->lenient && line.file == NULL) {

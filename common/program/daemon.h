@@ -43,7 +43,7 @@ struct daemon_program {
     const char *options_help;     /* lines for --help */
     bool (*option)(void *context, int letter, const char *value); /* false: bad usage */
     bool (*finish)(void *context); /* after the last option; false: exit, the reason was printed */
-    bool lenient; /* no configuration is needed, arguments are ignored, bad usage exits with 1 */
+    bool lenient;                  /* no configuration is needed, bad usage exits with 1 */
 };
 /* Implements main(): parses -c -t -v -h --describe, calls the above. Returns the exit code. */
 int daemon_main(const struct daemon_program *p, int argc, char **argv);

@@ -498,8 +498,10 @@ int ctl_main(int argc, char **argv)
         if (letter == 'h')
             return print_help();
         if (letter == 'v') {
-            printf("resumelbctl %s\n", RLB_VERSION);
-            return CTL_OK;
+            struct ctl_options o = {0};
+
+            text_addf(&o.out, "resumelbctl %s\n", RLB_VERSION);
+            return ctl_finish(&o, ERR_OK);
         }
     }
     if (optind >= argc)

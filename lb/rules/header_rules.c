@@ -192,9 +192,11 @@ static void read_values(const struct reading *r, enum header_op op, const struct
     for (size_t i = 0; i < map->n; ++i) {
         const struct config_node *value = map->items[i];
 
+        struct slice text = config_is_null(value) ? SLICE_NULL : value->text;
+
         if (value->kind != CONFIG_SCALAR)
             config_complain(r->c, value, r->d, "headers: %s: expected one value here", what);
-        else if (!header_rules_add(r->rules, r->side, op, map->keys[i]->text, value->text, why))
+        else if (!header_rules_add(r->rules, r->side, op, map->keys[i]->text, text, why))
             config_complain(r->c, map->keys[i], r->d, "headers: %s: %s", what, why);
     }
 }

@@ -32,6 +32,13 @@ def test_fields_of_requests_are_set_added_and_removed(world):
     assert not [line for line in low if 'forged' in line or 'secret' in line or line.startswith(('referer', 'x-gone'))]
 
 
+@pytest.mark.parametrize('value', [None, ''])
+def test_a_field_without_a_value_is_rejected(world, value):
+    lb = world.resumelb({'workers': ['127.0.0.1:1'], 'headers': {'request': {'set': {'X-None': value}}}}, wait=False)
+    assert lb.process.wait() == 1
+    assert 'headers: set: X-None: has no value; use remove to remove a field' in lb.process.output()
+
+
 def test_fields_of_responses_are_set_added_and_removed(world):
     def answer(c, head, body):
         c.answer(b'x', headers=[('Server', 'w'), ('X-Powered-By', 'p'), ('Strict-Transport-Security', 'max-age=0'),

@@ -210,6 +210,8 @@ static void read_environment(const struct reader *r)
         struct slice name = map->keys[i]->text;
         const struct config_node *value = map->items[i];
 
+        if (config_is_null(value))
+            continue;
         if (name.len == 0 || (name.p[0] >= '0' && name.p[0] <= '9') || !slice_is_word(name, "_") ||
             slice_starts(name, SLICE_LIT("LISTEN_")))
             config_complain(
@@ -328,8 +330,12 @@ static void read_processes(const struct reader *r)
     if (c->s.min_processes == 0 && c->s.max_processes == 0 && r->top->s.max_processes == 0)
         agent_complain(r, "max_processes",
                        "with neither min_processes nor max_processes there are no slots");
-    if (command->n == 0 && config_get(r->map, "command") == NULL)
+    /* Any other list has been reported. */
+    const struct config_node *node = config_get(r->map, "command");
+    if (command->n == 0 && (node == NULL || node->kind == CONFIG_SCALAR || node->n == 0))
         agent_complain(r, "command", "is required (or attach)");
+    if (command->n > 0 && command->items[0][0] == '\0')
+        agent_complain(r, "command", "its first word, the program, is empty");
     if (command->n == 1 && strchr(command->items[0], ' ') != NULL &&
         access(command->items[0], F_OK) != 0)
         agent_complain(r, "command",

@@ -231,9 +231,9 @@ static void version_help_and_manual_pages_go_to_stdout(void **state)
     assert_string_equal(page.out, "# Settings\n");
 }
 
-static void a_lenient_program_needs_no_configuration_and_ignores_words(void **state)
+static void a_lenient_program_needs_no_configuration(void **state)
 {
-    struct outcome o = outcome_of(&lenient, "word", "-l", "here");
+    struct outcome o = outcome_of(&lenient, "-l", "here", NULL);
 
     (void)state;
     assert_int_equal(o.code, 42);
@@ -241,12 +241,26 @@ static void a_lenient_program_needs_no_configuration_and_ignores_words(void **st
     assert_int_equal(seen.option, 'l');
     assert_string_equal(seen.value, "here");
     assert_int_equal(seen.finished, 1);
-    o = outcome_of(&lenient, "word", "--listen=there", "-t");
+    o = outcome_of(&lenient, "--listen=there", "-t", NULL);
     assert_int_equal(o.code, 0);
     assert_string_equal(seen.value, "there");
     assert_string_equal(o.err, "defaults: configuration is valid\n");
     o = outcome_of(&lenient, "--describe", "settings", "-x");
     assert_int_equal(o.code, 0);
+}
+
+static void a_configuration_without_its_option_is_an_error_of_every_program(void **state)
+{
+    struct outcome o = outcome_of(&lenient, "file.yaml", NULL, NULL);
+
+    (void)state;
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "unexpected argument \"file.yaml\" (the configuration is given "
+                                  "by -c FILE)\n"));
+    assert_int_equal(seen.reads, 0);
+    o = outcome_of(&strict, "file.yaml", NULL, NULL);
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "unexpected argument \"file.yaml\""));
 }
 
 static void wrong_options_of_a_lenient_program_are_exit_1(void **state)
@@ -421,7 +435,8 @@ int main(void)
         cmocka_unit_test(testing_a_configuration_does_not_run_it),
         cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
         cmocka_unit_test(version_help_and_manual_pages_go_to_stdout),
-        cmocka_unit_test(a_lenient_program_needs_no_configuration_and_ignores_words),
+        cmocka_unit_test(a_lenient_program_needs_no_configuration),
+        cmocka_unit_test(a_configuration_without_its_option_is_an_error_of_every_program),
         cmocka_unit_test(wrong_options_of_a_lenient_program_are_exit_1),
         cmocka_unit_test(each_signal_reaches_its_handler_on_the_loop),
         cmocka_unit_test(preparing_ignores_sigpipe_and_raises_the_descriptor_limit),
