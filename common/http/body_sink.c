@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 enum {
     /* Memory for an announced body is taken before it is received, up to so much of it. */
@@ -28,8 +29,47 @@ void body_totals_set(struct body_totals *t, uint64_t memory_max, uint64_t file_b
                      size_t files_max)
 {
     atomic_store_explicit(&t->memory_max, memory_max, memory_order_relaxed);
-    atomic_store_explicit(&t->file_bytes_max, file_bytes_max, memory_order_relaxed);
+    atomic_store_explicit(&t->file_bytes.max, file_bytes_max, memory_order_relaxed);
     atomic_store_explicit(&t->files.max, files_max, memory_order_relaxed);
+}
+
+void body_totals_fini(struct body_totals *t)
+{
+    fair_shares_fini(&t->files);
+    fair_shares_fini(&t->file_bytes);
+}
+
+/* Of one file. */
+struct body_claims {
+    struct body_sink *sink;
+    struct fair_owner owner;
+    struct fair_claim file, bytes;
+};
+
+static void on_file_lost(struct fair_claim *c)
+{
+    struct body_sink *b = container_of(c, struct body_claims, file)->sink;
+
+    b->user->lost(b);
+}
+
+static void on_bytes_lost(struct fair_claim *c)
+{
+    struct body_sink *b = container_of(c, struct body_claims, bytes)->sink;
+
+    b->user->lost(b);
+}
+
+void body_shares_init(struct body_shares *s, struct body_totals *t, struct loop *l)
+{
+    s->files = fair_loop_create(&t->files, l, on_file_lost);
+    s->bytes = fair_loop_create(&t->file_bytes, l, on_bytes_lost);
+}
+
+void body_shares_fini(struct body_shares *s)
+{
+    fair_loop_destroy(s->files);
+    fair_loop_destroy(s->bytes);
 }
 
 static void give_back(_Atomic uint64_t *total, uint64_t n)
@@ -49,19 +89,55 @@ static bool sink_take(_Atomic uint64_t *total, _Atomic uint64_t *max, uint64_t n
     return false;
 }
 
-/* Counts BYTES more, in the file or in memory. False with errno: the totals do not allow them. */
-static bool sink_count(struct body_sink *b, struct body_totals *t, bool in_file, uint64_t bytes)
+/* Counts BYTES more in memory. False with errno: the totals do not allow them. */
+static bool count_memory(struct body_sink *b, struct body_totals *t, uint64_t bytes)
 {
-    if (t == NULL || (bytes == 0 && !in_file))
+    if (t == NULL || bytes == 0)
         return true;
-    if (!(in_file ? sink_take(&t->file_bytes, &t->file_bytes_max, bytes)
-                  : sink_take(&t->memory_bytes, &t->memory_max, bytes))) {
-        errno = in_file ? EDQUOT : ENOBUFS;
+    if (!sink_take(&t->memory_bytes, &t->memory_max, bytes)) {
+        errno = ENOBUFS;
         return false;
     }
     b->totals = t;
-    *(in_file ? &b->counted_file : &b->counted_memory) += bytes;
+    b->counted_memory += bytes;
     return true;
+}
+
+/* The same for bytes in the file. */
+static bool count_in_file(struct body_sink *b, const struct body_sink_limits *l, uint64_t bytes)
+{
+    struct body_claims *c = b->claims;
+
+    if (c == NULL || bytes == 0 ||
+        fair_take(l->shares->bytes, &c->bytes, &c->owner, bytes, true) == bytes)
+        return true;
+    errno = EDQUOT;
+    return false;
+}
+
+/* The same for the file. */
+static bool count_file(struct body_sink *b, const struct body_sink_limits *l)
+{
+    if (l->totals == NULL)
+        return true;
+    struct body_claims *c = b->claims = xcalloc(1, sizeof(*c));
+    c->sink = b;
+    if (b->user != NULL)
+        c->owner = b->user->owner(b);
+    if (fair_take(l->shares->files, &c->file, &c->owner, 1, true) != 0)
+        return true;
+    errno = EMFILE;
+    return false;
+}
+
+static void drop_claims(struct body_sink *b)
+{
+    if (b->claims == NULL)
+        return;
+    fair_end(&b->claims->file);
+    fair_end(&b->claims->bytes);
+    free(b->claims);
+    b->claims = NULL;
 }
 
 static void uncount_memory(struct body_sink *b)
@@ -86,17 +162,15 @@ static bool no_room(const struct body_sink_limits *l)
 /* The part in memory is written first. */
 static bool sink_open_file(struct body_sink *b, const struct body_sink_limits *l)
 {
-    struct body_totals *t = l->totals;
-
     if (l->directory == NULL) {
         errno = ENOBUFS;
         return false;
     }
-    b->file = body_file_create(l->directory, t != NULL ? &t->files : NULL);
-    if (b->file == NULL)
+    if (!count_file(b, l))
         return false;
-    b->totals = t;
-    if (!sink_count(b, t, true, b->memory.len) || !body_file_add(b->file, text_slice(&b->memory)))
+    b->file = body_file_create(l->directory);
+    if (b->file == NULL || !count_in_file(b, l, b->memory.len) ||
+        !body_file_add(b->file, text_slice(&b->memory)))
         return false;
     uncount_memory(b);
     text_fini(&b->memory);
@@ -113,8 +187,7 @@ static bool is_for_file(const struct body_sink_limits *l, uint64_t bytes)
 
 void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
 {
-    if (b->file != NULL && b->totals != NULL)
-        give_back(&b->totals->file_bytes, b->counted_file);
+    drop_claims(b);
     body_file_throw(bin, b->file);
     uncount_memory(b);
     text_fini(&b->memory);
@@ -123,14 +196,14 @@ void body_sink_fini(struct body_sink *b, struct body_file_bin *bin)
 
 bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l, size_t bytes)
 {
-    return sink_count(b, l->totals, false, bytes) || no_room(l);
+    return count_memory(b, l->totals, bytes);
 }
 
 bool body_sink_expect(struct body_sink *b, const struct body_sink_limits *l, uint64_t expected)
 {
     size_t ahead = expected < ROOM_AHEAD_MAX ? (size_t)expected : ROOM_AHEAD_MAX;
 
-    if (is_for_file(l, expected) || !sink_count(b, l->totals, false, ahead))
+    if (is_for_file(l, expected) || !count_memory(b, l->totals, ahead))
         return sink_open_file(b, l) || no_room(l);
     if (ahead != 0)
         (void)text_reserve(&b->memory, ahead);
@@ -143,7 +216,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
 
     if (b->file == NULL) {
         uint64_t more = all > b->counted_memory ? all - b->counted_memory : 0;
-        if (is_for_file(l, all) || !sink_count(b, l->totals, false, more)) {
+        if (is_for_file(l, all) || !count_memory(b, l->totals, more)) {
             if (!sink_open_file(b, l))
                 return no_room(l);
         }
@@ -151,7 +224,7 @@ bool body_sink_add(struct body_sink *b, const struct body_sink_limits *l, struct
     b->bytes += bytes.len;
     if (b->file == NULL)
         text_add(&b->memory, bytes);
-    else if (!sink_count(b, l->totals, true, bytes.len) || !body_file_add(b->file, bytes))
+    else if (!count_in_file(b, l, bytes.len) || !body_file_add(b->file, bytes))
         return no_room(l);
     return true;
 }
@@ -170,6 +243,10 @@ size_t body_sink_room(const struct body_sink *b)
 
 struct slice body_sink_bytes(struct body_sink *b)
 {
+    if (b->claims != NULL) {
+        fair_settle(&b->claims->file);
+        fair_settle(&b->claims->bytes);
+    }
     if (b->file != NULL)
         return body_file_map(b->file);
     return b->memory.len != 0 ? text_slice(&b->memory) : SLICE_LIT("");

@@ -27,6 +27,8 @@ enum { SPARE_MAX = 0 };
 enum { SPARE_MAX = 64 };
 #endif
 
+static void http1_reject(struct http_conn *c, enum request_fault f) cold_;
+
 static const char continue_head[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /* ---- life ---- */
@@ -44,6 +46,25 @@ static void run_finish(struct loop_deferred *d)
     struct http1_stream *x = container_of(d, struct http1_stream, finish);
 
     http_reply_finished(list_first(&x->conn->replies, struct http_reply, node));
+}
+
+static struct fair_owner body_owner(struct body_sink *b)
+{
+    const struct http1_stream *x = container_of(b, struct http1_stream, body);
+
+    return http_conn_owner(x->conn, &x->req);
+}
+
+static void on_body_lost(struct body_sink *b)
+{
+    http1_reject(container_of(b, struct http1_stream, body)->conn, FAULT_BODY_NO_ROOM);
+}
+
+static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
+
+void http1_drop_body(struct http_reply *r)
+{
+    body_sink_fini(&r->conn->http1->body, &r->conn->server->body_bin);
 }
 
 static struct http1_stream *http1_create(struct http_conn *c)
@@ -68,6 +89,7 @@ static struct http1_stream *http1_create(struct http_conn *c)
     http_request_init(&x->req, x->taken, sizeof(x->taken));
     x->in = loop_alloc_block(c->server->loop);
     x->in_room = LOOP_BLOCK_BYTES;
+    x->body.user = &sink_user;
     c->http1 = x;
     return x;
 }
@@ -141,7 +163,7 @@ static void note_facts(struct http_request *req, const struct http1_request_fact
 }
 
 /* Refuse the request that is incomplete: in its head, or in its body. */
-static cold_ void http1_reject(struct http_conn *c, enum request_fault f)
+static void http1_reject(struct http_conn *c, enum request_fault f)
 {
     struct http1_stream *x = c->http1;
     struct text answer = {0};
@@ -311,13 +333,13 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
         return here == 0 || take_chunks(c, x->in + x->head_bytes, here);
     }
     x->left = facts->content_length;
-    x->in_place = x->left <= x->in_room - x->head_bytes &&
-                  (sinks->directory == NULL || x->left <= sinks->memory_bytes);
     bool whole = here >= x->left;
-    bool room;
+    x->in_place = x->left <= x->in_room - x->head_bytes &&
+                  (sinks->directory == NULL || x->left <= sinks->memory_bytes) &&
+                  (whole || body_sink_count(&x->body, sinks, x->in_room));
+    bool room = true;
     if (x->in_place) {
         x->in_used += whole ? (size_t)x->left : 0;
-        room = whole || body_sink_count(&x->body, sinks, x->in_room);
     } else {
         struct slice bytes = {x->in + x->head_bytes, whole ? (size_t)x->left : here};
 

@@ -125,7 +125,7 @@ static enum request_fault count_refused(struct http2_server *h2)
 }
 
 /* S, which has not been handed over, is answered with the status of F. */
-static cold_ enum request_fault stream_reject(struct http2_stream *s, enum request_fault f)
+static cold_ void answer_fault(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
     int status = request_fault_status(f);
@@ -134,7 +134,36 @@ static cold_ enum request_fault stream_reject(struct http2_stream *s, enum reque
     http2_put_answer(h2, s->id, status, request_fault_text(f), slice_is(s->req.method, "HEAD"));
     add_discarded(h2, s->id, &s->side);
     http2_stream_destroy(s, true);
+}
+
+/* The same, for a fault of the client. */
+static cold_ enum request_fault stream_reject(struct http2_stream *s, enum request_fault f)
+{
+    struct http2_server *h2 = s->h2;
+
+    answer_fault(s, f);
     return count_refused(h2);
+}
+
+static struct fair_owner body_owner(struct body_sink *b)
+{
+    const struct http2_stream *s = container_of(b, struct http2_stream, body);
+
+    return http_conn_owner(s->h2->conn, &s->req);
+}
+
+static void on_body_lost(struct body_sink *b)
+{
+    answer_fault(container_of(b, struct http2_stream, body), FAULT_BODY_NO_ROOM);
+}
+
+static const struct body_sink_user sink_user = {.owner = body_owner, .lost = on_body_lost};
+
+void http2_drop_body(struct http_reply *r)
+{
+    struct http2_stream *s = r->req->stream;
+
+    body_sink_fini(&s->body, &s->h2->conn->server->body_bin);
 }
 
 enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_side *side,
@@ -245,6 +274,7 @@ static struct http2_stream *stream_create(struct http2_server *h2, struct http2_
     s->side = head->side;
     s->pieces = s->few;
     s->send_window = h2->initial_window;
+    s->body.user = &sink_user;
     s->next = *bucket;
     *bucket = s;
     list_push_back(&h2->streams, &s->node);

@@ -164,6 +164,17 @@ void http_conn_copy_peer(const struct http_conn *c, struct addr *out)
     small_addr_get(&c->peer, out);
 }
 
+struct fair_owner http_conn_owner(const struct http_conn *c, const struct http_request *req)
+{
+    const struct http_server_options *o = &c->server->options;
+    struct addr client;
+
+    http_conn_copy_peer(c, &client);
+    if (o->client_of != NULL)
+        o->client_of(o->context, req, &client);
+    return fair_owner_of(&client, c);
+}
+
 const struct addr *http_conn_peer(struct http_conn *c)
 {
     struct addr *shown = &c->server->shown[0];

@@ -403,6 +403,32 @@ void http_reply_abort(struct http_reply *r)
         pump(r);
 }
 
+void http_reply_cut(struct http_reply *r)
+{
+    http_reply_abort(r);
+    if (r->over || r->state != REPLY_OPEN)
+        return;
+    http1_bodies_release(&r->parts);
+    r->queued_bytes = r->joined_bytes + http1_bodies_bytes(&r->sending);
+    r->state = REPLY_CLOSED;
+    if (is_http2(r))
+        http2_cut(r);
+    else
+        http1_cut(r);
+}
+
+void http_reply_drop_body(struct http_reply *r)
+{
+    if (r->over)
+        return;
+    r->req->body = SLICE_NULL;
+    r->req->body_file = NULL;
+    if (is_http2(r))
+        http2_drop_body(r);
+    else
+        http1_drop_body(r);
+}
+
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body)
 {

@@ -640,12 +640,20 @@ void http_server_cut(struct http_server *s)
 
 /* ---- life ---- */
 
+static void set_options(struct http_server *s, const struct http_server_options *o)
+{
+    s->options = *o;
+    s->options.sinks.shares = &s->body_shares;
+}
+
 struct http_server *http_server_create(struct loop *l, const struct http_server_options *o)
 {
     struct http_server *s = xcalloc(1, sizeof(*s));
 
     s->loop = l;
-    s->options = *o;
+    set_options(s, o);
+    if (o->sinks.totals != NULL)
+        body_shares_init(&s->body_shares, o->sinks.totals, l);
     s->pipe[0] = s->pipe[1] = -1;
     s->server_name = xslicedup(o->server_name);
     list_init(&s->listeners);
@@ -672,7 +680,8 @@ void http_server_set(struct http_server *s, const struct http_server_options *o)
 
     ASSERT(o->balance == s->options.balance);
     ASSERT(o->connections == s->options.connections);
-    s->options = *o;
+    ASSERT(o->sinks.totals == s->options.sinks.totals);
+    set_options(s, o);
     timer_start(s->loop, &s->sweep, sweep_ms(o));
     list_for_each_entry (l, &s->listeners, node)
         set_user_timeout(s, l->fd);
@@ -695,6 +704,8 @@ void http_server_destroy(struct http_server *s)
     timer_stop(&s->held_timer);
     http1_stop_server(s);
     free(s->read_room);
+    if (s->options.sinks.totals != NULL)
+        body_shares_fini(&s->body_shares);
     body_file_bin_fini(&s->body_bin);
     if (s->pipe[0] != -1) {
         close(s->pipe[0]);

@@ -56,6 +56,9 @@ struct http_server_options {
     size_t max_connections_per_address;
     struct address_counts *addresses;
     bool (*exempt)(void *context, const struct addr *peer);
+    /* Replaces *ADDRESS, that of the peer, by that of the client of REQ behind it, if it is known.
+     * NULL: it never is. */
+    void (*client_of)(void *context, const struct http_request *req, struct addr *address);
     /* Selects the loop that serves a connection; NULL: none. This server's place is its loop's
      * index. Borrowed. All listeners must then be added in one turn, and closed in one turn. */
     struct http_balance *balance;
@@ -276,6 +279,10 @@ ssize_t http_reply_move(struct http_reply *r, struct transport *from, size_t max
  * this. If it was not started, or is still held, the response is a 502 instead.
  */
 void http_reply_abort(struct http_reply *r);
+/* The same, but what is queued is dropped, and the stream is reset or the connection closed. */
+void http_reply_cut(struct http_reply *r) cold_;
+/* The body of R's request is not needed any more: frees its file, or its memory. */
+void http_reply_drop_body(struct http_reply *r);
 /* Sends a complete response; copies BODY. Set fields other than Content-Type before. */
 void http_reply_simple(struct http_reply *r, int status, const char *content_type,
                        struct slice body);

@@ -51,6 +51,7 @@ struct http_server {
     size_t nrequests; /* in progress */
     char *read_room;  /* READ_ROOM_BYTES for parts of bodies; http_server_read_room() */
     struct body_file_bin body_bin;
+    struct body_shares body_shares; /* if there are totals */
     struct http2_scratch http2_scratch;
     struct addr shown[2]; /* returned by http_conn_peer and http_conn_local */
     int pipe[2];          /* http1_response.c: empty between two calls; -1: not open yet */
@@ -208,6 +209,8 @@ void http_conn_enter(struct http_conn *c, enum conn_phase phase);
 /* Has C read again at the end of this turn if TLS has read ahead, which the poller does not report.
  * To be called after a bounded number of reads. */
 void http_conn_read_ahead_later(struct http_conn *c);
+/* The client that the body of REQ, with a complete head, counts for. */
+struct fair_owner http_conn_owner(const struct http_conn *c, const struct http_request *req);
 /*
  * C gets no more responses: send OUT (taken over; may be empty), then close the sending side and
  * discard what still comes, for LINGER_MS and LINGER_BYTES at most. So that the client can read
@@ -240,6 +243,8 @@ struct http_tunnel_bytes http1_upgrade(struct http_reply *r);
 /* As http2_send below. */
 bool http1_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
 void http1_cut(struct http_reply *r) cold_;
+/* Frees what the sink of R's request holds. */
+void http1_drop_body(struct http_reply *r);
 /* The response is complete, or cut: continue with the next request, or close. */
 void http1_finish(struct http_conn *c);
 /* An answer of the server's own, as a whole; without content if the request IS_HEAD. */
@@ -268,6 +273,8 @@ void http2_fini(struct http_conn *c);
 bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last);
 /* The rest of the response will not come: reset the stream. http_reply_lost() follows later. */
 void http2_cut(struct http_reply *r);
+/* As http1_drop_body. */
+void http2_drop_body(struct http_reply *r);
 /* Whether R waits for nothing but the client's windows. */
 bool http2_waits_for_window(const struct http_reply *r);
 /* Bytes of R's body that the transport has taken. */

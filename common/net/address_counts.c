@@ -6,15 +6,12 @@
 
 #include "common/base/map.h"
 
-enum {
-    KEY_BYTES = 16, /* an IPv6 address */
-    LOG_INTERVAL_MS = 1000,
-};
+enum { LOG_INTERVAL_MS = 1000 };
 
 struct address_count {
     struct split_node node;
     size_t connections;
-    unsigned char key[KEY_BYTES];
+    unsigned char key[ADDRESS_KEY_BYTES];
 };
 
 struct address_counts {
@@ -46,31 +43,41 @@ void address_counts_destroy(struct address_counts *t)
     free(t);
 }
 
-bool address_counts_add(struct address_counts *t, const struct addr *peer, size_t max,
-                        struct address_count **out)
+bool address_key(const struct addr *peer, size_t ipv6_bytes, unsigned char key[ADDRESS_KEY_BYTES])
 {
     struct addr a = addr_plain(peer);
-    unsigned char key[KEY_BYTES] = {0};
-    struct address_count *one = NULL;
 
-    ASSERT(max != 0);
-    *out = NULL;
+    memset(key, 0, ADDRESS_KEY_BYTES);
     if (a.sa.sa_family == AF_INET) {
         key[10] = key[11] = 0xff;
         memcpy(key + 12, &a.in.sin_addr, 4);
     } else if (a.sa.sa_family == AF_INET6) {
-        memcpy(key, &a.in6.sin6_addr, t->ipv6_bytes);
+        memcpy(key, &a.in6.sin6_addr, ipv6_bytes);
     } else {
-        return true;
+        return false;
     }
+    return true;
+}
+
+bool address_counts_add(struct address_counts *t, const struct addr *peer, size_t max,
+                        struct address_count **out)
+{
+    unsigned char key[ADDRESS_KEY_BYTES];
+    struct address_count *one = NULL;
+
+    ASSERT(max != 0);
+    *out = NULL;
+    if (!address_key(peer, t->ipv6_bytes, key))
+        return true;
     pthread_mutex_lock(&t->lock);
-    struct split_node *node = split_map_find(&t->map, (struct slice){(const char *)key, KEY_BYTES});
+    struct split_node *node =
+        split_map_find(&t->map, (struct slice){(const char *)key, ADDRESS_KEY_BYTES});
     if (node != NULL) {
         one = container_of(node, struct address_count, node);
     } else if (split_map_count(&t->map) < ADDRESS_COUNTS_MAX) {
         one = xcalloc(1, sizeof(*one));
-        memcpy(one->key, key, KEY_BYTES);
-        if (!split_map_add(&t->map, &one->node, KEY_BYTES)) {
+        memcpy(one->key, key, ADDRESS_KEY_BYTES);
+        if (!split_map_add(&t->map, &one->node, ADDRESS_KEY_BYTES)) {
             free(one);
             one = NULL;
         }

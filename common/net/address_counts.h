@@ -23,7 +23,12 @@ enum {
      * client can choose any address of its /64; and hosts of a local network. */
     ADDRESS_COUNTS_OF_CLIENTS = 8,
     ADDRESS_COUNTS_OF_HOSTS = 16,
+    ADDRESS_KEY_BYTES = 16, /* an IPv6 address */
 };
+
+/* Writes what distinguishes the client PEER from others: of IPv6 the first IPV6_BYTES. Returns
+ * false for unix peers, which have the key of zeros. */
+bool address_key(const struct addr *peer, size_t ipv6_bytes, unsigned char key[ADDRESS_KEY_BYTES]);
 
 /* IPV6_BYTES is ADDRESS_COUNTS_OF_CLIENTS or ADDRESS_COUNTS_OF_HOSTS. */
 struct address_counts *address_counts_create(size_t ipv6_bytes);

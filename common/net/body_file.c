@@ -29,23 +29,16 @@ enum {
 
 struct body_file {
     struct list in_bin;
-    struct body_file_count *count; /* or NULL */
     int fd;
     size_t bytes;
     size_t released; /* number of bytes at the start that use no space any more */
     void *map;       /* NULL: not mapped yet */
 };
 
-struct body_file *body_file_create(const char *directory, struct body_file_count *count)
+struct body_file *body_file_create(const char *directory)
 {
-    uint64_t max = count != NULL ? atomic_load_explicit(&count->max, memory_order_relaxed) : 0;
-    int fd = -1;
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-    if (count != NULL && atomic_fetch_add_explicit(&count->files, 1, memory_order_relaxed) >= max &&
-        max != 0)
-        errno = EMFILE;
-    else
-        fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     /* Not every file system supports O_TMPFILE. */
     if (fd == -1 && (errno == EOPNOTSUPP || errno == EISDIR)) {
         char *name = xasprintf("%s/resumelb.XXXXXX", directory);
@@ -55,13 +48,9 @@ struct body_file *body_file_create(const char *directory, struct body_file_count
             unlink(name);
         free(name);
     }
-    if (fd == -1) {
-        if (count != NULL)
-            atomic_fetch_sub_explicit(&count->files, 1, memory_order_relaxed);
+    if (fd == -1)
         return NULL;
-    }
     struct body_file *f = xcalloc(1, sizeof(*f));
-    f->count = count;
     f->fd = fd;
     return f;
 }
@@ -73,8 +62,6 @@ void body_file_destroy(struct body_file *f)
     if (f->map != NULL)
         munmap(f->map, f->bytes);
     close(f->fd);
-    if (f->count != NULL)
-        atomic_fetch_sub_explicit(&f->count->files, 1, memory_order_relaxed);
     free(f);
 }
 

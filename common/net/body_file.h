@@ -16,18 +16,8 @@
 struct body_file;
 struct transport;
 
-/* Number of files, each of which uses a descriptor, and its maximum (0: no limit). Shared by all
- * loops. */
-struct body_file_count {
-    _Atomic uint64_t files, max;
-};
-
-/*
- * Creates an unnamed file in DIRECTORY. It is counted in COUNT, which must outlive it, or may be
- * NULL. Returns NULL with errno set if the file cannot be created, or if COUNT is at its maximum
- * (EMFILE).
- */
-struct body_file *body_file_create(const char *directory, struct body_file_count *count);
+/* Creates an unnamed file in DIRECTORY. Returns NULL with errno set if it cannot be created. */
+struct body_file *body_file_create(const char *directory);
 void body_file_destroy(struct body_file *f);
 
 /*

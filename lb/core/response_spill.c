@@ -27,24 +27,58 @@ struct response_spill {
     uint64_t released, taken, end, reserved;
     struct http1_body *unwritten; /* behind the file's bytes; NULL: none */
     int error;
+    bool crowded; /* the last reservation was limited by what all share */
+    struct fair_owner owner;
+    struct fair_claim file_claim, byte_claim;
+    void (*lost)(void *context);
+    void *context;
 };
 
-static void release_space(struct spill_space *s, uint64_t bytes)
+static void on_file_lost(struct fair_claim *c)
 {
-    atomic_fetch_sub_explicit(&s->used_bytes, bytes, memory_order_relaxed);
+    struct response_spill *s = container_of(c, struct response_spill, file_claim);
+
+    s->lost(s->context);
 }
 
-struct response_spill *response_spill_create(struct spill_loop *l)
+static void on_bytes_lost(struct fair_claim *c)
+{
+    struct response_spill *s = container_of(c, struct response_spill, byte_claim);
+
+    s->lost(s->context);
+}
+
+void spill_loop_init(struct spill_loop *s, struct spill_space *space, struct loop *l)
+{
+    s->space = space;
+    s->files = fair_loop_create(space->files, l, on_file_lost);
+    s->bytes = fair_loop_create(&space->bytes, l, on_bytes_lost);
+    body_file_bin_init(&s->bin, l);
+}
+
+void spill_loop_fini(struct spill_loop *s)
+{
+    fair_loop_destroy(s->files);
+    fair_loop_destroy(s->bytes);
+    body_file_bin_fini(&s->bin);
+}
+
+struct response_spill *response_spill_create(struct spill_loop *l, const struct fair_owner *owner,
+                                             void (*lost)(void *context), void *context)
 {
     struct response_spill *s = xcalloc(1, sizeof(*s));
 
     s->loop = l;
+    s->owner = *owner;
+    s->lost = lost;
+    s->context = context;
     return s;
 }
 
 static void drop_file(struct response_spill *s)
 {
-    release_space(s->loop->space, s->reserved - s->released);
+    fair_end(&s->byte_claim);
+    fair_end(&s->file_claim);
     body_file_throw(&s->loop->bin, s->file);
     s->file = NULL;
     s->released = s->taken = s->end = s->reserved = 0;
@@ -59,41 +93,43 @@ void response_spill_destroy(struct response_spill *s)
     free(s);
 }
 
-static bool spill_open_file(struct response_spill *s)
+static bool spill_open_file(struct response_spill *s, bool revokes)
 {
     if (s->file != NULL)
         return true;
-    s->file = body_file_create(s->loop->space->directory, s->loop->space->files);
-    if (s->file == NULL)
+    if (fair_take(s->loop->files, &s->file_claim, &s->owner, 1, revokes) == 0) {
+        s->crowded = true;
+        s->error = EMFILE;
+        return false;
+    }
+    s->file = body_file_create(s->loop->space->directory);
+    if (s->file == NULL) {
         s->error = errno;
+        fair_end(&s->file_claim);
+    }
     return s->file != NULL;
 }
 
 /* Reserves shared space, so that REQUIRED bytes may be added; fewer if it is exhausted. */
-static void reserve(struct response_spill *s, uint64_t required)
+static void reserve(struct response_spill *s, uint64_t required, bool revokes)
 {
-    struct spill_space *space = s->loop->space;
-    uint64_t more = required - (s->reserved - s->end);
-    uint64_t total = atomic_load_explicit(&space->total_bytes, memory_order_relaxed);
-    uint64_t used =
-        atomic_fetch_add_explicit(&space->used_bytes, more, memory_order_relaxed) + more;
-    uint64_t over = used > total ? used - total : 0;
+    const struct fair_shares *bytes = &s->loop->space->bytes;
+    uint64_t wanted = required - (s->reserved - s->end);
+    uint64_t more = 0;
 
-    if (over > more)
-        over = more;
-    if (over != 0)
-        release_space(space, over);
-    more -= over;
+    if (atomic_load_explicit(&bytes->max, memory_order_relaxed) != 0)
+        more = fair_take(s->loop->bytes, &s->byte_claim, &s->owner, wanted, revokes);
+    s->crowded = more != wanted;
     s->reserved += more;
-    if (more == 0 || !spill_open_file(s) || !body_file_space_is_low(s->file))
+    if (more == 0 || !spill_open_file(s, revokes) || !body_file_space_is_low(s->file))
         return;
     /* Request bodies, and other programs, may need what is left there. */
     s->error = ENOSPC;
     s->reserved -= more;
-    release_space(space, more);
+    fair_give_back(&s->byte_claim, more);
 }
 
-size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
+size_t response_spill_room(struct response_spill *s, uint64_t max_bytes, bool revokes)
 {
     uint64_t used = s->end - s->released;
     uint64_t left = used < max_bytes ? max_bytes - used : 0;
@@ -101,8 +137,9 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes)
 
     ASSERT(s->unwritten == NULL);
     s->error = 0;
+    s->crowded = false;
     if (s->reserved - s->end < required)
-        reserve(s, required);
+        reserve(s, required, revokes);
     uint64_t reserved = s->reserved - s->end;
     if (s->taken == s->end && (reserved == 0 || s->file == NULL)) {
         drop_file(s);
@@ -116,7 +153,7 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     size_t written = 0;
 
     ASSERT(s->unwritten == NULL);
-    if (spill_open_file(s)) {
+    if (spill_open_file(s, false)) {
         while (written < body->nparts && body_file_add(s->file, body->parts[written]))
             ++written;
         if (written != body->nparts)
@@ -131,9 +168,10 @@ bool response_spill_add(struct response_spill *s, struct http1_body *body)
     }
     s->end += body->bytes;
     if (s->end > s->reserved) {
-        /* A read may take a little more than it has room for. */
-        atomic_fetch_add_explicit(&s->loop->space->used_bytes, s->end - s->reserved,
-                                  memory_order_relaxed);
+        /* A read may take a little more than it has room for; this is stored in any case. */
+        uint64_t counted =
+            fair_take(s->loop->bytes, &s->byte_claim, &s->owner, s->end - s->reserved, false);
+        (void)counted;
         s->reserved = s->end;
     }
     http1_body_release(body);
@@ -165,7 +203,7 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
     } else if (whole >= s->released + RELEASE_BYTES) {
         uint64_t released = body_file_release(s->file, (size_t)whole);
 
-        release_space(s->loop->space, released - s->released);
+        fair_give_back(&s->byte_claim, released - s->released);
         s->released = released;
     }
     return http1_body_borrow((struct slice){p, (size_t)n}, free, p);
@@ -174,6 +212,17 @@ struct http1_body *response_spill_take(struct response_spill *s, size_t max)
 bool response_spill_is_empty(const struct response_spill *s)
 {
     return s->taken == s->end && s->unwritten == NULL;
+}
+
+bool response_spill_is_crowded(const struct response_spill *s)
+{
+    return s->crowded && s->unwritten == NULL;
+}
+
+bool response_spill_is_over_share(const struct response_spill *s)
+{
+    return s->crowded && (fair_others(s->loop->files, &s->file_claim, &s->owner) != 0 ||
+                          fair_others(s->loop->bytes, &s->byte_claim, &s->owner) != 0);
 }
 
 uint64_t response_spill_in_file(const struct response_spill *s)

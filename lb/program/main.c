@@ -344,7 +344,7 @@ static struct lb *lb_create(struct configuration *config, const struct daemon_li
     daemon_random_id(lb->instance);
     atomic_init(&lb->response_buffers_total, config->program.response_buffers_total_bytes);
     lb_set_body_totals(lb, &config->program);
-    atomic_init(&lb->spill_space.total_bytes, config->program.response_spill_total_bytes);
+    atomic_init(&lb->spill_space.bytes.max, config->program.response_spill_total_bytes);
     lb->spill_space.files = &lb->body_totals.files;
     lb->spill_space.directory = lb->settings.response_spill_dir != NULL
                                     ? lb->settings.response_spill_dir
@@ -383,6 +383,8 @@ static void lb_destroy(struct lb *lb)
         loop_destroy(lb->control);
     settings_fini(&program_table, &lb->settings);
     configuration_fini(&p->config);
+    fair_shares_fini(&lb->spill_space.bytes);
+    body_totals_fini(&lb->body_totals);
     address_counts_destroy(lb->addresses);
     http_balance_destroy(lb->balance);
     free(p);

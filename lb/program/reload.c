@@ -105,7 +105,7 @@ static void take_program(struct lb *lb, const struct configuration *fresh)
     log_set_level((enum log_level)lb->settings.log_level);
     atomic_store_explicit(&lb->response_buffers_total, lb->settings.response_buffers_total_bytes,
                           memory_order_relaxed);
-    atomic_store_explicit(&lb->spill_space.total_bytes, lb->settings.response_spill_total_bytes,
+    atomic_store_explicit(&lb->spill_space.bytes.max, lb->settings.response_spill_total_bytes,
                           memory_order_relaxed);
     if (lb->access_log != NULL) {
         struct access_options o = access_options_of(&lb->settings);

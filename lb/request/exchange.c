@@ -200,6 +200,14 @@ void exchange_add_allow(struct exchange *x)
     text_fini(&allow);
 }
 
+void exchange_drop_body(struct exchange *x)
+{
+    if (x->received_bytes == 0 || x->client_over)
+        return;
+    x->body_file = NULL;
+    http_reply_drop_body(&x->reply);
+}
+
 void exchange_take_back(struct exchange *x)
 {
     if (!x->started || !http_reply_withdraw(&x->reply))
@@ -278,10 +286,12 @@ void exchange_fail(struct exchange *x, enum outcome o)
     x->outcome = o;
     exchange_enter(x, STEP_DELIVER);
     if (x->slow != NULL) {
+        exchange_drop_body(x);
         exchange_slow_abort(x);
         return;
     }
     if (x->started) {
+        exchange_drop_body(x);
         http_reply_abort(&x->reply);
         return;
     }
@@ -311,6 +321,8 @@ void exchange_fail(struct exchange *x, enum outcome o)
     const char *type = NULL;
     struct slice page = page_of(x, &type);
     exchange_error_page(page, type, x->status, x->request_id, &text);
+    /* Header rules have read its length. */
+    exchange_drop_body(x);
     http_reply_simple(&x->reply, x->status, type, text_slice(&text));
     text_fini(&text);
 }

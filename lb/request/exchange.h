@@ -249,6 +249,10 @@ void exchange_exclude(struct exchange *x, enum outcome o, bool barred);
 
 /* Adds the field Allow to the response of X. */
 void exchange_add_allow(struct exchange *x);
+/* receive.c: replaces *ADDRESS, which is TRUSTED, by that of the client that FIELDS report. Returns
+ * false if they report none. */
+bool exchange_find_client(const struct networks *trusted, const struct message_fields *fields,
+                          struct addr *address);
 /* receive.c: enters CLASSIFY, and continues with LIMIT. */
 void exchange_receive(struct exchange *x);
 /* connect.c: picks a worker and continues from there. */
@@ -287,6 +291,8 @@ void exchange_slow_abort(struct exchange *x) cold_;
 size_t exchange_slow_bytes(const struct exchange *x);
 /* slow_client.c: ends a pause of reading from the worker. */
 void exchange_end_pause(struct exchange *x);
+/* Frees the body of the request, which no worker will get again. */
+void exchange_drop_body(struct exchange *x);
 /* slow_client.c: the client's side has ended. X->slow is NULL afterwards. */
 void exchange_slow_end(struct exchange *x) noinline_;
 /* front.c: calls done() once the server of F has ended, if no exchange is left. */

@@ -69,6 +69,7 @@ static void forward_complete(struct exchange *x, int status)
     timer_stop(&x->total_timer);
     x->outcome = OUTCOME_ANSWERED;
     exchange_enter(x, STEP_DELIVER);
+    exchange_drop_body(x);
 }
 
 /* ---- requests that kill workers (poison.h decides) ---- */

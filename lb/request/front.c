@@ -26,6 +26,22 @@ static bool is_trusted_proxy(void *context, const struct addr *peer)
     return false;
 }
 
+/* The application is not known before the body is complete: any that trusts the peer counts. */
+static void find_client(void *context, const struct http_request *req, struct addr *address)
+{
+    const struct front *f = context;
+    const struct lb *lb = f->home->lb;
+
+    for (size_t i = 0; i < lb->napplications; ++i) {
+        const struct application_loop *al = application_on(lb->applications[i], f->home->index);
+
+        if (networks_have(&al->settings->trusted, address)) {
+            (void)exchange_find_client(&al->settings->trusted, &req->fields, address);
+            return;
+        }
+    }
+}
+
 static struct http_server_options options_of(struct front *f,
                                              const struct http_server_options *limits)
 {
@@ -40,6 +56,7 @@ static struct http_server_options options_of(struct front *f,
     o.connections = &lb->client_connections;
     o.sinks.totals = &lb->body_totals;
     o.exempt = is_trusted_proxy;
+    o.client_of = find_client;
     o.context = f;
     return o;
 }
@@ -53,8 +70,7 @@ struct front *front_create(struct lb_loop *home, const struct http_server_option
     snprintf(id, sizeof(id), "%.12s%04x%016x", home->lb->instance, home->index, 0);
     memcpy(home->exchange_id, id, EXCHANGE_ID_LEN);
     list_init(&f->spare);
-    f->spills.space = &home->lb->spill_space;
-    body_file_bin_init(&f->spills.bin, home->loop);
+    spill_loop_init(&f->spills, &home->lb->spill_space, home->loop);
     f->own_server = limits->server_name.len != 0;
     struct http_server_options o = options_of(f, limits);
 
@@ -142,7 +158,7 @@ void front_destroy(struct front *f)
     list_for_each_entry_safe (x, &f->spare, node)
         free(x);
     text_fini(&f->head);
-    body_file_bin_fini(&f->spills.bin);
+    spill_loop_fini(&f->spills);
     free(f);
 }
 

@@ -26,6 +26,20 @@
 #include "lb/rules/classify.h"
 #include "lb/rules/methods.h"
 
+bool exchange_find_client(const struct networks *trusted, const struct message_fields *fields,
+                          struct addr *address)
+{
+    struct client_search s = {.trusted = trusted, .client = *address};
+
+    for (size_t i = fields->n; i-- != 0;) {
+        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
+            break;
+    }
+    if (s.hops != 0)
+        *address = s.client;
+    return s.hops != 0;
+}
+
 static void trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
@@ -39,18 +53,11 @@ static void trust(struct exchange *x)
     if (client_certificate_is_requested(http_conn_ssl(x->conn)))
         message_fields_drop(&x->req->fields, FIELD_BIT(FIELD_CLIENT_CERTIFICATE));
     const struct message_fields *fields = &x->req->fields;
-    struct client_search s = {.trusted = trusted, .client = x->client_addr};
     struct slice proto = SLICE_NULL;
     struct slice host = SLICE_NULL;
 
-    for (size_t i = fields->n; i-- != 0;) {
-        if (fields->at[i].kind == FIELD_FOR && !client_addr_search(&s, fields->at[i].value))
-            break;
-    }
-    if (s.hops != 0) {
-        x->client_addr = s.client;
+    if (exchange_find_client(trusted, fields, &x->client_addr))
         x->client = addr_host_slice(&x->client_addr, x->client_room);
-    }
     /* The last of each, which the nearest proxy has added. */
     for (size_t i = 0; i < fields->n; ++i) {
         if (fields->at[i].kind == FIELD_PROTO)

@@ -11,6 +11,11 @@
  * byte, wherever that byte is stored. Paused: reading from the worker waits for the client. That
  * holds the worker, so it ends after worker_hold_timeout if other requests wait for the worker. An
  * event stream, and a response that cannot be written to a file, is only ever DIRECT or paused.
+ *
+ * Files are shared fairly among clients (response_spill.h). When they are used up, responses are
+ * paused; when other requests wait for the worker of a paused one, it gets the file of a client
+ * that has more, which is cut. If there is no such client, it is cut itself, unless it is
+ * the only one of its client.
  */
 #include "lb/request/exchange.h"
 
@@ -27,6 +32,8 @@ enum {
     RESUME_BYTES = 256 * 1024,
     /* How often within worker_hold_timeout it is checked whether other requests wait. */
     HOLD_CHECKS = 8,
+    /* The same, in ms, while other clients have what it lacks. */
+    CROWDED_CHECK_MS = 100,
 };
 
 struct slow_client {
@@ -79,27 +86,48 @@ void exchange_slow_end(struct exchange *x)
 
 /* ---- paused ---- */
 
+/* Other requests wait for the worker of X. */
+static bool do_others_wait(const struct exchange *x)
+{
+    struct conn_backend_view v;
+
+    conn_backend_view(x->member->backend, &v);
+    return (x->member->has_feed && worker_is_over(x->member->worker)) ||
+           atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0;
+}
+
 /* Adds the uncounted part of the current pause to HELD_US. */
 static void count_hold(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     uint64_t now_us = loop_now_us(x->home->loop);
-    struct conn_backend_view v;
 
-    conn_backend_view(x->member->backend, &v);
-    if ((x->member->has_feed && worker_is_over(x->member->worker)) ||
-        atomic_load_explicit(&x->app->nrefused, memory_order_relaxed) != 0 || v.waiting != 0)
+    if (do_others_wait(x))
         s->held_us += now_us - s->held_since_us;
     s->held_since_us = now_us;
 }
 
-static void watch_hold(struct exchange *x)
+/* Other clients have what X lacks. */
+static bool is_crowded(const struct exchange *x)
+{
+    return x->slow->spill != NULL && response_spill_is_crowded(x->slow->spill);
+}
+
+/* FIRST: of a pause. */
+static void watch_hold(struct exchange *x, bool first)
 {
     uint64_t timeout_ms = exchange_settings(x)->worker_hold_timeout_ms;
     uint64_t pause_ms = timeout_ms / HOLD_CHECKS;
 
-    if (timeout_ms != 0 && !timer_running(&x->slow->hold))
-        timer_start(x->home->loop, &x->slow->hold, pause_ms != 0 ? pause_ms : 1);
+    if (timeout_ms == 0 || timer_running(&x->slow->hold))
+        return;
+    if (pause_ms == 0)
+        pause_ms = 1;
+    if (is_crowded(x) && pause_ms > CROWDED_CHECK_MS)
+        pause_ms = CROWDED_CHECK_MS;
+    if (is_crowded(x) && first)
+        pause_ms = 0;
+    timer_start(x->home->loop, &x->slow->hold, pause_ms);
 }
 
 static void pause_reading(struct exchange *x)
@@ -109,7 +137,7 @@ static void pause_reading(struct exchange *x)
     x->paused = true;
     x->paused_since_us = x->slow->held_since_us = loop_now_us(x->home->loop);
     http1_pause(x->http);
-    watch_hold(x);
+    watch_hold(x, true);
 }
 
 void exchange_end_pause(struct exchange *x)
@@ -122,27 +150,31 @@ void exchange_end_pause(struct exchange *x)
         count_hold(x);
 }
 
-static void on_hold(struct timer *t)
+/* Ends X, which is slow, for its client. DROPS: with the bytes that are queued for it. */
+static cold_ void cut(struct exchange *x, bool drops)
 {
-    struct slow_client *s = container_of(t, struct slow_client, hold);
-    struct exchange *x = s->x;
-    uint64_t timeout_ms = exchange_settings(x)->worker_hold_timeout_ms;
-
-    if (!x->paused)
-        return;
-    count_hold(x);
-    if (timeout_ms == 0 || s->held_us < timeout_ms * 1000) {
-        watch_hold(x);
-        return;
-    }
     char cls[LOG_CUT_ROOM];
+    const struct worker *w = x->member != NULL ? x->member->worker : x->last;
+
     stat_add(x->al->stats, APP_STAT_holds_cut, 1);
     log_info_folded(NULL, "slow-response-cut", "application=%s worker=%s class=\"%s\" client=%.*s",
-                    x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
+                    x->app->name, w != NULL ? worker_name(w) : "-", log_cut(x->cls, cls),
                     (int)x->client.len, x->client.p);
-    exchange_release(x);
+    if (x->step == STEP_FORWARD)
+        exchange_release(x);
     drop_spill(x);
-    exchange_fail(x, OUTCOME_SLOW_CLIENT);
+    if (x->step != STEP_DELIVER)
+        exchange_fail(x, OUTCOME_SLOW_CLIENT);
+    else
+        x->outcome = OUTCOME_SLOW_CLIENT;
+    if (drops && !x->client_over)
+        http_reply_cut(&x->reply);
+}
+
+/* Another client got the space of X's file. */
+static void on_spill_lost(void *context)
+{
+    cut(context, true);
 }
 
 /* ---- into the file ---- */
@@ -156,17 +188,21 @@ static cold_ void note_failure(struct exchange *x)
              x->app->name, x->home->lb->spill_space.directory, strerror(error));
 }
 
-/* Returns the number of bytes that may be added to the file; 0: reading must follow the client. */
-static size_t spill_room(struct exchange *x)
+/* Returns the number of bytes that may be added to the file; 0: reading must follow the client.
+ * REVOKES: as of response_spill_room. */
+static size_t spill_room(struct exchange *x, bool revokes)
 {
     struct slow_client *s = x->slow;
     uint64_t max = exchange_settings(x)->response_spill_max_bytes;
 
     if (x->event_stream || max == 0)
         return 0;
-    if (s->spill == NULL)
-        s->spill = response_spill_create(&x->front->spills);
-    size_t room = response_spill_room(s->spill, max);
+    if (s->spill == NULL) {
+        const struct fair_owner owner = fair_owner_of(&x->client_addr, x->conn);
+
+        s->spill = response_spill_create(&x->front->spills, &owner, on_spill_lost, x);
+    }
+    size_t room = response_spill_room(s->spill, max, revokes);
     if (room >= RESPONSE_ROOM_MIN)
         return room;
     if (x->paused)
@@ -180,7 +216,7 @@ static size_t spill_room(struct exchange *x)
 
 static void spill_or_pause(struct exchange *x)
 {
-    size_t room = spill_room(x);
+    size_t room = spill_room(x, false);
 
     x->spilling = room != 0 || has_spilled(x->slow);
     if (room != 0)
@@ -214,6 +250,42 @@ bool exchange_slow_body(struct exchange *x, struct http1_body *body, bool last)
     else if (!last)
         pause_reading(x);
     return true;
+}
+
+/* Other requests wait for the worker of X, which is paused and crowded. Returns false if it must
+ * stay so. */
+static bool leave_crowd(struct exchange *x)
+{
+    size_t room = spill_room(x, true);
+
+    if (room != 0) {
+        x->spilling = true;
+        http1_room(x->http, room);
+        exchange_end_pause(x);
+        http1_resume(x->http);
+        return true;
+    }
+    if (!response_spill_is_over_share(x->slow->spill))
+        return false;
+    cut(x, true);
+    return true;
+}
+
+static void on_hold(struct timer *t)
+{
+    struct slow_client *s = container_of(t, struct slow_client, hold);
+    struct exchange *x = s->x;
+    uint64_t timeout_ms = exchange_settings(x)->worker_hold_timeout_ms;
+
+    if (!x->paused || timeout_ms == 0)
+        return;
+    count_hold(x);
+    if (is_crowded(x) && do_others_wait(x) && leave_crowd(x))
+        return;
+    if (s->held_us < timeout_ms * 1000)
+        watch_hold(x, false);
+    else
+        cut(x, false);
 }
 
 /* ---- out of the file ---- */
@@ -280,7 +352,7 @@ void exchange_slow_drained(struct exchange *x)
         room = limit - x->reply.queued_bytes;
     } else {
         if (x->paused && response_spill_in_memory(s->spill) == 0)
-            room = spill_room(x);
+            room = spill_room(x, false);
         if (room < RESUME_BYTES)
             return;
     }

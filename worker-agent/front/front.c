@@ -297,5 +297,6 @@ void front_destroy(struct front *f)
         return;
     http_server_destroy(f->server);
     tls_listener_destroy(f->tls);
+    body_totals_fini(&f->body_totals);
     free(f);
 }

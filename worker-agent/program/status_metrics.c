@@ -35,8 +35,8 @@ static void each_agent(struct metrics *m, const void *context)
                         .active = c->active,
                         .max = c->max,
                         .body_memory = bodies->memory_bytes,
-                        .body_file_bytes = bodies->file_bytes,
-                        .body_files = bodies->files.files};
+                        .body_file_bytes = bodies->file_bytes.used,
+                        .body_files = bodies->files.used};
 
     http_server_read_counts(a->front->server, &counts);
     f.tls_finished = counts.tls12 + counts.tls13;

@@ -70,6 +70,8 @@ struct sink {
     struct loop *loop;
     struct body_file_bin bin;
     struct body_sink sink;
+    struct body_totals totals;
+    struct body_shares shares;
     struct body_sink_limits limits;
 };
 
@@ -79,7 +81,9 @@ static int sink_setup(void **state)
 
     s->loop = loop_create(0);
     body_file_bin_init(&s->bin, s->loop);
-    s->limits = (struct body_sink_limits){.memory_bytes = 10, .directory = "/tmp"};
+    body_shares_init(&s->shares, &s->totals, s->loop);
+    s->limits =
+        (struct body_sink_limits){.memory_bytes = 10, .directory = "/tmp", .shares = &s->shares};
     *state = s;
     return 0;
 }
@@ -89,6 +93,8 @@ static int sink_teardown(void **state)
     struct sink *s = *state;
 
     body_sink_fini(&s->sink, &s->bin);
+    body_shares_fini(&s->shares);
+    body_totals_fini(&s->totals);
     body_file_bin_fini(&s->bin);
     loop_destroy(s->loop);
     free(s);
@@ -170,61 +176,58 @@ static void assert_used(const struct body_totals *t, uint64_t memory, uint64_t f
                         uint64_t files)
 {
     assert_int_equal(t->memory_bytes, memory);
-    assert_int_equal(t->file_bytes, file_bytes);
-    assert_int_equal(t->files.files, files);
+    assert_int_equal(t->file_bytes.used, file_bytes);
+    assert_int_equal(t->files.used, files);
 }
 
 static void small_body_goes_to_a_file_when_all_together_have_too_much_memory(void **state)
 {
     struct sink *s = *state;
-    struct body_totals totals = {0};
     struct body_sink other = {0};
 
-    body_totals_set(&totals, 8, 100, 10);
-    s->limits.totals = &totals;
+    body_totals_set(&s->totals, 8, 100, 10);
+    s->limits.totals = &s->totals;
     assert_true(body_sink_expect(&other, &s->limits, 5));
-    assert_used(&totals, 5, 0, 0);
+    assert_used(&s->totals, 5, 0, 0);
     add(s, "012");
-    assert_used(&totals, 8, 0, 0);
+    assert_used(&s->totals, 8, 0, 0);
     add(s, "3");
-    assert_used(&totals, 5, 4, 1);
+    assert_used(&s->totals, 5, 4, 1);
     assert_holds(s, "0123", true);
     body_sink_fini(&s->sink, &s->bin);
-    assert_used(&totals, 5, 0, 0);
+    assert_used(&s->totals, 5, 0, 0);
     body_sink_fini(&other, &s->bin);
-    assert_used(&totals, 0, 0, 0);
+    assert_used(&s->totals, 0, 0, 0);
 }
 
 static void body_is_an_error_when_all_together_have_too_much_in_files(void **state)
 {
     struct sink *s = *state;
-    struct body_totals totals = {0};
 
-    body_totals_set(&totals, 100, 12, 10);
-    s->limits.totals = &totals;
+    body_totals_set(&s->totals, 100, 12, 10);
+    s->limits.totals = &s->totals;
     add(s, "0123456789a");
-    assert_used(&totals, 0, 11, 1);
+    assert_used(&s->totals, 0, 11, 1);
     add(s, "b");
     assert_false(body_sink_add(&s->sink, &s->limits, SLICE_LIT("c")));
     assert_int_equal(errno, EDQUOT);
     body_sink_fini(&s->sink, &s->bin);
-    assert_used(&totals, 0, 0, 0);
+    assert_used(&s->totals, 0, 0, 0);
 }
 
 static void body_is_an_error_when_there_are_too_many_files(void **state)
 {
     struct sink *s = *state;
-    struct body_totals totals = {0};
     struct body_sink other = {0};
 
-    body_totals_set(&totals, 100, 100, 1);
-    s->limits.totals = &totals;
+    body_totals_set(&s->totals, 100, 100, 1);
+    s->limits.totals = &s->totals;
     assert_true(body_sink_expect(&other, &s->limits, 11));
     assert_false(body_sink_expect(&s->sink, &s->limits, 11));
     assert_int_equal(errno, EMFILE);
     body_sink_fini(&s->sink, &s->bin);
     body_sink_fini(&other, &s->bin);
-    assert_used(&totals, 0, 0, 0);
+    assert_used(&s->totals, 0, 0, 0);
     assert_true(body_sink_expect(&s->sink, &s->limits, 11));
     body_sink_fini(&s->sink, &s->bin);
 }
@@ -385,7 +388,7 @@ static void body_that_cannot_be_kept_is_refused(void **state)
 
 static void file_is_sent_from_wherever_it_was_left(void **state)
 {
-    struct body_file *file = body_file_create("/tmp", NULL);
+    struct body_file *file = body_file_create("/tmp");
     char got[12];
     int ends[2];
     struct transport to;
@@ -412,7 +415,7 @@ static void file_is_sent_from_wherever_it_was_left(void **state)
 static struct body_file *file_of(size_t bytes)
 {
     static char piece[1 << 20];
-    struct body_file *file = body_file_create("/tmp", NULL);
+    struct body_file *file = body_file_create("/tmp");
 
     assert_non_null(file);
     for (; bytes != 0; bytes -= sizeof(piece))

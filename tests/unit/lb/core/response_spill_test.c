@@ -15,11 +15,36 @@ enum { KIB = 1024, MIB = 1024 * 1024 };
 
 struct fixture {
     struct loop *loop;
+    struct fair_shares files;
     struct spill_space space;
     struct spill_loop home;
     struct response_spill *spill;
+    bool lost;
     unsigned char next_in, next_out; /* of the bytes, which count up */
 };
+
+static uint64_t used(struct fixture *f)
+{
+    return atomic_load(&f->space.bytes.used);
+}
+
+static void on_lost(void *context)
+{
+    struct fixture *f = context;
+
+    response_spill_destroy(f->spill);
+    f->spill = NULL;
+    f->lost = true;
+}
+
+static struct response_spill *spill_of(struct fixture *f, const char *client)
+{
+    struct addr a;
+
+    assert_int_equal(addr_parse((struct slice){client, strlen(client)}, &a), ERR_OK);
+    const struct fair_owner owner = fair_owner_of(&a, client);
+    return response_spill_create(&f->home, &owner, on_lost, f);
+}
 
 static int setup(void **state)
 {
@@ -27,10 +52,10 @@ static int setup(void **state)
 
     f->loop = loop_create(0);
     f->space.directory = "/tmp";
-    atomic_init(&f->space.total_bytes, 1ull << 30);
-    f->home.space = &f->space;
-    body_file_bin_init(&f->home.bin, f->loop);
-    f->spill = response_spill_create(&f->home);
+    f->space.files = &f->files;
+    atomic_init(&f->space.bytes.max, 1ull << 30);
+    spill_loop_init(&f->home, &f->space, f->loop);
+    f->spill = spill_of(f, "10.0.0.1:1");
     *state = f;
     return 0;
 }
@@ -40,9 +65,11 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     response_spill_destroy(f->spill);
-    assert_int_equal(atomic_load(&f->space.used_bytes), 0);
-    body_file_bin_fini(&f->home.bin);
+    assert_int_equal(used(f), 0);
+    spill_loop_fini(&f->home);
     loop_destroy(f->loop);
+    fair_shares_fini(&f->files);
+    fair_shares_fini(&f->space.bytes);
     free(f);
     return 0;
 }
@@ -75,18 +102,13 @@ static size_t take(struct fixture *f, size_t max)
     return n;
 }
 
-static uint64_t used(struct fixture *f)
-{
-    return atomic_load(&f->space.used_bytes);
-}
-
 static void what_was_added_is_taken_in_order(void **state)
 {
     struct fixture *f = *state;
 
     assert_true(response_spill_is_empty(f->spill));
     for (int round = 0; round < 3; ++round) {
-        assert_true(response_spill_room(f->spill, MIB) >= 5000);
+        assert_true(response_spill_room(f->spill, MIB, false) >= 5000);
         assert_true(put(f, 3000));
         assert_true(put(f, 2000));
         assert_int_equal(response_spill_in_file(f->spill), 5000);
@@ -104,7 +126,7 @@ static void one_response_has_no_more_than_its_limit(void **state)
     size_t all = 0;
     size_t room;
 
-    while ((room = response_spill_room(f->spill, 3 * MIB)) != 0) {
+    while ((room = response_spill_room(f->spill, 3 * MIB, false)) != 0) {
         assert_true(put(f, room));
         all += room;
     }
@@ -113,7 +135,7 @@ static void one_response_has_no_more_than_its_limit(void **state)
     /* What has been taken is room again, before all has been. */
     while (response_spill_in_file(f->spill) > MIB)
         take(f, 64 * KIB);
-    assert_true(response_spill_room(f->spill, 3 * MIB) > 0);
+    assert_true(response_spill_room(f->spill, 3 * MIB, false) > 0);
     assert_true(put(f, 10));
     while (!response_spill_is_empty(f->spill))
         take(f, 64 * KIB);
@@ -125,27 +147,27 @@ static void a_limit_of_nothing_opens_no_file(void **state)
     struct fixture *f = *state;
 
     f->space.directory = "/nowhere";
-    assert_int_equal(response_spill_room(f->spill, 0), 0);
+    assert_int_equal(response_spill_room(f->spill, 0, false), 0);
     assert_int_equal(response_spill_error(f->spill), 0);
-    atomic_store(&f->space.total_bytes, 0);
-    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    atomic_store(&f->space.bytes.max, 0);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 0);
     assert_int_equal(response_spill_error(f->spill), 0);
 }
 
 static void all_together_have_no_more_than_the_total(void **state)
 {
     struct fixture *f = *state;
-    struct response_spill *other = response_spill_create(&f->home);
+    struct response_spill *other = spill_of(f, "10.0.0.1:1");
 
-    atomic_store(&f->space.total_bytes, 300 * KIB);
-    assert_int_equal(response_spill_room(other, MIB), 256 * KIB);
-    assert_int_equal(response_spill_room(f->spill, MIB), 44 * KIB);
+    atomic_store(&f->space.bytes.max, 300 * KIB);
+    assert_int_equal(response_spill_room(other, MIB, false), 256 * KIB);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 44 * KIB);
     assert_int_equal(used(f), 300 * KIB);
     assert_true(put(f, 44 * KIB));
-    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 0);
     response_spill_destroy(other);
     assert_int_equal(used(f), 44 * KIB);
-    assert_int_equal(response_spill_room(f->spill, MIB), 256 * KIB);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 256 * KIB);
 }
 
 static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state)
@@ -153,30 +175,68 @@ static void a_directory_that_is_gone_is_an_error_and_takes_no_space(void **state
     struct fixture *f = *state;
 
     f->space.directory = "/nowhere";
-    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 0);
     assert_int_equal(response_spill_error(f->spill), ENOENT);
     assert_int_equal(used(f), 0);
     f->space.directory = "/tmp";
-    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
     assert_int_equal(response_spill_error(f->spill), 0);
 }
 
 static void files_are_counted_with_those_of_others(void **state)
 {
     struct fixture *f = *state;
-    static struct body_file_count count = {.files = 2, .max = 3};
-    struct response_spill *other = response_spill_create(&f->home);
+    struct response_spill *other = spill_of(f, "10.0.0.1:1");
 
-    f->space.files = &count;
-    assert_true(response_spill_room(other, MIB) > 0);
-    assert_int_equal(atomic_load(&count.files), 3);
-    assert_int_equal(response_spill_room(f->spill, MIB), 0);
+    atomic_init(&f->files.max, 1);
+    assert_true(response_spill_room(other, MIB, false) > 0);
+    assert_int_equal(atomic_load(&f->files.used), 1);
+    assert_int_equal(response_spill_room(f->spill, MIB, false), 0);
     assert_int_equal(response_spill_error(f->spill), EMFILE);
+    assert_true(response_spill_is_over_share(f->spill));
     assert_int_equal(used(f), 256 * KIB);
     response_spill_destroy(other);
-    assert_int_equal(atomic_load(&count.files), 2);
-    assert_true(response_spill_room(f->spill, MIB) > 0);
-    assert_int_equal(atomic_load(&count.files), 3);
+    assert_int_equal(atomic_load(&f->files.used), 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
+    assert_int_equal(atomic_load(&f->files.used), 1);
+}
+
+static void the_only_file_of_a_client_is_within_its_share(void **state)
+{
+    struct fixture *f = *state;
+    struct response_spill *other = spill_of(f, "10.0.0.2:1");
+
+    atomic_init(&f->files.max, 1);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
+    assert_int_equal(response_spill_room(other, MIB, false), 0);
+    assert_int_equal(response_spill_room(other, MIB, true), 0);
+    assert_true(response_spill_is_crowded(other));
+    assert_false(response_spill_is_over_share(other));
+    response_spill_destroy(other);
+}
+
+static void a_file_is_lost_to_a_client_that_has_less(void **state)
+{
+    struct fixture *f = *state;
+    struct response_spill *same[2] = {spill_of(f, "10.0.0.1:1"), spill_of(f, "10.0.0.1:1")};
+    struct response_spill *other = spill_of(f, "10.0.0.2:1");
+
+    atomic_init(&f->space.bytes.max, MIB);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
+    assert_true(put(f, 256 * KIB));
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
+    assert_true(response_spill_room(same[0], MIB, false) > 0);
+    assert_true(response_spill_room(same[1], MIB, false) > 0);
+    assert_int_equal(response_spill_room(other, MIB, false), 0);
+    assert_true(response_spill_is_crowded(other));
+    assert_true(response_spill_room(other, MIB, true) > 0);
+    assert_false(f->lost);
+    loop_turn(f->loop, 0);
+    assert_true(f->lost);
+    assert_int_equal(used(f), 768 * KIB);
+    response_spill_destroy(same[0]);
+    response_spill_destroy(same[1]);
+    response_spill_destroy(other);
 }
 
 static void what_cannot_be_written_follows_in_memory(void **state)
@@ -184,7 +244,7 @@ static void what_cannot_be_written_follows_in_memory(void **state)
     struct fixture *f = *state;
     struct rlimit before;
 
-    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
     assert_true(put(f, 10000));
     getrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_IGN);
@@ -199,7 +259,7 @@ static void what_cannot_be_written_follows_in_memory(void **state)
     assert_int_equal(take(f, MIB), 5000);
     assert_true(response_spill_is_empty(f->spill));
     /* From then on as at first. */
-    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
     assert_true(put(f, 300));
     assert_int_equal(take(f, MIB), 300);
 }
@@ -209,14 +269,14 @@ static void the_first_bytes_may_fail_too(void **state)
     struct fixture *f = *state;
     struct rlimit before;
 
-    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
     getrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, before.rlim_max});
     assert_false(put(f, 5000));
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(take(f, MIB), 5000);
-    assert_true(response_spill_room(f->spill, MIB) > 0);
+    assert_true(response_spill_room(f->spill, MIB, false) > 0);
     assert_true(put(f, 300));
     assert_int_equal(take(f, MIB), 300);
     assert_int_equal(used(f), 0);
@@ -225,12 +285,12 @@ static void the_first_bytes_may_fail_too(void **state)
 static void a_read_that_took_more_than_was_promised_is_counted(void **state)
 {
     struct fixture *f = *state;
-    size_t room = response_spill_room(f->spill, 10000);
+    size_t room = response_spill_room(f->spill, 10000, false);
 
     assert_int_equal(room, 10000);
     assert_true(put(f, 14096));
     assert_int_equal(used(f), 14096);
-    assert_int_equal(response_spill_room(f->spill, 10000), 0);
+    assert_int_equal(response_spill_room(f->spill, 10000, false), 0);
     assert_int_equal(take(f, MIB), 14096);
 }
 
@@ -244,6 +304,9 @@ int main(void)
         TEST(all_together_have_no_more_than_the_total),
         TEST(a_directory_that_is_gone_is_an_error_and_takes_no_space),
         TEST(files_are_counted_with_those_of_others),
+        cmocka_unit_test_setup_teardown(the_only_file_of_a_client_is_within_its_share, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_file_is_lost_to_a_client_that_has_less, setup, teardown),
         TEST(what_cannot_be_written_follows_in_memory),
         TEST(the_first_bytes_may_fail_too),
         TEST(a_read_that_took_more_than_was_promised_is_counted),
