@@ -709,6 +709,24 @@ out:
     return found;
 }
 
+bool copies_were_put(struct copies *s, const struct copies_url *url, uint64_t since_us)
+{
+    const struct variant *v;
+    struct url_key k;
+    bool found = false;
+
+    if (!copies_make_key(url, &k))
+        return false;
+    pthread_mutex_lock(&s->lock);
+    const struct url *u = find_url(s, &k);
+    if (u != NULL) {
+        list_for_each_entry (v, &u->variants, in_url)
+            found = found || v->put_us >= since_us;
+    }
+    unlock(s);
+    return found;
+}
+
 /* ---- status and checks ---- */
 
 void copies_read_stats(struct copies *s, struct copies_stats *out)

@@ -194,6 +194,9 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
                          const struct cache_request *request, const struct copies_need *need,
                          uint64_t now_us) must_check;
 
+/* Returns true if a copy of any variant of URL was put at SINCE_US or later. */
+bool copies_were_put(struct copies *s, const struct copies_url *url, uint64_t since_us);
+
 void copies_read_stats(struct copies *s, struct copies_stats *out);
 /* Asserts all invariants. For tests. Its cost is linear. */
 void copies_check(struct copies *s);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "lb/limits/copies.h"
 
 enum { US_PER_MS = 1000 };
 
@@ -182,9 +183,14 @@ enum counter_answer limit_claim_acquire(struct limit_claim *c, bool wait)
     return ask_daemon(c, wait && !s->shadow);
 }
 
-enum counter_answer limit_claim_again(struct limit_claim *c)
+enum counter_answer limit_claim_again(struct limit_claim *c, bool any)
 {
     ASSERT(c->call.state == COUNTER_CALL_FREE);
+    /* With DONE from the daemon the lock for coalescing is held. */
+    if (any && !c->coalescing && c->rounds < COPIES_VARIANTS_MAX) {
+        ++c->rounds;
+        return limit_claim_acquire(c, true);
+    }
     c->kind = COUNTER_ME;
     return c->rule->s.where == LIMIT_LOCAL ? ask_table(c, true) : ask_daemon(c, true);
 }

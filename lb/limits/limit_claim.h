@@ -39,6 +39,7 @@ struct limit_claim {
     enum counter_kind kind;
     bool coalescing;   /* the lock is in the counter's table `coalescing` */
     bool immediate;    /* used by the owner: the first request must not wait */
+    unsigned rounds;   /* how often it waited for its variant */
     uint64_t begun_us; /* time of the first request */
     uint64_t since_us, due_us;
     uint64_t waited_us; /* waiting time so far */
@@ -57,8 +58,12 @@ struct limit_claim *limit_claim_create(const struct limit_rule *rule, struct sli
  * becomes LOCKED whatever the limits are, or UNREACHABLE.
  */
 enum counter_answer limit_claim_acquire(struct limit_claim *c, bool wait);
-/* After DONE: requests the lock again for the remaining time, in order to do the work. */
-enum counter_answer limit_claim_again(struct limit_claim *c);
+/*
+ * After DONE: requests the lock again for the remaining time, in order to do the work. ANY: the
+ * response was of another variant, so that C waits for one of its own, too, at most
+ * COPIES_VARIANTS_MAX times.
+ */
+enum counter_answer limit_claim_again(struct limit_claim *c, bool any);
 /*
  * Releases the claim in any state; C must not be used afterwards.
  *   done  the work is done: with mode any, all waiters for the key are notified; otherwise the

@@ -243,6 +243,14 @@ static void stop_counting_wait(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
 }
 
+/* The response that C has waited for last was copied, which X did not choose. */
+static bool is_other_variant(struct exchange *x, const struct limit_claim *c)
+{
+    const struct limit_copying *k = copying_of(x);
+
+    return k->may_share && copies_were_put(x->app->copies, &k->url, c->since_us);
+}
+
 /* Returns true if X continues with the next rule. */
 static bool limit_apply_answer(struct exchange *x, struct limit_claim *c, enum counter_answer r)
 {
@@ -258,9 +266,10 @@ static bool limit_apply_answer(struct exchange *x, struct limit_claim *c, enum c
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
-        /* Another request has done the work; without a copy of its response, X does it itself. */
+        /* Another request has done the work. Without a copy of its response, X does it itself; but
+         * if that varies, only the first request of each variant does so. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
-            return limit_apply_answer(x, c, limit_claim_again(c));
+            return limit_apply_answer(x, c, limit_claim_again(c, is_other_variant(x, c)));
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:

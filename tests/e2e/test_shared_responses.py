@@ -178,6 +178,28 @@ def test_vary_by_what_we_set_is_judged_by_our_values(world, app, counters, share
     assert not shares(lb, app, here, elsewhere)
 
 
+def test_waiters_of_another_variant_get_the_first_response_of_theirs(world, app):
+    app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'Accept-Encoding')])
+    lb = balancer(world, app, ANY)
+    first = Visitor(lb.address, [('Accept-Encoding', 'gzip')]).send(lb, '/page')
+    app.under_way(1)
+    wanted = ['br', 'br', 'zstd', 'br', 'zstd', 'br']
+    others = [Visitor(lb.address, [('Accept-Encoding', e)]).send(lb, '/page') for e in wanted]
+    waits(lb, len(others))
+    app.let_go()
+    pages = {('gzip', receive(first).text)}
+    for _ in range(2):
+        app.under_way(1)
+        app.let_go()
+    wait_until(lambda: app.waiting or outcome(lb, 'coalesced') == len(others) - 2, 'the others to get theirs')
+    assert not app.waiting
+    for encoding, client in zip(wanted, others):
+        r = receive(client)
+        assert r.status == 200
+        pages.add((encoding, r.text))
+    assert len(pages) == 3 and outcome(lb, 'coalesced') == len(others) - 2
+
+
 @WAYS
 def test_vary_by_what_is_different_for_each_request_is_not_shared(world, app, counters, shares):
     app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[('Vary', 'X-Request-ID')])

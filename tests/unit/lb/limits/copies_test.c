@@ -456,10 +456,24 @@ static void response_asked_for_before_an_invalidation_is_not_kept(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void whether_copies_of_any_variant_were_put_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct copies_url url = url_of("/a");
+    struct copies_url other = url_of("/b");
+
+    assert_false(copies_were_put(f->store, &url, 0));
+    put(f, "/a", "one", NOW_US);
+    assert_true(copies_were_put(f->store, &url, NOW_US));
+    assert_false(copies_were_put(f->store, &url, NOW_US + 1));
+    assert_false(copies_were_put(f->store, &other, NOW_US));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(waiter_takes_only_what_was_finished_since_it_began_to_wait),
+        TEST(whether_copies_of_any_variant_were_put_is_known),
         TEST(waiter_takes_what_was_in_progress_when_it_began_to_wait),
         TEST(waiter_does_not_take_what_must_be_validated_by_then),
         TEST(stale_answer_is_the_newest_and_at_most_as_old_as_asked),

@@ -203,8 +203,8 @@ static void the_work_done_once_is_reported_to_all_that_want_any(void **state)
     assert_int_equal(o->reported[2], COUNTER_DONE);
     assert_int_equal(o->reported[3], COUNTER_DONE);
     /* ... and one that has no use for it does it itself */
-    assert_int_equal(limit_claim_again(o->claims[2]), COUNTER_LOCKED);
-    assert_int_equal(limit_claim_again(o->claims[3]), COUNTER_WAIT);
+    assert_int_equal(limit_claim_again(o->claims[2], false), COUNTER_LOCKED);
+    assert_int_equal(limit_claim_again(o->claims[3], false), COUNTER_WAIT);
 }
 
 static void work_that_failed_is_the_next_ones(void **state)
@@ -307,7 +307,7 @@ static void on_result(struct claimant *m, enum counter_answer r)
     } else if (r == COUNTER_TIMEOUT) {
         atomic_fetch_add(&c->timed_out, 1);
     } else if (r == COUNTER_DONE && pick(m->thread, 2) != 0) {
-        r = limit_claim_again(m->claim);
+        r = limit_claim_again(m->claim, false);
         if (r != COUNTER_WAIT)
             on_result(m, r);
         return;
