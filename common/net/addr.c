@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -484,6 +485,36 @@ enum err addr_start_listening(int fd, int backlog)
     return errno == EADDRINUSE ? ERR_BUSY : ERR_SYSTEM;
 }
 
+/* The inode is opened first, so that the checks and the connection are about the same socket. */
+static int connect_to_owner(int fd, const struct addr *a)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    struct stat st;
+    int error = EPERM;
+    int inode = open(a->un.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (inode < 0)
+        return errno;
+    snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d", inode);
+    if (fstat(inode, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == a->owner) {
+        if (connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0)
+            error = errno;
+        else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == a->owner)
+            error = 0;
+    }
+    close(inode);
+    return error;
+}
+
+int addr_connect(int fd, const struct addr *a)
+{
+    if (a->owner != 0)
+        return connect_to_owner(fd, a);
+    return connect(fd, &a->sa, a->len) == 0 ? 0 : errno;
+}
+
 enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, int *fd)
 {
     bool is_path = a->sa.sa_family == AF_UNIX && a->un.sun_path[0] != '\0';
@@ -493,7 +524,9 @@ enum err addr_listen(const struct addr *a, const struct addr_listen_options *o, 
     if (s == -1)
         return ERR_SYSTEM;
     enum err e = set_options(s, a, o) ? bind_socket(s, a, is_path) : ERR_SYSTEM;
-    if (e == ERR_OK && is_path && o->mode != 0 && chmod(a->un.sun_path, o->mode) == -1)
+    /* A user that can write the directory may have put a link in the socket's place. */
+    if (e == ERR_OK && is_path && o->mode != 0 &&
+        fchmodat(AT_FDCWD, a->un.sun_path, o->mode, AT_SYMLINK_NOFOLLOW) == -1)
         e = ERR_SYSTEM;
     if (e == ERR_OK && !o->bound_only)
         e = addr_start_listening(s, o->backlog);

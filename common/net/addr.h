@@ -16,6 +16,9 @@
 
 struct addr {
     socklen_t len; /* 0: not set */
+    /* Of a unix socket to connect to, in a directory that this user can write: see addr_connect().
+     * 0: connect to whatever the path leads to. Not a part of the address. */
+    uid_t owner;
     union {
         struct sockaddr sa;
         struct sockaddr_in in;
@@ -97,6 +100,12 @@ enum err addr_start_listening(int fd, int backlog) must_check;
  * INTERVAL_S [s], of a peer that is silent for IDLE_S [s]. Returns false with errno set if some
  * were rejected, as those of TCP are by a unix socket. */
 bool addr_tune_socket(int fd, int idle_s, int interval_s, int probes);
+/*
+ * Connects FD to A as connect(2) does, and returns 0 or errno. If A has an owner, the path itself
+ * must be a socket of that user, not a link, and its listener must run as that user; EPERM
+ * otherwise. So the owner of the directory gets no connection that it could not make itself.
+ */
+int addr_connect(int fd, const struct addr *a) must_check;
 /* Returns the address that a socket is bound to, with the actual port if 0 was requested. */
 enum err addr_of_socket(int fd, struct addr *out) must_check;
 /* The same for a listening socket. Errors: ERR_SYSTEM; ERR_UNSUPPORTED if FD does not listen. */

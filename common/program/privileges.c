@@ -110,7 +110,7 @@ bool user_rights_make_directory(const char *directory, unsigned mode, const stru
 {
     if (directory == NULL || (mkdir(directory, mode) != 0 && errno == EEXIST))
         return true;
-    return chown(directory, p->uid, p->gid) == 0 || log_drop_failed(directory);
+    return lchown(directory, p->uid, p->gid) == 0 || log_drop_failed(directory);
 }
 
 bool user_rights_drop(const char *user, const struct privileges *p)

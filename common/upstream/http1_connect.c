@@ -148,8 +148,8 @@ static void try_connect(struct http1_connect *a)
 
     if (fd != -1 && !local)
         (void)addr_tune_socket(fd, 0, 0, 0);
-    if (fd != -1 && connect(fd, &a->addr.sa, a->addr.len) != 0)
-        error = errno;
+    if (fd != -1)
+        error = addr_connect(fd, &a->addr);
     if (error == 0 || error == EINPROGRESS)
         transport_open(&a->transport, fd);
     else if (fd != -1)

@@ -2,7 +2,10 @@
 """Privileges of the agent and of the pool counter daemon with the setting `user`."""
 import json
 import os
+import pathlib
+import select
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -231,6 +234,36 @@ def test_a_supervisor_of_an_agent_that_stayed_root_is_not_taken_over(split):
     agent.start()
     agent.wait_ready()
     assert agent.assert_split() != pid and agent.supervisor() != supervisor
+
+
+# An application that puts a link to another socket in the place of its own, and waits.
+LINKED = 'import os, sys, time; os.symlink(%r, sys.argv[1]); time.sleep(3600)'
+
+
+@only_root
+def test_a_process_cannot_lead_its_agent_to_a_socket_of_another_user(open_world):
+    """In {socket} mode the directory is the application's, and the agent may open sockets that the application may not."""
+    path = str(open_world.directory / 'agent-state' / 'root.sock')
+    pathlib.Path(path).parent.mkdir(mode=0o711)
+    with socket.socket(socket.AF_UNIX) as secret:
+        secret.bind(path)
+        os.chmod(path, 0o600)
+        secret.listen()
+        agent = TinyAgent(open_world, root='/', user='nobody', start_timeout='1s', ready_probe=None)
+        agent.process.kill(signal.SIGINT)
+        agent.process.wait()
+        agent.config['applications']['app']['command'] = [sys.executable, '-c', LINKED % path, '{socket}']
+        agent.start()
+        agent.wait_listening()
+        reached = lambda: bool(select.select([secret], [], [], 0)[0])
+        wait_until(lambda: reached() or 'process-start-timeout' in agent.process.output(), 'the start to fail')
+        assert not reached()
+
+
+@only_root
+def test_an_agent_of_root_serves_by_the_sockets_that_applications_bind_as_their_users(open_world):
+    agent = TinyAgent(open_world, server=('{socket}',), root='/', user='nobody').wait_ready()
+    assert json.loads(agent.get().body)['uid'] == NOBODY
 
 
 def try_as(user, code):

@@ -426,6 +426,10 @@ static struct app_process *process_create(struct app_pool *pool, struct slot *s,
     p->group = s != NULL ? s->group : NULL;
     snprintf(p->id, sizeof(p->id), "%s", id);
     snprintf(p->version, sizeof(p->version), "%s", s != NULL ? s->group->config->s.version : "");
+    /* With {socket} the user of the process can write the directory of its socket. */
+    if (s != NULL && s->group->config->listen == LISTEN_BY_SOCKET &&
+        s->group->config->user.required && s->group->config->user.uid != geteuid())
+        p->addr.owner = s->group->config->user.uid;
     p->freeing.run = process_free_now;
     p->output.fd = -1;
     p->warm_up.done = on_warm;
@@ -460,8 +464,11 @@ void app_process_spawn(struct slot *s)
 
 static bool make_backend(struct app_process *p, const char *address)
 {
+    uid_t owner = p->addr.owner;
+
     if (addr_parse(slice_of(address), &p->addr) != ERR_OK)
         return false;
+    p->addr.owner = owner;
     if (p->group == NULL)
         return true;
     const struct conn_pool_settings cs = group_conn_settings(p->group);

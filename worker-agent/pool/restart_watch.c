@@ -131,7 +131,8 @@ static enum restart_presence file_at(const char *directory, const char *name, st
     char *path = xasprintf("%s/%s", directory, name);
     enum restart_presence p = RESTART_GONE;
 
-    if (stat(path, st) != 0)
+    /* A link would show its target's time of change, which the directory's user may not know. */
+    if (lstat(path, st) != 0)
         p = absence();
     else if (S_ISREG(st->st_mode))
         p = RESTART_THERE;

@@ -7,7 +7,7 @@
  * nothing else.
  *
  * Only existence, mtime and inode of the files matter; they are not read. In a world-writable
- * directory they are ignored: any user of the host could restart applications.
+ * directory they are ignored: any user of the host could restart applications. Links are ignored.
  */
 #ifndef RLB_AGENT_POOL_RESTART_WATCH_H
 #define RLB_AGENT_POOL_RESTART_WATCH_H

@@ -42,12 +42,12 @@ struct app_process {
     char id[INCARNATION_MAX + 1];
     char version[VERSION_MAX + 1]; /* the version that it runs */
     pid_t pid;                     /* 0: not yet */
-    struct addr addr;
-    struct conn_backend *backend; /* idle connections to it; from STARTING on */
-    bool adopted;                 /* taken over from an old agent */
-    bool has_served;              /* it has answered a request, or an old agent found it ready */
-    struct timer deadline;        /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
-    struct timer shutdown;        /* LEAVING: shutdown_timeout */
+    struct addr addr;              /* its owner is set from the start */
+    struct conn_backend *backend;  /* idle connections to it; from STARTING on */
+    bool adopted;                  /* taken over from an old agent */
+    bool has_served;               /* it has answered a request, or an old agent found it ready */
+    struct timer deadline;         /* SPAWNING, STARTING: start_timeout; STOPPING: stop_timeout */
+    struct timer shutdown;         /* LEAVING: shutdown_timeout */
     struct timer held; /* running: it gets no request until it expires (app_process_hold) */
     /*
      * Whether it serves: its ready_probe is requested until the response has a status below 500,
