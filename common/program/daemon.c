@@ -19,6 +19,36 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* ---- the signals that the programs handle ---- */
+
+static const struct {
+    int number;
+    size_t handler; /* its offset */
+} signals[] = {
+    {SIGTERM, offsetof(struct daemon_signals, on_term)},
+    {SIGINT, offsetof(struct daemon_signals, on_int)},
+    {SIGHUP, offsetof(struct daemon_signals, on_hup)},
+    {SIGCHLD, offsetof(struct daemon_signals, on_child)},
+    {SIGUSR1, offsetof(struct daemon_signals, on_usr1)},
+    {SIGUSR2, offsetof(struct daemon_signals, on_usr2)},
+};
+
+static void fill_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    for (size_t i = 0; i < ARRAY_LEN(signals); ++i)
+        sigaddset(set, signals[i].number);
+}
+
+/* HOW: SIG_BLOCK or SIG_UNBLOCK. */
+static void mask_signals(int how)
+{
+    sigset_t set;
+
+    fill_signals(&set);
+    ASSERT(pthread_sigmask(how, &set, NULL) == 0);
+}
+
 /* ---- command line ---- */
 
 enum { OPTIONS_MAX = 16 };
@@ -122,6 +152,9 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
     bool test = false;
     int option;
 
+    /* One that arrives before its handler runs is pending until then: by its default action it
+     * would leave behind what the start has made so far. */
+    mask_signals(SIG_BLOCK);
     collect_options(p, letters, options);
     optind = 0; /* start again: a test parses more than once */
     while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
@@ -139,6 +172,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
             print_help(p);
             return exit_of_output();
         case 'd':
+            mask_signals(SIG_UNBLOCK);
             if (p->describe(optarg, stdout))
                 return exit_of_output();
             fprintf(stderr, "%s: --describe: unknown manual page \"%s\"\n", p->name, optarg);
@@ -161,7 +195,13 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
         fprintf(stderr, "%s: no configuration given (-c FILE)\n", argv[0]);
         return exit_of_usage(p);
     }
-    return run_or_test(p, &line, !test);
+    if (test)
+        mask_signals(SIG_UNBLOCK);
+    int code = run_or_test(p, &line, !test);
+    /* One that arrived during a start that failed ends the program. */
+    if (code != EXIT_SUCCESS)
+        mask_signals(SIG_UNBLOCK);
+    return code;
 }
 
 /* ---- signals ---- */
@@ -173,25 +213,6 @@ struct daemon_watch {
     struct timer log; /* each second */
     int fd;
 };
-
-static const struct {
-    int number;
-    size_t handler; /* its offset */
-} signals[] = {
-    {SIGTERM, offsetof(struct daemon_signals, on_term)},
-    {SIGINT, offsetof(struct daemon_signals, on_int)},
-    {SIGHUP, offsetof(struct daemon_signals, on_hup)},
-    {SIGCHLD, offsetof(struct daemon_signals, on_child)},
-    {SIGUSR1, offsetof(struct daemon_signals, on_usr1)},
-    {SIGUSR2, offsetof(struct daemon_signals, on_usr2)},
-};
-
-static void fill_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    for (size_t i = 0; i < ARRAY_LEN(signals); ++i)
-        sigaddset(set, signals[i].number);
-}
 
 struct rlimit daemon_descriptors(void)
 {
@@ -212,10 +233,6 @@ enum {
 
 void daemon_prepare(void)
 {
-    sigset_t set;
-
-    fill_signals(&set);
-    ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     struct rlimit limit = daemon_descriptors();
     limit.rlim_cur = limit.rlim_max;

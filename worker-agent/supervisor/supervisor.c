@@ -41,8 +41,6 @@ enum {
     /* Maximum number of connections that have not sent "hello", and their time limit. */
     PENDING_MAX = 4,
     PENDING_MS = 5000,
-    /* Maximum time for the previous supervisor to release its lock. */
-    LOCK_WAIT_MS = 60000,
     /* The agent that is obeyed, and the old one. */
     AGENTS_MAX = 2,
 };
@@ -550,33 +548,33 @@ static void end_orphans(void)
 
 /* ---- start ---- */
 
-void supervisor_run(int agent_fd, const struct supervisor_options *o)
+void supervisor_run(int agent_fd, int lock_fd, const struct supervisor_options *o)
 {
+    enum { AGENT_FD = 3, LOCK_FD = 4, ABOVE = 10 };
     /* Rights are retained only for processes of users other than the agent's own. */
     const struct supervisor_rights *rights =
         supervisor_rights_has_others(o->rights) ? o->rights : NULL;
     struct supervisor k = {.spawner = {.nofile = o->nofile, .rights = rights},
                            .adopt_timeout_ms = 10000};
-    char *lock_path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_LOCK_NAME);
     sigset_t mask;
 
     list_init(&k.children);
     for (size_t i = 0; i < PENDING_MAX; ++i)
         k.pending[i].fd = -1;
-    agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, 3);
-    ASSERT(agent_fd > 2);
-    /* Everything is closed but 0, 1, 2 (opened on /dev/null where closed) and the socket. */
+    /* Everything is closed but 0, 1, 2 (opened on /dev/null where closed) and these two. */
+    agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, ABOVE);
+    lock_fd = fcntl(lock_fd, F_DUPFD_CLOEXEC, ABOVE);
     for (int i = 0; i < 3; ++i) {
         /* The lowest free number is what open() takes. */
         if (fcntl(i, F_GETFD) < 0)
             (void)open("/dev/null", O_RDWR);
     }
-    if (agent_fd > 3)
-        close_range(3, (unsigned)agent_fd - 1, 0);
-    close_range((unsigned)agent_fd + 1, ~0U, 0);
+    ASSERT(dup3(agent_fd, AGENT_FD, O_CLOEXEC) == AGENT_FD);
+    ASSERT(dup3(lock_fd, LOCK_FD, O_CLOEXEC) == LOCK_FD);
+    close_range(LOCK_FD + 1, ~0U, 0);
     /* There is no thread to write the log: lines without room are dropped at once. */
     log_open(0);
-    add_agent(&k, agent_fd);
+    add_agent(&k, AGENT_FD);
     prctl(PR_SET_NAME, "resumelb-super"); /* the kernel cuts names at 15 bytes */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* Signals of a terminal to its foreground group are for the agent only. */
@@ -589,13 +587,6 @@ void supervisor_run(int agent_fd, const struct supervisor_options *o)
     ASSERT(k.signals_fd >= 0);
     k.spawner.run_dir = xasprintf("%s/%s", o->state_dir, SUPERVISOR_RUN_NAME);
     k.socket_path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_SOCKET_NAME);
-    /* One supervisor per state_dir: waits for the lock of the previous one, holds it to the end. */
-    if (file_lock(lock_path, LOCK_WAIT_MS) < 0) {
-        log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", lock_path,
-                  strerror(errno));
-        _exit(1);
-    }
-    free(lock_path);
     if (!make_run_dir(k.spawner.run_dir) || !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);
     while (!k.ending || !list_empty(&k.children))

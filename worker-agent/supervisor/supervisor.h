@@ -52,8 +52,9 @@ struct supervisor_options {
     uint64_t adopt_timeout_ms;
 };
 
-/* Runs in the forked child until all processes have ended. AGENT_FD: its end of the socket pair. */
-void supervisor_run(int agent_fd, const struct supervisor_options *o) no_return;
+/* Runs in the forked child until all processes have ended. AGENT_FD: its end of the socket pair.
+ * LOCK_FD: the lock of the only supervisor in state_dir, which it holds to its end. */
+void supervisor_run(int agent_fd, int lock_fd, const struct supervisor_options *o) no_return;
 
 /* The agent's end of its socket to the supervisor. Opened before the agent's first thread, then of
  * the control loop. Owned by the agent; outlives all processes. */
@@ -86,9 +87,9 @@ const char *message_string(const json_t *m, const char *name);
 unsigned message_count(const json_t *m, const char *name);
 
 /*
- * Connects to the supervisor in state_dir if one exists; otherwise forks one, unless O->follow is
- * set. Blocks for a limited time; errors are logged. OUT receives the existing processes; the
- * caller frees the items. Returns NULL if no supervisor is available.
+ * Connects to the supervisor in state_dir if one exists, or is starting; otherwise forks one,
+ * unless O->follow is set. Blocks for a limited time; errors are logged. OUT receives the existing
+ * processes; the caller frees the items. Returns NULL if no supervisor is available.
  */
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              struct adoptable_list *out);

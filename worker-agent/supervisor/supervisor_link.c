@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -11,15 +13,18 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/packet.h"
 
 enum {
-    /* Maximum time for an existing supervisor to answer; a new one may have to wait for the lock of
-       the previous one, which is ending its processes. */
+    /* Maximum time for an existing supervisor to answer, and for one that was forked here. */
     HELLO_MS = 5000,
-    FORKED_HELLO_MS = 70000,
+    FORKED_HELLO_MS = 60000,
+    /* Maximum time for the previous supervisor to release its lock: it is ending its processes. */
+    LOCK_WAIT_MS = 60000,
+    LOCK_STEP_MS = 20,
     /* Until a full socket is tried again. */
     RETRY_MS = 5,
 };
@@ -132,7 +137,7 @@ static int connect_to_supervisor(const char *state_dir)
     return fd;
 }
 
-static int fork_supervisor(const struct supervisor_options *o)
+static int fork_supervisor(const struct supervisor_options *o, int lock_fd)
 {
     int pair[2];
 
@@ -142,7 +147,7 @@ static int fork_supervisor(const struct supervisor_options *o)
     }
     pid_t pid = fork();
     if (pid == 0)
-        supervisor_run(pair[1], o);
+        supervisor_run(pair[1], lock_fd, o);
     if (pid < 0)
         log_error(NULL, "supervisor-fork-failed", "reason=\"%s\"", strerror(errno));
     close(pair[1]);
@@ -152,13 +157,86 @@ static int fork_supervisor(const struct supervisor_options *o)
     return -1;
 }
 
+/* Signals are blocked until the agent's loop runs: one that ends the agent ends a wait before. */
+static bool is_to_end(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/*
+ * Takes the lock of a new supervisor into *LOCK_FD, and returns -1. While another process holds it,
+ * which may be a supervisor that does not listen yet, connects to its socket again, unless it was
+ * DISMISSED: returns that connection. Both are -1 on failure (logged).
+ */
+static int lock_or_connect(const struct supervisor_options *o, bool dismissed, int *lock_fd)
+{
+    uint64_t until_us = clock_mono_us() + (uint64_t)LOCK_WAIT_MS * 1000;
+    char *path = xasprintf("%s/%s", o->state_dir, SUPERVISOR_LOCK_NAME);
+    bool waits = false;
+    int fd = -1;
+
+    while ((*lock_fd = file_lock(path, 0)) < 0) {
+        int error = errno;
+
+        if (is_to_end())
+            error = EINTR;
+        if (error != EWOULDBLOCK || clock_mono_us() > until_us) {
+            log_error(NULL, "supervisor-lock-failed", "file=%s reason=\"%s\"", path,
+                      strerror(error));
+            break;
+        }
+        if (!waits)
+            log_info(NULL, "supervisor-awaited", "file=%s for_ms=%d", path, (int)LOCK_WAIT_MS);
+        waits = true;
+        fd = dismissed ? -1 : connect_to_supervisor(o->state_dir);
+        if (fd >= 0)
+            break;
+        poll(NULL, 0, LOCK_STEP_MS);
+    }
+    free(path);
+    return fd;
+}
+
+/* Forks a supervisor that gets LOCK_FD. Returns its pid; 0 on failure (logged). */
+static pid_t start_supervisor(const struct supervisor_options *o, int lock_fd,
+                              struct adoptable_list *out, int *fd)
+{
+    pid_t pid = 0;
+
+    *fd = fork_supervisor(o, lock_fd);
+    /* The supervisor has the lock by its own descriptor. */
+    close(lock_fd);
+    if (*fd >= 0)
+        pid = greet(*fd, o, FORKED_HELLO_MS, out);
+    if (*fd >= 0 && pid == 0)
+        log_error(NULL, "supervisor-start-failed",
+                  "reason=\"not started\" hint=\"see its messages\"");
+    return pid;
+}
+
+static void dismiss_supervisor(int fd)
+{
+    log_warn(NULL, "supervisor-replaced",
+             "reason=\"it is ending, of another version, or has other users; its processes are "
+             "ended and started again\"");
+    if (packet_send_op(fd, "bye") != ERR_OK)
+        log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
+    close(fd);
+}
+
 struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                                              struct adoptable_list *out)
 {
     int bytes = 4 * PACKET_BYTES_MAX;
+    int lock_fd = -1;
 
     *out = (struct adoptable_list){0};
     int fd = connect_to_supervisor(o->state_dir);
+    if (fd < 0 && !o->follow)
+        fd = lock_or_connect(o, false, &lock_fd);
     pid_t pid = fd >= 0 ? greet(fd, o, HELLO_MS, out) : 0;
     if (pid == 0 && o->follow) {
         log_error(NULL, "supervisor-join-failed",
@@ -166,19 +244,11 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
                   "applications' users: restart\"");
     } else if (pid == 0) {
         if (fd >= 0) {
-            log_warn(NULL, "supervisor-replaced",
-                     "reason=\"it is ending, of another version, or has other users; its processes "
-                     "are ended and started again\"");
-            if (packet_send_op(fd, "bye") != ERR_OK)
-                log_warn(NULL, "supervisor-unresponsive", "action=\"wait for its adopt_timeout\"");
-            close(fd);
+            dismiss_supervisor(fd);
+            fd = lock_or_connect(o, true, &lock_fd);
         }
-        fd = fork_supervisor(o);
-        if (fd >= 0)
-            pid = greet(fd, o, FORKED_HELLO_MS, out);
-        if (fd >= 0 && pid == 0)
-            log_error(NULL, "supervisor-start-failed",
-                      "reason=\"not started\" hint=\"see its messages\"");
+        if (lock_fd >= 0)
+            pid = start_supervisor(o, lock_fd, out, &fd);
     }
     if (pid == 0) {
         if (fd >= 0)

@@ -27,11 +27,16 @@ static struct {
     int reads, runs, destroyed, finished;
     char file[64], option, value[64];
     char first_arg[16];
+    bool term_blocked; /* while the configuration was read */
 } seen;
 
 static void *read_configuration(const char *file, struct diag *d)
 {
+    sigset_t blocked;
+
     ++seen.reads;
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &blocked), 0);
+    seen.term_blocked = sigismember(&blocked, SIGTERM) == 1;
     snprintf(seen.file, sizeof(seen.file), "%s", file != NULL ? file : "none");
     if (file == NULL || strcmp(file, "bad.yaml") != 0)
         return &seen;
@@ -164,6 +169,15 @@ static void a_good_configuration_is_read_once_and_run(void **state)
     assert_string_equal(seen.first_arg, "-c");
     assert_string_equal(seen.file, "good.yaml");
     assert_string_equal(o.err, "");
+}
+
+static void signals_wait_for_their_handlers_from_the_first_step_of_a_start_on(void **state)
+{
+    (void)state;
+    (void)daemon_of("-c", "good.yaml", NULL);
+    assert_true(seen.term_blocked);
+    (void)daemon_of("-t", "-c", "good.yaml");
+    assert_false(seen.term_blocked);
 }
 
 static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **state)
@@ -431,6 +445,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_configuration_is_read_once_and_run),
+        cmocka_unit_test(signals_wait_for_their_handlers_from_the_first_step_of_a_start_on),
         cmocka_unit_test(a_bad_configuration_is_reported_with_its_places_and_not_run),
         cmocka_unit_test(testing_a_configuration_does_not_run_it),
         cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
