@@ -222,8 +222,13 @@ static void *run_thread(void *context)
     struct zk_session *s = context;
     zhandle_t *zh = zookeeper_init2(s->hosts, on_watch, (int)s->timeout_ms, NULL, s, 0, on_log);
     struct notice *n = notice_create(s, NULL);
+    enum { WHEN_CONNECTION_IS_LOST = -1 };
     const char *identities[] = {s->creator, s->identity};
 
+    /* By default the library resolves all names in each turn of its I/O thread, also while it is
+     * connected: a name server that does not answer would end the session. */
+    if (zh != NULL)
+        (void)zoo_set_servers_resolution_delay(zh, WHEN_CONNECTION_IS_LOST);
     for (size_t i = 0; i < ARRAY_LEN(identities); ++i) {
         const char *id = identities[i];
 

@@ -178,22 +178,22 @@ class Proxy:
     closes all connections; pass_on() restores normal operation.
     """
 
-    def __init__(self, target_port):
-        self.target_port = target_port
+    def __init__(self, target_port, host='127.0.0.1', port=None):
+        self.target_port, self.host = target_port, host
         self.lock = threading.Lock()
         self.pairs = []
         self.silent = threading.Event()    # data is received and dropped
         self.silent.clear()
-        self.port = None
+        self.port = port
         self.accepted = 0
         self._listen()
         self.port = self.listener.getsockname()[1]
-        self.address = '127.0.0.1:%d' % self.port
+        self.address = '%s:%d' % (host, self.port)
 
     def _listen(self):
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(('127.0.0.1', self.port or free_port()))
+        self.listener.bind((self.host, self.port or free_port()))
         self.listener.listen(64)
         self.refusing = False
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
