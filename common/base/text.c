@@ -137,6 +137,13 @@ uint32_t utf8_decode(const char *at, size_t len)
     return c;
 }
 
+struct slice utf8_skip_mark(struct slice s)
+{
+    const struct slice mark = SLICE_LIT("\xef\xbb\xbf");
+
+    return slice_starts(s, mark) ? (struct slice){s.p + mark.len, s.len - mark.len} : s;
+}
+
 bool utf8_valid(struct slice s)
 {
     while (s.len != 0) {

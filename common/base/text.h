@@ -88,6 +88,8 @@ void ascii_clean(char *s);
 size_t utf8_length(struct slice s);
 /* Returns the code point of the well-formed sequence of LEN bytes at P. */
 uint32_t utf8_decode(const char *p, size_t len);
+/* Returns S without the byte order mark that some editors put at the start of a file. */
+struct slice utf8_skip_mark(struct slice s);
 /* Returns true if all of S is well-formed UTF-8. */
 bool utf8_valid(struct slice s);
 

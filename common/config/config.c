@@ -329,20 +329,29 @@ static void read_document(struct reader *r)
                         "a configuration is made of \"name: value\" lines");
 }
 
+/* Whether TEXT begins as UTF-16 or UTF-32 does: with their mark, or with ASCII among zero bytes. */
+static bool is_wide(struct slice text)
+{
+    return slice_starts(text, SLICE_LIT("\xff\xfe")) || slice_starts(text, SLICE_LIT("\xfe\xff")) ||
+           (text.len >= 2 && (text.p[0] == '\0') != (text.p[1] == '\0'));
+}
+
 bool config_parse(const char *file, struct slice text, struct config *out, struct diag *d)
 {
     struct config config = {.file = xstrdup(file), .memory = xcalloc(1, sizeof(*config.memory))};
-    struct reader r = {.text = text, .config = &config, .diag = d};
+    struct reader r = {.text = utf8_skip_mark(text), .config = &config, .diag = d};
     unsigned errors_before = d->errors;
 
     arena_init(&config.memory->arena, NULL, 0);
     if (text.len > CONFIG_BYTES_MAX) {
         config_complain(&config, NULL, d, "larger than %d bytes", CONFIG_BYTES_MAX);
+    } else if (is_wide(text)) {
+        config_complain(&config, NULL, d, "is in UTF-16 or UTF-32: save it as UTF-8");
     } else {
         ASSERT(yaml_parser_initialize(&r.parser) == 1);
         yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(
-            &r.parser, (const unsigned char *)(text.p != NULL ? text.p : ""), text.len);
+            &r.parser, (const unsigned char *)(r.text.p != NULL ? r.text.p : ""), r.text.len);
         read_document(&r);
         yaml_parser_delete(&r.parser);
     }

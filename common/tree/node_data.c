@@ -7,6 +7,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/literal.h"
+#include "common/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static bool looks_like_json(struct slice stripped)
 
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
 {
-    struct slice s = strip(bytes);
+    struct slice s = strip(utf8_skip_mark(bytes));
     json_t *v = NULL;
 
     why[0] = '\0';
@@ -47,7 +48,7 @@ json_t *node_object_parse(struct slice bytes, size_t max_bytes, char why[JSON_WH
 {
     json_t *v = NULL;
 
-    if (json_parse(bytes, max_bytes, &v, why) != ERR_OK)
+    if (json_parse(utf8_skip_mark(bytes), max_bytes, &v, why) != ERR_OK)
         return NULL;
     if (json_is_object(v))
         return v;

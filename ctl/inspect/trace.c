@@ -444,6 +444,8 @@ static int trace_main(const struct ctl_command *c, int argc, char **argv)
         return ctl_finish(&run.o, ERR_SYSTEM);
     char *line = xmalloc(TRACE_LINE_MAX + 1);
     for (uint64_t number = 1; ctl_read_line(in, line, TRACE_LINE_MAX, &s); ++number) {
+        if (number == 1)
+            s = utf8_skip_mark(s);
         const char *why = s.len != 0 ? trace_line_parse(s, &l) : NULL;
 
         if (s.len != 0 && why == NULL)

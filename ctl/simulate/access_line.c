@@ -333,7 +333,8 @@ bool requests_next(struct requests *r, struct access_line *out)
         const char *why = NULL;
         enum access_fault f = ACCESS_FAULT_NONE;
 
-        ++r->lines;
+        if (++r->lines == 1)
+            line = utf8_skip_mark(line);
         if (!r->logs_only && (line.len == 0 || line.p[0] == '#'))
             continue;
         if (!r->logs_only && (line.p[0] == '/' || scheme_length(line) != 0)) {

@@ -376,6 +376,7 @@ enum err tree_text_parse(struct slice bytes, const char *file, json_t **top, str
 
     if (!valid)
         text_complain(&r, ERR_TOO_LARGE, 1, "file too long");
+    bytes = utf8_skip_mark(bytes);
     for (; valid && bytes.len != 0; ++r.line)
         valid = read_line(&r, slice_cut(&bytes, '\n'));
     if (r.result == ERR_OK)

@@ -136,6 +136,41 @@ static void bytes_that_are_no_text_are_refused(void **state)
                    "f.yaml:1:4: a text cannot contain a NUL (\"\\0\")\n");
 }
 
+static void a_byte_order_mark_at_the_start_is_skipped(void **state)
+{
+    static const char *const texts[] = {"a: 1\n", "# comment\na: 1\n", "---\na: 1\n", "{a: 1}"};
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); ++i) {
+        snprintf(text, sizeof(text), "\xef\xbb\xbf%s", texts[i]);
+        struct config c = parse(text);
+
+        assert_true(slice_is(config_get(c.root, "a")->text, "1"));
+        config_fini(&c);
+    }
+    struct config empty = parse("\xef\xbb\xbf");
+    assert_int_equal(empty.root->n, 0);
+    config_fini(&empty);
+    expect_refused(SLICE_LIT("\xef\xbb\xbf"
+                             "a: 1\na: 2\n"),
+                   "f.yaml:2:1: \"a\" is a duplicate (first in line 1)\n");
+}
+
+static void utf_16_and_utf_32_are_refused_by_their_names(void **state)
+{
+    const struct slice texts[] = {SLICE_LIT("\xff\xfe"
+                                            "a\0:\0"),
+                                  SLICE_LIT("\xfe\xff\0a\0:"), SLICE_LIT("a\0:\0"),
+                                  SLICE_LIT("\0a\0:"),
+                                  SLICE_LIT("\xff\xfe\0\0"
+                                            "a\0\0\0")};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); ++i)
+        expect_refused(texts[i], "f.yaml: is in UTF-16 or UTF-32: save it as UTF-8\n");
+}
+
 static void nesting_size_and_number_of_nodes_are_bounded(void **state)
 {
     struct text t = {0};
@@ -250,6 +285,8 @@ int main(void)
         cmocka_unit_test(duplicate_names_are_refused_at_their_place),
         cmocka_unit_test(syntax_errors_are_reported_in_plain_words),
         cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(a_byte_order_mark_at_the_start_is_skipped),
+        cmocka_unit_test(utf_16_and_utf_32_are_refused_by_their_names),
         cmocka_unit_test(nesting_size_and_number_of_nodes_are_bounded),
         cmocka_unit_test(problems_are_reported_up_to_a_bound),
         cmocka_unit_test(problems_add_to_those_there_already),

@@ -22,6 +22,7 @@ static void bytes_become_properties_as_zc_zk_has_it(void **state)
         {SLICE_LIT(" \n\t\r\v\f"), SLICE_NULL, "{}", false},
         {SLICE_LIT(" {\"a\": 1} \n"), SLICE_NULL, "{\"a\":1}", false},
         {SLICE_LIT("{}"), SLICE_NULL, "{}", false},
+        {SLICE_LIT("\xef\xbb\xbf{\"a\": 1}"), SLICE_NULL, "{\"a\":1}", false},
         {SLICE_LIT(" raw text "), SLICE_LIT(" raw text "), NULL, false},
         {SLICE_LIT("[1,2]"), SLICE_LIT("[1,2]"), NULL, false},
         {SLICE_LIT("{'a': 1}"), SLICE_LIT("{'a': 1}"), NULL, true},

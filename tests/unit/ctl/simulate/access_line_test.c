@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -190,9 +192,32 @@ static void equal_times_are_spread_over_what_the_log_resolves(void **state)
     assert_int_equal(fine_ns[2], 5500000);
 }
 
+static void a_byte_order_mark_before_the_first_line_is_skipped(void **state)
+{
+    char path[] = RLB_TEST_DIR "/access_line_test.XXXXXX";
+    int fd = mkstemp(path);
+    const struct slice text = SLICE_LIT("\xef\xbb\xbf/first\n/second\n");
+    struct requests r;
+    struct access_line line;
+    struct diag d = {0};
+
+    (void)state;
+    assert_int_equal(write(fd, text.p, text.len), text.len);
+    close(fd);
+    assert_int_equal(requests_open(path, &r, &d), ERR_OK);
+    assert_true(requests_next(&r, &line));
+    assert_true(slice_is(line.path, "/first"));
+    assert_true(requests_next(&r, &line));
+    assert_true(slice_is(line.path, "/second"));
+    assert_false(requests_next(&r, &line));
+    fclose(r.in);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_byte_order_mark_before_the_first_line_is_skipped),
         cmocka_unit_test(a_combined_line_without_host_is_read),
         cmocka_unit_test(a_host_first_counts_without_port_and_in_lower_case),
         cmocka_unit_test(a_common_line_has_no_agent),

@@ -63,6 +63,7 @@ static void lines_become_nodes_properties_and_links(void **state)
         {"", "{}"},
         {"\n  # nothing\n\n", "{}"},
         {"/a", "{\"a\": [{}, {}]}"},
+        {"\xef\xbb\xbf/a", "{\"a\": [{}, {}]}"},
         {"/a : some type of thing \n", "{\"a\": [{\"type\": \"some type of thing\"}, {}]}"},
         {"/a: b", "{\"a\": [{\"type\": \"b\"}, {}]}"},
         {"/a :b", "{\"a\": [{\"type\": \"b\"}, {}]}"},
