@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   inotify, poll ──► touched ──(scan_ms)──► scan, on the thread ──► on_scanned ──► one_shot
- *                                                                         │ restart.txt changed
- *                                         restart ◄── scan ◄──(settle_ms)─┘
+ *   inotify ──► touched, at most every scan_ms ──► scan, on the thread ──► on_scanned ──► one_shot
+ *   poll ──────────────────────────────────────────┘                            │ restart.txt
+ * changed restart, at most every settle_ms ◄───┘
  *
  * Events carry no state; they only state which directory is to be checked.
  */
@@ -68,12 +68,12 @@ struct restart_directory {
     struct worker_job job;
     struct restart_found found;
     bool scanning;
-    bool settles;              /* the scan began after restart.txt had settled: report the change */
     bool removed;              /* the result is not needed any more: freed after the scan */
     bool again;                /* touched since the scan began */
-    bool due;                  /* settled: the next scan reports the change */
-    struct timer soon;         /* running: touched; scanned on expiry */
-    struct timer settle;       /* running: restart.txt has changed, and more changes may follow */
+    bool missed;               /* touched while SOON ran */
+    struct timer soon;         /* running: scanned, and not again until it expires */
+    bool pending;              /* restart.txt has changed while SETTLE ran */
+    struct timer settle;       /* running: a restart was reported, and none until it expires */
     struct restart_found last; /* found by the previous scan */
     bool known;                /* scanned before */
     bool one_shot;
@@ -213,29 +213,42 @@ static void scan(struct restart_directory *f)
         return;
     }
     f->scanning = true;
-    f->settles = f->due;
-    f->again = f->due = false;
+    f->again = false;
     worker_thread_add(f->watch->thread, &f->job, 0);
 }
 
 static void touched(struct restart_directory *f)
 {
-    if (!timer_running(&f->soon))
-        timer_start(f->watch->loop, &f->soon, f->watch->times.scan_ms);
+    f->missed = timer_running(&f->soon);
+    if (f->missed)
+        return;
+    timer_start(f->watch->loop, &f->soon, f->watch->times.scan_ms);
+    scan(f);
 }
 
 static void on_soon(struct timer *t)
 {
-    scan(container_of(t, struct restart_directory, soon));
+    struct restart_directory *f = container_of(t, struct restart_directory, soon);
+
+    if (f->missed)
+        touched(f);
+}
+
+static void restart(struct restart_directory *f)
+{
+    f->pending = timer_running(&f->settle);
+    if (f->pending)
+        return;
+    timer_start(f->watch->loop, &f->settle, f->watch->times.settle_ms);
+    f->events.restart(f->context);
 }
 
 static void on_settled(struct timer *t)
 {
     struct restart_directory *f = container_of(t, struct restart_directory, settle);
 
-    /* Changes that inotify has not reported so far belong to this restart as well. */
-    f->due = true;
-    scan(f);
+    if (f->pending)
+        restart(f);
 }
 
 static void on_scanned(struct worker_job *j, bool dropped)
@@ -274,15 +287,12 @@ static void on_scanned(struct worker_job *j, bool dropped)
     changed &= f->known || (file->mtime_ns > f->since_ns && file->mtime_ns <= found->now_ns);
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
-    /* A scan that settles and is still to come covers this change too. */
-    if (changed && !f->settles && !f->due && !timer_running(&f->settle))
-        timer_start(f->watch->loop, &f->settle, f->watch->times.settle_ms);
+    if (changed)
+        restart(f);
     if (found->always != RESTART_UNKNOWN && f->one_shot != (found->always == RESTART_THERE)) {
         f->one_shot = !f->one_shot;
         f->events.one_shot(f->context, f->one_shot);
     }
-    if (f->settles)
-        f->events.restart(f->context);
     if (f->again)
         scan(f);
 }

@@ -15,7 +15,7 @@
 #include "common/event/loop.h"
 
 struct restart_times {
-    /* Changes of restart.txt within this time of the first are one restart. */
+    /* Between two restarts: changes of restart.txt within this time are one, at its end. */
     uint64_t settle_ms;
     /* How often directories are scanned in addition to events of inotify: it reports neither
      * changes by other hosts on network file systems nor a changed link in the path. */
