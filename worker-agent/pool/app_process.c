@@ -237,9 +237,37 @@ static void on_held_over(struct timer *t)
     app_pool_settle(p->pool);
 }
 
+enum { START_HINT_MAX = 100 + 2 * ADDR_TEXT_MAX };
+
+/* What an operator can do about P, which is not ready in time. Reads /proc. */
+static void start_hint(const struct app_process *p, char out[START_HINT_MAX])
+{
+    uid_t any;
+    struct addr at;
+    char found[ADDR_TEXT_MAX];
+    char given[ADDR_TEXT_MAX];
+    unsigned port = addr_port(&p->addr);
+    bool by_port = p->group->config->listen == LISTEN_BY_PORT;
+    bool listens = process_listener_find("/proc", p->pid, port, &at);
+    bool reached = by_port ? port_owner_find("/proc", port, p->pid, 0, &any) != PORT_NONE
+                           : listens && addr_equal(&at, &p->addr);
+
+    if (p->probe.connect_errno == EPERM)
+        snprintf(out, START_HINT_MAX, "its socket must be bound by its user, and not be a link");
+    else if (p->probe_status == 0 && listens && !reached)
+        snprintf(out, START_HINT_MAX, "it listens at %s and must listen at %s",
+                 addr_format(&at, found), addr_format(&p->addr, given));
+    else if (p->probe_status == 0 && by_port && !listens)
+        snprintf(out, START_HINT_MAX, "it does not listen yet; it must listen at %s",
+                 addr_format(&p->addr, given));
+    else
+        snprintf(out, START_HINT_MAX, "raise start_timeout if it is only slow");
+}
+
 static void on_process_deadline(struct timer *t)
 {
     struct app_process *p = container_of(t, struct app_process, deadline);
+    char hint[START_HINT_MAX];
 
     switch (p->state) {
     case PROCESS_SPAWNING:
@@ -247,9 +275,10 @@ static void on_process_deadline(struct timer *t)
         app_process_on_start_rejected(p, "no answer");
         return;
     case PROCESS_STARTING:
+        start_hint(p, hint);
         log_warn(p, "process-start-timeout",
-                 "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\"",
-                 (unsigned long long)p->group->s->start_timeout_ms, p->probe_status);
+                 "start_timeout_ms=%llu last_status=%d action=\"stop it and retry\" hint=\"%s\"",
+                 (unsigned long long)p->group->s->start_timeout_ms, p->probe_status, hint);
         process_fail(p, FAILURE_START_TIMEOUT, "", AGENT_STAT_spawn_failures);
         app_process_stop(p);
         return;
@@ -602,9 +631,13 @@ void app_process_on_died(struct app_process *p, const char *how)
         log_info(p, "process-exited", "requests=%llu action=\"start another if it is needed\"",
                  (unsigned long long)p->core.served);
     } else {
-        log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu", how,
-                 process_state_texts[p->state], (unsigned long long)lived_ms,
-                 (unsigned long long)p->core.served);
+        bool ended_well = p->state == PROCESS_STARTING && strcmp(how, SUPERVISOR_EXIT_SUCCESS) == 0;
+        const char *hint = ended_well ? "let it run in the foreground, not as a daemon"
+                                      : "see process-last-output and the kernel's log";
+
+        log_warn(p, "process-died", "how=\"%s\" state=%s state_ms=%llu requests=%llu hint=\"%s\"",
+                 how, process_state_texts[p->state], (unsigned long long)lived_ms,
+                 (unsigned long long)p->core.served, hint);
         /* Its last output may still be in the pipe. */
         process_output_stop(&p->output);
         process_fail(p, p->ready_since_ms != 0 ? FAILURE_DIED : FAILURE_DIED_STARTING, how,

@@ -214,6 +214,8 @@ void proc_table_own(struct proc_table *t, struct proc_root *roots, size_t nroots
  */
 
 struct listener {
+    char address[33]; /* as the kernel writes it */
+    unsigned port;
     uint64_t inode;
     uid_t uid;
     bool own;
@@ -227,27 +229,26 @@ struct listeners {
 
 /* ---- net/tcp and net/tcp6 ---- */
 
-/* False: LINE is the first that is not of a listening socket, or there are too many. */
+/* PORT 0: any, reachable or not. False: LINE is the first that is not of a listening socket, or
+ * there are too many. */
 static bool read_line(const char *line, unsigned port, struct listeners *out)
 {
     /* What a connection to 127.0.0.1 may reach, as the kernel writes it (in words of the host). */
     static const char *const reachable[] = {
         "0100007F", "00000000", "00000000000000000000000000000000",
         "0000000000000000FFFF00000100007F", "0000000000000000FFFF000000000000"};
-    struct listener found = {0};
-    char address[33];
-    unsigned at;
+    struct listener found = {.own = false};
     unsigned state;
     bool is_reachable = false;
 
     /* sl local_address:port rem_address st queues timer retrnsmt uid timeout inode */
-    if (sscanf(line, "%*s %32[0-9A-F]:%X %*s %X %*s %*s %*s %u %*s %" SCNu64, address, &at, &state,
-               &found.uid, &found.inode) != 5 ||
+    if (sscanf(line, "%*s %32[0-9A-F]:%X %*s %X %*s %*s %*s %u %*s %" SCNu64, found.address,
+               &found.port, &state, &found.uid, &found.inode) != 5 ||
         state != TCP_LISTEN)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(reachable); ++i)
-        is_reachable |= strcmp(address, reachable[i]) == 0;
-    if (at != port || !is_reachable)
+        is_reachable |= strcmp(found.address, reachable[i]) == 0;
+    if (port != 0 && (found.port != port || !is_reachable))
         return true;
     out->too_many = out->n == PORT_LISTENERS_MAX;
     if (!out->too_many)
@@ -310,6 +311,27 @@ static bool mark_own(const char *proc, pid_t pid, struct listeners *l)
     return readable;
 }
 
+/* Marks the listeners of PID, of its group and session, and of its descendants. False: the
+ * descriptors of one of them may not be read. */
+static bool mark_all_own(const char *proc, pid_t pid, struct listeners *l)
+{
+    bool readable = mark_own(proc, pid, l);
+    struct proc_table t = {0};
+    struct proc_entry self;
+
+    if (!all_own(l) && proc_entry_read(proc, pid, &self) && proc_table_read(&t, proc)) {
+        struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
+
+        proc_table_own(&t, &root, 1);
+        for (size_t i = 0; i < t.n && !all_own(l); ++i) {
+            if (t.items[i].root == 0)
+                readable &= mark_own(proc, t.items[i].pid, l);
+        }
+    }
+    proc_table_fini(&t);
+    return readable;
+}
+
 enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_t uid,
                                 uid_t *foreign)
 {
@@ -321,23 +343,47 @@ enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_
         return PORT_UNKNOWN;
     if (l.n == 0)
         return PORT_NONE;
-    bool readable = mark_own(proc, pid, &l);
-    struct proc_table t = {0};
-    struct proc_entry self;
-    if (!all_own(&l) && proc_entry_read(proc, pid, &self) && proc_table_read(&t, proc)) {
-        struct proc_root root = {.pid = pid, .start_ticks = self.start_ticks};
-
-        proc_table_own(&t, &root, 1);
-        for (size_t i = 0; i < t.n && !all_own(&l); ++i) {
-            if (t.items[i].root == 0)
-                readable &= mark_own(proc, t.items[i].pid, &l);
-        }
-    }
-    proc_table_fini(&t);
+    bool readable = mark_all_own(proc, pid, &l);
     for (size_t i = 0; i < l.n; ++i) {
         *foreign = l.items[i].uid;
         if (!l.items[i].own && (readable || l.items[i].uid != uid))
             return PORT_FOREIGN;
     }
     return l.too_many ? PORT_FOREIGN : PORT_OWN;
+}
+
+static struct addr listener_address(const struct listener *l)
+{
+    size_t nwords = strlen(l->address) / 8;
+    struct addr a = {.len = nwords == 1 ? sizeof(a.in) : sizeof(a.in6)};
+    void *to = nwords == 1 ? (void *)&a.in.sin_addr : (void *)&a.in6.sin6_addr;
+
+    a.sa.sa_family = nwords == 1 ? AF_INET : AF_INET6;
+    for (size_t i = 0; i < nwords && i < 4; ++i) {
+        uint32_t word = 0;
+
+        (void)sscanf(l->address + 8 * i, "%8" SCNx32, &word);
+        memcpy((char *)to + sizeof(word) * i, &word, sizeof(word));
+    }
+    addr_set_port(&a, l->port);
+    return a;
+}
+
+bool process_listener_find(const char *proc, pid_t pid, unsigned port, struct addr *out)
+{
+    struct listeners l = {.n = 0};
+    const struct listener *found = NULL;
+
+    (void)read_sockets(proc, "tcp", 0, &l);
+    (void)read_sockets(proc, "tcp6", 0, &l);
+    (void)mark_all_own(proc, pid, &l);
+    for (size_t i = 0; i < l.n; ++i) {
+        const struct listener *one = &l.items[i];
+
+        if (one->own && (found == NULL || (found->port != port && one->port == port)))
+            found = one;
+    }
+    if (found != NULL)
+        *out = listener_address(found);
+    return found != NULL;
 }

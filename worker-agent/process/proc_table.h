@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "common/base/base.h"
+#include "common/net/addr.h"
 
 enum {
     /* Maximum processes read; the kernel's default limit is 32,768. */
@@ -85,5 +85,10 @@ enum port_owner {
  */
 enum port_owner port_owner_find(const char *proc, unsigned port, pid_t pid, uid_t uid,
                                 uid_t *foreign);
+/*
+ * Finds a TCP listener of PID (as above), at any address, among the first PORT_LISTENERS_MAX of the
+ * machine; one of PORT is preferred. Returns false if there is none.
+ */
+bool process_listener_find(const char *proc, pid_t pid, unsigned port, struct addr *out);
 
 #endif
