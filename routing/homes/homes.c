@@ -349,6 +349,11 @@ static void learn(struct homes *h, struct homes_ticket *t, const struct homes_en
 
     if (e->failed && service < t->expected_us)
         service = t->expected_us;
+    /* A worker that hung has not worked meanwhile, and its class is not as slow. A class that has
+     * become that slow is known after a few requests. */
+    double most = HOMES_OUTLIER * greater_of(t->expected_us, h->cold_us);
+    if (service > most)
+        service = most;
     /* A fast error is not a measurement. */
     if (!e->failed) {
         w->alive_us = h->now_us;

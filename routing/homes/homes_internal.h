@@ -31,6 +31,8 @@
 #define HOMES_MEAN_STEP 0.01
 /* ... and of the newest report of other load balancers' requests in flight. */
 #define HOMES_FOREIGN_STEP 0.3
+/* One request counts at most this many times what was expected of it, or of a cold request. */
+#define HOMES_OUTLIER 10.0
 /* Initial values, before any request was served: the mean cost and the price of a cold request. */
 #define HOMES_MEAN_FIRST_US 20e3
 #define HOMES_COLD_FIRST_US 30e3

@@ -436,6 +436,7 @@ static void end_ticket(struct model *m, struct model_ticket *t)
             0.3 * ((double)e.others * m->mean / concurrency - m->workers[w].foreign);
     }
     homes_end(m->homes, &t->ticket, &e);
+    service = fmin(service, 10 * fmax(t->expected, m->cold));
     learn(m, t, service);
     if (w >= 0)
         take(m, w, service);

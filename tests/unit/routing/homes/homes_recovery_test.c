@@ -22,6 +22,7 @@ enum {
     COLD_US = 15 * MS,
     STEADY = 30 * SECOND,
     AWAY = 8 * SECOND,
+    HUNG = 20 * SECOND,
     WITHIN = 2 * SECOND,
 };
 
@@ -149,6 +150,29 @@ static void a_new_worker_gets_its_share_within_two_seconds(void **state)
     }
 }
 
+/* Its requests are answered when it continues; it stays eligible. */
+static void a_worker_that_hung_gets_its_share_within_two_seconds(void **state)
+{
+    static const int classes[] = {3, 4, 6, 8, 16};
+    static struct load l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); ++i) {
+        l = (struct load){.classes = classes[i], .random = 1};
+        lodgers_start(&l.f, WORKERS, 1);
+        run(&l, STEADY);
+        for (int client = 0; client < CLIENTS; ++client) {
+            if (l.flights[client].busy && l.flights[client].worker == ABSENT)
+                l.flights[client].end_us += HUNG;
+        }
+        l.free_us[ABSENT] += HUNG;
+        run(&l, HUNG);
+        memset(l.served, 0, sizeof(l.served));
+        l.cold = 0;
+        assert_gets_its_share(&l);
+    }
+}
+
 static void the_time_until_a_worker_has_failed_is_not_its_work(void **state)
 {
     struct lodgers f;
@@ -176,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_that_is_back_gets_its_share_within_two_seconds),
         cmocka_unit_test(a_new_worker_gets_its_share_within_two_seconds),
+        cmocka_unit_test(a_worker_that_hung_gets_its_share_within_two_seconds),
         cmocka_unit_test(the_time_until_a_worker_has_failed_is_not_its_work),
     };
 
