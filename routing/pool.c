@@ -565,6 +565,31 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
     return result;
 }
 
+bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_pick *out)
+{
+    pool_lock(p);
+    bool member = worker_is_member(w);
+    if (member) {
+        uint64_t backlog = worker_backlog(w);
+
+        memset(out, 0, sizeof(*out));
+        out->reason = PICK_PROBE;
+        out->started_us = now_us;
+        ++p->picks[PICK_PROBE];
+        if (w->place == WORKER_ELIGIBLE && backlog < w->concurrency)
+            --p->places;
+        out->backlog = backlog;
+        worker_set_backlog(w, backlog + 1);
+        ++p->backlog;
+        pool_tick(p, w);
+        pool_policy_adopt_locked(p, w, out);
+        list_push_back(&w->in_flight, &out->node_);
+        out->worker = worker_ref(w);
+    }
+    pool_unlock(p);
+    return member;
+}
+
 struct worker *pool_put_kept(struct pool *p, struct pool_pick *pick, const struct pool_served *how,
                              struct list *released)
 {

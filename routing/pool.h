@@ -212,6 +212,9 @@ void pool_hand_over(struct pool *p, struct worker *from, struct worker *to);
  */
 enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
                   struct pool_pick *out) must_check;
+/* Counts a request at W regardless of policy and eligibility, as PICK_PROBE. Returns false if W is
+ * not a member. Pair with pool_put. */
+bool pool_get_at(struct pool *p, struct worker *w, uint64_t now_us, struct pool_pick *out) cold_;
 /* Ends a request: updates counts and means and releases the pick's reference. HOW is NULL if the
  * request was aborted; it ends then at the latest time passed to the pool. */
 void pool_put(struct pool *p, struct pool_pick *pick, const struct pool_served *how,

@@ -210,7 +210,8 @@ struct pool_rule {
      * right after choose, before counts and lists are updated. H does not move until end. */
     void (*begin)(struct pool *p, const struct pool_question *q, const struct pool_choice *c,
                   struct pool_hand *h);
-    /* A request of any class, begun under another policy. Called right after joined. */
+    /* A request of any class, begun under another policy (called right after joined) or regardless
+     * of the policy. */
     void (*adopt)(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us);
     /* Ends a request, after the counts were updated. HOW->now_us <= pool->now_us. */
     void (*end)(struct pool *p, struct worker *w, struct pool_hand *h,
@@ -339,6 +340,8 @@ extern const struct pool_rule pool_rule_adaptive;
 /* Selects the policy that p->settings names; if it has changed, creates its state again. */
 void pool_policy_set_locked(struct pool *p);
 void pool_policy_joined_locked(struct pool *p, struct worker *w);
+/* PICK, a request at W, was not begun by the policy, which counts it from now on. */
+void pool_policy_adopt_locked(struct pool *p, struct worker *w, struct pool_pick *pick);
 /* Chooses the worker and states the reason. No side effects. */
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,
                                struct pool_choice *out);

@@ -24,6 +24,15 @@ const char *pool_policy_text(enum pool_policy policy)
     return policies[policy].text;
 }
 
+void pool_policy_adopt_locked(struct pool *p, struct worker *w, struct pool_pick *pick)
+{
+    if (p->rule->end == NULL || pick->counted_)
+        return;
+    pick->counted_ = true;
+    if (p->rule->adopt != NULL)
+        p->rule->adopt(p, w, &pick->hand_, pick->started_us);
+}
+
 void pool_policy_joined_locked(struct pool *p, struct worker *w)
 {
     struct pool_pick *pick;
@@ -33,15 +42,8 @@ void pool_policy_joined_locked(struct pool *p, struct worker *w)
         w->policy = xcalloc(1, p->rule->worker_bytes);
     if (p->rule->joined != NULL)
         p->rule->joined(p, w);
-    if (p->rule->end == NULL)
-        return;
-    list_for_each_entry (pick, &w->in_flight, node_) {
-        if (pick->counted_)
-            continue;
-        pick->counted_ = true;
-        if (p->rule->adopt != NULL)
-            p->rule->adopt(p, w, &pick->hand_, pick->started_us);
-    }
+    list_for_each_entry (pick, &w->in_flight, node_)
+        pool_policy_adopt_locked(p, w, pick);
 }
 
 void pool_policy_choose_locked(struct pool *p, const struct pool_question *q,

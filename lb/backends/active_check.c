@@ -89,6 +89,12 @@ static void check_finish(struct active_check *c, const char *why)
         on_turned(c);
 }
 
+bool active_check_passes(const struct application *a, enum err e, int status)
+{
+    return (e == ERR_OK || e == ERR_TOO_LARGE) &&
+           check_status_passes(status, a->settings->s.health_check_status);
+}
+
 static void on_active_check_done(struct http_fetch *f, enum err e)
 {
     struct active_check *c = container_of(f, struct active_check, fetch);
@@ -100,9 +106,7 @@ static void on_active_check_done(struct http_fetch *f, enum err e)
     case ERR_OK:
     case ERR_TOO_LARGE:
         snprintf(why, sizeof(why), "status %d", f->status);
-        check_finish(c, check_status_passes(f->status, c->app->settings->s.health_check_status)
-                            ? NULL
-                            : why);
+        check_finish(c, active_check_passes(c->app, e, f->status) ? NULL : why);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
@@ -120,22 +124,26 @@ static void on_active_check_done(struct http_fetch *f, enum err e)
 
 static const struct http_fetch_events events = {.done = on_active_check_done};
 
-static void on_pause_over(struct timer *t)
+void active_check_request(const struct application *a, const char *name,
+                          struct http_fetch_request *q)
 {
-    struct active_check *c = container_of(t, struct active_check, pause);
-    struct http_fetch_request q = {.addr = c->addr,
-                                   .peer = c->peer,
-                                   .timeout_ms = c->app->settings->s.health_check_timeout_ms,
-                                   .body_max = BODY_MAX,
-                                   .events = &events};
-
-    text_addf(&q.bytes,
+    q->timeout_ms = a->settings->s.health_check_timeout_ms;
+    q->body_max = BODY_MAX;
+    text_addf(&q->bytes,
               "GET %s HTTP/1.1\r\n"
               "Host: %s\r\n"
               "User-Agent: resumelb-health-check\r\n"
               "Connection: close\r\n\r\n",
-              c->app->settings->s.health_check_path,
-              c->addr->sa.sa_family == AF_UNIX ? "localhost" : c->name);
+              a->settings->s.health_check_path,
+              q->addr->sa.sa_family == AF_UNIX ? "localhost" : name);
+}
+
+static void on_pause_over(struct timer *t)
+{
+    struct active_check *c = container_of(t, struct active_check, pause);
+    struct http_fetch_request q = {.addr = c->addr, .peer = c->peer, .events = &events};
+
+    active_check_request(c->app, c->name, &q);
     http_fetch_start(&c->fetch, c->app->lb->control, &q);
 }
 

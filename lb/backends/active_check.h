@@ -31,6 +31,12 @@ uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash);
 
 /* ---- the checks ---- */
 
+/* Sets the head of Q to a check of the worker NAME of A at Q->addr. A has a health_check_path. */
+void active_check_request(const struct application *a, const char *name,
+                          struct http_fetch_request *q);
+/* Whether a check that ended with E and STATUS has passed. */
+bool active_check_passes(const struct application *a, enum err e, int status);
+
 enum { CHECK_WHY_ROOM = 80 };
 
 /* Zero, but for the first members, before it is started; zero again after it was stopped. */

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/upstream/http1_client.h"
+#include "common/upstream/http_fetch.h"
+#include "lb/backends/active_check.h"
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 
@@ -100,7 +101,7 @@ struct worker *member_create(const char *name, const char *incarnation, const ch
 /* A change of which members are in the pool, and available there; under members_lock. */
 struct change {
     struct list released; /* waiting requests that may continue */
-    struct list over;     /* ejections that are over, by their message.node */
+    struct list over;     /* ejections that are over, or were probed, by their message.node */
 };
 
 static void member_begin(struct application *a, struct change *c)
@@ -205,15 +206,18 @@ void member_settings_changed(struct member *m)
 /*
  * ---- ejection ----
  *
- * Passive ejection: a worker that fails several requests in a row receives no requests for a while
- * (ejection_rule.h). A worker to which connections fail receives none until it accepts a
- * connection, which is probed without sending a request. Ejection fails open: the only available
- * worker is not ejected, and a request that finds only ejected workers ends all ejections.
- * Ejections are started by data loops and ended by the control loop.
+ * Passive ejection: a worker that fails several requests in a row receives no requests until it
+ * passes a probe (ejection_rule.h): it accepts a connection, passes a health check, or answers a
+ * client's GET. If no GET arrives, or it is not probed, its ejection ends after its time. Ejection
+ * fails open: the only available worker is not ejected, and a request that finds only ejected
+ * workers ends all ejections. Ejections are started by data loops and ended by the control loop,
+ * except by a probe.
  *
  *   data loop   failure -> fail_locked() under members_lock -> message to the control loop
  *   control     message -> timer -> available again
- *               message -> timer -> a connection is tried -> available again, or another timer
+ *               message -> timer -> it is probed -> available again, or another timer
+ *               message -> timer -> the next GET may probe it -> timer -> available again
+ *   data loop   the GET probes it -> available again -> message; or message -> timer
  *   any thread  no other worker is left -> all are available again, at once -> message
  *
  * A data loop decides alone and at once, so that the requests behind this one do not try the same
@@ -221,6 +225,9 @@ void member_settings_changed(struct member *m)
  * ends an ejection when its time is over, and frees it. An ejection is effective while it is in the
  * application's list. It holds a reference to the worker.
  */
+
+/* Of a probe by a request; under members_lock. */
+enum request_probe { PROBE_PAUSED, PROBE_OFFERED, PROBE_TAKEN };
 
 struct ejection {
     struct list node; /* app->ejections, while effective; under members_lock */
@@ -231,25 +238,48 @@ struct ejection {
     struct worker *worker; /* counted */
     uint64_t for_ms;
     enum worker_fault why;
-    /* Control thread, while it is tried by connecting. */
-    uint64_t probe_ms;      /* the next pause; 0: it is not tried */
-    uint64_t probe_most_ms; /* those after it */
-    struct http1_connect *attempt;
+    enum worker_probe how;
+    enum request_probe request;
+    bool passed; /* a request has; under members_lock */
+    /* Control thread. */
+    uint64_t probe_ms;      /* the next pause; 0: it is not probed */
+    uint64_t probe_then_ms; /* those after it */
+    struct http_fetch fetch;
 };
 
 static void free_ejection(struct ejection *e)
 {
     timer_stop(&e->timer);
-    if (e->attempt != NULL)
-        http1_connect_cancel(e->attempt);
+    http_fetch_stop(&e->fetch);
     worker_unref(e->worker);
     free(e);
+}
+
+static void set_request_locked(struct ejection *e, enum request_probe to)
+{
+    struct application *a = member_of(e->worker)->app;
+
+    if (to == PROBE_OFFERED)
+        atomic_fetch_add_explicit(&a->noffered, 1, memory_order_relaxed);
+    else if (e->request == PROBE_OFFERED)
+        atomic_fetch_sub_explicit(&a->noffered, 1, memory_order_relaxed);
+    e->request = to;
+}
+
+/* Posts the message of E, once MEMBER_END has unlocked. */
+static void notify_locked(struct ejection *e, struct change *c)
+{
+    if (e->in_flight)
+        return;
+    e->in_flight = true;
+    list_push_back(&c->over, &e->message.node);
 }
 
 static void end_locked(struct ejection *e, struct change *c)
 {
     struct member *m = member_of(e->worker);
 
+    set_request_locked(e, PROBE_PAUSED);
     list_remove(&e->node);
     atomic_store_explicit(&m->ejected_until_ms, 0, memory_order_relaxed);
     set_unavailable_locked(m, MEMBER_EJECTED, false, c);
@@ -261,14 +291,11 @@ static void end_all_locked(struct application *a, struct change *c)
         struct ejection *e = list_first(&a->ejections, struct ejection, node);
 
         end_locked(e, c);
-        if (!e->in_flight) {
-            e->in_flight = true;
-            list_push_back(&c->over, &e->message.node);
-        }
+        notify_locked(e, c);
     }
 }
 
-/* Its time is over, or the worker accepts connections. */
+/* Its time is over, or the worker has passed a probe. */
 static void end_ejection(struct ejection *e)
 {
     struct application *a = member_of(e->worker)->app;
@@ -286,7 +313,7 @@ static void end_ejection(struct ejection *e)
         free_ejection(e);
 }
 
-/* ---- probing by connecting ---- */
+/* ---- probing ---- */
 
 static void pause_probe(struct ejection *e)
 {
@@ -303,23 +330,40 @@ static void pause_probe(struct ejection *e)
     if (!effective)
         return;
     timer_start(l, &e->timer, pause_ms);
-    e->probe_ms = e->probe_most_ms;
+    e->probe_ms = e->probe_then_ms;
 }
 
-static void on_member_connected(void *context, struct http1_conn *c, enum err failed)
+static void log_readmitted(const struct ejection *e)
 {
-    struct ejection *e = context;
+    log_info_folded(NULL, "worker-readmitted", "application=%s worker=%s",
+                    member_of(e->worker)->app->name, worker_name(e->worker));
+}
 
-    (void)failed;
-    e->attempt = NULL;
-    if (c == NULL) {
+static void on_probe_done(struct http_fetch *f, enum err failed)
+{
+    struct ejection *e = container_of(f, struct ejection, fetch);
+    const struct application *a = member_of(e->worker)->app;
+
+    if (e->how == PROBE_CHECK ? !active_check_passes(a, failed, f->status) : failed != ERR_OK) {
         pause_probe(e);
         return;
     }
-    http1_close(c);
-    log_info_folded(NULL, "worker-readmitted", "application=%s worker=%s",
-                    member_of(e->worker)->app->name, worker_name(e->worker));
+    log_readmitted(e);
     end_ejection(e);
+}
+
+static void start_probe(struct ejection *e)
+{
+    static const struct http_fetch_events probe_events = {.done = on_probe_done};
+    struct member *m = member_of(e->worker);
+    struct http_fetch_request q = {.addr = &m->addr,
+                                   .peer = m->tls,
+                                   .timeout_ms = m->app->settings->s.connect_timeout_ms,
+                                   .events = &probe_events};
+
+    if (e->how == PROBE_CHECK)
+        active_check_request(m->app, worker_name(m->worker), &q);
+    http_fetch_start(&e->fetch, m->app->lb->control, &q);
 }
 
 static void on_member_timer(struct timer *t)
@@ -329,17 +373,21 @@ static void on_member_timer(struct timer *t)
 
     /* A worker that has left the pool meanwhile reports its return itself. */
     pthread_mutex_lock(&m->app->members_lock);
-    bool probe = e->probe_ms != 0 && m->joined && list_linked(&e->node);
+    enum request_probe request = e->request;
+    bool probe = e->probe_ms != 0 && request != PROBE_OFFERED && m->joined && list_linked(&e->node);
+    if (probe && e->how == PROBE_REQUEST && request == PROBE_PAUSED)
+        set_request_locked(e, PROBE_OFFERED);
     pthread_mutex_unlock(&m->app->members_lock);
-    if (!probe) {
+    if (!probe || (e->how == PROBE_CHECK && m->app->settings->s.health_check_path == NULL))
         end_ejection(e);
-        return;
-    }
-    e->attempt = http1_connect_tls(m->app->lb->control, &m->addr, m->tls,
-                                   m->app->settings->s.connect_timeout_ms, on_member_connected, e);
+    else if (e->how != PROBE_REQUEST)
+        start_probe(e);
+    else if (request == PROBE_PAUSED)
+        timer_start(m->app->lb->control, &e->timer, e->for_ms);
+    /* Otherwise it is being probed, and the message follows. */
 }
 
-/* On the control loop: it has begun, or it is over already. */
+/* On the control loop: it has begun, a request has probed it, or it is over already. */
 static void on_member_message(struct loop_message *msg)
 {
     struct ejection *e = container_of(msg, struct ejection, message);
@@ -354,8 +402,11 @@ static void on_member_message(struct loop_message *msg)
     pthread_mutex_lock(&a->members_lock);
     e->in_flight = false;
     bool effective = list_linked(&e->node);
+    bool passed = e->passed;
     pthread_mutex_unlock(&a->members_lock);
     if (!effective) {
+        if (passed)
+            log_readmitted(e);
         free_ejection(e);
         return;
     }
@@ -373,7 +424,6 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
 {
     struct application *a = m->app;
     uint64_t for_ms = failure_record_add(&m->failed, &a->eject, f);
-    uint64_t probe_ms = failure_record_probe_ms(&m->failed, &a->eject, f);
     struct ejection *e;
     size_t out = 0; /* without those that have left meanwhile: they are not among `njoined` */
 
@@ -397,8 +447,8 @@ static struct ejection *fail_locked(struct member *m, enum worker_fault f, uint6
                            .worker = worker_ref(m->worker),
                            .for_ms = for_ms,
                            .why = f,
-                           .probe_ms = probe_ms,
-                           .probe_most_ms = 2 * probe_ms < for_ms ? 2 * probe_ms : for_ms};
+                           .how = worker_probe_for(&a->eject, f, !m->has_feed)};
+    failure_record_probe_ms(&m->failed, &a->eject, e->how, &e->probe_ms, &e->probe_then_ms);
     timer_init(&e->timer, on_member_timer);
     list_push_back(&a->ejections, &e->node);
     set_unavailable_locked(m, MEMBER_EJECTED, true, c);
@@ -427,6 +477,46 @@ void member_failed(struct member *m, enum worker_fault f, uint64_t now_ms)
     }
     if (e != NULL)
         loop_post(a->lb->control, &e->message);
+}
+
+bool member_probe(struct application *a, uint64_t now_us, struct pool_pick *out)
+{
+    struct ejection *e;
+    bool found = false;
+
+    pthread_mutex_lock(&a->members_lock);
+    list_for_each_entry (e, &a->ejections, node) {
+        const struct member *m = member_of(e->worker);
+
+        if (e->request != PROBE_OFFERED || !m->joined || m->unavailable != MEMBER_EJECTED ||
+            !pool_get_at(a->pool, e->worker, now_us, out))
+            continue;
+        set_request_locked(e, PROBE_TAKEN);
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&a->members_lock);
+    return found;
+}
+
+void member_probed(struct member *m, bool passed)
+{
+    struct application *a = m->app;
+    struct ejection *e;
+    struct change c;
+
+    member_begin(a, &c);
+    list_for_each_entry (e, &a->ejections, node) {
+        if (e->worker != m->worker || e->request != PROBE_TAKEN)
+            continue;
+        e->passed = passed;
+        set_request_locked(e, PROBE_PAUSED);
+        if (passed)
+            end_locked(e, &c);
+        notify_locked(e, &c);
+        break;
+    }
+    member_end(a, &c);
 }
 
 void member_clear_failures(struct member *m)

@@ -194,6 +194,13 @@ static inline void member_opens_new(struct member *m)
 
 /* ---- ejection ---- */
 
+/*
+ * Any loop: if an ejected worker is to be probed by a request, counts one there. The caller sends
+ * the request, a GET, to the worker of OUT; member_probed must be called with the result.
+ */
+bool member_probe(struct application *a, uint64_t now_us, struct pool_pick *out) cold_;
+/* The probe of M, by a request, has passed, or has not: it failed, or was aborted. */
+void member_probed(struct member *m, bool passed) cold_;
 /* Control thread: workers have left; if only ejected ones remain, ends all ejections at once. */
 void health_check(struct application *a);
 /*

@@ -100,6 +100,7 @@ static struct ejection_rule ejection_rule(const struct app_settings *s)
         .time_ms = s->eject_time_ms,
         .time_max_ms = s->eject_time_max_ms,
         .probe_ms = s->eject_probe_ms,
+        .checks = s->health_check_path != NULL,
         .after_refused = (unsigned)s->eject_after_refused,
         .after = (unsigned)s->eject_after,
         .max_share = s->eject_max,

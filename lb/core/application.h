@@ -109,6 +109,7 @@ struct application {
     size_t navailable;          /* of those, for no reason unavailable */
     struct list ejections;      /* effective ones; member.c's, under members_lock */
     struct ejection_rule eject; /* under members_lock */
+    _Atomic size_t noffered;    /* ejected workers that the next GET probes (member.c) */
     _Atomic size_t nrefused;    /* in the queues of all loops (route_wait.h) */
     struct retry_budget retry_budget;
     struct poison *poison;                     /* its own lock */

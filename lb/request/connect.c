@@ -148,9 +148,19 @@ static cold_ void no_worker(struct exchange *x, enum err e)
     }
 }
 
+/* Returns true if X may probe an ejected worker, and one is to be probed: losing X costs nothing
+ * but time, as it is repeated at another worker. */
+static inline bool may_probe(const struct exchange *x)
+{
+    return atomic_load_explicit(&x->app->noffered, memory_order_relaxed) != 0 && x->safe &&
+           !x->websocket && x->picks == 0 && x->wait == WAIT_NONE &&
+           exchange_settings(x)->retries != 0;
+}
+
 static void pick(struct exchange *x)
 {
     struct list released;
+    enum err e = ERR_NO_WORKER;
     struct pool_request r = {
         .cls = x->cls,
         .cls_hash = x->cls_hash,
@@ -169,7 +179,10 @@ static void pick(struct exchange *x)
         r.unfit_context = x;
     }
     list_init(&released);
-    enum err e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
+    if (may_probe(x) && member_probe(x->app, loop_now_us(x->home->loop), &x->pick))
+        e = ERR_OK;
+    else
+        e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);
     /* A worker that just rejected a request is better than none, unless only tunnels are full. */
     if (e == ERR_NO_WORKER && !x->tunnels_full && health_fail_open(x->app, x->tried, x->ntried))
         e = pool_get(x->app->pool, &r, loop_now_us(x->home->loop), &x->pick);

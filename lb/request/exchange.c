@@ -132,6 +132,9 @@ void exchange_release_place(struct exchange *x)
         x->tunnel_place = false;
         tunnel_limit_release(&x->member->tunnels);
     }
+    if (x->pick.reason == PICK_PROBE &&
+        !atomic_load_explicit(&x->pick.answered, memory_order_relaxed))
+        member_probed(x->member, false);
     x->member = NULL;
     x->served.now_us = loop_now_us(x->home->loop);
     x->last = pool_put_kept(x->app->pool, &x->pick, &x->served, &released);

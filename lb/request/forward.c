@@ -13,6 +13,7 @@
  *   the worker, or its process, failed               another, `retries`,  502
  *                                                    `retry_budget`
  *   no first byte in time                            504                  504
+ *   the same, when an ejected worker is probed       another worker       -
  *   Resumelb-Unprocessed (from an agent)             another worker       another worker; when all
  *                                                    have refused it: again, worker_wait_timeout
  *
@@ -131,7 +132,7 @@ static const bool may_retry[] = {
 /* Returns true if the request may be sent to another worker. */
 static bool is_retry_allowed(struct exchange *x, enum outcome o, bool written)
 {
-    if (!may_retry[o])
+    if (!may_retry[o] && !(o == OUTCOME_FIRST_BYTE_TIMEOUT && x->pick.reason == PICK_PROBE))
         return false;
     if (!written)
         return true;
@@ -344,6 +345,8 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
         return;
     }
     atomic_store_explicit(&x->pick.answered, true, memory_order_relaxed);
+    if (x->pick.reason == PICK_PROBE)
+        member_probed(x->member, true);
     forward_take_head(x, head);
     if (!final) {
         http_reply_hold(&x->reply, length, HEAD_HELD_MS);

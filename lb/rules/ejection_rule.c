@@ -3,7 +3,12 @@
 
 #include <limits.h>
 
-enum { DOUBLINGS_MAX = 32 };
+enum {
+    DOUBLINGS_MAX = 32,
+    /* Each probe that fails delays a client's request by first_byte_timeout, so these are rarer:
+     * with the defaults 1.5 s apart. */
+    REQUEST_PROBE_TIMES = 6,
+};
 
 const char *worker_fault_text(enum worker_fault f)
 {
@@ -28,10 +33,29 @@ static uint64_t time_of(const struct failure_record *s, const struct ejection_ru
     return doubled(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
 }
 
-uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
-                                 enum worker_fault f)
+enum worker_probe worker_probe_for(const struct ejection_rule *r, enum worker_fault f,
+                                   bool may_check)
 {
-    return worker_fault_connects(f) ? doubled(s, r->probe_ms, time_of(s, r)) : 0;
+    if (worker_fault_connects(f))
+        return PROBE_CONNECT;
+    return may_check && r->checks ? PROBE_CHECK : PROBE_REQUEST;
+}
+
+void failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
+                             enum worker_probe how, uint64_t *first_ms, uint64_t *then_ms)
+{
+    uint64_t most_ms = time_of(s, r);
+
+    if (how == PROBE_REQUEST) {
+        *first_ms = *then_ms = r->probe_ms < most_ms / REQUEST_PROBE_TIMES
+                                   ? REQUEST_PROBE_TIMES * r->probe_ms
+                                   : most_ms;
+        if (r->probe_ms == 0)
+            *first_ms = *then_ms = 0;
+        return;
+    }
+    *first_ms = doubled(s, r->probe_ms, most_ms);
+    *then_ms = 2 * *first_ms < most_ms ? 2 * *first_ms : most_ms;
 }
 
 uint64_t failure_record_add(struct failure_record *s, const struct ejection_rule *r,

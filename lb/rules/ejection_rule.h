@@ -6,8 +6,8 @@
  *
  * A failed connection is sufficient by itself (after_refused); the other failures must be
  * consecutive (after). Each ejection that has run its full time doubles the next one, up to
- * time_max_ms. Any response of the worker clears the record. A worker to which connections fail is
- * probed by connecting meanwhile, and stays ejected until it accepts a connection.
+ * time_max_ms. Any response of the worker clears the record. An ejected worker is probed meanwhile,
+ * and stays ejected until it passes (enum worker_probe).
  */
 #ifndef RLB_LB_RULES_EJECTION_RULE_H
 #define RLB_LB_RULES_EJECTION_RULE_H
@@ -28,10 +28,18 @@ const char *worker_fault_text(enum worker_fault f);
 /* Whether it is one of the connection, before any request was on it. */
 bool worker_fault_connects(enum worker_fault f);
 
+/* How an ejected worker is probed: it passes by what it failed at. */
+enum worker_probe {
+    PROBE_CONNECT, /* by connecting */
+    PROBE_CHECK,   /* by a request for health_check_path */
+    PROBE_REQUEST, /* by a client's GET, one at a time; another worker gets it if the probe fails */
+};
+
 struct ejection_rule {
     uint64_t time_ms;       /* the first ejection's; 0: none at all */
     uint64_t time_max_ms;   /* below time_ms it is as time_ms */
-    uint64_t probe_ms;      /* until an unreachable worker is tried first; 0: it is not tried */
+    uint64_t probe_ms;      /* until an ejected worker is probed first; 0: it is not probed */
+    bool checks;            /* health_check_path is set */
     unsigned after_refused; /* failed connections in a row; 0: they never eject */
     unsigned after;         /* other failures in a row; 0: they never eject */
     double max_share;       /* of the workers in the pool: how many may be out, 0..1 */
@@ -46,10 +54,14 @@ struct failure_record {
 /* Another failure: returns for how many ms to eject the worker; 0: not yet. */
 uint64_t failure_record_add(struct failure_record *s, const struct ejection_rule *r,
                             enum worker_fault f);
-/* Time until it is probed by connecting [ms]; 0: never, it is ejected for its whole time. */
-uint64_t failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
-                                 enum worker_fault f);
-/* An ejection has expired, or the worker accepted a connection; not if it was ended early. */
+/* MAY_CHECK: its health is checked if health_check_path is set. */
+enum worker_probe worker_probe_for(const struct ejection_rule *r, enum worker_fault f,
+                                   bool may_check);
+/* Sets the time until the first probe, and between further ones [ms]; 0: it is not probed, and
+ * ejected for its whole time. */
+void failure_record_probe_ms(const struct failure_record *s, const struct ejection_rule *r,
+                             enum worker_probe how, uint64_t *first_ms, uint64_t *then_ms);
+/* An ejection has expired, or a probe has passed; not if it was ended early. */
 void failure_record_served(struct failure_record *s);
 
 /*

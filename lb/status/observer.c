@@ -307,7 +307,7 @@ static void scan_worker(void *context, const struct backend *k)
     fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
     fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
     fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
-    bool ejected = relaxed(&m->ejected_until_ms) > clock_mono_us() / 1000;
+    bool ejected = relaxed(&m->ejected_until_ms) != 0;
     unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
     if (ejected != w->ejected)
         observer_report(a, w, ejected ? "ejected" : "back", ejected,

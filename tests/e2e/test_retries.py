@@ -441,7 +441,7 @@ def test_a_worker_that_resets_request_after_request_is_left_alone(world):
             c.answer(b'healed')
     bad = world.scripted(script)
     good = world.scripted(serve(hello))
-    lb = world.resumelb(static(bad.address, good.address, eject_after=3, eject_time='10m'))
+    lb = world.resumelb(static(bad.address, good.address, eject_after=3, eject_time='10m', eject_probe=0))
     for i in range(40):
         assert lb.get('/%d' % i).body == b'hello'
     assert len(bad.requests) == 3

@@ -52,7 +52,17 @@ static void the_time_doubles_up_to_its_most_and_an_answer_ends_that(void **state
     assert_int_equal(failure_record_add(&s, &rule, FAULT_REFUSED), 2000);
 }
 
-static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again(void **state)
+static void assert_probed(const struct failure_record *s, const struct ejection_rule *r,
+                          enum worker_probe how, uint64_t first_ms, uint64_t then_ms)
+{
+    uint64_t first, then;
+
+    failure_record_probe_ms(s, r, how, &first, &then);
+    assert_int_equal(first, first_ms);
+    assert_int_equal(then, then_ms);
+}
+
+static void an_ejected_worker_is_probed_soon_and_later_each_time_it_fails_again(void **state)
 {
     (void)state;
     static const uint64_t expected[] = {300, 600, 1200, 2400, 4800, 9600, 10000, 10000};
@@ -60,19 +70,55 @@ static void whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_ag
     struct failure_record s = {0};
 
     r.probe_ms = 300;
-    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_RESET), 0);
-    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_FIRST_BYTE_TIMEOUT), 0);
     for (size_t i = 0; i < ARRAY_LEN(expected); ++i) {
-        assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_REFUSED), expected[i]);
-        assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_CONNECT_TIMEOUT), expected[i]);
+        uint64_t then = 2 * expected[i] < 10000 ? 2 * expected[i] : 10000;
+
+        if (i < 3)
+            then = 2 * expected[i] < rule.time_ms << i ? 2 * expected[i] : rule.time_ms << i;
+        assert_probed(&s, &r, PROBE_CONNECT, expected[i], then);
+        assert_probed(&s, &r, PROBE_CHECK, expected[i], then);
         failure_record_served(&s);
     }
     r.probe_ms = 0;
-    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_REFUSED), 0);
+    assert_probed(&s, &r, PROBE_CONNECT, 0, 0);
+    assert_probed(&s, &r, PROBE_REQUEST, 0, 0);
     /* Never later than it would be back without. */
     s = (struct failure_record){0};
     r.probe_ms = 5000;
-    assert_int_equal(failure_record_probe_ms(&s, &r, FAULT_TLS), 2000);
+    assert_probed(&s, &r, PROBE_CONNECT, 2000, 2000);
+    assert_probed(&s, &r, PROBE_REQUEST, 2000, 2000);
+}
+
+static void probes_by_requests_are_rarer_and_do_not_become_later(void **state)
+{
+    (void)state;
+    struct ejection_rule r = rule;
+    struct failure_record s = {0};
+
+    r.probe_ms = 250;
+    for (int i = 0; i < 10; ++i) {
+        assert_probed(&s, &r, PROBE_REQUEST, 1500, 1500);
+        failure_record_served(&s);
+    }
+}
+
+static void a_worker_is_probed_by_what_it_failed_at(void **state)
+{
+    (void)state;
+    struct ejection_rule r = rule;
+
+    for (int f = 0; f < WORKER_FAULTS; ++f) {
+        bool connects = worker_fault_connects((enum worker_fault)f);
+
+        r.checks = false;
+        assert_int_equal(worker_probe_for(&r, (enum worker_fault)f, true),
+                         connects ? PROBE_CONNECT : PROBE_REQUEST);
+        r.checks = true;
+        assert_int_equal(worker_probe_for(&r, (enum worker_fault)f, true),
+                         connects ? PROBE_CONNECT : PROBE_CHECK);
+        assert_int_equal(worker_probe_for(&r, (enum worker_fault)f, false),
+                         connects ? PROBE_CONNECT : PROBE_REQUEST);
+    }
 }
 
 static void an_ejection_that_was_cut_short_doubles_nothing(void **state)
@@ -147,7 +193,9 @@ int main(void)
         cmocka_unit_test(a_failed_connection_is_enough),
         cmocka_unit_test(other_failures_have_to_come_in_a_row),
         cmocka_unit_test(the_time_doubles_up_to_its_most_and_an_answer_ends_that),
-        cmocka_unit_test(whose_connections_fail_is_tried_soon_and_later_each_time_it_fails_again),
+        cmocka_unit_test(an_ejected_worker_is_probed_soon_and_later_each_time_it_fails_again),
+        cmocka_unit_test(probes_by_requests_are_rarer_and_do_not_become_later),
+        cmocka_unit_test(a_worker_is_probed_by_what_it_failed_at),
         cmocka_unit_test(an_ejection_that_was_cut_short_doubles_nothing),
         cmocka_unit_test(a_most_below_the_time_is_as_the_time),
         cmocka_unit_test(what_is_switched_off_never_ejects),
