@@ -71,8 +71,8 @@ static void on_turned(struct active_check *c)
         c->changed(c->context);
 }
 
-/* WHY: of a failure; NULL: it has passed. */
-static void check_finish(struct active_check *c, const char *why)
+/* WHY: of a failure, with STATUS or 0; NULL: it has passed. */
+static void check_finish(struct active_check *c, const char *why, int status)
 {
     const struct app_settings *s = &c->app->settings->s;
 
@@ -82,6 +82,7 @@ static void check_finish(struct active_check *c, const char *why)
         ++c->failures;
         stat_add(application_control_stats(c->app), APP_STAT_health_check_failures, 1);
         snprintf(c->why, sizeof(c->why), "%s", why);
+        c->status = status;
     }
     start_pause(c);
     if (check_record_add(&c->record, why == NULL, (unsigned)s->health_check_unhealthy_after,
@@ -106,7 +107,7 @@ static void on_active_check_done(struct http_fetch *f, enum err e)
     case ERR_OK:
     case ERR_TOO_LARGE:
         snprintf(why, sizeof(why), "status %d", f->status);
-        check_finish(c, active_check_passes(c->app, e, f->status) ? NULL : why);
+        check_finish(c, active_check_passes(c->app, e, f->status) ? NULL : why, f->status);
         break;
     case ERR_SYSTEM:
         /* Out of descriptors, which is not the worker's fault. */
@@ -114,19 +115,36 @@ static void on_active_check_done(struct http_fetch *f, enum err e)
         break;
     case ERR_TIMEOUT:
     case ERR_CONNECT_TIMEOUT:
-        check_finish(c, "no answer in time");
+        check_finish(c, "no answer in time", 0);
         break;
     default:
-        check_finish(c, err_text(e));
+        check_finish(c, err_text(e), 0);
         break;
     }
 }
 
 static const struct http_fetch_events events = {.done = on_active_check_done};
 
+const char *active_check_host(const struct application *a)
+{
+    const struct app_settings *s = &a->settings->s;
+
+    if (s->health_check_host != NULL)
+        return s->health_check_host;
+    for (size_t i = 0; i < s->hosts.n; ++i) {
+        if (s->hosts.items[i][0] != '*')
+            return s->hosts.items[i];
+    }
+    return NULL;
+}
+
 void active_check_request(const struct application *a, const char *name,
                           struct http_fetch_request *q)
 {
+    const char *host = active_check_host(a);
+
+    if (host == NULL)
+        host = q->addr->sa.sa_family == AF_UNIX ? "localhost" : name;
     q->timeout_ms = a->settings->s.health_check_timeout_ms;
     q->body_max = BODY_MAX;
     text_addf(&q->bytes,
@@ -134,8 +152,7 @@ void active_check_request(const struct application *a, const char *name,
               "Host: %s\r\n"
               "User-Agent: resumelb-health-check\r\n"
               "Connection: close\r\n\r\n",
-              a->settings->s.health_check_path,
-              q->addr->sa.sa_family == AF_UNIX ? "localhost" : name);
+              a->settings->s.health_check_path, host);
 }
 
 static void on_pause_over(struct timer *t)

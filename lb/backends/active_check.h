@@ -34,6 +34,8 @@ uint64_t check_delay_ms(uint64_t interval_ms, bool first, uint64_t hash);
 /* Sets the head of Q to a check of the worker NAME of A at Q->addr. A has a health_check_path. */
 void active_check_request(const struct application *a, const char *name,
                           struct http_fetch_request *q);
+/* The Host of checks: health_check_host, else the first exact host of A; NULL: the address. */
+const char *active_check_host(const struct application *a);
 /* Whether a check that ended with E and STATUS has passed. */
 bool active_check_passes(const struct application *a, enum err e, int status);
 
@@ -53,6 +55,7 @@ struct active_check {
     struct check_record record;
     uint64_t checks, failures; /* so far */
     char why[CHECK_WHY_ROOM];  /* the last failure; "" before the first */
+    int status;                /* of the response that was the last failure; 0: it had none */
     struct timer pause;
     uint64_t interval_ms; /* that of the present pause */
     struct http_fetch fetch;

@@ -279,8 +279,10 @@ static void on_check_changed(void *context)
 
     member_set_unavailable(member_of(b->worker), MEMBER_UNHEALTHY, b->check.record.failing);
     state_changed(b);
-    if (b->check.record.failing)
-        standby_report(b, true);
+    if (!b->check.record.failing)
+        return;
+    standby_report(b, true);
+    membership_check_failed(b);
 }
 
 static void start_check(struct backend *b)

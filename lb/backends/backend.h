@@ -159,6 +159,8 @@ void backend_on_absent(struct backend *b, enum resume_end how);
 
 /* The one of that name, or NULL. MS may be NULL: it has ended. */
 struct backend *membership_find(const struct membership *ms, const char *name);
+/* B fails its checks from now on: logs it if all backends do with the same 4xx status. */
+void membership_check_failed(const struct backend *b);
 /* B's kind may have changed: instance, state, whether it is in the pool. */
 void membership_sort(struct backend *b);
 /*

@@ -103,6 +103,34 @@ void membership_each(const struct membership *ms,
         each(context, b);
 }
 
+struct same_status {
+    int status;
+    bool all; /* all backends that are checked fail with it */
+};
+
+static void compare_status(void *context, const struct backend *b)
+{
+    struct same_status *s = context;
+
+    if (b->check.active && (!b->check.record.failing || b->check.status != s->status))
+        s->all = false;
+}
+
+/* If all workers reject their checks in the same way, the checks are wrong rather than they. */
+void membership_check_failed(const struct backend *b)
+{
+    struct same_status s = {b->check.status, b->check.status / 100 == 4};
+    const char *host = active_check_host(b->app);
+
+    if (s.all)
+        membership_each(b->app->membership, compare_status, &s);
+    if (s.all)
+        log_error(NULL, "health-checks-rejected",
+                  "application=%s status=%d host=%s "
+                  "hint=\"health_check_path, health_check_host: all workers reject these\"",
+                  b->app->name, s.status, host != NULL ? host : b->name);
+}
+
 /*
  * ---- backends that the tree had, and has no longer ----
  *

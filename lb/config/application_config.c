@@ -29,6 +29,14 @@ enum {
 
 /* ---- hosts ---- */
 
+/* The brackets and the colon are those of IPv6, or of a port. */
+static bool host_is_valid(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n != 0 && n <= HOST_MAX && name[0] != '.' && slice_is_word(slice_of(name), "-_.[]:");
+}
+
 static void check_hosts(struct configuration *c, struct application_config *a, struct diag *d)
 {
     const struct config_node *list = config_place(a->node, "hosts", a->node);
@@ -44,8 +52,7 @@ static void check_hosts(struct configuration *c, struct application_config *a, s
             *p = ascii_lower(*p);
         if (n > 0 && name[n - 1] == '.')
             name[--n] = '\0';
-        /* The brackets and the colon are those of IPv6. */
-        if (n == 0 || n > HOST_MAX || name[0] == '.' || !slice_is_word(slice_of(name), "-_.[]:"))
+        if (!host_is_valid(name))
             config_complain(&c->file, at, d, "hosts: expected a host name or *.DOMAIN");
         for (size_t k = 0; k < i; ++k) {
             if (strcmp(host, a->s.hosts.items[k]) == 0)
@@ -401,6 +408,10 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
         snprintf(
             why, SETTINGS_WHY_ROOM,
             "health_check_path: expected a path that begins with /, of visible ASCII characters");
+        return false;
+    }
+    if (s->health_check_host != NULL && !host_is_valid(s->health_check_host)) {
+        snprintf(why, SETTINGS_WHY_ROOM, "health_check_host: expected a host name, or HOST:PORT");
         return false;
     }
     if (!pool_hash_balances((uint64_t)s->hash_balance_factor)) {

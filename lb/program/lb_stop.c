@@ -196,7 +196,10 @@ void lb_on_drain_timer(struct lb *lb)
         end_idle_grace(lb);
         return;
     }
-    log_warn(NULL, "drain-timeout", "drain_timeout_ms=%llu",
-             (unsigned long long)lb->settings.drain_timeout_ms);
+    int64_t requests = 0;
+    for (size_t i = 0; i < lb->napplications; ++i)
+        requests += stats_sum(lb->applications[i]->stats, APP_STAT_requests_active);
+    log_warn(NULL, "drain-timeout", "drain_timeout_ms=%llu requests_cut=%lld",
+             (unsigned long long)lb->settings.drain_timeout_ms, (long long)requests);
     lb_cut(lb);
 }

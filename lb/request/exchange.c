@@ -11,6 +11,7 @@
  */
 #include "lb/request/exchange.h"
 
+#include "common/base/log.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/rules/methods.h"
 
@@ -378,7 +379,10 @@ void exchange_cut(struct exchange *x)
 static void on_total_timeout(struct timer *t)
 {
     struct exchange *x = container_of(t, struct exchange, total_timer);
+    char cls[LOG_CUT_ROOM];
 
+    log_warn(NULL, "total-timeout", "application=%s class=\"%s\" response=%s setting=total_timeout",
+             x->app->name, log_cut(x->cls, cls), x->started ? "begun" : "none");
     end_worker_side(x);
     exchange_take_back(x);
     exchange_fail(x, x->started ? OUTCOME_RESPONSE_TIMEOUT : OUTCOME_TOTAL_TIMEOUT);

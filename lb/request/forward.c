@@ -183,10 +183,17 @@ static void log_failure(const struct exchange *x, enum err e)
 {
     char cls[LOG_CUT_ROOM];
 
-    log_warn(NULL, "worker-failed",
-             "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
-             worker_name(x->member->worker), log_cut(x->cls, cls), http1_failure_text(x->http, e),
-             x->started ? "begun" : "none");
+    if (e == ERR_TIMEOUT)
+        log_warn(NULL, "worker-failed",
+                 "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s setting=%s",
+                 x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
+                 http1_failure_text(x->http, e), x->started ? "begun" : "none",
+                 x->started ? "between_bytes_timeout" : "first_byte_timeout");
+    else
+        log_warn(NULL, "worker-failed",
+                 "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,
+                 worker_name(x->member->worker), log_cut(x->cls, cls),
+                 http1_failure_text(x->http, e), x->started ? "begun" : "none");
 }
 
 /* As retry_or_fail: what a reused connection has received instead of a response may be left over

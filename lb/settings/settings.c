@@ -103,7 +103,7 @@ bool app_row_frozen(const struct setting_row *row)
     /* These are used through snapshots only. */
     struct slice names = SLICE_LIT(
         "forwarded_for trusted_proxies route_receipt methods via request_id trace_context "
-        "trace_sample health_check_path provider_networks copy_with_cookies "
+        "trace_sample health_check_path health_check_host provider_networks copy_with_cookies "
         "copy_with_certificates private_headers");
 
     while (names.len != 0) {

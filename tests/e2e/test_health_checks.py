@@ -49,6 +49,37 @@ def becomes(lb, worker, wanted):
     wait_until(lambda: state(lb, worker) == wanted, '%s to be %s' % (worker, wanted))
 
 
+class Choosy(Checked):
+    """A worker that rejects hosts other than its own, as Django does."""
+
+    def answer(self, c, head, body):
+        if b'\r\nHost: shop.example\r\n' in head:
+            super().answer(c, head, body)
+        else:
+            c.answer(b'DisallowedHost', status='400 Bad Request')
+
+
+def test_checks_request_the_first_exact_host_of_the_application_or_the_one_that_is_set(world):
+    a = Choosy(world, b'a')
+    hosts = {'hosts': ['*.shop.example', 'shop.example', 'other.example']}
+    lb = start(world, a, **hosts)
+    wait_until(lambda: lb.app()['stats']['health_checks'] >= 3, 'checks')
+    assert lb.app()['stats']['health_check_failures'] == 0
+    lb.process.stop()
+    other = start(world, a, hosts=['other.example'], health_check_host='shop.example')
+    wait_until(lambda: other.app()['stats']['health_checks'] >= 3, 'checks')
+    assert other.app()['stats']['health_check_failures'] == 0
+
+
+def test_the_log_says_so_if_all_workers_reject_their_checks(world):
+    a, b = Choosy(world, b'a'), Choosy(world, b'b')
+    lb = start(world, a, b, hosts=['*.example'])
+    wait_until(lambda: 'health-checks-rejected application=default status=400 host=127.0.0.1:' in lb.process.output(), 'the log')
+    lb.reload({'health_check_host': 'shop.example'})
+    becomes(lb, a, 'ready')
+    becomes(lb, b, 'ready')
+
+
 def test_a_worker_that_fails_its_checks_gets_no_requests_until_it_passes(world):
     a, b = Checked(world, b'a'), Checked(world, b'b')
     lb = start(world, a, b)

@@ -120,7 +120,7 @@ def test_a_request_that_probes_and_is_aborted_leaves_the_probe_to_the_next(world
     before = lb.app()['picks']['probe']
 
     def held():
-        """A client whose request probes, and waits; it closes its connection."""
+        """A client sends a request that probes, and closes its connection while that waits."""
         with socket.create_connection(('127.0.0.1', lb.port)) as s:
             s.sendall(b'GET /name HTTP/1.1\r\nHost: test.example\r\n\r\n')
             wait_until(lambda: lb.app()['picks']['probe'] > before or select.select([s], [], [], 0)[0], 'the probe or the response')

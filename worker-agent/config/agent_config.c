@@ -350,6 +350,8 @@ static void read_processes(const struct reader *r)
         agent_complain(r, "ready_probe", "must be a path of printable ASCII characters");
     else if (probe != NULL && probe[0] != '/')
         agent_complain(r, "ready_probe", "must be a path that begins with '/'");
+    if (!slice_is_word(slice_of(c->s.ready_probe_host), "-_.[]:"))
+        agent_complain(r, "ready_probe_host", "must be a host name, or HOST:PORT");
     find_user(r);
 }
 

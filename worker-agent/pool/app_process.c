@@ -407,9 +407,9 @@ static void probe(struct app_process *p)
 
     if (path != NULL) {
         text_addf(&q.bytes,
-                  "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: resumelb-agent\r\n"
+                  "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: resumelb-agent\r\n"
                   "Connection: close\r\n\r\n",
-                  path);
+                  path, p->group->config->s.ready_probe_host);
     }
     http_fetch_start(&p->probe, p->pool->loop, &q);
 }
