@@ -2,11 +2,12 @@
 """The status page in Debian's Chromium: live updates, keyboard use, hostile names, too many listeners."""
 import http.client
 import json
+import os
 import signal
 import socket
 
 import pytest
-from support.base import LIMIT, wait_until
+from support.base import LIMIT, freeze, wait_until
 from support.http import get
 from support.scripted import hello, serve
 
@@ -118,6 +119,19 @@ def test_the_page_in_a_browser(lb, browser):
     without_scripts_the_page_names_the_tool(lb, browser)
     an_explanation_is_a_click_away(lb, browser)
     the_page_is_live_and_can_be_paused_sorted_and_searched_by_keyboard(lb, browser)
+
+
+def test_a_page_whose_server_sends_nothing_shows_for_how_long(lb, browser):
+    browser.open_status(lb.admin)
+    label = lambda: browser.js('document.getElementById("live").textContent')
+    wait_until(lambda: label() == 'live', 'the stream')
+    freeze(lb.process.pid)
+    try:
+        wait_until(lambda: label() == 'no data for 5 s', 'the label')
+        wait_until(lambda: label() == 'no data for 10 s', 'the label')
+    finally:
+        os.kill(lb.process.pid, signal.SIGCONT)
+    wait_until(lambda: label() == 'live', 'the stream to continue')
 
 
 def test_hostile_names_are_text(world, browser):

@@ -3,7 +3,7 @@
 // Each program's page.js turns a state into the sections of <main>. Text from outside becomes text nodes and attribute values,
 // never markup.
 
-const DASH = '\u2013', SEARCH_AFTER_MS = 250, RECONNECT_MS = 5000;
+const DASH = '\u2013', SEARCH_AFTER_MS = 250, RECONNECT_MS = 5000, SILENT_MS = 5000, LOOK_MS = 1000;
 
 // ---- elements ----
 
@@ -128,7 +128,7 @@ export function treeProblems({refused = [], broken_links = [], held, problem}) {
 
 const main = document.getElementById('main'), live = document.getElementById('live'), pause = document.getElementById('pause');
 const box = document.getElementById('q');
-let render = null, source = null, last = null, paused = false, waiting = null;
+let render = null, source = null, last = null, paused = false, waiting = null, heard = 0;
 
 function say(words, className) {
   if (live.textContent === words) return; // a screen reader reads changes only
@@ -194,12 +194,14 @@ function listen() {
   const update = now => {
     const before = version();
     pieces = now;
+    heard = performance.now();
     last = JSON.parse(pieces.join(','));
     if (before !== undefined && before !== version()) location.reload(); // a page of that program's own
     say('live', 'on');
     show();
   };
   source?.close();
+  heard = performance.now();
   source = new EventSource('/live' + (box.value ? '?q=' + encodeURIComponent(box.value) : ''));
   source.onmessage = e => update(e.data.split(','));
   source.addEventListener('delta', e => update(changed(pieces, e.data)));
@@ -209,6 +211,14 @@ function listen() {
     if (source.readyState === EventSource.CLOSED) setTimeout(() => paused || listen(), RECONNECT_MS);
   };
 }
+
+// A server that is stopped, or a tunnel that is dead, leaves the stream open: a state is due each second. In steps of
+// SILENT_MS, for screen readers.
+setInterval(() => {
+  const silent = performance.now() - heard;
+  if (!paused && source?.readyState === EventSource.OPEN && silent >= SILENT_MS)
+    say('no data for ' + Math.floor(silent / SILENT_MS) * SILENT_MS / 1000 + ' s', 'off');
+}, LOOK_MS);
 
 function setPaused(on) {
   paused = on;
