@@ -27,11 +27,6 @@ static const struct stat_row rows[] = {
 
 const struct stats_table poolcounter_stats_table = {rows, ARRAY_LEN(rows)};
 
-enum {
-    /* Maximum time-out of epoll_wait if the next timer is due later. */
-    WAIT_MAX_MS = 3600 * 1000,
-};
-
 /* A call of server_call; the pipe has its address. */
 struct ask {
     void (*fn)(struct server *s, void *context);
@@ -56,11 +51,23 @@ static int wait_ms(struct server *s)
         return 0;
     if (next_ms == UINT64_MAX)
         return -1;
-    uint64_t now_us = clock_mono_us();
+    uint64_t now_us = clock_mono_us() - s->paused_us;
     if (next_ms <= now_us / 1000)
         return 0;
     uint64_t ms = next_ms - now_us / 1000;
-    return ms < WAIT_MAX_MS ? (int)ms : WAIT_MAX_MS;
+    return ms < TIMER_WAIT_MAX_MS ? (int)ms : TIMER_WAIT_MAX_MS;
+}
+
+static void read_clock(struct server *s)
+{
+    uint64_t now_us = clock_mono_us() - s->paused_us;
+    uint64_t paused_us = 0;
+
+    /* Without timers it may have waited that long. */
+    if (timer_wheel_bound(&s->wheel) != UINT64_MAX)
+        paused_us = timer_pause_ms((now_us - s->now_us) / 1000) * 1000;
+    s->paused_us += paused_us;
+    s->now_us = now_us - paused_us;
 }
 
 /* ---- listeners ---- */
@@ -242,7 +249,7 @@ static void *server_run(void *context)
     while (!s->stop) {
         int n = epoll_wait(s->epoll, events, EVENTS_MAX, wait_ms(s));
 
-        s->now_us = clock_mono_us();
+        read_clock(s);
         for (int i = 0; i < n; ++i)
             handle(s, &events[i]);
         timer_wheel_advance(&s->wheel, server_now_ms(s));

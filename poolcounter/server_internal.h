@@ -138,7 +138,8 @@ struct server {
     struct topk *top;  /* keys by their total waiting time */
     struct list woken; /* woken locks; their clients are not yet notified */
 
-    uint64_t now_us; /* read once a round */
+    /* Monotonic time without PAUSED_US, the pauses of the process; read once a round. */
+    uint64_t now_us, paused_us;
     uint64_t started_us;
     struct timer_wheel wheel;
 

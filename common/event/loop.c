@@ -152,6 +152,7 @@ struct loop {
     pthread_mutex_t mutex;
     struct list mail; /* under MUTEX */
     _Alignas(CACHE_LINE_BYTES) struct timer_wheel wheel;
+    uint64_t turn_ms; /* monotonic time of the last turn */
 };
 
 /* Any thread: makes the present wait return, or the next one. */
@@ -499,7 +500,7 @@ void timer_init(struct timer *t, void (*expired)(struct timer *t))
 
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms)
 {
-    uint64_t due_ms = delay_ms != 0 ? loop_due_ms(l, delay_ms) : loop_now_ms(l);
+    uint64_t due_ms = delay_ms != 0 ? loop_due_ms(l, delay_ms) : loop_active_ms(l);
 
     timer_start_at(l, t, due_ms);
 }
@@ -521,7 +522,7 @@ static void run_timers(struct loop *l)
     struct list due;
     struct timer *t;
 
-    timer_wheel_advance(&l->wheel, loop_now_ms(l));
+    timer_wheel_advance(&l->wheel, loop_active_ms(l));
     /* Timers that are started here without delay expire in the next turn; otherwise a timer that
      * restarts itself would keep this turn from ending. */
     list_take(&due, &l->wheel.due);
@@ -639,16 +640,35 @@ static uint64_t prepare_wait(struct loop *l, unsigned max_wait_ms)
     uint64_t until_ms = timer_wheel_bound(&l->wheel);
     /* A loop that is idle determines the exact time, so that it is not woken only to sort its
      * timers; in a busy one this would cost more than it saves. */
-    if (until_ms < l->poller.alarm_ms)
+    if (until_ms < l->poller.alarm_ms - l->clock.paused_ms)
         until_ms = timer_wheel_next(&l->wheel, l->poller.idle);
     if (until_ms <= l->wheel.tick_ms)
         return 0;
+    if (until_ms != UINT64_MAX) {
+        uint64_t most_ms = l->wheel.tick_ms + TIMER_WAIT_MAX_MS;
+        until_ms = (until_ms < most_ms ? until_ms : most_ms) + l->clock.paused_ms;
+    }
     if (max_wait_ms < WAIT_MAX_MS) {
         uint64_t last_ms = clock_mono_us() / 1000 + 1 + max_wait_ms; /* rounded up */
         until_ms = until_ms < last_ms ? until_ms : last_ms;
     }
     atomic_store(&l->sleeping, true);
     return atomic_load(&l->has_mail) || atomic_load(&l->stop) ? 0 : until_ms;
+}
+
+/* The turn begins: was the process paused? */
+static void notice_pause(struct loop *l)
+{
+    uint64_t now_ms = loop_now_ms(l);
+    uint64_t paused_ms = timer_pause_ms(now_ms - l->turn_ms);
+
+    l->turn_ms = now_ms;
+    /* A loop without timers may have waited that long. */
+    if (paused_ms == 0 || timer_wheel_bound(&l->wheel) == UINT64_MAX)
+        return;
+    l->clock.paused_ms += paused_ms;
+    log_warn(NULL, "process-paused", "loop=%u for_ms=%llu", l->index,
+             (unsigned long long)paused_ms);
 }
 
 void loop_turn(struct loop *l, unsigned max_wait_ms)
@@ -658,6 +678,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
     l->clock.in_turn = true;
     if (!poller_wait(&l->poller, prepare_wait(l, max_wait_ms)) && errno != EINTR)
         log_error(NULL, "loop-wait-failed", "loop=%u reason=\"%s\"", l->index, strerror(errno));
+    notice_pause(l);
     run_ready(&l->poller.workers);
     run_ready(&l->poller.clients);
     run_timers(l);
@@ -674,6 +695,7 @@ void loop_turn(struct loop *l, unsigned max_wait_ms)
 
 void loop_run(struct loop *l)
 {
+    l->turn_ms = loop_now_ms(l); /* what was before is the start of the program */
     while (!atomic_load(&l->stop))
         loop_turn(l, WAIT_MAX_MS);
     atomic_store(&l->stop, false);
@@ -735,6 +757,7 @@ struct loop *loop_create(unsigned index)
     l->thread = pthread_self();
     compare_clocks(&l->clock, now_us);
     timer_wheel_init(&l->wheel, now_us / 1000);
+    l->turn_ms = now_us / 1000;
     list_init(&l->each_turn);
     list_init(&l->deferred);
     list_init(&l->mail);

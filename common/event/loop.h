@@ -37,11 +37,18 @@ unsigned loop_index(const struct loop *l);
  * The monotonic clock, read at most once a turn: at the first request after the wait. Between turns
  * it is read each time. The wall clock is the monotonic time plus an offset, which is determined
  * again when it is older than a second. The first member of struct loop.
+ *
+ * Timers run by the active time, which lacks the pauses of the process: a stopped program, or a
+ * machine that was suspended or starved. A turn that begins much later than its wait could have
+ * lasted follows a pause. So no time-out expires because nothing could happen meanwhile, neither
+ * here nor in the processes that are paused as well. What is measured, agreed with others (a
+ * session, a ticket), or counted per time uses the monotonic clock.
  */
 struct loop_clock {
     uint64_t now_us, now_ms;  /* of the turn; now_us is 0 until it is read */
     uint64_t wall_offset_us;  /* wall clock minus monotonic clock */
     uint64_t wall_checked_us; /* monotonic time at which the offset was determined */
+    uint64_t paused_ms;       /* sum of the pauses of the process */
     bool in_turn;
 };
 uint64_t loop_read_clock_us(const struct loop *l) noinline_;
@@ -60,15 +67,22 @@ static inline uint64_t loop_now_ms(const struct loop *l)
 
     return c->now_us != 0 ? c->now_ms : loop_read_clock_us(l) / 1000;
 }
+/* Monotonic time without the pauses of the process [ms]: for time-outs. */
+static inline uint64_t loop_active_ms(const struct loop *l)
+{
+    const struct loop_clock *c = (const struct loop_clock *)(const void *)l;
+
+    return loop_now_ms(l) - c->paused_ms;
+}
 /* Wall clock [ms since 1970]. A change of the wall clock is noticed within a second. */
 uint64_t loop_wall_ms(const struct loop *l);
 
-/* A time at which DELAY_MS have certainly passed: the current millisecond is rounded up. */
+/* An active time at which DELAY_MS have certainly passed: the current millisecond is rounded up. */
 static inline uint64_t loop_due_ms(const struct loop *l, uint64_t delay_ms)
 {
     uint64_t now_us = loop_now_us(l);
     uint64_t now_ms = loop_now_ms(l);
-    uint64_t from_ms = now_us > now_ms * 1000 ? now_ms + 1 : now_ms;
+    uint64_t from_ms = loop_active_ms(l) + (now_us > now_ms * 1000);
 
     return delay_ms < UINT64_MAX - from_ms ? from_ms + delay_ms : UINT64_MAX;
 }
@@ -78,7 +92,7 @@ static inline uint64_t loop_due_ms(const struct loop *l, uint64_t delay_ms)
 void timer_init(struct timer *t, void (*expired)(struct timer *t));
 /* Starts or restarts T. It expires once, not before DELAY_MS have passed, never in this call. */
 void timer_start(struct loop *l, struct timer *t, uint64_t delay_ms);
-/* The same, due at DUE_MS of the monotonic clock. */
+/* The same, due at DUE_MS of loop_active_ms. */
 void timer_start_at(struct loop *l, struct timer *t, uint64_t due_ms);
 static inline void timer_stop(struct timer *t)
 {
@@ -144,7 +158,7 @@ static inline bool deadline_passed(struct loop *l, struct deadline *d)
 {
     if (d->due_ms == 0)
         return false;
-    if (d->due_ms > loop_now_ms(l)) {
+    if (d->due_ms > loop_active_ms(l)) {
         timer_start_at(l, &d->timer, d->due_ms);
         return false;
     }

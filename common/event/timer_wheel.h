@@ -32,6 +32,25 @@ struct timer_wheel {
     struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
 
+/* ---- pauses of the process ---- */
+
+enum {
+    /* A thread with timers waits at most so long, so that it notices a pause. */
+    TIMER_WAIT_MAX_MS = 2000,
+    /* More than this between two turns is a pause, and counts as the other: more than nothing, so
+     * that timers expire even if all turns are that slow. */
+    TIMER_PAUSE_MS = TIMER_WAIT_MAX_MS + 3000,
+    TIMER_PAUSE_COUNTED_MS = 100,
+};
+
+/* Which part of STEP_MS, the time between two turns, was a pause and is not the time of timers. */
+static inline uint64_t timer_pause_ms(uint64_t step_ms)
+{
+    return step_ms > TIMER_PAUSE_MS ? step_ms - TIMER_PAUSE_COUNTED_MS : 0;
+}
+
+/* ---- the wheel ---- */
+
 void timer_wheel_init(struct timer_wheel *w, uint64_t now_ms);
 /* Adds T, which is in no list, to the slot of its due_ms. */
 void timer_wheel_add(struct timer_wheel *w, struct timer *t);

@@ -48,7 +48,7 @@ static void update_phase(struct http2_server *h2)
     if (phase != PHASE_HEAD && input != HTTP2_PHASE_BLOCK)
         h2->head_since_ms = 0;
     else if (h2->head_since_ms == 0 || h2->head_after != last)
-        h2->head_since_ms = loop_now_ms(h2->conn->server->loop);
+        h2->head_since_ms = loop_active_ms(h2->conn->server->loop);
     h2->head_after = last;
     if (phase == before)
         return;
@@ -351,7 +351,7 @@ void http2_drain(struct http_conn *c, bool last)
         (!last && h2->goaway_ms != 0))
         return;
     http2_put_goaway(h2, last ? h2->last_id : GOAWAY_ALL, HTTP2_ERROR_NONE);
-    h2->goaway_ms = loop_now_ms(c->server->loop);
+    h2->goaway_ms = loop_active_ms(c->server->loop);
     h2->closing = last; /* the output that is due ends the connection, if there are no streams */
 }
 

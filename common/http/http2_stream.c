@@ -380,7 +380,7 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
         s->side.discard = true;
         return hand_over(s);
     }
-    s->begun_ms = loop_now_ms(server->loop);
+    s->begun_ms = loop_active_ms(server->loop);
     if (s->side.sized && !body_sink_expect(&s->body, &server->options.sinks, s->side.left))
         return stream_reject(s, FAULT_BODY_NO_ROOM);
     if (expect != NULL)

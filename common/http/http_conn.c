@@ -35,7 +35,7 @@ void http_conn_enter(struct http_conn *c, enum conn_phase phase)
     bool begun = c->phase == PHASE_NEW && phase == PHASE_HEAD;
     c->phase = phase;
     if (!begun)
-        c->phase_since_ms = loop_now_ms(s->loop);
+        c->phase_since_ms = loop_active_ms(s->loop);
     pace_reset(&c->body_pace);
     if (phase == PHASE_IDLE)
         http_accept_resume(s);
@@ -452,7 +452,7 @@ void http_conn_linger(struct http_conn *c, struct text *out)
     c->linger->out = *out;
     c->linger->left = (struct iovec){out->p, out->len};
     *out = (struct text){0};
-    c->linger->until_ms = loop_now_ms(c->server->loop) + LINGER_MS;
+    c->linger->until_ms = loop_active_ms(c->server->loop) + LINGER_MS;
     http_conn_enter(c, PHASE_BUSY);
     transport_read_level(&c->transport, WATCH_BYTES);
     flush_linger(c);
@@ -523,7 +523,7 @@ uint64_t http_conn_progress(const struct http_conn *c)
 
 void http_conn_sweep(struct http_conn *c)
 {
-    uint64_t now_ms = loop_now_ms(c->server->loop);
+    uint64_t now_ms = loop_active_ms(c->server->loop);
     uint64_t limit_ms = c->server->options.header_timeout_ms;
     bool late = c->phase == PHASE_NEW && http_conn_phase_over(c, limit_ms, now_ms);
 

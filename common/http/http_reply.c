@@ -57,7 +57,7 @@ static void on_send_timer(struct timer *t)
 {
     struct http_reply *r = container_of(t, struct http_reply, send_timer);
     struct http_server *s = r->conn->server;
-    uint64_t now_ms = loop_now_ms(s->loop);
+    uint64_t now_ms = loop_active_ms(s->loop);
     uint64_t progress = is_http2(r) && http2_waits_for_window(r) ? http2_sent_bytes(r)
                                                                  : http_conn_progress(r->conn);
 

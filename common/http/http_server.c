@@ -472,7 +472,7 @@ static struct http_reply *first_of(const struct list *held)
 static void on_held_timer(struct timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, held_timer);
-    uint64_t now_ms = loop_now_ms(s->loop);
+    uint64_t now_ms = loop_active_ms(s->loop);
     struct list due;
     struct list *node;
 
@@ -493,7 +493,7 @@ void http_schedule_flush(struct http_reply *r, uint64_t hold_ms)
     struct http_server *s = r->conn->server;
     struct list *line = hold_ms != 0 ? &s->held_replies : &s->begun_replies;
     struct list *behind = line->prev;
-    uint64_t until_ms = hold_ms != 0 ? loop_due_ms(s->loop, hold_ms) : loop_now_ms(s->loop);
+    uint64_t until_ms = hold_ms != 0 ? loop_due_ms(s->loop, hold_ms) : loop_active_ms(s->loop);
 
     r->held_until_ms = until_ms;
     while (behind != line &&
@@ -556,7 +556,7 @@ static void on_sweep(struct timer *t)
     while (!list_empty(&s->idle)) {
         struct http_conn *c = list_first(&s->idle, struct http_conn, node);
 
-        if (!http_conn_phase_over(c, o->keep_alive_timeout_ms, loop_now_ms(s->loop)))
+        if (!http_conn_phase_over(c, o->keep_alive_timeout_ms, loop_active_ms(s->loop)))
             break;
         http_conn_sweep(c);
         if (s->idle.next == &c->node) /* it has had its chance to end in order */
@@ -614,7 +614,7 @@ void http_server_retire(struct http_server *s, void (*done)(void *context), void
     s->drained = done;
     s->drained_context = context;
     close_listeners(s);
-    s->drain_ms = loop_now_ms(s->loop);
+    s->drain_ms = loop_active_ms(s->loop);
     each_connection(s, send_goaway);
     check_end_of_drain(s);
 }

@@ -492,7 +492,7 @@ static struct counter_call *part(struct counter_conn *c)
 static bool send_acquire(struct counter_conn *c)
 {
     struct counter_ask ask = c->call->ask;
-    uint64_t now_ms = loop_now_ms(c->loop);
+    uint64_t now_ms = loop_active_ms(c->loop);
     uint64_t left_ms = c->call->due_ms > now_ms ? c->call->due_ms - now_ms : 1;
     uint64_t seconds = left_ms / 1000 + (left_ms % 1000 != 0);
     char line[COUNTER_REQUEST_LINE_MAX];
@@ -699,7 +699,7 @@ void counter_client_acquire(struct counter_client *c, struct counter_call *call,
                             const struct counter_ask *ask)
 {
     uint64_t limit_ms = ask->timeout_ms != 0 ? ask->timeout_ms : c->answer_timeout_ms;
-    uint64_t now_ms = loop_now_ms(c->loop);
+    uint64_t now_ms = loop_active_ms(c->loop);
     char key[COUNTER_KEY_WIRE_MAX];
 
     ASSERT(call->state == COUNTER_CALL_FREE);

@@ -233,7 +233,7 @@ static void on_upgrade_message(struct upgrade *u, const json_t *m)
     if (packet_is(m, "prepared") && u->stage == UPGRADE_STARTING && u->begun) {
         upgrade_enter(u, UPGRADE_HANDING_OVER);
         if (u->release_ms != 0)
-            u->until_ms = loop_now_ms(u->loop) + u->release_ms;
+            u->until_ms = loop_active_ms(u->loop) + u->release_ms;
         if (u->ops->release != NULL)
             u->ops->release(u->context, u);
         upgrade_pass(u, "go", NULL, 0, -1);
@@ -304,7 +304,7 @@ static void on_upgrade_tick(struct timer *t)
         u->begun = true;
         packet_queue_add(&u->out, json_pack("{s:s, s:i}", "op", "begin", "v", UPGRADE_VERSION), -1);
     }
-    if (u->stage != UPGRADE_HANDED_OVER && loop_now_ms(u->loop) >= u->until_ms)
+    if (u->stage != UPGRADE_HANDED_OVER && loop_active_ms(u->loop) >= u->until_ms)
         upgrade_fail(u, "not ready in time");
     else if (u->stage != UPGRADE_STARTING && u->ops->tick != NULL)
         u->ops->tick(u->context, u);
@@ -345,7 +345,7 @@ void upgrade_begin(struct upgrade *u, const struct upgrade_options *o)
         return;
     }
     upgrade_enter(u, UPGRADE_STARTING);
-    u->until_ms = loop_now_ms(u->loop) + o->timeout_ms;
+    u->until_ms = loop_active_ms(u->loop) + o->timeout_ms;
     u->release_ms = o->release_ms;
     u->exited = watch_start(u->loop, u->program.pidfd, on_program_exited, u);
     u->channel = watch_start(u->loop, pair[0], on_upgrade_readable, u);

@@ -373,7 +373,7 @@ enum err ctl_request(struct ctl_options *o, const char *method, const char *path
 
         /* The addresses of a host name are tried one after the other. */
         for (size_t i = 0; i < n && (i == 0 || a.fetch.connect_errno != 0); ++i) {
-            uint64_t now_ms = loop_now_ms(l);
+            uint64_t now_ms = loop_active_ms(l);
             struct http_fetch_request r = {.addr = &all[i],
                                            .timeout_ms = now_ms < due_ms ? due_ms - now_ms : 1,
                                            .body_max = BODY_MAX,

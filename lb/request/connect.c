@@ -71,7 +71,7 @@ void exchange_try_another(struct exchange *x, enum outcome why)
 static cold_ void wait_refused(struct exchange *x)
 {
     bool again = x->waits.refused_since_ms != 0;
-    uint64_t now_ms = loop_now_ms(x->home->loop);
+    uint64_t now_ms = loop_active_ms(x->home->loop);
     uint64_t most_ms = exchange_settings(x)->worker_wait_timeout_ms;
 
     if (x->ntried == x->nbarred && (!x->may_return || most_ms > FAILED_WAIT_MS))

@@ -128,7 +128,7 @@ def test_drain_timeout_cuts_what_is_left(world):
         wait_until(lambda: w.requests, 'the request')
         lb.process.kill(signal.SIGTERM)
         assert lb.process.wait() == 0
-    lb.process.wait_logged('drain-timeout drain_timeout_ms=300 requests_cut=1\n')
+    lb.process.wait_logged('drain-timeout drain_timeout_ms=300 requests_cut=1')
 
 
 def test_sigint_stops_at_once(world):

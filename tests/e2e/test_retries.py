@@ -247,7 +247,7 @@ def test_first_byte_timeout_is_a_504_and_the_worker_is_given_up(world):
     w = world.scripted(serve(answer))
     lb = world.resumelb(static(w.address, first_byte_timeout='200ms'))
     assert lb.get('/slow').status == 504
-    assert re.search('worker-failed .* response=none setting=first_byte_timeout\n', lb.process.output())
+    wait_until(lambda: re.search('worker-failed .* response=none setting=first_byte_timeout\n', lb.process.output()), 'the log')
     wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be given up')
     lb.change(first_byte_timeout='10m')
     assert lb.get('/quick').body == b'hello'
@@ -270,7 +270,7 @@ def test_a_pause_within_a_response_cuts_it(world):
         assert not c._more()
     gate.set()
     wait_until(lambda: lb.app()['outcomes']['response-timeout'] == 1, 'the outcome')
-    assert re.search('worker-failed .* response=begun setting=between_bytes_timeout\n', lb.process.output())
+    wait_until(lambda: re.search('worker-failed .* response=begun setting=between_bytes_timeout\n', lb.process.output()), 'the log')
 
 
 def test_total_timeout_bounds_the_whole_request(world):
@@ -279,7 +279,7 @@ def test_total_timeout_bounds_the_whole_request(world):
     lb = world.resumelb(static(w.address, total_timeout='300ms'))
     assert lb.get('/').status == 504
     wait_until(lambda: lb.app()['outcomes']['total-timeout'] == 1, 'the count')
-    assert re.search('total-timeout .* response=none setting=total_timeout\n', lb.process.output())
+    wait_until(lambda: re.search('total-timeout .* response=none setting=total_timeout\n', lb.process.output()), 'the log')
     gate.set()
 
 

@@ -91,7 +91,7 @@ static void send_newest(struct resume_stream *st)
 
 static void plan_homes(struct resume_stream *st, uint64_t in_ms)
 {
-    uint64_t due_ms = loop_now_ms(loop_of(st)) + in_ms;
+    uint64_t due_ms = loop_active_ms(loop_of(st)) + in_ms;
 
     if (!timer_running(&st->homes) || st->homes.due_ms > due_ms)
         timer_start(loop_of(st), &st->homes, in_ms);

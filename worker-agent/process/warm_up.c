@@ -153,7 +153,7 @@ static void on_warm_done(struct http_fetch *f, enum err e)
         ++w->answered;
     else
         ++w->failed;
-    if (++w->at < w->n && loop_now_ms(w->loop) < w->due_ms) {
+    if (++w->at < w->n && loop_active_ms(w->loop) < w->due_ms) {
         try_next(w);
         return;
     }
@@ -167,7 +167,7 @@ static void try_next(struct warm_up *w)
 {
     const struct http_fetch_request q = {.addr = &w->addr,
                                          .bytes = w->heads[w->at],
-                                         .timeout_ms = w->due_ms - loop_now_ms(w->loop),
+                                         .timeout_ms = w->due_ms - loop_active_ms(w->loop),
                                          .events = &events};
 
     w->heads[w->at] = (struct text){0};

@@ -45,7 +45,7 @@ static void agent_stop_enter(struct agent *a, enum agent_phase phase)
              agent_phase_texts[a->phase], agent_phase_texts[phase], app_pool_requests(&a->pool),
              http_server_connections(a->front->server));
     a->phase = phase;
-    a->phase_since_ms = loop_now_ms(a->loop);
+    a->phase_since_ms = loop_active_ms(a->loop);
 }
 
 static void on_admin_closed(void *context)
@@ -90,13 +90,13 @@ static void stop_processes(struct agent *a, bool at_once)
 
 static bool over(const struct agent *a, uint64_t ms)
 {
-    return loop_now_ms(a->loop) - a->phase_since_ms >= ms;
+    return loop_active_ms(a->loop) - a->phase_since_ms >= ms;
 }
 
 static void on_agent_stop_tick(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, tick);
-    uint64_t now_ms = loop_now_ms(a->loop);
+    uint64_t now_ms = loop_active_ms(a->loop);
     bool late = now_ms >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
@@ -168,7 +168,7 @@ void agent_drain(void *context)
     if (a->phase != AGENT_RUNNING)
         return;
     agent_stop_begin(a);
-    a->drain_until_ms = loop_now_ms(a->loop) + a->config->s.drain_timeout_ms;
+    a->drain_until_ms = loop_active_ms(a->loop) + a->config->s.drain_timeout_ms;
     agent_stop_enter(a, AGENT_DRAINING);
     app_pool_drain(&a->pool);
 }
@@ -277,7 +277,7 @@ static void agent_stop_drain(void *context)
     struct agent *a = context;
 
     a->cut = false;
-    a->drain_until_ms = loop_now_ms(a->loop) + a->config->s.drain_timeout_ms;
+    a->drain_until_ms = loop_active_ms(a->loop) + a->config->s.drain_timeout_ms;
     app_pool_hand_over_names(&a->pool);
     front_decline_idle(a->front, true, a->config);
 }
@@ -297,7 +297,7 @@ static void resume(void *context, bool draining)
 static void agent_stop_tick(void *context, struct upgrade *u)
 {
     struct agent *a = context;
-    bool late = loop_now_ms(a->loop) >= a->drain_until_ms;
+    bool late = loop_active_ms(a->loop) >= a->drain_until_ms;
     size_t requests = app_pool_requests(&a->pool);
 
     if (a->phase != AGENT_RUNNING)
@@ -317,7 +317,7 @@ static void agent_stop_tick(void *context, struct upgrade *u)
     } else if (late) {
         log_warn(NULL, "drain-timeout", "requests_cut=%zu", requests);
         a->cut = true;
-        a->drain_until_ms = loop_now_ms(a->loop) + CUT_MS;
+        a->drain_until_ms = loop_active_ms(a->loop) + CUT_MS;
         front_cut(a->front);
     }
 }
