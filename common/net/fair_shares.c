@@ -149,7 +149,16 @@ static uint64_t drop(struct fair_shares *s, struct fair_claim *c)
 
 /* ---- revoking ---- */
 
-/* Returns the claim that has to make place for C; NULL: C is among the largest. */
+/* Whether N, an address or a connection, has a claim that is not its only one. The only one is not
+ * revoked: among clients with one upload each, the largest one would be lost for one that has just
+ * begun, and with more and more of these none would be completed. */
+static bool has_several(const struct fair_node *n)
+{
+    return n->nparts > 1 || n->parts[0]->nparts > 1;
+}
+
+/* Returns the claim that has to make place for C; NULL: C is among the largest, or the largest
+ * client has one claim only. */
 static struct fair_claim *largest_beside(struct fair_shares *s, const struct fair_claim *c)
 {
     const struct fair_node *own = c->node.parent;
@@ -160,6 +169,8 @@ static struct fair_claim *largest_beside(struct fair_shares *s, const struct fai
         if (n->weight <= FAIR_FACTOR * own->weight)
             return NULL;
     }
+    if (!has_several(n))
+        return NULL;
     while (n->nparts != 0)
         n = n->parts[0];
     return container_of(n, struct fair_claim, node);

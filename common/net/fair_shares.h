@@ -3,7 +3,8 @@
  * Shares one total among clients: so many files, or so many bytes. While it is not used up, one
  * client may have all of it. When it is, a client gets its part from the client that has most: the
  * address that has more than twice as much, of that the connection that has most, of that the
- * largest claim, which is revoked. Within one address, connections share in the same way.
+ * largest claim, which is revoked, unless it is the only one. Within one address, connections share
+ * in the same way.
  *
  * A struct fair_shares is used by all loops, with one lock, a leaf. A struct fair_loop and its
  * claims belong to one loop. Every operation takes O(log n), for each claim that is revoked.

@@ -95,7 +95,7 @@ def test_an_abort_under_load_is_contained(world):
     for _ in range(10):
         assert get(lb.address, host='a.plain.example').status == 200
     kept = world.directory / 'state' / 'plain'
-    wait_until(lambda: any('a.plain.example' in f.read_text() for f in kept.iterdir()), 'the resume in its file')
+    wait_until(lambda: any('a.plain.example' in f.read_text() for f in kept.glob('*')), 'the resume in its file')
     incarnations = {w['incarnation'] for w in lb.workers('app').values()}
     pids = [s['process']['pid'] for s in agent.json()['applications']['app']['slots']]
     supervisor = Supervisor(world, lb)

@@ -14,7 +14,7 @@ from agent_support import TinyAgent
 from support.base import free_port, wait_until
 from support.certificates import Pair, blind_context
 from support.http import Client, connect, get
-from support.http2 import PREFACE, SETTINGS, WINDOW_UPDATE, Http2, frame
+from support.http2 import PREFACE, SETTINGS, Http2, frame, only_settings
 from support.scripted import hello, serve
 
 SEED = random.randrange(1 << 32)
@@ -233,15 +233,6 @@ def test_handshakes_with_wrong_bytes_in_them(front):
 
 
 PREFACE_WRONG = 'wrong connection preface of HTTP/2'
-
-
-def only_settings(got):
-    """Whether GOT is what a server sends before the client speaks: frames of SETTINGS and WINDOW_UPDATE; or nothing, after a reset."""
-    kinds = set()
-    while got:
-        kinds.add(got[3])
-        got = got[9 + int.from_bytes(got[:3], 'big'):]
-    return kinds <= {SETTINGS, WINDOW_UPDATE}
 
 
 def test_no_preface_where_http2_was_negotiated(front):

@@ -300,3 +300,12 @@ class Http2:
         if self.goaway not in (None, 'NO_ERROR'):
             return 'connection ' + self.goaway
         return 'closed' if self.closed else 'nothing'
+
+
+def only_settings(got):
+    """Whether GOT is what a server sends before the client speaks: frames of SETTINGS and WINDOW_UPDATE; or nothing, after a reset."""
+    kinds = set()
+    while got:
+        kinds.add(got[3])
+        got = got[9 + int.from_bytes(got[:3], 'big'):]
+    return kinds <= {SETTINGS, WINDOW_UPDATE}

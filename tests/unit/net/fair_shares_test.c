@@ -223,6 +223,23 @@ static void of_bytes_the_largest_claim_is_revoked_and_a_part_is_given(void **sta
     leave(one);
 }
 
+static void only_claim_of_a_client_is_not_revoked(void **state)
+{
+    struct fixture *f = *state;
+    struct client *large = client("192.0.2.1:1", 1);
+    struct client *same = client("192.0.2.1:2", 2);
+    struct client *other = client("192.0.2.2:1", 3);
+
+    assert_int_equal(fair_take(f->home, &large->claims[0], &large->owner, MAX, true), MAX);
+    assert_int_equal(fair_take(f->home, &same->claims[0], &same->owner, 1, true), 0);
+    assert_int_equal(fair_take(f->home, &other->claims[0], &other->owner, 1, true), 0);
+    assert_int_equal(reported(f), 0);
+    large->n = 1;
+    leave(large);
+    leave(same);
+    leave(other);
+}
+
 static void what_is_settled_counts_and_is_not_revoked(void **state)
 {
     struct fixture *f = *state;
@@ -310,6 +327,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(of_bytes_the_largest_claim_is_revoked_and_a_part_is_given,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(only_claim_of_a_client_is_not_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_settled_counts_and_is_not_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_that_ended_is_not_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_of_claims_leaves_nothing_behind, setup, teardown),
