@@ -170,6 +170,10 @@ static void print_warnings(const json_t *application, bool colours, struct text 
     page_add(out, tree,
              "[{confirm_removal:?}  workers held, because their registrations ended with many "
              "others: {held:d}; if they were removed on purpose, run: {confirm_removal}\n]");
+    page_add(out, application,
+             "[{checks_rejected:?}  all workers reject their health checks: status "
+             "{checks_rejected.status:d}, Host {checks_rejected.host}; correct health_check_path, "
+             "or set health_check_host\n]");
     page_add_each(out, json_object_get(application, "poison"),
                   "  kills workers, blocked: class {class}, path {path}\n");
     print_refused(application, out);

@@ -174,6 +174,7 @@ void active_check_settings(struct active_check *c)
     if (c->app == NULL)
         return;
     c->active = c->app->settings->s.health_check_path != NULL;
+    c->status = 0; /* it may be that of another request */
     /* A change of something else does not delay the next check. */
     if (was_active && c->active && c->interval_ms == c->app->settings->s.health_check_interval_ms)
         return;

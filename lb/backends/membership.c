@@ -103,32 +103,40 @@ void membership_each(const struct membership *ms,
         each(context, b);
 }
 
-struct same_status {
-    int status;
-    bool all; /* all backends that are checked fail with it */
-};
-
 static void compare_status(void *context, const struct backend *b)
 {
-    struct same_status *s = context;
+    struct checks_rejected *r = context;
+    bool fails = b->check.record.failing && b->check.record.other == 0;
 
-    if (b->check.active && (!b->check.record.failing || b->check.status != s->status))
-        s->all = false;
+    if (!b->check.active)
+        return;
+    if (!fails || (r->host == NULL ? b->check.status / 100 != 4 : b->check.status != r->status))
+        r->status = 0;
+    else
+        r->status = b->check.status;
+    r->host = b->name;
 }
 
-/* If all workers reject their checks in the same way, the checks are wrong rather than they. */
+bool membership_checks_rejected(const struct membership *ms, struct checks_rejected *out)
+{
+    const char *host = active_check_host(ms->app);
+
+    *out = (struct checks_rejected){0};
+    membership_each(ms, compare_status, out);
+    if (host != NULL)
+        out->host = host;
+    return out->status != 0;
+}
+
 void membership_check_failed(const struct backend *b)
 {
-    struct same_status s = {b->check.status, b->check.status / 100 == 4};
-    const char *host = active_check_host(b->app);
+    struct checks_rejected r;
 
-    if (s.all)
-        membership_each(b->app->membership, compare_status, &s);
-    if (s.all)
+    if (membership_checks_rejected(b->app->membership, &r))
         log_error(NULL, "health-checks-rejected",
                   "application=%s status=%d host=%s "
                   "hint=\"health_check_path, health_check_host: all workers reject these\"",
-                  b->app->name, s.status, host != NULL ? host : b->name);
+                  b->app->name, r.status, r.host);
 }
 
 /*

@@ -43,6 +43,16 @@ size_t membership_confirm_removal(struct membership *ms, struct slice worker);
 void membership_each(const struct membership *ms,
                      void (*each)(void *context, const struct backend *b), void *context);
 
+struct checks_rejected {
+    int status;       /* 4xx */
+    const char *host; /* that was requested: until the settings or the workers change */
+};
+/*
+ * Whether all workers that are checked fail, with the same 4xx status: the checks are wrong rather
+ * than the workers.
+ */
+bool membership_checks_rejected(const struct membership *ms, struct checks_rejected *out);
+
 struct membership_figures {
     struct tree_status tree;
     bool registered;  /* all own entries exist in the tree */

@@ -284,6 +284,20 @@ static void put_pool(struct json_writer *w, const struct pool_view *pv)
     json_close_object(w);
 }
 
+static void put_checks_rejected(struct json_writer *w, const struct application *a)
+{
+    struct checks_rejected r;
+
+    if (a->membership == NULL || !membership_checks_rejected(a->membership, &r)) {
+        json_put_null(w, "checks_rejected");
+        return;
+    }
+    json_open_object(w, "checks_rejected");
+    json_put_int(w, "status", r.status);
+    json_put_text(w, "host", slice_of(r.host));
+    json_close_object(w);
+}
+
 static void put_application(struct json_writer *w, const struct application *a,
                             const struct status_choice *choice)
 {
@@ -303,6 +317,7 @@ static void put_application(struct json_writer *w, const struct application *a,
     observer_describe(a->lb->observer, a->number, w);
     observer_describe_classes(a->lb->observer, a->number, choice->q, w);
     put_workers(w, a, &pv, choice);
+    put_checks_rejected(w, a);
     json_open_object(w, "outcomes");
     for (int o = 0; o < OUTCOMES; ++o) {
         uint64_t n = 0;

@@ -218,8 +218,14 @@ function tree({tree: t}) {
 
 // ---- the page ----
 
+/** All workers are unhealthy for the same reason, which is the check. */
+function checksRejected({checks_rejected: r}) {
+  return r && notice(`All workers reject their health checks: status ${r.status}, Host `, h('code', null, r.host), '. Correct ',
+    h('code', null, 'health_check_path'), ', or set ', h('code', null, 'health_check_host'), ' to a host that the application accepts.');
+}
+
 function application(name, a) {
-  return h('section', {'aria-label': 'Application ' + name}, h('h2', null, name), treeProblems(a), pool(a), maps(name, a),
+  return h('section', {'aria-label': 'Application ' + name}, h('h2', null, name), treeProblems(a), checksRejected(a), pool(a), maps(name, a),
     workers(name, a), classes(name, a), limits(name, a), tree(a), settings(name, 'Settings of the application', a.settings));
 }
 
