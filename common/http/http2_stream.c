@@ -136,13 +136,13 @@ static cold_ void answer_fault(struct http2_stream *s, enum request_fault f)
     http2_stream_destroy(s, true);
 }
 
-/* The same, for a fault of the client. */
+/* The same; faults of the client are counted, which a lack of room is not. */
 static cold_ enum request_fault stream_reject(struct http2_stream *s, enum request_fault f)
 {
     struct http2_server *h2 = s->h2;
 
     answer_fault(s, f);
-    return count_refused(h2);
+    return f != FAULT_BODY_NO_ROOM ? count_refused(h2) : FAULT_NONE;
 }
 
 static struct fair_owner body_owner(struct body_sink *b)
