@@ -205,12 +205,16 @@ static cold_ enum err error_of_end(const struct http1_conn *c, ssize_t n)
 
 /* ---- time ---- */
 
+static bool waits_for_first(const struct http1_conn *c)
+{
+    return wholly_written(&c->x) && !http1_any_received(c);
+}
+
 static void arm_timer(struct http1_conn *c)
 {
     const struct http1_exchange *x = &c->x;
-    bool waits_for_first = wholly_written(x) && !http1_any_received(c);
     uint64_t ms =
-        waits_for_first ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
+        waits_for_first(c) ? x->request.first_byte_timeout_ms : x->request.between_bytes_timeout_ms;
 
     if (ms == 0 || x->paused)
         deadline_clear(&c->deadline);
@@ -786,6 +790,11 @@ const char *http1_failure_text(const struct http1_conn *c, enum err e)
     enum response_fault f = c != NULL ? c->x.fault : RESPONSE_FAULT_NONE;
 
     return f != RESPONSE_FAULT_NONE ? response_fault_text(f) : err_text(e);
+}
+
+const char *http1_timeout_setting(const struct http1_conn *c)
+{
+    return waits_for_first(c) ? "first_byte_timeout" : "between_bytes_timeout";
 }
 
 struct http1_times http1_times(const struct http1_conn *c)

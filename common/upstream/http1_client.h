@@ -123,6 +123,8 @@ struct http1_times http1_times(const struct http1_conn *c);
 /* Why the last exchange of C (or NULL) failed with E: what is wrong with the response, or E's text.
  */
 const char *http1_failure_text(const struct http1_conn *c, enum err e);
+/* The setting that expired when the last exchange of C failed with ERR_TIMEOUT. */
+const char *http1_timeout_setting(const struct http1_conn *c);
 /* Parts of an upgraded connection: the byte stream, and bytes that were read after the
  * 101. Both are the taker's. */
 struct http1_upgraded {

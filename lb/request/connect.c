@@ -326,8 +326,13 @@ static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
     conn_not_opened(x->member->backend);
     stat_add(x->al->stats, APP_STAT_connect_failures, 1);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
-    log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
-             worker_name(x->member->worker), err_text(e));
+    if (e == ERR_CONNECT_TIMEOUT)
+        log_warn(NULL, "connect-failed",
+                 "application=%s worker=%s reason=\"%s\" setting=connect_timeout", x->app->name,
+                 worker_name(x->member->worker), err_text(e));
+    else
+        log_warn(NULL, "connect-failed", "application=%s worker=%s reason=\"%s\"", x->app->name,
+                 worker_name(x->member->worker), err_text(e));
     /* Out of descriptors: another worker would not help. An idle connection is closed; if by
      * another loop, the request is queued like those that all workers reject. */
     if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {

@@ -188,7 +188,7 @@ static void log_failure(const struct exchange *x, enum err e)
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s setting=%s",
                  x->app->name, worker_name(x->member->worker), log_cut(x->cls, cls),
                  http1_failure_text(x->http, e), x->started ? "begun" : "none",
-                 x->started ? "between_bytes_timeout" : "first_byte_timeout");
+                 http1_timeout_setting(x->http));
     else
         log_warn(NULL, "worker-failed",
                  "application=%s worker=%s class=\"%s\" reason=\"%s\" response=%s", x->app->name,

@@ -273,6 +273,8 @@ def test_a_process_that_does_not_answer_in_time_is_replaced(world):
     pid = agent.pid()
     r = agent.get('/slow', headers=[('X-Until', '/nonexistent')])
     assert r.status == 504
+    agent.process.wait_logged('response_begun=no repeatable=yes connection=new setting=first_byte_timeout')
+    agent.process.wait_logged('setting=first_byte_timeout action="stop it, start another"')
     wait_until(lambda: not alive(pid), 'the stuck process to end')
     agent.change(first_byte_timeout='10m')
     agent.wait_ready()

@@ -202,6 +202,7 @@ def test_a_handshake_that_hangs_ends_with_connect_timeout(world, pki):
         assert lb.get('/').body == b'scripted'
     gate.set()
     wait_until(lambda: 'handshake not completed in time' in reasons(lb), 'the reason in the log')
+    lb.process.wait_logged('reason="connection timed out" setting=connect_timeout')
 
 
 # ---- client certificates ----

@@ -400,7 +400,11 @@ static void on_no_connection(struct exchange *x, enum err e)
 {
     struct app_process *p = slot_request_process(&x->place);
 
-    log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
+    if (e == ERR_CONNECT_TIMEOUT)
+        log_warn(subject(x), "process-connect-failed", "reason=\"%s\" setting=connect_timeout",
+                 err_text(e));
+    else
+        log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
     front_count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     if (p != NULL)
         app_process_hold(p);
@@ -426,6 +430,23 @@ static void retry_fresh(struct exchange *x)
     connect_to_process(x);
 }
 
+static void log_request_failure(struct exchange *x, enum err e)
+{
+    const char *reason = http1_failure_text(x->conn, e);
+    const char *begun = http1_any_received(x->conn) ? "yes" : "no";
+    const char *repeatable = x->safe ? "yes" : "no";
+    const char *connection = x->reused ? "kept" : "new";
+
+    if (e == ERR_TIMEOUT)
+        log_warn(subject(x), "process-request-failed",
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s setting=%s", reason,
+                 begun, repeatable, connection, http1_timeout_setting(x->conn));
+    else
+        log_warn(subject(x), "process-request-failed",
+                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s", reason, begun,
+                 repeatable, connection);
+}
+
 static void on_front_error(void *context, enum err e)
 {
     struct exchange *x = context;
@@ -441,15 +462,12 @@ static void on_front_error(void *context, enum err e)
         return;
     }
     if (x->touched) {
-        log_warn(subject(x), "process-request-failed",
-                 "reason=\"%s\" response_begun=%s repeatable=%s connection=%s",
-                 http1_failure_text(x->conn, e), received ? "yes" : "no", x->safe ? "yes" : "no",
-                 x->reused ? "kept" : "new");
+        log_request_failure(x, e);
         front_count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
         account(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
-        slot_process_stuck(&x->place);
+        slot_process_stuck(&x->place, http1_timeout_setting(x->conn));
     else if (!received && p != NULL)
         app_process_hold(p);
     leave_worker(x);

@@ -221,8 +221,8 @@ void slot_upgraded(struct slot_request *r);
 size_t slot_in_flight(const struct slot *s);
 /* The backlog of R's slot. R is included even after slot_leave. */
 size_t slot_backlog(const struct slot_request *r);
-/* Reports that R's process did not answer in time. */
-void slot_process_stuck(struct slot_request *r);
+/* Reports that R's process did not answer, or take R, until the time-out SETTING expired. */
+void slot_process_stuck(struct slot_request *r, const char *setting);
 /* Counts served R; not one sent to a starting process, because its time includes the start. */
 void slot_served(const struct slot_request *r, struct slice fingerprint, struct slice cls,
                  uint64_t service_us, bool failed);

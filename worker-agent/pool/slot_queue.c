@@ -213,14 +213,13 @@ size_t slot_backlog(const struct slot_request *r)
     return slot_in_flight(r->slot) + (r->core.state == CORE_REQUEST_NONE ? 1 : 0);
 }
 
-void slot_process_stuck(struct slot_request *r)
+void slot_process_stuck(struct slot_request *r, const char *setting)
 {
     struct app_process *p = slot_request_process(r);
 
     if (r->core.state != CORE_REQUEST_RUNNING || p == NULL || r->group->s->concurrency != 1)
         return;
-    log_warn(p, "process-stuck", "first_byte_timeout_ms=%llu action=\"stop it, start another\"",
-             (unsigned long long)r->group->s->first_byte_timeout_ms);
+    log_warn(p, "process-stuck", "setting=%s action=\"stop it, start another\"", setting);
     app_process_failed(p, FAILURE_STUCK, "");
     app_process_stop(p);
     /* Another worker may serve waiting requests before the next process is ready. */

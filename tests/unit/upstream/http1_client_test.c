@@ -545,6 +545,7 @@ static void silence_before_the_first_byte_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
+    assert_string_equal(http1_timeout_setting(f->conn), "first_byte_timeout");
     assert_false(http1_reusable(f->conn));
 }
 
@@ -559,6 +560,7 @@ static void silence_within_a_body_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
+    assert_string_equal(http1_timeout_setting(f->conn), "between_bytes_timeout");
     assert_body(f, "he");
 }
 
@@ -575,6 +577,7 @@ static void worker_that_does_not_take_the_request_times_out(void **state)
     raw_turn_until(f->loop, is_over, f);
     assert_true(f->failed);
     assert_int_equal(f->error, ERR_TIMEOUT);
+    assert_string_equal(http1_timeout_setting(f->conn), "between_bytes_timeout");
     assert_true(http1_any_written(f->conn));
     free(body);
 }
