@@ -240,6 +240,50 @@ static void an_unavailable_worker_comes_back_to_the_front_as_it_was(void **state
     fixture_end(&f);
 }
 
+static void a_request_can_be_counted_at_a_worker_that_is_not_available(void **state)
+{
+    (void)state;
+
+    for (int policy = 0; policy < POOL_POLICIES; ++policy) {
+        struct pool_settings s = fixture_settings;
+        struct fixture f;
+
+        s.policy = (enum pool_policy)policy;
+        fixture_start(&f, &s);
+        fixture_resume(&f, 0, "a=1");
+        fixture_resume(&f, 1, "a=1");
+        fixture_available(&f, 0, false);
+        for (uint64_t i = 0; i < 2; ++i) {
+            assert_true(pool_get_at(f.pool, f.workers[0], f.npicks + 1, &f.picks[f.npicks]));
+            ++f.npicks;
+            pool_check(f.pool);
+            assert_ptr_equal(fixture_latest(&f)->worker, f.workers[0]);
+            assert_int_equal(fixture_latest(&f)->reason, PICK_PROBE);
+            assert_int_equal(fixture_latest(&f)->backlog, i);
+            assert_int_equal(fixture_backlog(&f, 0), i + 1);
+        }
+        /* No other request goes there. */
+        assert_string_equal(fixture_eligible(&f), "1");
+        assert_int_equal(fixture_get(&f, "a"), 1);
+        /* One of them has passed. */
+        fixture_put(&f, 0);
+        fixture_available(&f, 0, true);
+        assert_int_equal(fixture_backlog(&f, 0), 1);
+        fixture_put(&f, 0);
+        assert_int_equal(fixture_backlog(&f, 0), 0);
+        /* An eligible worker likewise. */
+        assert_true(pool_get_at(f.pool, f.workers[0], f.npicks + 1, &f.picks[f.npicks]));
+        ++f.npicks;
+        pool_check(f.pool);
+        /* It leaves while the request is in flight. */
+        fixture_remove(&f, 0);
+        assert_false(pool_get_at(f.pool, f.workers[0], f.npicks + 1, &f.picks[f.npicks]));
+        assert_false(pool_get_at(f.pool, f.workers[2], f.npicks + 1, &f.picks[f.npicks]));
+        fixture_put(&f, 0);
+        fixture_end(&f);
+    }
+}
+
 static void a_worker_may_be_unavailable_before_it_joins(void **state)
 {
     struct fixture f;
@@ -404,6 +448,7 @@ int main(void)
         cmocka_unit_test(get_finds_no_worker_when_all_are_excluded),
         cmocka_unit_test(skills_of_another_fingerprint_do_not_count),
         cmocka_unit_test(an_unavailable_worker_comes_back_to_the_front_as_it_was),
+        cmocka_unit_test(a_request_can_be_counted_at_a_worker_that_is_not_available),
         cmocka_unit_test(a_worker_may_be_unavailable_before_it_joins),
         cmocka_unit_test(a_worker_that_left_lives_until_its_last_request_is_put),
         cmocka_unit_test(a_worker_that_rejoins_keeps_what_it_has_in_flight),

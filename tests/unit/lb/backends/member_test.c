@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A member's limits: its own, the application's, and which of them hold for tunnels.
+ * A member's limits: its own, the application's, and which of them hold for tunnels. Requests that
+ * probe an ejected one.
  */
 #include "lb/backends/member.h"
 
@@ -139,14 +140,142 @@ static void another_concurrency_of_the_agent_is_followed(void **state)
     destroy(m);
 }
 
+/* ---- a request probes an ejected worker ---- */
+
+static int set_up_ejection(void **state)
+{
+    *state = control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\n"
+                            "eject_after: 1\neject_probe: 1ms\neject_time: 10m\n"
+                            "eject_time_max: 1h\n");
+    return 0;
+}
+
+static struct member *create_joined(struct control *c, unsigned n)
+{
+    struct member *m = create(c, n, (struct member){.max_connections = -1, .max_tunnels = -1});
+    struct resume none = {0};
+
+    member_resume(m, &none, "", "");
+    return m;
+}
+
+static bool is_ejected(struct member *m)
+{
+    return atomic_load(&m->ejected_until_ms) != 0;
+}
+
+/* M times out, and turns pass until the next request may probe it. */
+static void eject(struct control *c, struct member *m)
+{
+    member_failed(m, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(c->lb.control));
+    assert_true(is_ejected(m));
+    while (atomic_load(&c->app->noffered) == 0)
+        loop_turn(c->lb.control, 10);
+}
+
+static bool probe(struct control *c, struct pool_pick *out)
+{
+    return member_probe(c->app, loop_now_us(c->lb.control), out);
+}
+
+static void end_probe(struct control *c, struct pool_pick *pick, bool passed)
+{
+    struct list released = LIST_INIT(released);
+
+    member_probed(member_of(pick->worker), passed);
+    pool_put(c->app->pool, pick, NULL, &released);
+    assert_true(list_empty(&released));
+}
+
+static void one_request_at_a_time_probes_until_one_has_passed(void **state)
+{
+    struct control *c = *state;
+    struct member *m = create_joined(c, 1);
+    struct member *other = create_joined(c, 2);
+    struct pool_pick pick;
+    struct pool_pick second;
+
+    assert_false(probe(c, &pick));
+    eject(c, m);
+    for (int i = 0; i < 3; ++i) {
+        assert_true(probe(c, &pick));
+        assert_ptr_equal(pick.worker, m->worker);
+        assert_int_equal(pick.reason, PICK_PROBE);
+        for (int turn = 0; turn < 10; ++turn) {
+            assert_false(probe(c, &second));
+            loop_turn(c->lb.control, 1);
+        }
+        end_probe(c, &pick, false);
+        assert_true(is_ejected(m));
+        /* Not before the pause after it. */
+        assert_false(probe(c, &second));
+        while (atomic_load(&c->app->noffered) == 0)
+            loop_turn(c->lb.control, 10);
+    }
+    assert_true(probe(c, &pick));
+    end_probe(c, &pick, true);
+    assert_false(is_ejected(m));
+    assert_int_equal(m->unavailable, 0);
+    assert_int_equal(atomic_load(&c->app->noffered), 0);
+    loop_turn(c->lb.control, 0);
+    assert_false(probe(c, &pick));
+    destroy(m);
+    destroy(other);
+}
+
+static void a_worker_that_is_drained_or_has_left_is_not_probed(void **state)
+{
+    struct control *c = *state;
+    struct member *m = create_joined(c, 1);
+    struct member *other = create_joined(c, 2);
+    struct pool_pick pick;
+
+    eject(c, m);
+    member_set_unavailable(m, MEMBER_DRAINED, true);
+    assert_false(probe(c, &pick));
+    member_set_unavailable(m, MEMBER_DRAINED, false);
+    assert_true(probe(c, &pick));
+    end_probe(c, &pick, false);
+    while (atomic_load(&c->app->noffered) == 0)
+        loop_turn(c->lb.control, 10);
+    member_leave(m);
+    assert_false(probe(c, &pick));
+    destroy(m);
+    destroy(other);
+}
+
+/* All others have left, so that its ejection is over before its probe is. */
+static void a_probe_that_ends_after_the_ejection_has_no_effect(void **state)
+{
+    struct control *c = *state;
+    struct member *m = create_joined(c, 1);
+    struct member *other = create_joined(c, 2);
+    struct pool_pick pick;
+
+    eject(c, m);
+    assert_true(probe(c, &pick));
+    member_leave(other);
+    health_check(c->app);
+    assert_false(is_ejected(m));
+    end_probe(c, &pick, false);
+    assert_false(is_ejected(m));
+    loop_turn(c->lb.control, 0);
+    destroy(m);
+    destroy(other);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define EJECTION(f) cmocka_unit_test_setup_teardown(f, set_up_ejection, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_has_the_applications_limits_or_its_own),
         TEST(the_applications_limits_are_followed),
         TEST(one_request_at_a_time_is_max_connections_or_the_agents_concurrency),
         TEST(another_concurrency_of_the_agent_is_followed),
+        EJECTION(one_request_at_a_time_probes_until_one_has_passed),
+        EJECTION(a_worker_that_is_drained_or_has_left_is_not_probed),
+        EJECTION(a_probe_that_ends_after_the_ejection_has_no_effect),
     };
 
     return cmocka_run_group_tests_name("member", tests, NULL, NULL);
