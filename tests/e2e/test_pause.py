@@ -5,12 +5,14 @@ import signal
 import threading
 import time
 
+from poolcounter_support import Daemon
 from support.base import LIMIT, freeze, wait_until
 from support.http import get
 from support.scripted import serve
 
 # The loops notice a pause of more than five seconds.
-TIMEOUT, PAUSED_S = '9s', 12
+TIMEOUT_S, PAUSED_S = 9, 12
+TIMEOUT = '%ds' % TIMEOUT_S
 
 
 def pause(*pids):
@@ -56,6 +58,24 @@ def test_a_pause_of_the_load_balancer_is_not_the_time_of_a_request(world):
     gate.set()
     assert held.status() == 200
     assert 'process-paused' in lb.process.output()
+
+
+def test_a_pause_of_a_pool_counter_daemon_is_not_the_time_of_those_that_wait(world):
+    pool = Daemon(world)
+    (holder,) = pool.holders('ACQ4ME k 1 10 0')
+    waiter, other = pool.waiter('ACQ4ME k 1 10 %d' % TIMEOUT_S), pool.waiter('ACQ4ANY k 1 10 %d' % TIMEOUT_S)
+    pause(pool.process.pid)
+    # timers that are due have expired when these are answered
+    for _ in range(3):
+        assert pool.counters()['waiting_workers'] == 2
+    assert waiter.is_silent() and other.is_silent()
+    assert holder.ask('RELEASE') == 'RELEASED'
+    assert (waiter.line(), other.line()) == ('LOCKED', 'DONE')
+    # their time continues where it stopped, and ends
+    waiter.send('RELEASE\n')
+    assert waiter.line() == 'RELEASED'
+    assert holder.ask('ACQ4ME k 1 10 0') == 'LOCKED'
+    assert waiter.ask('ACQ4ME k 1 10 1') == 'TIMEOUT'
 
 
 def test_a_pause_of_all_programs_kills_no_process_of_an_agent(world):
