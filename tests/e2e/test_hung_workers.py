@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes that hang: their connections are accepted by the kernel, and nothing is answered until they continue."""
+"""
+Worker processes that hang: their connections are accepted by the kernel, and nothing is answered until they continue. One that is
+killed, and started again.
+"""
 import os
 import select
 import signal
@@ -7,6 +10,7 @@ import socket
 import sys
 
 import pytest
+from load_support import Load
 
 from support.base import free_port, freeze, wait_until
 
@@ -15,15 +19,18 @@ class Worker:
     """A process that serves files; HEALTHZ is one of them."""
 
     def __init__(self, world, name):
-        self.name = name
+        self.world, self.name = world, name
         directory = world.directory / name
         directory.mkdir()
         (directory / 'name').write_text(name)
         (directory / 'healthz').write_text('ok')
         self.port = free_port()
         self.address = '127.0.0.1:%d' % self.port
-        self.process = world.process([sys.executable, '-m', 'http.server', str(self.port), '--bind', '127.0.0.1',
-                                      '--directory', str(directory)], name)
+        self.start()
+
+    def start(self):
+        self.process = self.world.process([sys.executable, '-m', 'http.server', str(self.port), '--bind', '127.0.0.1',
+                                           '--directory', str(self.world.directory / self.name)], self.name)
 
         def accepts():
             with socket.socket() as s:
@@ -133,3 +140,27 @@ def test_a_request_that_probes_and_is_aborted_leaves_the_probe_to_the_next(world
         assert lb.get('/name').status == 200
         return not ejected(lb, hung)
     wait_until(is_back, 'the worker to be back')
+
+
+def test_a_worker_that_was_killed_and_is_started_again_gets_its_share(world):
+    workers = [Worker(world, name) for name in 'abcd']
+    lb = world.resumelb({'workers': [w.address for w in workers]})
+    load = Load([lb.address], clients=8, sites=8, target='/name')
+    killed = workers[0]
+    requests = lambda: lb.workers()[killed.address]['requests']
+    try:
+        wait_until(requests, 'its first request')
+        load.go_on(100)
+        killed.process.kill()
+        killed.process.wait()
+        wait_until(lambda: ejected(lb, killed), 'the ejection')
+        load.go_on(100)
+        killed.start()
+        wait_until(lambda: not ejected(lb, killed), 'the worker to be back')
+        before, so_far = requests(), load.done
+        wait_until(lambda: load.done >= so_far + 2000, 'more load')
+        served, fair = requests() - before, (load.done - so_far) / len(workers)
+    finally:
+        load.end()
+    assert served >= fair / 2
+    load.assert_none_failed()
