@@ -3,8 +3,10 @@
 import http.client
 import json
 import os
+import select
 import signal
 import socket
+import threading
 
 import pytest
 from support.base import LIMIT, freeze, wait_until
@@ -132,6 +134,78 @@ def test_a_page_whose_server_sends_nothing_shows_for_how_long(lb, browser):
     finally:
         os.kill(lb.process.pid, signal.SIGCONT)
     wait_until(lambda: label() == 'live', 'the stream to continue')
+
+
+class Relay:
+    """
+    A tunnel to ADDRESS. After `die()` its connections with a stream stay open and carry nothing more, and new ones work. Idle
+    ones are closed, as they are in a browser that has shown the page for long.
+    """
+
+    def __init__(self, address):
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.address = '127.0.0.1:%d' % self.listener.getsockname()[1]
+        self.to, self.pairs, self.streaming, self.dead = address.split(':'), {}, set(), []
+        self.stopped, self.wake = socket.socketpair()
+        self.died = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while True:
+            for s in select.select([self.listener, self.stopped, *self.pairs], [], [])[0]:
+                if s is self.stopped:
+                    if not s.recv(1):
+                        return
+                    for x in [x for x in self.pairs if x not in self.streaming and self.pairs[x] not in self.streaming]:
+                        x.close()
+                    self.dead += [x for x in self.pairs if x.fileno() >= 0]
+                    self.pairs.clear()
+                    self.died.set()
+                    break
+                if s is self.listener:
+                    client, server = s.accept()[0], socket.create_connection((self.to[0], int(self.to[1])))
+                    self.pairs.update({client: server, server: client})
+                elif s in self.pairs:
+                    self.move(s)
+
+    def move(self, s):
+        """Bytes, or the end of both directions."""
+        try:
+            data = s.recv(65536)
+            if data.startswith(b'GET /live'):
+                self.streaming.add(s)
+            self.pairs[s].sendall(data)
+        except OSError:
+            data = b''
+        if not data:
+            for x in (s, self.pairs[s]):
+                del self.pairs[x]
+                x.close()
+
+    def die(self):
+        self.wake.send(b'x')
+        assert self.died.wait(LIMIT)
+
+    def close(self):
+        self.wake.close()
+        self.thread.join(LIMIT)
+        for s in (self.listener, self.stopped, *self.pairs, *self.dead):
+            s.close()
+
+
+def test_a_page_whose_tunnel_is_dead_connects_again(world, lb, browser):
+    relay = Relay(lb.admin)
+    world.closers.append(relay.close)
+    browser.open_status(relay.address)
+    label = lambda: browser.js('document.getElementById("live").textContent')
+    wait_until(lambda: label() == 'live', 'the stream')
+    relay.die()
+    assert relay.dead
+    wait_until(lambda: label() == 'no data for 25 s', 'the label')
+    wait_until(lambda: label() == 'live', 'a stream by another connection')
+    assert lb.get(host='after.example').status == 200
+    wait_until(lambda: 'after.example' in browser.text(), 'the new class to be shown')
 
 
 def test_hostile_names_are_text(world, browser):

@@ -3,7 +3,7 @@
 // Each program's page.js turns a state into the sections of <main>. Text from outside becomes text nodes and attribute values,
 // never markup.
 
-const DASH = '\u2013', SEARCH_AFTER_MS = 250, RECONNECT_MS = 5000, SILENT_MS = 5000, LOOK_MS = 1000;
+const DASH = '\u2013', SEARCH_AFTER_MS = 250, RECONNECT_MS = 5000, SILENT_MS = 5000, DEAD_MS = 30000, LOOK_MS = 1000;
 
 // ---- elements ----
 
@@ -212,12 +212,17 @@ function listen() {
   };
 }
 
-// A server that is stopped, or a tunnel that is dead, leaves the stream open: a state is due each second. In steps of
-// SILENT_MS, for screen readers.
+// A server that is stopped, or a tunnel that is dead, leaves the stream open, or a connection attempt waiting: a state is due
+// each second. In steps of SILENT_MS, for screen readers; after DEAD_MS by a new connection.
 setInterval(() => {
   const silent = performance.now() - heard;
-  if (!paused && source?.readyState === EventSource.OPEN && silent >= SILENT_MS)
+  if (paused || source === null || source.readyState === EventSource.CLOSED) return;
+  if (silent >= DEAD_MS) {
+    say('no response; reconnecting', 'off');
+    listen();
+  } else if (source.readyState === EventSource.OPEN && silent >= SILENT_MS) {
     say('no data for ' + Math.floor(silent / SILENT_MS) * SILENT_MS / 1000 + ' s', 'off');
+  }
 }, LOOK_MS);
 
 function setPaused(on) {
