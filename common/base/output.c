@@ -10,6 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void output_fill_standard(void)
+{
+    for (int fd = 0; fd < 3; ++fd) {
+        /* The lowest free number is what open() takes. */
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
 struct output output_open(int fd)
 {
     struct output o = {.fd = -1, .kind = OUTPUT_NON_BLOCKING};

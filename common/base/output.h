@@ -23,6 +23,12 @@ struct output {
     enum output_kind kind;
 };
 
+/*
+ * Opens /dev/null for those of the descriptors 0, 1 and 2 that are closed: the next file that is
+ * opened, a socket or a file of state, would get their number, and what is printed. Writing to 1
+ * and 2 then fails as it does when they are closed. To be called first.
+ */
+void output_fill_standard(void);
 /* Opens what FD is open on once more, or duplicates FD where this is not permitted. */
 struct output output_open(int fd);
 /*

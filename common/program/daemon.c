@@ -5,6 +5,7 @@
  */
 #include "common/program/daemon.h"
 #include "common/base/log.h"
+#include "common/base/output.h"
 #include "common/base/text.h"
 #include "common/event/log_writer.h"
 #include "version.h"
@@ -152,6 +153,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
     bool test = false;
     int option;
 
+    output_fill_standard();
     /* One that arrives before its handler runs is pending until then: by its default action it
      * would leave behind what the start has made so far. */
     mask_signals(SIG_BLOCK);
@@ -197,6 +199,8 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
     }
     if (test)
         mask_signals(SIG_UNBLOCK);
+    /* From the first line of the log on: its reader may have ended. */
+    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     int code = run_or_test(p, &line, !test);
     /* One that arrived during a start that failed ends the program. */
     if (code != EXIT_SUCCESS)
@@ -233,7 +237,6 @@ enum {
 
 void daemon_prepare(void)
 {
-    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     struct rlimit limit = daemon_descriptors();
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) == -1)

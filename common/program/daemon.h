@@ -58,8 +58,8 @@ struct daemon_signals {
     void (*on_usr2)(void *context);  /* SIGUSR2: start the new program; NULL: ignored */
     void *context;
 };
-/* Must be called before threads start. Ignores SIGPIPE; raises RLIMIT_NOFILE to its hard limit;
- * makes malloc retain some of the freed memory. */
+/* Must be called before threads start. Raises RLIMIT_NOFILE to its hard limit; makes
+ * malloc retain some of the freed memory. */
 void daemon_prepare(void);
 /* The limit of descriptors of this process. */
 struct rlimit daemon_descriptors(void);

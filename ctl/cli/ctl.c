@@ -5,6 +5,7 @@
  */
 #include "ctl/cli/ctl.h"
 #include "common/base/file.h"
+#include "common/base/output.h"
 #include "common/upstream/http_fetch.h"
 #include "version.h"
 
@@ -484,6 +485,7 @@ int ctl_main(int argc, char **argv)
     struct option longs[ARRAY_LEN(leading_flags) + 1];
     int letter;
 
+    output_fill_standard();
     make_options(&leading, letters + 2, longs);
     optind = 0; /* reset: a test parses more than once */
     for (;;) {

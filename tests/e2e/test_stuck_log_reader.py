@@ -177,3 +177,22 @@ def test_the_daemon_of_pool_counters_serves_and_ends(world, reader):
         assert acquired()
     daemon.kill(signal.SIGTERM)
     assert daemon.wait() == 0
+
+
+def test_nothing_is_printed_into_a_file_when_standard_output_and_error_are_closed(world):
+    """The next file that is opened would get the number of one that is closed."""
+    programs = world.directory / 'programs'
+    programs.mkdir()
+    program = programs / 'resumelb'
+    program.write_text('#!/bin/sh\nexec %s "$@" <&- >&- 2>&-\n' % shlex.quote(str(BIN.resolve() / 'resumelb')))
+    program.chmod(0o755)
+    w = world.scripted(serve(lambda c, head, body: c.answer(b'fine')))
+    state = world.directory / 'state'
+    world.bin = programs
+    lb = world.resumelb({'workers': [{'address': w.address}], 'access_log': '-', 'state_dir': str(state)})
+    for _ in range(20):
+        assert get(lb.address, '/').status == 200
+    lb.process.kill(signal.SIGTERM)
+    assert lb.process.wait() == 0
+    assert not [f for f in state.rglob('*') if f.is_file() and b'GET ' in f.read_bytes()]
+    assert not (state / 'lock').read_bytes()

@@ -561,14 +561,9 @@ void supervisor_run(int agent_fd, int lock_fd, const struct supervisor_options *
     list_init(&k.children);
     for (size_t i = 0; i < PENDING_MAX; ++i)
         k.pending[i].fd = -1;
-    /* Everything is closed but 0, 1, 2 (opened on /dev/null where closed) and these two. */
+    /* Everything is closed but 0, 1, 2 and these two. */
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, ABOVE);
     lock_fd = fcntl(lock_fd, F_DUPFD_CLOEXEC, ABOVE);
-    for (int i = 0; i < 3; ++i) {
-        /* The lowest free number is what open() takes. */
-        if (fcntl(i, F_GETFD) < 0)
-            (void)open("/dev/null", O_RDWR);
-    }
     ASSERT(dup3(agent_fd, AGENT_FD, O_CLOEXEC) == AGENT_FD);
     ASSERT(dup3(lock_fd, LOCK_FD, O_CLOEXEC) == LOCK_FD);
     close_range(LOCK_FD + 1, ~0U, 0);

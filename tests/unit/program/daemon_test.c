@@ -7,6 +7,7 @@
 #include "common/event/log_writer.h"
 #include "common/program/daemon.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -27,7 +28,9 @@ static struct {
     int reads, runs, destroyed, finished;
     char file[64], option, value[64];
     char first_arg[16];
-    bool term_blocked; /* while the configuration was read */
+    /* While the configuration was read: */
+    bool term_blocked, pipe_ignored;
+    int next_descriptor;
 } seen;
 
 static void *read_configuration(const char *file, struct diag *d)
@@ -37,6 +40,11 @@ static void *read_configuration(const char *file, struct diag *d)
     ++seen.reads;
     assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &blocked), 0);
     seen.term_blocked = sigismember(&blocked, SIGTERM) == 1;
+    struct sigaction pipe_action;
+    assert_int_equal(sigaction(SIGPIPE, NULL, &pipe_action), 0);
+    seen.pipe_ignored = pipe_action.sa_handler == SIG_IGN;
+    seen.next_descriptor = open("/dev/null", O_RDONLY);
+    close(seen.next_descriptor);
     snprintf(seen.file, sizeof(seen.file), "%s", file != NULL ? file : "none");
     if (file == NULL || strcmp(file, "bad.yaml") != 0)
         return &seen;
@@ -178,6 +186,26 @@ static void signals_wait_for_their_handlers_from_the_first_step_of_a_start_on(vo
     assert_true(seen.term_blocked);
     (void)daemon_of("-t", "-c", "good.yaml");
     assert_false(seen.term_blocked);
+}
+
+static void a_reader_of_the_log_that_has_ended_does_not_end_a_start(void **state)
+{
+    (void)state;
+    assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+    (void)daemon_of("-c", "good.yaml", NULL);
+    assert_true(seen.pipe_ignored);
+}
+
+static void no_file_gets_the_number_of_a_standard_descriptor_that_was_closed(void **state)
+{
+    int saved = dup(STDIN_FILENO);
+
+    (void)state;
+    close(STDIN_FILENO);
+    (void)daemon_of("-c", "good.yaml", NULL);
+    assert_true(seen.next_descriptor > STDERR_FILENO);
+    dup2(saved, STDIN_FILENO);
+    close(saved);
 }
 
 static void a_bad_configuration_is_reported_with_its_places_and_not_run(void **state)
@@ -446,6 +474,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_configuration_is_read_once_and_run),
         cmocka_unit_test(signals_wait_for_their_handlers_from_the_first_step_of_a_start_on),
+        cmocka_unit_test(a_reader_of_the_log_that_has_ended_does_not_end_a_start),
+        cmocka_unit_test(no_file_gets_the_number_of_a_standard_descriptor_that_was_closed),
         cmocka_unit_test(a_bad_configuration_is_reported_with_its_places_and_not_run),
         cmocka_unit_test(testing_a_configuration_does_not_run_it),
         cmocka_unit_test(wrong_usage_is_exit_2_with_the_usage),
