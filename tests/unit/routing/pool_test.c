@@ -240,6 +240,16 @@ static void an_unavailable_worker_comes_back_to_the_front_as_it_was(void **state
     fixture_end(&f);
 }
 
+static uint64_t fixture_picks(struct fixture *f, enum pick_reason reason)
+{
+    struct pool_view v;
+
+    pool_view(f->pool, false, &v);
+    uint64_t n = v.picks[reason];
+    pool_view_fini(&v);
+    return n;
+}
+
 static void a_request_can_be_counted_at_a_worker_that_is_not_available(void **state)
 {
     (void)state;
@@ -261,6 +271,9 @@ static void a_request_can_be_counted_at_a_worker_that_is_not_available(void **st
             assert_int_equal(fixture_latest(&f)->reason, PICK_PROBE);
             assert_int_equal(fixture_latest(&f)->backlog, i);
             assert_int_equal(fixture_backlog(&f, 0), i + 1);
+            assert_int_equal(fixture_picks(&f, PICK_PROBE), i + 1);
+            if (policy == POOL_POLICY_ADAPTIVE)
+                assert_true(fixture_latest(&f)->counted_); /* its model has the request */
         }
         /* No other request goes there. */
         assert_string_equal(fixture_eligible(&f), "1");
