@@ -81,6 +81,11 @@ def serve(conn, stream):
         time.sleep(float(h["x-delay"]))
     if "x-die" in h:
         os._exit(7)
+    if "x-fork" in h and os.fork() == 0:    # the child holds the connection beyond the end of the process
+        os.setsid()
+        while not os.path.exists(h["x-until"]):
+            time.sleep(0.005)
+        os._exit(0)
     while "x-until" in h and not os.path.exists(h["x-until"]):
         time.sleep(0.005)
     if h.get("upgrade"):

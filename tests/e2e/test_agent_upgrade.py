@@ -17,7 +17,7 @@ from agent_support import Background, TinyAgent, alive
 from agent_upgrade_support import agent_pid, begin_upgrade, follow, upgrade
 from load_support import Load
 from support.base import BIN, LIMIT, free_port, wait_until
-from support.http import get
+from support.http import Client, get
 from zookeeper_support import SESSION, Place
 
 ROUNDS = int(os.environ.get('RLB_SOAK_ROUNDS', '1'))
@@ -128,6 +128,21 @@ def test_a_request_in_progress_is_finished_by_the_old_one(world):
     assert [json.loads(x.result().body)['pid'] for x in (running, waiting, later)] == [pid] * 3
     assert old.wait() == 0
     assert [x for x in agent.served() if x.startswith('POST')] == ['POST /running', 'POST /waiting', 'POST /later']
+
+
+def test_the_old_one_ends_though_a_connection_outlives_its_process_and_its_client(world):
+    agent = TinyAgent(world).wait_ready()
+    go = world.directory / 'go'
+    with Client(agent.address) as client:
+        client.send('POST', '/running', headers=[('X-Until', str(go)), ('X-Fork', '1'), ('Content-Length', '1')], body=b'x')
+        wait_until(lambda: agent.slot()['running'] == 1, 'it to run')
+        pid = agent.pid()
+        old = begin_upgrade(agent)
+    os.kill(pid, signal.SIGKILL)
+    assert old.wait() == 0, old.output()[-4000:]
+    go.write_text('')
+    wait_until(lambda: agent.pid() not in (None, pid), 'another process')
+    assert agent.get().status == 200
 
 
 def test_what_was_measured_goes_over(world):

@@ -295,6 +295,7 @@ void front_destroy(struct front *f)
 {
     if (f == NULL)
         return;
+    exchanges_cut(f);
     http_server_destroy(f->server);
     tls_listener_destroy(f->tls);
     body_totals_fini(&f->body_totals);

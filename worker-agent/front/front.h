@@ -42,7 +42,8 @@ bool front_listen(struct front *f, struct front_listener *l);
 void front_decline_idle(struct front *f, bool on, const struct agent_config *c);
 /* Closes all connections, and aborts requests in flight at processes. */
 void front_cut(struct front *f);
-/* All connections must have been closed: drained or cut. */
+/* All connections must have been closed: drained or cut. Requests in flight at processes without
+ * a client are aborted. Must be called before the pool is freed. */
 void front_destroy(struct front *f);
 
 /* ---- between the files of the front ---- */
