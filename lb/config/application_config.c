@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 #include "common/tree/tree.h"
 #include "common/wire/http1_bytes.h"
+#include "common/wire/http1_head.h"
 #include "lb/limits/limit_rule.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
@@ -410,7 +411,8 @@ bool app_settings_check(const struct app_settings *s, uint64_t response_buffers_
             "health_check_path: expected a path that begins with /, of visible ASCII characters");
         return false;
     }
-    if (s->health_check_host != NULL && !host_is_valid(s->health_check_host)) {
+    if (s->health_check_host != NULL && (!host_is_valid(s->health_check_host) ||
+                                         !http_authority_valid(slice_of(s->health_check_host)))) {
         snprintf(why, SETTINGS_WHY_ROOM, "health_check_host: expected a host name, or HOST:PORT");
         return false;
     }

@@ -13,6 +13,7 @@
 #include "common/base/map.h"
 #include "common/program/program_config.h"
 #include "common/tree/tree.h"
+#include "common/wire/http1_head.h"
 
 enum {
     HOST_NAME_ROOM = 256,                 /* for gethostname(): more than Linux has */
@@ -350,7 +351,8 @@ static void read_processes(const struct reader *r)
         agent_complain(r, "ready_probe", "must be a path of printable ASCII characters");
     else if (probe != NULL && probe[0] != '/')
         agent_complain(r, "ready_probe", "must be a path that begins with '/'");
-    if (!slice_is_word(slice_of(c->s.ready_probe_host), "-_.[]:"))
+    if (!slice_is_word(slice_of(c->s.ready_probe_host), "-_.[]:") ||
+        !http_authority_valid(slice_of(c->s.ready_probe_host)))
         agent_complain(r, "ready_probe_host", "must be a host name, or HOST:PORT");
     find_user(r);
 }

@@ -77,6 +77,31 @@ static bool takes_path(const char *path)
     return good;
 }
 
+static bool check_host(const char *host)
+{
+    struct app_settings s = defaults();
+    char why[SETTINGS_WHY_ROOM] = "";
+
+    s.health_check_host = xstrdup(host);
+    bool good = app_settings_check(&s, 32u << 20, why);
+    app_settings_fini(&s);
+    return good;
+}
+
+static void the_host_of_checks_is_what_may_stand_in_a_host_field(void **state)
+{
+    static const char *const bad[] = {"a:b:c", "a:65536", "a:b", "[::1",
+                                      "::1",   "*.test",  "a b", ".a"};
+    static const char *const good[] = {"a",     "a.test",  "a.test:8080", "127.0.0.1:80",
+                                       "[::1]", "[::1]:80"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_false(check_host(bad[i]));
+    for (size_t i = 0; i < ARRAY_LEN(good); ++i)
+        assert_true(check_host(good[i]));
+}
+
 static void a_checked_path_is_what_may_stand_in_a_request_line(void **state)
 {
     static const char *const bad[] = {"",      "healthz",   "/a b", "/a\r\nX: y",
@@ -230,6 +255,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_good_together),
         cmocka_unit_test(any_age_of_skills_is_accepted),
         cmocka_unit_test(one_response_may_not_have_more_buffer_than_all),
+        cmocka_unit_test(the_host_of_checks_is_what_may_stand_in_a_host_field),
         cmocka_unit_test(a_checked_path_is_what_may_stand_in_a_request_line),
         cmocka_unit_test(a_copy_has_the_pool_rows_too_and_texts_of_its_own),
         cmocka_unit_test(rows_of_both_scopes_have_different_names),

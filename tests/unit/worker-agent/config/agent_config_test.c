@@ -62,6 +62,23 @@ static void a_command_without_a_program_is_rejected(void **state)
     }
 }
 
+static void the_host_of_a_ready_probe_is_what_may_stand_in_a_host_field(void **state)
+{
+    static const char *const bad[] = {"a:b:c", "a:65536", "[::1", "*.test", "a b"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i) {
+        char application[80];
+        struct diag d = {0};
+
+        snprintf(application, sizeof(application),
+                 "command: [/bin/true], ready_probe: /, ready_probe_host: \"%s\"", bad[i]);
+        assert_null(read_application(application, &d));
+        assert_non_null(strstr(d.text, ": ready_probe_host: must be a host name, or HOST:PORT"));
+        diag_fini(&d);
+    }
+}
+
 static void a_variable_without_a_value_is_as_if_it_were_not_there(void **state)
 {
     struct diag d = {0};
@@ -87,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_without_a_program_is_rejected),
+        cmocka_unit_test(the_host_of_a_ready_probe_is_what_may_stand_in_a_host_field),
         cmocka_unit_test(a_variable_without_a_value_is_as_if_it_were_not_there),
         cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };
