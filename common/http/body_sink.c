@@ -244,8 +244,13 @@ size_t body_sink_room(const struct body_sink *b)
 struct slice body_sink_bytes(struct body_sink *b)
 {
     if (b->claims != NULL) {
-        fair_settle(&b->claims->file);
-        fair_settle(&b->claims->bytes);
+        bool file = fair_settle(&b->claims->file);
+        bool bytes = fair_settle(&b->claims->bytes);
+
+        if (!file || !bytes) {
+            errno = EDQUOT;
+            return SLICE_NULL;
+        }
     }
     if (b->file != NULL)
         return body_file_map(b->file);

@@ -84,7 +84,7 @@ size_t body_sink_room(const struct body_sink *b);
 bool body_sink_count(struct body_sink *b, const struct body_sink_limits *l,
                      size_t bytes) must_check;
 /* The whole body; not NULL even if it is empty. Nothing is added any more, and its file is not
- * lost. p == NULL: a file that cannot be mapped (errno). */
+ * lost. p == NULL: a file that cannot be mapped, or that was lost before (errno). */
 struct slice body_sink_bytes(struct body_sink *b);
 
 #endif

@@ -314,16 +314,19 @@ void fair_end(struct fair_claim *c)
     *c = (struct fair_claim){0};
 }
 
-void fair_settle(struct fair_claim *c)
+bool fair_settle(struct fair_claim *c)
 {
     if (c->home == NULL)
-        return;
+        return true;
     struct fair_shares *s = c->home->shares;
     pthread_mutex_lock(&s->lock);
     uint64_t weight = drop(s, c);
     c->settled += weight;
     s->settled += weight;
+    list_remove(&c->revoked);
+    bool kept = !c->is_revoked;
     pthread_mutex_unlock(&s->lock);
+    return kept;
 }
 
 uint64_t fair_others(struct fair_loop *l, const struct fair_claim *c,

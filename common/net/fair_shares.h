@@ -77,8 +77,9 @@ uint64_t fair_take(struct fair_loop *l, struct fair_claim *c, const struct fair_
 void fair_give_back(struct fair_claim *c, uint64_t n);
 /* Returns all that C has, which is empty then. It is not reported as revoked any more. */
 void fair_end(struct fair_claim *c);
-/* From now on C is not revoked: it lasts no longer than the server needs. */
-void fair_settle(struct fair_claim *c);
+/* From now on C is not revoked: it lasts no longer than the server needs. Returns false if it was
+ * revoked before, which is not reported any more; the caller must end C soon. */
+bool fair_settle(struct fair_claim *c) must_check;
 /* Returns how much OWNER's address has apart from C, without what is settled. */
 uint64_t fair_others(struct fair_loop *l, const struct fair_claim *c,
                      const struct fair_owner *owner);

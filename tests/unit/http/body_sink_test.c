@@ -232,6 +232,47 @@ static void body_is_an_error_when_there_are_too_many_files(void **state)
     body_sink_fini(&s->sink, &s->bin);
 }
 
+static unsigned lost;
+
+/* All but OTHER are of one connection. */
+static struct body_sink other;
+
+static struct fair_owner owner_of_sink(struct body_sink *b)
+{
+    return (struct fair_owner){.connection = b == &other ? b : NULL};
+}
+
+static void on_lost(struct body_sink *b)
+{
+    (void)b;
+    ++lost;
+}
+
+static void file_that_another_got_before_the_end_is_no_body_and_is_not_reported_again(void **state)
+{
+    static const struct body_sink_user user = {.owner = owner_of_sink, .lost = on_lost};
+    struct sink *s = *state;
+    struct body_sink small = {.user = &user};
+
+    lost = 0;
+    s->sink.user = other.user = &user;
+    body_totals_set(&s->totals, 100, 70, 10);
+    s->limits.totals = &s->totals;
+    assert_true(body_sink_add(&small, &s->limits, SLICE_LIT("0123456789a")));
+    add(s, "0123456789012345678901234567890123456789012345678");
+    assert_true(body_sink_add(&other, &s->limits, SLICE_LIT("0123456789abcdef")));
+    assert_used(&s->totals, 0, 27, 3);
+    /* All has been received, before the loss is reported. */
+    assert_null(body_sink_bytes(&s->sink).p);
+    loop_turn(s->loop, 0);
+    assert_int_equal(lost, 0);
+    body_sink_fini(&s->sink, &s->bin);
+    assert_true(slice_is(body_sink_bytes(&other), "0123456789abcdef"));
+    body_sink_fini(&other, &s->bin);
+    body_sink_fini(&small, &s->bin);
+    assert_used(&s->totals, 0, 0, 0);
+}
+
 static void files_are_a_part_of_the_descriptors(void **state)
 {
     (void)state;
@@ -460,6 +501,7 @@ int main(void)
         SINK(small_body_goes_to_a_file_when_all_together_have_too_much_memory),
         SINK(body_is_an_error_when_all_together_have_too_much_in_files),
         SINK(body_is_an_error_when_there_are_too_many_files),
+        SINK(file_that_another_got_before_the_end_is_no_body_and_is_not_reported_again),
         cmocka_unit_test(files_are_a_part_of_the_descriptors),
         TEST(only_a_body_above_the_threshold_is_put_into_a_file),
         TEST(what_follows_a_large_body_is_the_next_request),

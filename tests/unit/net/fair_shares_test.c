@@ -248,12 +248,30 @@ static void what_is_settled_counts_and_is_not_revoked(void **state)
 
     assert_int_equal(take(f, many, MAX), MAX);
     for (size_t i = 0; i < MAX; ++i)
-        fair_settle(&many->claims[i]);
+        assert_true(fair_settle(&many->claims[i]));
     assert_int_equal(take(f, one, 1), 0);
     fair_end(&many->claims[0]);
     assert_int_equal(take(f, one, 1), 1);
     assert_int_equal(atomic_load(&f->shares.used), MAX);
     assert_int_equal(reported(f), 0);
+    leave(many);
+    leave(one);
+}
+
+static void a_claim_that_was_revoked_is_not_settled_and_not_reported(void **state)
+{
+    struct fixture *f = *state;
+    struct client *many = client("10.0.0.1:1", 1);
+    struct client *one = client("10.0.0.2:1", 2);
+    size_t settled = 0;
+
+    assert_int_equal(take(f, many, MAX), MAX);
+    assert_int_equal(take(f, one, 1), 1);
+    for (size_t i = 0; i < MAX; ++i)
+        settled += fair_settle(&many->claims[i]);
+    assert_int_equal(settled, MAX - 1);
+    assert_int_equal(reported(f), 0);
+    assert_int_equal(atomic_load(&f->shares.used), MAX);
     leave(many);
     leave(one);
 }
@@ -329,6 +347,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(only_claim_of_a_client_is_not_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_settled_counts_and_is_not_revoked, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_claim_that_was_revoked_is_not_settled_and_not_reported,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_that_ended_is_not_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_of_claims_leaves_nothing_behind, setup, teardown),
     };
