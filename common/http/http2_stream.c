@@ -402,7 +402,8 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
     *credit = 0;
 }
 
-/* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. */
+/* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. A stream with
+ * an incomplete response is not reset, as that would end the response. */
 static void discard(struct http2_server *h2, const struct http2_data *d)
 {
     if (d->ends) {
@@ -410,7 +411,7 @@ static void discard(struct http2_server *h2, const struct http2_data *d)
         return;
     }
     h2->discarded_bytes += d->flow;
-    if (h2->discarded_bytes <= DISCARDED_MAX)
+    if (h2->discarded_bytes <= DISCARDED_MAX || http2_find(h2, d->stream) != NULL)
         return;
     h2->discarded_bytes = 0;
     http2_put_reset(h2, d->stream, HTTP2_ERROR_NONE);

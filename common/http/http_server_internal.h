@@ -175,13 +175,13 @@ void http_server_load_changed(struct http_server *s);
 /* Whether a head of so many bytes and fields is too large. */
 enum request_fault request_check_sizes(const struct http_server_options *o, size_t bytes,
                                        size_t fields);
-/* Whether a body of so many bytes, received or announced, is too large. */
 /* FAULT_TARGET_TOO_LARGE instead of F, FAULT_HEADERS_TOO_LARGE, if the request line of REQ, as far
  * as it is known, is too large by itself. Other faults are returned unchanged. */
 enum request_fault request_line_fault(const struct http_server_options *o, enum request_fault f,
                                       const struct http_request *req) cold_;
 /* Whether the handler answers REQ, of which the head is complete, without its body. */
 bool http_server_declines(struct http_conn *c, const struct http_request *req);
+/* Whether a body of so many bytes, received or announced, is too large. */
 enum request_fault request_check_body(const struct http_server_options *o, uint64_t bytes);
 /*
  * Why REQ, with a complete head, must not be served, or FAULT_NONE. Takes an absolute target

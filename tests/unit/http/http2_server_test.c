@@ -229,6 +229,43 @@ static void an_expectation_is_met_by_an_interim_response(void **state)
     assert_int_equal(h2_of(h, 1)->status, 200);
 }
 
+static bool decline(void *context, const struct http_request *req, struct http_conn *conn)
+{
+    (void)context;
+    (void)req;
+    (void)conn;
+    return true;
+}
+
+static void a_body_that_was_not_asked_for_does_not_end_the_response(void **state)
+{
+    struct h2 *h = *state;
+    static char bytes[HTTP2_FRAME_MAX];
+    struct http_server_options o = fixture_options(&h->base);
+
+    o.declines = decline;
+    h2_restart(h, &o);
+    h2_connect(h);
+    h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, 0);
+    h2_send(h, TYPE_HEADERS, FLAG_END_HEADERS, 1, H2_EXPECT);
+    h2_until(h, h2_has_requests, 1);
+    assert_int_equal(h->base.body.len, 0);
+    h2_answer(h, 0, 10);
+    for (int i = 0; i < 10; ++i)
+        h2_send(h, TYPE_DATA, 0, 1, (struct slice){bytes, sizeof(bytes)});
+    h2_ping(h);
+    assert_int_equal(h2_of(h, 1)->reset, -1);
+    assert_int_equal(h2_of(h, 1)->interim, 0);
+    h2_window(h, 1, 10);
+    h2_until(h, h2_has_ended, 1);
+    assert_int_equal(h2_of(h, 1)->bytes, 10);
+    /* After the response the rest of the request is not needed. */
+    h2_send(h, TYPE_DATA, 0, 1, (struct slice){bytes, sizeof(bytes)});
+    h2_until(h, h2_has_reset, 1);
+    assert_int_equal(h2_of(h, 1)->reset, HTTP2_ERROR_NONE);
+    assert_int_equal(h->client.goaways, 0);
+}
+
 /* A GET with N fields NAME of BYTES bytes each. */
 static void send_with_fields(struct h2 *h, uint32_t id, struct slice name, unsigned n, size_t bytes)
 {
@@ -549,6 +586,7 @@ int main(void)
         H2_TEST(an_upload_whose_window_overflows_is_reported),
         H2_TEST(the_windows_of_a_body_are_renewed_in_large_parts),
         H2_TEST(an_expectation_is_met_by_an_interim_response),
+        H2_TEST(a_body_that_was_not_asked_for_does_not_end_the_response),
         H2_TEST(cookies_are_one_field_whose_size_counts),
         H2_TEST(trailers_end_a_request_and_are_dropped),
         H2_TEST(a_body_that_is_too_large_is_answered_and_no_longer_read),
