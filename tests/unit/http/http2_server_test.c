@@ -436,18 +436,30 @@ static void settings_come_before_the_client_speaks(void **state)
     assert_int_equal(h->client.goaways, 0);
 }
 
+static void request_number(struct h2 *h, unsigned i)
+{
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
+    h2_until(h, h2_has_requests, i + 1);
+}
+
+/* Request number I, and a part of its response. */
+static void begin_response(struct h2 *h, unsigned i)
+{
+    request_number(h, i);
+    h->replies[i]->req->res.status = 200;
+    http_reply_start(h->replies[i], 100);
+    http_reply_send(h->replies[i], body_of("abc"), false);
+    h2_until(h, h2_has_head, id_of(i));
+}
+
 /* Requests that the client resets: before their responses, or AFTER these have begun. */
 static void abandon(struct h2 *h, unsigned n, bool after)
 {
     for (unsigned i = 0; i < n; ++i) {
-        h2_send(h, TYPE_HEADERS, H2_WHOLE, id_of(i), H2_GET);
-        h2_until(h, h2_has_requests, i + 1);
-        if (after) {
-            h->replies[i]->req->res.status = 200;
-            http_reply_start(h->replies[i], 100);
-            http_reply_send(h->replies[i], body_of("abc"), false);
-            h2_until(h, h2_has_head, id_of(i));
-        }
+        if (after)
+            begin_response(h, i);
+        else
+            request_number(h, i);
         h2_send(h, TYPE_RST_STREAM, 0, id_of(i), h2_u32(HTTP2_ERROR_CANCEL));
         fixture_await_gone(&h->base, i + 1);
     }
@@ -476,6 +488,24 @@ static void abandoning_most_requests_before_their_responses_ends_the_connection(
     h2_restart(h, &o);
     h2_connect(h);
     abandon(h, 10, false);
+    h2_until(h, h2_is_over, 0);
+    assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
+    assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
+}
+
+static void overflowing_the_windows_of_responses_that_have_begun_ends_the_connection(void **state)
+{
+    struct h2 *h = *state;
+    struct http_server_options o = fixture_options(&h->base);
+
+    o.http2_abandoned = 10;
+    h2_restart(h, &o);
+    h2_connect(h);
+    for (unsigned i = 0; i < 10; ++i) {
+        begin_response(h, i);
+        h2_window(h, id_of(i), INT32_MAX);
+        fixture_await_gone(&h->base, i + 1);
+    }
     h2_until(h, h2_is_over, 0);
     assert_int_equal(h->client.code, HTTP2_ERROR_ENHANCE_YOUR_CALM);
     assert_int_equal(fixture_refused(&h->base, FAULT_FRAMES_ABANDONED), 1);
@@ -597,6 +627,7 @@ int main(void)
         H2_TEST(settings_come_before_the_client_speaks),
         H2_TEST(abandoning_responses_that_have_begun_does_not_end_the_connection),
         H2_TEST(abandoning_most_requests_before_their_responses_ends_the_connection),
+        H2_TEST(overflowing_the_windows_of_responses_that_have_begun_ends_the_connection),
         H2_TEST(other_protocols_get_settings_and_are_closed),
         H2_TEST(what_is_wrong_behind_the_preface_ends_with_goaway),
         H2_TEST(frames_of_servers_end_the_connection),

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
+#include "tests/support/wait_limit.h"
 #include "worker-agent/pool/resume_store.h"
 
 static char directory[64];
@@ -75,32 +77,67 @@ static void a_directory_that_is_not_there_is_no_end_of_it(void **state)
     free(path);
 }
 
-static void what_cannot_be_written_is_listed_and_written_when_it_can_be(void **state)
+static void await_unsaved(size_t n)
 {
-    struct resume_store *s = resume_store_create();
-    char *file = xasprintf("%s/state", directory);
-    char *path = xasprintf("%s/slot-0.json", file);
-    struct text found = {0};
-    FILE *f = fopen(file, "we");
+    uint64_t deadline_us = clock_mono_us() + WAIT_LIMIT_MS * UINT64_C(1000);
 
-    (void)state;
+    while (state_files_unsaved() != n) {
+        assert_true(clock_mono_us() < deadline_us);
+        poll(NULL, 0, 1);
+    }
+}
+
+/* A store with a state that cannot be written while the file BLOCKER is in its directory's place.
+ */
+struct blocked {
+    struct resume_store *store;
+    char *blocker, *path;
+};
+
+static struct blocked put_blocked(void)
+{
+    struct blocked b = {.store = resume_store_create()};
+
+    b.blocker = xasprintf("%s/state", directory);
+    b.path = xasprintf("%s/slot-0.json", b.blocker);
+    FILE *f = fopen(b.blocker, "we");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
-    resume_store_put(s, path, SLICE_LIT("x\n"));
-    while (state_files_unsaved() == 0)
-        poll(NULL, 0, 1);
-    /* The newest one is written, although the older one was the one that failed. */
-    resume_store_put(s, path, SLICE_LIT("y\n"));
-    assert_int_equal(unlink(file), 0);
-    while (state_files_unsaved() != 0)
-        poll(NULL, 0, 1);
-    assert_int_equal(file_read(path, 100, &found), ERR_OK);
-    assert_string_equal(text_cstr(&found), "y\n");
-    resume_store_destroy(s);
+    resume_store_put(b.store, b.path, SLICE_LIT("x\n"));
+    await_unsaved(1);
+    return b;
+}
+
+static void unblock(struct blocked *b, const char *written)
+{
+    struct text found = {0};
+
+    assert_int_equal(unlink(b->blocker), 0);
+    await_unsaved(0);
+    assert_int_equal(file_read(b->path, 100, &found), ERR_OK);
+    assert_string_equal(text_cstr(&found), written);
+    resume_store_destroy(b->store);
     text_fini(&found);
-    assert_int_equal(unlink(path) | rmdir(file), 0);
-    free(path);
-    free(file);
+    assert_int_equal(unlink(b->path) | rmdir(b->blocker), 0);
+    free(b->path);
+    free(b->blocker);
+}
+
+static void what_cannot_be_written_is_listed_and_written_when_it_can_be(void **state)
+{
+    struct blocked b = put_blocked();
+
+    (void)state;
+    unblock(&b, "x\n");
+}
+
+static void of_what_cannot_be_written_the_newest_is_written(void **state)
+{
+    struct blocked b = put_blocked();
+
+    (void)state;
+    resume_store_put(b.store, b.path, SLICE_LIT("y\n"));
+    unblock(&b, "y\n");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
@@ -112,6 +149,7 @@ int main(void)
         TEST(what_is_removed_last_is_gone),
         TEST(a_directory_that_is_not_there_is_no_end_of_it),
         TEST(what_cannot_be_written_is_listed_and_written_when_it_can_be),
+        TEST(of_what_cannot_be_written_the_newest_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
