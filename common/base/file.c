@@ -52,7 +52,7 @@ enum err file_read(const char *path, size_t max, struct text *out)
 
 enum err file_read_state(const char *path, size_t max, struct text *out)
 {
-    return read_with(path, O_NOFOLLOW, max, out);
+    return read_with(path, O_NOFOLLOW | O_NONBLOCK, max, out);
 }
 
 bool file_write_all(int fd, struct slice bytes)

@@ -21,7 +21,7 @@ enum err file_read(const char *path, size_t max, struct text *out) must_check;
 /* The same for the rest of the open file FD. Errors: ERR_TOO_LARGE, ERR_SYSTEM. */
 enum err file_read_from(int fd, size_t max, struct text *out) must_check;
 /* The same for a file in a state_dir, which only the programs write: fails with ERR_SYSTEM if
- * PATH is a symbolic link. */
+ * PATH is a symbolic link; does not wait for the writer of a FIFO, which is read as empty. */
 enum err file_read_state(const char *path, size_t max, struct text *out) must_check;
 /*
  * Creates the temporary file PATH and opens it for writing. PATH must include this process's id. An

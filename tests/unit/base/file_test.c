@@ -219,6 +219,23 @@ static void links_in_a_state_dir_are_not_followed(void **state)
     free(tmp);
 }
 
+static void a_fifo_in_a_state_dir_stops_nothing(void **state)
+{
+    struct directory *f = *state;
+    struct text t = {0};
+
+    /* Opening one waits for a writer, which never comes. */
+    alarm(60);
+    assert_int_equal(mkfifo(f->file, 0600), 0);
+    assert_int_equal(file_read_state(f->file, 100, &t), ERR_OK);
+    assert_int_equal(t.len, 0);
+    assert_int_equal(file_write(f->file, SLICE_LIT("new"), 0640), ERR_OK);
+    assert_int_equal(file_read_state(f->file, 100, &t), ERR_OK);
+    assert_string_equal(text_cstr(&t), "new");
+    alarm(0);
+    text_fini(&t);
+}
+
 static void a_secret_that_others_may_read_is_warned_of(void **state)
 {
     struct directory *f = *state;
@@ -256,6 +273,7 @@ int main(void)
         with_directory(a_failed_write_leaves_nothing_behind),
         with_directory(a_bad_file_is_set_aside_over_an_older_one),
         with_directory(links_in_a_state_dir_are_not_followed),
+        with_directory(a_fifo_in_a_state_dir_stops_nothing),
         with_directory(a_secret_that_others_may_read_is_warned_of),
         with_directory(a_lock_is_refused_while_others_have_it_and_waited_for_when_asked),
     };
