@@ -91,13 +91,26 @@ def test_if_django_rejects_all_checks_log_status_and_page_have_the_reason_until_
     assert lb.get('/healthz', host=HOST).text == 'ok\n'
 
 
-@pytest.mark.parametrize('host, status', [(HOST, 200), (None, 400)], ids=['set', 'none'])
-def test_an_agent_probes_django_with_the_host_that_is_set(world, host, status):
-    """A 400 is a response, and the process is ready; the application's log has it."""
+NOTED = """
+from mysite.wsgi import application as site
+
+
+def application(environ, start_response):
+    def noted(status, *rest):
+        print('answered', environ['PATH_INFO'], environ['HTTP_HOST'], status, flush=True)
+        return start_response(status, *rest)
+    return site(environ, noted)
+"""
+
+
+@pytest.mark.parametrize('settings, answered', [({'ready_probe_host': HOST}, HOST + ' 200 OK'), ({}, 'localhost 400 Bad Request')],
+                         ids=['set', 'default'])
+def test_an_agent_probes_django_with_the_host_that_is_set(world, settings, answered):
+    """Without one, the 400 is a response too, and the process is ready."""
     root = install(world)
+    (root / 'noted.py').write_text(NOTED)
     (world.directory / 'tree').mkdir(exist_ok=True)
-    agent = world.agent('one', world.directory / 'tree', slots=1, root=str(root), ready_probe='/healthz', ready_probe_host=host,
-                        command=['gunicorn', '--workers=1', '--access-logfile=-', 'mysite.wsgi'])
+    agent = world.agent('one', world.directory / 'tree', slots=1, root=str(root), ready_probe='/healthz',
+                        command=['gunicorn', '--workers=1', 'noted:application'], **settings)
     agent.process.wait_logged('process-ready')
-    lines = agent.process.wait_logged('GET /healthz HTTP/1.1')
-    assert 'HTTP/1.1\\" %d ' % status in lines[-1], lines[-1]
+    agent.process.wait_logged('line="answered /healthz %s"' % answered)
