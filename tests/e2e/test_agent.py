@@ -292,6 +292,7 @@ def test_one_at_a_time_and_in_order(world):
         requests.append(Background(agent.address, target='/%d' % i, headers=[('X-Until', str(go))]))
         wait_until(lambda: agent.slot()['waiting'] + agent.slot()['running'] == i + 1, 'it to queue')
     assert (agent.slot()['running'], agent.slot()['waiting']) == (1, 5)
+    wait_until(lambda: agent.served(), 'the first to arrive')
     assert agent.served() == ['GET /0']
     go.write_text('')
     for r in requests:

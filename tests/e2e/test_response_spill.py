@@ -258,7 +258,8 @@ def test_beyond_the_total_reading_follows_the_client(world):
         wait_until(lambda: workers.written == 1, 'the first response to be taken from its worker')
         second.send(target='/big')
         wait_until(lambda: front.stats()['spill_limits'] == 1, 'the limit')
-        assert workers.written == 1 and SIZE // 2 < front.stats()['spilled_bytes'] <= SIZE
+        # Not whether its worker has written it: with a fast start the kernel's buffers grow to the size of the rest.
+        assert SIZE // 2 < front.stats()['spilled_bytes'] <= SIZE
         assert get(front.address, '/small').status == 200       # by the other worker
         assert digest(read(second)) == digest(BODY)
         assert digest(read(first)) == digest(BODY)
