@@ -322,6 +322,20 @@ size_t path_normalize(struct slice raw, char *out)
     return to;
 }
 
+bool path_is_normal(struct slice raw)
+{
+    char before = '\0';
+
+    for (size_t i = 0; i < raw.len; ++i) {
+        char c = raw.p[i];
+
+        if (c == '%' || (before == '/' && (c == '/' || c == '.')))
+            return false;
+        before = c;
+    }
+    return true;
+}
+
 struct slice host_without_port(struct slice host)
 {
     if (host.len != 0 && host.p[0] == '[') {

@@ -124,6 +124,9 @@ size_t percent_decode(struct slice raw, char *out, size_t room);
  * with '/', it is only decoded.
  */
 size_t path_normalize(struct slice raw, char *out);
+/* Returns true if path_normalize() would not change RAW. May return false for such a path if it has
+ * a '%' or a segment that begins with a dot. */
+bool path_is_normal(struct slice raw);
 /* Returns HOST without its port: "[::1]" for "[::1]:80", "a.example" for "a.example:80". */
 struct slice host_without_port(struct slice host);
 

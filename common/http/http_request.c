@@ -2,7 +2,6 @@
 #include "common/http/http_request.h"
 
 #include "common/base/bytes.h"
-#include "common/h2o/url_path.h"
 #include "common/wire/http1_bytes.h"
 
 enum {
@@ -34,10 +33,19 @@ struct slice http_request_retain(struct http_request *req, struct slice s)
 
 struct slice http_request_path(struct http_request *req)
 {
-    if (req->path.p == NULL)
-        req->path =
-            url_path_normalize(req->target, http_request_take(req, URL_PATH_ROOM(req->target.len)));
-    return req->path;
+    if (req->path.p != NULL)
+        return req->path;
+    struct slice path = req->target;
+    path = slice_cut(&path, '?');
+    if (path.len == 0)
+        path = SLICE_LIT("/");
+    if (!path_is_normal(path)) {
+        char *out = http_request_take(req, path.len);
+
+        path = (struct slice){out, path_normalize(path, out)};
+    }
+    req->path = path;
+    return path;
 }
 
 bool http_request_wants_websocket(const struct http_request *req)

@@ -67,7 +67,7 @@ struct slice http_request_retain(struct http_request *req, struct slice s);
  */
 bool http_request_wants_websocket(const struct http_request *req);
 
-/* The target without query, decoded and without dot segments: one path, however it is written. */
+/* The target without query, normalized (path_normalize): one path, however it is written. */
 struct slice http_request_path(struct http_request *req);
 
 /* Add a field to FIELDS, REQ's own or its answer's: NAME and VALUE are borrowed while that lives.

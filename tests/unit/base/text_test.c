@@ -470,13 +470,27 @@ static void paths_are_normalized(void **state)
         out[n] = '\0';
         assert_string_equal(out, rows[i].path);
         assert_true(n <= strlen(rows[i].raw));
+        if (path_is_normal(slice_of(rows[i].raw)))
+            assert_string_equal(out, rows[i].raw);
     }
+}
+
+static void usual_paths_are_recognized_as_normal(void **state)
+{
+    (void)state;
+    assert_true(path_is_normal(slice_of("/")));
+    assert_true(path_is_normal(slice_of("/a/b.html")));
+    assert_true(path_is_normal(slice_of("/a/b/")));
+    assert_false(path_is_normal(slice_of("//a")));
+    assert_false(path_is_normal(slice_of("/a/../b")));
+    assert_false(path_is_normal(slice_of("/%61")));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_are_normalized),
+        cmocka_unit_test(usual_paths_are_recognized_as_normal),
         cmocka_unit_test(empty_slices_are_equal_whatever_they_point_to),
         cmocka_unit_test(case_is_ignored_in_ascii_only),
         cmocka_unit_test(starts_and_ends_compare_no_further_than_there_is),

@@ -1,3 +1,1 @@
-foreach(noun priority_tree url_path)
-  rlb_unit_test(h2o/${noun} LINK rlb::h2o)
-endforeach()
+rlb_unit_test(h2o/priority_tree LINK rlb::h2o)

@@ -97,7 +97,7 @@ static void path_is_one_however_it_is_written(void **state)
 
         http_request_init(&req, NULL, 0);
         req.target = slice_of(targets[i]);
-        assert_true(slice_is(http_request_path(&req), i < 4 ? "/a/b" : "/a/a/b"));
+        assert_true(slice_is(http_request_path(&req), "/a/b"));
         assert_ptr_equal(http_request_path(&req).p, http_request_path(&req).p);
         http_request_fini(&req);
     }
