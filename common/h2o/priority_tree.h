@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which the streams of an HTTP/2 connection send, by libh2o's scheduler: a tree of
- * dependencies with weights (RFC 7540 section 5.3).
+ * The order in which the streams of an HTTP/2 connection send whose client states no urgencies
+ * (common/http/http2_urgency.h): a tree of dependencies with weights (RFC 7540 section 5.3) by
+ * libh2o's scheduler. Built without libh2o, streams have turns in rotation (round_robin.c).
  *
  * Owned by its connection, as are the streams; the tree outlives every one of its entries. One
  * thread at a time. No function calls back. Entries are bounded: PRIORITY_STREAMS_MAX of streams,

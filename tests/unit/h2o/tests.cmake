@@ -1,1 +1,5 @@
-rlb_unit_test(h2o/priority_tree LINK rlb::h2o)
+if(H2O_FOUND)
+  rlb_unit_test(h2o/priority_tree LINK rlb::h2o)
+else()
+  rlb_unit_test(h2o/round_robin LINK rlb::h2o)
+endif()
