@@ -15,6 +15,8 @@
 
 #include <h2o/http2_scheduler.h>
 
+const bool priority_tree_has_effect = true;
+
 struct priority_entry {
     h2o_http2_scheduler_openref_t ref;
     struct list node; /* in its tree's entries */

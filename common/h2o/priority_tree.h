@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which the streams of an HTTP/2 connection send whose client states no urgencies
+ * The order in which the streams of an HTTP/2 connection send if its client states no urgencies
  * (common/http/http2_urgency.h): a tree of dependencies with weights (RFC 7540 section 5.3) by
  * libh2o's scheduler. Built without libh2o, streams have turns in rotation (round_robin.c).
  *
@@ -31,6 +31,9 @@ struct priority {
     bool exclusive;
 };
 #define PRIORITY_DEFAULT ((struct priority){.weight = PRIORITY_WEIGHT_DEFAULT})
+
+/* Whether dependencies and weights have an effect. */
+extern const bool priority_tree_has_effect;
 
 struct priority_tree *priority_tree_create(void);
 /* All entries of streams have been closed. Accepts NULL. */

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+const bool priority_tree_has_effect = false;
+
 struct priority_entry {
     struct priority_tree *tree;
     struct list node; /* in its tree's active entries, or in none */

@@ -6,8 +6,8 @@
  *     control frames, resets       at once
  *     heads, ends without bytes    at once, or when there is room (due): they need no window
  *     DATA                         if no other stream waits: at once, as far as the windows allow;
- *                                  else a frame at a time, in the order of the priority tree, while
- *                                  the transport takes bytes
+ *                                  else a frame at a time, in the order of urgency or of the
+ *                                  priority tree, while the transport takes bytes
  *
  * A header block changes the client's table, so that it is sent in any case once it is encoded.
  */
@@ -20,8 +20,7 @@ enum {
     OUTPUT_ROOM = 4096,        /* what an output begins with */
     TURN_BYTES = 256 * 1024,   /* then other connections have their turn */
     COMPACT_BYTES = 48 * 1024, /* of output that has been taken, before it is moved away */
-    SETTINGS_BYTES = 3 * HTTP2_SETTING_BYTES,
-    UPDATES_PER_FRAME = 2, /* of the stream's window, and of the connection's */
+    UPDATES_PER_FRAME = 2,     /* of the stream's window, and of the connection's */
     UPDATES_MAX = 10000,
 };
 
@@ -75,11 +74,14 @@ static char *put_setting(char *at, enum http2_setting id, uint32_t value)
 
 void http2_put_settings(struct http2_server *h2)
 {
-    char *at = http2_put_frame(h2, SETTINGS_BYTES, TYPE_SETTINGS, 0, 0);
+    size_t settings = priority_tree_has_effect ? 3 : 4;
+    char *at = http2_put_frame(h2, settings * HTTP2_SETTING_BYTES, TYPE_SETTINGS, 0, 0);
 
     at = put_setting(at, HTTP2_SETTING_STREAMS, HTTP2_STREAMS_MAX);
     at = put_setting(at, HTTP2_SETTING_INITIAL_WINDOW, HTTP2_WINDOW);
-    (void)put_setting(at, HTTP2_SETTING_FRAME_MAX, HTTP2_FRAME_ACCEPTED);
+    at = put_setting(at, HTTP2_SETTING_FRAME_MAX, HTTP2_FRAME_ACCEPTED);
+    if (!priority_tree_has_effect)
+        (void)put_setting(at, HTTP2_SETTING_NO_RFC7540_PRIORITIES, 1);
     http2_put_window(h2, 0, HTTP2_WINDOW - HTTP2_INITIAL_WINDOW);
 }
 
@@ -192,11 +194,15 @@ static void activate(struct http2_stream *s)
 
     if (s->active || s->left == 0 || s->send_window <= 0 || !s->head_put)
         return;
-    if (h2->tree == NULL)
-        h2->tree = priority_tree_create();
-    if (s->entry == NULL)
-        s->entry = priority_tree_open(h2->tree, s->id, NULL, s);
-    priority_tree_activate(s->entry);
+    if (h2->urgency != NULL) {
+        http2_urgency_activate(h2->urgency, &s->urgency);
+    } else {
+        if (h2->tree == NULL)
+            h2->tree = priority_tree_create();
+        if (s->entry == NULL)
+            s->entry = priority_tree_open(h2->tree, s->id, NULL, s);
+        priority_tree_activate(s->entry);
+    }
     s->active = true;
     ++h2->nactive;
     http2_schedule(h2);
@@ -206,9 +212,85 @@ static void deactivate(struct http2_stream *s)
 {
     if (!s->active)
         return;
-    priority_tree_deactivate(s->entry);
+    if (s->h2->urgency != NULL)
+        http2_urgency_deactivate(&s->urgency);
+    else
+        priority_tree_deactivate(s->entry);
     s->active = false;
     --s->h2->nactive;
+}
+
+static struct http2_stream *next_stream(struct http2_server *h2)
+{
+    if (h2->urgency == NULL)
+        return priority_tree_next(h2->tree);
+    struct urgency_entry *e = http2_urgency_next(h2->urgency);
+    return e != NULL ? container_of(e, struct http2_stream, urgency) : NULL;
+}
+
+void http2_use_urgency(struct http2_server *h2)
+{
+    struct http2_stream *s;
+
+    if (h2->urgency != NULL)
+        return;
+    h2->urgency = http2_urgency_create();
+    list_for_each_entry (s, &h2->streams, node) {
+        s->urgency = (struct urgency_entry){.id = s->id, .urgency = URGENCY_UNSTATED};
+        if (s->active)
+            http2_urgency_activate(h2->urgency, &s->urgency);
+        if (s->entry != NULL)
+            priority_tree_close(h2->tree, s->entry);
+        s->entry = NULL;
+    }
+    priority_tree_destroy(h2->tree);
+    h2->tree = NULL;
+}
+
+void http2_set_urgency(struct http2_stream *s)
+{
+    struct http2_server *h2 = s->h2;
+    const struct message_fields *fields = &s->req.fields;
+    bool stated = message_fields_may_have(fields, FIELD_BIT(FIELD_PRIORITY));
+
+    if (h2->urgency == NULL && !stated)
+        return;
+    http2_use_urgency(h2);
+    s->urgency = (struct urgency_entry){.id = s->id, .urgency = URGENCY_UNSTATED};
+    /* A frame that came before is more recent: section 7. */
+    if (http2_urgency_announced(h2->urgency, s->id, &s->urgency.urgency) || !stated)
+        return;
+    const struct message_field *f = message_fields_find(fields, SLICE_LIT("priority"), NULL);
+    if (f != NULL)
+        s->urgency.urgency = priority_field_parse(f->value, URGENCY_UNSTATED);
+}
+
+/* The worker knows more of the response than the client: its field has precedence (section 8). */
+static void merge_urgency(struct http2_stream *s)
+{
+    const struct message_fields *fields = &s->req.res.fields;
+    const struct message_field *f;
+
+    if (s->h2->urgency == NULL || !message_fields_may_have(fields, FIELD_BIT(FIELD_PRIORITY)))
+        return;
+    f = message_fields_find(fields, SLICE_LIT("priority"), NULL);
+    if (f != NULL)
+        http2_urgency_change(s->h2->urgency, &s->urgency,
+                             priority_field_parse(f->value, s->urgency.urgency));
+}
+
+enum request_fault http2_on_priority_update(void *owner, uint32_t id, struct slice value)
+{
+    struct http2_server *h2 = owner;
+    struct urgency u = priority_field_parse(value, URGENCY_UNSTATED);
+    struct http2_stream *s = http2_find(h2, id);
+
+    http2_use_urgency(h2);
+    if (s != NULL)
+        http2_urgency_change(h2->urgency, &s->urgency, u);
+    else if (id > http2_reader_last_stream(h2->reader))
+        http2_urgency_announce(h2->urgency, id, u);
+    return FAULT_NONE;
 }
 
 enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http2_priority *p)
@@ -218,6 +300,8 @@ enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http
         .dependency = p->depends_on, .weight = (uint16_t)p->weight, .exclusive = p->exclusive};
     struct http2_stream *s = http2_find(h2, id);
 
+    if (h2->urgency != NULL)
+        return FAULT_NONE;
     if (h2->tree == NULL)
         h2->tree = priority_tree_create();
     if (s != NULL && s->entry == NULL) {
@@ -311,6 +395,7 @@ static void put_head_or_end(struct http2_stream *s)
     if (!s->head_put) {
         size_t at = begin_block(h2, res->status);
 
+        merge_urgency(s);
         put_own_fields(h2, res->content_length);
         for (size_t i = 0; i < res->fields.n; ++i)
             put_field(h2, res->fields.at[i].name, res->fields.at[i].value);
@@ -477,7 +562,7 @@ static void fill(struct http2_server *h2)
             activate(s);
     }
     while (has_room(h2) && h2->nactive != 0 && h2->send_window > 0) {
-        struct http2_stream *s = priority_tree_next(h2->tree);
+        struct http2_stream *s = next_stream(h2);
         ASSERT(s != NULL);
         put_data(s, sendable_bytes(s));
         if (s->left == 0 || s->send_window <= 0)

@@ -75,6 +75,7 @@ static void http2_destroy(struct http2_server *h2)
     http2_reader_destroy(h2->reader);
     hpack_encoder_fini(&h2->encoder);
     priority_tree_destroy(h2->tree);
+    http2_urgency_destroy(h2->urgency);
     text_fini(&h2->out);
     free(h2->resets);
     free(h2);
@@ -204,6 +205,8 @@ static enum request_fault on_setting(void *owner, unsigned id, uint32_t value)
             h2->table_lowest = value;
         h2->table_last = value;
         h2->table_reported = true;
+    } else if (id == HTTP2_SETTING_NO_RFC7540_PRIORITIES && value == 1) {
+        http2_use_urgency(h2);
     } else if (id == HTTP2_SETTING_INITIAL_WINDOW) {
         int64_t more = (int64_t)value - h2->initial_window;
 
@@ -249,6 +252,7 @@ static const struct http2_events events = {
     .settings_end = on_settings_end,
     .ping = on_ping,
     .priority = http2_on_priority,
+    .priority_update = http2_on_priority_update,
 };
 
 /* ---- limits ---- */

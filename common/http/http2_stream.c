@@ -372,6 +372,7 @@ enum request_fault http2_on_request(void *owner, struct http2_head *head)
         f = FAULT_EXPECTATION;
     if (f != FAULT_NONE)
         return stream_reject(s, request_line_fault(o, f, &s->req));
+    http2_set_urgency(s);
     if (head->weighted)
         (void)http2_on_priority(h2, s->id, &head->priority);
     if (head->side.ended)

@@ -15,6 +15,7 @@
 #define RLB_HTTP_HTTP2_STREAM_H
 
 #include "common/h2o/priority_tree.h"
+#include "common/http/http2_urgency.h"
 #include "common/http/http_server_internal.h"
 #include "common/wire/http2/hpack.h"
 #include "common/wire/http2/http2_reader.h"
@@ -71,8 +72,9 @@ struct http2_server {
     uint64_t progress;  /* when blocked: http_conn_progress() as of PROGRESS_MS; 0: not yet */
     uint64_t progress_ms;
     struct hpack_encoder encoder;
-    struct priority_tree *tree; /* NULL: no stream has had to wait yet */
-    unsigned nactive;           /* streams that wait for their turn in it */
+    struct http2_urgency *urgency; /* NULL: the client has stated none; else TREE is not used */
+    struct priority_tree *tree;    /* NULL: no stream has had to wait yet */
+    unsigned nactive;              /* streams that wait for their turn, in either */
     struct list due;    /* streams with a head or an end that waits for room, not for a window */
     struct list copied; /* all that they had is in the output, and they may have more */
     struct list ending; /* their last frame is in the output; in that order */
@@ -105,8 +107,9 @@ struct http2_stream {
     struct body_sink body;
     /* The response. */
     bool head_put, last;          /* LAST: it ends with the pieces */
-    bool active;                  /* in the priority tree, with bytes and a window */
-    struct priority_entry *entry; /* NULL: it has not had to wait yet */
+    bool active;                  /* it waits for its turn, with bytes and a window */
+    struct priority_entry *entry; /* in the tree; NULL: it has not had to wait yet */
+    struct urgency_entry urgency; /* if the connection has urgencies */
     int64_t send_window;
     uint64_t body_bytes;   /* of DATA that are, or were, in the output */
     size_t left;           /* bytes of the pieces that are not in the output */
@@ -180,6 +183,12 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t amount);
 /* A PRIORITY frame, or what HEADERS have of it. */
 enum request_fault http2_on_priority(void *owner, uint32_t id, const struct http2_priority *p);
+/* The client states urgencies instead of dependencies from now on. Accepts repetitions. */
+void http2_use_urgency(struct http2_server *h2);
+/* Sets the urgency of a new stream, if its client states any. */
+void http2_set_urgency(struct http2_stream *s);
+/* A PRIORITY_UPDATE frame. */
+enum request_fault http2_on_priority_update(void *owner, uint32_t id, struct slice value);
 /* Removes S from the output. Must be called before S is freed. */
 void http2_output_remove(struct http2_stream *s);
 

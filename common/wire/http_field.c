@@ -16,6 +16,7 @@ const uint32_t http_field_letters[FIELD_LENGTHS + 1] = {
     [5] = LETTER('p'),
     [6] = LETTER('c') | LETTER('e') | LETTER('s'),
     [7] = LETTER('t') | LETTER('u') | LETTER('r'),
+    [8] = LETTER('p'),
     [9] = LETTER('f') | LETTER('x') | LETTER('r'),
     [10] = LETTER('c') | LETTER('k') | LETTER('r') | LETTER('u'),
     [11] = LETTER('r'),
@@ -92,6 +93,9 @@ enum http_field http_field_of(struct slice name)
         IS("trailer", FIELD_HOP);
         IS("upgrade", FIELD_HOP);
         IS("referer", FIELD_REFERER);
+        break;
+    case 8:
+        IS("priority", FIELD_PRIORITY);
         break;
     case 9:
         IS("forwarded", FIELD_FORWARDED);

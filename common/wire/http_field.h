@@ -28,6 +28,7 @@ enum http_field {
     /* Forwarded unchanged; these have a kind only so that they can be found. */
     FIELD_REFERER,
     FIELD_USER_AGENT,
+    FIELD_PRIORITY,           /* RFC 9218 */
     FIELD_CLIENT_CERTIFICATE, /* X-SSL-Client-*: set by a load balancer to describe the
                                * certificate */
 };

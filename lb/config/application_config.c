@@ -89,6 +89,7 @@ static const char *conflict(struct slice name)
     case FIELD_SERVER:
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
+    case FIELD_PRIORITY:
         break;
     }
     return header_names_same(name, SLICE_LIT("via"))

@@ -70,6 +70,7 @@ static const char *forbidden(enum header_side side, enum header_op op, struct sl
     case FIELD_COOKIE:
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
+    case FIELD_PRIORITY:
     case FIELD_CLIENT_CERTIFICATE:
     case FIELD_OTHER:
         break;

@@ -299,6 +299,16 @@ static enum request_fault http2_owner_priority(void *owner, uint32_t stream,
     return http2_owner_count(o);
 }
 
+static enum request_fault http2_owner_priority_update(void *owner, uint32_t stream,
+                                                      struct slice value)
+{
+    struct http2_owner *o = owner;
+
+    ASSERT(stream != 0 && value.len <= HTTP2_PRIORITY_VALUE_MAX);
+    text_addf(&o->log, "urgency %u %.*s\n", stream, SLICE_FMT(value));
+    return http2_owner_count(o);
+}
+
 static const struct http2_events http2_owner_events = {
     .side = http2_owner_side,
     .frame = http2_owner_frame,
@@ -312,6 +322,7 @@ static const struct http2_events http2_owner_events = {
     .settings_end = http2_owner_settings_end,
     .ping = http2_owner_ping,
     .priority = http2_owner_priority,
+    .priority_update = http2_owner_priority_update,
 };
 
 /* ---- use ---- */

@@ -69,6 +69,7 @@ static bool is_forwarded(const struct front_recipient *to, const struct message_
     case FIELD_SERVER:
     case FIELD_REFERER:
     case FIELD_USER_AGENT:
+    case FIELD_PRIORITY:
         break;
     }
     return true;

@@ -273,6 +273,23 @@ static enum request_fault pass_fragment(struct http2_reader *r, struct slice *by
     return fault;
 }
 
+/* ---- PRIORITY_UPDATE: RFC 9218 section 7.1 ---- */
+
+/* The value is collected where header blocks are, of which none is in progress. */
+static enum request_fault pass_update(struct http2_reader *r, struct slice *bytes)
+{
+    enum request_fault fault = FAULT_NONE;
+    uint32_t id = http2_get32(r->prefix) & INT32_MAX;
+
+    text_add(&r->block, take_payload(r, bytes, r->left));
+    if (r->left == 0) {
+        fault = r->events->priority_update(r->owner, id, text_slice(&r->block));
+        text_fini(&r->block);
+        r->block = (struct text){0};
+    }
+    return fault;
+}
+
 /* ---- frames ---- */
 
 struct http2_reader *http2_reader_create(const struct http2_events *events, void *owner,
@@ -362,7 +379,8 @@ static enum request_fault on_settings(struct http2_reader *r)
         unsigned id = (unsigned)r->prefix[0] << 8 | r->prefix[1];
         uint32_t value = http2_get32(r->prefix + 2);
 
-        if (id == HTTP2_SETTING_ENABLE_PUSH && value > 1)
+        if ((id == HTTP2_SETTING_ENABLE_PUSH || id == HTTP2_SETTING_NO_RFC7540_PRIORITIES) &&
+            value > 1)
             return FAULT_HTTP2_PROTOCOL;
         if (id == HTTP2_SETTING_INITIAL_WINDOW && value > HTTP2_WINDOW_MAX)
             return FAULT_HTTP2_WINDOW;
@@ -440,6 +458,11 @@ static enum request_fault check_type(struct http2_reader *r)
         return check_of_used(r, true);
     case TYPE_CONTINUATION:
         return ++r->block_frames > r->limits->block_frames ? FAULT_FRAMES_CONTINUATION : FAULT_NONE;
+    case TYPE_PRIORITY_UPDATE:
+        if (r->frame.stream != 0)
+            return FAULT_HTTP2_PROTOCOL;
+        r->prefix_expected = 4;
+        return len < 4 ? FAULT_HTTP2_FRAME_SIZE : FAULT_NONE;
     default: /* an extension: section 5.5 */
         return FAULT_NONE;
     }
@@ -503,6 +526,8 @@ static enum request_fault on_prefix(struct http2_reader *r)
                            : FAULT_HTTP2_PROTOCOL;
     case TYPE_CONTINUATION:
         return begin_fragment(r);
+    case TYPE_PRIORITY_UPDATE:
+        return (http2_get32(r->prefix) & INT32_MAX) != 0 ? FAULT_NONE : FAULT_HTTP2_PROTOCOL;
     default:
         return FAULT_NONE;
     }
@@ -534,6 +559,9 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
             fault = pass_data(r, bytes);
         else if (r->frame.type == TYPE_HEADERS || r->frame.type == TYPE_CONTINUATION)
             fault = pass_fragment(r, bytes);
+        else if (r->frame.type == TYPE_PRIORITY_UPDATE &&
+                 r->frame.len <= 4 + HTTP2_PRIORITY_VALUE_MAX)
+            fault = pass_update(r, bytes);
         else
             take_payload(r, bytes, r->left);
     }
@@ -580,7 +608,9 @@ enum request_fault http2_meter_count(struct http2_meter *m,
         [HTTP2_UNKNOWN] = FAULT_FRAMES_UNKNOWN,
     };
 
-    if (type >= HTTP2_TYPES || type == TYPE_PUSH_PROMISE)
+    if (type == TYPE_PRIORITY_UPDATE)
+        type = TYPE_PRIORITY;
+    else if (type >= HTTP2_TYPES || type == TYPE_PUSH_PROMISE)
         type = HTTP2_UNKNOWN;
     if (now_ms - m->second_ms >= SECOND_MS) {
         m->second_ms = now_ms;

@@ -35,6 +35,7 @@ enum {
     HTTP2_FRAME_LIMIT = (1 << 24) - 1, /* its largest value */
     HTTP2_PRIORITY_BYTES = 5,
     HTTP2_SETTING_BYTES = 6,
+    HTTP2_PRIORITY_VALUE_MAX = 128, /* of a PRIORITY_UPDATE frame; a longer one states nothing */
     HTTP2_WINDOW_MAX = INT32_MAX,
 };
 
@@ -50,7 +51,8 @@ enum http2_type {
     TYPE_GOAWAY = 7,
     TYPE_WINDOW_UPDATE = 8,
     TYPE_CONTINUATION = 9,
-    HTTP2_TYPES, /* this one and those above are extensions */
+    HTTP2_TYPES,                 /* this one and those above are extensions */
+    TYPE_PRIORITY_UPDATE = 0x10, /* RFC 9218 section 7.1 */
 };
 
 enum {
@@ -69,6 +71,7 @@ enum http2_setting {
     HTTP2_SETTING_INITIAL_WINDOW = 4,
     HTTP2_SETTING_FRAME_MAX = 5,
     HTTP2_SETTING_HEADER_LIST = 6,
+    HTTP2_SETTING_NO_RFC7540_PRIORITIES = 9, /* RFC 9218 section 2.1 */
 };
 
 /* Section 7. */
@@ -162,6 +165,8 @@ struct http2_events {
     enum request_fault (*ping)(void *owner, struct slice payload, bool ack);
     /* PRIORITY of a stream in any state, or that of trailers. */
     enum request_fault (*priority)(void *owner, uint32_t stream, const struct http2_priority *p);
+    /* PRIORITY_UPDATE: VALUE as of a `priority` field, for STREAM, which may be idle or closed. */
+    enum request_fault (*priority_update)(void *owner, uint32_t stream, struct slice value);
 };
 
 /* Which part of the input is incomplete, for time limits. */
@@ -211,7 +216,8 @@ struct http2_meter {
 
 /*
  * Counts a frame received at NOW_MS. PER_SECOND has a limit for each type: of DATA for empty frames
- * that do not end their stream; HEADERS and GOAWAY have none. Returns FAULT_NONE, or the fault for
+ * that do not end their stream; HEADERS and GOAWAY have none; PRIORITY_UPDATE counts as PRIORITY.
+ * Returns FAULT_NONE, or the fault for
  * the exceeded limit.
  */
 enum request_fault http2_meter_count(struct http2_meter *m,

@@ -43,6 +43,8 @@ struct h2_client {
     uint64_t window;        /* WINDOW_UPDATE of the connection */
     size_t block_bytes;     /* of the last head */
     unsigned first_byte;
+    uint32_t ended[H2_STREAMS]; /* the streams that have ended, in that order */
+    unsigned nended;
 };
 
 struct h2 {
@@ -162,8 +164,10 @@ static inline void h2_on_frame(struct h2 *h, unsigned type, unsigned flags, uint
         c->last_id = http2_get32(payload.p);
         c->code = http2_get32(payload.p + 4);
     }
-    if (type == TYPE_DATA || type == TYPE_HEADERS)
-        s->ended |= (flags & FLAG_END_STREAM) != 0;
+    if ((type == TYPE_DATA || type == TYPE_HEADERS) && (flags & FLAG_END_STREAM) != 0) {
+        s->ended = true;
+        c->ended[c->nended++] = id;
+    }
 }
 
 /* Read and parse what is there. */

@@ -144,6 +144,118 @@ static void streams_with_windows_have_turns(void **state)
         assert_int_equal(h2_of(h, id_of(i))->bytes, 1000000);
 }
 
+/* GET with `priority: VALUE`. */
+static void send_get(struct h2 *h, uint32_t id, const char *value)
+{
+    struct text block = {0};
+    char len = (char)strlen(value);
+
+    text_add(&block, H2_GET);
+    text_add(&block, SLICE_LIT("\0\x8priority"));
+    text_add(&block, (struct slice){&len, 1});
+    text_add(&block, slice_of(value));
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, id, text_slice(&block));
+    text_fini(&block);
+}
+
+static void send_update(struct h2 *h, uint32_t id, const char *value)
+{
+    struct text payload = {0};
+
+    text_add(&payload, h2_u32(id));
+    text_add(&payload, slice_of(value));
+    h2_send(h, TYPE_PRIORITY_UPDATE, 0, 0, text_slice(&payload));
+    text_fini(&payload);
+}
+
+/* Opens the windows when all N responses wait, and compares the order of their ends. */
+static void check_order(struct h2 *h, unsigned n, const uint32_t *expected)
+{
+    h2_until(h, h2_has_requests, n + 1);
+    for (unsigned i = 1; i <= n; ++i)
+        h2_answer(h, i, 100000);
+    h2_ping(h);
+    h2_window(h, 0, WINDOW);
+    for (unsigned i = 0; i < n; ++i)
+        h2_until(h, h2_has_ended, expected[i]);
+    for (unsigned i = 0; i < n; ++i)
+        assert_int_equal(h->client.ended[i], expected[i]);
+}
+
+/* The window of the connection is used up by a first response, so that others have to wait. */
+static void use_window(struct h2 *h)
+{
+    h2_connect(h);
+    h2_setting(h, HTTP2_SETTING_INITIAL_WINDOW, WINDOW);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 999, H2_GET);
+    h2_until(h, h2_has_requests, 1);
+    h2_answer(h, 0, 65535);
+    h2_until(h, h2_has_ended, 999);
+    h->client.nended = 0;
+}
+
+static void more_urgent_responses_are_sent_first(void **state)
+{
+    struct h2 *h = *state;
+
+    use_window(h);
+    send_get(h, 1001, "u=5");
+    send_get(h, 1003, "u=1");
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1005, H2_GET); /* 3 */
+    send_get(h, 1007, "u=0, i");
+    send_get(h, 1009, "u=1");
+    check_order(h, 5, (const uint32_t[]){1007, 1003, 1009, 1005, 1001});
+}
+
+static void priority_updates_change_the_order(void **state)
+{
+    struct h2 *h = *state;
+
+    use_window(h);
+    send_update(h, 1005, "u=0"); /* before its request, which says otherwise */
+    send_get(h, 1001, "u=1");
+    send_get(h, 1003, "u=2");
+    send_get(h, 1005, "u=7");
+    send_update(h, 1001, "u=6");
+    check_order(h, 3, (const uint32_t[]){1005, 1003, 1001});
+}
+
+static void workers_field_has_precedence_over_the_clients(void **state)
+{
+    struct h2 *h = *state;
+
+    use_window(h);
+    send_get(h, 1001, "u=1");
+    send_get(h, 1003, "u=3");
+    h2_until(h, h2_has_requests, 3);
+    http_request_answer(h->replies[2]->req, "Priority", SLICE_LIT("u=0"));
+    check_order(h, 2, (const uint32_t[]){1003, 1001});
+}
+
+static void first_urgency_replaces_dependencies(void **state)
+{
+    struct h2 *h = *state;
+
+    use_window(h);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1001, H2_GET);
+    h2_send(h, TYPE_HEADERS, H2_WHOLE, 1003, H2_GET);
+    h2_send(h, TYPE_PRIORITY, 0, 1001, SLICE_LIT("\0\0\3\xeb\xff")); /* after 1003 */
+    h2_until(h, h2_has_requests, 3);
+    h2_answer(h, 1, 100000);
+    h2_answer(h, 2, 100000);
+    h2_ping(h);
+    send_get(h, 1005, "u=1");
+    h2_until(h, h2_has_requests, 4);
+    h2_answer(h, 3, 100000);
+    h2_send(h, TYPE_PRIORITY, 0, 1001, SLICE_LIT("\0\0\3\xeb\xff")); /* has no effect */
+    h2_ping(h);
+    h2_window(h, 0, WINDOW);
+    h2_until(h, h2_has_ended, 1003);
+    assert_int_equal(h->client.ended[0], 1005);
+    assert_int_equal(h->client.ended[1], 1001);
+    assert_int_equal(h->client.nended, 3);
+}
+
 static void an_overflow_of_a_streams_window_resets_that_stream(void **state)
 {
     struct h2 *h = *state;
@@ -612,6 +724,10 @@ int main(void)
         H2_TEST(the_end_of_a_connection_ends_all_its_requests),
         H2_TEST(data_waits_for_both_windows_and_an_end_for_none),
         H2_TEST(streams_with_windows_have_turns),
+        H2_TEST(more_urgent_responses_are_sent_first),
+        H2_TEST(priority_updates_change_the_order),
+        H2_TEST(workers_field_has_precedence_over_the_clients),
+        H2_TEST(first_urgency_replaces_dependencies),
         H2_TEST(an_overflow_of_a_streams_window_resets_that_stream),
         H2_TEST(an_upload_whose_window_overflows_is_reported),
         H2_TEST(the_windows_of_a_body_are_renewed_in_large_parts),

@@ -1,5 +1,5 @@
 foreach(noun
-    body_sink http1_end http1_pieces http1_server http2_server http_balance http_conn http_idle http_reply
+    body_sink http1_end http1_pieces http1_server http2_server http2_urgency http_balance http_conn http_idle http_reply
     http_reply_move http_request http_server http_tls request_check)
   rlb_unit_test(http/${noun} LINK rlb::http)
 endforeach()

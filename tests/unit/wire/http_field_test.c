@@ -94,6 +94,7 @@ static void a_kind_is_recognized_by_length_and_first_letter_only_where_it_is_oth
                                         "cookie",
                                         "referer",
                                         "user-agent",
+                                        "priority",
                                         "x-ssl-client-verify",
                                         "expect",
                                         "server",

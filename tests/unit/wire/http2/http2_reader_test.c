@@ -153,6 +153,10 @@ static void other_frames_are_reported(void **state)
          {{2, 0, 8, S("\x80\0\0\3\xff")}},
          0,
          "priority 8 weight 256 of 3 exclusive\n"},
+        {"priority updates",
+         {{16, 0, 0, S("\0\0\0\7u=1, i")}, {16, 0xff, 0, S("\x80\0\0\1")}},
+         0,
+         "urgency 7 u=1, i\nurgency 1 \n"},
         {"goaway",
          {{7, 0, 0,
            S("\x80\0\0\3\0\0\0\2"
