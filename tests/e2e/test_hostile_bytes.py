@@ -132,7 +132,7 @@ FLOODS = [
     (frame(SETTINGS) * 1000, 'too many SETTINGS frames'),
     (frame(WINDOW_UPDATE, b'\0\0\0\1') * 150_000, 'too many WINDOW_UPDATE frames'),
     (frame(PRIORITY, b'\0\0\0\0\1', stream=1) * 3000, 'too many PRIORITY frames'),
-    (frame(16, b'\0\0\0\1u=1') * 1000, 'too many frames of unknown types'),
+    (frame(42, b'\0\0\0\1u=1') * 1000, 'too many frames of unknown types'),
     (frame(HEADERS, BLOCK, 0, 3) + frame(CONTINUATION, stream=3) * 1000, 'too many CONTINUATION frames'),
     (frame(HEADERS, BLOCK, 0, 3) + frame(CONTINUATION, bytes(16384), stream=3) * 10, 'header fields too large'),
     (b''.join(frame(HEADERS, BLOCK, 4, 3 + 2 * i) + frame(RST_STREAM, b'\0\0\0\x08', stream=3 + 2 * i)
