@@ -157,10 +157,13 @@ def test_a_worker_that_was_killed_and_is_started_again_gets_its_share(world):
         load.go_on(100)
         killed.start()
         wait_until(lambda: not ejected(lb, killed), 'the worker to be back')
-        before, so_far = requests(), load.done
-        wait_until(lambda: load.done >= so_far + 2000, 'more load')
-        served, fair = requests() - before, (load.done - so_far) / len(workers)
+
+        def has_its_share():
+            before, so_far = requests(), load.done
+            wait_until(lambda: load.done >= so_far + 1000, 'more load')
+            return requests() - before >= (load.done - so_far) / len(workers) / 2
+        # How soon classes come to it depends on how busy the others are.
+        wait_until(has_its_share, 'half of a fair share')
     finally:
         load.end()
-    assert served >= fair / 4      # how soon classes come to it depends on how busy the others are
     load.assert_none_failed()
