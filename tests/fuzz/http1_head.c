@@ -52,7 +52,7 @@ static void check_head(struct slice bytes, const struct http1_head *h)
 static void check_plainly(struct slice bytes, enum err e, const struct http1_head *h)
 {
     static struct plain_head plain;
-    enum plain_end end = plain_head(bytes, &plain);
+    enum plain_end end = plain_head(bytes, true, &plain);
 
     if (e == ERR_BUSY)
         ASSERT(end == PLAIN_CUT);

@@ -47,7 +47,7 @@ static void check_fields(struct slice whole, const struct http1_request_facts *f
 
     ASSERT(http1_request_read(whole, &again, fields, MAX_FIELDS) == FAULT_NONE);
     ASSERT(again.nheaders == facts->nheaders && again.bytes == facts->bytes);
-    ASSERT(plain_head(head, &plain) == PLAIN_WHOLE);
+    ASSERT(plain_head(head, false, &plain) == PLAIN_WHOLE);
     ASSERT(plain.nfields == facts->nheaders && plain.bytes == head.len);
     plain_same_fields(&plain, fields, facts->nheaders < MAX_FIELDS ? facts->nheaders : MAX_FIELDS);
     for (size_t i = 0; i < facts->nheaders && i < MAX_FIELDS; ++i) {
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         ASSERT(request_fault_status(f) >= 400);
         if (f == FAULT_HEADER)
-            ASSERT(plain_head(bytes, &plain) != PLAIN_WHOLE);
+            ASSERT(plain_head(bytes, false, &plain) != PLAIN_WHOLE);
         return 0;
     }
     ASSERT(facts.bytes <= size);

@@ -54,15 +54,18 @@ static enum plain_end plain_line(const char *p, size_t len, struct slice *line)
     return PLAIN_WHOLE;
 }
 
-static bool plain_field(struct slice line, struct slice *name, struct slice *value)
+/* PADDED: blanks between name and colon are removed (RFC 9112 section 5.1: of a response only). */
+static bool plain_field(struct slice line, bool padded, struct slice *name, struct slice *value)
 {
     size_t n = 0;
 
     while (n < line.len && plain_is_token_byte(line.p[n]))
         ++n;
-    if (n == 0 || n == line.len || line.p[n] != ':')
-        return false;
     *name = (struct slice){line.p, n};
+    while (padded && n < line.len && plain_is_blank(line.p[n]))
+        ++n;
+    if (name->len == 0 || n == line.len || line.p[n] != ':')
+        return false;
     *value = (struct slice){line.p + n + 1, line.len - n - 1};
     while (value->len != 0 && plain_is_blank(value->p[0]))
         *value = (struct slice){value->p + 1, value->len - 1};
@@ -72,7 +75,7 @@ static bool plain_field(struct slice line, struct slice *name, struct slice *val
 }
 
 /* The head at the start of BYTES; the contents of its first line are not checked. */
-static enum plain_end plain_head(struct slice bytes, struct plain_head *out)
+static enum plain_end plain_head(struct slice bytes, bool padded, struct plain_head *out)
 {
     struct slice name;
     struct slice value;
@@ -90,7 +93,7 @@ static enum plain_end plain_head(struct slice bytes, struct plain_head *out)
             continue;
         if (line.len == 0)
             break;
-        if (!plain_field(line, &name, &value))
+        if (!plain_field(line, padded, &name, &value))
             return PLAIN_BAD;
         if (out->nfields < PLAIN_FIELDS_MAX) {
             out->fields[out->nfields].name = name;
