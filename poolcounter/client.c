@@ -366,8 +366,9 @@ static void run_line(struct client *c, struct slice text)
 void client_wake(struct client_lock *cl)
 {
     struct client *c = cl->client;
+    const struct client_lock *top = newest(c);
 
-    ASSERT(cl == newest(c));
+    ASSERT(cl == top);
     timer_stop(&c->wait);
     bool holds = note_woken(cl);
     c->nlocks -= !holds;

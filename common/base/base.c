@@ -59,7 +59,8 @@ void *xcalloc_lines(size_t n, size_t bytes)
     size_t all = 0;
 
     ASSERT(bytes % CACHE_LINE_BYTES == 0);
-    ASSERT(!__builtin_mul_overflow(n != 0 ? n : 1, bytes, &all));
+    bool overflows = __builtin_mul_overflow(n != 0 ? n : 1, bytes, &all);
+    ASSERT(!overflows);
     void *p = checked(aligned_alloc(CACHE_LINE_BYTES, all != 0 ? all : CACHE_LINE_BYTES));
     return memset(p, 0, all);
 }

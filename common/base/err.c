@@ -50,7 +50,8 @@ void diag_vadd(struct diag *d, const char *file, size_t line, size_t column, con
     size_t at = d->nplaces;
     size_t offset = 0;
 
-    ASSERT(vasprintf(&message, fmt, args) >= 0);
+    int printed = vasprintf(&message, fmt, args);
+    ASSERT(printed >= 0);
     char where[64] = "";
     if (line != 0)
         snprintf(where, sizeof(where), ":%zu:%zu", line, column);

@@ -42,8 +42,10 @@ static void make_seed(void)
     uint64_t made = 0;
 
     /* A read of 8 bytes is never partial; kernels without getrandom() are not supported. */
-    while (made == 0)
-        ASSERT(getrandom(&made, sizeof(made), 0) == (ssize_t)sizeof(made));
+    while (made == 0) {
+        ssize_t n = getrandom(&made, sizeof(made), 0);
+        ASSERT(n == (ssize_t)sizeof(made));
+    }
     atomic_store_explicit(&seed, made, memory_order_relaxed);
 }
 

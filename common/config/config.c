@@ -348,7 +348,8 @@ bool config_parse(const char *file, struct slice text, struct config *out, struc
     } else if (is_wide(text)) {
         config_complain(&config, NULL, d, "is in UTF-16 or UTF-32: save it as UTF-8");
     } else {
-        ASSERT(yaml_parser_initialize(&r.parser) == 1);
+        int initialized = yaml_parser_initialize(&r.parser);
+        ASSERT(initialized == 1);
         yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(
             &r.parser, (const unsigned char *)(r.text.p != NULL ? r.text.p : ""), r.text.len);

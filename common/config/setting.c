@@ -249,7 +249,8 @@ static int setting_compare(const struct setting_row *row, const struct setting_v
 {
     struct setting_value b = {0};
 
-    ASSERT(parse_by_type(row, slice_of(bound), &b));
+    bool parsed = parse_by_type(row, slice_of(bound), &b);
+    ASSERT(parsed);
     if (row->type == SETTING_INT)
         return (v->number > b.number) - (v->number < b.number);
     if (row->type == SETTING_REAL)

@@ -238,8 +238,10 @@ void settings_defaults(const struct settings_table *t, void *out)
     for (size_t i = 0; i < t->n; ++i) {
         const struct setting_row *row = &t->rows[i];
 
-        if (row->deflt != NULL)
-            ASSERT(settings_set(row, slice_of(row->deflt), out, why) == ERR_OK);
+        if (row->deflt == NULL)
+            continue;
+        enum err err = settings_set(row, slice_of(row->deflt), out, why);
+        ASSERT(err == ERR_OK);
     }
 }
 
@@ -388,7 +390,8 @@ static void check_text(const struct setting_row *row, const char *text)
 
     if (text == NULL)
         return;
-    ASSERT(setting_value_parse(row, slice_of(text), &v, why) == ERR_OK);
+    enum err err = setting_value_parse(row, slice_of(text), &v, why);
+    ASSERT(err == ERR_OK);
     free(v.text);
     text_list_fini(&v.list);
 }

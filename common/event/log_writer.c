@@ -44,7 +44,8 @@ void log_writer_start(void)
         .output = log_output(), .nbuffers = 1, .print = print, .lost = lost, .context = w};
 
     w->sink.add = log_writer_add;
-    ASSERT(line_writer_create(&o, &w->lines) == ERR_OK);
+    enum err err = line_writer_create(&o, &w->lines);
+    ASSERT(err == ERR_OK);
     struct log_sink *before = log_divert(&w->sink);
     ASSERT(before == NULL);
 }

@@ -255,7 +255,8 @@ static void update_epoll(struct poller *p, struct watch *w)
     if (w->wanted == w->known)
         return;
     int op = w->wanted != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    ASSERT(epoll_ctl(p->epoll, op, w->fd, &e) == 0);
+    int failed = epoll_ctl(p->epoll, op, w->fd, &e);
+    ASSERT(!failed);
     w->known = w->wanted;
 }
 
@@ -320,7 +321,8 @@ static bool poller_wait(struct poller *p, uint64_t until_ms)
                          .tv_nsec = (long)(until_ms % 1000) * 1000000},
         };
 
-        ASSERT(timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
+        int failed = timerfd_settime(p->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+        ASSERT(!failed);
         p->alarm_ms = until_ms;
     }
     int n = list_empty(&p->polled) ? sys_epoll_wait(p->epoll, events, POLLER_EVENTS_MAX, timeout_ms)
@@ -744,7 +746,8 @@ static void register_own(struct poller *p, int *fd)
     struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = fd};
 
     ASSERT(*fd != -1);
-    ASSERT(epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e) == 0);
+    int failed = epoll_ctl(p->epoll, EPOLL_CTL_ADD, *fd, &e);
+    ASSERT(!failed);
 }
 
 struct loop *loop_create(unsigned index)
@@ -761,7 +764,7 @@ struct loop *loop_create(unsigned index)
     list_init(&l->each_turn);
     list_init(&l->deferred);
     list_init(&l->mail);
-    ASSERT(pthread_mutex_init(&l->mutex, NULL) == 0);
+    pthread_mutex_init(&l->mutex, NULL);
     p->alarm_ms = POLLER_FOREVER;
     list_init(&p->polled);
     list_init(&p->changed);

@@ -133,7 +133,8 @@ struct worker_thread *worker_thread_create(struct loop *l)
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->wake, NULL);
     pthread_cond_init(&t->quiet, NULL);
-    ASSERT(pthread_create(&t->thread, NULL, thread_run, t) == 0);
+    int failed = pthread_create(&t->thread, NULL, thread_run, t);
+    ASSERT(!failed);
     return t;
 }
 

@@ -190,7 +190,8 @@ void rate_table_check(const struct rate_table *t)
     ASSERT(t->n <= t->room);
     ASSERT(t->room <= t->max);
     for (uint32_t i = t->entries[0].newer; i != 0; i = t->entries[i].newer) {
-        ASSERT(++n <= t->n);
+        ++n;
+        ASSERT(n <= t->n);
         ASSERT(t->entries[t->entries[i].newer].older == i);
         ASSERT(rate_find(t, t->entries[i].key) == i);
     }

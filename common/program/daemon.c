@@ -47,7 +47,8 @@ static void mask_signals(int how)
     sigset_t set;
 
     fill_signals(&set);
-    ASSERT(pthread_sigmask(how, &set, NULL) == 0);
+    int failed = pthread_sigmask(how, &set, NULL);
+    ASSERT(!failed);
 }
 
 /* ---- command line ---- */
@@ -200,7 +201,7 @@ int daemon_main(const struct daemon_program *p, int argc, char **argv)
     if (test)
         mask_signals(SIG_UNBLOCK);
     /* From the first line of the log on: its reader may have ended. */
-    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    signal(SIGPIPE, SIG_IGN);
     int code = run_or_test(p, &line, !test);
     /* One that arrived during a start that failed ends the program. */
     if (code != EXIT_SUCCESS)
@@ -222,7 +223,8 @@ struct rlimit daemon_descriptors(void)
 {
     struct rlimit limit;
 
-    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int failed = getrlimit(RLIMIT_NOFILE, &limit);
+    ASSERT(!failed);
     return limit;
 }
 
@@ -347,7 +349,8 @@ void daemon_random_id(char out[33])
     unsigned char bytes[16];
 
     /* Waits until the kernel's generator is ready. */
-    ASSERT(getentropy(bytes, sizeof(bytes)) == 0);
+    int failed = getentropy(bytes, sizeof(bytes));
+    ASSERT(!failed);
     for (size_t i = 0; i < sizeof(bytes); ++i)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }

@@ -33,17 +33,20 @@ EVP_MD_CTX *sha256_begin(void)
     EVP_MD_CTX *md = EVP_MD_CTX_new();
 
     ASSERT(md != NULL);
-    ASSERT(EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
+    int done = EVP_DigestInit_ex(md, EVP_sha256(), NULL);
+    ASSERT(done == 1);
     return md;
 }
 
 void sha256_add(EVP_MD_CTX *h, const void *p, size_t len)
 {
-    ASSERT(EVP_DigestUpdate(h, p, len) == 1);
+    int done = EVP_DigestUpdate(h, p, len);
+    ASSERT(done == 1);
 }
 
 void sha256_end(EVP_MD_CTX *h, unsigned char out[SHA256_BYTES])
 {
-    ASSERT(EVP_DigestFinal_ex(h, out, NULL) == 1);
+    int done = EVP_DigestFinal_ex(h, out, NULL);
+    ASSERT(done == 1);
     EVP_MD_CTX_free(h);
 }

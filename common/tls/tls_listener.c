@@ -317,7 +317,8 @@ static bool read_certificate(struct tls_set *s, const struct tls_listener_option
         struct place *p = xcalloc(1, sizeof(*p));
 
         /* Adding the same names succeeded before. */
-        ASSERT(tls_names_add(s->names, certificate, (unsigned)s->n));
+        bool added = tls_names_add(s->names, certificate, (unsigned)s->n);
+        ASSERT(added);
         pthread_once(&place_index_made, make_place_index);
         p->names = tls_names_ref(s->names);
         p->own_names = names;

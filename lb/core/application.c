@@ -32,24 +32,30 @@ const struct stats_table application_stats = {.rows = stat_rows, .n = ARRAY_LEN(
 
 /* ---- snapshots ---- */
 
+/* LIST is valid: app_settings_check has accepted it. */
+static void compile_networks(const char *name, const struct text_list *list, struct networks *out)
+{
+    char why[SETTINGS_WHY_ROOM];
+    size_t at;
+    bool compiled = config_networks(name, list, out, &at, why);
+
+    ASSERT(compiled);
+}
+
 struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
                                          struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
     const struct text_list *private = &snapshot->s.private_headers;
-    char why[SETTINGS_WHY_ROOM];
-    size_t at;
 
     app_settings_copy(s, &snapshot->s);
-    /* app_settings_check has seen to all of these. */
-    ASSERT(config_networks("trusted_proxies", &s->trusted_proxies, &snapshot->trusted, &at, why));
-    ASSERT(config_networks("route_receipt", &s->route_receipt, &snapshot->receipts, &at, why));
+    compile_networks("trusted_proxies", &s->trusted_proxies, &snapshot->trusted);
+    compile_networks("route_receipt", &s->route_receipt, &snapshot->receipts);
     ASSERT(private->n <= CACHE_NAMES_MAX);
     for (size_t i = 0; i < private->n; ++i)
         snapshot->private_headers.names[snapshot->private_headers.n++] =
             slice_of(private->items[i]);
-    ASSERT(config_networks("provider_networks", &s->provider_networks, &snapshot->providers, &at,
-                           why));
+    compile_networks("provider_networks", &s->provider_networks, &snapshot->providers);
     snapshot->limits = limit_rules_ref(limits);
     snapshot->headers = header_rules_ref(headers);
     snapshot->rates = rate_rules_ref(rates);

@@ -305,7 +305,8 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
         map_add(&l->counters, &c->node, c->name, strlen(c->name));
     }
     /* limits_check rejects settings that do not compile. */
-    ASSERT(limit_rule_compile(live->name, s, out, &p));
+    bool compiled = limit_rule_compile(live->name, s, out, &p);
+    ASSERT(compiled);
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(c);
     c->used = true;

@@ -83,7 +83,8 @@ static noinline_ struct limit_copying *copying_of(struct exchange *x)
         --line.len; /* its CR */
         if (line.len == 0)
             break;
-        ASSERT(http1_split_header(line, &h->name, &h->value));
+        bool split = http1_split_header(line, &h->name, &h->value);
+        ASSERT(split);
         h->kind = http_field_kind(h->name);
         ++n;
     }

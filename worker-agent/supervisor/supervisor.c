@@ -564,8 +564,9 @@ void supervisor_run(int agent_fd, int lock_fd, const struct supervisor_options *
     /* Everything is closed but 0, 1, 2 and these two. */
     agent_fd = fcntl(agent_fd, F_DUPFD_CLOEXEC, ABOVE);
     lock_fd = fcntl(lock_fd, F_DUPFD_CLOEXEC, ABOVE);
-    ASSERT(dup3(agent_fd, AGENT_FD, O_CLOEXEC) == AGENT_FD);
-    ASSERT(dup3(lock_fd, LOCK_FD, O_CLOEXEC) == LOCK_FD);
+    int agent_copy = dup3(agent_fd, AGENT_FD, O_CLOEXEC);
+    int lock_copy = dup3(lock_fd, LOCK_FD, O_CLOEXEC);
+    ASSERT(agent_copy == AGENT_FD && lock_copy == LOCK_FD);
     close_range(LOCK_FD + 1, ~0U, 0);
     /* There is no thread to write the log: lines without room are dropped at once. */
     log_open(0);
