@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The replay tool reports invalid lines and continues with the next: bad_input.py PROGRAM."""
+"""The replay tool reports invalid lines and continues with the next, and accepts limits of valid ones: bad_input.py PROGRAM."""
 import json
 import subprocess
 import sys
@@ -44,6 +44,11 @@ CASES = [
       '{"op": "connect"}', '{"op": "restart"}', '{"op": "state"}'],
      [{"ok": True}, None, {"generation": 1}, None, {"generation": 2}, {}, {"effective": {"history": 9999, "max_skill_age": 99990}},
       {"generation": 0}]),
+    # max_skill_age: 0 is permitted, and retains the class of the latest request only.
+    ([WORKER, '{"op": "settings", "settings": {"history": 2, "max_skill_age": -1}}',
+      '{"op": "settings", "settings": {"history": 2, "max_skill_age": 0}}',
+      '{"op": "request", "class": "a", "elapsed": 0.5}', '{"op": "request", "class": "b", "elapsed": 0.5}'],
+     [{"ok": True}, None, {"effective": {"history": 2, "max_skill_age": 0}}, {"published": None}, {"published": {"b": 2.0}}]),
 ]
 
 

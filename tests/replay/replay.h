@@ -40,9 +40,9 @@ const char *member_string(const json_t *object, const char *name, const char **w
 /* A finite number; FALLBACK when it is missing or null. False, with *WHY set, for anything else. */
 bool member_number(const json_t *object, const char *name, double fallback, double *out,
                    const char **why);
-/* The same cut to a whole number of at least 1. */
-bool member_count(const json_t *object, const char *name, uint64_t fallback, uint64_t *out,
-                  const char **why);
+/* The same cut to a whole number of at least MIN, which is 0 or 1. */
+bool member_count(const json_t *object, const char *name, uint64_t fallback, unsigned min,
+                  uint64_t *out, const char **why);
 /* An object of scores, or null for none. False, with *WHY set and OUT empty, for anything else. */
 bool resume_from_json(json_t *scores, struct resume *out, const char **why);
 json_t *resume_to_json(const struct resume *r);

@@ -33,15 +33,15 @@ bool member_number(const json_t *object, const char *name, double fallback, doub
     return true;
 }
 
-bool member_count(const json_t *object, const char *name, uint64_t fallback, uint64_t *out,
-                  const char **why)
+bool member_count(const json_t *object, const char *name, uint64_t fallback, unsigned min,
+                  uint64_t *out, const char **why)
 {
     double v;
 
     if (!member_number(object, name, (double)fallback, &v, why))
         return false;
-    if (v < 1 || v > COUNT_MAX) {
-        *why = "not a number from 1";
+    if (v < min || v > COUNT_MAX) {
+        *why = min == 0 ? "not a number from 0" : "not a number from 1";
         return false;
     }
     *out = (uint64_t)v;

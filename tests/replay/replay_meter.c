@@ -30,8 +30,8 @@ static struct metered_worker *worker_of(struct subject *s)
 static bool read_settings(const json_t *settings, struct meter_settings *out, const char **why)
 {
     *out = (struct meter_settings){.max_classes = CLASSES_UNBOUNDED, .inflate_loaded = true};
-    return member_count(settings, "history", HISTORY_DEFAULT, &out->history, why) &&
-           member_count(settings, "max_skill_age", 10 * out->history, &out->max_skill_age, why);
+    return member_count(settings, "history", HISTORY_DEFAULT, 1, &out->history, why) &&
+           member_count(settings, "max_skill_age", 10 * out->history, 0, &out->max_skill_age, why);
 }
 
 static void start(struct metered_worker *w)

@@ -48,7 +48,7 @@ static bool is_classless(const struct driven_pool *d)
 static bool read_settings(const json_t *json, struct pool_settings *out, const char **why)
 {
     return member_number(json, "variance", 1.0, &out->variance, why) &&
-           member_count(json, "backlog_history", 9, &out->backlog_history, why) &&
+           member_count(json, "backlog_history", 9, 1, &out->backlog_history, why) &&
            member_number(json, "unskilled_score", 1.0, &out->unskilled_score, why);
 }
 
