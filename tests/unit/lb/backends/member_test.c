@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A member's limits: its own, the application's, and which of them hold for tunnels. Requests that
- * probe an ejected one.
+ * A member's limits: its own, the application's, and which of them hold for tunnels. Its ejection,
+ * and requests that probe an ejected one.
  */
 #include "lb/backends/member.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/base/clock.h"
 #include "routing/worker.h"
 #include "tests/unit/lb/core/control_fixture.h"
 
@@ -140,15 +144,7 @@ static void another_concurrency_of_the_agent_is_followed(void **state)
     destroy(m);
 }
 
-/* ---- a request probes an ejected worker ---- */
-
-static int set_up_ejection(void **state)
-{
-    *state = control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\n"
-                            "eject_after: 1\neject_probe: 1ms\neject_time: 10m\n"
-                            "eject_time_max: 1h\n");
-    return 0;
-}
+/* ---- ejection ---- */
 
 static struct member *create_joined(struct control *c, unsigned n)
 {
@@ -161,7 +157,166 @@ static struct member *create_joined(struct control *c, unsigned n)
 
 static bool is_ejected(struct member *m)
 {
-    return atomic_load(&m->ejected_until_ms) != 0;
+    bool ejected = (m->unavailable & MEMBER_EJECTED) != 0;
+
+    assert_int_equal(atomic_load(&m->ejected_until_ms) != 0, ejected);
+    return ejected;
+}
+
+static void drop_ejections(struct control *c)
+{
+    while (!list_empty(&c->app->ejections))
+        loop_turn(c->lb.control, 1000);
+}
+
+static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+    struct member *b = create_joined(c, 2);
+
+    c->app->eject.time_ms = 1;
+    c->app->eject.probe_ms = 0;
+    member_failed(a, FAULT_REFUSED, 0);
+    assert_int_equal(c->app->navailable, 1);
+    assert_true(is_ejected(a));
+    loop_turn(c->lb.control, 0);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
+    drop_ejections(c);
+    assert_int_equal(c->app->navailable, 2);
+    destroy(a);
+    destroy(b);
+}
+
+/* A socket of our own, bound and not yet listening; its port into *PORT. */
+static int bound(unsigned *port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    *port = ntohs(a.sin_port);
+    return fd;
+}
+
+static void a_worker_that_refuses_is_back_when_it_accepts(void **state)
+{
+    struct control *c = *state;
+    unsigned port;
+    int fd = bound(&port);
+    struct member *a = create_joined(c, port);
+    struct member *b = create_joined(c, 2);
+
+    c->app->eject.time_ms = 4;
+    c->app->eject.probe_ms = 1;
+    member_failed(a, FAULT_REFUSED, 0);
+    /* However often it is tried, and long after its time. */
+    for (uint64_t end_ms = clock_mono_us() / 1000 + 40; clock_mono_us() / 1000 < end_ms;)
+        loop_turn(c->lb.control, 2);
+    assert_true(is_ejected(a));
+    assert_int_equal(listen(fd, 5), 0);
+    drop_ejections(c);
+    assert_int_equal(c->app->navailable, 2);
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
+    close(fd);
+    destroy(a);
+    destroy(b);
+}
+
+static void a_worker_that_leaves_is_tried_no_more(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+    struct member *b = create_joined(c, 2);
+
+    c->app->eject.probe_ms = 1;
+    member_failed(a, FAULT_REFUSED, 0);
+    loop_turn(c->lb.control, 0);
+    destroy(a);
+    drop_ejections(c);
+    destroy(b);
+}
+
+static void the_only_worker_is_never_ejected(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+
+    member_failed(a, FAULT_REFUSED, 0);
+    assert_false(is_ejected(a));
+    assert_int_equal(c->app->navailable, 1);
+    destroy(a);
+}
+
+static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+    struct member *b = create_joined(c, 2);
+    struct member *d = create_joined(c, 3);
+
+    c->app->eject.time_ms = 3600000;
+    member_failed(a, FAULT_REFUSED, 0);
+    loop_turn(c->lb.control, 0);
+    member_failed(b, FAULT_REFUSED, 0); /* its message is still in flight below */
+    member_failed(d, FAULT_REFUSED, 0);
+    assert_false(is_ejected(a));
+    assert_false(is_ejected(b));
+    assert_true(is_ejected(d));
+    assert_int_equal(c->app->navailable, 2);
+    /* What is over does not end what has begun since. */
+    member_failed(a, FAULT_REFUSED, 0);
+    loop_turn(c->lb.control, 0);
+    assert_true(is_ejected(a));
+    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 4);
+    destroy(a);
+    destroy(b);
+    destroy(d);
+}
+
+static void one_that_has_tried_all_others_gets_the_ejected_ones(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+    struct member *b = create_joined(c, 2);
+    struct worker *tried[] = {b->worker, a->worker};
+
+    c->app->eject.time_ms = 3600000;
+    member_failed(a, FAULT_REFUSED, 0);
+    assert_false(health_fail_open(c->app, tried, 2));
+    assert_true(is_ejected(a));
+    assert_true(health_fail_open(c->app, tried, 1));
+    assert_false(is_ejected(a));
+    assert_false(health_fail_open(c->app, tried, 1));
+    destroy(a);
+    destroy(b);
+}
+
+static void an_ejected_worker_comes_back_when_the_others_leave(void **state)
+{
+    struct control *c = *state;
+    struct member *a = create_joined(c, 1);
+    struct member *b = create_joined(c, 2);
+
+    c->app->eject.time_ms = 3600000;
+    member_failed(a, FAULT_REFUSED, 0);
+    loop_turn(c->lb.control, 0);
+    destroy(b);
+    assert_int_equal(c->app->navailable, 1);
+    assert_true(list_empty(&c->app->ejections));
+    destroy(a);
+}
+
+/* ---- a request probes an ejected worker ---- */
+
+static int set_up_ejection(void **state)
+{
+    *state = control_create("listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\n"
+                            "eject_after: 1\neject_probe: 1ms\neject_time: 10m\n"
+                            "eject_time_max: 1h\n");
+    return 0;
 }
 
 /* M times out, and turns pass until the next request may probe it. */
@@ -273,6 +428,13 @@ int main(void)
         TEST(the_applications_limits_are_followed),
         TEST(one_request_at_a_time_is_max_connections_or_the_agents_concurrency),
         TEST(another_concurrency_of_the_agent_is_followed),
+        TEST(a_worker_that_refuses_is_ejected_for_a_while),
+        TEST(a_worker_that_refuses_is_back_when_it_accepts),
+        TEST(a_worker_that_leaves_is_tried_no_more),
+        TEST(the_only_worker_is_never_ejected),
+        TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
+        TEST(one_that_has_tried_all_others_gets_the_ejected_ones),
+        TEST(an_ejected_worker_comes_back_when_the_others_leave),
         EJECTION(one_request_at_a_time_probes_until_one_has_passed),
         EJECTION(a_worker_that_is_drained_or_has_left_is_not_probed),
         EJECTION(a_probe_that_ends_after_the_ejection_has_no_effect),

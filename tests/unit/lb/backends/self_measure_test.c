@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lb/backends/self_measure.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/skills/classes.h"
 #include "lb/backends/member.h"
@@ -28,7 +25,6 @@ static int tear_down(void **state)
 {
     struct control *c = *state;
 
-    health_stop(c->app);
     self_measure_destroy(c->lb.self_measure);
     control_destroy(c);
     return 0;
@@ -210,159 +206,6 @@ static void errors_answered_fast_raise_no_score(void **state)
     leave(c, w);
 }
 
-/* ---- ejection, which needs members too ---- */
-
-static void drop_ejections(struct control *c)
-{
-    while (!list_empty(&c->app->ejections))
-        loop_turn(c->lb.control, 1000);
-}
-
-static bool is_ejected(const struct worker *w)
-{
-    return (member_of(w)->unavailable & MEMBER_EJECTED) != 0;
-}
-
-static void a_worker_that_refuses_is_ejected_for_a_while(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-    struct worker *b = join(c, "127.0.0.1:2");
-
-    c->app->eject.time_ms = 1;
-    c->app->eject.probe_ms = 0;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    assert_int_equal(c->app->navailable, 1);
-    assert_true(is_ejected(a));
-    loop_turn(c->lb.control, 0);
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
-    drop_ejections(c);
-    assert_int_equal(c->app->navailable, 2);
-    leave(c, a);
-    leave(c, b);
-}
-
-/* A socket of our own, bound and not yet listening; its address into NAME. */
-static int bound(char *name, size_t room)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    snprintf(name, room, "127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
-    return fd;
-}
-
-static void a_worker_that_refuses_is_back_when_it_accepts(void **state)
-{
-    struct control *c = *state;
-    char name[32];
-    int fd = bound(name, sizeof(name));
-    struct worker *a = join(c, name);
-    struct worker *b = join(c, "127.0.0.1:2");
-
-    c->app->eject.time_ms = 4;
-    c->app->eject.probe_ms = 1;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    /* However often it is tried, and long after its time. */
-    for (uint64_t end_ms = clock_mono_us() / 1000 + 40; clock_mono_us() / 1000 < end_ms;)
-        loop_turn(c->lb.control, 2);
-    assert_true(is_ejected(a));
-    assert_int_equal(listen(fd, 5), 0);
-    drop_ejections(c);
-    assert_int_equal(c->app->navailable, 2);
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 1);
-    close(fd);
-    leave(c, a);
-    leave(c, b);
-}
-
-static void a_worker_that_leaves_is_tried_no_more(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-    struct worker *b = join(c, "127.0.0.1:2");
-
-    c->app->eject.probe_ms = 1;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    loop_turn(c->lb.control, 0);
-    leave(c, a);
-    drop_ejections(c);
-    leave(c, b);
-}
-
-static void the_only_worker_is_never_ejected(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    assert_false(is_ejected(a));
-    assert_int_equal(c->app->navailable, 1);
-    leave(c, a);
-}
-
-static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-    struct worker *b = join(c, "127.0.0.1:2");
-    struct worker *d = join(c, "127.0.0.1:3");
-
-    c->app->eject.time_ms = 3600000;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    loop_turn(c->lb.control, 0);
-    member_failed(member_of(b), FAULT_REFUSED, 0); /* its message is still in flight below */
-    member_failed(member_of(d), FAULT_REFUSED, 0);
-    assert_false(is_ejected(a));
-    assert_false(is_ejected(b));
-    assert_true(is_ejected(d));
-    assert_int_equal(c->app->navailable, 2);
-    /* What is over does not end what has begun since. */
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    loop_turn(c->lb.control, 0);
-    assert_true(is_ejected(a));
-    assert_int_equal(stats_sum(c->app->stats, APP_STAT_ejections), 4);
-    leave(c, a);
-    leave(c, b);
-    leave(c, d);
-}
-
-static void one_that_has_tried_all_others_gets_the_ejected_ones(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-    struct worker *b = join(c, "127.0.0.1:2");
-    struct worker *tried[] = {b, a};
-
-    c->app->eject.time_ms = 3600000;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    assert_false(health_fail_open(c->app, tried, 2));
-    assert_true(is_ejected(a));
-    assert_true(health_fail_open(c->app, tried, 1));
-    assert_false(is_ejected(a));
-    assert_false(health_fail_open(c->app, tried, 1));
-    leave(c, a);
-    leave(c, b);
-}
-
-static void an_ejected_worker_comes_back_when_the_others_leave(void **state)
-{
-    struct control *c = *state;
-    struct worker *a = join(c, "127.0.0.1:1");
-    struct worker *b = join(c, "127.0.0.1:2");
-
-    c->app->eject.time_ms = 3600000;
-    member_failed(member_of(a), FAULT_REFUSED, 0);
-    loop_turn(c->lb.control, 0);
-    leave(c, b);
-    assert_int_equal(c->app->navailable, 1);
-    assert_true(list_empty(&c->app->ejections));
-    leave(c, a);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -375,13 +218,6 @@ int main(void)
         TEST(a_torn_file_is_set_aside),
         TEST(skills_of_another_classifier_do_not_count),
         TEST(errors_answered_fast_raise_no_score),
-        TEST(a_worker_that_refuses_is_ejected_for_a_while),
-        TEST(a_worker_that_refuses_is_back_when_it_accepts),
-        TEST(a_worker_that_leaves_is_tried_no_more),
-        TEST(the_only_worker_is_never_ejected),
-        TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
-        TEST(one_that_has_tried_all_others_gets_the_ejected_ones),
-        TEST(an_ejected_worker_comes_back_when_the_others_leave),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
