@@ -5,6 +5,7 @@
  */
 #include "lb/backends/member.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -225,17 +226,23 @@ static void a_worker_that_refuses_is_back_when_it_accepts(void **state)
     destroy(b);
 }
 
-static void a_worker_that_leaves_is_tried_no_more(void **state)
+static void a_worker_that_has_left_gets_no_probe_connection(void **state)
 {
     struct control *c = *state;
-    struct member *a = create_joined(c, 1);
+    unsigned port;
+    int fd = bound(&port);
+    struct member *a = create_joined(c, port);
     struct member *b = create_joined(c, 2);
 
+    assert_int_equal(listen(fd, 5), 0);
     c->app->eject.probe_ms = 1;
     member_failed(a, FAULT_REFUSED, 0);
     loop_turn(c->lb.control, 0);
     destroy(a);
     drop_ejections(c);
+    assert_int_equal(accept(fd, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(fd);
     destroy(b);
 }
 
@@ -430,7 +437,7 @@ int main(void)
         TEST(another_concurrency_of_the_agent_is_followed),
         TEST(a_worker_that_refuses_is_ejected_for_a_while),
         TEST(a_worker_that_refuses_is_back_when_it_accepts),
-        TEST(a_worker_that_leaves_is_tried_no_more),
+        TEST(a_worker_that_has_left_gets_no_probe_connection),
         TEST(the_only_worker_is_never_ejected),
         TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
         TEST(one_that_has_tried_all_others_gets_the_ejected_ones),
