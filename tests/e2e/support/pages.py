@@ -2,7 +2,7 @@
 """
 Executes the instructions of documentation pages: writes files, starts programs, runs commands, and compares their output.
 
-A comment before a fenced block defines its kind:
+A comment before a fenced block defines its kind, some with a detail:
 
     <!-- file: NAME -->       the text of a file; NAME is absolute or below the directory of the page
     <!-- append: NAME -->     text to append to a file of an earlier block
@@ -10,10 +10,11 @@ A comment before a fenced block defines its kind:
     <!-- run -->              `$ ` lines are run once and must exit with 0; the lines after each must occur in its output, in
                               order; `...` matches any text within a line
     <!-- until -->            like run, repeated until the output matches
+    <!-- start: MACHINE -->   and likewise run and until: only there; the page's test defines the machines
     <!-- make -->             `make` commands, which have their own test
     <!-- not run: REASON -->  not executed
 
-A page is isolated from the machine: ports, addresses of other machines and absolute paths are replaced.
+A page is isolated from the machine: ports and absolute paths are replaced. test_tutorial.py executes a page as it is.
 """
 import os
 import pathlib
@@ -25,20 +26,21 @@ from .base import BIN, LIMIT, ROOT, free_ports, wait_until
 
 FENCE = re.compile(r'^(?:<!-- (?P<mark>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$', re.M | re.S)
 MARKS = ('start', 'run', 'until', 'make')
-ADDRESS = re.compile(r'\b(?:127\.0\.0\.1|0\.0\.0\.0|10\.0\.0\.\d|localhost):(\d{4,5})\b')
-PATHS = re.compile(r'(?<![\w./-])/(?:tmp/tutorial|var/lib|var/log|run|srv|etc)(?=/)|(?<![\w./-])/tmp/tutorial\b')
+ADDRESS = re.compile(r'\b(?:127\.0\.0\.1|0\.0\.0\.0|localhost):(\d{4,5})\b')
+PATHS = re.compile(r'(?<![\w./-])/(?:var/lib|var/log|run|srv|etc)(?=/)')
 
 
 class Block:
     def __init__(self, page, match):
         self.mark, self.language, self.text = match['mark'], match['language'], match['text']
+        self.kind, _, self.detail = (self.mark or '').partition(': ')
         self.where = '%s:%d' % (page, match.string.count('\n', 0, match.start('text')))
         heading = match.string.rfind('\n## ', 0, match.start())
         self.section = match.string[heading + 4:].split('\n')[0] if heading >= 0 else None
 
     @property
     def known(self):
-        return self.mark is not None and (self.mark in MARKS or self.mark.startswith(('file: ', 'append: ', 'not run: ')))
+        return self.kind in MARKS or (self.kind in ('file', 'append', 'not run') and self.detail != '')
 
     def commands(self):
         """[(command, [expected line of its output])]"""
@@ -86,13 +88,17 @@ class Page:
     def here(self, text):
         """Adapts TEXT to the ports and paths of this run."""
         text = PATHS.sub(lambda m: str(self.directory) + m[0], text).replace('build/bin/', '%s/' % BIN)
-        text = re.sub(r'\b10\.0\.0\.(?=\d\b)', '127.0.0.', text.replace('0.0.0.0:', '127.0.0.1:'))
+        text = text.replace('0.0.0.0:', '127.0.0.1:')
         if self.ports:
             text = re.sub(r'\b(%s)\b' % '|'.join(self.ports), lambda m: self.ports[m[1]], text)
         return text
 
-    def shell(self, command):
-        done = subprocess.run(['/bin/bash', '-c', self.here(command)], cwd=self.directory, env=self.env, text=True,
+    def argv(self, command, machine):
+        """The program that executes COMMAND."""
+        return ['/bin/bash', '-c', self.here(command.replace('dev/', '%s/dev/' % ROOT))]
+
+    def shell(self, command, machine=''):
+        done = subprocess.run(self.argv(command, machine), cwd=self.directory, env=self.env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
         return done.returncode, done.stdout
 
@@ -107,19 +113,18 @@ class Page:
 
     def write_block(self, block):
         """Writes BLOCK if it is the text of a file or an addition to it. Returns whether it is."""
-        kind, _, name = (block.mark or '').partition(': ')
-        if kind == 'file':
-            self.write(name, block.text)
-        elif kind == 'append':
-            self.append(name, block.text)
-        return kind in ('file', 'append')
+        if block.kind == 'file':
+            self.write(block.detail, block.text)
+        elif block.kind == 'append':
+            self.append(block.detail, block.text)
+        return block.kind in ('file', 'append')
 
-    def start(self, command):
-        argv = ['/bin/bash', '-c', 'exec ' + self.here(command.replace('dev/', '%s/dev/' % ROOT))]
+    def start(self, block, command, _):
+        argv = self.argv('exec ' + command, block.detail)
         self.started.append(self.world.process(argv, 'started%d' % len(self.started), env=self.env, cwd=self.directory))
 
     def run(self, block, command, expected):
-        code, printed = self.shell(command)
+        code, printed = self.shell(command, block.detail)
         assert code == 0, (block.where, command, code, printed, self.logs())
         assert missing(list(map(self.here, expected)), printed) is None, (block.where, command, printed)
 
@@ -130,12 +135,15 @@ class Page:
             self.check_alive()
             if last:
                 time.sleep(0.2)     # a command is more expensive than most conditions, and takes processor time from the tested programs
-            last[:] = self.shell(command)
+            last[:] = self.shell(command, block.detail)
             return last[0] == 0 and missing(list(map(self.here, expected)), last[1]) is None
         try:
             wait_until(holds, '%s: %s' % (block.where, command))
         except AssertionError as e:
             raise AssertionError('%s\n%s\n%s' % (e, last, self.logs()))
+
+    def executes(self, block):
+        return block.kind in ('start', 'run', 'until')
 
     def check_alive(self):
         for p in self.started:
@@ -148,12 +156,9 @@ class Page:
         """Executes the page. Returns the number of commands run."""
         count = 0
         for block in self.blocks:
-            if not self.write_block(block) and block.mark in ('start', 'run', 'until'):
+            if not self.write_block(block) and self.executes(block):
                 for command, expected in block.commands():
                     count += 1
-                    if block.mark == 'start':
-                        self.start(command)
-                    else:
-                        getattr(self, block.mark)(block, command, expected)
+                    getattr(self, block.kind)(block, command, expected)
         self.check_alive()
         return count
