@@ -27,6 +27,7 @@ from .base import BIN, LIMIT, ROOT, free_ports, wait_until
 FENCE = re.compile(r'^(?:<!-- (?P<mark>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$', re.M | re.S)
 MARKS = ('start', 'run', 'until', 'make')
 ADDRESS = re.compile(r'\b(?:127\.0\.0\.1|0\.0\.0\.0|localhost):(\d{4,5})\b')
+DEV = re.compile(r'(?<![\w./-])dev/')
 PATHS = re.compile(r'(?<![\w./-])/(?:var/lib|var/log|run|srv|etc)(?=/)')
 
 
@@ -95,7 +96,7 @@ class Page:
 
     def argv(self, command, machine):
         """The program that executes COMMAND."""
-        return ['/bin/bash', '-c', self.here(command.replace('dev/', '%s/dev/' % ROOT))]
+        return ['/bin/bash', '-c', self.here(DEV.sub('%s/dev/' % ROOT, command))]
 
     def shell(self, command, machine=''):
         done = subprocess.run(self.argv(command, machine), cwd=self.directory, env=self.env, text=True,
