@@ -90,7 +90,7 @@ lint_one() {
     local now=$build/lint/now/$1 passed=$build/lint/passed/$1
     [ ! -f "$now" ] || grep -F "/$1\"" "$build/lint/compile_commands.json" | cat .clang-tidy - >>"$now"
     ! cmp -s "$now" "$passed" || return 0
-    clang-tidy-14 -p "$build/lint" --quiet --warnings-as-errors='*' "$1" 2>/dev/null || return 1
+    clang-tidy -p "$build/lint" --quiet --warnings-as-errors='*' "$1" 2>/dev/null || return 1
     [ ! -f "$now" ] || install -D "$now" "$passed"
 }
 
