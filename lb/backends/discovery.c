@@ -309,7 +309,7 @@ static void discovery_take(struct provider *p)
     else if (!named && addr.sa.sa_family != AF_UNIX && addr_port(&addr) == 0)
         why = "its name has no port";
     else if (application.p != NULL && !slice_is(application, p->membership->app->name))
-        why = "it belongs to another application";
+        why = "it is registered for another application";
     else if (named && p->host == NULL && set->nhosts == HOST_NAMES_MAX)
         why = "too many host names";
     if (why != NULL) {

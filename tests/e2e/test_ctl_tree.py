@@ -10,6 +10,7 @@ import threading
 import pytest
 from kazoo.security import make_digest_acl
 
+from agent_support import TinyAgent
 from ctl_support import provider_file
 from support.base import BIN, LIMIT, ROOT, wait_until
 from support.zookeeper import OPEN_ACL_UNSAFE, Proxy, Server, Tree, connect
@@ -171,7 +172,6 @@ def test_example_in_conf_is_imported_and_its_links_lead_somewhere(place):
         'type': 'a web shop', 'variance': 4.0, 'connection_wait_timeout': '5s', 'backlog_history': 9, 'retries': 2,
         'unskilled_score': 1.0}
     assert json.loads(place.tool('get', '/site/shop/workers').out) == {'history': 9999}
-    assert json.loads(place.tool('get', '/site/shop-beta/workers').out) == {'history': 9999}
     assert json.loads(place.tool('get', '/site/shop/database').out) == {'type': 'postgres'}
     assert json.loads(place.tool('get', '/site/shop/pool-counters/per-site').out) == {
         'key': '{SERVER_NAME}', 'maxqueue': 100, 'timeout': '5s', 'workers': 8}
@@ -199,11 +199,25 @@ def test_settings_in_the_example_are_in_effect(world, place):
         place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
         wait_until(lambda: lb.app('shop')['settings']['variance']['value'] == str(i + 5), 'the value that is linked to')
         place.tool('set', '/site/defaults', 'variance=4')
-    # the workers of one application are reachable by two paths
+
+
+def test_an_agent_serves_the_example_and_an_application_of_another_name_rejects_its_workers(world, place):
+    place.tool('import', ROOT / 'conf' / 'example.tree')
+    place.tool.load('/beta\n  workers -> ../shop/workers\n', '/site')
+    agent = TinyAgent(world, app='shop', path='/site/shop/workers', top={'tree': place.url, 'host_path': '/site/hosts/app1'})
+    wait_until(lambda: agent.ready() and agent.json()['max_processes'] == 8, 'the agent, with the setting of its host')
+    applications = {name: {'hosts': [name + '.example'], 'tree': place.url, 'tree_path': '/site/' + name,
+                           'provider_networks': ['loopback'], 'worker_wait_timeout': '100ms'} for name in ('shop', 'beta')}
+    lb = world.resumelb({'applications': applications}, wait=False)
+    wait_until(lambda: lb.listening() and lb.get(host='shop.example').status == 200, 'a response of the worker')
+    # A worker of no stated application is reachable by both paths.
     with place.provider('/site/shop/workers', '127.0.0.1:1'):
-        beta = {**next(below(place.url, '/site/shop-beta')), 'provider_networks': ['loopback']}
-        lb = world.resumelb({'applications': {'beta': beta}}, wait=False, name='beta')
-        wait_until(lambda: lb.listening() and '127.0.0.1:1' in lb.workers('beta'), 'the worker that is linked to')
+        for name in applications:
+            wait_until(lambda: '127.0.0.1:1' in lb.workers(name), 'the worker that is linked to')
+    wait_until(lambda: lb.workers('beta') == {}, 'no worker')
+    assert lb.app('beta')['tree']['provider_refusals'] == [{'name': agent.address, 'why': 'it is registered for another application'}]
+    assert lb.app('shop')['tree']['provider_refusals'] == []
+    assert lb.get(host='beta.example').status == 503
 
 
 def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
