@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cost of a pool counter: acquire and release with few and many keys held at the same time;
+ * The cost of a limit: acquire and release with few and many keys held at the same time;
  * memory per held key; the worst call while the table grows; a wake-up in a long queue.
  * counter_bench [KEYS [PAIRS]]
  */
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/text.h"
-#include "common/limiter/counter.h"
+#include "common/counters/counter.h"
 #include "common/stats/topk.h"
 
 enum { KEY_ROOM = 24, WARM = 1000, LINE = 100000 };
@@ -50,10 +50,10 @@ static void expect(bool ok)
         abort();
 }
 
-static struct counter_ask ask_for(char text[KEY_ROOM], uint64_t key, bool typed)
+static struct counter_request ask_for(char text[KEY_ROOM], uint64_t key, bool typed)
 {
     int len = snprintf(text, KEY_ROOM, "page:%" PRIu64, key);
-    struct counter_ask ask = {
+    struct counter_request ask = {
         .key = {text, (size_t)len}, .workers = 1, .maxqueue = 100, .timeout_ms = 1};
 
     if (typed)
@@ -62,14 +62,14 @@ static struct counter_ask ask_for(char text[KEY_ROOM], uint64_t key, bool typed)
 }
 
 /* Acquires all KEYS; measures the worst single call and the growth of memory. */
-static void grow(struct counter_table *t, struct counter_lock *locks, size_t keys, bool typed)
+static void grow(struct counter_table *t, struct counter_lease *locks, size_t keys, bool typed)
 {
     size_t before = resident_bytes();
     uint64_t worst_ns = 0, worst_at = 0, sum_ns = 0;
     char text[KEY_ROOM];
 
     for (size_t i = 0; i < keys; ++i) {
-        struct counter_ask ask = ask_for(text, i, typed);
+        struct counter_request ask = ask_for(text, i, typed);
         uint64_t start = now_ns();
 
         expect(counter_acquire(t, &locks[i], &ask, i) == COUNTER_LOCKED);
@@ -86,14 +86,14 @@ static void grow(struct counter_table *t, struct counter_lock *locks, size_t key
            keys, typed ? ", of one type" : "", (double)sum_ns / (double)keys,
            (double)worst_ns / 1e6, worst_at);
     printf("memory: %.1f bytes per held key in the table, and %zu of the lock: %.1f\n", table,
-           sizeof(struct counter_lock), table + sizeof(struct counter_lock));
+           sizeof(struct counter_lease), table + sizeof(struct counter_lease));
 }
 
 /* Acquire and release of random keys among as many that are held all the time. */
 static void pairs(struct counter_table *t, size_t keys, uint64_t n)
 {
     struct list woken = LIST_INIT(woken);
-    struct counter_lock lock = {0};
+    struct counter_lease lock = {0};
     uint64_t random = 88172645463325252ULL, empty_ns = 0, start = now_ns();
     char text[KEY_ROOM];
     size_t sum = 0;
@@ -106,7 +106,7 @@ static void pairs(struct counter_table *t, size_t keys, uint64_t n)
         start = now_ns();
         for (uint64_t i = 0; i < n; ++i) {
             uint64_t key = next_random(&random) % keys;
-            struct counter_ask ask = ask_for(text, twice == 1 ? key : key + keys, true);
+            struct counter_request ask = ask_for(text, twice == 1 ? key : key + keys, true);
 
             ask.workers = 2;
             expect(counter_acquire(t, &lock, &ask, i) == COUNTER_LOCKED);
@@ -121,7 +121,7 @@ static void pairs(struct counter_table *t, size_t keys, uint64_t n)
 static void bench_keys(size_t keys, uint64_t n)
 {
     struct counter_table *t = counter_table_create(2 * keys + 1, 1);
-    struct counter_lock *locks = xcalloc(keys, sizeof(*locks));
+    struct counter_lease *locks = xcalloc(keys, sizeof(*locks));
     struct list woken = LIST_INIT(woken);
 
     memset(locks, 1, keys * sizeof(*locks)); /* resident before the table grows */
@@ -130,7 +130,7 @@ static void bench_keys(size_t keys, uint64_t n)
         grow(t, locks, keys, true);
     for (size_t i = 0; i < keys; ++i) {
         char text[KEY_ROOM];
-        struct counter_ask ask = ask_for(text, i, true);
+        struct counter_request ask = ask_for(text, i, true);
 
         if (locks[i].state == COUNTER_FREE)
             expect(counter_acquire(t, &locks[i], &ask, i) == COUNTER_LOCKED);
@@ -146,12 +146,12 @@ static void bench_keys(size_t keys, uint64_t n)
 static void bench_line(void)
 {
     struct counter_table *t = counter_table_create(LINE, LINE);
-    struct counter_lock *locks = xcalloc(LINE, sizeof(*locks));
+    struct counter_lease *locks = xcalloc(LINE, sizeof(*locks));
     struct list woken = LIST_INIT(woken);
     char text[KEY_ROOM];
 
     for (size_t i = 0; i < LINE; ++i) {
-        struct counter_ask ask = ask_for(text, i, true);
+        struct counter_request ask = ask_for(text, i, true);
 
         ask.slots = 1;
         expect(counter_acquire(t, &locks[i], &ask, i) == (i == 0 ? COUNTER_LOCKED : COUNTER_WAIT));

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The database of the busiest class hangs: the effect on the other classes, with pool counters and without.
+The database of the busiest class hangs: the effect on the other classes, with limits and without.
 
     bench/hung_class.py [--rounds 3] [--rate 100] [--quiet 30] [--hang 30] [--processes 8] [--only NAME ...]
 
@@ -25,9 +25,9 @@ HOT = 'hot.example'
 DB_S = 0.01
 
 PLAIN = {'max_connections': 1}
-LIMIT = {'pool_counters': {'sites': {'workers': 2, 'maxqueue': 20, 'timeout': '500ms'}}}
+LIMIT = {'limits': {'sites': {'workers': 2, 'maxqueue': 20, 'timeout': '500ms'}}}
 # For the hot class alone, with any keys.
-SLOTS = {'pool_counters': {'hot': {'match': {'class': 'hot.example'}, 'key': '{PATH_INFO}', 'workers': 2, 'slots': 2,
+SLOTS = {'limits': {'hot': {'match': {'class': 'hot.example'}, 'key': '{PATH_INFO}', 'workers': 2, 'slots': 2,
                                    'maxqueue': 20, 'timeout': '500ms'}}}
 ELSEWHERE = {'connection_wait_timeout': '5ms'}
 CLASSLESS = {'pool': {'policy': 'classless'}}

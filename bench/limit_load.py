@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the measurements of pool counters: open-loop requests, simultaneous requests, and their results."""
+"""Shared parts of the measurements of limits: open-loop requests, simultaneous requests, and their results."""
 import asyncio
 import contextlib
 import os

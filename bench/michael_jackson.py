@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Many clients request the same expensive page at once, during ordinary requests: the effect of pool counters.
+Many clients request the same expensive page at once, during ordinary requests: the effect of limits.
 
     bench/michael_jackson.py [--waves 3] [--any-waves 20] [--clients 200] [--cpu 0.2] [--processes 4] [--rate 40]
                              [--only NAME ...]
@@ -33,10 +33,10 @@ STAYS, ELSEWHERE = {'connection_wait_timeout': '10m'}, {'connection_wait_timeout
 
 ROWS = {
     'no counter': STAYS,
-    'each, workers: 2': {**STAYS, 'pool_counters': {'page': EACH}},
-    'any': {**STAYS, 'pool_counters': {'page': ANY}},
-    'each, workers: 2, connection_wait_timeout: 5ms': {**ELSEWHERE, 'pool_counters': {'page': EACH}},
-    'any, connection_wait_timeout: 5ms': {**ELSEWHERE, 'pool_counters': {'page': ANY}},
+    'each, workers: 2': {**STAYS, 'limits': {'page': EACH}},
+    'any': {**STAYS, 'limits': {'page': ANY}},
+    'each, workers: 2, connection_wait_timeout: 5ms': {**ELSEWHERE, 'limits': {'page': EACH}},
+    'any, connection_wait_timeout: 5ms': {**ELSEWHERE, 'limits': {'page': ANY}},
 }
 
 

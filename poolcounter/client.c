@@ -243,7 +243,7 @@ static void note_end(struct client_lock *cl)
 
 /* ---- lines ---- */
 
-static void acquire_new(struct client *c, struct counter_ask *ask)
+static void acquire_new(struct client *c, struct counter_request *ask)
 {
     struct server *s = c->server;
     struct client_lock *cl = next_lock(c);
@@ -295,7 +295,7 @@ static void acquire_new(struct client *c, struct counter_ask *ask)
     }
 }
 
-static void acquire(struct client *c, struct counter_line *line)
+static void acquire(struct client *c, struct pool_counter_line *line)
 {
     if (c->nlocks == CLIENT_LOCKS_MAX)
         reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
@@ -341,10 +341,10 @@ static void stats(struct client *c, struct slice what)
 static void run_line(struct client *c, struct slice text)
 {
     struct server *s = c->server;
-    struct counter_line line;
+    struct pool_counter_line line;
 
     stat_add(s->cell, STAT_commands, 1);
-    counter_line_parse(text, s->config->s.fractional_timeouts, &line);
+    pool_counter_line_parse(text, s->config->s.fractional_timeouts, &line);
     switch (line.verb) {
     case VERB_ACQUIRE:
         acquire(c, &line);
@@ -396,13 +396,13 @@ static void wait_over(struct timer *t)
 static void run_lines(struct client *c, struct slice in)
 {
     struct server *s = c->server;
-    enum counter_cut cut = CUT_LINE;
+    enum pool_counter_cut cut = CUT_LINE;
     struct slice line;
     bool skipping = c->skipping;
 
     ASSERT(s->replies.len == 0);
     while (cut != CUT_REST && c->fd >= 0 && c->answers == NULL) {
-        cut = counter_line_cut(&in, &skipping, &line);
+        cut = pool_counter_line_cut(&in, &skipping, &line);
         if (cut == CUT_LINE) {
             run_line(c, line);
         } else if (cut == CUT_LONG) {

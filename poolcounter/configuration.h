@@ -7,7 +7,7 @@
 #define RLB_POOLCOUNTER_CONFIGURATION_H
 
 #include "common/config/settings.h"
-#include "common/limiter/counter.h"
+#include "common/counters/counter.h"
 #include "common/net/addr.h"
 #include "common/program/program_config.h"
 

@@ -157,7 +157,7 @@ bool stats_text(const struct stats_figures *f, struct slice what, bool extra, st
 void server_snapshot(struct server *s, void *snapshot)
 {
     struct server_snapshot *out = snapshot;
-    const struct counter_lock *oldest = counter_oldest(s->table);
+    const struct counter_lease *oldest = counter_oldest(s->table);
     struct topk_row rows[SNAPSHOT_KEYS_MAX];
 
     *out = (struct server_snapshot){

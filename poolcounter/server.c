@@ -199,7 +199,7 @@ static bool accept_one(struct server *s, struct listener *l)
 void server_deliver(struct server *s)
 {
     for (unsigned i = 0; i < WAKES_MAX && !list_empty(&s->woken); ++i) {
-        struct counter_lock *lock = list_first(&s->woken, struct counter_lock, in_key);
+        struct counter_lease *lock = list_first(&s->woken, struct counter_lease, in_key);
 
         client_wake(container_of(lock, struct client_lock, lock));
     }
@@ -288,7 +288,8 @@ static void apply_limits(struct server *s)
 {
     for (size_t i = 0; i < s->config->ntypes; ++i) {
         const struct type_limit *l = &s->config->types[i];
-        enum err e = counter_limit(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
+        enum err e =
+            counter_set_limits(s->table, slice_of(l->name), l->limits, s->now_us, &s->woken);
 
         if (e != ERR_OK)
             log_error(NULL, "limit-set-failed", "reason=\"%s\"", err_text(e));
@@ -311,7 +312,7 @@ void server_configure(struct server *s, void *config)
         while (k < new->ntypes && strcmp(new->types[k].name, name) != 0)
             ++k;
         if (k == new->ntypes &&
-            counter_limit(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
+            counter_set_limits(s->table, slice_of(name), none, s->now_us, &s->woken) != ERR_OK)
             log_error(NULL, "limit-remove-failed", "type=%s", name);
     }
     s->config = new;

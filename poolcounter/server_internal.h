@@ -12,8 +12,8 @@
 #define RLB_POOLCOUNTER_SERVER_INTERNAL_H
 
 #include "common/base/map.h"
+#include "common/counters/pool_counter_line.h"
 #include "common/event/loop.h"
-#include "common/limiter/counter_line.h"
 #include "common/net/address_counts.h"
 #include "common/stats/topk.h"
 #include "poolcounter/server.h"
@@ -27,7 +27,7 @@ enum {
     /* Bytes read from one client in a turn; the other clients wait while its lines are executed. */
     READ_BYTES = 16 * 1024,
     /* Unprocessed input while a client must first receive answers, and a partial line before it. */
-    REST_BYTES_MAX = READ_BYTES + COUNTER_LINE_MAX,
+    REST_BYTES_MAX = READ_BYTES + POOL_COUNTER_LINE_MAX,
     /* Answers collected before they are sent. While the client does not receive them no further
      * lines are executed, so at most this, one answer (STATS FULL is the longest, below 2 KiB) and
      * one wake-up are pending for a client. */
@@ -78,7 +78,7 @@ struct types {
 struct client;
 
 struct client_lock {
-    struct counter_lock lock;
+    struct counter_lease lock;
     struct client *client;
     struct type_entry *type;
 };

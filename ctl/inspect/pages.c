@@ -128,18 +128,18 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o, struc
     return e;
 }
 
-/* ---- limits: pool counters of each application, the keys most waited for, their daemons ---- */
+/* ---- limits of each application, the keys most waited for, their daemons ---- */
 
-static const char counter_columns[] =
-    "counter={name}|where={figures.where}|mode={figures.mode}[{figures.shadow:?}, shadow]|"
+static const char limit_columns[] =
+    "limit={name}|where={figures.where}|mode={figures.mode}[{figures.shadow:?}, shadow]|"
     ">held={figures.held:i}|>workers={figures.workers:i}|>slots=[{figures.slots:d}]|"
     ">waiting={figures.waiting:i}|>acquired={figures.acquired:i}|>full={figures.refused_full:i}|"
     ">late={figures.refused_timeout:i}|>coalesced={figures.coalesced:i}|>stale={figures.stale:i}|"
     ">left={figures.abandoned:i}|>waited={figures.waited_s:%.1f s}|longest holder="
     "[{figures.longest.key:?}{figures.longest.for_s:%.1f s} {figures.longest.key}]";
 
-/* Remarks about one counter, each in its own line. */
-static const char counter_remarks[] =
+/* Remarks about one limit, each in its own line. */
+static const char limit_remarks[] =
     "[{figures.shadow_full:?}  {name}: {figures.shadow_full:d} would have been rejected "
     "(shadow)\n]"
     "[{figures.shadow_busy:?}  {name}: {figures.shadow_busy:d} would have waited (shadow)\n]"
@@ -147,7 +147,7 @@ static const char counter_remarks[] =
     "daemon unreachable\n]"
     "[{figures.unreachable_closed:?}  {name}: {figures.unreachable_closed:d} rejected, daemon "
     "unreachable\n]"
-    "[{figures.lost:?}  {name}: {figures.lost:d} locks lost at the daemon\n]";
+    "[{figures.lost:?}  {name}: {figures.lost:d} leases lost at the daemon\n]";
 
 static const char key_columns[] =
     "key most waited for={key}|>waited={waited_s:%.1f s}|>waits={waits:i}";
@@ -160,30 +160,30 @@ static void print_limits(const char *name, json_t *a, const struct ctl_options *
 {
     const json_t *limits = json_object_get(a, "limits");
     const json_t *copies = json_object_get(a, "copies");
-    const json_t *counter, *refused;
+    const json_t *limit, *refused;
     json_t *key;
     size_t i, k;
 
     text_add_escaped(out, slice_of(name));
     if (json_array_size(limits) == 0) {
-        text_add(out, SLICE_LIT(": no pool counters\n"));
+        text_add(out, SLICE_LIT(": no limits\n"));
         return;
     }
     text_add(out, SLICE_LIT(":\n"));
-    page_print_rows(counter_columns, limits, 0, NULL, out);
-    /* Of all counters together, most waited for first. A key begins with its counter's name. */
+    page_print_rows(limit_columns, limits, 0, NULL, out);
+    /* Of all limits together, most waited for first. A key begins with its limit's name. */
     json_t *keys = json_array();
-    json_array_foreach(limits, i, counter)
+    json_array_foreach(limits, i, limit)
     {
-        if (json_is_false(json_object_get(counter, "in_force")))
-            page_add(out, counter, "  {name}: not effective: {why:w}\n");
-        json_array_foreach(json_object_get(counter, "refused"), k, refused)
+        if (json_is_false(json_object_get(limit, "in_force")))
+            page_add(out, limit, "  {name}: not effective: {why:w}\n");
+        json_array_foreach(json_object_get(limit, "refused"), k, refused)
         {
-            page_add(out, counter, "  {name}");
+            page_add(out, limit, "  {name}");
             page_add(out, refused, ": rejected setting {name}: {why:w}\n");
         }
-        page_add(out, counter, counter_remarks);
-        json_array_foreach(json_object_get(json_object_get(counter, "figures"), "top"), k, key)
+        page_add(out, limit, limit_remarks);
+        json_array_foreach(json_object_get(json_object_get(limit, "figures"), "top"), k, key)
         {
             size_t at = json_array_size(keys);
 
@@ -356,7 +356,7 @@ static const struct ctl_flag limits_flags[] = {
 const struct ctl_command ctl_word_limits = {
     .name = "limits",
     .arguments = "[APPLICATION]",
-    .summary = "pool counters: requests that hold, wait, were rejected; the keys most waited for",
+    .summary = "limits: requests that hold a lease, wait, were rejected; the keys most waited for",
     CTL_FLAGS(limits_flags),
     .run = pages_main,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One application of a configuration: its settings and those of its pool, its workers, classifier,
- * error page and pool counters; and what no two applications may share.
+ * error page and limits; and what no two applications may share.
  */
 #include "lb/config/configuration.h"
 
@@ -13,7 +13,7 @@
 #include "common/tree/tree.h"
 #include "common/wire/http1_bytes.h"
 #include "common/wire/http1_head.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 #include "lb/rules/methods.h"
@@ -114,9 +114,9 @@ const char *private_header_problem(const struct text_list *list, size_t i)
 
 static const char *server_problem(const struct text_list *l, size_t n)
 {
-    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    struct pool_counter_server_address servers[POOL_COUNTER_SERVERS_MAX];
 
-    if (n == COUNTER_SERVERS_MAX)
+    if (n == POOL_COUNTER_SERVERS_MAX)
         return "too many entries";
     for (size_t i = 0; i <= n; ++i) {
         servers[i].name = slice_of(l->items[i]);
@@ -131,16 +131,17 @@ static const char *server_problem(const struct text_list *l, size_t n)
         if (addr_equal(&servers[i].addr, &servers[n].addr))
             return "is a duplicate";
     }
-    return counter_servers_check(servers, n + 1) == ERR_OK ? NULL
-                                                           : "only visible ASCII is permitted here";
+    return pool_counter_servers_check(servers, n + 1) == ERR_OK
+               ? NULL
+               : "only visible ASCII is permitted here";
 }
 
 size_t limit_servers(const struct text_list *l,
-                     struct counter_server_address out[COUNTER_SERVERS_MAX])
+                     struct pool_counter_server_address out[POOL_COUNTER_SERVERS_MAX])
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < l->n && n < COUNTER_SERVERS_MAX; ++i) {
+    for (size_t i = 0; i < l->n && n < POOL_COUNTER_SERVERS_MAX; ++i) {
         out[n].name = slice_of(l->items[i]);
         if (addr_parse(out[n].name, &out[n].addr) == ERR_OK)
             ++n;
@@ -338,16 +339,16 @@ static void check_tree(struct configuration *c, struct application_config *a, st
     }
 }
 
-/* ---- pool counters ---- */
+/* ---- limits ---- */
 
 static void read_limits(struct configuration *c, struct application_config *a, struct diag *d)
 {
-    const struct config_node *all = a->s.pool_counters;
-    struct counter_settings match;
-    struct limit_rule rule;
+    const struct config_node *all = a->s.limits;
+    struct limit_settings match;
+    struct limit limit;
     struct limit_problem p;
 
-    if (all == NULL || !limit_map_check(&c->file, all, "pool_counters", LIMIT_RULES_MAX, d))
+    if (all == NULL || !limit_map_check(&c->file, all, "limits", LIMITS_MAX, d))
         return;
     a->limits.items = xcalloc(all->n + 1, sizeof(*a->limits.items));
     a->limits.n = all->n;
@@ -357,11 +358,11 @@ static void read_limits(struct configuration *c, struct application_config *a, s
         unsigned before = d->errors;
 
         out->name = xslicedup(all->keys[i]->text);
-        out->origins = xcalloc(counter_table.n + match_table.n, sizeof(*out->origins));
-        limit_name_check(&c->file, all->keys[i], "pool_counters", all->keys[i]->text, d);
-        settings_read(&counter_table, &c->file, map, &out->s, out->origins, d);
+        out->origins = xcalloc(limit_table.n + match_table.n, sizeof(*out->origins));
+        limit_name_check(&c->file, all->keys[i], "limits", all->keys[i]->text, d);
+        settings_read(&limit_table, &c->file, map, &out->s, out->origins, d);
         /* Scope MATCH goes into the same struct: read separately, then moved row by row. */
-        settings_read(&match_table, &c->file, out->s.match, &match, out->origins + counter_table.n,
+        settings_read(&match_table, &c->file, out->s.match, &match, out->origins + limit_table.n,
                       d);
         for (size_t k = 0; k < match_table.n; ++k)
             settings_take(&match_table.rows[k], &match, &out->s);
@@ -369,11 +370,11 @@ static void read_limits(struct configuration *c, struct application_config *a, s
         read_page(&c->file, limit_row_place(map, "page"), "page", out->s.page, &out->page, d);
         if (d->errors != before)
             continue;
-        if (!limit_rule_compile(out->name, &out->s, &rule, &p)) {
+        if (!limit_compile(out->name, &out->s, &limit, &p)) {
             config_complain(&c->file, limit_row_place(map, p.row), d, "%s", p.why);
             continue;
         }
-        limit_rule_fini(&rule);
+        limit_fini(&limit);
         if (out->s.where == LIMIT_DAEMON && a->s.pool_counter_servers.n == 0)
             config_complain(&c->file, limit_row_place(map, "where"), d,
                             "where: daemon, and the application has no pool_counter_servers");
@@ -498,7 +499,7 @@ void application_config_fini(struct application_config *a)
     classifier_destroy(a->classifier);
     error_pages_fini(&a->error_pages);
     for (size_t i = 0; i < a->limits.n; ++i) {
-        counter_settings_fini(&a->limits.items[i].s);
+        limit_settings_fini(&a->limits.items[i].s);
         text_fini(&a->limits.items[i].page);
         free(a->limits.items[i].origins);
         free(a->limits.items[i].name);

@@ -9,7 +9,7 @@
 #define RLB_LB_CONFIG_CONFIGURATION_H
 
 #include "classifiers/registry.h"
-#include "common/limiter/counter_client.h"
+#include "common/counters/pool_counter_client.h"
 #include "common/net/addr.h"
 #include "common/net/networks.h"
 #include "common/program/program_config.h"
@@ -40,11 +40,11 @@ struct worker_config {
 };
 void worker_configs_free(struct worker_config *workers, size_t n);
 
-/* One pool counter, page file included. */
+/* One limit, page file included. */
 struct limit_config {
     char *name;
-    struct counter_settings s;
-    enum setting_origin *origins; /* rows of counter_table, then those of match_table */
+    struct limit_settings s;
+    enum setting_origin *origins; /* rows of limit_table, then those of match_table */
     struct text page;             /* what s.page names; empty: nothing */
 };
 
@@ -63,7 +63,7 @@ struct application_config {
     struct worker_config *workers;
     size_t nworkers;
     struct error_pages error_pages;
-    struct limit_configs limits;  /* pool_counters */
+    struct limit_configs limits;
     struct rate_rules *rates;     /* one reference, or NULL */
     struct header_rules *headers; /* one reference, or NULL */
     struct config_node *node;     /* its map in the file; NULL after configuration_read */
@@ -124,6 +124,6 @@ void application_config_fini(struct application_config *a);
  * in the same way.
  */
 size_t limit_servers(const struct text_list *l,
-                     struct counter_server_address out[COUNTER_SERVERS_MAX]);
+                     struct pool_counter_server_address out[POOL_COUNTER_SERVERS_MAX]);
 
 #endif

@@ -9,14 +9,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/map.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 #include "lb/limits/rate_rule.h"
 #include "lb/rules/header_rules.h"
 
 #include <stdlib.h>
 
-#include "common/limiter/counter_client.h"
-#include "common/limiter/counter_health.h"
+#include "common/counters/pool_counter_client.h"
+#include "common/counters/pool_counter_health.h"
 #include "common/upstream/http1_client.h"
 #include "lb/config/configuration.h"
 #include "lb/core/lb.h"
@@ -42,7 +42,7 @@ static void compile_networks(const char *name, const struct text_list *list, str
     ASSERT(compiled);
 }
 
-struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_set *limits,
                                          struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *snapshot = xcalloc(1, sizeof(*snapshot));
@@ -56,7 +56,7 @@ struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct li
         snapshot->private_headers.names[snapshot->private_headers.n++] =
             slice_of(private->items[i]);
     compile_networks("provider_networks", &s->provider_networks, &snapshot->providers);
-    snapshot->limits = limit_rules_ref(limits);
+    snapshot->limits = limit_set_ref(limits);
     snapshot->headers = header_rules_ref(headers);
     snapshot->rates = rate_rules_ref(rates);
     atomic_init(&snapshot->refs, 1);
@@ -73,7 +73,7 @@ void app_snapshot_unref(struct app_snapshot *s)
 {
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
-    limit_rules_unref(s->limits);
+    limit_set_unref(s->limits);
     header_rules_unref(s->headers);
     rate_rules_unref(s->rates);
     networks_fini(&s->trusted);
@@ -150,8 +150,9 @@ struct application *application_create(struct lb *lb, struct application_config 
     list_init(&a->ejections);
     a->eject = ejection_rule(&config->s);
     a->poison = poison_create();
-    a->counter_health = counter_health_create(a->name);
-    counter_health_set_connections(a->counter_health, (unsigned)config->s.pool_counter_connections);
+    a->pool_counter_health = pool_counter_health_create(a->name);
+    pool_counter_health_set_connections(a->pool_counter_health,
+                                        (unsigned)config->s.pool_counter_connections);
     return a;
 }
 
@@ -187,7 +188,7 @@ void application_destroy(struct application *a)
     pool_destroy(a->pool);
     copies_destroy(a->copies);
     poison_destroy(a->poison);
-    counter_health_destroy(a->counter_health);
+    pool_counter_health_destroy(a->pool_counter_health);
     app_snapshot_unref(a->settings);
     classifier_destroy(a->classifier);
     error_pages_fini(&a->error_pages);
@@ -208,20 +209,20 @@ struct stats_cell *application_control_stats(const struct application *a)
 static void set_counters(struct application_loop *al)
 {
     const struct app_settings *s = application_settings(al);
-    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    struct pool_counter_server_address servers[POOL_COUNTER_SERVERS_MAX];
     size_t n = limit_servers(&s->pool_counter_servers, servers);
 
-    counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
-                                s->pool_counter_answer_timeout_ms);
-    counter_client_set_servers(al->counters, servers, n);
+    pool_counter_client_set_timeouts(al->counters, s->pool_counter_connect_timeout_ms,
+                                     s->pool_counter_answer_timeout_ms);
+    pool_counter_client_set_servers(al->counters, servers, n);
 }
 
-struct counter_client *application_counters(struct application_loop *al, struct loop *l)
+struct pool_counter_client *application_counters(struct application_loop *al, struct loop *l)
 {
     if (al->counters == NULL) {
-        struct counter_client_settings o = {.health = al->app->counter_health};
+        struct pool_counter_client_settings o = {.health = al->app->pool_counter_health};
 
-        al->counters = counter_client_create(l, &o);
+        al->counters = pool_counter_client_create(l, &o);
         set_counters(al);
     }
     return al->counters;
@@ -229,7 +230,7 @@ struct counter_client *application_counters(struct application_loop *al, struct 
 
 void application_loop_end(struct application_loop *al)
 {
-    counter_client_destroy(al->counters);
+    pool_counter_client_destroy(al->counters);
     al->counters = NULL;
 }
 
@@ -261,13 +262,14 @@ void application_take_settings(struct application_loop *al)
     al->next = NULL;
     app_snapshot_unref(old);
     const struct app_settings *s = application_settings(al);
-    counter_health_set_connections(al->app->counter_health, (unsigned)s->pool_counter_connections);
+    pool_counter_health_set_connections(al->app->pool_counter_health,
+                                        (unsigned)s->pool_counter_connections);
     if (al->counters != NULL)
         set_counters(al);
 }
 
 /* Replaces the snapshot of A, here and on its loops. */
-static void replace(struct application *a, const struct app_settings *s, struct limit_rules *limits,
+static void replace(struct application *a, const struct app_settings *s, struct limit_set *limits,
                     struct header_rules *headers, struct rate_rules *rates)
 {
     struct app_snapshot *old = a->settings;
@@ -307,14 +309,14 @@ void application_publish(struct application *a, const struct app_settings *s)
         copies_clear(a->copies, clock_mono_us());
 }
 
-void application_set_rules(struct application *a, struct limit_rules *limits,
+void application_set_rules(struct application *a, struct limit_set *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
     rate_rules_attach(rates, a->settings->rates);
     replace(a, &a->settings->s, limits, headers, rates);
 }
 
-void application_set_limits(struct application *a, struct limit_rules *limits)
+void application_set_limits(struct application *a, struct limit_set *limits)
 {
     application_set_rules(a, limits, a->settings->headers, a->settings->rates);
 }

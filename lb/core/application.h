@@ -39,9 +39,9 @@ struct limits_live;
 struct poison;
 struct membership;
 struct application_config;
-struct counter_health;
+struct pool_counter_health;
 struct header_rules;
-struct limit_rules;
+struct limit_set;
 struct rate_rules;
 
 /*
@@ -55,12 +55,12 @@ struct app_snapshot {
     struct networks receipts;           /* of s.route_receipt */
     struct networks providers;          /* of s.provider_networks */
     struct cache_names private_headers; /* of s.private_headers */
-    struct limit_rules *limits;         /* one reference, or NULL: no pool counters */
+    struct limit_set *limits;           /* one reference, or NULL: no limits */
     struct header_rules *headers;       /* one reference, or NULL: no header rules */
     struct rate_rules *rates;           /* one reference, or NULL: no rates */
 };
 /* A copy of S with one reference; and with rules (NULL: none), of which it acquires references. */
-struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_rules *limits,
+struct app_snapshot *app_snapshot_create(const struct app_settings *s, struct limit_set *limits,
                                          struct header_rules *headers, struct rate_rules *rates);
 struct app_snapshot *app_snapshot_ref(struct app_snapshot *s);
 /* Any thread. NULL is fine. */
@@ -75,7 +75,7 @@ struct application_loop {
     _Atomic uint64_t outcomes[OUTCOMES];
     struct list exchanges; /* in progress on this loop; for drain and status */
     struct refused_queue refused;
-    struct counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
+    struct pool_counter_client *counters; /* to pool counter daemons; NULL: none was needed yet */
 };
 
 struct application {
@@ -88,7 +88,7 @@ struct application {
     struct slice path; /* path_text: prefix without a trailing slash; "" is everything */
     struct classifier *classifier;
     struct pool *pool;     /* its own lock */
-    struct copies *copies; /* its own lock: of responses, for pool counters */
+    struct copies *copies; /* its own lock: of responses, for limits */
     struct copy_memory copy_memory;
     struct conn_pool *conn_pool; /* its own locks */
     struct stats *stats; /* a cell per data loop, one more for the control loop (index nloops) */
@@ -112,9 +112,9 @@ struct application {
     _Atomic size_t noffered;    /* ejected workers that the next GET probes (member.c) */
     _Atomic size_t nrefused;    /* in the queues of all loops (route_wait.h) */
     struct retry_budget retry_budget;
-    struct poison *poison;                     /* its own lock */
-    struct counter_health *counter_health;     /* its own lock: of the pool counter daemons */
-    struct live_settings_counts live_reported; /* counts of `live` that the metrics include */
+    struct poison *poison;                           /* its own lock */
+    struct pool_counter_health *pool_counter_health; /* its own lock: of the pool counter daemons */
+    struct live_settings_counts live_reported;       /* counts of `live` that the metrics include */
     void (*live_changed)(struct application *a);
 };
 
@@ -130,17 +130,17 @@ void application_destroy(struct application *a);
 /* Publishes S: here, in the pool, and on each loop at the end of its next turn. Control thread. */
 void application_publish(struct application *a, const struct app_settings *s);
 /*
- * The same with other pool counters, header rules and rates (NULL: none), of which it acquires
+ * The same with other limits, header rules and rates (NULL: none), of which it acquires
  * references. A rate of the same name continues with the counts.
  */
-void application_set_rules(struct application *a, struct limit_rules *limits,
+void application_set_rules(struct application *a, struct limit_set *limits,
                            struct header_rules *headers, struct rate_rules *rates);
-/* The same with other pool counters alone. */
-void application_set_limits(struct application *a, struct limit_rules *limits);
+/* The same with other limits alone. */
+void application_set_limits(struct application *a, struct limit_set *limits);
 /* On a data loop, after each turn: makes the latest published snapshot effective, if any. */
 void application_take_settings(struct application_loop *al);
 /* On data loop L: its client of the pool counter daemons, created when it is first needed. */
-struct counter_client *application_counters(struct application_loop *al, struct loop *l);
+struct pool_counter_client *application_counters(struct application_loop *al, struct loop *l);
 /* On a data loop, at its end: no exchange is left. */
 void application_loop_end(struct application_loop *al);
 /* The control thread's cell of A->stats. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *   YAML ----------------------+
- *   pool-counters/NAME --------+--> live_limit (per name) --+
- *   children of pool-counters --> the set of names         +--> assemble, once a turn --> snapshot
+ *   limits/NAME --------+--> live_limit (per name) --+
+ *   children of limits --> the set of names         +--> assemble, once a turn --> snapshot
  *
- * A counter is retained by name for as long as a rule has it or a request holds it: if a rule is
+ * A counter is retained by name for as long as a limit has it or a request holds it: if a limit is
  * removed and added again, its counter continues.
  */
 #include "lb/core/limits_live.h"
@@ -17,10 +17,10 @@
 #include "common/base/map.h"
 #include "common/tree/live_settings.h"
 #include "lb/core/lb.h"
-#include "lb/limits/limit_claim.h"
+#include "lb/limits/limit_lease.h"
 
-/* Part of the snapshot: which rules the tree had. */
-static const char names_part[] = "pool-counters";
+/* Part of the snapshot: which limits the tree had. */
+static const char names_part[] = "limits";
 
 enum {
     /* Number of invalid names in the tree that are logged, once each; further ones are not. */
@@ -30,7 +30,7 @@ enum {
 /* `place` of a counter that YAML does not have. */
 #define NOWHERE SIZE_MAX
 
-/* One pool counter's settings: YAML's, overlaid by its node in the tree, or the node's alone. */
+/* One limit's settings: YAML's, overlaid by its node in the tree, or the node's alone. */
 struct live_limit {
     struct log_subject subject;
     struct map_node node; /* in its owner's table, by name */
@@ -43,23 +43,23 @@ struct live_limit {
     struct text page;                     /* YAML's */
     bool listed;                          /* its node is among the tree's */
     bool recalled;    /* the snapshot had it; its engine has not taken that yet */
-    bool crowded_out; /* beyond LIMIT_RULES_MAX */
+    bool crowded_out; /* beyond LIMITS_MAX */
 };
 
 struct limits_live {
     struct application *app;
-    char *path;                /* of pool-counters */
+    char *path;                /* of limits */
     struct limit_config unset; /* what YAML has of a counter that it does not name */
-    struct map rules;          /* of live_limit, by name */
+    struct map limits;         /* of live_limit, by name */
     struct map counters;       /* of limit_counter, by name; one reference each */
     struct tree *tree;         /* NULL: not started */
     struct snapshot *snapshot;
     uint64_t wait_ms;
-    struct tree_watch *watch; /* the children of pool-counters */
+    struct tree_watch *watch; /* the children of limits */
     struct timer wait;
-    bool received;   /* the children of pool-counters, at least once */
+    bool received;   /* the children of limits, at least once */
     json_t *warned;  /* names that were logged */
-    bool serverless; /* some rule requires a daemon, and there is none */
+    bool serverless; /* some limit requires a daemon, and there is none */
     struct loop_deferred later;
 };
 
@@ -68,23 +68,23 @@ static void schedule(struct limits_live *l)
     loop_defer_once(l->app->lb->control, &l->later);
 }
 
-/* ---- one rule: for its engine ---- */
+/* ---- one limit: for its engine ---- */
 
 static void limits_describe(const struct log_subject *self, struct log_text *out)
 {
     const struct live_limit *r = (const struct live_limit *)(const void *)self;
 
-    log_put(out, "application=%s pool_counter=%s", r->owner->app->name, r->name);
+    log_put(out, "application=%s limit_name=%s", r->owner->app->name, r->name);
 }
 
 static bool limits_check(void *context, const void *s, char why[SETTINGS_WHY_ROOM])
 {
     const struct live_limit *r = context;
-    struct limit_rule rule;
+    struct limit limit;
     struct limit_problem p;
 
-    if (limit_rule_compile(r->name, s, &rule, &p)) {
-        limit_rule_fini(&rule);
+    if (limit_compile(r->name, s, &limit, &p)) {
+        limit_fini(&limit);
         return true;
     }
     snprintf(why, SETTINGS_WHY_ROOM, "%s", p.why);
@@ -130,7 +130,7 @@ static void on_limits_changed(void *context, bool values)
     schedule(r->owner);
 }
 
-/* ---- one rule: its life ---- */
+/* ---- one limit: its life ---- */
 
 static void set_page(struct live_limit *r, const struct limit_config *yaml)
 {
@@ -138,11 +138,11 @@ static void set_page(struct live_limit *r, const struct limit_config *yaml)
     text_add(&r->page, text_slice(&yaml->page));
 }
 
-static const struct settings_table *const tables[] = {&counter_table, &match_table};
+static const struct settings_table *const tables[] = {&limit_table, &match_table};
 
-static struct live_limit *rule_create(struct limits_live *l, const char *name,
-                                      const struct limit_config *yaml, size_t place,
-                                      uint64_t wait_ms)
+static struct live_limit *limit_create(struct limits_live *l, const char *name,
+                                       const struct limit_config *yaml, size_t place,
+                                       uint64_t wait_ms)
 {
     struct live_limit *r = xcalloc(1, sizeof(*r));
 
@@ -165,18 +165,18 @@ static struct live_limit *rule_create(struct limits_live *l, const char *name,
                                                                      .hold_ms = limits_hold_ms,
                                                                      .changed = on_limits_changed,
                                                                      .context = r});
-    map_add(&l->rules, &r->node, r->name, strlen(r->name));
+    map_add(&l->limits, &r->node, r->name, strlen(r->name));
     if (l->tree != NULL)
         live_settings_follow(r->engine, l->tree, l->snapshot, r->part, wait_ms);
     return r;
 }
 
 /* FORGET: its part of the snapshot is deleted as well. */
-static void rule_destroy(struct live_limit *r, bool forget)
+static void limit_destroy(struct live_limit *r, bool forget)
 {
     struct live_settings_counts none = {0};
 
-    map_remove(&r->owner->rules, &r->node);
+    map_remove(&r->owner->limits, &r->node);
     if (forget && r->owner->snapshot != NULL)
         snapshot_delete(r->owner->snapshot, r->part);
     live_settings_destroy(r->engine);
@@ -189,18 +189,18 @@ static void rule_destroy(struct live_limit *r, bool forget)
 }
 
 /* YAML was read again. */
-static void rule_set_yaml(struct live_limit *r, const struct limit_config *yaml, size_t place)
+static void limit_set_yaml(struct live_limit *r, const struct limit_config *yaml, size_t place)
 {
     r->place = place;
     set_page(r, yaml);
     live_settings_set_yaml(r->engine, &yaml->s, yaml->origins);
 }
 
-/* ---- one rule: what it is ---- */
+/* ---- one limit: what it is ---- */
 
 static const struct setting_row *row_called(const char *name)
 {
-    const struct setting_row *row = settings_find(&counter_table, slice_of(name));
+    const struct setting_row *row = settings_find(&limit_table, slice_of(name));
 
     return row != NULL ? row : settings_find(&match_table, slice_of(name));
 }
@@ -211,11 +211,11 @@ static bool from_tree(const struct live_limit *r, const char *name)
 }
 
 /*
- * Returns why the rule does not count anything, or NULL if it does. A rule that only the tree has
+ * Returns why the limit does not count anything, or NULL if it does. A limit that only the tree has
  * counts only if its node sets `workers`, and `key` or a pattern to match, all of them valid: an
- * overlay that is left after its YAML rule was removed must not become a rule for all requests.
+ * overlay that is left after its YAML limit was removed must not become a limit for all requests.
  */
-static const char *rule_idle_reason(const struct live_limit *r)
+static const char *limit_idle_reason(const struct live_limit *r)
 {
     static const char *const subjects[] = {"key", "class", "path", "method"};
     bool any = false;
@@ -236,7 +236,7 @@ static const char *rule_idle_reason(const struct live_limit *r)
 }
 
 /* Neither YAML nor the tree has it, nor is anything held. */
-static bool rule_is_over(const struct live_limit *r)
+static bool limit_is_over(const struct live_limit *r)
 {
     struct live_settings_counts now;
 
@@ -252,11 +252,11 @@ static bool rule_is_over(const struct live_limit *r)
     return true;
 }
 
-/* ---- rules by name ---- */
+/* ---- limits by name ---- */
 
 static struct live_limit *limits_find(const struct limits_live *l, struct slice name)
 {
-    return map_entry(map_find(&l->rules, name.p, name.len), struct live_limit, node);
+    return map_entry(map_find(&l->limits, name.p, name.len), struct live_limit, node);
 }
 
 /* YAML's in its order, then the tree's by name. */
@@ -273,10 +273,10 @@ static int limits_compare(const void *a, const void *b)
 /* All of them, sorted; to be freed. */
 static struct live_limit **sorted(const struct limits_live *l, size_t *n)
 {
-    struct live_limit **all = xcalloc(map_count(&l->rules) + 1, sizeof(struct live_limit *));
+    struct live_limit **all = xcalloc(map_count(&l->limits) + 1, sizeof(struct live_limit *));
 
     *n = 0;
-    map_for_each (struct live_limit, r, &l->rules, node)
+    map_for_each (struct live_limit, r, &l->limits, node)
         all[(*n)++] = r;
     qsort(all, *n, sizeof(struct live_limit *), limits_compare);
     return all;
@@ -290,11 +290,11 @@ static void drop_counter(struct limits_live *l, struct limit_counter *c)
     limit_counter_unref(c);
 }
 
-/* ---- effective rules ---- */
+/* ---- effective limits ---- */
 
-static void take_rule(struct limits_live *l, const struct live_limit *live, struct limit_rule *out)
+static void take_limit(struct limits_live *l, const struct live_limit *live, struct limit *out)
 {
-    const struct counter_settings *s = live_settings_now(live->engine);
+    const struct limit_settings *s = live_settings_now(live->engine);
     struct limit_counter *c = map_entry(map_find(&l->counters, live->name, strlen(live->name)),
                                         struct limit_counter, node);
     struct counter_limits limits = {0};
@@ -305,7 +305,7 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
         map_add(&l->counters, &c->node, c->name, strlen(c->name));
     }
     /* limits_check rejects settings that do not compile. */
-    bool compiled = limit_rule_compile(live->name, s, out, &p);
+    bool compiled = limit_compile(live->name, s, out, &p);
     ASSERT(compiled);
     text_add(&out->page, text_slice(&live->page));
     out->counter = limit_counter_ref(c);
@@ -318,14 +318,14 @@ static void take_rule(struct limits_live *l, const struct live_limit *live, stru
 
 void limits_live_settings_changed(struct limits_live *l)
 {
-    const struct limit_rules *now = l->app->settings->limits;
+    const struct limit_set *now = l->app->settings->limits;
     bool required = false;
 
     for (size_t i = 0; now != NULL && i < now->n; ++i)
-        required = required || now->rules[i].s.where == LIMIT_DAEMON;
+        required = required || now->limits[i].s.where == LIMIT_DAEMON;
     bool serverless = required && l->app->settings->s.pool_counter_servers.n == 0;
     if (serverless && !l->serverless) {
-        log_warn(NULL, "pool-counters-without-servers",
+        log_warn(NULL, "limits-without-servers",
                  "application=%s reason=\"where: daemon, and there are no pool_counter_servers\" "
                  "action=\"apply on_unreachable\"",
                  l->app->name);
@@ -336,34 +336,34 @@ void limits_live_settings_changed(struct limits_live *l)
 static void assemble(struct loop_deferred *later)
 {
     struct limits_live *l = container_of(later, struct limits_live, later);
-    struct limit_rule rules[LIMIT_RULES_MAX];
+    struct limit limits[LIMITS_MAX];
     size_t n = 0;
     size_t nall;
 
-    map_for_each_safe (struct live_limit, r, &l->rules, node) {
-        if (rule_is_over(r))
-            rule_destroy(r, true);
+    map_for_each_safe (struct live_limit, r, &l->limits, node) {
+        if (limit_is_over(r))
+            limit_destroy(r, true);
     }
     map_for_each (struct limit_counter, c, &l->counters, node)
         c->used = false;
     struct live_limit **all = sorted(l, &nall);
     for (size_t i = 0; i < nall; ++i) {
-        bool idle = rule_idle_reason(all[i]) != NULL;
-        bool crowded_out = !idle && n == LIMIT_RULES_MAX;
+        bool idle = limit_idle_reason(all[i]) != NULL;
+        bool crowded_out = !idle && n == LIMITS_MAX;
 
         if (crowded_out && !all[i]->crowded_out)
-            log_warn(all[i], "pool-counter-rejected", "path=%s reason=\"more than %d\"",
-                     all[i]->path, LIMIT_RULES_MAX);
+            log_warn(all[i], "limit-rejected", "path=%s reason=\"more than %d\"", all[i]->path,
+                     LIMITS_MAX);
         all[i]->crowded_out = crowded_out;
         if (!idle && !crowded_out)
-            take_rule(l, all[i], &rules[n++]);
+            take_limit(l, all[i], &limits[n++]);
     }
     free(all);
-    struct limit_rules *set = n != 0 ? limit_rules_create(rules, n) : NULL;
+    struct limit_set *set = n != 0 ? limit_set_create(limits, n) : NULL;
     if (set != NULL || l->app->settings->limits != NULL)
         application_set_limits(l->app, set);
-    limit_rules_unref(set);
-    /* Counters without a rule no longer limit; they are freed when no request holds them. */
+    limit_set_unref(set);
+    /* Counters without a limit no longer limit; they are freed when no request holds them. */
     map_for_each_safe (struct limit_counter, c, &l->counters, node) {
         if (c->used)
             continue;
@@ -376,7 +376,7 @@ static void assemble(struct loop_deferred *later)
     if (l->snapshot != NULL && l->received) {
         json_t *names = json_object();
 
-        map_for_each (struct live_limit, r, &l->rules, node) {
+        map_for_each (struct live_limit, r, &l->limits, node) {
             if (r->listed || r->place == NOWHERE)
                 json_object_set_new(names, r->name, json_true());
         }
@@ -396,12 +396,11 @@ static void warn_name(const struct limits_live *l, struct slice name, const char
     if (json_object_size(l->warned) >= WARNED_MAX || json_object_getn(l->warned, name.p, n) != NULL)
         return;
     json_object_setn_new_nocheck(l->warned, name.p, n, json_true());
-    log_warn(NULL, "pool-counter-rejected",
-             "application=%s path=%s pool_counter=\"%s\" reason=\"%s\"", l->app->name, l->path,
-             log_cut(name, shown), why);
+    log_warn(NULL, "limit-rejected", "application=%s path=%s limit_name=\"%s\" reason=\"%s\"",
+             l->app->name, l->path, log_cut(name, shown), why);
 }
 
-/* The rule called NAME, created if there is none yet; NULL: NAME cannot have one. */
+/* The limit called NAME, created if there is none yet; NULL: NAME cannot have one. */
 static struct live_limit *at_name(struct limits_live *l, const char *name, uint64_t wait_ms)
 {
     struct live_limit *r = limits_find(l, slice_of(name));
@@ -416,16 +415,16 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
         return NULL;
     }
     size_t of_the_tree_alone = 0;
-    map_for_each (struct live_limit, other, &l->rules, node)
+    map_for_each (struct live_limit, other, &l->limits, node)
         of_the_tree_alone += other->place == NOWHERE;
-    if (of_the_tree_alone >= LIMIT_RULES_MAX) {
+    if (of_the_tree_alone >= LIMITS_MAX) {
         warn_name(l, slice_of(name), "there are too many");
         return NULL;
     }
-    return rule_create(l, name, &l->unset, NOWHERE, wait_ms);
+    return limit_create(l, name, &l->unset, NOWHERE, wait_ms);
 }
 
-/* Restores the rules of the snapshot; each rule then loads its own part of it. */
+/* Restores the limits of the snapshot; each limit then loads its own part of it. */
 static void recall(struct timer *wait)
 {
     struct limits_live *l = container_of(wait, struct limits_live, wait);
@@ -435,7 +434,7 @@ static void recall(struct timer *wait)
 
     json_object_foreach(names, name, value)
     {
-        char *part = xasprintf("pool-counters/%s", name);
+        char *part = xasprintf("limits/%s", name);
         bool had_node = json_object_size(snapshot_part(l->snapshot, part)) > 0;
         struct live_limit *r = had_node ? at_name(l, name, 0) : NULL;
 
@@ -454,7 +453,7 @@ static void on_children(void *context, const struct tree_view *node)
     bool empty = json_object_size(node->children) == 0;
 
     timer_stop(&l->wait);
-    map_for_each (struct live_limit, r, &l->rules, node)
+    map_for_each (struct live_limit, r, &l->limits, node)
         r->listed = false;
     json_object_foreach(node->children, name, unused)
     {
@@ -475,7 +474,7 @@ void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m
     l->tree = t;
     l->snapshot = m;
     l->wait_ms = wait_ms;
-    map_for_each (struct live_limit, r, &l->rules, node)
+    map_for_each (struct live_limit, r, &l->limits, node)
         live_settings_follow(r->engine, t, m, r->part, wait_ms);
     timer_start(l->app->lb->control, &l->wait, wait_ms);
     l->watch = tree_watch(t, l->path, on_children, l);
@@ -487,7 +486,7 @@ void limits_live_stop(struct limits_live *l)
         return;
     timer_stop(&l->wait);
     tree_unwatch(l->watch);
-    map_for_each (struct live_limit, r, &l->rules, node)
+    map_for_each (struct live_limit, r, &l->limits, node)
         live_settings_unfollow(r->engine);
     l->tree = NULL;
     l->snapshot = NULL;
@@ -502,9 +501,9 @@ static void take_yaml(struct limits_live *l, const struct limit_configs *yaml)
         struct live_limit *r = limits_find(l, slice_of(c->name));
 
         if (r != NULL)
-            rule_set_yaml(r, c, i);
+            limit_set_yaml(r, c, i);
         else
-            rule_create(l, c->name, c, i, l->wait_ms);
+            limit_create(l, c->name, c, i, l->wait_ms);
     }
 }
 
@@ -514,9 +513,9 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
     struct limits_live *l = xcalloc(1, sizeof(*l));
 
     l->app = a;
-    l->path = xasprintf("%s/pool-counters", path);
-    settings_defaults(&counter_table, &l->unset.s);
-    l->unset.origins = xcalloc(counter_table.n + match_table.n, sizeof(*l->unset.origins));
+    l->path = xasprintf("%s/limits", path);
+    settings_defaults(&limit_table, &l->unset.s);
+    l->unset.origins = xcalloc(limit_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
     l->later.run = assemble;
     list_init(&l->later.node);
@@ -528,13 +527,13 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
 
 void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml)
 {
-    map_for_each (struct live_limit, r, &l->rules, node) {
+    map_for_each (struct live_limit, r, &l->limits, node) {
         size_t i = 0;
 
         while (i < yaml->n && strcmp(yaml->items[i].name, r->name) != 0)
             ++i;
         if (i == yaml->n && r->place != NOWHERE)
-            rule_set_yaml(r, &l->unset, NOWHERE);
+            limit_set_yaml(r, &l->unset, NOWHERE);
     }
     take_yaml(l, yaml);
     schedule(l);
@@ -546,13 +545,13 @@ void limits_live_destroy(struct limits_live *l)
         return;
     limits_live_stop(l);
     list_remove(&l->later.node);
-    map_for_each_safe (struct live_limit, r, &l->rules, node)
-        rule_destroy(r, false);
+    map_for_each_safe (struct live_limit, r, &l->limits, node)
+        limit_destroy(r, false);
     application_set_limits(l->app, NULL);
     map_for_each_safe (struct limit_counter, c, &l->counters, node)
         drop_counter(l, c);
     json_decref(l->warned);
-    counter_settings_fini(&l->unset.s);
+    limit_settings_fini(&l->unset.s);
     free(l->unset.origins);
     free(l->path);
     free(l);
@@ -570,22 +569,22 @@ static void add_waits(const struct counter_stats *s, struct limit_view *out)
 {
     out->waiting += s->waiting;
     out->keys += s->keys;
-    out->waited_locked_us += s->waited_me_us + s->waited_any_us;
+    out->waited_acquired_us += s->waited_me_us + s->waited_any_us;
     out->waited_done_us += s->waited_good_us;
     out->waited_timeout_us += s->wasted_us;
 }
 
-void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+void limit_view(const struct limit *limit, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys)
 {
-    struct limit_counter *c = rule->counter;
+    struct limit_counter *c = limit->counter;
     struct limit_figures *f = &c->figures;
     struct topk_row rows[LIMIT_TOP_KEYS];
 
     *out = (struct limit_view){0};
     pthread_mutex_lock(&c->lock);
     const struct counter_stats *s = counter_stats(c->table);
-    const struct counter_lock *longest = counter_oldest(c->table);
+    const struct counter_lease *longest = counter_oldest(c->table);
     out->held = s->held;
     out->acquired = s->acquired;
     out->waited_us = topk_total(c->top);
@@ -617,19 +616,20 @@ void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_vie
     /* Both places: requests from before a change of `where` are counted at the other one. */
     out->held += out->daemon_held;
     out->waiting += out->daemon_waiting;
-    out->acquired += relaxed(&f->daemon_locked);
+    out->acquired += relaxed(&f->daemon_acquired);
 }
 
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
 {
-    struct counter_server_address servers[COUNTER_SERVERS_MAX];
+    struct pool_counter_server_address servers[POOL_COUNTER_SERVERS_MAX];
     size_t n = limit_servers(&a->settings->s.pool_counter_servers, servers);
 
     for (size_t i = 0; i < n; ++i) {
-        out[i] = (struct limit_daemon_view){
-            .name = servers[i].name,
-            .addr = servers[i].addr,
-            .now = counter_health_view(a->counter_health, servers[i].name, &servers[i].addr, 0)};
+        out[i] = (struct limit_daemon_view){.name = servers[i].name,
+                                            .addr = servers[i].addr,
+                                            .now = pool_counter_health_view(a->pool_counter_health,
+                                                                            servers[i].name,
+                                                                            &servers[i].addr, 0)};
     }
     return n;
 }
@@ -645,19 +645,19 @@ void limit_status_put(const struct application *a, const char *name, struct json
 #define LIMIT_FIGURE(member, json, type, ...) {json, type, offsetof(struct limit_view, member)},
 #include "lb/core/limit_figure.def"
     };
-    const struct limit_rules *rules = a->settings->limits;
+    const struct limit_set *limits = a->settings->limits;
     struct limit_keys_view keys;
     struct limit_view v;
     size_t i = 0;
 
-    while (rules != NULL && i < rules->n && strcmp(rules->rules[i].name, name) != 0)
+    while (limits != NULL && i < limits->n && strcmp(limits->limits[i].name, name) != 0)
         ++i;
-    if (rules == NULL || i == rules->n) {
+    if (limits == NULL || i == limits->n) {
         json_put_null(w, "figures");
         return;
     }
-    const struct counter_settings *s = &rules->rules[i].s;
-    limit_view(&rules->rules[i], clock_mono_us(), &v, &keys);
+    const struct limit_settings *s = &limits->limits[i].s;
+    limit_view(&limits->limits[i], clock_mono_us(), &v, &keys);
     json_open_object(w, "figures");
     json_put_text(w, "where", slice_of(s->where == LIMIT_DAEMON ? "daemon" : "local"));
     json_put_text(w, "mode", slice_of(s->mode == LIMIT_ANY ? "any" : "each"));
@@ -699,7 +699,7 @@ void limit_status_put(const struct application *a, const char *name, struct json
 
 void limit_status_describe(const struct application *a, struct json_writer *w)
 {
-    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    struct limit_daemon_view daemons[POOL_COUNTER_SERVERS_MAX];
     size_t n = limit_daemons(a, daemons);
     struct copies_stats s;
 
@@ -732,7 +732,7 @@ void limits_live_describe(const struct limits_live *l, struct json_writer *w)
     for (size_t i = 0; i < n; ++i) {
         const struct live_limit *r = all[i];
         enum setting_origin origin = r->place != NOWHERE ? ORIGIN_YAML : ORIGIN_TREE;
-        const char *why = r->crowded_out ? "too many pool counters" : rule_idle_reason(r);
+        const char *why = r->crowded_out ? "too many limits" : limit_idle_reason(r);
 
         json_open_object(w, NULL);
         json_put_text(w, "name", slice_of(r->name));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool counters of one application as they change: those of YAML, each overlaid by the node
- * pool-counters/NAME of the application's node, and those that only the tree has. The effective
+ * The limits of one application as they change: those of YAML, each overlaid by the node
+ * limits/NAME of the application's node, and those that only the tree has. The effective
  * settings are published in the application's snapshot. Owned by the application's membership;
  * control thread. A counter that is still held outlives it.
  *
- * And the status of pool counters: what each one counts, the daemons as the loops' clients see
- * them, and the response copies. Counters that no rule names any more are not included, though
+ * And the status of limits: what each one counts, the daemons as the loops' clients see
+ * them, and the response copies. Counters that no limit names any more are not included, though
  * requests may still hold them. Views are copies. The view of a counter's table is consistent: it
  * is copied under the counter's mutex, without allocating or writing. The metrics beside it (struct
  * limit_figures) are read one by one.
@@ -15,18 +15,18 @@
 #define RLB_LB_CORE_LIMITS_LIVE_H
 
 #include "common/base/json.h"
-#include "common/limiter/counter_health.h"
+#include "common/counters/pool_counter_health.h"
 #include "common/tree/snapshot.h"
 #include "lb/config/configuration.h"
 #include "lb/core/application.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 
 struct limits_live;
 
-/* Makes the rules of YAML effective. PATH is the application's node; "": the root; copied. */
+/* Makes the limits of YAML effective. PATH is the application's node; "": the root; copied. */
 struct limits_live *limits_live_create(struct application *a, const struct limit_configs *yaml,
                                        const char *path);
-/* The application has no pool counters after this; claims in progress continue. L may be NULL. */
+/* The application has no limits after this; leases in progress continue. L may be NULL. */
 void limits_live_destroy(struct limits_live *l);
 /*
  * Follow the tree T from now on, and store its values in M; both must be valid until
@@ -36,7 +36,7 @@ void limits_live_destroy(struct limits_live *l);
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms);
 /* Harmless when not started. */
 void limits_live_stop(struct limits_live *l);
-/* SIGHUP: rules are added, changed and removed at the end of this turn. */
+/* SIGHUP: limits are added, changed and removed at the end of this turn. */
 void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yaml);
 /* The application's own settings have changed. */
 void limits_live_settings_changed(struct limits_live *l);
@@ -69,25 +69,26 @@ struct limit_view {
 };
 
 /*
- * What RULE's counter counts.
+ * What LIMIT's counter counts.
  *   keys    NULL: not required
  *   now_us  monotonic
  * Cost: O(TOPK_ENTRIES log of them) under the counter's mutex with KEYS, else O(1).
  */
-void limit_view(const struct limit_rule *rule, uint64_t now_us, struct limit_view *out,
+void limit_view(const struct limit *limit, uint64_t now_us, struct limit_view *out,
                 struct limit_keys_view *keys);
 
 /* A daemon, over all loops. */
 struct limit_daemon_view {
     struct slice name; /* borrowed from the settings */
     struct addr addr;
-    struct counter_daemon_state now;
+    struct pool_counter_daemon_state now;
 };
 
-/* The daemons of A's settings, to OUT, which has room for COUNTER_SERVERS_MAX. Returns how many. */
+/* The daemons of A's settings, to OUT, which has room for POOL_COUNTER_SERVERS_MAX. Returns how
+ * many. */
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out);
 
-/* Member "figures" of counter NAME: its effective settings and counts; null: no effective rule. */
+/* Member "figures" of counter NAME: its effective settings and counts; null: no effective limit. */
 void limit_status_put(const struct application *a, const char *name, struct json_writer *w);
 /* "pool_counter_servers" and "copies", members of the application's object. */
 void limit_status_describe(const struct application *a, struct json_writer *w);

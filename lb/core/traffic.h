@@ -16,7 +16,7 @@ enum traffic_flag {
     TRAFFIC_SKILLED = 1, /* went to a worker that is known to be good at the class */
     TRAFFIC_SPILLED = 2, /* went to another worker, although there are such */
     TRAFFIC_FAILED = 4,  /* 5xx, or no whole answer */
-    TRAFFIC_LIMITED = 8, /* ended at, or waited for, a pool counter or a rate */
+    TRAFFIC_LIMITED = 8, /* ended at, or waited for, a limit or a rate */
     TRAFFIC_WAITED = 16, /* for a worker */
 };
 

@@ -69,7 +69,7 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
  * Compiles a rule of S, with the patterns of MATCH (class, path, method), into OUT, without a name.
  * Returns false with the error in P; then OUT need not be freed.
  */
-static bool compile(const struct rate_settings *s, const struct counter_settings *match,
+static bool compile(const struct rate_settings *s, const struct limit_settings *match,
                     struct rate_rule *out, struct limit_problem *p)
 {
     const char *key = s->key != NULL ? s->key : "{REMOTE_ADDR}";
@@ -144,7 +144,7 @@ static void read_rule(const struct config *c, const struct config_node *key,
                       const struct config_node *map, struct rate_rules *r, struct diag *d)
 {
     struct rate_settings s;
-    struct counter_settings match;
+    struct limit_settings match;
     struct limit_problem p;
     unsigned before = d->errors;
 

@@ -9,8 +9,8 @@
 #ifndef RLB_LB_LIMITS_RATE_RULE_H
 #define RLB_LB_LIMITS_RATE_RULE_H
 
-#include "common/limiter/rate.h"
-#include "lb/limits/limit_rule.h"
+#include "common/counters/rate.h"
+#include "lb/limits/limit.h"
 
 enum {
     /* Rules of one application: each request checks all of them. */

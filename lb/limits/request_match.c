@@ -377,7 +377,7 @@ static bool compile_key(const char *template, int mode, struct request_match *m,
     return false;
 }
 
-struct request_match *request_match_compile(const struct counter_settings *s, const char *key,
+struct request_match *request_match_compile(const struct limit_settings *s, const char *key,
                                             int mode, struct limit_problem *p)
 {
     struct request_match *m = xcalloc(1, sizeof(*m));

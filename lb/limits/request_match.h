@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a pool counter or a rate counts, compiled: the patterns that a request must match, and the
- * template of the key under which it is counted. Immutable; owned by its rule. Any thread, several
- * at once. Matching allocates no memory for a request, whatever its path is (except for the scratch
- * memory of searches, which is reused).
+ * What a limit or a rate counts, compiled: the patterns that a request must match, and the
+ * template of the key under which it is counted. Immutable; owned by its limit or rate. Any thread,
+ * several at once. Matching allocates no memory for a request, whatever its path is (except for the
+ * scratch memory of searches, which is reused).
  *
  *   "{HTTP_X_TENANT}/{class}"  ->  "NAME:acme/search"
  *   none, with mode any        ->  "NAME:GET|https|example.com|/a?b=c"
@@ -30,7 +30,7 @@ enum {
     LIMIT_KEY_HASH = 32,
 };
 
-/* An error of a rule. */
+/* An error of a limit or a rate. */
 struct limit_problem {
     const char *row; /* the setting at fault; constant */
     char why[SETTINGS_WHY_ROOM];
@@ -50,7 +50,7 @@ struct request_match;
  * The patterns (class, path, method) of S, and the key template KEY; KEY NULL: what MODE
  * (LIMIT_EACH, LIMIT_ANY) has by default. Returns NULL on error; P names the error.
  */
-struct request_match *request_match_compile(const struct counter_settings *s, const char *key,
+struct request_match *request_match_compile(const struct limit_settings *s, const char *key,
                                             int mode, struct limit_problem *p);
 /* NULL is fine. */
 void request_match_destroy(struct request_match *m);

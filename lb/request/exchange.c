@@ -36,9 +36,9 @@ static void free_exchange(struct loop_deferred *d)
     struct exchange *x = container_of(d, struct exchange, deferred);
     struct front *f = x->front;
 
-    ASSERT(x->limits == NULL || list_empty(&x->claims));
+    ASSERT(x->limits == NULL || list_empty(&x->leases));
     limit_copy_drop(x);
-    limit_rules_unref(x->limits);
+    limit_set_unref(x->limits);
     for (unsigned i = 0; i < x->ntried; ++i)
         worker_unref(x->tried[i]);
     if (x->last != NULL)

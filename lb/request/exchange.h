@@ -25,7 +25,7 @@
 #include "lb/core/lb.h"
 #include "lb/core/route_wait.h"
 #include "lb/core/step.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 #include "lb/rules/classify.h"
 
 /* The front of one data loop (front.h), which its exchanges share. */
@@ -106,7 +106,7 @@ struct exchange {
     uint64_t start_us, start_wall_ms;
     uint64_t received_bytes, sent_bytes;
     size_t buffered;               /* part of reply.queued_bytes that was counted */
-    struct limit_rules *limits;    /* counted reference, or NULL */
+    struct limit_set *limits;      /* counted reference, or NULL */
     struct copy_maker *copy_maker; /* owned: builds a copy of the response, or NULL */
 
     struct http1_times times; /* of the last attempt */
@@ -123,7 +123,7 @@ struct exchange {
     bool tunnel;        /* was upgraded */
     bool tunnel_place;  /* counted in max_tunnels of the worker */
     bool tunnels_full;  /* the last pick excluded workers at max_tunnels */
-    bool limit_waiting; /* waits for a pool counter */
+    bool limit_waiting; /* waits for a limit */
     bool copies_wanted; /* the response is to be copied */
     bool event_stream;  /* the response is an event stream, which is not put into a file */
     bool spilling;      /* received bytes go to the end of the file of SLOW */
@@ -157,8 +157,8 @@ struct exchange {
     int rate_status;                /* status of a rejection by a rate limit; 0: none */
     unsigned nbarred;               /* first entries of TRIED: excluded permanently */
     unsigned retries;               /* number of retries so far */
-    unsigned nclaims, ndaemon_claims;
-    const struct limit_rule *refusal;    /* rule of LIMITS that rejected the request */
+    unsigned nleases, ndaemon_leases;
+    const struct limit *refusal;         /* of LIMITS: the one that rejected the request */
     struct limit_copying *copying;       /* allocated with the request's memory */
     struct conn_backend *tunnel_backend; /* counted: holds a place for the tunnel; or NULL */
 
@@ -187,8 +187,8 @@ struct exchange {
     uint64_t rate_retry_ms;
     uint64_t attempt_us; /* start of opening the connection */
     uint64_t paused_since_us;
-    size_t next_rule;   /* index in LIMITS of the next rule (limit.c) */
-    struct list claims; /* of limit_claim, the newest first; valid if LIMITS is not NULL */
+    size_t next_limit;  /* index in LIMITS of the next one (limit.c) */
+    struct list leases; /* of limit_lease, the newest first; valid if LIMITS is not NULL */
     struct worker *tried[TRIED_MAX]; /* counted references; must not be picked again */
     char client_room[ADDR_TEXT_MAX];
     char trace_room[TRACE_PARENT_LEN];
@@ -309,18 +309,18 @@ void account_retain_text(struct exchange *x);
 /*
  * ---- limit.c: LIMIT ----
  *
- * The passage through the pool counters of its application. Each matching rule is claimed, in
- * order. Claims are held until the worker's side has ended (with at most response_buffer bytes left
+ * The passage through the limits of its application. A lease of each matching one is acquired, in
+ * order. Leases are held until the worker's side has ended (with at most response_buffer bytes left
  * for the client). A request above a limit waits, receives a copy of another request's response, or
  * is rejected.
  */
 
-/* Acquires the matching pool counters of X, and continues with ROUTE. */
+/* Acquires the matching limits of X, and continues with ROUTE. */
 void exchange_limit(struct exchange *x);
-/* Releases all claims and leaves queues: the worker's side has ended, or will not begin. DONE: a
+/* Releases all leases and leaves queues: the worker's side has ended, or will not begin. DONE: a
  * complete response with a status below 500 was received. */
 void limit_release(struct exchange *x, bool done);
-/* X is a tunnel now: releases all claims except those of rules with hold_tunnels. */
+/* X is a tunnel now: releases all leases except those of limits with hold_tunnels. */
 void limit_upgraded(struct exchange *x);
 /* Call before header rules, which may remove what identifies the user (cache_has_user). */
 void limit_note_user(struct exchange *x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   walk -> the next rule that fits -> claim -> held ----> walk
+ *   walk -> the next limit that fits -> lease -> held ----> walk
  *                                        |  full, timed out, unreachable -> copy, or rejected
  *                                        +- waits: notified -> held, ...; done -> copy, or retry
  */
@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/wire/http1_bytes.h"
 #include "lb/limits/copies.h"
-#include "lb/limits/limit_claim.h"
+#include "lb/limits/limit_lease.h"
 #include "lb/request/headers.h"
 
 /*
@@ -44,9 +44,9 @@ static struct cache_policy policy_of(const struct exchange *x)
 
 void limit_note_user(struct exchange *x)
 {
-    const struct limit_rules *rules = x->al->settings->limits;
+    const struct limit_set *limits = x->al->settings->limits;
 
-    if (rules == NULL || !rules->any_copies)
+    if (limits == NULL || !limits->any_copies)
         return;
     struct cache_request r = headers_cache_request(x->req);
     struct cache_policy policy = policy_of(x);
@@ -193,69 +193,69 @@ void limit_copy_end(struct exchange *x)
 
 static void limit_walk(struct exchange *x);
 
-static void limit_reject(struct exchange *x, const struct limit_rule *rule, enum outcome o)
+static void limit_reject(struct exchange *x, const struct limit *limit, enum outcome o)
 {
-    x->refusal = rule;
+    x->refusal = limit;
     x->failure = o;
     exchange_fail(x, o);
 }
 
 /* Responds with the last good copy within copies_max_age; DETAIL: why, for Cache-Status. */
-static bool stale(struct exchange *x, const struct limit_rule *rule, const char *detail)
+static bool stale(struct exchange *x, const struct limit *limit, const char *detail)
 {
     struct copies_need need = {.stale = &copying_of(x)->wish,
                                .max_age_s = exchange_settings(x)->copies_max_age_ms / 1000};
 
     if (!answer_copy(x, &need, slice_of(detail)))
         return false;
-    exchange_count(&rule->counter->figures.stale);
+    exchange_count(&limit->counter->figures.stale);
     return true;
 }
 
-/* X is over a limit of RULE; POLICY is the rule's setting for that. */
-static void over(struct exchange *x, const struct limit_rule *rule, int policy, const char *detail,
+/* X is over LIMIT; POLICY is the limit's setting for that. */
+static void over(struct exchange *x, const struct limit *limit, int policy, const char *detail,
                  _Atomic uint64_t *figure, enum outcome o)
 {
-    if (policy == LIMIT_ANSWER_STALE && stale(x, rule, detail))
+    if (policy == LIMIT_ANSWER_STALE && stale(x, limit, detail))
         return;
     exchange_count(figure);
-    limit_reject(x, rule, o);
+    limit_reject(x, limit, o);
 }
 
 /* Returns true if the request continues. */
-static bool on_unreachable(struct exchange *x, const struct limit_rule *rule)
+static bool on_unreachable(struct exchange *x, const struct limit *limit)
 {
-    if (rule->s.on_unreachable == LIMIT_OPEN || rule->s.shadow) {
-        exchange_count(&rule->counter->figures.unreachable_open);
+    if (limit->s.on_unreachable == LIMIT_OPEN || limit->s.shadow) {
+        exchange_count(&limit->counter->figures.unreachable_open);
         return true;
     }
-    exchange_count(&rule->counter->figures.unreachable_closed);
-    limit_reject(x, rule, OUTCOME_LIMIT_UNREACHABLE);
+    exchange_count(&limit->counter->figures.unreachable_closed);
+    limit_reject(x, limit, OUTCOME_LIMIT_UNREACHABLE);
     return false;
 }
 
-/* ---- claims ---- */
+/* ---- leases ---- */
 
 static void stop_counting_wait(struct exchange *x)
 {
     if (!x->limit_waiting)
         return;
     x->limit_waiting = false;
-    stat_add(x->al->stats, APP_STAT_limit_waiting, -1);
+    stat_add(x->al->stats, APP_STAT_waiting_for_limit, -1);
 }
 
 /* The response that C has waited for last was copied, which X did not choose. */
-static bool is_other_variant(struct exchange *x, const struct limit_claim *c)
+static bool is_other_variant(struct exchange *x, const struct limit_lease *c)
 {
     const struct limit_copying *k = copying_of(x);
 
     return k->may_share && copies_were_put(x->app->copies, &k->url, c->since_us);
 }
 
-/* Returns true if X continues with the next rule. */
-static bool limit_apply_answer(struct exchange *x, struct limit_claim *c, enum counter_answer r)
+/* Returns true if X continues with the next limit. */
+static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum counter_result r)
 {
-    const struct counter_settings *s = &c->rule->s;
+    const struct limit_settings *s = &c->limit->s;
     struct limit_figures *f = &c->counter->figures;
 
     switch (r) {
@@ -263,75 +263,76 @@ static bool limit_apply_answer(struct exchange *x, struct limit_claim *c, enum c
         return true;
     case COUNTER_WAIT:
         if (!x->limit_waiting)
-            stat_add(x->al->stats, APP_STAT_limit_waiting, 1);
+            stat_add(x->al->stats, APP_STAT_waiting_for_limit, 1);
         x->limit_waiting = true;
         return false;
     case COUNTER_DONE:
         /* Another request has done the work. Without a copy of its response, X does it itself; but
          * if that varies, only the first request of each variant does so. */
         if (!answer_copy(x, &(struct copies_need){.not_before_us = c->begun_us}, SLICE_NULL))
-            return limit_apply_answer(x, c, limit_claim_again(c, is_other_variant(x, c)));
+            return limit_apply_result(x, c, limit_lease_again(c, is_other_variant(x, c)));
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
-        over(x, c->rule, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
+        over(x, c->limit, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
         return false;
     case COUNTER_NO_ROOM:
-        over(x, c->rule, s->on_full, "connections", &f->refused_connections,
+        over(x, c->limit, s->on_full, "connections", &f->refused_connections,
              OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
         if (!c->immediate) {
-            over(x, c->rule, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
+            over(x, c->limit, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
             return false;
         }
         /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
         c->immediate = false;
-        return !stale(x, c->rule, "busy") && limit_apply_answer(x, c, limit_claim_acquire(c, true));
+        return !stale(x, c->limit, "busy") &&
+               limit_apply_result(x, c, limit_lease_acquire(c, true));
     case COUNTER_UNREACHABLE:
-        return on_unreachable(x, c->rule);
+        return on_unreachable(x, c->limit);
     }
     UNREACHABLE();
 }
 
-static void on_result(struct limit_claim *c, enum counter_answer r)
+static void on_result(struct limit_lease *c, enum counter_result r)
 {
     struct exchange *x = c->owner;
 
     ASSERT(x->step == STEP_LIMIT);
     stop_counting_wait(x);
-    if (limit_apply_answer(x, c, r))
+    if (limit_apply_result(x, c, r))
         limit_walk(x);
 }
 
-/* Returns true if X continues with the next rule. */
-static bool limit_make_claim(struct exchange *x, const struct limit_rule *rule,
+/* Returns true if X continues with the next limit. */
+static bool limit_make_lease(struct exchange *x, const struct limit *limit,
                              const struct classify_request *r)
 {
-    bool at_daemon = rule->s.where == LIMIT_DAEMON;
-    bool shares = rule->copies && copying_of(x)->may_share;
+    bool at_daemon = limit->s.where == LIMIT_DAEMON;
+    bool shares = limit->copies && copying_of(x)->may_share;
     char room[LIMIT_KEY_MAX];
 
-    if (x->nclaims == LIMIT_CLAIMS_MAX ||
-        (at_daemon && x->ndaemon_claims == LIMIT_DAEMON_CLAIMS_MAX)) {
-        log_warn(NULL, "pool-counter-skipped",
-                 "application=%s pool_counter=%s reason=\"too many pool counters match\"",
-                 x->app->name, rule->name);
-        return on_unreachable(x, rule);
+    if (x->nleases == LIMIT_LEASES_MAX ||
+        (at_daemon && x->ndaemon_leases == LIMIT_DAEMON_LEASES_MAX)) {
+        log_warn(NULL, "limit-skipped",
+                 "application=%s limit_name=%s reason=\"too many limits match\"", x->app->name,
+                 limit->name);
+        return on_unreachable(x, limit);
     }
-    ++x->nclaims;
-    x->ndaemon_claims += at_daemon;
+    ++x->nleases;
+    x->ndaemon_leases += at_daemon;
     if (shares)
         x->copies_wanted = true;
-    struct limit_claim *c = limit_claim_create(
-        rule, request_match_key(rule->match, rule->name, x->cls, r, room),
-        shares && rule->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
+    struct limit_lease *c = limit_lease_create(
+        limit, request_match_key(limit->match, limit->name, x->cls, r, room),
+        shares && limit->s.mode == LIMIT_ANY ? COUNTER_ANY : COUNTER_ME, x->home->loop,
         at_daemon ? application_counters(x->al, x->home->loop) : NULL);
     c->owner = x;
     c->on_result = on_result;
-    list_push_front(&x->claims, &c->node);
-    c->immediate = rule->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !rule->s.shadow;
-    return limit_apply_answer(x, c, limit_claim_acquire(c, !c->immediate));
+    list_push_front(&x->leases, &c->node);
+    c->immediate = limit->s.on_busy == LIMIT_BUSY_STALE && x->copies_wanted && !limit->s.shadow;
+    return limit_apply_result(x, c, limit_lease_acquire(c, !c->immediate));
 }
 
 static noinline_ void limit_walk(struct exchange *x)
@@ -339,10 +340,10 @@ static noinline_ void limit_walk(struct exchange *x)
     struct classify_request r;
 
     exchange_describe(x, &r);
-    while (x->next_rule < x->limits->n) {
-        const struct limit_rule *rule = &x->limits->rules[x->next_rule++];
+    while (x->next_limit < x->limits->n) {
+        const struct limit *limit = &x->limits->limits[x->next_limit++];
 
-        if (request_match_fits(rule->match, x->cls, &r) && !limit_make_claim(x, rule, &r))
+        if (request_match_fits(limit->match, x->cls, &r) && !limit_make_lease(x, limit, &r))
             return;
     }
     exchange_route(x);
@@ -350,16 +351,16 @@ static noinline_ void limit_walk(struct exchange *x)
 
 void exchange_limit(struct exchange *x)
 {
-    struct limit_rules *rules = x->al->settings->limits;
+    struct limit_set *limits = x->al->settings->limits;
 
-    if (rules == NULL || rules->n == 0) {
+    if (limits == NULL || limits->n == 0) {
         exchange_route(x);
         return;
     }
     exchange_enter(x, STEP_LIMIT);
-    list_init(&x->claims);
-    x->next_rule = 0;
-    x->limits = limit_rules_ref(rules);
+    list_init(&x->leases);
+    x->next_limit = 0;
+    x->limits = limit_set_ref(limits);
     limit_walk(x);
 }
 
@@ -370,21 +371,21 @@ void limit_release(struct exchange *x, bool done)
     if (x->limits == NULL)
         return;
     stop_counting_wait(x);
-    while ((node = list_pop_front(&x->claims)) != NULL)
-        limit_claim_release(list_entry(node, struct limit_claim, node), done);
-    x->nclaims = x->ndaemon_claims = 0;
+    while ((node = list_pop_front(&x->leases)) != NULL)
+        limit_lease_release(list_entry(node, struct limit_lease, node), done);
+    x->nleases = x->ndaemon_leases = 0;
 }
 
 void limit_upgraded(struct exchange *x)
 {
-    struct limit_claim *c;
+    struct limit_lease *c;
 
     if (x->limits == NULL)
         return;
-    list_for_each_entry_safe (c, &x->claims, node) {
-        if (c->rule->s.hold_tunnels)
+    list_for_each_entry_safe (c, &x->leases, node) {
+        if (c->limit->s.hold_tunnels)
             continue;
         list_remove(&c->node);
-        limit_claim_release(c, true);
+        limit_lease_release(c, true);
     }
 }

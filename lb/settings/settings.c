@@ -52,8 +52,8 @@ static const struct setting_row header_rows[] = {
 #define HEADER(...) SETTINGS_ROW(struct header_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
 };
-static const struct setting_row counter_rows[] = {
-#define COUNTER(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
+static const struct setting_row limit_rows[] = {
+#define LIMIT(...) SETTINGS_ROW(struct limit_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
 };
 static const struct setting_row rate_settings_rows[] = {
@@ -61,7 +61,7 @@ static const struct setting_row rate_settings_rows[] = {
 #include "lb/settings/settings.def"
 };
 static const struct setting_row match_rows[] = {
-#define MATCH(...) SETTINGS_ROW(struct counter_settings, __VA_ARGS__)
+#define MATCH(...) SETTINGS_ROW(struct limit_settings, __VA_ARGS__)
 #include "lb/settings/settings.def"
 };
 
@@ -78,14 +78,14 @@ TABLE(worker_tls, "WORKER_TLS", "worker_tls of an application", struct worker_tl
 TABLE(headers, "HEADERS", "headers of an application", struct headers_settings);
 TABLE(header, "HEADER", "headers.request and headers.response of an application",
       struct header_settings);
-TABLE(counter, "COUNTER", "pool_counters.NAME of an application", struct counter_settings);
+TABLE(limit, "LIMIT", "limits.NAME of an application", struct limit_settings);
 TABLE(rate_settings, "RATE", "rates.NAME of an application", struct rate_settings);
-TABLE(match, "MATCH", "match of a pool counter or a rate", struct counter_settings);
+TABLE(match, "MATCH", "match of a limit or a rate", struct limit_settings);
 
 const struct settings_table *const settings_tables[SETTINGS_TABLES] = {
-    &program_table,     &listen_table,  &tls_table,           &certificate_table, &admin_table,
-    &application_table, &pool_table,    &worker_table,        &worker_tls_table,  &headers_table,
-    &header_table,      &counter_table, &rate_settings_table, &match_table,
+    &program_table,     &listen_table, &tls_table,           &certificate_table, &admin_table,
+    &application_table, &pool_table,   &worker_table,        &worker_tls_table,  &headers_table,
+    &header_table,      &limit_table,  &rate_settings_table, &match_table,
 };
 
 size_t app_rows(void)
@@ -152,15 +152,15 @@ void app_settings_fini(struct app_settings *s)
     settings_fini(&application_table, s);
 }
 
-void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to)
+void limit_settings_copy(const struct limit_settings *from, struct limit_settings *to)
 {
-    settings_copy(&counter_table, from, to);
+    settings_copy(&limit_table, from, to);
     for (size_t i = 0; i < match_table.n; ++i)
         settings_take(&match_rows[i], from, to);
 }
 
-void counter_settings_fini(struct counter_settings *s)
+void limit_settings_fini(struct limit_settings *s)
 {
-    settings_fini(&counter_table, s);
+    settings_fini(&limit_table, s);
     settings_fini(&match_table, s);
 }

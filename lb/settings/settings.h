@@ -48,9 +48,9 @@ struct header_settings {
 #include "lb/settings/settings.def"
 };
 
-/* Scopes COUNTER and MATCH in one struct: in the tree they are properties of one node. */
-struct counter_settings {
-#define COUNTER(...) SETTINGS_FIELD(__VA_ARGS__)
+/* Scopes LIMIT and MATCH in one struct: in the tree they are properties of one node. */
+struct limit_settings {
+#define LIMIT(...) SETTINGS_FIELD(__VA_ARGS__)
 #define MATCH(...) SETTINGS_FIELD(__VA_ARGS__)
 #include "lb/settings/settings.def"
 };
@@ -62,7 +62,7 @@ struct rate_settings {
 
 extern const struct settings_table program_table, listen_table, tls_table, certificate_table,
     admin_table, application_table, pool_table, worker_table, worker_tls_table, headers_table,
-    header_table, counter_table, rate_settings_table, match_table;
+    header_table, limit_table, rate_settings_table, match_table;
 
 enum { TLS_VERSION_12, TLS_VERSION_13 }; /* min_version */
 enum { CLIENT_VERIFY_OFF, CLIENT_VERIFY_OPTIONAL, CLIENT_VERIFY_REQUIRED };
@@ -100,7 +100,7 @@ bool settings_list_check(const char *name, const struct text_list *l,
 void app_settings_copy(const struct app_settings *from, struct app_settings *to);
 void app_settings_fini(struct app_settings *s);
 /* Both scopes of it; rows of MATCH have no defaults. */
-void counter_settings_copy(const struct counter_settings *from, struct counter_settings *to);
-void counter_settings_fini(struct counter_settings *s);
+void limit_settings_copy(const struct limit_settings *from, struct limit_settings *to);
+void limit_settings_fini(struct limit_settings *s);
 
 #endif

@@ -30,8 +30,8 @@ static const char OTHERS[] = "other classes";
 
 struct limit_page {
     struct limit_view view;
-    const struct limit_rule *rule;
-    struct counter_settings s; /* those of RULE, which owns their texts */
+    const struct limit *limit;
+    struct limit_settings s; /* those of LIMIT, which owns their texts */
 };
 
 struct app_page {
@@ -40,7 +40,7 @@ struct app_page {
     struct slice labels;
     struct pool_view pool;
     struct copies_stats copies;
-    struct limit_page *limits; /* NLIMITS, of its pool counters */
+    struct limit_page *limits; /* NLIMITS of them */
     size_t nlimits;
 };
 
@@ -199,7 +199,7 @@ static void each_tree(struct metrics *m, const void *context)
     }
 }
 
-/* ---- pool counters and rates ---- */
+/* ---- limits and rates ---- */
 
 static void each_limit(struct metrics *m, const void *context)
 {
@@ -208,14 +208,14 @@ static void each_limit(struct metrics *m, const void *context)
     for (size_t i = 0; i < p->n; ++i) {
         for (size_t k = 0; k < p->apps[i].nlimits; ++k)
             metrics_put(m, &p->apps[i].limits[k], p->apps[i].labels,
-                        slice_of(p->apps[i].limits[k].rule->name));
+                        slice_of(p->apps[i].limits[k].limit->name));
     }
 }
 
 static void each_limit_daemon(struct metrics *m, const void *context)
 {
     const struct page *p = context;
-    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    struct limit_daemon_view daemons[POOL_COUNTER_SERVERS_MAX];
 
     for (size_t i = 0; i < p->n; ++i) {
         size_t n = limit_daemons(p->apps[i].app, daemons);
@@ -288,7 +288,7 @@ static void each_class(struct metrics *m, const void *context)
 #define WORKER(name, unit, type, member, doc) {name, STAT_GAUGE, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct worker_view, member)}
 #define MEMBER(name, unit, type, field, doc) {name, STAT_COUNTER, unit, "worker", doc, each_worker, METRIC_MEMBER(type, struct member, field)}
 #define TREE(name, unit, member, doc) {name, STAT_GAUGE, unit, NULL, doc, each_tree, METRIC_MEMBER(COUNT, struct membership_figures, member)}
-#define LIMIT_RULE(name, member, doc) {name, STAT_GAUGE, "requests", "counter", doc, each_limit, METRIC_MEMBER(COUNT, struct limit_page, s.member)}
+#define LIMIT_SETTING(name, member, doc) {name, STAT_GAUGE, "requests", "limit", doc, each_limit, METRIC_MEMBER(COUNT, struct limit_page, s.member)}
 #define LIMIT_DAEMON(name, unit, member, doc) {name, STAT_GAUGE, unit, "server", doc, each_limit_daemon, METRIC_MEMBER(COUNT, struct limit_daemon_view, now.member)}
 #define RATE(name, kind, unit, member, doc) {name, STAT_##kind, unit, "rate", doc, each_rate, METRIC_MEMBER(COUNT, struct rate_view, member)}
 #define CLASS(name, unit, type, member, doc) {name, STAT_COUNTER, unit, "class", doc, each_class, METRIC_MEMBER(type, struct class_figures, member)}
@@ -342,14 +342,14 @@ static const struct metric metrics[] = {
     TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or with a name that has no permitted address."),
     TREE("tree_held_workers", "workers", held, "Workers that are held although their registration ended, because many ended at once."),
     TREE("tree_remembered", "yes or no", remembered, "1: the tree has not replied yet; workers and settings are those of the cached snapshot."),
-#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "counter", doc, each_limit, METRIC_MEMBER(type, struct limit_page, view.member)},
+#define LIMIT_FIGURE(member, json, type, name, kind, unit, doc) {name, STAT_##kind, unit, "limit", doc, each_limit, METRIC_MEMBER(type, struct limit_page, view.member)},
 #include "lb/core/limit_figure.def"
-    LIMIT_RULE("pool_limit_workers", workers, "The setting workers: how many may hold one key."),
-    LIMIT_RULE("pool_limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
-    LIMIT_RULE("pool_limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
-    LIMIT_DAEMON("pool_limit_server_connections", "connections", connections, "Connections to a pool counter daemon."),
-    LIMIT_DAEMON("pool_limit_server_idle", "connections", idle, "Of these, idle."),
-    LIMIT_DAEMON("pool_limit_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
+    LIMIT_SETTING("limit_workers", workers, "The setting workers: how many may hold one key."),
+    LIMIT_SETTING("limit_maxqueue", maxqueue, "The setting maxqueue: how many may hold one key or wait for it."),
+    LIMIT_SETTING("limit_slots", slots, "The setting slots: how many may hold it, all keys together; 0: any number."),
+    LIMIT_DAEMON("pool_counter_server_connections", "connections", connections, "Connections to a pool counter daemon."),
+    LIMIT_DAEMON("pool_counter_server_idle", "connections", idle, "Of these, idle."),
+    LIMIT_DAEMON("pool_counter_server_resting", "yes or no", resting, "1: the daemon is suspended because it failed repeatedly."),
 #define COPIES_FIGURE(member, name, kind, unit, doc) {name, STAT_##kind, unit, NULL, doc, each_application, METRIC_MEMBER(COUNT, struct app_page, copies.member)},
 #include "lb/core/limit_figure.def"
     RATE("rate_passed_total", COUNTER, "requests", passed, "Requests that a rate admitted."),
@@ -362,7 +362,7 @@ static const struct metric metrics[] = {
 static const struct metric of_classes[] = {
     CLASS("class_requests_total", "requests", WHOLE, requests, "Requests of the class."),
     CLASS("class_failures_total", "requests", WHOLE, failed, "Of these: responses 5xx, and those without a complete response."),
-    CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a pool counter or a rate, or waited a millisecond or more for one."),
+    CLASS("class_limited_total", "requests", WHOLE, limited, "Of these: ended at a limit or a rate, or waited a millisecond or more for one."),
     CLASS("class_waited_total", "requests", WHOLE, waited, "Of these: waited a millisecond or more until a worker was selected."),
     CLASS("class_skilled_total", "requests", WHOLE, skilled, "Of these: sent to a worker that is skilled at the class."),
     CLASS("class_spilled_total", "requests", WHOLE, spilled, "Of these: sent to another worker, because the skilled ones were overloaded."),
@@ -386,7 +386,7 @@ void status_metrics(struct lb *lb, struct metrics *m)
     p.apps = xcalloc(p.n + 1, sizeof(*p.apps));
     for (size_t i = 0; i < p.n; ++i) {
         struct app_page *a = &p.apps[i];
-        const struct limit_rules *r = lb->applications[i]->settings->limits;
+        const struct limit_set *r = lb->applications[i]->settings->limits;
 
         a->app = lb->applications[i];
         metrics_add_label(&a->label_text, "application", slice_of(a->app->name));
@@ -397,9 +397,9 @@ void status_metrics(struct lb *lb, struct metrics *m)
         a->nlimits = r != NULL ? r->n : 0;
         a->limits = xcalloc(a->nlimits + 1, sizeof(*a->limits));
         for (size_t k = 0; k < a->nlimits; ++k) {
-            a->limits[k].rule = &r->rules[k];
-            a->limits[k].s = r->rules[k].s;
-            limit_view(&r->rules[k], clock_mono_us(), &a->limits[k].view, NULL);
+            a->limits[k].limit = &r->limits[k];
+            a->limits[k].s = r->limits[k].s;
+            limit_view(&r->limits[k], clock_mono_us(), &a->limits[k].view, NULL);
         }
     }
     /* All members of the struct are such numbers. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load balancer with pool counters, and requests with a duration that the test controls."""
+"""A load balancer with limits, and requests with a duration that the test controls."""
 import socket
 import ssl
 import subprocess
@@ -136,10 +136,10 @@ def tls_listener(world, port):
     return {'address': '127.0.0.1:%d' % port, 'tls': Pair(world.directory, 'site', ['a.example']).entry, 'http2': True}
 
 
-def balancer(world, app, counters, name='resumelb', **more):
+def balancer(world, app, limits, name='resumelb', **more):
     # A long time-out: no request may expire in the queue because the machine is busy.
-    counters = {name: {'timeout': '10m', **rule} for name, rule in counters.items()}
-    config = {'workers': [app.address], 'resume': 'measure', 'retries': 0, 'pool_counters': counters}
+    limits = {name: {'timeout': '10m', **rule} for name, rule in limits.items()}
+    config = {'workers': [app.address], 'resume': 'measure', 'retries': 0, 'limits': limits}
     listen = more.pop('listen', None)
     if 'pool_counter_servers' in more:
         # Long time-outs: a daemon that is slow on a busy machine must not count as hanging, except in tests of that.
@@ -149,7 +149,7 @@ def balancer(world, app, counters, name='resumelb', **more):
 
 
 def waits(lb, n):
-    wait_until(lambda: lb.app()['stats']['limit_waiting'] == n, '%d to wait for their turn' % n)
+    wait_until(lambda: lb.app()['stats']['waiting_for_limit'] == n, '%d to wait for their turn' % n)
 
 
 def outcome(lb, name):

@@ -255,7 +255,7 @@ def no_worker(world):
 
 @BY_WAY
 @pytest.mark.parametrize('queue, settings', [
-    ('limit_waiting', {'pool_counters': {'one': {'workers': 1, 'maxqueue': 10, 'timeout': '10m'}}}),
+    ('waiting_for_limit', {'limits': {'one': {'workers': 1, 'maxqueue': 10, 'timeout': '10m'}}}),
     ('connection_waiting', {'max_connections': 1, 'connection_wait_timeout': '10m'})], ids=['counter', 'connection'])
 def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, settings):
     w = Ends('first-byte')

@@ -190,7 +190,7 @@ def all_but_the_last_wait(world, held, config, wait_for):
 
 def test_requests_that_wait_in_a_limit_do_not_hold_up_another_of_their_connection(world):
     held = Held(world)
-    all_but_the_last_wait(world, held, {'workers': [held.server.address], 'pool_counters': {'sites': {'workers': 1, 'timeout': '10m'}}, **PATIENT},
+    all_but_the_last_wait(world, held, {'workers': [held.server.address], 'limits': {'sites': {'workers': 1, 'timeout': '10m'}}, **PATIENT},
                           lambda lb: waits(lb, STREAMS - 2))
     assert held.most <= 2
 

@@ -173,7 +173,7 @@ def test_example_in_conf_is_imported_and_its_links_lead_somewhere(place):
         'unskilled_score': 1.0}
     assert json.loads(place.tool('get', '/site/shop/workers').out) == {'history': 9999}
     assert json.loads(place.tool('get', '/site/shop/database').out) == {'type': 'postgres'}
-    assert json.loads(place.tool('get', '/site/shop/pool-counters/per-site').out) == {
+    assert json.loads(place.tool('get', '/site/shop/limits/per-site').out) == {
         'key': '{SERVER_NAME}', 'maxqueue': 100, 'timeout': '5s', 'workers': 8}
 
 
@@ -195,7 +195,7 @@ def test_settings_in_the_example_are_in_effect(world, place):
             {name: {'value': value, 'origin': 'tree'} for name, value in expected.items()}
         assert lb.app('shop')['refused'] == [] and lb.app('shop')['problem'] is None
         wait_until(lambda: {r['name']: r['in_force'] for r in lb.app('shop')['limits']} == {'per-site': True, 'reports': True},
-                   'the pool counters')
+                   'the limits')
         place.tool('set', '/site/defaults', 'variance=%d' % (i + 5))
         wait_until(lambda: lb.app('shop')['settings']['variance']['value'] == str(i + 5), 'the value that is linked to')
         place.tool('set', '/site/defaults', 'variance=4')
@@ -225,7 +225,7 @@ def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
     shop = Tool(zookeeper.url + '/site/shop')
     assert json.loads(shop('get', '/', 'variance').out) == 4
     assert json.loads(shop('get', '/database').out) == {'type': 'postgres'}
-    assert '/pool-counters\n  /per-site\n' in shop('print').out
+    assert '/limits\n  /per-site\n' in shop('print').out
     shop('set', '/database', 'size=1')
     assert zookeeper.tree.properties('/site/databases/main') == {'type': 'postgres', 'size': 1}
     assert shop.load('/new\n', '--dry-run', '--no-trim').out == 'add /site/shop/new\n'

@@ -53,7 +53,7 @@ class Place:
         (directory / 'token').write_text(TOKEN + '\n')
         worker = self.world.scripted(serve(hello)).address
         admin = '127.0.0.1:%d' % free_port()
-        shop = {'default': True, 'workers': [worker], 'history': 1, 'pool_counters': {'sites': {'workers': 4}}}
+        shop = {'default': True, 'workers': [worker], 'history': 1, 'limits': {'sites': {'workers': 4}}}
         app = {'hosts': ['app.example'], 'tree': 'directory:%s' % (directory / 'tree/app')}
         self.lb = self.world.resumelb({'admin': {'address': admin, 'actions_token': TOKEN}, 'applications': {'shop': shop, 'app': app},
                                        'state_dir': str(directory / 'state')}, wait=False)

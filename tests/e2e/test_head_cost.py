@@ -22,7 +22,7 @@ SETTINGS = {
     'classifier': {'regex': {'variable': 'QUERY_STRING', 'pattern': '(?<class>[a-c]+)'}},
     'headers': {'request': {'set': {'X-A%d' % i: 'v' for i in range(30)}, 'remove': ['X-R%d' % i for i in range(30)]},
                 'response': {'set': {'X-B%d' % i: 'v' for i in range(30)}, 'remove': ['X-S%d' % i for i in range(30)]}},
-    'pool_counters': {'pages': {'mode': 'any', 'workers': 10, 'maxqueue': 10, 'key': '{HTTP_COOKIE}{HTTP_X_FORWARDED_FOR}{QUERY_STRING}'}},
+    'limits': {'pages': {'mode': 'any', 'workers': 10, 'maxqueue': 10, 'key': '{HTTP_COOKIE}{HTTP_X_FORWARDED_FOR}{QUERY_STRING}'}},
     'rates': {'r': {'rate': '1000000/s', 'burst': 1000000, 'key': '{HTTP_USER_AGENT}{REMOTE_ADDR}'}},
 }
 

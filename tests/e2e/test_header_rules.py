@@ -68,7 +68,7 @@ def test_answers_of_our_own_have_them_too_but_for_what_describes_a_body(world):
 
 def test_keys_see_requests_as_they_were_changed(world):
     _, lb = start(world, {'request': {'set': {'X-Tenant': 'one'}}},
-                  pool_counters={'tenant': {'key': '{HTTP_X_TENANT}', 'mode': 'any'}})
+                  limits={'tenant': {'key': '{HTTP_X_TENANT}', 'mode': 'any'}})
     assert lb.get('/', headers=[('X-Tenant', 'two')]).status == 200
 
 

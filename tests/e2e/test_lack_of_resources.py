@@ -320,7 +320,7 @@ def test_an_agent_without_memory_ends_with_a_plain_word_and_the_next_one_takes_i
     assert agent.get(n=3, method='POST', body=BODY).status == 200
 
 
-# ---- the daemon of pool counters ----
+# ---- the pool counter daemon ----
 
 @pytest.mark.parametrize('limit', [64, 128, 300])
 def test_locks_are_released_and_handed_over_without_descriptors(world, limit):

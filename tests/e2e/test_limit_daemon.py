@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters at daemons that several load balancers share: the original daemon, killed and restarted."""
+"""Limits at daemons that several load balancers share: the original daemon, killed and restarted."""
 import pytest
 from limit_support import Asked, HeldApp, Poolcounterd, balancer, ends, outcome, waits
 from poolcounter_support import ORIGINAL, OURS
@@ -24,8 +24,8 @@ def daemon(request):
 
 
 def two(world, app, daemon, **rule):
-    counters = {'pages': dict({'where': 'daemon', 'workers': 1}, **rule)}
-    return [balancer(world, app, counters, name='lb%d' % i, pool_counter_servers=[daemon.address]) for i in range(2)]
+    limits = {'pages': dict({'where': 'daemon', 'workers': 1}, **rule)}
+    return [balancer(world, app, limits, name='lb%d' % i, pool_counter_servers=[daemon.address]) for i in range(2)]
 
 
 def figure(daemon, name):
@@ -64,10 +64,10 @@ def test_one_that_leaves_gives_its_place_at_the_daemon_back(world, app, daemon):
 
 def test_over_its_limits_the_daemon_refuses_and_fractions_of_seconds_are_kept(world, app, daemon):
     one, other = two(world, app, daemon, maxqueue=2)
-    rule = other.config['pool_counters']['pages']
+    rule = other.config['limits']['pages']
     first, = ask(one, 1)
     for timeout, seconds in (('150ms', 0.15), ('10m', 600)):
-        other.reload({'pool_counters': {'pages': {**rule, 'timeout': timeout}}})
+        other.reload({'limits': {'pages': {**rule, 'timeout': timeout}}})
         wait_until(lambda: other.app()['limits'][0]['figures']['timeout_s'] == seconds, 'the other time-out')
         if timeout == '150ms':
             assert other.get('/late', 'a.example').status == 503
@@ -124,9 +124,9 @@ def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(wor
         asked += [Asked(lb.address, '/old-%d' % i, method='PUT', body=b'x')]
         app.under_way(1)
         waits(lb, i)
-    lb.reload({'pool_counters': rule(new)})
+    lb.reload({'limits': rule(new)})
     wait_until(lambda: lb.app()['limits'][0]['figures']['where'] == new, 'the change')
-    # The loop applies the change between two iterations: a request without a counter causes one more.
+    # The loop applies the change between two iterations: a request without a limit causes one more.
     with Client(lb.address) as c:
         assert c.request('OPTIONS', '/', 'a.example', [('Max-Forwards', '0')]).status == 200
     # A request with the new setting passes; the waiting ones continue to wait with the old one.
@@ -150,8 +150,8 @@ def test_where_changes_while_requests_wait_and_they_get_their_turns_in_order(wor
 @pytest.mark.parametrize('policy, status', [('open', 200), ('closed', 503)])
 def test_while_the_daemon_is_away_on_unreachable_decides(world, app, policy, status):
     app.let_all_go()
-    counters = {'pages': {'where': 'daemon', 'on_unreachable': policy}}
-    lb = balancer(world, app, counters, pool_counter_servers=['127.0.0.1:%d' % free_port()])
+    limits = {'pages': {'where': 'daemon', 'on_unreachable': policy}}
+    lb = balancer(world, app, limits, pool_counter_servers=['127.0.0.1:%d' % free_port()])
     assert [lb.get('/', 'a.example').status for _ in range(8)] == [status] * 8
     wait_until(lambda: lb.app()['stats']['requests_active'] == 0, 'all to be accounted for')
     assert outcome(lb, 'limit-unreachable') == (8 if status == 503 else 0)
@@ -179,8 +179,8 @@ def test_a_daemon_that_states_nothing_holds_no_other_longer_than_the_time_out(wo
     silent.bind(('127.0.0.1', 0))
     silent.listen(100)
     app.let_all_go()
-    counters = {'pages': {'where': 'daemon', 'timeout': '300ms'}}
-    lb = balancer(world, app, counters, pool_counter_servers=['127.0.0.1:%d' % silent.getsockname()[1]])
+    limits = {'pages': {'where': 'daemon', 'timeout': '300ms'}}
+    lb = balancer(world, app, limits, pool_counter_servers=['127.0.0.1:%d' % silent.getsockname()[1]])
     status = lb.get('/', 'a.example').status
     silent.close()
     assert status in (200, 503)

@@ -19,7 +19,7 @@ KILLED = (2, 0, 1, 0) if int(os.environ.get('RLB_SOAK_ROUNDS', '1')) > 1 else (2
 
 def hang(lb, daemon, **rule):
     freeze(daemon.process.pid)
-    lb.config['pool_counters']['sites'].update(rule)
+    lb.config['limits']['sites'].update(rule)
     lb.change(**QUICK)
 
 
@@ -69,7 +69,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     # From time to time it is probed, which no request waits for.
     while 'for_ms=2000' not in lb.process.output():
         assert lb.get('/', 'a.example').status == 200
-    lb.config['pool_counters']['sites'].update(timeout='10m')
+    lb.config['limits']['sites'].update(timeout='10m')
     lb.change(pool_counter_answer_timeout='1m')
     daemon.process.send_signal(signal.SIGCONT)
     acquired = int(daemon.stats()['total_acquired'])
@@ -93,7 +93,7 @@ def test_one_that_waits_at_a_daemon_that_hangs_continues_when_it_counts_as_unrea
     hang(lb, daemon)
     # Four locks are released; the missing replies are how the load balancer detects that the daemon hangs.
     app.let_go(4)
-    wait_until(lambda: 'counter-server-suspended' in lb.process.output(), 'the silence to be noticed')
+    wait_until(lambda: 'pool-counter-server-suspended' in lb.process.output(), 'the silence to be noticed')
     app.under_way(4)
     app.let_all_go()
     assert [a.wait().status for a in held + waiting] == [200] * 8
@@ -114,7 +114,7 @@ def test_no_visitor_waits_for_a_daemon_that_hangs_and_it_is_found_again_without_
     wait_until(lambda: lb.process.output().count('for_ms=500') == 1, 'for_ms=500')
     assert [lb.get('/', 'site%d.example' % i).status for i in range(16)] == [200] * 16
     daemon.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: 'counter-server-restored' in lb.process.output(), 'it to be found, without any request')
+    wait_until(lambda: 'pool-counter-server-restored' in lb.process.output(), 'it to be found, without any request')
     acquired = int(daemon.stats()['total_acquired'])
 
     def counted():
@@ -135,7 +135,7 @@ def test_a_wait_is_no_silence(world, daemon):
     waits(lb, 1)
     # Probes continue while it waits; the daemon does not count them.
     wait_until(lambda: lb.app()['pool_counter_servers'][0]['idle'] >= 1, 'a probe')
-    assert 'counter-server-suspended' not in lb.process.output() and len(app.begun) == 1
+    assert 'pool-counter-server-suspended' not in lb.process.output() and len(app.begun) == 1
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200, 200]
     assert int(daemon.stats()['total_acquired']) == 2
@@ -155,7 +155,7 @@ def test_all_connections_taken_is_not_a_full_queue(world, daemon, mode):
     assert outcome(lb, 'limit-full') == 0
     figures = lb.app()['limits'][0]['figures']
     assert (figures['refused_connections'], figures['refused_full']) == (1, 0)
-    lb.process.wait_logged('counter-connections-exhausted application=default server=%s limit=4' % daemon.address)
+    lb.process.wait_logged('pool-counter-connections-exhausted application=default server=%s limit=4' % daemon.address)
     app.let_all_go()
     assert [a.wait().status for a in asked] == [200] * 4
     # A connection is free again when the daemon has answered the release.
@@ -188,7 +188,7 @@ def test_slots_at_a_daemon_that_does_not_know_them_are_reported_once_per_rule(wo
     lb = balancer(world, app, {'one': rule, 'other': rule, 'without': {'where': 'daemon'}},
                   pool_counter_servers=[daemon.address])
     assert [lb.get('/', 'site%d.example' % i).status for i in range(20)] == [200] * 20
-    told = ['counter-server-ignores-slots application=default server=%s pool_counter=%s ' % (daemon.address, name)
+    told = ['pool-counter-server-ignores-slots application=default server=%s limit_name=%s ' % (daemon.address, name)
             for name in ('one', 'other', 'without')]
     if daemon.program == ORIGINAL:
         wait_until(lambda: all(t in lb.process.output() for t in told[:2]), 'both rules to be reported')
@@ -196,7 +196,7 @@ def test_slots_at_a_daemon_that_does_not_know_them_are_reported_once_per_rule(wo
         wait_until(lambda: [lb.process.output().count(t) for t in told] == [1, 1, 0], 'each event once')
     else:
         assert b'slots: ' in asked_directly(daemon, b'STATS SLOTS\n')
-        assert 'counter-server-ignores-slots' not in lb.process.output()
+        assert 'pool-counter-server-ignores-slots' not in lb.process.output()
 
 
 def asked_directly(daemon, line):

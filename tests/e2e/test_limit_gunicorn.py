@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters with real application servers: gunicorns with one process and one request at a time each."""
+"""Limits with real application servers: gunicorns with one process and one request at a time each."""
 import pytest
 from counted_support import Counted, most_at_once
 from limit_support import Asked, outcome, waits
@@ -24,8 +24,8 @@ def app(started):
     return started
 
 
-def balancer(world, app, counters, **more):
-    return world.resumelb({'workers': app.addresses, 'resume': 'measure', 'max_connections': 1, 'pool_counters': counters,
+def balancer(world, app, limits, **more):
+    return world.resumelb({'workers': app.addresses, 'resume': 'measure', 'max_connections': 1, 'limits': limits,
                            **more})
 
 
@@ -56,8 +56,8 @@ def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_a
 
 
 def test_while_the_database_of_one_class_hangs_the_others_are_served(world, app):
-    counters = {'sites': {'workers': 2, 'maxqueue': 6, 'timeout': '100ms'}}
-    lb = balancer(world, app, counters, connection_wait_timeout='300ms')
+    limits = {'sites': {'workers': 2, 'maxqueue': 6, 'timeout': '100ms'}}
+    lb = balancer(world, app, limits, connection_wait_timeout='300ms')
     app.hang()
     asked = [Asked(lb.address, '/page', HOT) for _ in range(2)]
     wait_until(lambda: sum(w['backlog'] for w in lb.workers().values()) == 2, 'two to be stuck')

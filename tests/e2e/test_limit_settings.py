@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of pool counters: YAML, overlays from the tree, rules only in the tree, rejected settings, SIGHUP; with a directory
+"""Configuration of limits: YAML, overlays from the tree, rules only in the tree, rejected settings, SIGHUP; with a directory
 and with ZooKeeper."""
 import json
 import shutil
@@ -24,10 +24,10 @@ class DirectoryTree:
         self.url = 'directory:%s' % self.tree.path
 
     def set(self, name, **properties):
-        self.tree.set('pool-counters/' + name, **properties)
+        self.tree.set('limits/' + name, **properties)
 
     def remove(self, name):
-        shutil.rmtree(self.tree.path / 'pool-counters' / name)
+        shutil.rmtree(self.tree.path / 'limits' / name)
 
 
 class ZooKeeperTree:
@@ -38,10 +38,10 @@ class ZooKeeperTree:
         self.url = self.place.url()
 
     def set(self, name, **properties):
-        self.place.tree.set_raw('/pool-counters/' + name, json.dumps(properties).encode())
+        self.place.tree.set_raw('/limits/' + name, json.dumps(properties).encode())
 
     def remove(self, name):
-        self.place.tree.remove('/pool-counters/' + name)
+        self.place.tree.remove('/limits/' + name)
 
 
 @pytest.fixture(params=[DirectoryTree, ZooKeeperTree], ids=['directory', 'zookeeper'])
@@ -70,7 +70,7 @@ def refused(lb, name):
 
 
 def test_the_tree_goes_over_the_file_and_gives_it_back(world, tree):
-    lb = balancer(world, tree, pool_counters={'database': DATABASE})
+    lb = balancer(world, tree, limits={'database': DATABASE})
     assert value(lb, 'database', 'workers') == ('4', 'yaml') and value(lb, 'database', 'timeout') == ('5s', 'default')
     tree.set('database', workers=2, timeout='1s')
     wait_until(lambda: value(lb, 'database', 'workers') == ('2', 'tree'), 'the overlay')
@@ -105,7 +105,7 @@ def test_a_rule_of_the_tree_states_how_many_of_what(world, tree):
 
 
 def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
-    lb = balancer(world, tree, pool_counters={'database': DATABASE})
+    lb = balancer(world, tree, limits={'database': DATABASE})
     tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x', mode='any')
     wait_until(lambda: value(lb, 'database', 'maxqueue') == ('50', 'tree'), 'the good one')
     assert value(lb, 'database', 'workers') == ('4', 'yaml')
@@ -119,38 +119,38 @@ def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
     wait_until(lambda: 'at its character 2' in refused(lb, 'database').get('path', ''), 'the refusal')
     assert value(lb, 'database', 'path') == ('prefix:/report', 'yaml')
     line = lb.process.wait_logged('setting-rejected')[0]
-    assert 'pool_counter=database' in line and 'path=/pool-counters/database' in line
+    assert 'limit_name=database' in line and 'path=/limits/database' in line
 
 
 def test_sighup_adds_changes_and_removes_rules_or_does_nothing(world, tree):
-    lb = balancer(world, tree, pool_counters={'a': {'workers': 1}, 'b': {'workers': 2}})
+    lb = balancer(world, tree, limits={'a': {'workers': 1}, 'b': {'workers': 2}})
     tree.set('b', timeout='1s')
     wait_until(lambda: value(lb, 'b', 'timeout') == ('1s', 'tree'), 'the overlay')
-    lb.reload({'pool_counters': {'c': {'workers': 3}, 'b': {'workers': 4}}})
+    lb.reload({'limits': {'c': {'workers': 3}, 'b': {'workers': 4}}})
     wait_until(lambda: list(limits(lb)) == ['c', 'b'], 'the other rules')
     assert value(lb, 'b', 'workers') == ('4', 'yaml') and value(lb, 'b', 'timeout') == ('1s', 'tree')
-    lb.reload({'pool_counters': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
+    lb.reload({'limits': {'c': {'workers': 9}, 'd': {'key': '{NOTHING}'}}})
     wait_until(lambda: 'config-reload-failed' in lb.process.output(), 'the refusal')
     assert list(limits(lb)) == ['c', 'b'] and value(lb, 'c', 'workers') == ('3', 'yaml')
     # settings in the tree of a rule that was removed do not become a rule for all requests
     tree.set('b', workers=1)
     wait_until(lambda: value(lb, 'b', 'workers') == ('1', 'tree'), 'the overlay')
-    lb.reload({'pool_counters': {'c': {'workers': 5}}})
+    lb.reload({'limits': {'c': {'workers': 5}}})
     wait_until(lambda: value(lb, 'c', 'workers') == ('5', 'yaml'), 'the change')
     assert not limits(lb)['b']['in_force'] and 'none of key' in limits(lb)['b']['why']
 
 
 def test_a_restart_with_the_tree_wiped_continues_with_what_it_reported_last(world):
     tree = DirectoryTree(world, None)
-    lb = balancer(world, tree, pool_counters={'database': DATABASE}, settings_hold='1h')
+    lb = balancer(world, tree, limits={'database': DATABASE}, settings_hold='1h')
     tree.set('database', workers=2)
     tree.set('search', workers=3, key='all')
     memory = world.directory / 'state' / 'default' / 'tree.json'
 
     def kept():
         parts = json.loads(memory.read_text())['parts'] if memory.exists() else {}
-        return 'pool-counters/database' in parts and 'search' in parts.get('pool-counters', {}) and \
-            parts.get('pool-counters/search') == {'workers': 3, 'key': 'all'}
+        return 'limits/database' in parts and 'search' in parts.get('limits', {}) and \
+            parts.get('limits/search') == {'workers': 3, 'key': 'all'}
     wait_until(kept, 'the memory')
     lb.kill()
     shutil.rmtree(tree.tree.path)
@@ -168,7 +168,7 @@ def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world,
         c.answer(b'slow')
     slow = world.scripted(serve(answer))
     lb = world.resumelb({'tree': tree.url, 'workers': [slow.address],
-                         'pool_counters': {'all': {'key': 'all', 'workers': 1, 'timeout': '10m'}}})
+                         'limits': {'all': {'key': 'all', 'workers': 1, 'timeout': '10m'}}})
 
     def refused():
         # Each loop applies new settings in its next iteration: an earlier request waits with the old time-out.
@@ -182,7 +182,7 @@ def test_more_workers_let_those_continue_that_wait_and_fewer_bind_at_once(world,
         a.send()
         wait_until(lambda: len(slow.requests) == 1, 'the first request')
         b.send()
-        wait_until(lambda: lb.app()['stats']['limit_waiting'] == 1, 'the second to wait')
+        wait_until(lambda: lb.app()['stats']['waiting_for_limit'] == 1, 'the second to wait')
         tree.set('all', workers=2)
         wait_until(lambda: len(slow.requests) == 2, 'the second request')
         tree.set('all', workers=1, timeout='0s')
@@ -197,7 +197,7 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
     lb = balancer(world, tree)
     tree.set('all', key='all', workers=1, where='daemon')
     wait_until(lambda: value(lb, 'all', 'where') == ('daemon', 'tree'), 'the rule')
-    wait_until(lambda: 'pool-counters-without-servers application=default' in lb.process.output(), 'the warning')
+    wait_until(lambda: 'limits-without-servers application=default' in lb.process.output(), 'the warning')
     assert lb.get().body == b'hello', 'on_unreachable is open'
     tree.set('all', key='all', workers=1, where='daemon', on_unreachable='closed', status=529)
     wait_until(lambda: value(lb, 'all', 'on_unreachable') == ('closed', 'tree'), 'the change')
@@ -211,7 +211,7 @@ def test_a_daemon_that_the_tree_asks_for_and_none_named_is_notified_of_and_serve
 
 def test_rules_that_change_all_the_time_lose_no_request(world):
     tree = DirectoryTree(world, None)
-    lb = balancer(world, tree, pool_counters={'all': {'key': 'all', 'workers': 2, 'timeout': '10m'}}, settings_hold='1ms')
+    lb = balancer(world, tree, limits={'all': {'key': 'all', 'workers': 2, 'timeout': '10m'}}, settings_hold='1ms')
     over, answers = threading.Event(), []
 
     def client():
@@ -227,7 +227,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
             tree.set('all', workers=workers, slots=int(workers) + i % 2)
             tree.set('more', workers=1 + i % 5, key='{class}{PATH_INFO}', path='regex:^/')
             if i % 10 == 5:
-                lb.reload({'pool_counters': {'all': {'key': 'all', 'workers': 2, 'timeout': '%dm' % (20 + i)}}})
+                lb.reload({'limits': {'all': {'key': 'all', 'workers': 2, 'timeout': '%dm' % (20 + i)}}})
             wait_until(lambda: value(lb, 'all', 'workers') == (workers, 'tree') and value(lb, 'more', 'workers'), 'the rules')
             if i % 4 == 3:
                 tree.remove('more')
@@ -245,7 +245,7 @@ def test_rules_that_change_all_the_time_lose_no_request(world):
 def test_t_states_where_each_mistake_is(world):
     path = world.directory / 'bad.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\npool_counter_servers: ["counter.example:7531"]\n'
-                    'pool_counters:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
+                    'limits:\n  a:\n    match: {path: "regex:("}\n  b: {key: "{class"}\n')
     p = subprocess.run([BIN / 'resumelb', '-t', '-c', path], capture_output=True, text=True, timeout=LIMIT)
     assert p.returncode == 1
     for place, words in (('3:24', 'host name is not permitted'), ('6:19', 'at its character 2'), ('7:12', 'without }')):
@@ -253,7 +253,7 @@ def test_t_states_where_each_mistake_is(world):
 
 
 def test_the_manual_s_examples_are_taken(world):
-    section = (ROOT / 'docs' / 'guide' / 'limits.md').read_text().split('\n## Pool counters\n')[1].split('\n## ')[0]
+    section = (ROOT / 'docs' / 'guide' / 'limits.md').read_text().split('\n## Concurrency limits\n')[1].split('\n## ')[0]
     block = section.split('```yaml\n')[1].split('```')[0]
     path = world.directory / 'manual.yaml'
     path.write_text('listen: ["127.0.0.1:0"]\nworkers: ["127.0.0.1:1"]\n' + block)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of pool counters: /status.json, /metrics, resumelbctl limits, the status page."""
+"""The status of limits: /status.json, /metrics, resumelbctl limits, the status page."""
 import json
 import re
 import signal
@@ -35,18 +35,18 @@ def figures(lb, name='pages'):
 
 
 def metrics(lb):
-    """{(name, labels): value} of the metrics of counters, servers and response copies."""
+    """{(name, labels): value} of the metrics of limits, servers and response copies."""
     found = {}
     for line in get(lb.admin, '/metrics', host=lb.admin).text.splitlines():
-        m = re.fullmatch(r'resumelb_((?:pool_limit|copies)\w*)\{(.*)\} (\S+)', line)
+        m = re.fullmatch(r'resumelb_((?:limit|copies)\w*)\{(.*)\} (\S+)', line)
         if m:
             assert (m[1], m[2]) not in found, line
             found[m[1], m[2]] = float(m[3])
     return found
 
 
-def of(counter='pages', application='default'):
-    return 'application="%s",counter="%s"' % (application, counter)
+def of(limit='pages', application='default'):
+    return 'application="%s",limit="%s"' % (application, limit)
 
 
 def ctl(*arguments):
@@ -83,9 +83,9 @@ def test_a_counter_shows_holders_waiters_and_refusals(world, app):
     assert (f['refused_full'], f['refused_timeout'], f['waited_s'], f['top']) == (1, 0, 0, [])
     assert f['longest']['key'] == 'pages:/slow' and f['longest']['for_s'] >= 0
     seen = metrics(lb)
-    assert seen['pool_limit_held', of()] == 1 and seen['pool_limit_waiting', of()] == 1
-    assert seen['pool_limit_refused_full_total', of()] == 1 and seen['pool_limit_slots', of()] == 7
-    assert seen['pool_limit_longest_holder_seconds', of()] >= f['longest']['for_s']
+    assert seen['limit_held', of()] == 1 and seen['limit_waiting', of()] == 1
+    assert seen['limit_refused_full_total', of()] == 1 and seen['limit_slots', of()] == 7
+    assert seen['limit_longest_holder_seconds', of()] >= f['longest']['for_s']
     app.let_all_go()
     all_ok(asked)
     wait_until(lambda: figures(lb)['held'] == 0, 'both to be over')
@@ -93,8 +93,8 @@ def test_a_counter_shows_holders_waiters_and_refusals(world, app):
     assert (f['waiting'], f['keys'], f['acquired'], f['longest']) == (0, 0, 2, None)
     (top,) = f['top']
     assert top['key'] == 'pages:/slow' and top['waits'] == 1 and 0 < top['waited_s'] == f['waited_s']
-    assert f['waited_locked_s'] > 0 and f['waited_timeout_s'] == 0
-    assert metrics(lb)['pool_limit_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
+    assert f['waited_acquired_s'] > 0 and f['waited_timeout_s'] == 0
+    assert metrics(lb)['limit_waited_seconds_total', of()] == pytest.approx(f['waited_s'])
 
 
 def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
@@ -102,9 +102,9 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     ask(lb, 1, '/slow')
     app.under_way(1)
     assert lb.get('/slow', 'a.example').status == 503
-    lb.reload({'pool_counters': {'pages': dict(PAGES, maxqueue=100)}})
+    lb.reload({'limits': {'pages': dict(PAGES, maxqueue=100)}})
     wait_until(lambda: figures(lb)['timeout_s'] == 600, 'the longer time-out')
-    assert figures(lb)['held'] == 1, 'a counter outlives a change of its rule'
+    assert figures(lb)['held'] == 1, 'a counter outlives a change of its limit'
     leaver = Asked(lb.address, '/slow')
     waits(lb, 1)
     leaver.leave()
@@ -114,7 +114,7 @@ def test_a_time_out_and_a_client_that_left_are_distinguished(world, app):
     assert (f['refused_timeout'], f['refused_full'], f['waiting']) == (1, 0, 0)
     assert f['waited_timeout_s'] > 0 and f['top'][0]['waits'] == 2
     seen = metrics(lb)
-    assert seen['pool_limit_refused_timeout_total', of()] == 1 and seen['pool_limit_abandoned_total', of()] == 1
+    assert seen['limit_refused_timeout_total', of()] == 1 and seen['limit_abandoned_total', of()] == 1
 
 
 def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
@@ -138,7 +138,7 @@ def test_coalesced_and_stale_answers_and_their_copies_are_counted(world):
         assert (copies['copies'], copies['stored'], copies['hits_coalesced'], copies['hits_stale']) == (1, 2, 4, 1)
         assert copies['bytes'] > 1000
         seen = metrics(lb)
-        assert seen['pool_limit_coalesced_total', of('once')] == 4
+        assert seen['limit_coalesced_total', of('once')] == 4
         assert seen['copies_bytes', 'application="default"'] == copies['bytes']
         out = ctl('limits', '-a', lb.admin).stdout
         assert 'answers: 4 coalesced, 1 stale' in out
@@ -163,23 +163,23 @@ def test_a_counter_whose_rule_is_gone_is_not_shown(world, app):
     lb = balancer(world, app, {'pages': PAGES, 'other': PAGES})
     asked = ask(lb, 1, '/slow')
     assert set(limits(lb)) == {'pages', 'other'}
-    lb.reload({'pool_counters': {'other': PAGES}})
+    lb.reload({'limits': {'other': PAGES}})
     wait_until(lambda: set(limits(lb)) == {'other'}, 'one of them')
-    assert ('pool_limit_held', of()) not in metrics(lb)
-    assert metrics(lb)['pool_limit_held', of('other')] == 1
+    assert ('limit_held', of()) not in metrics(lb)
+    assert metrics(lb)['limit_held', of('other')] == 1
     app.let_all_go()
     all_ok(asked)
 
 
 def test_a_node_of_the_tree_that_counts_nothing_is_shown_with_the_reason(world, app):
     tree = world.directory / 'tree'
-    (tree / 'pool-counters' / 'lame').mkdir(parents=True)
-    (tree / 'pool-counters' / 'lame' / 'properties.json').write_text('{"maxqueue": 5}')
+    (tree / 'limits' / 'lame').mkdir(parents=True)
+    (tree / 'limits' / 'lame' / 'properties.json').write_text('{"maxqueue": 5}')
     lb = balancer(world, app, {'pages': PAGES}, tree='directory:%s' % tree)
     lame = wait_until(lambda: limits(lb).get('lame'), 'the node to be seen')
     assert lame['in_force'] is False and lame['figures'] is None and lame['why']
     assert 'lame: not effective: ' + lame['why'] in ctl('limits', '-a', lb.admin).stdout
-    assert ('pool_limit_held', of('lame')) not in metrics(lb)
+    assert ('limit_held', of('lame')) not in metrics(lb)
 
 
 # ---- daemons ----
@@ -205,7 +205,7 @@ def test_a_daemon_shows_its_connections_over_all_loops(world, app):
         wait_until(lambda: daemons(lb)[d.address]['idle'] >= 1, 'a kept one')
         assert figures(lb)['waited_s'] > 0
         server = 'application="default",server="%s"' % d.address
-        assert metrics(lb)['pool_limit_server_idle', server] >= 1
+        assert metrics(lb)['pool_counter_server_idle', server] >= 1
     finally:
         d.stop()
 
@@ -228,7 +228,7 @@ def test_a_daemon_that_is_not_there_is_left_alone_and_what_passes_is_counted(wor
     # The load balancer backs off repeatedly; after a back-off the tool prints another text.
     wait_until(lambda: rests() and re.search(re.escape(nobody) + r' +suspended', ctl('limits', '-a', lb.admin).stdout),
                'the tool to say so')
-    wait_until(lambda: rests() and metrics(lb)['pool_limit_server_resting', 'application="default",server="%s"' % nobody] == 1,
+    wait_until(lambda: rests() and metrics(lb)['pool_counter_server_resting', 'application="default",server="%s"' % nobody] == 1,
                'the figure')
 
 
@@ -238,10 +238,10 @@ def test_resumelbctl_prints_a_row_for_each_counter(world, app):
     lb = balancer(world, app, {'pages': PAGES, 'quiet': {'workers': 3, 'mode': 'any'}})
     asked = one_holds_one_waits_one_is_refused(lb, '/slow')
     rows = table(lb)
-    assert rows['counter'][:7] == ['counter', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
+    assert rows['limit'][:7] == ['limit', 'where', 'mode', 'held', 'workers', 'slots', 'waiting']
     assert rows['pages'][1:9] == ['local', 'each', '1', '1', '7', '1', '1', '1']
     assert rows['pages'][-1] == 'pages:/slow'
-    assert rows['quiet'][1:9] == ['local', 'any', '1', '3', '-', '0', '1', '0'], 'the waiting request has not reached this counter yet'
+    assert rows['quiet'][1:9] == ['local', 'any', '1', '3', '-', '0', '1', '0'], 'the waiting request has not reached this limit yet'
     app.let_all_go()
     all_ok(asked)
     wait_until(lambda: figures(lb)['top'], 'the wait to be over')
@@ -265,8 +265,8 @@ def test_resumelbctl_gives_the_page_as_json_and_clear_errors(world, app):
 def test_an_application_without_counters_reports_it_and_has_no_series(world, app):
     lb = world.resumelb({'workers': [app.address]})
     assert lb.app()['limits'] == [] and lb.app()['pool_counter_servers'] == []
-    assert ctl('limits', '-a', lb.admin).stdout == 'default: no pool counters\n'
-    assert not [name for name, _ in metrics(lb) if name.startswith('pool_limit')]
+    assert ctl('limits', '-a', lb.admin).stdout == 'default: no limits\n'
+    assert not [name for name, _ in metrics(lb) if name.startswith(('limit_', 'pool_counter_'))]
 
 
 def accepts(admin):
@@ -307,7 +307,7 @@ def test_hostile_bytes_of_a_key_stay_text_everywhere(world, app):
     assert figures(lb)['top'][0]['key'] == HOSTILE_KEY
     assert shown in table(lb)
     text = get(lb.admin, '/metrics', host=lb.admin).text
-    assert '<script' not in text and 'pool_limit_held' in text, 'keys are not labels'
+    assert '<script' not in text and 'limit_held' in text, 'keys are not labels'
 
 
 TABLE = 'Array.from(document.querySelectorAll(\'[aria-label="%s"] tbody tr\'), r => Array.from(r.cells, c => c.textContent))'
@@ -324,7 +324,7 @@ def test_the_page_shows_holders_waiters_and_refusals_with_hostile_keys_as_text(w
         assert "default-src 'none'" in page['Content-Security-Policy'] and '<script>alert' not in page.text
         assert re.findall(r'<script[^>]*>', page.text) == ['<script type="module" src="/page.js">']
         browser.open_status(lb.admin)
-        rows = wait_until(lambda: {r[0]: r[1:] for r in browser.js(TABLE % 'Pool counters') or ()}, 'the table')
+        rows = wait_until(lambda: {r[0]: r[1:] for r in browser.js(TABLE % 'Limits') or ()}, 'the table')
         assert rows['pages'][:9] == ['each', '1', '1 a key, 7 in all', '1', '1', '0', '0', '0', '0']
         assert rows['pages'][10].endswith(' ' + HOSTILE_KEY)
         assert rows['afar'][0] == 'each, at a daemon' and rows['afar'][10] == DASH and rows['seen'][0] == 'each, shadow'

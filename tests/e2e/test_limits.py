@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool counters in the load balancer: a request over a limit is queued, rejected, or gets the response of another request."""
+"""Limits in the load balancer: a request over a limit is queued, rejected, or gets the response of another request."""
 import time
 
 import pytest
@@ -170,7 +170,7 @@ def test_only_what_matches_is_counted(world, app, match, hit, miss):
             app.under_way(under_way + 2)
 
 
-def test_several_counters_are_claimed_in_order_and_all_given_back(world, app):
+def test_leases_of_several_limits_are_acquired_in_order_and_all_released(world, app):
     lb = balancer(world, app, {'first': {'workers': 2, 'key': 'x'}, 'second': {'workers': 1, 'key': '{PATH_INFO}', 'timeout': '100ms'}})
     asked = ask(lb, 1, '/a')
     assert lb.get('/a', 'a.example').status == 503
@@ -185,7 +185,7 @@ def test_a_rule_that_goes_at_a_reload_lets_those_that_wait_continue(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     asked = ask(lb, 3)
     waits(lb, 2)
-    lb.reload({'pool_counters': {}})
+    lb.reload({'limits': {}})
     wait_until(lambda: 'reloaded' in lb.process.output() or 'configuration' in lb.process.output(), 'the reload')
     asked += ask(lb, 1, '/free')
     wait_until(lambda: 'GET /free' in app.begun, 'one that is not counted any more')
@@ -198,7 +198,7 @@ def test_raising_workers_at_a_reload_lets_those_that_wait_go_at_once(world, app)
     lb = balancer(world, app, {'sites': {'workers': 1}})
     asked = ask(lb, 4)
     waits(lb, 3)
-    lb.reload({'pool_counters': {'sites': {'workers': 3}}})
+    lb.reload({'limits': {'sites': {'workers': 3}}})
     app.under_way(3)
     waits(lb, 1)
     app.let_all_go()

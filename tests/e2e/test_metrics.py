@@ -25,7 +25,7 @@ def balancer(world, **settings):
     w = world.scripted(serve(lambda c, head, body: c.answer(status='500 Oops' if b'GET /broken' in head else '200 OK')))
     lb = world.resumelb(dict({
         'workers': [w.address], 'access_log': str(world.directory / 'access.log'),
-        'pool_counters': {'each': {'key': '{REMOTE_ADDR}', 'workers': 9}}, 'rates': {'some': {'rate': '1000/s'}}}, **settings))
+        'limits': {'each': {'key': '{REMOTE_ADDR}', 'workers': 9}}, 'rates': {'some': {'rate': '1000/s'}}}, **settings))
     assert lb.get('/').status == 200 and lb.get('/broken').status == 500
     wait_until(lambda: sum(lb.app()['outcomes'].values()) == 2, 'both to be counted')
     return lb
@@ -127,7 +127,7 @@ def test_a_real_prometheus_scrapes_all_three_programs_and_loads_the_rules(world)
     wait_until(lambda: p.value('sum(resumelb_class_requests_total)') == 2, 'the figures of classes')
     wait_until(lambda: p.value('resumelb_class_requests_total{class!="other classes"}') is not None, 'those of the one class')
     wait_until(lambda: p.value('resumelb_agent_pool_processes') is not None, 'the agent\'s')
-    wait_until(lambda: p.value('resumelb_poolcounter_held') == 1, 'the pool counter\'s')
+    wait_until(lambda: p.value('resumelb_poolcounter_held') == 1, 'the pool counter')
     targets = lambda: sorted((t['labels']['job'], t['health'], t['lastError']) for t in p.ask('targets')['activeTargets'])
     wait_until(lambda: targets() == [('resumelb', 'up', ''), ('resumelb-agent', 'up', ''), ('resumelb-poolcounter', 'up', '')],
                'all to be up')

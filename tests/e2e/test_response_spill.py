@@ -199,7 +199,7 @@ def test_streams_whose_windows_are_closed_hold_no_worker(world):
 
 def test_the_place_at_a_pool_counter_is_free_when_the_worker_is(world):
     workers = Workers(world)
-    front = Front(world, workers, pool_counters={'sites': {'workers': 1}})
+    front = Front(world, workers, limits={'sites': {'workers': 1}})
     with front.slow() as c:
         c.send(target='/big')
         wait_until(lambda: workers.written == 1, 'the response to be taken from its worker')

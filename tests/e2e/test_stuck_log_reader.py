@@ -158,7 +158,7 @@ def test_lines_of_processes_are_whole_and_in_order_when_the_reader_reads_again(w
     assert len(numbers) >= 300 and numbers == sorted(numbers)
 
 
-def test_the_daemon_of_pool_counters_serves_and_ends(world, reader):
+def test_the_pool_counter_daemon_serves_and_ends(world, reader):
     port = free_port()
     config = world.directory / 'poolcounter.yaml'
     config.write_text('listen: ["127.0.0.1:%d"]\n' % port)

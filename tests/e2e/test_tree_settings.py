@@ -53,14 +53,14 @@ def test_a_refused_value_is_reported_with_path_value_and_reason(world):
 
 def test_null_is_absent_and_whole_numbers_lose_their_fraction(world):
     lb, tree, _ = balancer(world, retries=5)
-    tree.set('pool-counters/reports', path='prefix:/reports/', workers=4.9, maxqueue=None)
+    tree.set('limits/reports', path='prefix:/reports/', workers=4.9, maxqueue=None)
     tree.set(retries=7.9, variance=4.5)
     wait_until(lambda: setting(lb, 'retries') == {'value': '7', 'origin': 'tree'}, 'the whole number')
     assert setting(lb, 'variance') == {'value': '4.5', 'origin': 'tree'}
     tree.set(retries=None, variance=None)
     wait_until(lambda: setting(lb, 'retries') == {'value': '5', 'origin': 'yaml'}, "the configuration file's value")
     assert setting(lb, 'variance') == {'value': '4', 'origin': 'default'} and lb.app()['refused'] == []
-    wait_until(lambda: [r['settings']['workers']['value'] for r in lb.app()['limits']] == ['4'], 'the pool counter')
+    wait_until(lambda: [r['settings']['workers']['value'] for r in lb.app()['limits']] == ['4'], 'the limit')
     rule, = lb.app()['limits']
     assert rule['in_force'] and rule['refused'] == [] and rule['settings']['maxqueue']['origin'] == 'default'
     agent = TinyAgent(world).wait_ready()

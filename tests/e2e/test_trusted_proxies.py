@@ -98,7 +98,7 @@ def test_a_unix_peer_is_trusted_where_the_list_reports_it(world, tmp_path):
 def test_the_access_log_and_keys_have_the_client_behind_the_proxy(world, tmp_path):
     log = tmp_path / 'access.log'
     _, _, lb = ask(world, trusted_proxies=['127.0.0.1'], access_log=str(log), access_log_format='json',
-                   pool_counters={'each': {'key': '{REMOTE_ADDR}', 'workers': 9}},
+                   limits={'each': {'key': '{REMOTE_ADDR}', 'workers': 9}},
                    headers=[('X-Forwarded-For', '2001:db8::7')])
     wait_until(lambda: log.exists() and log.read_text().count('\n') == 1, 'the line')
     assert json.loads(log.read_text())['client'] == '2001:db8::7'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgraded WebSockets count against max_tunnels, and not against max_connections, the backlog or pool counters."""
+"""Upgraded WebSockets count against max_tunnels, and not against max_connections, the backlog or limits."""
 import concurrent.futures
 import threading
 
@@ -310,11 +310,11 @@ def test_a_worker_that_failed_is_not_taken_back_for_want_of_tunnels(world):
     tunnels_work(opened)
 
 
-# ---- pool counters ----
+# ---- limits ----
 
 @pytest.fixture(params=['local', 'daemon'])
 def counted(request, world):
-    """A load balancer with a pool counter that admits one request of a class at a time."""
+    """A load balancer with a limit that admits one request of a class at a time."""
     worker = Worker(world)
     config = {'max_tunnels': 2}
     if request.param == 'daemon':
@@ -323,7 +323,7 @@ def counted(request, world):
         config.update(pool_counter_servers=[daemon.address], pool_counter_connect_timeout='60s', pool_counter_answer_timeout='60s')
 
     def build(**rule):
-        return start(world, worker, pool_counters={'sites': {'where': request.param, 'workers': 1, 'maxqueue': 1, **rule}}, **config)
+        return start(world, worker, limits={'sites': {'where': request.param, 'workers': 1, 'maxqueue': 1, **rule}}, **config)
     return build
 
 

@@ -3,7 +3,7 @@
  * A rate that is taken has an interval and a count within their bounds, and lets its first request
  * pass but not more than its burst of them at once.
  */
-#include "common/limiter/rate.h"
+#include "common/counters/rate.h"
 
 #include "tests/fuzz/fuzz.h"
 

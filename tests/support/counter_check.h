@@ -5,11 +5,11 @@
 #ifndef RLB_TESTS_COUNTER_CHECK_H
 #define RLB_TESTS_COUNTER_CHECK_H
 
-#include "common/limiter/counter_internal.h"
+#include "common/counters/counter_internal.h"
 
 static inline size_t counter_check_queue(const struct counter_key *key, int kind)
 {
-    const struct counter_lock *lock = key->queue[kind];
+    const struct counter_lease *lock = key->queue[kind];
     uint64_t order = 0;
     size_t n = 0;
 
@@ -27,7 +27,7 @@ static inline size_t counter_check_queue(const struct counter_key *key, int kind
         ASSERT(lock->order > order);
         order = lock->order;
         ++n;
-        lock = list_first(&lock->in_key, struct counter_lock, in_key);
+        lock = list_first(&lock->in_key, struct counter_lease, in_key);
         if (lock == key->queue[kind])
             break;
     }
@@ -37,7 +37,7 @@ static inline size_t counter_check_queue(const struct counter_key *key, int kind
 static inline size_t counter_check_list(const struct counter_type *type, const struct list *head,
                                         bool in_line)
 {
-    const struct counter_lock *lock;
+    const struct counter_lease *lock;
     uint64_t order = 0;
     size_t n = 0;
 
@@ -99,7 +99,7 @@ static inline void counter_check(const struct counter_table *t)
     split_map_check(&t->keys);
     while ((node = split_map_next(&t->keys, node)) != NULL) {
         const struct counter_key *key = counter_key_at(node);
-        const struct counter_lock *lock;
+        const struct counter_lease *lock;
         size_t held = 0;
 
         ASSERT(counter_check_queue(key, COUNTER_ME) + counter_check_queue(key, COUNTER_ANY) ==

@@ -153,14 +153,14 @@ function classes(name, a) {
 /** Rejected by a full queue, or because the daemon was unreachable; of a shadow: would have been. */
 const refused = ({figures: f}) => f && (f.shadow ? f.shadow_full : f.refused_full + f.refused_connections + f.unreachable_closed);
 
-function counters(name, limits) {
+function limitTable(name, limits) {
   const of = member => row => row.figures?.[member];
-  return table(name, 'Pool counters', [
-    column('counter', 'name'),
+  return table(name, 'Limits', [
+    column('limit', 'name'),
     column('mode', of('mode'), text, {show: ({figures: f}) => h('span', {class: f.shadow && 'soft'},
       f.mode, f.where === 'daemon' && ', at a daemon', f.shadow && ', shadow')}),
     column('held', of('held'), number),
-    column('limit', of('workers'), number, {show: ({figures: f}) => `${f.workers} a key${f.slots > 0 ? `, ${f.slots} in all` : ''}`}),
+    column('workers', of('workers'), number, {show: ({figures: f}) => `${f.workers} a key${f.slots > 0 ? `, ${f.slots} in all` : ''}`}),
     column('waiting', of('waiting'), number, {bad: some}),
     column('rejected', refused, number, {bad: (n, row) => n > 0 && !row.figures.shadow}),
     column('timed out', of('refused_timeout'), number, {bad: some}),
@@ -176,7 +176,7 @@ function counters(name, limits) {
 function limits(name, a) {
   const keys = a.limits.flatMap(row => row.figures?.top ?? []).sort((x, y) => y.waited_s - x.waited_s).slice(0, TOP_KEYS);
   return [
-    a.limits.length > 0 && [h('h3', null, 'Pool counters'), counters(name, a.limits)],
+    a.limits.length > 0 && [h('h3', null, 'Limits'), limitTable(name, a.limits)],
     keys.length > 0 && [h('h3', null, 'Keys most waited for'), table(name, 'Keys most waited for', [
       column('key', 'key', text, {class: 'classes'}), column('waited', 'waited_s', seconds), column('waits', 'waits', number)], keys)],
     a.pool_counter_servers.length > 0 && [h('h3', null, 'Pool counter daemons'), table(name, 'Pool counter daemons', [

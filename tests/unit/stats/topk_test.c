@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/base/text.h"
-#include "common/limiter/counter.h"
+#include "common/counters/counter.h"
 
 static void add(struct topk *top, const char *key, uint64_t sum)
 {

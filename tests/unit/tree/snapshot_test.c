@@ -168,16 +168,16 @@ static void what_is_forgotten_is_not_there_in_the_next_process(void **state)
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
 
     keep(m, "settings", "{\"a\":1}");
-    keep(m, "pool-counters/x", "{\"b\":1}");
+    keep(m, "limits/x", "{\"b\":1}");
     snapshot_close(m);
     m = snapshot_open(f->w->loop, f->path, "p");
-    snapshot_delete(m, "pool-counters/x");
+    snapshot_delete(m, "limits/x");
     snapshot_delete(m, "never there");
-    assert_null(snapshot_part(m, "pool-counters/x"));
+    assert_null(snapshot_part(m, "limits/x"));
     snapshot_close(m);
     m = snapshot_open(f->w->loop, f->path, "p");
     assert_non_null(snapshot_part(m, "settings"));
-    assert_null(snapshot_part(m, "pool-counters/x"));
+    assert_null(snapshot_part(m, "limits/x"));
     snapshot_close(m);
 }
 

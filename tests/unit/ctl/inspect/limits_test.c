@@ -59,25 +59,25 @@ static void expect(const char *page, struct ctl_options o, const char *text)
     text_fini(&out);
 }
 
-static void counters_keys_daemons_and_copies_are_shown(void **state)
+static void limits_keys_daemons_and_copies_are_shown(void **state)
 {
     (void)state;
     expect(limits_page, (struct ctl_options){.application = "shop", .top = 2},
            "shop:\n"
-           "  counter  where   mode         held  workers  slots  waiting  acquired  full  late  "
+           "  limit  where   mode         held  workers  slots  waiting  acquired  full  late  "
            "coalesced  stale  left  waited  longest holder\n"
-           "  pages    local   each            3        2     20        4      1000     5     6  "
+           "  pages  local   each            3        2     20        4      1000     5     6  "
            "        7      8     9  12.3 s  0.2 s pages:/\\x22\\x1b[2J\n"
-           "  far      daemon  any, shadow     0        1      -        0         0     0     0  "
+           "  far    daemon  any, shadow     0        1      -        0         0     0     0  "
            "        0      0     0   0.0 s  -\n"
-           "  lame     -       -               -        -      -        -         -     -     -  "
+           "  lame   -       -               -        -      -        -         -     -     -  "
            "        -      -     -       -  -\n"
            "  pages: rejected setting slots: \"-1\"\n"
            "  far: 2 would have been rejected (shadow)\n"
            "  far: 1 would have waited (shadow)\n"
            "  far: 3 admitted uncounted, daemon unreachable\n"
            "  far: 4 rejected, daemon unreachable\n"
-           "  far: 5 locks lost at the daemon\n"
+           "  far: 5 leases lost at the daemon\n"
            "  lame: not effective: no workers\n"
            "  key most waited for  waited  waits\n"
            "  pages:/b              2.5 s      3\n"
@@ -98,11 +98,11 @@ static void all_keys_are_shown_when_asked_for(void **state)
     text_fini(&out);
 }
 
-static void an_application_without_counters_reports_it(void **state)
+static void an_application_without_limits_reports_it(void **state)
 {
     (void)state;
-    expect(limits_page, (struct ctl_options){.application = "empty"}, "empty: no pool counters\n");
-    expect(limits_page, (struct ctl_options){.application = "old"}, "old: no pool counters\n");
+    expect(limits_page, (struct ctl_options){.application = "empty"}, "empty: no limits\n");
+    expect(limits_page, (struct ctl_options){.application = "old"}, "old: no limits\n");
     expect("{\"applications\":{}}", (struct ctl_options){0}, "no applications\n");
 }
 
@@ -169,9 +169,9 @@ static void members_of_wrong_types_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counters_keys_daemons_and_copies_are_shown),
+        cmocka_unit_test(limits_keys_daemons_and_copies_are_shown),
         cmocka_unit_test(all_keys_are_shown_when_asked_for),
-        cmocka_unit_test(an_application_without_counters_reports_it),
+        cmocka_unit_test(an_application_without_limits_reports_it),
         cmocka_unit_test(a_daemons_page_is_shown_by_type),
         cmocka_unit_test(other_pages_and_applications_are_refused),
         cmocka_unit_test(members_of_wrong_types_do_no_harm),

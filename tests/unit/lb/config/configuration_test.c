@@ -5,7 +5,7 @@
 #include "lb/config/configuration.h"
 
 #include "common/base/file.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -342,13 +342,13 @@ static void the_commented_configuration_is_good(void **state)
 
 #define WITH_WORKERS "listen: [\"127.0.0.1:8080\"]\nworkers: [\"127.0.0.1:9101\"]\n"
 
-static void pool_counters_are_read_with_what_they_match_and_their_page(void **state)
+static void limits_are_read_with_what_they_match_and_their_page(void **state)
 {
     struct fixture *f = *state;
     char *page = xasprintf("%s/busy.html", f->directory);
     char *yaml =
         xasprintf(WITH_WORKERS "pool_counter_servers: [\"127.0.0.1:7531\", \"unix:/run/p\"]\n"
-                               "pool_counters:\n"
+                               "limits:\n"
                                "  reports:\n"
                                "    workers: 4\n"
                                "    where: daemon\n"
@@ -368,20 +368,20 @@ static void pool_counters_are_read_with_what_they_match_and_their_page(void **st
     assert_int_equal(limits->items[0].s.workers, 4);
     assert_int_equal(limits->items[0].s.maxqueue, 100);
     assert_string_equal(limits->items[0].s.path, "prefix:/reports/");
-    assert_int_equal(limits->items[0].origins[counter_table.n + 1], ORIGIN_YAML);
+    assert_int_equal(limits->items[0].origins[limit_table.n + 1], ORIGIN_YAML);
     assert_string_equal(match_table.rows[1].name, "path");
-    assert_int_equal(limits->items[1].origins[counter_table.n + 1], ORIGIN_DEFAULT);
+    assert_int_equal(limits->items[1].origins[limit_table.n + 1], ORIGIN_DEFAULT);
     assert_true(slice_is(text_slice(&limits->items[1].page), "<p>busy"));
     unlink(page);
     free(page);
     free(yaml);
 }
 
-static void mistakes_in_pool_counters_are_reported_at_their_places(void **state)
+static void mistakes_in_limits_are_reported_at_their_places(void **state)
 {
     struct fixture *f = *state;
 
-    assert_false(read_text(f, WITH_WORKERS "pool_counters:\n" /* line 3 */
+    assert_false(read_text(f, WITH_WORKERS "limits:\n" /* line 3 */
                                            "  good: {}\n"
                                            "  bad name:\n"
                                            "    workers: 1\n"
@@ -416,22 +416,22 @@ static void mistakes_in_pool_counters_are_reported_at_their_places(void **state)
     assert_complaint(f, 24, "expected");
     assert_complaint(f, 26, "expected");
     assert_int_equal(f->d.errors, 10);
-    assert_false(read_text(f, WITH_WORKERS "pool_counters: [a]\n"));
-    assert_complaint(f, 3, "pool_counters: expected NAME");
+    assert_false(read_text(f, WITH_WORKERS "limits: [a]\n"));
+    assert_complaint(f, 3, "limits: expected NAME");
 }
 
-static void there_are_so_many_pool_counters_at_most(void **state)
+static void there_are_so_many_limits_at_most(void **state)
 {
     struct fixture *f = *state;
     struct text yaml = {0};
 
-    text_add(&yaml, SLICE_LIT(WITH_WORKERS "pool_counters:\n"));
-    for (int i = 0; i < LIMIT_RULES_MAX; ++i)
+    text_add(&yaml, SLICE_LIT(WITH_WORKERS "limits:\n"));
+    for (int i = 0; i < LIMITS_MAX; ++i)
         text_addf(&yaml, "  c%d: {}\n", i);
     assert_true(read_text(f, text_cstr(&yaml)));
     text_add(&yaml, SLICE_LIT("  more: {}\n"));
     assert_false(read_text(f, text_cstr(&yaml)));
-    assert_complaint(f, 4 + LIMIT_RULES_MAX, "at most 64");
+    assert_complaint(f, 4 + LIMITS_MAX, "at most 64");
     text_fini(&yaml);
 }
 
@@ -477,7 +477,7 @@ static void any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_f
         .ntables = SETTINGS_TABLES,
         .start = {{"listen", "[\"127.0.0.1:1\"]"}, {"workers", "[\"127.0.0.1:2\"]"}},
         .application = {{"workers", "[\"127.0.0.1:2\"]"}},
-        .places = {"admin", "pool", "applications", "pool_counters"},
+        .places = {"admin", "pool", "applications", "limits"},
         .read = read_any};
 
     (void)state;
@@ -502,9 +502,9 @@ int main(void)
         TEST(beyond_loopback_the_admin_address_takes_a_token),
         TEST(mode_is_read_as_octal_digits),
         TEST(the_commented_configuration_is_good),
-        TEST(pool_counters_are_read_with_what_they_match_and_their_page),
-        TEST(mistakes_in_pool_counters_are_reported_at_their_places),
-        TEST(there_are_so_many_pool_counters_at_most),
+        TEST(limits_are_read_with_what_they_match_and_their_page),
+        TEST(mistakes_in_limits_are_reported_at_their_places),
+        TEST(there_are_so_many_limits_at_most),
         TEST(pool_counter_servers_are_addresses_without_duplicates),
         cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };

@@ -4,45 +4,45 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 #include "lb/status/status.h"
 #include "tests/unit/lb/core/control_fixture.h"
 
 enum { US = 1000000 };
 
-static struct limit_rule make_rule(const char *name, int where)
+static struct limit make_limit(const char *name, int where)
 {
-    struct counter_settings s;
+    struct limit_settings s;
     struct limit_problem p;
-    struct limit_rule rule;
+    struct limit limit;
 
-    settings_defaults(&counter_table, &s);
+    settings_defaults(&limit_table, &s);
     s.where = where;
     s.maxqueue = 1000;
-    assert_true(limit_rule_compile(name, &s, &rule, &p));
-    counter_settings_fini(&s);
-    rule.counter = limit_counter_create(name);
-    return rule;
+    assert_true(limit_compile(name, &s, &limit, &p));
+    limit_settings_fini(&s);
+    limit.counter = limit_counter_create(name);
+    return limit;
 }
 
-/* One request asks for KEY in TABLE, which is one of RULE's, at AT_US. */
-static enum counter_answer ask_in(struct counter_table *table, const struct limit_rule *rule,
-                                  struct counter_lock *lock, const char *key, uint64_t at_us)
+/* One request asks for KEY in TABLE, which is one of LIMIT's, at AT_US. */
+static enum counter_result ask_in(struct counter_table *table, const struct limit *limit,
+                                  struct counter_lease *lock, const char *key, uint64_t at_us)
 {
-    const struct counter_ask a = {
+    const struct counter_request a = {
         .key = slice_of(key),
-        .type = slice_of(rule->name),
+        .type = slice_of(limit->name),
         .kind = COUNTER_ME,
         .workers = 1,
         .maxqueue = 1000,
         .timeout_ms = 1,
     };
 
-    *lock = (struct counter_lock){0};
+    *lock = (struct counter_lease){0};
     return counter_acquire(table, lock, &a, at_us);
 }
 
-static void leave_from(struct counter_table *table, struct counter_lock *lock, uint64_t at_us)
+static void leave_from(struct counter_table *table, struct counter_lease *lock, uint64_t at_us)
 {
     struct list woken;
 
@@ -52,33 +52,33 @@ static void leave_from(struct counter_table *table, struct counter_lock *lock, u
         ;
 }
 
-static enum counter_answer ask(struct limit_rule *rule, struct counter_lock *lock, const char *key,
+static enum counter_result ask(struct limit *limit, struct counter_lease *lock, const char *key,
                                uint64_t at_us)
 {
-    return ask_in(rule->counter->table, rule, lock, key, at_us);
+    return ask_in(limit->counter->table, limit, lock, key, at_us);
 }
 
-static void leave(struct limit_rule *rule, struct counter_lock *lock, uint64_t at_us)
+static void leave(struct limit *limit, struct counter_lease *lock, uint64_t at_us)
 {
-    leave_from(rule->counter->table, lock, at_us);
+    leave_from(limit->counter->table, lock, at_us);
 }
 
 /* ---- one counter ---- */
 
 static void a_view_has_holders_waiters_and_the_longest_holder(void **state)
 {
-    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit limit = make_limit("pages", LIMIT_LOCAL);
     struct limit_keys_view keys;
-    struct counter_lock first;
-    struct counter_lock second;
-    struct counter_lock third;
+    struct counter_lease first;
+    struct counter_lease second;
+    struct counter_lease third;
     struct limit_view v;
 
     (void)state;
-    assert_int_equal(ask(&rule, &first, "pages:/a", 10 * US), COUNTER_LOCKED);
-    assert_int_equal(ask(&rule, &second, "pages:/b", 11 * US), COUNTER_LOCKED);
-    assert_int_equal(ask(&rule, &third, "pages:/a", 12 * US), COUNTER_WAIT);
-    limit_view(&rule, 15 * US, &v, &keys);
+    assert_int_equal(ask(&limit, &first, "pages:/a", 10 * US), COUNTER_LOCKED);
+    assert_int_equal(ask(&limit, &second, "pages:/b", 11 * US), COUNTER_LOCKED);
+    assert_int_equal(ask(&limit, &third, "pages:/a", 12 * US), COUNTER_WAIT);
+    limit_view(&limit, 15 * US, &v, &keys);
     assert_int_equal(v.held, 2);
     assert_int_equal(v.waiting, 1);
     assert_int_equal(v.keys, 2);
@@ -86,25 +86,25 @@ static void a_view_has_holders_waiters_and_the_longest_holder(void **state)
     assert_int_equal(v.longest_us, 5 * US);
     assert_memory_equal(keys.longest.key, "pages:/a", keys.longest.len);
     assert_int_equal(keys.longest.len, 8);
-    leave(&rule, &first, 15 * US);
-    limit_view(&rule, 17 * US, &v, &keys);
+    leave(&limit, &first, 15 * US);
+    limit_view(&limit, 17 * US, &v, &keys);
     assert_int_equal(v.waiting, 0);
     assert_int_equal(v.acquired, 3);
-    assert_int_equal(v.waited_locked_us, 3 * US);
+    assert_int_equal(v.waited_acquired_us, 3 * US);
     assert_int_equal(v.longest_us, 6 * US);
     assert_memory_equal(keys.longest.key, "pages:/b", keys.longest.len);
-    leave(&rule, &second, 17 * US);
-    leave(&rule, &third, 17 * US);
-    limit_view(&rule, 18 * US, &v, &keys);
+    leave(&limit, &second, 17 * US);
+    leave(&limit, &third, 17 * US);
+    limit_view(&limit, 18 * US, &v, &keys);
     assert_int_equal(v.held, 0);
     assert_int_equal(v.longest_us, 0);
     assert_int_equal(keys.longest.len, 0);
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
 }
 
 static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state)
 {
-    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit limit = make_limit("pages", LIMIT_LOCAL);
     struct limit_keys_view keys;
     struct limit_view v;
     uint64_t sum = 0;
@@ -113,11 +113,11 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
     for (uint64_t i = 1; i <= 15; ++i) {
         char *key = xasprintf("pages:/%llu", (unsigned long long)i);
 
-        topk_add(rule.counter->top, slice_of(key), i * US);
+        topk_add(limit.counter->top, slice_of(key), i * US);
         sum += i * US;
         free(key);
     }
-    limit_view(&rule, US, &v, &keys);
+    limit_view(&limit, US, &v, &keys);
     assert_int_equal(v.waited_us, sum);
     assert_int_equal(keys.n, LIMIT_TOP_KEYS);
     for (size_t i = 0; i < keys.n; ++i) {
@@ -125,26 +125,26 @@ static void the_keys_most_waited_for_come_first_and_are_ten_at_most(void **state
         assert_int_equal(keys.top[i].waits, 1);
     }
     /* They are copies: the summary may change. */
-    topk_resize(rule.counter->top, 1);
+    topk_resize(limit.counter->top, 1);
     assert_memory_equal(keys.top[0].key, "pages:/15", keys.top[0].len);
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
 }
 
 static void at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight(void **state)
 {
-    struct limit_rule rule = make_rule("far", LIMIT_DAEMON);
-    struct counter_table *coalescing = rule.counter->coalescing;
-    struct limit_figures *f = &rule.counter->figures;
+    struct limit limit = make_limit("far", LIMIT_DAEMON);
+    struct counter_table *coalescing = limit.counter->coalescing;
+    struct limit_figures *f = &limit.counter->figures;
     struct limit_keys_view keys;
-    struct counter_lock leader;
-    struct counter_lock behind;
+    struct counter_lease leader;
+    struct counter_lease behind;
     struct limit_view v;
 
     (void)state;
-    assert_int_equal(ask_in(coalescing, &rule, &leader, "far:x", US), COUNTER_LOCKED);
-    assert_int_equal(ask_in(coalescing, &rule, &behind, "far:x", US), COUNTER_WAIT);
+    assert_int_equal(ask_in(coalescing, &limit, &leader, "far:x", US), COUNTER_LOCKED);
+    assert_int_equal(ask_in(coalescing, &limit, &behind, "far:x", US), COUNTER_WAIT);
     atomic_store(&f->daemon_waiting, 1);
-    limit_view(&rule, 9 * US, &v, &keys);
+    limit_view(&limit, 9 * US, &v, &keys);
     assert_int_equal(v.held, 0);
     assert_int_equal(v.waiting, 2);
     assert_int_equal(v.acquired, 0);
@@ -152,16 +152,16 @@ static void at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight(void **sta
     assert_int_equal(keys.longest.len, 0);
     atomic_store(&f->daemon_waiting, 0);
     atomic_store(&f->daemon_held, 1);
-    atomic_store(&f->daemon_locked, 1);
+    atomic_store(&f->daemon_acquired, 1);
     atomic_store(&f->daemon_lost, 3);
-    limit_view(&rule, 9 * US, &v, NULL);
+    limit_view(&limit, 9 * US, &v, NULL);
     assert_int_equal(v.held, 1);
     assert_int_equal(v.waiting, 1);
     assert_int_equal(v.acquired, 1);
     assert_int_equal(v.lost, 3);
     leave_from(coalescing, &behind, 9 * US);
     leave_from(coalescing, &leader, 9 * US);
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
 }
 
 /* ---- pages ---- */
@@ -171,12 +171,12 @@ static const char yaml[] = "listen: [{address: 127.0.0.1:1}]\n"
                            "metrics_classes: 0\n" /* there is no observer */
                            "pool_counter_servers: [127.0.0.1:7531, 'unix:/run/\"x']\n";
 
-static void put_effective(struct control *c, const struct limit_rule *rules, size_t n)
+static void put_effective(struct control *c, const struct limit *limits, size_t n)
 {
-    struct limit_rules *set = limit_rules_create(rules, n);
+    struct limit_set *set = limit_set_create(limits, n);
 
     application_set_limits(c->app, set);
-    limit_rules_unref(set);
+    limit_set_unref(set);
     loop_turn(c->lb.control, 0);
 }
 
@@ -200,12 +200,12 @@ static void figures_are_json_whatever_bytes_a_key_has(void **state)
 {
     static const char hostile[] = "pages:\"></script>\\\x01\xff\n%";
     struct control *c = control_create(yaml);
-    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
-    struct limit_rule mine = rule;
-    struct counter_lock lock;
+    struct limit limit = make_limit("pages", LIMIT_LOCAL);
+    struct limit mine = limit;
+    struct counter_lease lock;
 
     (void)state;
-    put_effective(c, &rule, 1);
+    put_effective(c, &limit, 1);
     assert_int_equal(ask(&mine, &lock, hostile, US), COUNTER_LOCKED);
     topk_add(mine.counter->top, slice_of(hostile), US);
     json_t *page = figures_of(c, "pages");
@@ -226,13 +226,13 @@ static void figures_are_json_whatever_bytes_a_key_has(void **state)
 static void a_name_without_an_effective_rule_has_no_figures(void **state)
 {
     struct control *c = control_create(yaml);
-    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit limit = make_limit("pages", LIMIT_LOCAL);
 
     (void)state;
     json_t *page = figures_of(c, "pages");
     assert_true(json_is_null(json_object_get(page, "figures")));
     json_decref(page);
-    put_effective(c, &rule, 1);
+    put_effective(c, &limit, 1);
     page = figures_of(c, "other");
     assert_true(json_is_null(json_object_get(page, "figures")));
     json_decref(page);
@@ -251,31 +251,29 @@ static void expect_line(const struct text *page, const char *line)
     free(whole);
 }
 
-static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
+static void metrics_have_a_series_for_each_limit_and_daemon(void **state)
 {
     struct control *c = control_create(yaml);
-    struct limit_rule rules[] = {make_rule("pages", LIMIT_LOCAL), make_rule("far", LIMIT_DAEMON)};
-    struct limit_rule mine = rules[0];
-    struct counter_lock lock;
+    struct limit limits[] = {make_limit("pages", LIMIT_LOCAL), make_limit("far", LIMIT_DAEMON)};
+    struct limit mine = limits[0];
+    struct counter_lease lock;
     struct text out = {0};
     struct metrics m = {.out = &out};
 
     (void)state;
-    put_effective(c, rules, ARRAY_LEN(rules));
+    put_effective(c, limits, ARRAY_LEN(limits));
     assert_int_equal(ask(&mine, &lock, "pages:/a", US), COUNTER_LOCKED);
     topk_add(mine.counter->top, SLICE_LIT("pages:/a"), 2500000);
     atomic_store(&mine.counter->figures.refused_full, 7);
     status_metrics(&c->lb, &m);
-    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"pages\"} 1");
-    expect_line(&out, "resumelb_pool_limit_held{application=\"default\",counter=\"far\"} 0");
-    expect_line(&out, "resumelb_pool_limit_waited_seconds_total{application=\"default\","
-                      "counter=\"pages\"} 2.5");
-    expect_line(
-        &out,
-        "resumelb_pool_limit_refused_full_total{application=\"default\",counter=\"pages\"} 7");
+    expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"pages\"} 1");
+    expect_line(&out, "resumelb_limit_held{application=\"default\",limit=\"far\"} 0");
+    expect_line(&out, "resumelb_limit_waited_seconds_total{application=\"default\","
+                      "limit=\"pages\"} 2.5");
     expect_line(&out,
-                "resumelb_pool_limit_maxqueue{application=\"default\",counter=\"pages\"} 1000");
-    expect_line(&out, "resumelb_pool_limit_server_resting{application=\"default\","
+                "resumelb_limit_refused_full_total{application=\"default\",limit=\"pages\"} 7");
+    expect_line(&out, "resumelb_limit_maxqueue{application=\"default\",limit=\"pages\"} 1000");
+    expect_line(&out, "resumelb_pool_counter_server_resting{application=\"default\","
                       "server=\"unix:/run/\\\"x\"} 0");
     expect_line(&out, "resumelb_copies_stored_total{application=\"default\"} 0");
     leave(&mine, &lock, US);
@@ -288,20 +286,20 @@ static void metrics_have_a_series_for_each_counter_and_daemon(void **state)
 static void a_daemon_is_shown_as_all_loops_know_it(void **state)
 {
     struct control *c = control_create(yaml);
-    struct limit_daemon_view daemons[COUNTER_SERVERS_MAX];
+    struct limit_daemon_view daemons[POOL_COUNTER_SERVERS_MAX];
     struct addr a;
 
     (void)state;
     assert_int_equal(addr_parse(SLICE_LIT("127.0.0.1:7531"), &a), ERR_OK);
     assert_int_equal(limit_daemons(c->app, daemons), 2);
     assert_int_equal(daemons[0].now.connections, 0);
-    struct counter_daemon *d =
-        counter_daemon_get(c->app->counter_health, SLICE_LIT("127.0.0.1:7531"), &a);
-    for (unsigned i = 0; i < COUNTER_FAILURES_MAX; ++i)
-        (void)counter_daemon_failed(d, false, 1000);
-    assert_true(counter_daemon_reserve(d, false));
-    assert_true(counter_daemon_reserve(d, false));
-    counter_daemon_count_idle(d, 1);
+    struct pool_counter_daemon *d =
+        pool_counter_daemon_get(c->app->pool_counter_health, SLICE_LIT("127.0.0.1:7531"), &a);
+    for (unsigned i = 0; i < POOL_COUNTER_FAILURES_MAX; ++i)
+        (void)pool_counter_daemon_failed(d, false, 1000);
+    assert_true(pool_counter_daemon_reserve(d, false));
+    assert_true(pool_counter_daemon_reserve(d, false));
+    pool_counter_daemon_count_idle(d, 1);
     assert_int_equal(limit_daemons(c->app, daemons), 2);
     assert_true(slice_is(daemons[0].name, "127.0.0.1:7531"));
     assert_int_equal(daemons[0].now.connections, 2);
@@ -309,10 +307,10 @@ static void a_daemon_is_shown_as_all_loops_know_it(void **state)
     assert_true(daemons[0].now.resting);
     assert_int_equal(daemons[1].now.connections, 0);
     assert_false(daemons[1].now.resting);
-    counter_daemon_count_idle(d, -1);
-    counter_daemon_release(d);
-    counter_daemon_release(d);
-    counter_daemon_put(d);
+    pool_counter_daemon_count_idle(d, -1);
+    pool_counter_daemon_release(d);
+    pool_counter_daemon_release(d);
+    pool_counter_daemon_put(d);
     control_destroy(c);
 }
 
@@ -321,28 +319,28 @@ static void a_daemon_is_shown_as_all_loops_know_it(void **state)
 enum { THREADS = 3, ROUNDS = 5000 };
 
 struct holder {
-    struct limit_rule *rule;
+    struct limit *limit;
     unsigned index;
     _Atomic unsigned *left;
     pthread_t thread;
 };
 
-/* As claims do it: table and summary under the counter's mutex. */
+/* As leases do it: table and summary under the counter's mutex. */
 static void *hold_and_leave(void *context)
 {
     struct holder *h = context;
-    struct limit_counter *c = h->rule->counter;
-    struct counter_lock lock;
+    struct limit_counter *c = h->limit->counter;
+    struct counter_lease lock;
     char *key = xasprintf("pages:/%u", h->index);
 
     for (uint64_t i = 0; i < ROUNDS; ++i) {
         pthread_mutex_lock(&c->lock);
-        ASSERT(ask(h->rule, &lock, key, i) == COUNTER_LOCKED);
+        ASSERT(ask(h->limit, &lock, key, i) == COUNTER_LOCKED);
         pthread_mutex_unlock(&c->lock);
         atomic_fetch_add_explicit(&c->figures.coalesced, 1, memory_order_relaxed);
         pthread_mutex_lock(&c->lock);
         topk_add(c->top, slice_of(key), 1);
-        leave(h->rule, &lock, i + 1);
+        leave(h->limit, &lock, i + 1);
         pthread_mutex_unlock(&c->lock);
     }
     free(key);
@@ -352,7 +350,7 @@ static void *hold_and_leave(void *context)
 
 static void each_view_of_a_busy_counter_is_of_one_moment(void **state)
 {
-    struct limit_rule rule = make_rule("pages", LIMIT_LOCAL);
+    struct limit limit = make_limit("pages", LIMIT_LOCAL);
     _Atomic unsigned left = THREADS;
     struct holder holders[THREADS];
     struct limit_keys_view keys;
@@ -361,13 +359,13 @@ static void each_view_of_a_busy_counter_is_of_one_moment(void **state)
 
     (void)state;
     for (unsigned i = 0; i < THREADS; ++i) {
-        holders[i] = (struct holder){.rule = &rule, .index = i, .left = &left};
+        holders[i] = (struct holder){.limit = &limit, .index = i, .left = &left};
         assert_int_equal(pthread_create(&holders[i].thread, NULL, hold_and_leave, &holders[i]), 0);
     }
     while (atomic_load(&left) != 0) {
         uint64_t sum = 0;
 
-        limit_view(&rule, ROUNDS, &v, &keys);
+        limit_view(&limit, ROUNDS, &v, &keys);
         assert_int_equal(v.held, v.keys);
         assert_true(v.held <= THREADS);
         assert_int_equal(keys.longest.len != 0, v.held != 0);
@@ -383,10 +381,10 @@ static void each_view_of_a_busy_counter_is_of_one_moment(void **state)
     }
     for (unsigned i = 0; i < THREADS; ++i)
         pthread_join(holders[i].thread, NULL);
-    limit_view(&rule, ROUNDS, &v, &keys);
+    limit_view(&limit, ROUNDS, &v, &keys);
     assert_int_equal(v.acquired, THREADS * ROUNDS);
     assert_int_equal(v.coalesced, THREADS * ROUNDS);
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
 }
 
 int main(void)
@@ -397,7 +395,7 @@ int main(void)
         cmocka_unit_test(at_a_daemon_one_that_asks_it_counts_and_not_one_in_flight),
         cmocka_unit_test(figures_are_json_whatever_bytes_a_key_has),
         cmocka_unit_test(a_name_without_an_effective_rule_has_no_figures),
-        cmocka_unit_test(metrics_have_a_series_for_each_counter_and_daemon),
+        cmocka_unit_test(metrics_have_a_series_for_each_limit_and_daemon),
         cmocka_unit_test(a_daemon_is_shown_as_all_loops_know_it),
         cmocka_unit_test(each_view_of_a_busy_counter_is_of_one_moment),
     };

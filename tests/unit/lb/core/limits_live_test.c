@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool counters of an application over a real directory tree: the test writes nodes, turns the
+ * The limits of an application over a real directory tree: the test writes nodes, turns the
  * loop, and checks the application's snapshot and the status.
  */
 #include "lb/core/limits_live.h"
 
 #include <sys/stat.h>
 
-#include "lb/limits/limit_claim.h"
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
+#include "lb/limits/limit_lease.h"
 #include "tests/unit/lb/core/control_fixture.h"
 
 enum { TURNS_MAX = 2000, TURN_MS = 5 };
 
 #define HEAD "listen: [\"127.0.0.1:0\"]\nworkers: [\"127.0.0.1:1\"]\nsettings_hold: 1ms\n"
-#define DATABASE "pool_counters: {database: {workers: 4, match: {path: /report}}}\n"
+#define DATABASE "limits: {database: {workers: 4, match: {path: /report}}}\n"
 
 struct fixture {
     struct control *c;
@@ -34,11 +34,11 @@ static void run(const struct fixture *f, const char *command, const char *name)
     free(line);
 }
 
-/* pool-counters/NAME says JSON. */
+/* limits/NAME says JSON. */
 static void tree_says(const struct fixture *f, const char *name, const char *json)
 {
-    char *directory = xasprintf("%s/tree/pool-counters/%s", f->c->directory, name);
-    char *parent = xasprintf("%s/tree/pool-counters", f->c->directory);
+    char *directory = xasprintf("%s/tree/limits/%s", f->c->directory, name);
+    char *parent = xasprintf("%s/tree/limits", f->c->directory);
     char *file = xasprintf("%s/properties.json", directory);
     char *fresh = xasprintf("%s/.fresh", directory);
 
@@ -57,7 +57,7 @@ static void tree_says(const struct fixture *f, const char *name, const char *jso
 
 static void tree_drops(const struct fixture *f, const char *name)
 {
-    run(f, "rm -r tree/pool-counters/", name);
+    run(f, "rm -r tree/limits/", name);
 }
 
 static void follow_tree(struct fixture *f)
@@ -114,21 +114,21 @@ static int tear_down(void **state)
 
 /* ---- looking ---- */
 
-static const struct limit_rule *rule(const struct fixture *f, const char *name)
+static const struct limit *limit(const struct fixture *f, const char *name)
 {
-    const struct limit_rules *now = f->c->app->settings->limits;
+    const struct limit_set *now = f->c->app->settings->limits;
 
     for (size_t i = 0; now != NULL && i < now->n; ++i) {
-        if (strcmp(now->rules[i].name, name) == 0)
-            return &now->rules[i];
+        if (strcmp(now->limits[i].name, name) == 0)
+            return &now->limits[i];
     }
     return NULL;
 }
 
-/* The effective `workers` of NAME, or 0 if there is no such rule. */
+/* The effective `workers` of NAME, or 0 if there is no such limit. */
 static int64_t workers(const struct fixture *f, const char *name)
 {
-    const struct limit_rule *r = rule(f, name);
+    const struct limit *r = limit(f, name);
 
     return r != NULL ? r->s.workers : 0;
 }
@@ -202,13 +202,13 @@ static void the_rules_of_the_file_are_effective_at_once_in_its_order(void **stat
 {
     struct fixture *f = *state;
 
-    start(f, HEAD "pool_counters: {z: {workers: 3}, a: {workers: 2}, m: {}}\n");
-    const struct limit_rules *now = f->c->app->settings->limits;
+    start(f, HEAD "limits: {z: {workers: 3}, a: {workers: 2}, m: {}}\n");
+    const struct limit_set *now = f->c->app->settings->limits;
     assert_int_equal(now->n, 3);
-    assert_string_equal(now->rules[0].name, "z");
-    assert_string_equal(now->rules[1].name, "a");
-    assert_string_equal(now->rules[2].name, "m");
-    assert_int_equal(now->rules[2].s.workers, 1);
+    assert_string_equal(now->limits[0].name, "z");
+    assert_string_equal(now->limits[1].name, "a");
+    assert_string_equal(now->limits[2].name, "m");
+    assert_int_equal(now->limits[2].s.workers, 1);
     assert_true(shows(f, "z", "origin", "yaml"));
     assert_true(shows(f, "z", "in_force", "true"));
 }
@@ -227,19 +227,19 @@ static void the_tree_goes_over_the_file_and_gives_it_back(void **state)
 
     start(f, HEAD DATABASE);
     follow_tree(f);
-    const struct limit_counter *counter = rule(f, "database")->counter;
+    const struct limit_counter *counter = limit(f, "database")->counter;
     tree_says(f, "database", "{\"workers\": 9, \"timeout\": \"2s\"}");
     wait_workers(f, "database", 9);
-    assert_int_equal(rule(f, "database")->s.timeout_ms, 2000);
-    assert_string_equal(rule(f, "database")->s.path, "/report");
-    assert_ptr_equal(rule(f, "database")->counter, counter);
+    assert_int_equal(limit(f, "database")->s.timeout_ms, 2000);
+    assert_string_equal(limit(f, "database")->s.path, "/report");
+    assert_ptr_equal(limit(f, "database")->counter, counter);
     tree_says(f, "database", "{}");
     wait_workers(f, "database", 4);
     tree_says(f, "database", "{\"workers\": 8}");
     wait_workers(f, "database", 8);
     tree_drops(f, "database");
     wait_workers(f, "database", 4);
-    assert_ptr_equal(rule(f, "database")->counter, counter);
+    assert_ptr_equal(limit(f, "database")->counter, counter);
 }
 
 static void the_tree_has_rules_of_its_own_after_those_of_the_file(void **state)
@@ -252,10 +252,10 @@ static void the_tree_has_rules_of_its_own_after_those_of_the_file(void **state)
     follow_tree(f);
     wait_workers(f, "b", 2);
     wait_workers(f, "a", 3);
-    const struct limit_rules *now = f->c->app->settings->limits;
-    assert_string_equal(now->rules[0].name, "database");
-    assert_string_equal(now->rules[1].name, "a");
-    assert_string_equal(now->rules[2].name, "b");
+    const struct limit_set *now = f->c->app->settings->limits;
+    assert_string_equal(now->limits[0].name, "database");
+    assert_string_equal(now->limits[1].name, "a");
+    assert_string_equal(now->limits[2].name, "b");
     assert_true(shows(f, "a", "origin", "tree"));
     tree_drops(f, "a");
     wait_gone(f, "a");
@@ -263,7 +263,7 @@ static void the_tree_has_rules_of_its_own_after_those_of_the_file(void **state)
     assert_int_equal(workers(f, "b"), 2);
 }
 
-static void a_node_that_does_not_state_how_many_of_what_is_no_rule(void **state)
+static void a_node_that_does_not_state_how_many_of_what_is_no_limit(void **state)
 {
     struct fixture *f = *state;
 
@@ -274,7 +274,7 @@ static void a_node_that_does_not_state_how_many_of_what_is_no_rule(void **state)
     tree_says(f, "rest", "{\"workers\": 3}");
     wait_shown(f, "rest", "why", "none of key, class, path and method");
     assert_null(f->c->app->settings->limits);
-    /* Not a rule for everything, because its path is not understood. */
+    /* Not a limit for everything, because its path is not understood. */
     tree_says(f, "rest", "{\"workers\": 3, \"key\": \"all\", \"path\": [1]}");
     wait_shown(f, "rest", "why", "is rejected");
     assert_null(f->c->app->settings->limits);
@@ -283,7 +283,7 @@ static void a_node_that_does_not_state_how_many_of_what_is_no_rule(void **state)
     /* That one was good: it stays. */
     tree_says(f, "rest", "{\"workers\": 5, \"key\": \"all\", \"path\": [1]}");
     wait_workers(f, "rest", 5);
-    assert_string_equal(rule(f, "rest")->s.path, "/a");
+    assert_string_equal(limit(f, "rest")->s.path, "/a");
 }
 
 static void what_is_bad_is_refused_with_its_reason(void **state)
@@ -296,7 +296,7 @@ static void what_is_bad_is_refused_with_its_reason(void **state)
     wait_workers(f, "database", 6);
     assert_true(shows(f, "database", "refused", "configuration file only"));
     assert_true(shows(f, "database", "refused", "timeout"));
-    assert_null(rule(f, "database")->s.page);
+    assert_null(limit(f, "database")->s.page);
     tree_says(f, "database", "{\"workers\": 500}");
     wait_shown(f, "database", "refused", "is above maxqueue");
     assert_int_equal(workers(f, "database"), 6);
@@ -328,14 +328,14 @@ static void there_are_so_many_rules_at_most_and_those_of_the_file_come_first(voi
     char name[16];
 
     start(f, HEAD DATABASE);
-    for (int i = 0; i < LIMIT_RULES_MAX; ++i) {
+    for (int i = 0; i < LIMITS_MAX; ++i) {
         snprintf(name, sizeof(name), "r%03d", i);
         tree_says(f, name, "{\"workers\": 2, \"key\": \"all\"}");
     }
     follow_tree(f);
-    snprintf(name, sizeof(name), "r%03d", LIMIT_RULES_MAX - 1);
+    snprintf(name, sizeof(name), "r%03d", LIMITS_MAX - 1);
     wait_shown(f, name, "why", "too many");
-    assert_int_equal(f->c->app->settings->limits->n, LIMIT_RULES_MAX);
+    assert_int_equal(f->c->app->settings->limits->n, LIMITS_MAX);
     assert_int_equal(workers(f, "database"), 4);
     tree_drops(f, "r000");
     wait_workers(f, name, 2);
@@ -367,9 +367,8 @@ static void reread(struct fixture *f, const char *yaml)
 /* The tree turns off what shares responses, and on again where the file has it. */
 static void responses_are_shared_only_where_the_file_reports_it(void **state)
 {
-    static const char shares[] =
-        "pool_counters: {database: {workers: 4, mode: any, on_busy: stale, "
-        "match: {path: /report}}}\n";
+    static const char shares[] = "limits: {database: {workers: 4, mode: any, on_busy: stale, "
+                                 "match: {path: /report}}}\n";
     struct fixture *f = *state;
     char *yaml = xasprintf("%s%s", HEAD, shares);
 
@@ -390,20 +389,20 @@ static void responses_are_shared_only_where_the_file_reports_it(void **state)
     /* The file says two of them as well. */
     reread(f, yaml);
     loop_turn(f->c->lb.control, 0);
-    assert_int_equal(rule(f, "database")->s.mode, LIMIT_ANY);
-    assert_int_equal(rule(f, "database")->s.on_busy, LIMIT_BUSY_STALE);
-    assert_int_equal(rule(f, "database")->s.on_full, LIMIT_ANSWER_ERROR);
-    assert_int_equal(rule(f, "own")->s.mode, LIMIT_EACH);
+    assert_int_equal(limit(f, "database")->s.mode, LIMIT_ANY);
+    assert_int_equal(limit(f, "database")->s.on_busy, LIMIT_BUSY_STALE);
+    assert_int_equal(limit(f, "database")->s.on_full, LIMIT_ANSWER_ERROR);
+    assert_int_equal(limit(f, "own")->s.mode, LIMIT_EACH);
     tree_says(f, "database", "{\"workers\": 7, \"mode\": \"each\", \"on_busy\": \"wait\"}");
     wait_workers(f, "database", 7);
     assert_false(f->c->app->settings->limits->any_copies);
     tree_says(f, "database", "{\"workers\": 8, \"mode\": \"any\"}");
     wait_workers(f, "database", 8);
-    assert_int_equal(rule(f, "database")->s.mode, LIMIT_ANY);
+    assert_int_equal(limit(f, "database")->s.mode, LIMIT_ANY);
     /* And no longer: the value of the tree does not stay effective as the last good one. */
     reread(f, HEAD DATABASE);
     loop_turn(f->c->lb.control, 0);
-    assert_int_equal(rule(f, "database")->s.mode, LIMIT_EACH);
+    assert_int_equal(limit(f, "database")->s.mode, LIMIT_EACH);
     assert_int_equal(workers(f, "database"), 8);
     free(yaml);
 }
@@ -412,13 +411,13 @@ static void a_file_read_again_adds_changes_and_removes_rules(void **state)
 {
     struct fixture *f = *state;
 
-    start(f, HEAD "pool_counters: {a: {workers: 2}, b: {workers: 3}}\n");
-    struct limit_counter *counter = limit_counter_ref(rule(f, "a")->counter);
-    reread(f, HEAD "pool_counters: {c: {workers: 5}, a: {workers: 7}}\n");
+    start(f, HEAD "limits: {a: {workers: 2}, b: {workers: 3}}\n");
+    struct limit_counter *counter = limit_counter_ref(limit(f, "a")->counter);
+    reread(f, HEAD "limits: {c: {workers: 5}, a: {workers: 7}}\n");
     wait_workers(f, "a", 7);
     assert_int_equal(workers(f, "b"), 0);
-    assert_string_equal(f->c->app->settings->limits->rules[0].name, "c");
-    assert_ptr_equal(rule(f, "a")->counter, counter);
+    assert_string_equal(f->c->app->settings->limits->limits[0].name, "c");
+    assert_ptr_equal(limit(f, "a")->counter, counter);
     limit_counter_unref(counter);
     reread(f, HEAD);
     wait_workers(f, "a", 0);
@@ -446,12 +445,12 @@ static void a_rule_that_comes_back_while_it_is_held_counts_on(void **state)
     follow_tree(f);
     tree_says(f, "a", "{\"workers\": 3, \"key\": \"all\"}");
     wait_workers(f, "a", 3);
-    struct limit_counter *held = limit_counter_ref(rule(f, "a")->counter);
+    struct limit_counter *held = limit_counter_ref(limit(f, "a")->counter);
     tree_drops(f, "a");
     wait_gone(f, "a");
     tree_says(f, "a", "{\"workers\": 4, \"key\": \"all\"}");
     wait_workers(f, "a", 4);
-    assert_ptr_equal(rule(f, "a")->counter, held);
+    assert_ptr_equal(limit(f, "a")->counter, held);
     limit_counter_unref(held);
 }
 
@@ -484,7 +483,7 @@ what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not(v
     wait_workers(f, "b", 2);
     wait_workers(f, "database", 6);
     start_again(f, HOLDING DATABASE);
-    run(f, "rm -r tree/pool-counters", "");
+    run(f, "rm -r tree/limits", "");
     follow_tree(f);
     wait_workers(f, "a", 3);
     wait_workers(f, "b", 2);
@@ -509,12 +508,11 @@ static void a_tree_that_does_not_answer_is_remembered(void **state)
     start(f, HOLDING);
     FILE *out = fopen(f->memory_file, "w");
     assert_non_null(out);
-    fprintf(
-        out,
-        "{\"v\":1,\"place\":\"%s\",\"saved\":1700000000,\"parts\":{\"pool-counters\":{\"a\":true,"
-        "\"../b\":true,\"c\":7},\"pool-counters/a\":{\"workers\":3,\"key\":\"all\","
-        "\"page\":\"/etc/passwd\"},\"pool-counters/../b\":{\"workers\":3,\"key\":\"x\"}}}",
-        url);
+    fprintf(out,
+            "{\"v\":1,\"place\":\"%s\",\"saved\":1700000000,\"parts\":{\"limits\":{\"a\":true,"
+            "\"../b\":true,\"c\":7},\"limits/a\":{\"workers\":3,\"key\":\"all\","
+            "\"page\":\"/etc/passwd\"},\"limits/../b\":{\"workers\":3,\"key\":\"x\"}}}",
+            url);
     fclose(out);
     assert_int_equal(tree_open(f->c->lb.control, slice_of(url), NULL, &f->tree, &d), ERR_OK);
     f->snapshot = snapshot_open(f->c->lb.control, f->memory_file, url);
@@ -534,7 +532,7 @@ int main(void)
         TEST(an_application_without_rules_has_no_set_of_them),
         TEST(the_tree_goes_over_the_file_and_gives_it_back),
         TEST(the_tree_has_rules_of_its_own_after_those_of_the_file),
-        TEST(a_node_that_does_not_state_how_many_of_what_is_no_rule),
+        TEST(a_node_that_does_not_state_how_many_of_what_is_no_limit),
         TEST(what_is_bad_is_refused_with_its_reason),
         TEST(names_that_are_none_are_passed_over),
         TEST(there_are_so_many_rules_at_most_and_those_of_the_file_come_first),

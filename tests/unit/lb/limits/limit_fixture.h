@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests and rules of pool counters, for tests.
+ * Requests and limits of limits, for tests.
  */
 #ifndef RLB_TESTS_LIMIT_FIXTURE_H
 #define RLB_TESTS_LIMIT_FIXTURE_H
 
-#include "lb/limits/limit_rule.h"
+#include "lb/limits/limit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,14 +54,14 @@ struct setting {
 };
 
 /* Defaults and what SETTINGS say; they end in one without a name. */
-static inline void settings_of(const struct setting *settings, struct counter_settings *out)
+static inline void settings_of(const struct setting *settings, struct limit_settings *out)
 {
     char why[SETTINGS_WHY_ROOM];
 
-    settings_defaults(&counter_table, out);
+    settings_defaults(&limit_table, out);
     for (; settings->name != NULL; ++settings) {
         struct slice name = slice_of(settings->name);
-        const struct setting_row *row = settings_find(&counter_table, name);
+        const struct setting_row *row = settings_find(&limit_table, name);
 
         if (row == NULL)
             row = settings_find(&match_table, name);
@@ -70,35 +70,35 @@ static inline void settings_of(const struct setting *settings, struct counter_se
     }
 }
 
-static inline bool try_rule(const struct setting *settings, struct limit_rule *out,
-                            struct limit_problem *p)
+static inline bool try_limit(const struct setting *settings, struct limit *out,
+                             struct limit_problem *p)
 {
-    struct counter_settings s;
+    struct limit_settings s;
 
     settings_of(settings, &s);
-    bool good = limit_rule_compile("shop", &s, out, p);
-    counter_settings_fini(&s);
+    bool good = limit_compile("shop", &s, out, p);
+    limit_settings_fini(&s);
     return good;
 }
 
-static inline struct limit_rule rule_of(const struct setting *settings)
+static inline struct limit limit_of(const struct setting *settings)
 {
-    struct limit_rule rule;
+    struct limit limit;
     struct limit_problem p;
 
-    if (!try_rule(settings, &rule, &p))
+    if (!try_limit(settings, &limit, &p))
         fail_msg("%s", p.why);
-    return rule;
+    return limit;
 }
 
-/* The rule is refused, for ROW, with WORDS in the reason. */
-static inline void assert_no_rule(const struct setting *settings, const char *row,
-                                  const char *words)
+/* The limit is refused, for ROW, with WORDS in the reason. */
+static inline void assert_no_limit(const struct setting *settings, const char *row,
+                                   const char *words)
 {
-    struct limit_rule rule;
+    struct limit limit;
     struct limit_problem p;
 
-    assert_false(try_rule(settings, &rule, &p));
+    assert_false(try_limit(settings, &limit, &p));
     assert_string_equal(p.row, row);
     if (strstr(p.why, words) == NULL)
         fail_msg("\"%s\" is not in \"%s\"", words, p.why);

@@ -5,25 +5,25 @@
 #include "lb/rules/template.h"
 #include "tests/unit/lb/limits/limit_fixture.h"
 
-/* Whether a rule with ROW: PATTERN counts a GET of TARGET with class CLS. */
+/* Whether a limit with ROW: PATTERN counts a GET of TARGET with class CLS. */
 static bool fits(const char *row, const char *pattern, const char *cls, const char *target)
 {
-    struct limit_rule rule = rule_of(SETTINGS({row, pattern}, ));
+    struct limit limit = limit_of(SETTINGS({row, pattern}, ));
     struct classify_request r = request_for(target, NULL);
-    bool fit = request_match_fits(rule.match, slice_of(cls), &r);
+    bool fit = request_match_fits(limit.match, slice_of(cls), &r);
 
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
     return fit;
 }
 
 static void a_rule_without_patterns_counts_every_request(void **state)
 {
-    struct limit_rule rule = rule_of(SETTINGS());
+    struct limit limit = limit_of(SETTINGS());
     struct classify_request r = request_for("/%00?", NULL);
 
     (void)state;
-    assert_true(request_match_fits(rule.match, SLICE_LIT(""), &r));
-    limit_rule_fini(&rule);
+    assert_true(request_match_fits(limit.match, SLICE_LIT(""), &r));
+    limit_fini(&limit);
 }
 
 static void classes_are_compared_as_a_whole_by_prefix_or_by_search(void **state)
@@ -58,8 +58,8 @@ static void paths_are_compared_decoded_and_without_their_query(void **state)
     assert_true(fits("path", "/%61", "", "/%2561"));
 }
 
-/* Some workers resolve these and some do not: a rule is for both. */
-static void no_other_spelling_of_a_path_gets_around_a_rule(void **state)
+/* Some workers resolve these and some do not: a limit is for both. */
+static void no_other_spelling_of_a_path_gets_around_a_limit(void **state)
 {
     (void)state;
     assert_true(fits("path", "/admin", "", "/a/../admin"));
@@ -91,18 +91,18 @@ static void methods_are_compared_as_they_are(void **state)
 
 static void all_patterns_must_fit(void **state)
 {
-    struct limit_rule rule =
-        rule_of(SETTINGS({"class", "a"}, {"path", "prefix:/p"}, {"method", "GET"}, ));
+    struct limit limit =
+        limit_of(SETTINGS({"class", "a"}, {"path", "prefix:/p"}, {"method", "GET"}, ));
     struct classify_request r = request_for("/p/q", NULL);
 
     (void)state;
-    assert_true(request_match_fits(rule.match, SLICE_LIT("a"), &r));
-    assert_false(request_match_fits(rule.match, SLICE_LIT("b"), &r));
+    assert_true(request_match_fits(limit.match, SLICE_LIT("a"), &r));
+    assert_false(request_match_fits(limit.match, SLICE_LIT("b"), &r));
     r.method = SLICE_LIT("POST");
-    assert_false(request_match_fits(rule.match, SLICE_LIT("a"), &r));
+    assert_false(request_match_fits(limit.match, SLICE_LIT("a"), &r));
     r = request_for("/q", NULL);
-    assert_false(request_match_fits(rule.match, SLICE_LIT("a"), &r));
-    limit_rule_fini(&rule);
+    assert_false(request_match_fits(limit.match, SLICE_LIT("a"), &r));
+    limit_fini(&limit);
 }
 
 /* "/" and N times what UNIT is. */
@@ -160,13 +160,13 @@ static void a_path_too_long_to_search_is_counted_and_one_just_short_enough_is_se
 static void patterns_that_cannot_mean_anything_are_refused(void **state)
 {
     (void)state;
-    assert_no_rule(SETTINGS({"class", "regex:("}, ), "class", "at its character 2");
-    assert_no_rule(SETTINGS({"path", "regex:"}, ), "path", "the pattern is empty");
-    assert_no_rule(SETTINGS({"method", "prefix:"}, ), "method", "the pattern is empty");
-    assert_no_rule(SETTINGS({"path", "report"}, ), "path", "/...");
-    assert_no_rule(SETTINGS({"path", "exact:"}, ), "path", "/...");
-    assert_no_rule(SETTINGS({"class", "caf\xc3\xa9"}, ), "class", "percent-encoded");
-    assert_no_rule(SETTINGS({"class", "two words"}, ), "class", "percent-encoded");
+    assert_no_limit(SETTINGS({"class", "regex:("}, ), "class", "at its character 2");
+    assert_no_limit(SETTINGS({"path", "regex:"}, ), "path", "the pattern is empty");
+    assert_no_limit(SETTINGS({"method", "prefix:"}, ), "method", "the pattern is empty");
+    assert_no_limit(SETTINGS({"path", "report"}, ), "path", "/...");
+    assert_no_limit(SETTINGS({"path", "exact:"}, ), "path", "/...");
+    assert_no_limit(SETTINGS({"class", "caf\xc3\xa9"}, ), "class", "percent-encoded");
+    assert_no_limit(SETTINGS({"class", "two words"}, ), "class", "percent-encoded");
 }
 
 static void patterns_have_a_length_at_most(void **state)
@@ -178,8 +178,8 @@ static void patterns_have_a_length_at_most(void **state)
 
     (void)state;
     assert_true(fits("path", good, "", good));
-    assert_no_rule(SETTINGS({"path", bad}, ), "path", "longer than");
-    assert_no_rule(SETTINGS({"path", regex}, ), "path", "longer than");
+    assert_no_limit(SETTINGS({"path", bad}, ), "path", "longer than");
+    assert_no_limit(SETTINGS({"path", regex}, ), "path", "longer than");
     free(good);
     free(bad);
     free(longest);
@@ -196,14 +196,14 @@ struct made {
 static struct made key_with(const struct setting *settings, const char *cls,
                             const struct classify_request *r)
 {
-    struct limit_rule rule = rule_of(settings);
+    struct limit limit = limit_of(settings);
     struct made m = {0};
-    struct slice key = request_match_key(rule.match, rule.name, slice_of(cls), r, m.bytes);
+    struct slice key = request_match_key(limit.match, limit.name, slice_of(cls), r, m.bytes);
 
     assert_ptr_equal(key.p, m.bytes);
     m.len = key.len;
     m.bytes[m.len] = '\0';
-    limit_rule_fini(&rule);
+    limit_fini(&limit);
     return m;
 }
 
@@ -408,17 +408,17 @@ static void none_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
 static void mistakes_in_a_template_are_reported_with_their_place(void **state)
 {
     (void)state;
-    assert_no_rule(SETTINGS({"key", "a{class"}, ), "key",
-                   "write {{ for a brace (at its character 2)");
-    assert_no_rule(SETTINGS({"key", "ab}"}, ), "key", "at its character 3");
-    assert_no_rule(SETTINGS({"key", "{PATHINFO}"}, ), "key", "{PATH_INFO}");
-    assert_no_rule(SETTINGS({"key", "{}"}, ), "key", "at its character 2");
-    assert_no_rule(SETTINGS({"key", "{HTTP_}"}, ), "key", "at its character 2");
-    assert_no_rule(SETTINGS({"key", "{http_x}"}, ), "key", "at its character 2");
-    assert_no_rule(SETTINGS({"key", "{HTTP_X-Y}"}, ), "key", "at its character 2");
-    assert_no_rule(SETTINGS({"key", "a b"}, ), "key",
-                   "visible ASCII is permitted here (at its character 2)");
-    assert_no_rule(SETTINGS({"key", "\xc3\xa9"}, ), "key", "visible ASCII");
+    assert_no_limit(SETTINGS({"key", "a{class"}, ), "key",
+                    "write {{ for a brace (at its character 2)");
+    assert_no_limit(SETTINGS({"key", "ab}"}, ), "key", "at its character 3");
+    assert_no_limit(SETTINGS({"key", "{PATHINFO}"}, ), "key", "{PATH_INFO}");
+    assert_no_limit(SETTINGS({"key", "{}"}, ), "key", "at its character 2");
+    assert_no_limit(SETTINGS({"key", "{HTTP_}"}, ), "key", "at its character 2");
+    assert_no_limit(SETTINGS({"key", "{http_x}"}, ), "key", "at its character 2");
+    assert_no_limit(SETTINGS({"key", "{HTTP_X-Y}"}, ), "key", "at its character 2");
+    assert_no_limit(SETTINGS({"key", "a b"}, ), "key",
+                    "visible ASCII is permitted here (at its character 2)");
+    assert_no_limit(SETTINGS({"key", "\xc3\xa9"}, ), "key", "visible ASCII");
 }
 
 static void templates_are_bounded(void **state)
@@ -433,13 +433,13 @@ static void templates_are_bounded(void **state)
     assert_int_equal(m.len, strlen("shop:") + LIMIT_TEMPLATE_MAX);
     longest[LIMIT_TEMPLATE_MAX] = 'x';
     longest[LIMIT_TEMPLATE_MAX + 1] = '\0';
-    assert_no_rule(SETTINGS({"key", longest}, ), "key", "longer than");
+    assert_no_limit(SETTINGS({"key", longest}, ), "key", "longer than");
     for (size_t i = 0; i < TEMPLATE_PARTS_MAX; ++i)
         text_add(&many, SLICE_LIT("{class}"));
     m = key_of(text_cstr(&many), "c", "/", NULL);
     assert_int_equal(m.len, strlen("shop:") + TEMPLATE_PARTS_MAX * 2 - 1);
     text_add(&many, SLICE_LIT("{class}"));
-    assert_no_rule(SETTINGS({"key", text_cstr(&many)}, ), "key", "more than 16");
+    assert_no_limit(SETTINGS({"key", text_cstr(&many)}, ), "key", "more than 16");
     text_fini(&many);
 }
 
@@ -449,7 +449,7 @@ int main(void)
         cmocka_unit_test(a_rule_without_patterns_counts_every_request),
         cmocka_unit_test(classes_are_compared_as_a_whole_by_prefix_or_by_search),
         cmocka_unit_test(paths_are_compared_decoded_and_without_their_query),
-        cmocka_unit_test(no_other_spelling_of_a_path_gets_around_a_rule),
+        cmocka_unit_test(no_other_spelling_of_a_path_gets_around_a_limit),
         cmocka_unit_test(a_zero_byte_neither_ends_a_path_nor_hides_it),
         cmocka_unit_test(methods_are_compared_as_they_are),
         cmocka_unit_test(all_patterns_must_fit),

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/counters/rate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/text.h"
+
+#define SECOND 1000000000ULL
+
+static uint64_t keys_of(const struct rate_table *t)
+{
+    uint64_t keys = 0;
+    uint64_t evicted = 0;
+
+    rate_table_count(t, &keys, &evicted);
+    return keys;
+}
+
+static uint64_t evicted_of(const struct rate_table *t)
+{
+    uint64_t keys = 0;
+    uint64_t evicted = 0;
+
+    rate_table_count(t, &keys, &evicted);
+    return evicted;
+}
+
+static void a_rate_is_a_number_in_a_time(void **state)
+{
+    static const char *const bad[] = {"",     "/s",    "5",   "5/",    "5/w", "5/s ", " 5/s",
+                                      "-5/s", "5.5/s", "x/s", "5/s/s", "5/S", "5 /s"};
+    uint64_t count = 0;
+    uint64_t ns = 0;
+
+    (void)state;
+    assert_int_equal(rate_parse(SLICE_LIT("100/s"), &count, &ns), ERR_OK);
+    assert_int_equal(count, 100);
+    assert_int_equal(ns, SECOND / 100);
+    assert_int_equal(rate_parse(SLICE_LIT("5/m"), &count, &ns), ERR_OK);
+    assert_int_equal(ns, 12 * SECOND);
+    assert_int_equal(rate_parse(SLICE_LIT("1/d"), &count, &ns), ERR_OK);
+    assert_int_equal(ns, 86400 * SECOND);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_int_equal(rate_parse(slice_of(bad[i]), &count, &ns), ERR_SYNTAX);
+    assert_int_equal(rate_parse(SLICE_LIT("0/s"), &count, &ns), ERR_RANGE);
+    assert_int_equal(rate_parse(SLICE_LIT("1000001/s"), &count, &ns), ERR_RANGE);
+    assert_int_equal(ns, 86400 * SECOND);
+}
+
+static void a_burst_passes_at_once_and_the_rest_evenly(void **state)
+{
+    struct rate_table *t = rate_table_create(10);
+    const struct rate r = {.interval_ns = SECOND, .burst = 3};
+    uint64_t now = 100 * SECOND;
+
+    (void)state;
+    for (int i = 0; i < 3; ++i)
+        assert_int_equal(rate_take(t, 7, now, &r), 0);
+    assert_int_equal(rate_take(t, 7, now, &r), SECOND);
+    assert_int_equal(rate_take(t, 7, now + SECOND / 4, &r), 3 * SECOND / 4);
+    assert_int_equal(rate_take(t, 7, now + SECOND, &r), 0);
+    assert_int_equal(rate_take(t, 7, now + SECOND, &r), SECOND);
+    assert_int_equal(rate_take(t, 8, now, &r), 0);
+    assert_int_equal(keys_of(t), 2);
+    rate_table_destroy(t);
+}
+
+static void what_is_asked_to_wait_may_then(void **state)
+{
+    struct rate_table *t = rate_table_create(10);
+    const struct rate r = {.interval_ns = 333333333, .burst = 2};
+    uint64_t now = SECOND;
+
+    (void)state;
+    for (int i = 0; i < 1000; ++i) {
+        uint64_t wait = rate_take(t, 1, now, &r);
+
+        if (wait == 0)
+            continue;
+        assert_true(wait <= r.interval_ns);
+        assert_true(rate_take(t, 1, now + wait - 1, &r) == 1);
+        assert_int_equal(rate_take(t, 1, now + wait, &r), 0);
+        now += wait + (uint64_t)i * 1000;
+    }
+    rate_table_destroy(t);
+}
+
+static void time_that_goes_back_lets_no_more_through(void **state)
+{
+    struct rate_table *t = rate_table_create(10);
+    const struct rate r = {.interval_ns = SECOND, .burst = 1};
+
+    (void)state;
+    assert_int_equal(rate_take(t, 1, 10 * SECOND, &r), 0);
+    assert_int_equal(rate_take(t, 1, 9 * SECOND, &r), SECOND);
+    assert_int_equal(rate_take(t, 1, 11 * SECOND, &r), 0);
+    rate_table_destroy(t);
+}
+
+static void another_rate_does_not_inherit_a_long_wait(void **state)
+{
+    struct rate_table *t = rate_table_create(10);
+    const struct rate slow = {.interval_ns = 3600 * SECOND, .burst = 2};
+    const struct rate fast = {.interval_ns = SECOND, .burst = 2};
+
+    (void)state;
+    assert_int_equal(rate_take(t, 1, SECOND, &slow), 0);
+    assert_int_equal(rate_take(t, 1, SECOND, &slow), 0);
+    assert_int_equal(rate_take(t, 1, SECOND, &fast), SECOND);
+    rate_table_destroy(t);
+}
+
+static void the_key_used_least_recently_goes(void **state)
+{
+    struct rate_table *t = rate_table_create(2);
+    const struct rate r = {.interval_ns = SECOND, .burst = 1};
+
+    (void)state;
+    assert_int_equal(rate_take(t, 1, SECOND, &r), 0);
+    assert_int_equal(rate_take(t, 2, SECOND, &r), 0);
+    /* Being refused is a use too: hammering keeps a key where it is. */
+    assert_int_equal(rate_take(t, 1, SECOND, &r), SECOND);
+    assert_int_equal(rate_take(t, 3, SECOND, &r), 0);
+    assert_int_equal(keys_of(t), 2);
+    assert_int_equal(evicted_of(t), 1);
+    assert_int_equal(rate_take(t, 1, SECOND, &r), SECOND);
+    assert_int_equal(rate_take(t, 2, SECOND, &r), 0);
+    rate_table_check(t);
+    rate_table_destroy(t);
+}
+
+/* ---- against a naive model: levels that fill with time, and keys in a list by use ---- */
+
+enum { MODEL_KEYS = 40 };
+
+struct model {
+    size_t n, max;
+    struct {
+        uint64_t key, level, at;
+    } keys[MODEL_KEYS]; /* the oldest first */
+};
+
+static bool model_take(struct model *m, uint64_t key, uint64_t now, const struct rate *r)
+{
+    uint64_t full = r->burst * r->interval_ns;
+    uint64_t level = full;
+    size_t i = 0;
+
+    while (i < m->n && m->keys[i].key != key)
+        ++i;
+    if (i < m->n) {
+        level = m->keys[i].level + (now - m->keys[i].at);
+        level = level < full ? level : full;
+    } else if (m->n == m->max) {
+        i = 0;
+    } else {
+        ++m->n;
+    }
+    memmove(&m->keys[i], &m->keys[i + 1], (m->n - 1 - i) * sizeof(m->keys[0]));
+    bool may = level >= r->interval_ns;
+    m->keys[m->n - 1].key = key;
+    m->keys[m->n - 1].level = may ? level - r->interval_ns : level;
+    m->keys[m->n - 1].at = now;
+    return may;
+}
+
+static uint64_t random_of(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+static void it_does_what_a_bucket_of_tokens_does(void **state)
+{
+    uint64_t seed = 88172645463325252ULL;
+    size_t passed = 0;
+    size_t refused = 0;
+
+    (void)state;
+    for (int round = 0; round < 60; ++round) {
+        struct model m = {.max = 1 + random_of(&seed) % (MODEL_KEYS - 1)};
+        struct rate_table *t = rate_table_create(m.max);
+        const struct rate r = {.interval_ns = 1 + random_of(&seed) % 1000,
+                               .burst = 1 + random_of(&seed) % 20};
+        uint64_t keys = 1 + random_of(&seed) % (MODEL_KEYS + 10);
+        uint64_t now = 1000000;
+
+        for (int i = 0; i < 5000; ++i) {
+            uint64_t key = random_of(&seed) % keys * 0x9e3779b97f4a7c15ULL;
+            bool may = rate_take(t, key, now, &r) == 0;
+
+            assert_int_equal(may, model_take(&m, key, now, &r));
+            passed += may;
+            refused += !may;
+            now += random_of(&seed) % (r.interval_ns * 2 / keys + 2);
+        }
+        rate_table_check(t);
+        assert_int_equal(keys_of(t), m.n);
+        rate_table_destroy(t);
+    }
+    assert_true(passed > 1000);
+    assert_true(refused > 1000);
+}
+
+static void it_grows_up_to_its_bound_and_no_further(void **state)
+{
+    struct rate_table *t = rate_table_create(5000);
+    const struct rate r = {.interval_ns = SECOND, .burst = 1};
+
+    (void)state;
+    for (uint64_t i = 0; i < 20000; ++i) {
+        assert_int_equal(rate_take(t, i * 0x9e3779b97f4a7c15ULL, SECOND, &r), 0);
+        assert_true(keys_of(t) <= 5000);
+    }
+    assert_int_equal(evicted_of(t), 15000);
+    rate_table_check(t);
+    rate_table_destroy(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rate_is_a_number_in_a_time),
+        cmocka_unit_test(a_burst_passes_at_once_and_the_rest_evenly),
+        cmocka_unit_test(what_is_asked_to_wait_may_then),
+        cmocka_unit_test(time_that_goes_back_lets_no_more_through),
+        cmocka_unit_test(another_rate_does_not_inherit_a_long_wait),
+        cmocka_unit_test(the_key_used_least_recently_goes),
+        cmocka_unit_test(it_does_what_a_bucket_of_tokens_does),
+        cmocka_unit_test(it_grows_up_to_its_bound_and_no_further),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
