@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several certificates on one listener: selection by name and by the client's capabilities; versions and suites; status 421."""
+import re
 import ssl
 import subprocess
 
@@ -56,11 +57,11 @@ def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
     for name in names:
         for suite, pair in (('ECDHE-RSA-AES128-GCM-SHA256', rsa), ('ECDHE-ECDSA-AES128-GCM-SHA256', ec)):
             assert shown(address, name, blind_context(ssl.TLSVersion.TLSv1_2, ciphers=suite)) == pair.fingerprint
-    # in TLS 1.3 the signature algorithms decide
-    for algorithm, kind in (('rsa_pss_rsae_sha256', 'RSA'), ('ecdsa_secp256r1_sha256', 'ECDSA')):
+    # in TLS 1.3 the signature algorithms decide; releases of openssl differ in the signature's name
+    for algorithm, kind in (('rsa_pss_rsae_sha256', 'rsa.pss.*'), ('ecdsa_secp256r1_sha256', 'ecdsa.*')):
         r = subprocess.run(['openssl', 's_client', '-connect', address, '-servername', names[0], '-tls1_3',
                             '-sigalgs', algorithm], capture_output=True, text=True, input='', timeout=LIMIT)
-        assert 'Peer signature type: ' + ('RSA-PSS' if kind == 'RSA' else kind) in r.stdout, r.stdout + r.stderr
+        assert re.search('^Peer signature type: %s$' % kind, r.stdout, re.I | re.M), r.stdout + r.stderr
     # both have the same names and count as one certificate: a request for the other name is not misdirected
     with Client(None, sock=dial(address, names[0])) as c:
         assert c.request(host=names[1]).status == 200

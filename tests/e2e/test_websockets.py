@@ -6,7 +6,7 @@ import os
 import random
 
 import pytest
-import websockets
+import websockets.legacy.client        # which all releases have; their other interfaces differ
 from support.base import LIMIT, free_port, wait_until
 from support.certificates import Pair, blind_context, dial
 from support.http import Client, get
@@ -41,7 +41,8 @@ class Site:
     def connect(self, path='/echo', **options):
         if self.tls:
             options.update(ssl=self.context, server_hostname='test.example')
-        return websockets.connect(self.url + path, ping_interval=None, max_size=None, open_timeout=LIMIT, **{'close_timeout': LIMIT, **options})
+        options = {'ping_interval': None, 'max_size': None, 'open_timeout': LIMIT, 'close_timeout': LIMIT, **options}
+        return websockets.legacy.client.connect(self.url + path, **options)
 
     def ordinary(self, path='/'):
         if not self.tls:

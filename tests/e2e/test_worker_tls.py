@@ -136,7 +136,9 @@ def test_without_a_ca_the_system_s_authorities_count(world, pki):
 
 
 def test_an_expired_certificate_is_refused(world, pki):
-    old = pki.authority.sign('old', ['IP:127.0.0.1'], days=-1)
+    old = pki.authority.sign('old', ['IP:127.0.0.1'], days=0)
+    check = ['openssl', 'x509', '-in', old.cert, '-noout', '-checkend', '0']
+    wait_until(lambda: subprocess.run(check, timeout=LIMIT).returncode == 1, 'the certificate to expire')
     w = tls_server(world, old)
     refusal(world, w.address, 'certificate rejected: certificate has expired', worker_tls={'ca': pki.ca})
     assert w.requests == []

@@ -147,7 +147,7 @@ class Authority:
             '-addext', 'keyUsage=critical,keyCertSign,cRLSign'))
 
     def sign(self, name, alternatives=(), days=2, usage='serverAuth'):
-        """A Signed with alternative names such as ['DNS:a.example', 'IP:127.0.0.1']. With DAYS -1 it has already expired."""
+        """A Signed with alternative names such as ['DNS:a.example', 'IP:127.0.0.1']. With DAYS 0 it expires within a second."""
         out = Signed(self.directory / (name + '.pem'), self.directory / (name + '-key.pem'))
         make_once(out.cert, out.key, (self.cert.read_bytes(), name, *alternatives, days, usage),
                   lambda: self._sign(out, name, alternatives, days, usage))

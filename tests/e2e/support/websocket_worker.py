@@ -6,7 +6,7 @@ import hashlib
 import http
 import threading
 
-import websockets
+import websockets.legacy.server        # which all releases have; their other interfaces differ
 from websockets.exceptions import ConnectionClosed
 
 from .base import LIMIT, free_port
@@ -32,7 +32,7 @@ class WebSocketWorker:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(LIMIT)
 
     async def start(self):
-        return await websockets.serve(self.on_websocket, '127.0.0.1', self.port, **self.options)
+        return await websockets.legacy.server.serve(self.on_websocket, '127.0.0.1', self.port, **self.options)
 
     async def stop(self):
         for ws in list(self.server.websockets):     # WebSockets that a test has left open
