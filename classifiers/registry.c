@@ -441,7 +441,7 @@ void classifier_destroy(struct classifier *k)
 /* ---- use ---- */
 
 /* Encodes the raw class CLS, of N bytes or CLASSIFIER_NONE, in place. Returns its length. */
-static size_t encode(char cls[CLASS_BYTES_MAX], size_t n)
+static size_t encode_class(char cls[CLASS_BYTES_MAX], size_t n)
 {
     char raw[CLASS_BYTES_MAX];
 
@@ -457,7 +457,7 @@ static size_t encode(char cls[CLASS_BYTES_MAX], size_t n)
 size_t classifier_classify(const struct classifier *k, const struct rlb_environment *env,
                            char out[CLASS_BYTES_MAX])
 {
-    return encode(out, k->kind->classify(k, env, out));
+    return encode_class(out, k->kind->classify(k, env, out));
 }
 
 bool classifier_of_host(const struct classifier *k, struct slice host, char out[CLASS_BYTES_MAX],
@@ -465,7 +465,7 @@ bool classifier_of_host(const struct classifier *k, struct slice host, char out[
 {
     if (k->kind->of_host == NULL)
         return false;
-    *len = encode(out, k->kind->of_host(host.len != 0 ? host : SLICE_NULL, out));
+    *len = encode_class(out, k->kind->of_host(host.len != 0 ? host : SLICE_NULL, out));
     return true;
 }
 

@@ -135,7 +135,7 @@ static void send_answer(struct client *c, struct slice bytes)
     wait_for_reader(c);
 }
 
-static void reply(struct client *c, struct slice line)
+static void add_line(struct client *c, struct slice line)
 {
     text_add(&c->server->replies, line);
 }
@@ -143,7 +143,7 @@ static void reply(struct client *c, struct slice line)
 static void reply_counted(struct client *c, struct slice line, enum poolcounter_stat stat)
 {
     stat_add(c->server->cell, stat, 1);
-    reply(c, line);
+    add_line(c, line);
 }
 
 /* ---- the stack ---- */
@@ -154,7 +154,7 @@ static struct client_lock *lock_at(struct client *c, size_t i)
 }
 
 /* C's newest lock, or NULL. */
-static struct client_lock *newest(struct client *c)
+static struct client_lock *newest_lock(struct client *c)
 {
     return c->nlocks != 0 ? lock_at(c, c->nlocks - 1U) : NULL;
 }
@@ -178,7 +178,7 @@ static struct client_lock *next_lock(struct client *c)
 
 static bool is_waiting(struct client *c)
 {
-    struct client_lock *cl = newest(c);
+    struct client_lock *cl = newest_lock(c);
 
     return cl != NULL && cl->lock.state == COUNTER_WAITING;
 }
@@ -250,7 +250,7 @@ static void acquire_new(struct client *c, struct counter_request *ask)
     struct slice type = counter_type_of(ask->key);
 
     if (cl == NULL) {
-        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        add_line(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
         return;
     }
     cl->type = types_get(&s->types, type);
@@ -263,7 +263,7 @@ static void acquire_new(struct client *c, struct counter_request *ask)
         ++c->nlocks;
         ++figures->acquired;
         ++figures->held;
-        reply(c, SLICE_LIT("LOCKED\n"));
+        add_line(c, SLICE_LIT("LOCKED\n"));
         break;
     case COUNTER_WAIT:
         ++c->nlocks;
@@ -279,15 +279,15 @@ static void acquire_new(struct client *c, struct counter_request *ask)
         break;
     case COUNTER_QUEUE_FULL:
         ++figures->full;
-        reply(c, SLICE_LIT("QUEUE_FULL\n"));
+        add_line(c, SLICE_LIT("QUEUE_FULL\n"));
         break;
     case COUNTER_TIMEOUT:
         ++figures->timeouts;
-        reply(c, SLICE_LIT("TIMEOUT\n"));
+        add_line(c, SLICE_LIT("TIMEOUT\n"));
         break;
     case COUNTER_NO_ROOM:
         ++figures->no_room;
-        reply(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
+        add_line(c, SLICE_LIT("ERROR OUT_OF_MEMORY\n"));
         break;
     case COUNTER_DONE:
     case COUNTER_UNREACHABLE:
@@ -295,7 +295,7 @@ static void acquire_new(struct client *c, struct counter_request *ask)
     }
 }
 
-static void acquire(struct client *c, struct pool_counter_line *line)
+static void acquire_lock(struct client *c, struct pool_counter_line *line)
 {
     if (c->nlocks == CLIENT_LOCKS_MAX)
         reply_counted(c, SLICE_LIT("LOCK_HELD\n"), STAT_lock_mismatch);
@@ -310,7 +310,7 @@ static void acquire(struct client *c, struct pool_counter_line *line)
 static void pc_client_release(struct client *c)
 {
     struct server *s = c->server;
-    struct client_lock *cl = newest(c);
+    struct client_lock *cl = newest_lock(c);
 
     if (cl == NULL) {
         reply_counted(c, SLICE_LIT("NOT_LOCKED\n"), STAT_release_mismatch);
@@ -322,10 +322,10 @@ static void pc_client_release(struct client *c)
     counter_release(s->table, &cl->lock, s->now_us, &s->woken);
     /* Waiters are notified before the client that has released. */
     server_deliver(s);
-    reply(c, SLICE_LIT("RELEASED\n"));
+    add_line(c, SLICE_LIT("RELEASED\n"));
 }
 
-static void stats(struct client *c, struct slice what)
+static void send_stats(struct client *c, struct slice what)
 {
     struct server *s = c->server;
     struct stats_figures figures = {.counters = *counter_stats(s->table),
@@ -347,13 +347,13 @@ static void run_line(struct client *c, struct slice text)
     pool_counter_line_parse(text, s->config->s.fractional_timeouts, &line);
     switch (line.verb) {
     case VERB_ACQUIRE:
-        acquire(c, &line);
+        acquire_lock(c, &line);
         break;
     case VERB_RELEASE:
         pc_client_release(c);
         break;
     case VERB_STATS:
-        stats(c, line.what);
+        send_stats(c, line.what);
         break;
     case VERB_NONE:
         reply_counted(c, SLICE_LIT("ERROR BAD_COMMAND\n"), STAT_bad_commands);
@@ -366,7 +366,7 @@ static void run_line(struct client *c, struct slice text)
 void client_wake(struct client_lock *cl)
 {
     struct client *c = cl->client;
-    const struct client_lock *top = newest(c);
+    const struct client_lock *top = newest_lock(c);
 
     ASSERT(cl == top);
     timer_stop(&c->wait);
@@ -378,7 +378,7 @@ void client_wake(struct client_lock *cl)
 static void wait_over(struct timer *t)
 {
     struct client *c = container_of(t, struct client, wait);
-    struct client_lock *cl = newest(c);
+    struct client_lock *cl = newest_lock(c);
 
     /* It may have been woken in this very round. */
     if (!is_waiting(c))
@@ -482,8 +482,8 @@ static void client_write(struct client *c)
 
 void client_ready(struct client *c, uint32_t events)
 {
-    if (c->fd >= 0 && c->nlocks != 0 && is_woken(newest(c)))
-        client_wake(newest(c));
+    if (c->fd >= 0 && c->nlocks != 0 && is_woken(newest_lock(c)))
+        client_wake(newest_lock(c));
     /* Closed by that, or earlier in this round. */
     if (c->fd < 0)
         return;
@@ -533,7 +533,7 @@ void client_close(struct client *c)
     close(c->fd);
     c->fd = -1;
     while (c->nlocks != 0) {
-        struct client_lock *cl = newest(c);
+        struct client_lock *cl = newest_lock(c);
 
         if (is_woken(cl))
             (void)note_woken(cl);

@@ -132,14 +132,14 @@ static int int_option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
 }
 
-static bool listens(int fd)
+static bool is_listening(int fd)
 {
     return int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_ACCEPTCONN) == 1;
 }
 
 static void pc_take(struct sockets *out, int fd)
 {
-    if (!listens(fd) || out->n == LISTENERS_MAX) {
+    if (!is_listening(fd) || out->n == LISTENERS_MAX) {
         log_warn(NULL, "inherited-descriptor-invalid", "fd=%d reason=\"not a listening socket\"",
                  fd);
         return;
@@ -176,7 +176,7 @@ static void inherit_standard_input(struct sockets *out)
 {
     if (int_option(STDIN_FILENO, SO_TYPE) == -1)
         return;
-    int fd = listens(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    int fd = is_listening(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) {
         log_warn(NULL, "inherited-descriptor-invalid", "fd=0 reason=\"not a listening socket\"");
         return;

@@ -214,7 +214,7 @@ static void free_closed(struct server *s)
 }
 
 /* Events of a client may be stale, but a closed client is not freed before the end of the round. */
-static void handle(struct server *s, const struct epoll_event *event)
+static void handle_event(struct server *s, const struct epoll_event *event)
 {
     struct watched *w = event->data.ptr;
     unsigned accepts = ACCEPTS_MAX;
@@ -251,7 +251,7 @@ static void *server_run(void *context)
 
         read_clock(s);
         for (int i = 0; i < n; ++i)
-            handle(s, &events[i]);
+            handle_event(s, &events[i]);
         timer_wheel_advance(&s->wheel, server_now_ms(s));
         while ((t = list_pop_entry(&s->wheel.due, struct timer, node)) != NULL)
             t->expired(t);

@@ -142,7 +142,7 @@ static struct version *version_named(struct pool *p, const char *name)
     return v;
 }
 
-static size_t standing(const struct version *v)
+static size_t count_available(const struct version *v)
 {
     return v != NULL && v->available != 0 ? v->members : 0;
 }
@@ -204,7 +204,7 @@ void pool_update_eligible_locked(struct pool *p)
         w->version->available += !w->unavailable;
     }
     list_for_each_entry (v, &p->versions, node) {
-        if (standing(v) > standing(p->active))
+        if (count_available(v) > count_available(p->active))
             p->active = v;
     }
     list_for_each_entry (w, &p->members, member_node) {
@@ -249,7 +249,7 @@ static void end_turn(struct pool *p, struct pool_waiter *w)
 }
 
 /* Returns ERR_BUSY if parked, or ERR_QUEUE_FULL if not. */
-static noinline_ enum err park(struct pool *p, struct pool_waiter *w)
+static noinline_ enum err park_waiter(struct pool *p, struct pool_waiter *w)
 {
     ASSERT(w->state != WAITER_PARKED);
     ASSERT(!list_linked(&w->node));
@@ -449,7 +449,7 @@ size_t pool_forget(struct pool *p, struct worker *w, const struct slice *cls)
 }
 
 /* Returns true if waiting is useless because all workers are excluded. */
-static cold_ bool hopeless(const struct pool *p, const struct pool_request *r)
+static cold_ bool is_hopeless(const struct pool *p, const struct pool_request *r)
 {
     const struct worker *w;
 
@@ -551,11 +551,11 @@ enum err pool_get(struct pool *p, const struct pool_request *r, uint64_t now_us,
         pool_release_locked(p, r->released);
     bool must_queue = r->waiter != NULL && r->waiter->state != WAITER_RELEASED && p->nwaiting != 0;
     bool somebody = pool_question_locked(p, r, now_us, &q);
-    if (!somebody && hopeless(p, r)) {
+    if (!somebody && is_hopeless(p, r)) {
         end_turn(p, r->waiter);
         result = ERR_NO_WORKER;
     } else if (!somebody || must_queue) {
-        result = park(p, r->waiter);
+        result = park_waiter(p, r->waiter);
     } else {
         pool_choose(p, &q, now_us, out);
         end_turn(p, r->waiter);

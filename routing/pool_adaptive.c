@@ -29,7 +29,7 @@ static struct homes_worker *homes_of_worker(const struct worker *w)
 /* ---- what is known of a class before it has a home ---- */
 
 /* Sets OUT to the workers with the best scores, best first. Returns their number. */
-static size_t warm(void *context, struct slice cls, struct homes_worker *out[])
+static size_t find_warm(void *context, struct slice cls, struct homes_worker *out[])
 {
     const struct pool_class *c = pool_skills_find(context, cls);
     double scores[HOMES_WARM_MAX];
@@ -69,7 +69,7 @@ static struct homes_settings settings_of(const struct pool *p)
 
 static void *adaptive_create(struct pool *p)
 {
-    struct homes_options o = {.settings = settings_of(p), .warm = warm, .context = p};
+    struct homes_options o = {.settings = settings_of(p), .warm = find_warm, .context = p};
     struct adaptive *a = xcalloc(1, sizeof(*a));
 
     a->homes = homes_create(&o);
@@ -91,7 +91,7 @@ static void adaptive_changed(struct pool *p)
     homes_set(state_of(p)->homes, &s);
 }
 
-static void joined(struct pool *p, struct worker *w)
+static void on_joined(struct pool *p, struct worker *w)
 {
     struct homes_worker **own = w->policy;
 
@@ -99,7 +99,7 @@ static void joined(struct pool *p, struct worker *w)
         homes_join(state_of(p)->homes, w->concurrency, adaptive_number_of(worker_name_slice(w)), w);
 }
 
-static void left(struct pool *p, struct worker *w)
+static void on_left(struct pool *p, struct worker *w)
 {
     homes_leave(state_of(p)->homes, homes_of_worker(w));
 }
@@ -110,7 +110,7 @@ static void adaptive_set_eligible(struct pool *p, struct worker *w, bool eligibl
 }
 
 /* A slot without a process is activated only when all workers are overloaded. */
-static bool refuses(void *context, void *worker)
+static bool is_excluded(void *context, void *worker)
 {
     const struct worker *w = worker;
 
@@ -118,9 +118,9 @@ static bool refuses(void *context, void *worker)
     return w->of->call == POOL_CALL_WAKE || (context != NULL && !pool_may_choose(context, w));
 }
 
-static void leaves(struct pool *p, struct worker *w, struct worker *to)
+static void on_leaving(struct pool *p, struct worker *w, struct worker *to)
 {
-    struct homes_request r = {.now_us = p->now_us, .refuses = refuses};
+    struct homes_request r = {.now_us = p->now_us, .refuses = is_excluded};
 
     homes_hand_over(state_of(p)->homes, homes_of_worker(w), to != NULL ? homes_of_worker(to) : NULL,
                     &r);
@@ -269,7 +269,7 @@ static void adaptive_choose(struct pool *p, const struct pool_question *q, struc
     struct homes_request r = {.cls = q->request->cls,
                               .cls_hash = q->request->cls_hash,
                               .now_us = p->now_us,
-                              .refuses = refuses,
+                              .refuses = is_excluded,
                               .context = (void *)(uintptr_t)q};
 
     homes_plan(a->homes, &r, &a->plan);
@@ -310,12 +310,12 @@ static void adaptive_end(struct pool *p, struct worker *w, struct pool_hand *han
     homes_end(state_of(p)->homes, &hand->homes, &e);
 }
 
-static void balancers(struct pool *p)
+static void set_balancers(struct pool *p)
 {
     homes_set_balancers(state_of(p)->homes, p->balancers, p->nbalancers, p->self, p->now_us);
 }
 
-static void housed(struct pool *p, struct worker *w, const struct pool_home *home)
+static void publish_home(struct pool *p, struct worker *w, const struct pool_home *home)
 {
     const struct worker *from = home->from;
     bool known = from != NULL && from->pool == p && from->place != WORKER_LEAVING;
@@ -339,15 +339,15 @@ const struct pool_rule pool_rule_adaptive = {
     .create = adaptive_create,
     .destroy = adaptive_destroy,
     .changed = adaptive_changed,
-    .joined = joined,
-    .left = left,
+    .joined = on_joined,
+    .left = on_left,
     .set_eligible = adaptive_set_eligible,
-    .leaves = leaves,
+    .leaves = on_leaving,
     .choose = adaptive_choose,
     .begin = adaptive_begin,
     .adopt = adaptive_adopt,
     .end = adaptive_end,
-    .balancers = balancers,
-    .housed = housed,
+    .balancers = set_balancers,
+    .housed = publish_home,
     .homes_of = homes_of_class,
 };

@@ -71,7 +71,7 @@ static int compare_points(const void *a, const void *b)
 }
 
 /* Removes the points of workers that left, and merges in those of new workers. */
-static void renew(struct hash *s, size_t nworkers)
+static void renew_ring(struct hash *s, size_t nworkers)
 {
     size_t old = 0;
     size_t left = 0;
@@ -198,7 +198,7 @@ static void hash_choose(struct pool *p, const struct pool_question *q, struct po
 
     /* Its contents depend only on the eligible workers, so it may be built at any time. */
     if (s->stale)
-        renew(s, p->neligible);
+        renew_ring(s, p->neligible);
     uint64_t most = UINT64_MAX;
     uint64_t percent = p->settings.hash_balance_percent;
     uint64_t parts = 100 * (uint64_t)p->neligible;

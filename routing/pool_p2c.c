@@ -66,7 +66,7 @@ static double cost_expected_s(const struct p2c *s, const struct cost_class *c)
     return s->mean_s > 0 ? s->mean_s : UNKNOWN_S;
 }
 
-static void learn(double *mean_s, double share, double value_s)
+static void update_mean(double *mean_s, double share, double value_s)
 {
     *mean_s = *mean_s > 0 ? *mean_s + share * (value_s - *mean_s) : value_s;
 }
@@ -78,7 +78,7 @@ struct p2c_worker {
     uint32_t index; /* in p2c.eligible, while it is eligible */
 };
 
-static struct p2c_worker *own(const struct worker *w)
+static struct p2c_worker *worker_data(const struct worker *w)
 {
     return w->policy;
 }
@@ -124,13 +124,13 @@ static void p2c_set_eligible(struct pool *p, struct worker *w, bool eligible)
 
     if (eligible) {
         s->eligible = xgrow(s->eligible, s->n + 1, &s->room, sizeof(struct worker *));
-        own(w)->index = s->n;
+        worker_data(w)->index = s->n;
         s->eligible[s->n++] = w;
         return;
     }
     struct worker *last = s->eligible[--s->n];
-    s->eligible[own(w)->index] = last;
-    own(last)->index = own(w)->index;
+    s->eligible[worker_data(w)->index] = last;
+    worker_data(last)->index = worker_data(w)->index;
 }
 
 /* Returns the first worker from AT on, cyclically, that may be chosen and is not OTHER; or NULL. */
@@ -152,7 +152,7 @@ static double work_s(const struct p2c *s, const struct pool_question *q, const s
     uint64_t others = worker_others(w, q->since_ms);
     double foreign_s = others != 0 ? (double)others * cost_expected_s(s, NULL) : 0;
 
-    return own(w)->work_s + foreign_s;
+    return worker_data(w)->work_s + foreign_s;
 }
 
 static void p2c_choose(struct pool *p, const struct pool_question *q, struct pool_choice *out)
@@ -198,7 +198,7 @@ static void p2c_begin(struct pool *p, const struct pool_question *q, const struc
     h->entry = p2c_class_of(e);
     h->work_s = cost_expected_s(s, h->entry);
     list_push_back(&p2c_class_of(e)->hands, &h->node);
-    own(c->worker)->work_s += h->work_s;
+    worker_data(c->worker)->work_s += h->work_s;
 }
 
 static void p2c_adopt(struct pool *p, struct worker *w, struct pool_hand *h, uint64_t started_us)
@@ -207,7 +207,7 @@ static void p2c_adopt(struct pool *p, struct worker *w, struct pool_hand *h, uin
 
     (void)started_us;
     h->work_s = cost_expected_s(s, NULL);
-    own(w)->work_s += h->work_s;
+    worker_data(w)->work_s += h->work_s;
 }
 
 static void p2c_end(struct pool *p, struct worker *w, struct pool_hand *h,
@@ -216,10 +216,10 @@ static void p2c_end(struct pool *p, struct worker *w, struct pool_hand *h,
     struct p2c *s = p->state;
     struct cost_class *c = h->entry;
 
-    own(w)->work_s -= h->work_s;
+    worker_data(w)->work_s -= h->work_s;
     /* The remainder after rounding. */
-    if (worker_backlog(w) == 0 || own(w)->work_s < 0)
-        own(w)->work_s = 0;
+    if (worker_backlog(w) == 0 || worker_data(w)->work_s < 0)
+        worker_data(w)->work_s = 0;
     list_remove(&h->node);
     h->entry = NULL;
     /* Only successful requests count as a measurement of cost. */
@@ -228,9 +228,9 @@ static void p2c_end(struct pool *p, struct worker *w, struct pool_hand *h,
     double took_s = (double)how->service_us / 1e6;
     if (took_s < LEAST_S)
         took_s = LEAST_S;
-    learn(&s->mean_s, ALL_SHARE, took_s);
+    update_mean(&s->mean_s, ALL_SHARE, took_s);
     if (c != NULL)
-        learn(&c->mean_s, CLASS_SHARE, took_s);
+        update_mean(&c->mean_s, CLASS_SHARE, took_s);
 }
 
 const struct pool_rule pool_rule_p2c = {

@@ -101,7 +101,7 @@ static struct shadow_notes *notes_of(struct worker *w)
 }
 
 /* Records a request of the class of HASH at W. Returns true if W had one recently. */
-static bool recall(struct worker *w, uint64_t hash)
+static bool note_class(struct worker *w, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
     struct shadow_notes *n = notes_of(w);
@@ -196,7 +196,7 @@ static void shadow_place(struct shadow_clock *c, struct shadow_request *r, size_
     put_at(c, r, at);
 }
 
-static void await(struct shadow_clock *c, struct shadow_request *r)
+static void await_end(struct shadow_clock *c, struct shadow_request *r)
 {
     ASSERT(c->ndue < ARRAY_LEN(c->due));
     r->due_us = r->here.serve_us + r->took_us;
@@ -231,7 +231,7 @@ static void shadow_end(struct pool *p, struct shadow_request *r, uint64_t now_us
         struct shadow_request *next = container_of(turn, struct shadow_request, here);
 
         if (next->reported)
-            await(c, next);
+            await_end(c, next);
     }
     pool_put(p->shadow, &r->pick, how, NULL);
     free(r);
@@ -257,7 +257,7 @@ void pool_shadow_catch_up_locked(struct pool *p)
 
 /* Ends the requests at MIRROR, or all (NULL), immediately: those that wait first, so that none of
  * them gets its turn meanwhile. Cost: O(SHADOW_BEHIND_MAX). */
-static void cut(struct pool *p, const struct worker *mirror)
+static void end_immediately(struct pool *p, const struct worker *mirror)
 {
     struct list *const lists[] = {&p->shadow_clock->waiting, &p->shadow_clock->served};
 
@@ -302,8 +302,8 @@ void pool_shadow_get_locked(struct pool *p, const struct pool_request *r, uint64
     shadow_enter(shadow->pick.worker, &shadow->here, p->now_us);
     ++p->shadow_counts.requests;
     p->shadow_counts.differed += shadow->pick.worker != pick->worker->mirror;
-    p->shadow_counts.live_skilled += recall(pick->worker, hash);
-    p->shadow_counts.shadow_skilled += recall(shadow->pick.worker, hash);
+    p->shadow_counts.live_skilled += note_class(pick->worker, hash);
+    p->shadow_counts.shadow_skilled += note_class(shadow->pick.worker, hash);
 }
 
 /* The request has ended in reality, by HOW (NULL: aborted). The clock takes it, or it is freed. */
@@ -333,7 +333,7 @@ void pool_shadow_put_locked(struct pool *p, struct pool_pick *pick, const struct
     list_push_back(&c->waiting, &r->reported_node);
     ++c->nreported;
     if (r->here.serving)
-        await(c, r);
+        await_end(c, r);
     pool_shadow_catch_up_locked(p);
     uint64_t behind_max = SHADOW_BEHIND * (p->backlog > p->neligible ? p->backlog : p->neligible);
     if (behind_max > SHADOW_BEHIND_MAX)
@@ -368,7 +368,7 @@ void pool_shadow_resume_locked(struct pool *p, struct worker *w, const struct re
 void pool_shadow_left_locked(struct pool *p, struct worker *w)
 {
     ASSERT(p->held);
-    cut(p, w->mirror);
+    end_immediately(p, w->mirror);
     pool_remove(p->shadow, w->mirror, NULL);
     w->mirror->unavailable = true;
 }
@@ -429,7 +429,7 @@ void pool_shadow_fini_locked(struct pool *p)
         end_requests(p, w);
     list_for_each_entry (w, &p->leaving, place_node)
         end_requests(p, w);
-    cut(p, NULL);
+    end_immediately(p, NULL);
     list_for_each_entry (w, &p->members, member_node) {
         pool_shadow_left_locked(p, w);
         pool_shadow_removed_locked(p, w);

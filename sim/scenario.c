@@ -125,7 +125,7 @@ static const struct measure of_replay[] = {
 /* ---- workers that come and go ---- */
 
 /* N requests of the benchmark, in this plan; at least one. */
-static size_t scaled(const struct plan *p, size_t n)
+static size_t scale_count(const struct plan *p, size_t n)
 {
     double v = (double)n * p->options.scale;
 
@@ -139,7 +139,7 @@ static unsigned first_new(const struct plan *p)
 }
 
 /* Crash: the number of the worker that is killed. */
-static unsigned crashed(const struct plan *p)
+static unsigned crashed_worker(const struct plan *p)
 {
     return 5 % p->options.world.workers;
 }
@@ -156,18 +156,19 @@ static void start_new_workers(struct plan *p)
 {
     for (unsigned i = first_new(p); i < p->options.world.workers; ++i) {
         add_event(&p->phases[0], 0, WORLD_KILL, i);
-        add_event(&p->phases[1], scaled(p, NEW_AT), WORLD_START, i);
+        add_event(&p->phases[1], scale_count(p, NEW_AT), WORLD_START, i);
     }
 }
 
-static void crash(struct plan *p)
+static void plan_crash(struct plan *p)
 {
     bool drains = p->scenario == SCENARIO_drain;
 
     if (drains)
-        add_event(&p->phases[1], scaled(p, CRASH_AT), WORLD_DRAIN, crashed(p));
-    add_event(&p->phases[1], scaled(p, drains ? DRAINED_AT : CRASH_AT), WORLD_KILL, crashed(p));
-    add_event(&p->phases[1], scaled(p, REPLACED_AT), WORLD_START, crashed(p));
+        add_event(&p->phases[1], scale_count(p, CRASH_AT), WORLD_DRAIN, crashed_worker(p));
+    add_event(&p->phases[1], scale_count(p, drains ? DRAINED_AT : CRASH_AT), WORLD_KILL,
+              crashed_worker(p));
+    add_event(&p->phases[1], scale_count(p, REPLACED_AT), WORLD_START, crashed_worker(p));
 }
 
 static void replace_and_kill(struct plan *p)
@@ -263,11 +264,11 @@ enum err plan_create(enum scenario s, const struct plan_options *o, struct plan 
         if (part.rate <= 0)
             part.rate = p->options.rate;
         part.seed = i + 1;
-        part.n = scaled(p, part.n);
-        part.hot_from = scaled(p, part.hot_from);
-        part.hot_to = scaled(p, part.hot_to);
+        part.n = scale_count(p, part.n);
+        part.hot_from = scale_count(p, part.hot_from);
+        part.hot_to = scale_count(p, part.hot_to);
         if (part.shift_at != 0) {
-            part.shift_at = scaled(p, part.shift_at);
+            part.shift_at = scale_count(p, part.shift_at);
             part.shift = p->options.workload.sites / 2;
         }
         /* A closed loop unless the phase, or the plan, has a rate. */
@@ -319,7 +320,7 @@ void plan_destroy(struct plan *p)
 /* Returns POSITION, scaled, from the start of a phase of N requests. */
 static size_t scenario_place_of(const struct plan *p, int position, size_t n)
 {
-    size_t at = position != 0 ? scaled(p, (size_t)abs(position)) : 0;
+    size_t at = position != 0 ? scale_count(p, (size_t)abs(position)) : 0;
 
     at = at < n ? at : n;
     return position < 0 ? n - at : at;
@@ -335,11 +336,12 @@ static struct figures_part part_of(const struct plan *p, const struct stretch *s
         .from = phase->first + (from < to ? from : to), .to = phase->first + to, .tag = s->tag - 1};
 }
 
-static void measure(const struct plan *p, const struct world_record *records, struct plan_result *r)
+static void measure_run(const struct plan *p, const struct world_record *records,
+                        struct plan_result *r)
 {
     const struct measure *m = scenarios[p->scenario].measures;
     unsigned workers = p->options.world.workers;
-    unsigned victim = crashed(p);
+    unsigned victim = crashed_worker(p);
 
     if (m == NULL)
         return;
@@ -420,7 +422,7 @@ void plan_run(const struct plan *p, const struct plan_classes *c, const struct p
     world_destroy(w);
     struct figures_part main = part_of(p, &scenarios[p->scenario].main);
     figures_of(records, &main, p->options.world.workers, &out->main);
-    measure(p, records, out);
+    measure_run(p, records, out);
     cut_windows(p, records, out);
     const struct plan_phase *phase = &p->phases[p->main];
     out->nshares = p->options.world.workers;

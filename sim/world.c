@@ -316,7 +316,7 @@ static void world_serve(struct world *w, struct member *m, struct job *j)
 
 /* ---- a request's path ---- */
 
-static void record(struct world *w, const struct job *j, bool failed)
+static void record_job(struct world *w, const struct job *j, bool failed)
 {
     struct world_record *r = &w->records[j->request];
 
@@ -350,7 +350,7 @@ static void send_job(struct world *w, struct job *j)
         return;
     }
     j->service_ns = 0;
-    record(w, j, true);
+    record_job(w, j, true);
     --w->in_flight;
     free(j);
 }
@@ -365,7 +365,7 @@ static void world_finish(struct world *w, struct job *j, bool past)
     struct pool_served how = {.now_us = now_us(w), .service_us = service_ns / NS_PER_US};
     bool resume_due = false;
 
-    record(w, j, false);
+    record_job(w, j, false);
     if (!past) {
         worker_report(j->pick.worker, total, w->now_ns / NS_PER_MS);
         if (w->options.balancers > 1 && w->options.report_delay_ns != 0) {
@@ -393,7 +393,7 @@ static void world_finish(struct world *w, struct job *j, bool past)
 /* ---- publication of homes ---- */
 
 /* Publishes the changes since the last publication. */
-static void publish(struct world *w)
+static void publish_homes(struct world *w)
 {
     if (w->options.homes_delay_ns == 0 || w->options.balancers == 1)
         return;
@@ -482,7 +482,7 @@ void world_run(struct world *w, const struct world_run *run, struct world_record
             while (w->next_event < run->nevents &&
                    run->first + run->events[w->next_event].at == w->next)
                 change_member(w, &run->events[w->next_event++]);
-            publish(w);
+            publish_homes(w);
             struct job *j = xcalloc(1, sizeof(struct job));
             j->request = w->next++;
             j->balancer = (unsigned)(w->turn++ % w->options.balancers);
@@ -583,7 +583,7 @@ static double class_workers(const struct world_record *records, const struct fig
 }
 
 /* The busiest worker's requests or work, over the mean of NWORKERS. */
-static double busiest(const uint64_t *of_workers, unsigned nworkers, double sum)
+static double busiest_share(const uint64_t *of_workers, unsigned nworkers, double sum)
 {
     uint64_t most = 0;
 
@@ -636,8 +636,8 @@ void figures_of(const struct world_record *records, const struct figures_part *p
         out->p90_ms = (double)latencies[n * 90 / 100] / US_PER_MS;
         out->p99_ms = (double)latencies[n * 99 / 100] / US_PER_MS;
         out->max_ms = (double)latencies[n - 1] / US_PER_MS;
-        out->share_max = busiest(requests, nworkers, served);
-        out->busy_max = busiest(busy_us, nworkers, fmax((double)service_us, 1));
+        out->share_max = busiest_share(requests, nworkers, served);
+        out->busy_max = busiest_share(busy_us, nworkers, fmax((double)service_us, 1));
         out->busy = (double)service_us / US_PER_S / fmax(out->wall_s, 1e-9) / nworkers;
         out->class_workers = class_workers(records, part, latencies);
     }

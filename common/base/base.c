@@ -37,7 +37,7 @@ void out_of_memory(void)
     abort();
 }
 
-static void *checked(void *p)
+static void *check_allocated(void *p)
 {
     if (p == NULL)
         out_of_memory();
@@ -46,12 +46,12 @@ static void *checked(void *p)
 
 void *xmalloc(size_t bytes)
 {
-    return checked(malloc(bytes != 0 ? bytes : 1));
+    return check_allocated(malloc(bytes != 0 ? bytes : 1));
 }
 
 void *xcalloc(size_t n, size_t bytes)
 {
-    return checked(calloc(n != 0 ? n : 1, bytes != 0 ? bytes : 1));
+    return check_allocated(calloc(n != 0 ? n : 1, bytes != 0 ? bytes : 1));
 }
 
 void *xcalloc_lines(size_t n, size_t bytes)
@@ -61,13 +61,13 @@ void *xcalloc_lines(size_t n, size_t bytes)
     ASSERT(bytes % CACHE_LINE_BYTES == 0);
     bool overflows = __builtin_mul_overflow(n != 0 ? n : 1, bytes, &all);
     ASSERT(!overflows);
-    void *p = checked(aligned_alloc(CACHE_LINE_BYTES, all != 0 ? all : CACHE_LINE_BYTES));
+    void *p = check_allocated(aligned_alloc(CACHE_LINE_BYTES, all != 0 ? all : CACHE_LINE_BYTES));
     return memset(p, 0, all);
 }
 
 void *xrealloc(void *p, size_t bytes)
 {
-    return checked(realloc(p, bytes != 0 ? bytes : 1));
+    return check_allocated(realloc(p, bytes != 0 ? bytes : 1));
 }
 
 void *xgrow(void *p, size_t n, size_t *room, size_t bytes)
@@ -85,7 +85,7 @@ void *xgrow(void *p, size_t n, size_t *room, size_t bytes)
 
 char *xstrdup(const char *s)
 {
-    return s != NULL ? checked(strdup(s)) : NULL;
+    return s != NULL ? check_allocated(strdup(s)) : NULL;
 }
 
 char *xslicedup(struct slice s)
@@ -106,5 +106,5 @@ char *xasprintf(const char *fmt, ...)
     va_start(args, fmt);
     int len = vasprintf(&out, fmt, args);
     va_end(args);
-    return checked(len >= 0 ? out : NULL);
+    return check_allocated(len >= 0 ? out : NULL);
 }

@@ -57,7 +57,7 @@ static inline int compare_u64(uint64_t a, uint64_t b)
 }
 
 /* Reads a counter that other threads increment. */
-static inline uint64_t relaxed(const _Atomic uint64_t *n)
+static inline uint64_t load_relaxed(const _Atomic uint64_t *n)
 {
     return atomic_load_explicit(n, memory_order_relaxed);
 }

@@ -74,7 +74,7 @@ static unsigned segment_of(size_t i)
 }
 
 /* Returns bucket I. Buckets never move, so that growing costs only the new ones. */
-static struct split_node **bucket(const struct split_map *m, size_t i)
+static struct split_node **bucket_at(const struct split_map *m, size_t i)
 {
     if (i < FIRST)
         return &m->segments[0][i];
@@ -113,7 +113,7 @@ static struct split_node *find_hashed(const struct split_map *m, struct slice ke
 {
     if (m->n == 0)
         return NULL;
-    for (struct split_node *at = *bucket(m, map_bucket_of(m, hash)); at != NULL; at = at->next) {
+    for (struct split_node *at = *bucket_at(m, map_bucket_of(m, hash)); at != NULL; at = at->next) {
         if (at->hash == hash && at->len == key.len &&
             same_bytes(split_map_key(m, at).p, key.p, key.len))
             return at;
@@ -128,7 +128,7 @@ struct split_node *split_map_find(const struct split_map *m, struct slice key)
 
 /* ---- growing and shrinking, by one bucket ---- */
 
-static void grow(struct split_map *m)
+static void grow_buckets(struct split_map *m)
 {
     unsigned last = segment_of(m->full);
 
@@ -138,8 +138,8 @@ static void grow(struct split_map *m)
         m->segments[last] = calloc(m->full, sizeof(struct split_node *));
     if (m->segments[last] == NULL)
         return; /* out of memory */
-    struct split_node **from = bucket(m, m->buckets - m->full);
-    struct split_node **to = bucket(m, m->buckets);
+    struct split_node **from = bucket_at(m, m->buckets - m->full);
+    struct split_node **to = bucket_at(m, m->buckets);
 
     while (*from != NULL) {
         struct split_node *node = *from;
@@ -158,7 +158,7 @@ static void grow(struct split_map *m)
 
 /* Removes up to SHRINK_BELOW buckets, the number that there may be per entry, so that the number of
  * buckets decreases as fast as that of entries. */
-static void shrink(struct split_map *m)
+static void shrink_buckets(struct split_map *m)
 {
     for (int i = 0; i < SHRINK_BELOW; ++i) {
         if (m->n * SHRINK_BELOW >= m->buckets || m->buckets == FIRST)
@@ -173,8 +173,8 @@ static void shrink(struct split_map *m)
                 m->segments[last] = NULL;
             }
         }
-        struct split_node **from = bucket(m, m->buckets);
-        struct split_node **to = bucket(m, m->buckets - m->full);
+        struct split_node **from = bucket_at(m, m->buckets);
+        struct split_node **to = bucket_at(m, m->buckets - m->full);
 
         while (*to != NULL)
             to = &(*to)->next;
@@ -193,24 +193,24 @@ bool split_map_add(struct split_map *m, struct split_node *node, size_t len)
         return false;
     node->len = (uint32_t)len;
     node->hash = hash_of(split_map_key(m, node));
-    struct split_node **head = bucket(m, map_bucket_of(m, node->hash));
+    struct split_node **head = bucket_at(m, map_bucket_of(m, node->hash));
     node->next = *head;
     *head = node;
     ++m->n;
-    grow(m);
+    grow_buckets(m);
     return true;
 }
 
 void split_map_remove(struct split_map *m, struct split_node *node)
 {
-    struct split_node **at = bucket(m, map_bucket_of(m, node->hash));
+    struct split_node **at = bucket_at(m, map_bucket_of(m, node->hash));
 
     while (*at != node)
         at = &(*at)->next;
     *at = node->next;
     node->next = NULL;
     --m->n;
-    shrink(m);
+    shrink_buckets(m);
 }
 
 struct split_node *split_map_next(const struct split_map *m, const struct split_node *node)
@@ -224,8 +224,8 @@ struct split_node *split_map_next(const struct split_map *m, const struct split_
     if (node != NULL)
         i = map_bucket_of(m, node->hash) + 1;
     for (; i < m->buckets; ++i) {
-        if (*bucket(m, i) != NULL)
-            return *bucket(m, i);
+        if (*bucket_at(m, i) != NULL)
+            return *bucket_at(m, i);
     }
     return NULL;
 }
@@ -238,7 +238,7 @@ void split_map_check(const struct split_map *m)
     ASSERT(m->buckets >= m->full);
     ASSERT(m->buckets < 2 * m->full);
     for (size_t i = 0; m->segments[0] != NULL && i < m->buckets; ++i) {
-        for (const struct split_node *at = *bucket(m, i); at != NULL; at = at->next) {
+        for (const struct split_node *at = *bucket_at(m, i); at != NULL; at = at->next) {
             ASSERT(map_bucket_of(m, at->hash) == i);
             ASSERT(at->hash == hash_of(split_map_key(m, at)));
             ++n;

@@ -9,7 +9,7 @@
 
 /* ---- fields ---- */
 
-static void *field(const struct setting_row *row, void *s)
+static void *field_at(const struct setting_row *row, void *s)
 {
     return (char *)s + row->offset;
 }
@@ -27,12 +27,12 @@ static struct setting_value field_get(const struct setting_row *row, const void 
 static void field_free(const struct setting_row *row, void *s)
 {
     if (row->type == SETTING_TEXT || row->type == SETTING_SECRET) {
-        char **text = field(row, s);
+        char **text = field_at(row, s);
 
         free(*text);
         *text = NULL;
     } else if (row->type == SETTING_LIST) {
-        text_list_fini(field(row, s));
+        text_list_fini(field_at(row, s));
     }
 }
 
@@ -40,7 +40,7 @@ static void field_free(const struct setting_row *row, void *s)
 static void field_put(const struct setting_row *row, void *s, const struct setting_value *v)
 {
     field_free(row, s);
-    memcpy(field(row, s), (const char *)v + setting_types[row->type].offset,
+    memcpy(field_at(row, s), (const char *)v + setting_types[row->type].offset,
            setting_types[row->type].size);
 }
 
@@ -57,7 +57,7 @@ const struct setting_row *settings_find(const struct settings_table *t, struct s
 
 enum { NAME_COMPARED_MAX = 40 };
 
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -76,10 +76,10 @@ static size_t edits_between(struct slice a, struct slice b)
             size_t n = i + k;
 
             if (i > 0 && k > 0)
-                n = least(edits[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]),
-                          least(edits[i - 1][k], edits[i][k - 1]) + 1);
+                n = min_size(edits[i - 1][k - 1] + (a.p[i - 1] != b.p[k - 1]),
+                             min_size(edits[i - 1][k], edits[i][k - 1]) + 1);
             if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1])
-                n = least(n, edits[i - 2][k - 2] + 1);
+                n = min_size(n, edits[i - 2][k - 2] + 1);
             edits[i][k] = n;
         }
     }

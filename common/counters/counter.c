@@ -43,7 +43,7 @@ static const uint64_t ORDER_MASK = (UINT64_C(1) << 56) - 1;
 _Static_assert(sizeof(struct counter_lease) == 64, "a lease is one line of the cache");
 
 /* The clock is monotonic; if it were not, a sum should not leap by 2^64. */
-static uint64_t elapsed(uint64_t since_us, uint64_t now_us)
+static uint64_t elapsed_us(uint64_t since_us, uint64_t now_us)
 {
     return now_us > since_us ? now_us - since_us : 0;
 }
@@ -161,7 +161,7 @@ static void stop_holding(struct counter_table *t, struct counter_lease *lease, u
         --lease->key->type->held;
     --t->stats.held;
     ++t->stats.processed;
-    t->stats.processing_us += elapsed(lease->since_us, now_us);
+    t->stats.processing_us += elapsed_us(lease->since_us, now_us);
     lease->state = COUNTER_FREE;
     lease->key = NULL;
 }
@@ -213,10 +213,11 @@ static void counter_stop_waiting(struct counter_table *t, struct counter_lease *
 }
 
 /* LEASE's wait ends with ANSWER, LOCKED or DONE; *WAITED_US is the sum of such waits. */
-static void wake(struct counter_table *t, struct counter_lease *lease, enum counter_result answer,
-                 uint64_t *waited_us, uint64_t now_us, struct list *woken)
+static void wake_lock(struct counter_table *t, struct counter_lease *lease,
+                      enum counter_result answer, uint64_t *waited_us, uint64_t now_us,
+                      struct list *woken)
 {
-    *waited_us += elapsed(lease->since_us, now_us);
+    *waited_us += elapsed_us(lease->since_us, now_us);
     counter_stop_waiting(t, lease);
     lease->woken = answer == COUNTER_DONE ? COUNTER_DONE : COUNTER_LOCKED;
     list_push_back(woken, &lease->in_key);
@@ -227,9 +228,9 @@ static void wake_locked(struct counter_table *t, struct counter_lease *lease, ui
 {
     struct counter_key *key = lease->key;
 
-    wake(t, lease, COUNTER_LOCKED,
-         lease->kind == COUNTER_ME ? &t->stats.waited_me_us : &t->stats.waited_any_us, now_us,
-         woken);
+    wake_lock(t, lease, COUNTER_LOCKED,
+              lease->kind == COUNTER_ME ? &t->stats.waited_me_us : &t->stats.waited_any_us, now_us,
+              woken);
     counter_hold(t, lease, key, now_us);
 }
 
@@ -323,7 +324,7 @@ struct slice counter_type_of(struct slice key)
     return key;
 }
 
-static enum counter_result counted(uint64_t *count, enum counter_result answer)
+static enum counter_result count_outcome(uint64_t *count, enum counter_result answer)
 {
     ++*count;
     return answer;
@@ -340,17 +341,17 @@ enum counter_result counter_acquire(struct counter_table *t, struct counter_leas
     ASSERT(ask->workers >= 1);
     ASSERT(ask->maxqueue >= 1);
     if (key != NULL && (uint64_t)key->held + key->waiting >= ask->maxqueue)
-        return counted(&t->stats.full, COUNTER_QUEUE_FULL);
+        return count_outcome(&t->stats.full, COUNTER_QUEUE_FULL);
     bool room =
         counter_key_has_room(key, type, ask->workers) && counter_type_has_room(type, ask->slots);
     if (!room && ask->timeout_ms == 0)
-        return counted(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
+        return count_outcome(&t->stats.timeouts_at_once, COUNTER_TIMEOUT);
     if (!room && t->stats.waiting >= t->max_waiters)
-        return counted(&t->stats.no_room, COUNTER_NO_ROOM);
+        return count_outcome(&t->stats.no_room, COUNTER_NO_ROOM);
     if (key == NULL)
         key = counter_make_key(t, ask, type);
     if (key == NULL)
-        return counted(&t->stats.no_room, COUNTER_NO_ROOM);
+        return count_outcome(&t->stats.no_room, COUNTER_NO_ROOM);
     lease->kind = ask->kind == COUNTER_ANY;
     lease->workers = ask->workers;
     lease->slots = ask->slots;
@@ -367,7 +368,7 @@ static void counter_end(struct counter_table *t, struct counter_lease *lease, bo
 {
     struct counter_key *key = lease->key;
     bool held = lease->state == COUNTER_HELD;
-    uint64_t held_us = held ? elapsed(lease->since_us, now_us) : 0;
+    uint64_t held_us = held ? elapsed_us(lease->since_us, now_us) : 0;
 
     ASSERT(lease->state != COUNTER_FREE);
     if (held) {
@@ -379,7 +380,8 @@ static void counter_end(struct counter_table *t, struct counter_lease *lease, bo
     while (done && key->queue[COUNTER_ANY] != NULL) {
         t->stats.gained_us += held_us;
         ++t->stats.done;
-        wake(t, key->queue[COUNTER_ANY], COUNTER_DONE, &t->stats.waited_good_us, now_us, woken);
+        wake_lock(t, key->queue[COUNTER_ANY], COUNTER_DONE, &t->stats.waited_good_us, now_us,
+                  woken);
     }
     if (held)
         hand_over(t, key, now_us, woken);
@@ -406,7 +408,7 @@ void counter_expire(struct counter_table *t, struct counter_lease *lease, uint64
     ASSERT(lease->state == COUNTER_WAITING);
     counter_stop_waiting(t, lease);
     ++t->stats.timeouts;
-    t->stats.wasted_us += elapsed(lease->since_us, now_us);
+    t->stats.wasted_us += elapsed_us(lease->since_us, now_us);
     drop_key_if_unused(t, key);
 }
 

@@ -393,7 +393,7 @@ static void daemon_failed(struct pool_counter_conn *c)
              (unsigned long long)rest_ms);
 }
 
-static void probe(struct pool_counter_server *s)
+static void probe_server(struct pool_counter_server *s)
 {
     struct pool_counter_conn *c = take_idle(s);
 
@@ -423,7 +423,7 @@ static void on_watch(struct timer *t)
     else
         timer_start(l, &s->watch, silent_ms);
     if (pool_counter_daemon_begin_probe(s->daemon, silent_ms, loop_now_ms(l)))
-        probe(s);
+        probe_server(s);
 }
 
 /* A request was sent to S that may be answered late: checks whether the daemon responds at all. */
@@ -439,7 +439,7 @@ static void watch_daemon(struct pool_counter_server *s)
 /* ---- calls ---- */
 
 /* Ends what CALL waits for, frees its key, and sets its state. */
-static void settle(struct pool_counter_call *call, enum pool_counter_call_state state)
+static void settle_call(struct pool_counter_call *call, enum pool_counter_call_state state)
 {
     timer_stop(&call->deadline);
     list_remove(&call->later.node);
@@ -455,7 +455,7 @@ static void client_answer(struct pool_counter_call *call, enum counter_result r,
                           enum pool_counter_trouble why)
 {
     call->why = why;
-    settle(call, r == COUNTER_LOCKED ? POOL_COUNTER_CALL_HELD : POOL_COUNTER_CALL_FREE);
+    settle_call(call, r == COUNTER_LOCKED ? POOL_COUNTER_CALL_HELD : POOL_COUNTER_CALL_FREE);
     call->answered(call, r);
 }
 
@@ -481,7 +481,7 @@ static void client_join(struct pool_counter_call *call, struct pool_counter_conn
 }
 
 /* Separates C from its call. Returns the call, or NULL if there was none. */
-static struct pool_counter_call *part(struct pool_counter_conn *c)
+static struct pool_counter_call *detach_call(struct pool_counter_conn *c)
 {
     struct pool_counter_call *call = c->call;
 
@@ -549,9 +549,9 @@ static bool is_stale(const struct pool_counter_conn *c, enum pool_counter_troubl
 }
 
 /* Sends the call again over a new connection; the limit may be exceeded by one for a moment. */
-static void repeat(struct pool_counter_conn *c)
+static void repeat_call(struct pool_counter_conn *c)
 {
-    struct pool_counter_call *call = part(c);
+    struct pool_counter_call *call = detach_call(c);
 
     ++call->client->stats.repeated;
     client_join(call, conn_open(c->server, true));
@@ -585,7 +585,7 @@ static void on_end(struct pool_counter_conn *c, enum pool_counter_trouble why)
     struct pool_counter_client_stats *stats = &c->server->client->stats;
 
     if (state == POOL_COUNTER_CONN_ASKING && is_stale(c, why)) {
-        repeat(c);
+        repeat_call(c);
         return;
     }
     if (is_failure(c, why)) {
@@ -596,7 +596,7 @@ static void on_end(struct pool_counter_conn *c, enum pool_counter_trouble why)
         pool_counter_daemon_slots(c->server->daemon, POOL_COUNTER_SLOTS_IGNORED);
     }
     stats->unreleased += state == POOL_COUNTER_CONN_RELEASING;
-    struct pool_counter_call *call = part(c);
+    struct pool_counter_call *call = detach_call(c);
     conn_close(c);
     if (call == NULL)
         return;
@@ -605,7 +605,7 @@ static void on_end(struct pool_counter_conn *c, enum pool_counter_trouble why)
         return;
     }
     ++stats->lost;
-    settle(call, POOL_COUNTER_CALL_LOST);
+    settle_call(call, POOL_COUNTER_CALL_LOST);
     if (call->lost != NULL)
         call->lost(call);
 }
@@ -619,12 +619,12 @@ static void on_client_deadline(struct timer *t)
     if (c->state == POOL_COUNTER_CONN_ASKING)
         list_remove(&c->later.node); /* the deadline takes precedence over the suspension */
     if (c->state == POOL_COUNTER_CONN_CONNECTING) {
-        (void)part(c);
+        (void)detach_call(c);
         client_answer(call, COUNTER_UNREACHABLE, POOL_COUNTER_TROUBLE_CONNECT_TIMEOUT);
     } else if (call->ask.timeout_ms == 0) {
         on_end(c, POOL_COUNTER_TROUBLE_SILENT);
     } else {
-        (void)part(c);
+        (void)detach_call(c);
         if (c->expires_ms <= loop_now_ms(c->loop) + EXPIRY_SLACK_MS) {
             c->state = POOL_COUNTER_CONN_EXPIRING;
             timer_start(c->loop, &c->timer, EXPIRY_SLACK_MS + c->server->client->answer_timeout_ms);
@@ -660,7 +660,7 @@ static void on_decision(struct pool_counter_conn *c, const struct pool_counter_r
     if (r->kind == POOL_COUNTER_REPLY_LOCKED) {
         c->state = POOL_COUNTER_CONN_HELD;
     } else {
-        (void)part(c);
+        (void)detach_call(c);
         make_idle(c);
     }
     client_answer(call, answers[r->kind], POOL_COUNTER_TROUBLE_NONE);
@@ -734,7 +734,7 @@ void pool_counter_client_acquire(struct pool_counter_client *c, struct pool_coun
         ++c->stats.reused;
         client_join(call, conn);
         if (!send_acquire(conn))
-            repeat(conn);
+            repeat_call(conn);
     } else if ((conn = conn_open(s, false)) != NULL) {
         client_join(call, conn);
     } else {
@@ -749,13 +749,13 @@ void pool_counter_client_release(struct pool_counter_call *call)
     struct pool_counter_conn *c = call->conn;
 
     if (call->state == POOL_COUNTER_CALL_HELD) {
-        (void)part(c);
+        (void)detach_call(c);
         if (!send_and_await(c, POOL_COUNTER_CONN_RELEASING, POOL_COUNTER_RELEASE_LINE))
             on_end(c, POOL_COUNTER_TROUBLE_CLOSED);
     } else {
         ASSERT(call->state == POOL_COUNTER_CALL_LOST);
     }
-    settle(call, POOL_COUNTER_CALL_FREE);
+    settle_call(call, POOL_COUNTER_CALL_FREE);
 }
 
 void pool_counter_client_leave(struct pool_counter_call *call)
@@ -766,11 +766,11 @@ void pool_counter_client_leave(struct pool_counter_call *call)
         return;
     if (c != NULL) {
         bool asked = c->state == POOL_COUNTER_CONN_ASKING || c->state == POOL_COUNTER_CONN_HELD;
-        (void)part(c);
+        (void)detach_call(c);
         if (asked || list_linked(&c->server->in_retired))
             conn_close(c);
     }
-    settle(call, POOL_COUNTER_CALL_FREE);
+    settle_call(call, POOL_COUNTER_CALL_FREE);
 }
 
 /* ---- the set of servers ---- */
@@ -802,7 +802,7 @@ static struct pool_counter_server *take_or_create(struct pool_counter_client *c,
 
 /* Removes S from use. Closes its connections, ALL or those that no call needs; it is freed with its
  * last one. */
-static void retire(struct pool_counter_server *s, bool all)
+static void retire_server(struct pool_counter_server *s, bool all)
 {
     struct pool_counter_conn *c;
 
@@ -833,7 +833,7 @@ void pool_counter_client_set_servers(struct pool_counter_client *c,
     c->ring = hash_ring_create(names, n);
     for (size_t i = 0; i < nold; ++i) {
         if (old[i] != NULL)
-            retire(old[i], false);
+            retire_server(old[i], false);
     }
 }
 
@@ -875,9 +875,9 @@ void pool_counter_client_destroy(struct pool_counter_client *c)
         return;
     ASSERT(c->calls == 0);
     for (size_t i = 0; i < c->nservers; ++i)
-        retire(c->servers[i], true);
+        retire_server(c->servers[i], true);
     while (list_linked(&c->retired))
-        retire(list_first(&c->retired, struct pool_counter_server, in_retired), true);
+        retire_server(list_first(&c->retired, struct pool_counter_server, in_retired), true);
     free(c->ring);
     free(c);
 }

@@ -262,7 +262,7 @@ uint64_t pool_counter_daemon_failed(struct pool_counter_daemon *d, bool probe, u
 
 /* ---- slots ---- */
 
-static void warn(struct pool_counter_daemon *d)
+static void warn_ignored_slots(struct pool_counter_daemon *d)
 {
     for (;;) {
         pthread_mutex_lock(&d->health->lock);
@@ -294,7 +294,7 @@ bool pool_counter_daemon_needs_slots(struct pool_counter_daemon *d, struct slice
     d->slots_asked = d->slots_asked || ask;
     pthread_mutex_unlock(&d->health->lock);
     if (must_warn)
-        warn(d);
+        warn_ignored_slots(d);
     return ask;
 }
 
@@ -305,5 +305,5 @@ void pool_counter_daemon_slots(struct pool_counter_daemon *d, enum pool_counter_
     d->slots_asked = false;
     pthread_mutex_unlock(&d->health->lock);
     if (s == POOL_COUNTER_SLOTS_IGNORED)
-        warn(d);
+        warn_ignored_slots(d);
 }

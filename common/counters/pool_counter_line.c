@@ -14,7 +14,7 @@
 
 /* ---- lines ---- */
 
-static void skip(struct slice *in, size_t n)
+static void skip_bytes(struct slice *in, size_t n)
 {
     in->p += n;
     in->len -= n;
@@ -26,18 +26,18 @@ enum pool_counter_cut pool_counter_line_cut(struct slice *in, bool *skipping, st
 
     if (*skipping) {
         *skipping = end == SIZE_MAX;
-        skip(in, *skipping ? in->len : end + 1);
+        skip_bytes(in, *skipping ? in->len : end + 1);
         end = slice_find(*in, '\n');
     }
     if (end == SIZE_MAX && in->len < POOL_COUNTER_LINE_MAX)
         return CUT_REST;
     if (end == SIZE_MAX) {
         *skipping = true;
-        skip(in, in->len);
+        skip_bytes(in, in->len);
         return CUT_LONG;
     }
     *line = (struct slice){in->p, end};
-    skip(in, end + 1);
+    skip_bytes(in, end + 1);
     if (end >= POOL_COUNTER_LINE_MAX)
         return CUT_LONG;
     if (line->len != 0 && line->p[line->len - 1] == '\r')
@@ -51,7 +51,7 @@ enum pool_counter_cut pool_counter_line_cut(struct slice *in, bool *skipping, st
 static struct slice take_word(struct slice *rest)
 {
     while (rest->len != 0 && rest->p[0] == ' ')
-        skip(rest, 1);
+        skip_bytes(rest, 1);
     return slice_cut(rest, ' ');
 }
 
@@ -108,7 +108,7 @@ static bool take_prefix(struct slice *line, struct slice prefix)
 {
     if (!slice_starts(*line, prefix))
         return false;
-    skip(line, prefix.len);
+    skip_bytes(line, prefix.len);
     return true;
 }
 

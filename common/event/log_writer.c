@@ -23,14 +23,14 @@ static bool log_writer_add(struct log_sink *sink, struct slice line)
     return true;
 }
 
-static void print(void *context, struct slice *records, struct text *lines)
+static void print_line(void *context, struct slice *records, struct text *lines)
 {
     (void)context;
     text_add(lines, slice_cut(records, '\n'));
     text_add_char(lines, '\n');
 }
 
-static void lost(void *context, uint64_t n)
+static void count_lost(void *context, uint64_t n)
 {
     (void)context;
     log_count_dropped(n);
@@ -40,8 +40,11 @@ void log_writer_start(void)
 {
     struct log_writer *w = xcalloc(1, sizeof(*w));
     /* Lines are written at once: the last ones before a crash are the most important ones. */
-    const struct line_writer_options o = {
-        .output = log_output(), .nbuffers = 1, .print = print, .lost = lost, .context = w};
+    const struct line_writer_options o = {.output = log_output(),
+                                          .nbuffers = 1,
+                                          .print = print_line,
+                                          .lost = count_lost,
+                                          .context = w};
 
     w->sink.add = log_writer_add;
     enum err err = line_writer_create(&o, &w->lines);

@@ -344,7 +344,7 @@ static bool poller_wait(struct poller *p, uint64_t until_ms)
 
 /* ---- watches ---- */
 
-static void want(struct watch *w, uint32_t wanted)
+static void set_wanted(struct watch *w, uint32_t wanted)
 {
     struct poller *p = &w->loop->poller;
     uint32_t before = w->wanted;
@@ -370,7 +370,7 @@ struct watch *watch_start_as_is(struct loop *l, int fd, void (*readable)(void *c
     ASSERT(fd >= 0);
     *w = (struct watch){.loop = l, .fd = fd, .readable = readable, .context = context};
     list_init(&w->node);
-    want(w, ON_BYTES);
+    set_wanted(w, ON_BYTES);
     return w;
 }
 
@@ -400,7 +400,7 @@ void watch_read_level(struct watch *w, enum watch_level level)
     static const uint32_t on[] = {
         [WATCH_FAILURE] = ON_FAILURE, [WATCH_END] = ON_END, [WATCH_BYTES] = ON_BYTES};
 
-    want(w, (w->wanted & EPOLLOUT) | on[level]);
+    set_wanted(w, (w->wanted & EPOLLOUT) | on[level]);
 }
 
 void watch_read(struct watch *w, bool on)
@@ -427,7 +427,7 @@ bool watch_is_current(const struct watch *w)
 void watch_write(struct watch *w, void (*writable)(void *context))
 {
     w->writable = writable;
-    want(w, (w->wanted & ON_BYTES) | (writable != NULL ? (uint32_t)EPOLLOUT : 0));
+    set_wanted(w, (w->wanted & ON_BYTES) | (writable != NULL ? (uint32_t)EPOLLOUT : 0));
 }
 
 bool watch_writes(const struct watch *w)
@@ -440,7 +440,7 @@ void watch_stop(struct watch *w)
     if (w == NULL)
         return;
     struct poller *p = &w->loop->poller;
-    want(w, 0);
+    set_wanted(w, 0);
     update_epoll(p, w); /* at once: the descriptor may continue to exist elsewhere */
     list_remove(&w->node);
     if (w->ready_at != 0)
@@ -582,7 +582,7 @@ static void run_mail(struct loop *l)
 
 /* ---- end of turn ---- */
 
-static void append(struct loop *l, struct list *all, struct loop_deferred *d)
+static void append_deferred(struct loop *l, struct list *all, struct loop_deferred *d)
 {
     assert_own_thread(l);
     ASSERT(d->run != NULL);
@@ -593,17 +593,17 @@ static void append(struct loop *l, struct list *all, struct loop_deferred *d)
 void loop_defer_once(struct loop *l, struct loop_deferred *d)
 {
     if (!list_linked(&d->node))
-        append(l, &l->deferred, d);
+        append_deferred(l, &l->deferred, d);
 }
 
 void loop_defer(struct loop *l, struct loop_deferred *d)
 {
-    append(l, &l->deferred, d);
+    append_deferred(l, &l->deferred, d);
 }
 
 void loop_each_turn(struct loop *l, struct loop_deferred *d)
 {
-    append(l, &l->each_turn, d);
+    append_deferred(l, &l->each_turn, d);
 }
 
 /* Runs all functions in ALL. AGAIN: they remain in ALL, for the next turn. */

@@ -98,7 +98,7 @@ static struct priority_entry *priority_add(struct priority_tree *t, uint32_t id,
     return e;
 }
 
-static void rebind(struct priority_tree *t, struct priority_entry *e, struct priority p)
+static void rebind_entry(struct priority_tree *t, struct priority_entry *e, struct priority p)
 {
     h2o_http2_scheduler_node_t *parent = parent_of(t, e->id, &p);
 
@@ -119,7 +119,7 @@ struct priority_entry *priority_tree_open(struct priority_tree *t, uint32_t id,
     --t->idle;
     e->stream = stream;
     if (p != NULL)
-        rebind(t, e, *p);
+        rebind_entry(t, e, *p);
     return e;
 }
 
@@ -135,7 +135,7 @@ bool priority_tree_change(struct priority_tree *t, uint32_t id, const struct pri
     struct priority_entry *e = priority_find(t, id);
 
     if (e != NULL) {
-        rebind(t, e, *p);
+        rebind_entry(t, e, *p);
     } else if (idle && t->idle != PRIORITY_IDLE_MAX) {
         ++t->idle;
         e = priority_add(t, id, *p, NULL);

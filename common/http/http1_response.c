@@ -206,9 +206,9 @@ static size_t response_join(struct http_reply *r, struct iovec *vectors, size_t 
 
 /* ---- chunked framing of HTTP/1.1 responses without a known length ---- */
 
-static struct iovec literal(const char *text)
+static struct iovec text_iovec(const char *text)
 {
-    return (struct iovec){writable(text), strlen(text)};
+    return (struct iovec){writable_bytes(text), strlen(text)};
 }
 
 /*
@@ -224,10 +224,10 @@ static noinline_ size_t frame_chunk(struct http_reply *r, struct iovec **iov, si
     for (size_t i = 0; i < n; ++i)
         bytes += (*iov)[i].iov_len;
     if (bytes == 0) {
-        (*iov)[0] = literal("0\r\n\r\n");
+        (*iov)[0] = text_iovec("0\r\n\r\n");
         return ends ? 1 : 0;
     }
-    (*iov)[n] = literal(ends ? "\r\n0\r\n\r\n" : "\r\n");
+    (*iov)[n] = text_iovec(ends ? "\r\n0\r\n\r\n" : "\r\n");
     *--at = '\n';
     *--at = '\r';
     do

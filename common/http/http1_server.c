@@ -256,7 +256,7 @@ static void put_request(struct http1_stream *x, const struct http1_request_facts
 
 /* F: why the request is refused; WHOLE: it is complete, and handed over. C may be closed. True:
  * more is to be read. */
-static bool advance(struct http_conn *c, enum request_fault f, bool whole)
+static bool advance_request(struct http_conn *c, enum request_fault f, bool whole)
 {
     struct http1_stream *x = c->http1;
     struct http_server *s = c->server;
@@ -301,7 +301,7 @@ static bool take_chunks(struct http_conn *c, char *p, size_t n)
         if (!body_sink_add(&x->body, &c->server->options.sinks, (struct slice){p, data}))
             f = FAULT_BODY_NO_ROOM;
     }
-    return advance(c, f, ended);
+    return advance_request(c, f, ended);
 }
 
 /* The head is complete. True: more is to be read. */
@@ -313,19 +313,19 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
 
     x->in_used = x->head_bytes;
     if (!facts->chunked && !facts->has_length)
-        return advance(c, FAULT_NONE, true);
+        return advance_request(c, FAULT_NONE, true);
     bool asks = facts->expects && facts->minor_version != 0 && here == 0 &&
                 (facts->chunked || facts->content_length != 0);
     if (asks && http_server_declines(c, &x->req)) {
         x->declined = true;
         x->req.keep_alive = false;
-        return advance(c, FAULT_NONE, true);
+        return advance_request(c, FAULT_NONE, true);
     }
     x->req.body = SLICE_LIT("");
     x->state = facts->chunked ? HTTP1_CHUNKED : HTTP1_SIZED;
     http_conn_enter(c, PHASE_BODY);
     if (asks) {
-        x->interim = (struct iovec){writable(continue_head), sizeof(continue_head) - 1};
+        x->interim = (struct iovec){writable_bytes(continue_head), sizeof(continue_head) - 1};
         http1_write_on(c);
     }
     if (facts->chunked) {
@@ -347,7 +347,7 @@ static bool begin_body(struct http_conn *c, const struct http1_request_facts *fa
         room = body_sink_expect(&x->body, sinks, x->left) && body_sink_add(&x->body, sinks, bytes);
         x->left -= bytes.len;
     }
-    return advance(c, room ? FAULT_NONE : FAULT_BODY_NO_ROOM, whole);
+    return advance_request(c, room ? FAULT_NONE : FAULT_BODY_NO_ROOM, whole);
 }
 
 /* There are new bytes in a head. True: more is to be read. */
@@ -361,7 +361,7 @@ static bool http1_take_head(struct http_conn *c)
 
     bool ends = x->in_len >= 4 && memcmp(x->in + x->in_len - 4, "\r\n\r\n", 4) == 0;
     if (!ends && !find_head_end(x, &f))
-        return advance(c, f, false);
+        return advance_request(c, f, false);
     f = http1_request_read((struct slice){x->in, x->in_len}, &facts, s->http1_fields,
                            ARRAY_LEN(s->http1_fields));
     if (f == FAULT_NONE)
@@ -373,7 +373,7 @@ static bool http1_take_head(struct http_conn *c)
     }
     if (f == FAULT_NONE)
         f = request_check_body(o, facts.content_length);
-    return f != FAULT_NONE ? advance(c, f, false) : begin_body(c, &facts);
+    return f != FAULT_NONE ? advance_request(c, f, false) : begin_body(c, &facts);
 }
 
 /* ---- reading ---- */
@@ -468,7 +468,7 @@ static bool http1_take(struct http_conn *c, char *p, size_t n)
         bool whole = x->in_len - x->head_bytes >= x->left;
         if (whole)
             x->in_used = x->head_bytes + (size_t)x->left;
-        return advance(c, f, whole);
+        return advance_request(c, f, whole);
     }
     x->left -= n;
     if (p == x->body.memory.p + x->body.memory.len) {
@@ -477,7 +477,7 @@ static bool http1_take(struct http_conn *c, char *p, size_t n)
     } else if (!body_sink_add(&x->body, &c->server->options.sinks, (struct slice){p, n})) {
         f = FAULT_BODY_NO_ROOM;
     }
-    return advance(c, f, x->left == 0);
+    return advance_request(c, f, x->left == 0);
 }
 
 /* Reads what there is, until a request is complete. C may be closed. */

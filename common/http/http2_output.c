@@ -26,7 +26,7 @@ enum {
 
 /* ---- frames ---- */
 
-static char *put32(char *at, uint32_t v)
+static char *put_u32(char *at, uint32_t v)
 {
     const char bytes[] = {(char)(v >> 24), (char)(v >> 16), (char)(v >> 8), (char)v};
 
@@ -40,7 +40,7 @@ static char *write_head(char *at, size_t len, enum http2_type type, unsigned fla
     at[2] = (char)len;
     at[3] = (char)type;
     at[4] = (char)flags;
-    return put32(at + 5, id);
+    return put_u32(at + 5, id);
 }
 
 static size_t frame_bytes(const char *at)
@@ -50,7 +50,7 @@ static size_t frame_bytes(const char *at)
     return HTTP2_HEAD_BYTES + ((size_t)p[0] << 16 | (size_t)p[1] << 8 | p[2]);
 }
 
-static char *reserve(struct http2_server *h2, size_t n)
+static char *reserve_output(struct http2_server *h2, size_t n)
 {
     return text_reserve(&h2->out, h2->out.room == 0 && n < OUTPUT_ROOM ? OUTPUT_ROOM : n);
 }
@@ -58,7 +58,7 @@ static char *reserve(struct http2_server *h2, size_t n)
 char *http2_put_frame(struct http2_server *h2, size_t len, enum http2_type type, unsigned flags,
                       uint32_t id)
 {
-    char *at = reserve(h2, HTTP2_HEAD_BYTES + len);
+    char *at = reserve_output(h2, HTTP2_HEAD_BYTES + len);
 
     h2->out.len += HTTP2_HEAD_BYTES + len;
     http2_schedule(h2);
@@ -69,7 +69,7 @@ static char *put_setting(char *at, enum http2_setting id, uint32_t value)
 {
     *at++ = 0;
     *at++ = (char)id;
-    return put32(at, value);
+    return put_u32(at, value);
 }
 
 void http2_put_settings(struct http2_server *h2)
@@ -87,17 +87,17 @@ void http2_put_settings(struct http2_server *h2)
 
 void http2_put_reset(struct http2_server *h2, uint32_t id, enum http2_error code)
 {
-    (void)put32(http2_put_frame(h2, 4, TYPE_RST_STREAM, 0, id), code);
+    (void)put_u32(http2_put_frame(h2, 4, TYPE_RST_STREAM, 0, id), code);
 }
 
 void http2_put_goaway(struct http2_server *h2, uint32_t last_id, enum http2_error code)
 {
-    (void)put32(put32(http2_put_frame(h2, 8, TYPE_GOAWAY, 0, 0), last_id), code);
+    (void)put_u32(put_u32(http2_put_frame(h2, 8, TYPE_GOAWAY, 0, 0), last_id), code);
 }
 
 void http2_put_window(struct http2_server *h2, uint32_t id, uint32_t amount)
 {
-    (void)put32(http2_put_frame(h2, 4, TYPE_WINDOW_UPDATE, 0, id), amount);
+    (void)put_u32(http2_put_frame(h2, 4, TYPE_WINDOW_UPDATE, 0, id), amount);
 }
 
 /* ---- heads ---- */
@@ -107,7 +107,7 @@ static size_t begin_block(struct http2_server *h2, int status)
 {
     size_t at = h2->out.len;
 
-    (void)reserve(h2, HTTP2_HEAD_BYTES);
+    (void)reserve_output(h2, HTTP2_HEAD_BYTES);
     h2->out.len += HTTP2_HEAD_BYTES;
     hpack_encoder_begin(&h2->encoder, &h2->out);
     hpack_encoder_status(&h2->encoder, &h2->out, status);
@@ -188,7 +188,7 @@ void http2_put_answer(struct http2_server *h2, uint32_t id, int status, const ch
 
 /* ---- turns ---- */
 
-static void activate(struct http2_stream *s)
+static void activate_stream(struct http2_stream *s)
 {
     struct http2_server *h2 = s->h2;
 
@@ -208,7 +208,7 @@ static void activate(struct http2_stream *s)
     http2_schedule(h2);
 }
 
-static void deactivate(struct http2_stream *s)
+static void deactivate_stream(struct http2_stream *s)
 {
     if (!s->active)
         return;
@@ -326,9 +326,9 @@ bool http2_grow_window(struct http2_server *h2, struct http2_stream *s, int64_t 
     if (s == NULL)
         http2_schedule(h2);
     else if (s->send_window > 0)
-        activate(s);
+        activate_stream(s);
     else
-        deactivate(s);
+        deactivate_stream(s);
     return true;
 }
 
@@ -431,7 +431,7 @@ static void store_pieces(struct http2_stream *s)
 
 void http2_output_remove(struct http2_stream *s)
 {
-    deactivate(s);
+    deactivate_stream(s);
     if (s->entry != NULL)
         priority_tree_close(s->h2->tree, s->entry);
     s->entry = NULL;
@@ -481,7 +481,7 @@ bool http2_send(struct http_reply *r, struct iovec *iov, size_t n, bool last)
         return true;
     }
     store_pieces(s);
-    activate(s);
+    activate_stream(s);
     return false;
 }
 
@@ -491,7 +491,7 @@ void http2_cut(struct http_reply *r)
 
     if (s->h2->closed || s->state == HTTP2_STREAM_ENDING)
         return;
-    deactivate(s);
+    deactivate_stream(s);
     drop_pieces(s);
     s->cut = true;
     http2_put_reset(s->h2, s->id, HTTP2_ERROR_INTERNAL);
@@ -528,7 +528,7 @@ uint64_t http2_sent_bytes(const struct http_reply *r)
 /* ---- the transport ---- */
 
 /* Removes frames that were taken from the start of the output. */
-static void compact(struct http2_server *h2)
+static void compact_output(struct http2_server *h2)
 {
     size_t at = 0;
 
@@ -547,9 +547,9 @@ static void compact(struct http2_server *h2)
 }
 
 /* More of what waits, as long as there is room. */
-static void fill(struct http2_server *h2)
+static void fill_output(struct http2_server *h2)
 {
-    compact(h2);
+    compact_output(h2);
     while (has_room(h2) && list_linked(&h2->due)) {
         struct http2_stream *s = list_first(&h2->due, struct http2_stream, line);
         list_remove(&s->line);
@@ -559,14 +559,14 @@ static void fill(struct http2_server *h2)
         if (s->left == 0)
             list_push_back(&h2->copied, &s->line);
         else
-            activate(s);
+            activate_stream(s);
     }
     while (has_room(h2) && h2->nactive != 0 && h2->send_window > 0) {
         struct http2_stream *s = next_stream(h2);
         ASSERT(s != NULL);
         put_data(s, sendable_bytes(s));
         if (s->left == 0 || s->send_window <= 0)
-            deactivate(s);
+            deactivate_stream(s);
         if (s->left != 0)
             continue;
         drop_pieces(s);
@@ -591,7 +591,7 @@ static void http2_output_flush(struct http2_server *h2)
     struct list *line;
 
     do {
-        fill(h2);
+        fill_output(h2);
         if (http2_unsent(h2) == 0)
             break;
         struct iovec iov = {h2->out.p + h2->out_at, http2_unsent(h2)};
@@ -627,7 +627,7 @@ static void http2_output_flush(struct http2_server *h2)
             wait_for_room(h2);
     } while (!h2->blocked);
     list_remove(&h2->flush.node); /* all that has been scheduled meanwhile is done */
-    compact(h2);
+    compact_output(h2);
     http2_end_if_done(h2);
 }
 

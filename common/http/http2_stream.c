@@ -111,7 +111,7 @@ struct http2_side *http2_on_side(void *owner, uint32_t id)
 /* ---- resets and refusals ---- */
 
 /* Its request or response is incomplete: S is freed. Calls http_reply_lost(). */
-static void reset(struct http2_stream *s, enum http2_error code)
+static void reset_stream(struct http2_stream *s, enum http2_error code)
 {
     http2_put_reset(s->h2, s->id, code);
     add_discarded(s->h2, s->id, &s->side);
@@ -179,7 +179,7 @@ enum request_fault http2_on_malformed(void *owner, uint32_t id, struct http2_sid
     }
     http_server_rejected(h2->conn, fault, 0, s != NULL ? &s->req : NULL);
     if (s != NULL) {
-        reset(s, http2_error_of(fault));
+        reset_stream(s, http2_error_of(fault));
     } else {
         http2_put_reset(h2, id, http2_error_of(fault));
         h2->last_id = id;
@@ -213,7 +213,7 @@ enum request_fault http2_on_overflow(struct http2_stream *s)
 
     if (incomplete)
         http_server_rejected(h2->conn, FAULT_HTTP2_WINDOW, 0, &s->req);
-    reset(s, HTTP2_ERROR_FLOW_CONTROL);
+    reset_stream(s, HTTP2_ERROR_FLOW_CONTROL);
     if (incomplete)
         return count_refused(h2);
     h2->conn->abandoned = abandoned;
@@ -405,7 +405,7 @@ static void renew_window(struct http2_server *h2, struct http2_stream *s, size_t
 
 /* RFC 9113 section 8.1: the rest of a request that has been answered is not needed. A stream with
  * an incomplete response is not reset, as that would end the response. */
-static void discard(struct http2_server *h2, const struct http2_data *d)
+static void discard_data(struct http2_server *h2, const struct http2_data *d)
 {
     if (d->ends) {
         remove_discarded(h2, d->stream);
@@ -427,7 +427,7 @@ enum request_fault http2_on_data(void *owner, const struct http2_data *d)
         return FAULT_HTTP2_WINDOW;
     renew_window(h2, NULL, d->flow);
     if (d->side == NULL || d->side->discard) {
-        discard(h2, d);
+        discard_data(h2, d);
         return FAULT_NONE;
     }
     struct http2_stream *s = container_of(d->side, struct http2_stream, side);
@@ -474,6 +474,7 @@ void http2_sweep_bodies(struct http2_server *h2, uint64_t now_ms)
         if (late)
             http_server_count(&h2->conn->server->counts.body_timeouts);
         http_server_rejected(h2->conn, late ? FAULT_BODY_TIMEOUT : FAULT_BODY_RATE, 0, &s->req);
-        reset(s, HTTP2_ERROR_CANCEL); /* calls no http_reply_lost(): there is no response yet */
+        reset_stream(s,
+                     HTTP2_ERROR_CANCEL); /* calls no http_reply_lost(): there is no response yet */
     }
 }

@@ -52,7 +52,7 @@ static void on_balance_message(struct loop_message *m);
 /* By its only writer. */
 static void balance_count(_Atomic uint64_t *n)
 {
-    atomic_store_explicit(n, relaxed(n) + 1, memory_order_relaxed);
+    atomic_store_explicit(n, load_relaxed(n) + 1, memory_order_relaxed);
 }
 
 struct http_balance *http_balance_create(unsigned n)
@@ -106,7 +106,7 @@ void http_balance_join(struct http_balance *b, unsigned i, struct loop *l,
 }
 
 /* Takes the connections that are in the box now; later ones are left to another message. */
-static void empty(struct place *p)
+static void empty_box(struct place *p)
 {
     struct http_accepted items[BOX_MAX];
 
@@ -128,7 +128,7 @@ static void on_balance_message(struct loop_message *m)
     pthread_mutex_lock(&p->mutex);
     p->posted = false;
     pthread_mutex_unlock(&p->mutex);
-    empty(p);
+    empty_box(p);
 }
 
 void http_balance_leave(struct http_balance *b, unsigned i)
@@ -138,7 +138,7 @@ void http_balance_leave(struct http_balance *b, unsigned i)
     pthread_mutex_lock(&p->mutex);
     p->open = false;
     pthread_mutex_unlock(&p->mutex);
-    empty(p);
+    empty_box(p);
 }
 
 void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_flight)
@@ -149,7 +149,7 @@ void http_balance_set_load(struct http_balance *b, unsigned i, uint64_t in_fligh
 /* Including connections that are being moved to it. */
 static uint64_t load_of(const struct place *p)
 {
-    uint64_t in_flight = relaxed(&p->in_flight);
+    uint64_t in_flight = load_relaxed(&p->in_flight);
     unsigned coming = atomic_load_explicit(&p->n, memory_order_relaxed);
 
     return in_flight < UINT64_MAX - coming ? in_flight + coming : UINT64_MAX;
@@ -198,7 +198,7 @@ void http_balance_view(const struct http_balance *b, unsigned i, struct http_bal
     ASSERT(i < b->n);
     const struct place *p = &b->places[i];
 
-    *out = (struct http_balance_view){.in_flight = relaxed(&p->in_flight),
-                                      .given = relaxed(&p->given),
-                                      .taken = relaxed(&p->taken)};
+    *out = (struct http_balance_view){.in_flight = load_relaxed(&p->in_flight),
+                                      .given = load_relaxed(&p->given),
+                                      .taken = load_relaxed(&p->taken)};
 }

@@ -336,7 +336,7 @@ static void start_http(struct http_conn *c, bool http2)
         http2_start(c);
 }
 
-static void handshake(void *conn)
+static void continue_handshake(void *conn)
 {
     struct http_conn *c = conn;
     struct http_server_counts *counts = &c->server->counts;
@@ -351,7 +351,7 @@ static void handshake(void *conn)
     case TLS_READS:
         return;
     case TLS_WRITES:
-        transport_await_writable(&c->transport, handshake);
+        transport_await_writable(&c->transport, continue_handshake);
         return;
     case TLS_FAILED:
         /*
@@ -458,7 +458,7 @@ void http_conn_linger(struct http_conn *c, struct text *out)
     flush_linger(c);
 }
 
-static void discard(struct http_conn *c)
+static void discard_input(struct http_conn *c)
 {
     char *room = http_server_read_room(c->server);
     ssize_t n = transport_recv(&c->transport, room, READ_ROOM_BYTES);
@@ -485,7 +485,7 @@ static void on_conn_readable(void *context)
         read_header(c);
         return;
     case CONN_HANDSHAKE:
-        handshake(c);
+        continue_handshake(c);
         return;
     case CONN_HTTP1:
         http1_readable(c);
@@ -494,7 +494,7 @@ static void on_conn_readable(void *context)
         http2_readable(c);
         return;
     case CONN_LINGER:
-        discard(c);
+        discard_input(c);
         return;
     case CONN_TUNNEL:
     case CONN_CLOSED:

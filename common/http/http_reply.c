@@ -190,7 +190,7 @@ static bool pump_once(struct http_reply *r)
         if (n + b->nparts > REPLY_IOV_MAX)
             break;
         for (size_t i = 0; i < b->nparts; ++i)
-            iov[n++] = (struct iovec){writable(b->parts[i].p), b->parts[i].len};
+            iov[n++] = (struct iovec){writable_bytes(b->parts[i].p), b->parts[i].len};
         bytes += b->bytes;
         list_remove(&b->node);
         list_push_back(&r->sending, &b->node);
@@ -221,7 +221,7 @@ static bool pump_once(struct http_reply *r)
     return !r->in_flight && (more || r->abort_queued);
 }
 
-static void pump(struct http_reply *r)
+static void pump_body(struct http_reply *r)
 {
     while (pump_once(r))
         continue;
@@ -235,8 +235,8 @@ void http_reply_proceed(struct http_reply *r)
     timer_stop(&r->send_timer);
     release_sent(r);
     bool drained = r->queued_bytes < before && !r->final_queued && !r->abort_queued;
-    pump(r);
-    /* R is not over: only a queued final or abort can end it in pump(). */
+    pump_body(r);
+    /* R is not over: only a queued final or abort can end it in pump_body(). */
     if (drained && r->events->drained != NULL)
         r->events->drained(r->context);
 }
@@ -264,7 +264,7 @@ void http_reply_flush(struct http_reply *r)
 {
     if (r->state == REPLY_HELD)
         open_reply(r);
-    pump(r);
+    pump_body(r);
 }
 
 /* ---- what the user calls ---- */
@@ -297,7 +297,7 @@ void http_reply_allow_half_close(struct http_reply *r)
 }
 
 /* The contents of the head. */
-static void prepare(struct http_reply *r, uint64_t content_length)
+static void prepare_head(struct http_reply *r, uint64_t content_length)
 {
     struct http_request *req = r->req;
 
@@ -320,7 +320,7 @@ void http_reply_start(struct http_reply *r, uint64_t content_length)
 {
     if (r->over)
         return;
-    prepare(r, content_length);
+    prepare_head(r, content_length);
     open_reply(r);
     http_schedule_flush(r, 0);
 }
@@ -329,7 +329,7 @@ void http_reply_hold(struct http_reply *r, uint64_t content_length, uint64_t hol
 {
     if (r->over)
         return;
-    prepare(r, content_length);
+    prepare_head(r, content_length);
     r->state = REPLY_HELD;
     http_schedule_flush(r, hold_ms);
 }
@@ -384,7 +384,7 @@ void http_reply_send(struct http_reply *r, struct http1_body *body, bool final)
         open_reply(r);
     }
     if (!r->in_flight)
-        pump(r);
+        pump_body(r);
 }
 
 void http_reply_abort(struct http_reply *r)
@@ -400,7 +400,7 @@ void http_reply_abort(struct http_reply *r)
     ASSERT(r->state == REPLY_OPEN);
     r->abort_queued = true;
     if (!r->in_flight)
-        pump(r);
+        pump_body(r);
 }
 
 void http_reply_cut(struct http_reply *r)

@@ -47,7 +47,7 @@ struct http_tunnel {
 
 /* ---- the end ---- */
 
-static void report(struct http_tunnel *t)
+static void finish_tunnel(struct http_tunnel *t)
 {
     struct http_server *s = t->server;
 
@@ -106,7 +106,7 @@ static void restart_idle_timer(struct http_tunnel *t)
 
 static void write_on(void *flow);
 
-static struct flow *opposite(const struct flow *f)
+static struct flow *opposite_flow(const struct flow *f)
 {
     struct http_tunnel *t = f->tunnel;
 
@@ -121,7 +121,7 @@ static cold_ void receiver_failed(struct flow *f)
     f->left.iov_len = 0;
     f->ended = true;
     transport_read_level(f->from, WATCH_FAILURE);
-    if (opposite(f)->ended)
+    if (opposite_flow(f)->ended)
         end_tunnel(f->tunnel);
 }
 
@@ -173,7 +173,7 @@ static void tunnel_read_some(struct flow *f)
             /* It has ended, and TO has all of it. */
             f->ended = true;
             transport_read_level(f->from, WATCH_FAILURE);
-            if (opposite(f)->ended || transport_end_sending(f->to) == -1)
+            if (opposite_flow(f)->ended || transport_end_sending(f->to) == -1)
                 end_tunnel(t);
             return;
         }
@@ -186,7 +186,7 @@ static void tunnel_read_some(struct flow *f)
 }
 
 /* Continues, or starts, with what is left for TO. */
-static void resume(struct flow *f)
+static void resume_flow(struct flow *f)
 {
     if (!write_left(f))
         return;
@@ -202,7 +202,7 @@ static void run_later(struct loop_deferred *d)
     struct flow *flows[] = {&t->up, &t->down};
 
     if (t->over) {
-        report(t);
+        finish_tunnel(t);
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
@@ -219,7 +219,7 @@ static void write_on(void *flow)
 
     for (size_t i = 0; i < ARRAY_LEN(flows) && !t->over; ++i) {
         if (flows[i]->left.iov_len != 0)
-            resume(flows[i]);
+            resume_flow(flows[i]);
     }
 }
 
@@ -274,7 +274,7 @@ void http_tunnel_start(struct http_server *s, struct http_conn *c, struct http_t
     t->down.left = (struct iovec){t->down.early.p, t->down.early.len};
     t->up.left = (struct iovec){t->up.early.p, t->up.early.len};
     restart_idle_timer(t);
-    resume(&t->down);
+    resume_flow(&t->down);
     if (!t->over)
-        resume(&t->up);
+        resume_flow(&t->up);
 }

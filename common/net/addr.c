@@ -58,7 +58,7 @@ static enum err parse_unix(struct slice path, struct addr *out)
 }
 
 /* Splits "HOST:PORT", and removes the brackets of "[HOST]:PORT". */
-static bool split(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
+static bool split_port(struct slice text, struct slice *host, bool *bracketed, uint16_t *port)
 {
     const char *colon = text.len != 0 ? memrchr(text.p, ':', text.len) : NULL;
     uint64_t n;
@@ -132,7 +132,7 @@ enum err addr_parse(struct slice text, struct addr *out)
 
     if (slice_starts(text, SLICE_LIT("unix:")))
         return parse_unix((struct slice){text.p + 5, text.len - 5}, out);
-    if (!split(text, &host, &bracketed, &port))
+    if (!split_port(text, &host, &bracketed, &port))
         return ERR_SYNTAX;
     if (!addr_parse_ip(host, bracketed ? AF_INET6 : AF_INET, out))
         return !bracketed && is_name(host) ? ERR_UNSUPPORTED : ERR_SYNTAX;
@@ -319,7 +319,7 @@ enum err addr_resolve(struct slice text, struct addr *out, size_t *n)
         *n = 1;
         return ERR_OK;
     }
-    if (e != ERR_UNSUPPORTED || !split(text, &host, &bracketed, &port))
+    if (e != ERR_UNSUPPORTED || !split_port(text, &host, &bracketed, &port))
         return ERR_SYNTAX;
     char *name = xslicedup(host);
     int failed = getaddrinfo(name, NULL, &hints, &answer);

@@ -33,20 +33,20 @@ struct fair_loop {
 
 /* ---- heaps ---- */
 
-static void place(struct fair_node *parent, struct fair_node *n, size_t at)
+static void place_node(struct fair_node *parent, struct fair_node *n, size_t at)
 {
     parent->parts[at] = n;
     n->at = at;
 }
 
 /* Restores the order around N, of which the weight has changed. */
-static void sift(struct fair_node *n)
+static void sift_node(struct fair_node *n)
 {
     struct fair_node *parent = n->parent;
     size_t at = n->at;
 
     while (at != 0 && parent->parts[(at - 1) / 2]->weight < n->weight) {
-        place(parent, parent->parts[(at - 1) / 2], at);
+        place_node(parent, parent->parts[(at - 1) / 2], at);
         at = (at - 1) / 2;
     }
     for (;;) {
@@ -56,31 +56,31 @@ static void sift(struct fair_node *n)
             ++child;
         if (child >= parent->nparts || parent->parts[child]->weight <= n->weight)
             break;
-        place(parent, parent->parts[child], at);
+        place_node(parent, parent->parts[child], at);
         at = child;
     }
-    place(parent, n, at);
+    place_node(parent, n, at);
 }
 
-static void attach(struct fair_node *parent, struct fair_node *n)
+static void attach_node(struct fair_node *parent, struct fair_node *n)
 {
     if (parent->nparts == parent->room) {
         parent->room = parent->room != 0 ? 2 * parent->room : PARTS_FIRST;
         parent->parts = xrealloc(parent->parts, parent->room * sizeof(*parent->parts));
     }
     n->parent = parent;
-    place(parent, n, parent->nparts++);
+    place_node(parent, n, parent->nparts++);
 }
 
 /* N has no weight. */
-static void detach(struct fair_node *n)
+static void detach_node(struct fair_node *n)
 {
     struct fair_node *parent = n->parent;
     struct fair_node *last = parent->parts[--parent->nparts];
 
     if (last != n) {
-        place(parent, last, n->at);
-        sift(last);
+        place_node(parent, last, n->at);
+        sift_node(last);
     }
     n->parent = NULL;
     if (parent->nparts == 0) {
@@ -95,12 +95,12 @@ static void add_weight(struct fair_shares *s, struct fair_node *n, uint64_t chan
 {
     for (; n != &s->all; n = n->parent) {
         n->weight += change;
-        sift(n);
+        sift_node(n);
     }
     s->all.weight += change;
 }
 
-static void publish(struct fair_shares *s)
+static void publish_used(struct fair_shares *s)
 {
     atomic_store_explicit(&s->used, s->all.weight + s->settled, memory_order_relaxed);
 }
@@ -116,34 +116,34 @@ static struct fair_node *account_of(struct fair_shares *s, const struct fair_own
     struct account *a = xcalloc(1, sizeof(*a));
     a->key = *key;
     map_add(&s->accounts, &a->in_map, &a->key, len);
-    attach(len == sizeof(*key) ? account_of(s, key, sizeof(key->address)) : &s->all, &a->node);
+    attach_node(len == sizeof(*key) ? account_of(s, key, sizeof(key->address)) : &s->all, &a->node);
     return &a->node;
 }
 
 /* Detaches N, without weight, and the accounts that are empty then. */
-static void leave(struct fair_shares *s, struct fair_node *n)
+static void remove_node(struct fair_shares *s, struct fair_node *n)
 {
     struct fair_node *parent = n->parent;
 
-    detach(n);
+    detach_node(n);
     while (parent != &s->all && parent->nparts == 0) {
         struct account *a = container_of(parent, struct account, node);
         parent = a->node.parent;
-        detach(&a->node);
+        detach_node(&a->node);
         map_remove(&s->accounts, &a->in_map);
         free(a);
     }
 }
 
 /* Removes C from the tree, with all that it has, and returns that. */
-static uint64_t drop(struct fair_shares *s, struct fair_claim *c)
+static uint64_t drop_claim(struct fair_shares *s, struct fair_claim *c)
 {
     uint64_t weight = c->node.weight;
 
     if (c->node.parent == NULL)
         return 0;
     add_weight(s, &c->node, -weight);
-    leave(s, &c->node);
+    remove_node(s, &c->node);
     return weight;
 }
 
@@ -241,11 +241,11 @@ void fair_shares_fini(struct fair_shares *s)
 }
 
 /* The message is posted under the lock, so that V's loop does not end in between. */
-static void revoke(struct fair_shares *s, struct fair_claim *v)
+static void revoke_claim(struct fair_shares *s, struct fair_claim *v)
 {
     struct fair_loop *l = v->home;
 
-    (void)drop(s, v);
+    (void)drop_claim(s, v);
     v->is_revoked = true;
     list_push_back(&l->revoked, &v->revoked);
     if (!l->posted)
@@ -268,19 +268,19 @@ uint64_t fair_take(struct fair_loop *l, struct fair_claim *c, const struct fair_
     }
     c->home = l;
     if (c->node.parent == NULL)
-        attach(account_of(s, owner, sizeof(*owner)), &c->node);
+        attach_node(account_of(s, owner, sizeof(*owner)), &c->node);
     add_weight(s, &c->node, n);
     while (revokes && max != 0 && s->all.weight + s->settled > max &&
            (largest = largest_beside(s, c)) != NULL)
-        revoke(s, largest);
+        revoke_claim(s, largest);
     uint64_t all = s->all.weight + s->settled;
     uint64_t over = max != 0 && all > max ? all - max : 0;
     if (over > n)
         over = n;
     add_weight(s, &c->node, -over);
     if (c->node.weight == 0)
-        leave(s, &c->node);
-    publish(s);
+        remove_node(s, &c->node);
+    publish_used(s);
     pthread_mutex_unlock(&s->lock);
     return n - over;
 }
@@ -294,9 +294,9 @@ void fair_give_back(struct fair_claim *c, uint64_t n)
     if (c->node.parent != NULL) {
         add_weight(s, &c->node, -(n < c->node.weight ? n : c->node.weight));
         if (c->node.weight == 0)
-            leave(s, &c->node);
+            remove_node(s, &c->node);
     }
-    publish(s);
+    publish_used(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -306,10 +306,10 @@ void fair_end(struct fair_claim *c)
         return;
     struct fair_shares *s = c->home->shares;
     pthread_mutex_lock(&s->lock);
-    (void)drop(s, c);
+    (void)drop_claim(s, c);
     s->settled -= c->settled;
     list_remove(&c->revoked);
-    publish(s);
+    publish_used(s);
     pthread_mutex_unlock(&s->lock);
     *c = (struct fair_claim){0};
 }
@@ -320,7 +320,7 @@ bool fair_settle(struct fair_claim *c)
         return true;
     struct fair_shares *s = c->home->shares;
     pthread_mutex_lock(&s->lock);
-    uint64_t weight = drop(s, c);
+    uint64_t weight = drop_claim(s, c);
     c->settled += weight;
     s->settled += weight;
     list_remove(&c->revoked);

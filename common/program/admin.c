@@ -165,7 +165,7 @@ static bool host_allowed(const struct admin *a, struct slice authority)
 }
 
 /* Returns true if the request has TOKEN, or if TOKEN is NULL. */
-static bool authorized(const char *token, const struct http_request *req)
+static bool is_authorized(const char *token, const struct http_request *req)
 {
     if (token == NULL)
         return true;
@@ -236,7 +236,7 @@ static void on_listener_closed(void *context, bool done)
 static const struct http_reply_events listener_events = {.gone = on_listener_closed};
 
 /* Appends BODY as an event of type KIND (NULL: the default), each line prefixed with "data: ". */
-static void wrap(const char *kind, struct slice body, struct text *out)
+static void add_event(const char *kind, struct slice body, struct text *out)
 {
     if (kind != NULL)
         text_addf(out, "event: %s\n", kind);
@@ -263,8 +263,8 @@ static void send_state(struct listener *x, struct slice now)
         return;
     }
     line_delta(text_slice(&x->last), now, ',', &changes);
-    wrap(NULL, now, &whole);
-    wrap("delta", text_slice(&changes), &delta);
+    add_event(NULL, now, &whole);
+    add_event("delta", text_slice(&changes), &delta);
     bool shorter = x->last.len != 0 && delta.len < whole.len;
     struct http1_body *event = http1_body_copy(text_slice(shorter ? &delta : &whole));
     x->late = 0;
@@ -414,7 +414,7 @@ static void on_request(void *context, struct http_request *req, struct http_conn
     bool allowed = false;
     while (known.len != 0 && !allowed)
         allowed = slice_eq(slice_trim(slice_cut(&known, ',')), req->method);
-    if ((allowed || !is_order) && !authorized(is_order ? a->actions_token : a->token, req)) {
+    if ((allowed || !is_order) && !is_authorized(is_order ? a->actions_token : a->token, req)) {
         http_request_answer(req, "WWW-Authenticate", SLICE_LIT("Bearer"));
         answer_error(call, 401);
     } else if (r == NULL) {

@@ -233,7 +233,7 @@ static bool take_message(void *context, const json_t *m, int *passed)
 }
 
 /* Receives messages up to LAST. Errors: as packet_receive_until, and ERR_UNSUPPORTED. */
-static enum err receive(struct inherited *h, const char *last)
+static enum err receive_until(struct inherited *h, const char *last)
 {
     json_t *m;
     enum err e = packet_receive_until(h->fd, last, STEP_MS, take_message, h, &m);
@@ -263,7 +263,7 @@ bool inherited_begin(struct inherited **out)
         return inherited_complain(UPGRADE_VARIABLE " is set by this program alone");
     struct inherited *h = xcalloc(1, sizeof(*h));
     h->fd = fd;
-    enum err e = fd >= 0 ? receive(h, "begin") : ERR_OK;
+    enum err e = fd >= 0 ? receive_until(h, "begin") : ERR_OK;
     if (e == ERR_OK) {
         *out = h;
         return true;
@@ -283,9 +283,9 @@ bool inherited_take_over(struct inherited *h)
 {
     if (!inherited_from_old(h))
         return true;
-    /* If the old process has exited, receive() returns ERR_PEER_CLOSED. */
+    /* If the old process has exited, receive_until() returns ERR_PEER_CLOSED. */
     (void)!packet_send_op(h->fd, "prepared");
-    enum err e = receive(h, "go");
+    enum err e = receive_until(h, "go");
     if (e == ERR_PEER_CLOSED)
         log_warn(NULL, "old-process-exited", "action=\"take over\"");
     return e == ERR_OK || e == ERR_PEER_CLOSED || inherited_complain(err_text(e));

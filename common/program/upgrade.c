@@ -55,8 +55,8 @@ char *program_find(const char *name, const char *path)
  * Runs in the child of a process with threads, so it makes only system calls. Signals remain
  * blocked until the program reads them: one that arrives before is pending.
  */
-static no_return void become(const char *file, char *const *argv, char *const *env,
-                             const struct rlimit *nofile, int pass)
+static no_return void exec_program(const char *file, char *const *argv, char *const *env,
+                                   const struct rlimit *nofile, int pass)
 {
     if (pass == PASSED_FD)
         fcntl(PASSED_FD, F_SETFD, 0);
@@ -85,7 +85,7 @@ enum err program_start(char *const *argv, const struct rlimit *nofile, int pass,
     env[nenv] = variable;
     pid_t pid = fork();
     if (pid == 0)
-        become(file, argv, env, nofile, pass);
+        exec_program(file, argv, env, nofile, pass);
     free(env);
     free(file);
     if (pid < 0)

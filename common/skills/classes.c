@@ -29,7 +29,7 @@ void classes_init(struct classes *t, size_t entry_bytes, size_t max, class_drop_
 }
 
 /* Drops entries from LIST until *N is at most ROOM. */
-static cold_ void limit(struct classes *t, struct list *list, const size_t *n, size_t room)
+static cold_ void limit_list(struct classes *t, struct list *list, const size_t *n, size_t room)
 {
     while (*n > room) {
         ASSERT(!list_empty(list));
@@ -39,8 +39,8 @@ static cold_ void limit(struct classes *t, struct list *list, const size_t *n, s
 
 void classes_fini(struct classes *t)
 {
-    limit(t, &t->known, &t->nknown, 0);
-    limit(t, &t->probation, &t->n, 0);
+    limit_list(t, &t->known, &t->nknown, 0);
+    limit_list(t, &t->probation, &t->n, 0);
 }
 
 void classes_set_max(struct classes *t, size_t max)
@@ -49,8 +49,8 @@ void classes_set_max(struct classes *t, size_t max)
     t->max = max;
     if (t->sweep_left > probation_room(t))
         t->sweep_left = probation_room(t);
-    limit(t, &t->known, &t->nknown, known_room(t));
-    limit(t, &t->probation, &t->n, max);
+    limit_list(t, &t->known, &t->nknown, known_room(t));
+    limit_list(t, &t->probation, &t->n, max);
 }
 
 struct class_entry *classes_find_hashed(const struct classes *t, struct slice cls, uint64_t hash)
@@ -67,7 +67,7 @@ struct class_entry *classes_find(const struct classes *t, struct slice cls)
 
 struct class_entry *classes_add(struct classes *t, struct slice cls)
 {
-    limit(t, &t->probation, &t->n, t->max - 1);
+    limit_list(t, &t->probation, &t->n, t->max - 1);
 
     struct class_entry *e = xcalloc(1, t->entry_bytes + cls.len);
     char *name = (char *)e + t->entry_bytes;
@@ -102,7 +102,7 @@ void classes_request(struct classes *t, struct class_entry *e)
     } else if (e->sweep == t->sweep || known_room(t) == 0) {
         list_move_back(&t->probation, &e->node);
     } else {
-        limit(t, &t->known, &t->nknown, known_room(t) - 1);
+        limit_list(t, &t->known, &t->nknown, known_room(t) - 1);
         make_known(t, e);
     }
 }

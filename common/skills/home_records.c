@@ -29,7 +29,7 @@ static struct home_record *record_of(struct class_entry *e)
     return container_of(e, struct home_record, base);
 }
 
-static void dropped(void *owner, struct class_entry *e)
+static void on_dropped(void *owner, struct class_entry *e)
 {
     struct home_record *r = record_of(e);
 
@@ -43,7 +43,7 @@ struct home_records *home_records_create(size_t max_classes)
     struct home_records *h = xcalloc(1, sizeof(*h));
 
     list_init(&h->changed);
-    classes_init(&h->classes, sizeof(struct home_record), max_classes, dropped, h);
+    classes_init(&h->classes, sizeof(struct home_record), max_classes, on_dropped, h);
     return h;
 }
 
@@ -65,7 +65,7 @@ double home_record_rate(const struct home_record *r, uint64_t now_us)
     return work_at(r, now_us) / HOME_TAU_US;
 }
 
-static void mark(struct home_records *h, struct home_record *r)
+static void mark_changed(struct home_records *h, struct home_record *r)
 {
     r->change = ++h->changes;
     list_remove(&r->node);
@@ -89,7 +89,7 @@ void home_records_use(struct home_records *h, struct slice cls, enum home_kind k
         r->from = kind == HOME_MOVE ? xasprintf("%.*s", (int)from.len, from.p) : NULL;
     }
     r->used_us = now_us;
-    mark(h, r);
+    mark_changed(h, r);
     if (kind != HOME_USED)
         h->decided = r->change;
 }
@@ -104,7 +104,7 @@ void home_records_served(struct home_records *h, struct slice cls, uint64_t serv
     struct home_record *r = record_of(e);
     r->work_us = work_at(r, now_us) + (double)service_us;
     r->work_at_us = now_us;
-    mark(h, r);
+    mark_changed(h, r);
 }
 
 static const struct home_record *next_of(const struct home_records *h, const struct list *node)
@@ -238,7 +238,7 @@ enum err home_line_parse(struct slice line, struct home_line *out, char why[160]
 
 /* ---- printing ---- */
 
-static int64_t age(uint64_t ms)
+static int64_t cap_age(uint64_t ms)
 {
     return ms < HOME_AGE_MAX_MS ? (int64_t)ms : HOME_AGE_MAX_MS;
 }
@@ -257,8 +257,8 @@ void home_line_print(const struct home_row *rows, size_t n, struct text *out)
 
         snprintf(cls, sizeof(cls), "%.*s", SLICE_FMT(r->cls));
         json_open_array(&w, cls);
-        json_put_int(&w, NULL, age(r->since_age_ms));
-        json_put_int(&w, NULL, age(r->used_age_ms));
+        json_put_int(&w, NULL, cap_age(r->since_age_ms));
+        json_put_int(&w, NULL, cap_age(r->used_age_ms));
         json_put_text(&w, NULL, slice_of(kinds[r->kind]));
         json_put_text(&w, NULL, r->from.p != NULL ? r->from : SLICE_LIT(""));
         json_put_real(&w, NULL, r->rate);

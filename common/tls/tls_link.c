@@ -326,7 +326,7 @@ bool tls_link_quiet(struct tls_link *l)
 
 /* Returns the first bytes of N pieces at IOV, copied to ROOM if several pieces have to be
  * joined. */
-static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_MAX])
+static struct slice join_pieces(const struct iovec *iov, size_t n, char room[RECORD_MAX])
 {
     size_t len = 0;
 
@@ -346,7 +346,7 @@ static struct slice joined(const struct iovec *iov, size_t n, char room[RECORD_M
 ssize_t tls_link_send(struct tls_link *l, const struct iovec *iov, size_t n_pieces)
 {
     char room[RECORD_MAX];
-    struct slice now = joined(iov, n_pieces, room);
+    struct slice now = join_pieces(iov, n_pieces, room);
     size_t sent = 0;
 
     size_t all = now.len < SEND_MAX ? now.len : SEND_MAX;

@@ -48,7 +48,7 @@ void tls_names_unref(struct tls_names *n)
 }
 
 /* A "*" must be the whole first label, followed by at least two labels. */
-static bool usable(struct slice name)
+static bool is_usable(struct slice name)
 {
     if (name.len == 0 || name.len > TLS_NAME_MAX || memchr(name.p, '\0', name.len) != NULL)
         return false;
@@ -80,7 +80,7 @@ bool tls_names_add(struct tls_names *n, X509 *certificate, unsigned owner)
             continue;
         struct slice name = {(const char *)ASN1_STRING_get0_data(g->d.dNSName),
                              (size_t)ASN1_STRING_length(g->d.dNSName)};
-        if (!usable(name))
+        if (!is_usable(name))
             continue;
         struct owned_name *o = xcalloc(1, sizeof(*o) + name.len);
         o->owner = owner;

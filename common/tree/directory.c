@@ -123,7 +123,7 @@ static void all_stale(struct dir *d)
     d->stale = d->data_stale = d->children_stale = d->rescan = true;
 }
 
-static void touch(struct dir *d, unsigned parts)
+static void touch_node(struct dir *d, unsigned parts)
 {
     if (d->node != NULL)
         tree_node_touch(d->node, parts);
@@ -138,7 +138,7 @@ static void directory_changed(struct directory *t, const char *top)
         if (strncmp(d->path, top, len) != 0 || (d->path[len] != '\0' && d->path[len] != '/'))
             continue;
         all_stale(d);
-        touch(d, ALL_PARTS);
+        touch_node(d, ALL_PARTS);
         entries_touched(d, NULL);
     }
 }
@@ -252,7 +252,7 @@ static void dir_update(struct dir *d)
 
 /* ---- our own providers ---- */
 
-static void retry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
+static void retry_entry(struct tree_entry *e, unsigned min_ms, unsigned max_ms)
 {
     e->delay_ms = e->delay_ms == 0 ? min_ms : e->delay_ms * 2;
     if (e->delay_ms > max_ms)
@@ -291,10 +291,10 @@ static void entry_check(struct timer *timer)
         if (is_new)
             log_info(NULL, "registration-name-taken",
                      "file=%s action=\"wait for its owner to exit\"", e->path);
-        retry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
+        retry_entry(e, TAKEN_MS_MIN, TAKEN_MS_MAX);
     } else {
         log_error(NULL, "registration-failed", "file=%s reason=\"%s\"", e->path, strerror(saved));
-        retry(e, RETRY_MS_MIN, RETRY_MS_MAX);
+        retry_entry(e, RETRY_MS_MIN, RETRY_MS_MAX);
     }
 }
 
@@ -378,17 +378,17 @@ static void dir_event(struct dir *d, const struct inotify_event *ev)
         directory_changed(d->tree, d->path);
     } else if (strcmp(ev->name, PROPERTIES_FILE) == 0) {
         d->data_stale = true;
-        touch(d, PART_NODE);
+        touch_node(d, PART_NODE);
     } else if ((ev->mask & IN_ISDIR) != 0) {
         char child[TREE_PATH_MAX + NAME_MAX + 2];
 
         snprintf(child, sizeof(child), "%s/%s", d->path, ev->name);
         d->children_stale = true;
-        touch(d, PART_CHILDREN);
+        touch_node(d, PART_CHILDREN);
         directory_changed(d->tree, child);
     } else if (ev->name[0] != '.') {
         dir_member_touched(d, ev->name, (ev->mask & IN_CLOSE_WRITE) != 0);
-        touch(d, PART_PROVIDERS);
+        touch_node(d, PART_PROVIDERS);
         entries_touched(d, ev->name);
     }
 }

@@ -418,7 +418,7 @@ static bool node_exists(const struct tree_op *op, size_t len)
 }
 
 /* The bytes of the path above its last name. */
-static size_t above(const struct tree_op *op)
+static size_t parent_bytes(const struct tree_op *op)
 {
     return (size_t)(strrchr(op->at, '/') - op->at);
 }
@@ -456,7 +456,7 @@ static enum err read_provider(struct tree_op *op, const char *full)
     struct stat st;
     int fd = -1;
 
-    if (op->at[0] == '\0' || !node_exists(op, above(op)) ||
+    if (op->at[0] == '\0' || !node_exists(op, parent_bytes(op)) ||
         !is_node_name(slice_of(strrchr(op->at, '/') + 1)))
         return ERR_NOT_FOUND;
     enum err e = plain_file_open(full, &fd, &st);
@@ -615,7 +615,7 @@ static enum err create_node(struct tree_op *op, const char *full)
         return group_directory_make_all(full) && (bytes.len == 0 || put_file(full, bytes))
                    ? ERR_OK
                    : node_fail(op, "make it");
-    if (!node_exists(op, above(op)))
+    if (!node_exists(op, parent_bytes(op)))
         return ERR_NOT_FOUND;
     if (!is_node_name(slice_of(strrchr(op->at, '/') + 1))) {
         diag_add(op->diag, NULL, 0, 0,

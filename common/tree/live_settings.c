@@ -69,7 +69,7 @@ static const json_t *property_of(const struct live_settings *l, size_t i)
 /* ---- refused and unknown ---- */
 
 /* A value as it is in the tree, without revealing secrets. */
-static char *show(const struct setting_row *row, const json_t *value)
+static char *show_value(const struct setting_row *row, const json_t *value)
 {
     struct text text = {0};
     char *shown;
@@ -104,7 +104,7 @@ static void live_reject(struct live_settings *l, size_t i, const char *why)
         /* Reasons may quote the value. */
         r->why = xstrdup(row->type == SETTING_SECRET && row->when == SETTING_LIVE ? "invalid value"
                                                                                   : why);
-        r->value = show(row, property_of(l, i));
+        r->value = show_value(row, property_of(l, i));
         /* *R was cleared before it was freed. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         r->unreported = old.unreported;
         if (old.why == NULL || strcmp(old.why, r->why) != 0 || strcmp(old.value, r->value) != 0) {
@@ -182,8 +182,8 @@ static bool values_same(const struct live_settings *l, size_t i, const struct va
 
 /* ---- one reading ---- */
 
-static bool allowed(const struct live_settings *l, size_t i, const void *s,
-                    char why[SETTINGS_WHY_ROOM])
+static bool is_allowed(const struct live_settings *l, size_t i, const void *s,
+                       char why[SETTINGS_WHY_ROOM])
 {
     return l->o.allowed == NULL || l->o.allowed(l->rows[i], s, l->yaml.s, why);
 }
@@ -193,7 +193,7 @@ static bool may_stay(const struct live_settings *l, size_t i)
 {
     char why[SETTINGS_WHY_ROOM];
 
-    return l->now.origins[i] != ORIGIN_TREE || allowed(l, i, l->now.s, why);
+    return l->now.origins[i] != ORIGIN_TREE || is_allowed(l, i, l->now.s, why);
 }
 
 /* Sets row I of C to VALUE, from the tree. Returns false, with the reason in WHY, if rejected. */
@@ -222,7 +222,7 @@ static bool take_property(const struct live_settings *l, size_t i, const json_t 
     text_fini(&text);
     if (!good)
         return false;
-    if (!allowed(l, i, c->s, why)) {
+    if (!is_allowed(l, i, c->s, why)) {
         values_take(l, i, l->yaml.s, l->yaml.origins[i], c);
         return false;
     }

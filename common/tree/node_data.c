@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* Strips the same bytes as Python. */
-static struct slice strip(struct slice s)
+static struct slice strip_blanks(struct slice s)
 {
     static const char blanks[] = " \t\n\r\v\f";
 
@@ -31,7 +31,7 @@ static bool looks_like_json(struct slice stripped)
 
 json_t *node_data_decode(struct slice bytes, char why[JSON_WHY_ROOM])
 {
-    struct slice s = strip(utf8_skip_mark(bytes));
+    struct slice s = strip_blanks(utf8_skip_mark(bytes));
     json_t *v = NULL;
 
     why[0] = '\0';
@@ -82,7 +82,7 @@ enum err node_data_encode(const json_t *properties, bool text_as_json, size_t ma
                           struct text *out)
 {
     struct slice alone = json_text(properties, NODE_STRING_VALUE);
-    struct slice stripped = strip(alone);
+    struct slice stripped = strip_blanks(alone);
     bool as_json = (text_as_json || looks_like_json(stripped)) && literal_is_text(alone);
     size_t start = out->len;
     json_t *again = NULL;

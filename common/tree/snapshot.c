@@ -89,7 +89,7 @@ static void snapshot_load(struct snapshot *m)
 
 /* ---- writing ---- */
 
-static void save(struct timer *t)
+static void save_file(struct timer *t)
 {
     struct snapshot *m = container_of(t, struct snapshot, write);
     json_t *file = json_pack("{s:i, s:s, s:I, s:O}", "v", 1, "place", m->place, "saved",
@@ -152,7 +152,7 @@ struct snapshot *snapshot_open(struct loop *l, const char *path, const char *pla
     state_file_init(&m->file, path);
     m->place = xstrdup(place);
     m->parts = json_object();
-    timer_init(&m->write, save);
+    timer_init(&m->write, save_file);
     if (path != NULL)
         snapshot_load(m);
     return m;
@@ -163,7 +163,7 @@ void snapshot_close(struct snapshot *m)
     if (m == NULL)
         return;
     if (timer_running(&m->write))
-        save(&m->write);
+        save_file(&m->write);
     timer_stop(&m->write);
     json_decref(m->parts);
     free(m->place);

@@ -293,8 +293,8 @@ static bool trail_add(struct follower *f, struct trail *trail, const char *path)
 }
 
 /* From PATH to the node that is meant by it. The depth is bounded by use_node(). */
-static enum found resolve(struct follower *f, struct trail *trail, const char *path,
-                          const struct tree_node **out)
+static enum found resolve_path(struct follower *f, struct trail *trail, const char *path,
+                               const struct tree_node **out)
 {
     const struct tree_node *base;
     char real[TREE_PATH_MAX + 1];
@@ -305,7 +305,7 @@ static enum found resolve(struct follower *f, struct trail *trail, const char *p
     /* It does not exist as it stands: resolve all but its last name, then try that there. */
     const char *name = strrchr(path, '/') + 1;
     snprintf(real, sizeof(real), "%.*s", (int)(name - 1 - path), path);
-    found = resolve(f, trail, real, &base);
+    found = resolve_path(f, trail, real, &base);
     if (found != FOUND_NODE && found != FOUND_MISSING)
         return found;
     if (!follow_join(f, base->path, slice_of(name), real))
@@ -325,7 +325,7 @@ static enum found resolve(struct follower *f, struct trail *trail, const char *p
     snprintf(link, sizeof(link), "%s -> %.*s", name, SLICE_FMT(target));
     if (!follow_join(f, base->path, target, real) || !trail_add(f, trail, real))
         return FOUND_BAD;
-    found = resolve(f, trail, real, out);
+    found = resolve_path(f, trail, real, out);
     if (found == FOUND_MISSING)
         problem_add(f, "%s: link %s: node %s does not exist; create it or correct the link",
                     tree_path_shown(base->path), link, tree_path_shown((*out)->path));
@@ -341,7 +341,7 @@ enum found follow_path(struct follower *f, const char *path, unsigned parts,
 
     trail->n = 0;
     if (follow_join(f, "", slice_of(path), real) && trail_add(f, trail, real))
-        found = resolve(f, trail, real, out);
+        found = resolve_path(f, trail, real, out);
     /* Used again with PARTS, because only now the node that must have them is known. */
     if (found == FOUND_NODE)
         found = use_node(f, (*out)->path, parts, out);

@@ -85,7 +85,7 @@ void tree_op_finish(struct tree_op *op, enum err e)
     op->tree->backend->begin(op);
 }
 
-static void evaluate(struct timer *timer)
+static void evaluate_op(struct timer *timer)
 {
     struct tree_op *op = container_of(timer, struct tree_op, follower.evaluate);
     const struct tree_node *n = NULL;
@@ -118,7 +118,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     timer_init(&op->again, NULL);
     ++t->watches;
     if (op->kind == TREE_RESOLVE)
-        follower_init(&op->follower, t, op->path, 0, evaluate);
+        follower_init(&op->follower, t, op->path, 0, evaluate_op);
     /* A node that others have made may be deeper than any path of ours. */
     if (strlen(op->path) > TREE_PATH_MAX) {
         diag_add(op->diag, NULL, 0, 0, "%.60s...: path longer than %d bytes", op->path,
@@ -143,7 +143,7 @@ void tree_op_begin(struct tree *t, struct tree_op *op)
     if (op->timeout_ms != 0)
         timer_start(t->loop, &op->deadline, op->timeout_ms);
     if (op->kind == TREE_RESOLVE)
-        evaluate(&op->follower.evaluate);
+        evaluate_op(&op->follower.evaluate);
     else
         b->begin(op);
 }

@@ -145,7 +145,7 @@ static noinline_ enum err take_chunks(struct http1_body *b, struct http1_chunked
             /* Within one writable buffer, and DATA always behind *LAST. */
             struct slice *last = &b->parts[n - 1];
 
-            memmove(writable(last->p) + last->len, data.p, data.len);
+            memmove(writable_bytes(last->p) + last->len, data.p, data.len);
             last->len += data.len;
             b->bytes += data.len;
         }

@@ -65,7 +65,7 @@ struct http1_body *http1_body_resize(struct http1_body *b, size_t bytes) returns
 enum err http1_body_take(struct http1_body *b, struct body_framing *f,
                          struct slice *bytes) must_check;
 /* For bytes that are in memory of our own, or that a system call only reads. */
-static inline char *writable(const char *p)
+static inline char *writable_bytes(const char *p)
 {
     union {
         const char *borrowed;

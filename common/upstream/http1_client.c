@@ -247,7 +247,7 @@ static void on_http1_client_timer(struct timer *t)
 /* HEAD, then what is left of the body, LEFT bytes, from its file. */
 static noinline_ ssize_t send_file(struct http1_conn *c, struct slice head, size_t left)
 {
-    struct iovec iov = {writable(head.p), head.len};
+    struct iovec iov = {writable_bytes(head.p), head.len};
     ssize_t sent = 0;
 
     if (head.len != 0) {
@@ -277,8 +277,8 @@ static void write_more(struct http1_conn *c)
 {
     struct http1_output *out = &c->x.out;
     struct iovec iov[2] = {
-        {writable(out->head.p), out->head.len},
-        {writable(out->body.p), out->body.len},
+        {writable_bytes(out->head.p), out->head.len},
+        {writable_bytes(out->body.p), out->body.len},
     };
     bool has_head = out->head.len != 0;
     bool has_body = out->body.len != 0;
@@ -433,7 +433,7 @@ static bool read_body_once(struct http1_conn *c)
 }
 
 /* Whether bodies may be passed on by on_moving, without being read here. */
-static bool moves(const struct http1_conn *c)
+static bool moves_bodies(const struct http1_conn *c)
 {
     return c->x.request.moves && c->transport.tls == NULL;
 }
@@ -476,7 +476,7 @@ static void read_body(struct http1_conn *c)
         return;
     }
     for (int i = 0; i < BODY_READS_PER_EVENT; ++i) {
-        bool move = moves(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
+        bool move = moves_bodies(c) && f->kind == HTTP1_BODY_LENGTH && f->left >= MOVE_MIN;
         bool more = move ? move_body_once(c) : read_body_once(c);
         if (!more || c->serial != serial || c->x.paused)
             return;
@@ -585,7 +585,7 @@ static void read_head(struct http1_conn *c)
 {
     struct http1_input *in = &c->in;
     /* Whether to read little after the head, because the body is probably to be moved. */
-    bool small = in->len == 0 && c->large_before && moves(c);
+    bool small = in->len == 0 && c->large_before && moves_bodies(c);
     size_t first = small ? HEAD_READ_BYTES : at_least(c->head_read_bytes, HEAD_READ_BYTES);
     size_t most = at_least(c->x.room_bytes, HEAD_READ_BYTES);
 

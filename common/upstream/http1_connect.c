@@ -71,7 +71,7 @@ static void shake_hands(void *context)
 }
 
 /* Attaches A to its loop, without watching for input yet. */
-static void attach(struct http1_connect *a)
+static void attach_transport(struct http1_connect *a)
 {
     transport_attach(&a->transport, a->loop, shake_hands, a);
     transport_read(&a->transport, false);
@@ -99,7 +99,7 @@ static enum err error_of_errno(int error)
 }
 
 /* Handles the result of connect(2). */
-static void connected(struct http1_connect *a)
+static void on_connected(struct http1_connect *a)
 {
     enum err e = error_of_errno(a->error);
 
@@ -112,13 +112,13 @@ static void connected(struct http1_connect *a)
         end_attempt(a, ERR_TLS_FAILED);
         return;
     }
-    attach(a);
+    attach_transport(a);
     shake_hands(a);
 }
 
 static void http1_connect_run_end(struct loop_deferred *d)
 {
-    connected(container_of(d, struct http1_connect, end));
+    on_connected(container_of(d, struct http1_connect, end));
 }
 
 static void on_http1_connect_timeout(struct timer *t)
@@ -137,7 +137,7 @@ static void on_attempt_connected(void *context)
 
     if (getsockopt(a->transport.fd, SOL_SOCKET, SO_ERROR, &a->error, &len) != 0)
         a->error = errno;
-    connected(a);
+    on_connected(a);
 }
 
 static void try_connect(struct http1_connect *a)
@@ -155,7 +155,7 @@ static void try_connect(struct http1_connect *a)
     else if (fd != -1)
         close(fd);
     if (error == EINPROGRESS) {
-        attach(a);
+        attach_transport(a);
         transport_await_writable(&a->transport, on_attempt_connected);
         return;
     }

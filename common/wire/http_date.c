@@ -18,7 +18,7 @@ static const struct form {
     {"Aaaa*, 99-Aaa-99 99:99:99 GMT", "%A, %d-%b-%y %H:%M:%S GMT", true},
 };
 
-static bool fits(const char *text, const char *pattern)
+static bool fits_pattern(const char *text, const char *pattern)
 {
     for (; *pattern != '\0'; ++pattern) {
         unsigned char c = (unsigned char)*text;
@@ -55,7 +55,7 @@ bool http_date_match(struct slice s, const char *pattern, const char *format, st
         return false;
     memcpy(text, s.p, s.len);
     *out = (struct tm){0};
-    return fits(text, pattern) && strptime(text, format, out) != NULL;
+    return fits_pattern(text, pattern) && strptime(text, format, out) != NULL;
 }
 
 bool http_date_parse(struct slice s, int64_t now_s, int64_t *out)

@@ -33,7 +33,7 @@ const uint32_t http_field_letters[FIELD_LENGTHS + 1] = {
 
 enum { LONGEST_NAME = 19 };
 
-static bool begins(struct slice name, struct slice with)
+static bool begins_with(struct slice name, struct slice with)
 {
     if (name.len < with.len)
         return false;
@@ -49,7 +49,7 @@ static noinline_ enum http_field unusual_field(struct slice name)
 {
     char room[LONGEST_NAME];
 
-    if (begins(name, SLICE_LIT("resumelb-")))
+    if (begins_with(name, SLICE_LIT("resumelb-")))
         return FIELD_OURS;
     if (name.len <= LONGEST_NAME && slice_find(name, '_') != SIZE_MAX) {
         /* The kind of the same name with '-' for '_'. */
@@ -61,9 +61,9 @@ static noinline_ enum http_field unusual_field(struct slice name)
             return FIELD_HOP;
         return field == FIELD_USER_AGENT ? FIELD_OTHER : field;
     }
-    if (begins(name, SLICE_LIT("x-forwarded-")))
+    if (begins_with(name, SLICE_LIT("x-forwarded-")))
         return FIELD_CLAIM;
-    return begins(name, SLICE_LIT("x-ssl-client-")) ? FIELD_CLIENT_CERTIFICATE : FIELD_OTHER;
+    return begins_with(name, SLICE_LIT("x-ssl-client-")) ? FIELD_CLIENT_CERTIFICATE : FIELD_OTHER;
 }
 
 #define IS(literal, field)                                                                         \

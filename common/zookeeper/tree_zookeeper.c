@@ -76,7 +76,7 @@ static void zk_read_fini(struct zk_read *r)
     drop_call(r);
 }
 
-static void enqueue(struct zk_read *r)
+static void enqueue_read(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
 
@@ -87,7 +87,7 @@ static void enqueue(struct zk_read *r)
 
 static void on_pause_over(struct timer *timer)
 {
-    enqueue(container_of(timer, struct zk_read, pause));
+    enqueue_read(container_of(timer, struct zk_read, pause));
 }
 
 static void request_after(struct zk_read *r, uint64_t ms)
@@ -113,7 +113,7 @@ static void zk_read_request(struct zk_read *r)
         return;
     }
     timer_stop(&r->pause);
-    enqueue(r);
+    enqueue_read(r);
 }
 
 /* The session has ended, and R's call with it: it is requested again. */
@@ -127,7 +127,7 @@ static void zk_read_restart(struct zk_read *r)
         request_after(r, ZK_QUARANTINE_MS);
 }
 
-static void quarantine(struct zk_read *r)
+static void quarantine_node(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
     char path[LOG_CUT_ROOM];
@@ -156,7 +156,7 @@ static void reset_failures(struct zk_read *r)
 
 /* ---- calls ---- */
 
-static void call(struct zk_read *r)
+static void start_read(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
     const char *path = zk_server_path(r->node->path);
@@ -178,14 +178,14 @@ static void on_size(struct zk_call *c)
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
-        enqueue(r);
+        enqueue_read(r);
         return;
     }
     bool large = c->result == ZOK &&
                  (of_data ? s->dataLength >= ZK_LARGE_BYTES : s->numChildren >= ZK_LARGE_CHILDREN);
     bool same = of_data ? s->mzxid == r->seen.mzxid : s->pzxid == r->seen.pzxid;
     if (large && r->quarantined && same) {
-        quarantine(r);
+        quarantine_node(r);
         zk_reads_begin(t);
         return;
     }
@@ -193,7 +193,7 @@ static void on_size(struct zk_call *c)
         reset_failures(r);
     r->seen = c->stat;
     t->alone = true;
-    call(r);
+    start_read(r);
 }
 
 /* The result of ZK_EXISTS, the only call that watches for the creation of a missing node. */
@@ -204,16 +204,16 @@ static void on_exists(struct zk_call *c)
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS)
-        enqueue(r);
+        enqueue_read(r);
     else if (c->result == ZNONODE)
         zk_node_data(r->node, c);
     else
-        call(r); /* it was created meanwhile, or the check failed */
+        start_read(r); /* it was created meanwhile, or the check failed */
     zk_reads_begin(t);
 }
 
 /* The connection broke while R was in flight. */
-static void lost(struct zk_read *r)
+static void on_read_lost(struct zk_read *r)
 {
     struct zookeeper *t = tree_of(r);
 
@@ -222,9 +222,9 @@ static void lost(struct zk_read *r)
         ++r->failures;
     }
     if (r->failures >= 2)
-        quarantine(r);
+        quarantine_node(r);
     else
-        enqueue(r);
+        enqueue_read(r);
 }
 
 static void on_read(struct zk_call *c)
@@ -236,7 +236,7 @@ static void on_read(struct zk_call *c)
 
     call_over(r);
     if (c->result == ZCONNECTIONLOSS) {
-        lost(r);
+        on_read_lost(r);
         return;
     }
     t->loss_seen = false;
@@ -270,7 +270,7 @@ static void zk_reads_begin(struct zookeeper *t)
         return;
     while (!t->alone && t->reading < ZK_READS_MAX &&
            (r = list_pop_entry(&t->queued, struct zk_read, in_queue)) != NULL)
-        call(r);
+        start_read(r);
     if (t->reading != 0 || (r = list_pop_entry(&t->suspects, struct zk_read, in_queue)) == NULL)
         return;
     t->alone = true;
@@ -340,7 +340,7 @@ static void zk_node_put(struct zk_node *n)
     free(n);
 }
 
-static void touch(struct zk_node *n, unsigned parts)
+static void touch_watched(struct zk_node *n, unsigned parts)
 {
     if (n->watched != NULL)
         /* Followers of a node that is not known yet wait for PART_NODE. */
@@ -356,7 +356,7 @@ static void data_known(struct zk_node *n)
     bool first = !n->known;
 
     n->known = true;
-    touch(n, PART_NODE | PART_PROVIDERS | PART_CHILDREN);
+    touch_watched(n, PART_NODE | PART_PROVIDERS | PART_CHILDREN);
     if (list == NULL)
         return;
     if (first)
@@ -365,7 +365,7 @@ static void data_known(struct zk_node *n)
     if (list->unread == 0)
         list->complete = true;
     if (list->complete)
-        touch(list, PART_PROVIDERS);
+        touch_watched(list, PART_PROVIDERS);
 }
 
 static void set_properties(struct zk_node *n, json_t *properties, const char *problem)
@@ -477,7 +477,7 @@ static void zk_node_children(struct zk_node *n, struct zk_call *c)
     if (n->watched != NULL && (n->watched->parts & PART_PROVIDERS) != 0)
         update_members(n, c);
     n->names = json_incref(c->names);
-    touch(n, PART_PROVIDERS | PART_CHILDREN);
+    touch_watched(n, PART_PROVIDERS | PART_CHILDREN);
 }
 
 /* R cannot be read, because of WHY: the last known state stays. */
@@ -488,7 +488,7 @@ static void zk_node_unreadable(struct zk_read *r, const char *why)
     if (r->part == ZK_CHILDREN) {
         tree_set_replace(&n->names, NULL);
         n->children_known = true;
-        touch(n, PART_PROVIDERS | PART_CHILDREN);
+        touch_watched(n, PART_PROVIDERS | PART_CHILDREN);
         return;
     }
     n->exists = true;

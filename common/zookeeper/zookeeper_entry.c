@@ -37,7 +37,7 @@ struct tree_entry {
     char path[];
 };
 
-static void step(struct tree_entry *e);
+static void step_entry(struct tree_entry *e);
 
 /* ---- names ---- */
 
@@ -90,7 +90,7 @@ static void on_zk_entry_retry(struct timer *timer)
     struct tree_entry *e = container_of(timer, struct tree_entry, retry);
 
     e->check = true;
-    step(e);
+    step_entry(e);
 }
 
 static void registration_failed(struct tree_entry *e, const struct zk_call *c)
@@ -123,7 +123,7 @@ static void on_created(struct zk_call *c)
         registration_failed(e, c);
         return;
     }
-    step(e);
+    step_entry(e);
 }
 
 static void on_checked(struct zk_call *c)
@@ -159,7 +159,7 @@ static void on_checked(struct zk_call *c)
         timer_stop(&e->retry);
         e->outdated = e->bytes != NULL && !slice_eq(text_slice(&c->data), text_slice(e->bytes));
     }
-    step(e);
+    step_entry(e);
 }
 
 static void on_set(struct zk_call *c)
@@ -172,7 +172,7 @@ static void on_set(struct zk_call *c)
         return;
     }
     e->check = e->check || c->result != ZOK;
-    step(e);
+    step_entry(e);
 }
 
 static void on_deleted(struct zk_call *c)
@@ -184,11 +184,11 @@ static void on_deleted(struct zk_call *c)
     if (c->result != ZCONNECTIONLOSS && e->bytes == NULL)
         entry_free(e);
     else
-        step(e); /* lost: again when connected; or it was registered again */
+        step_entry(e); /* lost: again when connected; or it was registered again */
 }
 
 /* Begins the next call of E, if any is needed and possible. May free E. */
-static void step(struct tree_entry *e)
+static void step_entry(struct tree_entry *e)
 {
     struct zk_session *s = e->tree->session;
 
@@ -222,7 +222,7 @@ void zk_entries_connected(struct zookeeper *t, bool same)
         /* A call with a lost answer may have removed or created our node. */
         e->check = same;
         e->parent = 0;
-        step(e);
+        step_entry(e);
     }
 }
 
@@ -246,7 +246,7 @@ void zk_entries_changed(struct zookeeper *t, const char *path)
     if (e == NULL)
         return;
     e->check = true;
-    step(e);
+    step_entry(e);
 }
 
 void zk_entries_free(struct zookeeper *t)
@@ -286,14 +286,14 @@ struct tree_entry *zk_enter(struct tree *base, const char *path, const char *nam
     }
     e->bytes = bytes;
     e->check = e->held;
-    step(e);
+    step_entry(e);
     return e;
 }
 
 void zk_entry_changed(struct tree_entry *e)
 {
     e->outdated = true;
-    step(e);
+    step_entry(e);
 }
 
 bool zk_entry_held(const struct tree_entry *e)
@@ -311,5 +311,5 @@ void zk_leave(struct tree_entry *e)
     if (e->call == NULL && !e->held && !e->check)
         entry_free(e);
     else
-        step(e);
+        step_entry(e);
 }

@@ -27,7 +27,7 @@ static struct zookeeper *tree_of(const struct tree_op *op)
 }
 
 /* Calls the server, or waits until there is a connection. */
-static void step(struct tree_op *op)
+static void step_op(struct tree_op *op)
 {
     struct zk_session *s = tree_of(op)->session;
     const char *path = zk_server_path(op->at);
@@ -51,7 +51,7 @@ static void zk_op_enter(struct tree_op *op, enum phase phase)
 {
     op->phase = phase;
     op->losses = 0;
-    step(op);
+    step_op(op);
 }
 
 static void zk_op_finish(struct tree_op *op, enum err e)
@@ -67,17 +67,17 @@ static void zk_op_reject(struct tree_op *op, enum err e, const char *what)
     zk_op_finish(op, e);
 }
 
-static void lost(struct tree_op *op)
+static void on_op_lost(struct tree_op *op)
 {
     if (++op->losses >= LOSSES_MAX)
         zk_op_reject(op, ERR_TOO_LARGE,
                      "reading it breaks the connection: it is too large, or has too many children");
     else
-        step(op);
+        step_op(op);
 }
 
 /* C did not succeed. */
-static void failed(struct tree_op *op, const struct zk_call *c)
+static void on_op_failed(struct tree_op *op, const struct zk_call *c)
 {
     static const char *const verbs[] = {[TREE_WRITE] = "write",
                                         [TREE_CREATE] = "make",
@@ -136,7 +136,7 @@ static void on_data(struct tree_op *op, const struct zk_call *c)
     }
 }
 
-static void listed(struct tree_op *op, const struct zk_call *c)
+static void on_op_listed(struct tree_op *op, const struct zk_call *c)
 {
     if (c->nthere > TREE_CHILDREN_MAX) {
         char what[64];
@@ -163,7 +163,7 @@ static void on_call(struct zk_call *c)
 
     op->call = NULL;
     if (c->result == ZCONNECTIONLOSS)
-        lost(op);
+        on_op_lost(op);
     else if (op->phase == CHECK &&
              (c->result != ZOK || !slice_eq(text_slice(&c->data), tree_op_bytes(op))))
         zk_op_finish(op, op->kind == TREE_CREATE ? ERR_EXISTS : ERR_BUSY);
@@ -172,11 +172,11 @@ static void on_call(struct zk_call *c)
     else if (repeated && op->kind == TREE_REMOVE && c->result == ZNONODE)
         zk_op_finish(op, ERR_OK);
     else if (c->result != ZOK)
-        failed(op, c);
+        on_op_failed(op, c);
     else if (op->phase == READ)
         on_data(op, c);
     else if (op->phase == LIST)
-        listed(op, c);
+        on_op_listed(op, c);
     else
         zk_op_finish(op, ERR_OK);
 }
@@ -187,7 +187,7 @@ void zk_ops_connected(struct zookeeper *t)
 
     list_for_each_entry (op, &t->ops, in_tree) {
         if (op->call == NULL)
-            step(op);
+            step_op(op);
     }
 }
 

@@ -95,7 +95,7 @@ static void session_unref(struct zk_session *s)
 
 /* Posts M to the loop's mailbox. Returns false if the loop has abandoned S; M stays the caller's.
  */
-static bool post(struct zk_session *s, struct loop_message *m)
+static bool post_message(struct zk_session *s, struct loop_message *m)
 {
     pthread_mutex_lock(&s->mutex);
     bool there = !s->abandoned;
@@ -182,7 +182,7 @@ static struct notice *notice_create(struct zk_session *s, const char *path)
 
 static void notice_post(struct notice *n)
 {
-    if (!post(n->session, &n->message))
+    if (!post_message(n->session, &n->message))
         notice_free(n);
 }
 
@@ -376,7 +376,7 @@ static void zk_session_finish(struct zk_call *c, int rc)
     pthread_mutex_lock(&s->mutex);
     list_remove(&c->outstanding);
     pthread_mutex_unlock(&s->mutex);
-    if (!post(s, &c->message))
+    if (!post_message(s, &c->message))
         call_free(c);
 }
 
@@ -426,7 +426,7 @@ static void on_void(int rc, const void *data)
 }
 
 /* Completes C if the library has not accepted it: RC is what the library returned. */
-static struct zk_call *begun(struct zk_call *c, int rc)
+static struct zk_call *finish_unless_begun(struct zk_call *c, int rc)
 {
     if (rc != ZOK)
         zk_session_finish(c, rc);
@@ -441,10 +441,10 @@ struct zk_call *zk_read(struct zk_session *s, enum zk_part part, const char *pat
     watcher_fn watcher = watch ? on_node_watch : NULL;
 
     if (part == ZK_DATA)
-        return begun(c, zoo_awget(s->zh, path, watcher, s, on_data, c));
+        return finish_unless_begun(c, zoo_awget(s->zh, path, watcher, s, on_data, c));
     if (part == ZK_CHILDREN)
-        return begun(c, zoo_awget_children(s->zh, path, watcher, s, on_names, c));
-    return begun(c, zoo_awexists(s->zh, path, watcher, s, on_stat, c));
+        return finish_unless_begun(c, zoo_awget_children(s->zh, path, watcher, s, on_names, c));
+    return finish_unless_begun(c, zoo_awexists(s->zh, path, watcher, s, on_stat, c));
 }
 
 struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice data, bool own,
@@ -452,9 +452,9 @@ struct zk_call *zk_create(struct zk_session *s, const char *path, struct slice d
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c,
-                 zoo_acreate(s->zh, path, data.p, (int)data.len, own ? &s->own_acl : &s->open_acl,
-                             own ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_created, c));
+    return finish_unless_begun(c, zoo_acreate(s->zh, path, data.p, (int)data.len,
+                                              own ? &s->own_acl : &s->open_acl,
+                                              own ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_created, c));
 }
 
 struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data, int32_t version,
@@ -462,19 +462,20 @@ struct zk_call *zk_set(struct zk_session *s, const char *path, struct slice data
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c, zoo_aset(s->zh, path, data.p, (int)data.len, version, on_stat, c));
+    return finish_unless_begun(c,
+                               zoo_aset(s->zh, path, data.p, (int)data.len, version, on_stat, c));
 }
 
 struct zk_call *zk_delete(struct zk_session *s, const char *path, zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c, zoo_adelete(s->zh, path, -1, on_void, c));
+    return finish_unless_begun(c, zoo_adelete(s->zh, path, -1, on_void, c));
 }
 
 struct zk_call *zk_reset_acl(struct zk_session *s, const char *path, zk_done_fn done, void *context)
 {
     struct zk_call *c = call_create(s, path, done, context);
 
-    return begun(c, zoo_aset_acl(s->zh, path, -1, &s->open_acl, on_void, c));
+    return finish_unless_begun(c, zoo_aset_acl(s->zh, path, -1, &s->open_acl, on_void, c));
 }

@@ -36,7 +36,7 @@ static int take_agent(struct ctl_options *o, const struct ctl_flag *f, const cha
 }
 
 /* At the admin address that O names. */
-static enum err act(struct action_run *r)
+static enum err send_action(struct action_run *r)
 {
     const char *const members[][2] = {
         {"application", r->o.application}, {"worker", r->worker}, {"class", r->o.cls}};
@@ -166,7 +166,7 @@ static int action_main(const struct ctl_command *c, int argc, char **argv)
     r.agents[r.nagents] = r.o.address;
     for (size_t i = 0; i <= r.nagents; ++i) {
         r.o.address = r.agents[i];
-        enum err e = act(&r);
+        enum err e = send_action(&r);
         worst = e != ERR_OK ? e : worst;
     }
     return ctl_finish(&r.o, worst);

@@ -266,7 +266,7 @@ static enum err show_page(const struct page_command *w, struct ctl_options *o)
 
 /* Repeats the query until the count is reached or a signal arrives. Failures are reported and do
  * not end the loop, so that the end of a restart can be observed. */
-static int watch(const struct page_command *w, struct asking *a)
+static int watch_page(const struct page_command *w, struct asking *a)
 {
     const struct timespec span = {.tv_sec = (time_t)a->watch_s};
     sigset_t ending;
@@ -309,7 +309,7 @@ static int pages_main(const struct ctl_command *c, int argc, char **argv)
     if (a.watch_s == 0 && a.count != 0)
         return ctl_usage_error(c, "--count is for --watch", NULL);
     if (a.watch_s != 0)
-        return watch(w, &a);
+        return watch_page(w, &a);
     return ctl_finish(&a.o, show_page(w, &a.o));
 }
 

@@ -226,7 +226,7 @@ struct layout {
 };
 
 /* The columns after the first SHIFT that fit, by importance. Returns whether all do. */
-static bool fit(const struct top_view *v, size_t shift, struct layout *out)
+static bool fit_columns(const struct top_view *v, size_t shift, struct layout *out)
 {
     unsigned used = out->name_width;
     bool full = false;
@@ -332,7 +332,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     size_t first = v->first >= n ? (n != 0 ? n - 1 : 0) : v->first;
     struct layout l = {.name_width = (unsigned)width};
     /* Scrolled no further than it takes to see the last column. */
-    for (size_t shift = 0; !fit(v, shift, &l) && shift < v->shift;)
+    for (size_t shift = 0; !fit_columns(v, shift, &l) && shift < v->shift;)
         ++shift;
     draw_hidden(s, &l, first, n);
     draw_row(s, &l, NULL);
@@ -341,7 +341,7 @@ static void draw_workers(struct screen *s, const json_t *then, const json_t *now
     free(rows);
 }
 
-static double total(const json_t *application, const char *member)
+static double sum_workers(const json_t *application, const char *member)
 {
     double sum = 0;
     const json_t *w;
@@ -372,7 +372,7 @@ static void draw_application(struct screen *s, const char *name, const json_t *t
     page_add(&line, now, ": policy {policy}");
     text_addf(&line, ", %zu workers", json_array_size(json_object_get(now, "workers")));
     if (then != NULL && span_s > 0) {
-        double grown = total(now, "requests") - total(then, "requests");
+        double grown = sum_workers(now, "requests") - sum_workers(then, "requests");
         text_addf(&part, ", %.1f requests/s", grown > 0 ? grown / span_s : 0);
     }
     for (size_t i = 0; !full; ++i) {
@@ -585,7 +585,7 @@ static int take_sort(struct ctl_options *o, const struct ctl_flag *f, const char
 }
 
 /* Fetches a new page; the last two are retained. The diag is that of the last try. */
-static enum err refresh(struct top *t)
+static enum err refresh_page(struct top *t)
 {
     json_t *page = NULL;
 
@@ -605,7 +605,7 @@ static enum err refresh(struct top *t)
     return ERR_OK;
 }
 
-static void draw(struct top *t)
+static void draw_screen(struct top *t)
 {
     enum { ROWS = 24, WIDTH = 80, SIZE_MAX_SANE = 1000 };
     struct text screen = {0};
@@ -644,7 +644,7 @@ static void wait_for_keys(struct top *t)
             (void)top_press(&t->view, key);
         if (t->view.quit)
             return;
-        draw(t);
+        draw_screen(t);
     }
 }
 
@@ -666,7 +666,7 @@ static int top_main(const struct ctl_command *c, int argc, char **argv)
         return code;
     t.view.colours = t.o.colours;
     /* An unreachable server is an error at the start; later it is displayed. */
-    enum err e = refresh(&t);
+    enum err e = refresh_page(&t);
     if (e == ERR_OK && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
                         tcgetattr(STDIN_FILENO, &before) != 0)) {
         diag_add(&t.o.diag, NULL, 0, 0, "top is for a terminal; try status --watch");
@@ -682,10 +682,10 @@ static int top_main(const struct ctl_command *c, int argc, char **argv)
         }
         is_open = 1;
         top_enter();
-        draw(&t);
+        draw_screen(&t);
         for (wait_for_keys(&t); !t.view.quit; wait_for_keys(&t)) {
-            (void)refresh(&t);
-            draw(&t);
+            (void)refresh_page(&t);
+            draw_screen(&t);
         }
         is_open = 0;
         top_leave();

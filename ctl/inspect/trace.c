@@ -18,7 +18,7 @@
  *                            S, X, an end of another kind, the log's end: unfinished
  */
 
-static uint64_t since(uint64_t later, uint64_t earlier)
+static uint64_t elapsed_since(uint64_t later, uint64_t earlier)
 {
     return later > earlier ? later - earlier : 0;
 }
@@ -52,7 +52,7 @@ static void end_unfinished(struct trace_report *r, struct trace_request *a, char
     ++a->url->unfinished;
     ++r->unfinished_all;
     a->why = why;
-    a->age_us = since(r->last_us, a->begun_us);
+    a->age_us = elapsed_since(r->last_us, a->begun_us);
     if (r->nunfinished == TRACE_UNFINISHED_MAX) {
         trace_destroy(a);
         return;
@@ -104,7 +104,7 @@ static void trace_begin(struct trace_report *r, const struct trace_line *l, stru
 static void trace_end(struct trace_report *r, struct trace_request *a, struct trace_minute *m)
 {
     struct trace_url *u = a->url;
-    uint64_t app_us = since(a->answered_us, a->called_us);
+    uint64_t app_us = elapsed_since(a->answered_us, a->called_us);
     bool timed = a->called && a->answered;
 
     ++r->finished;
@@ -123,7 +123,7 @@ static void trace_end(struct trace_report *r, struct trace_request *a, struct tr
         u->times[u->ntimes++] = app_us;
     }
     ++m->finished;
-    m->total_us += since(r->last_us, a->begun_us);
+    m->total_us += elapsed_since(r->last_us, a->begun_us);
     m->timed += timed;
     m->app_us += timed ? app_us : 0;
     remove_active(r, a);

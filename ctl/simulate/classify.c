@@ -149,7 +149,8 @@ static int take_configured(struct classify_run *r)
 }
 
 /* Returns -1 to continue; else the exit code. */
-static int parse(struct classify_run *r, const struct ctl_command *c, int argc, char **argv)
+static int parse_arguments(struct classify_run *r, const struct ctl_command *c, int argc,
+                           char **argv)
 {
     int code = ctl_parse(c, argc, argv, &r->o);
 
@@ -263,7 +264,7 @@ static int sim_classify_main(const struct ctl_command *c, int argc, char **argv)
     struct classify_run r = {.o = {.top = TOP_DEFAULT}, .limit = REQUESTS_MAX};
     struct access_line l;
     uint32_t cls;
-    int code = parse(&r, c, argc, argv);
+    int code = parse_arguments(&r, c, argc, argv);
 
     if (code < 0) {
         enum err e = requests_open(r.o.words[0], &r.in, &r.o.diag);

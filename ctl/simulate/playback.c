@@ -121,10 +121,10 @@ struct player {
     sigset_t ending;
 };
 
-static void ask(struct client *c);
+static void connect_client(struct client *c);
 static void playback_begin(struct player *y);
 
-static struct playback_record *record(struct client *c)
+static struct playback_record *record_of(struct client *c)
 {
     return &c->player->s->records[c->request];
 }
@@ -150,7 +150,7 @@ static void now_idle(struct loop_deferred *d)
 
 static void playback_finish(struct client *c, enum err e)
 {
-    struct playback_record *r = record(c);
+    struct playback_record *r = record_of(c);
     uint64_t spent_us = clock_mono_us() - c->began_us;
 
     r->played = true;
@@ -168,11 +168,11 @@ static void on_playback_head(void *context, const struct http1_head *head, bool 
     struct client *c = context;
     uint64_t n = 0;
 
-    record(c)->status = (uint16_t)head->status;
+    record_of(c)->status = (uint16_t)head->status;
     for (size_t i = 0; i < head->nheaders; ++i) {
         if (slice_eq_nocase(head->headers[i].name, slice_of(c->player->p->loads_header)) &&
             parse_u64(head->headers[i].value, PLAYBACK_NO_LOADS - 1, &n))
-            record(c)->loads = (uint32_t)n;
+            record_of(c)->loads = (uint32_t)n;
     }
     if (final)
         playback_finish(c, ERR_OK);
@@ -193,7 +193,7 @@ static void on_playback_error(void *context, enum err e)
 
     drop_connection(c);
     if (again)
-        ask(c);
+        connect_client(c);
     else
         playback_finish(c, e);
 }
@@ -228,7 +228,7 @@ static void on_client_open(void *context, struct http1_conn *conn, enum err e)
     text_fini(&head);
 }
 
-static void ask(struct client *c)
+static void connect_client(struct client *c)
 {
     struct player *y = c->player;
 
@@ -260,12 +260,12 @@ static void playback_begin(struct player *y)
         ++y->running;
         c->request = y->next++;
         c->began_us = due_us < now_us ? due_us : now_us;
-        record(c)->loads = PLAYBACK_NO_LOADS;
-        ask(c);
+        record_of(c)->loads = PLAYBACK_NO_LOADS;
+        connect_client(c);
     }
 }
 
-static void pace(struct timer *t)
+static void on_pace(struct timer *t)
 {
     playback_begin(container_of(t, struct player, pace));
 }
@@ -302,7 +302,7 @@ static void playback_run(struct playback *p, struct playback_server *s)
     sigaddset(&y.ending, SIGTERM);
     sigprocmask(SIG_BLOCK, &y.ending, NULL);
     signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error like others */
-    timer_init(&y.pace, pace);
+    timer_init(&y.pace, on_pace);
     timer_init(&y.check, playback_check);
     timer_start(y.loop, &y.check, CHECK_MS);
     y.started_us = clock_mono_us();
@@ -487,7 +487,7 @@ static int take_speed(struct ctl_options *o, const struct ctl_flag *f, const cha
 }
 
 /* Returns -1 to continue; else the exit code. */
-static int parse(struct playback *p, const struct ctl_command *c, int argc, char **argv)
+static int parse_arguments(struct playback *p, const struct ctl_command *c, int argc, char **argv)
 {
     int code = ctl_parse(c, argc, argv, &p->o);
 
@@ -531,7 +531,7 @@ static int playback_main(const struct ctl_command *c, int argc, char **argv)
     struct playback p = {.o = {.timeout_ms = TIMEOUT_S * UINT64_C(1000), .top = TOP_DEFAULT},
                          .limit = PLAYBACK_REQUESTS_MAX,
                          .loads_header = "X-Database-Loads"};
-    int code = parse(&p, c, argc, argv);
+    int code = parse_arguments(&p, c, argc, argv);
 
     if (code < 0) {
         log_set_level(LOG_LEVEL_WARN);

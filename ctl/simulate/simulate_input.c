@@ -63,7 +63,7 @@ static bool has_effect(const struct pool_settings *s, struct slice setting)
     return true;
 }
 
-static bool set(struct pool_values *v, struct slice name, struct slice value, struct diag *d)
+static bool set_value(struct pool_values *v, struct slice name, struct slice value, struct diag *d)
 {
     const struct setting_row *row = settings_find(&table, name);
     char why[SETTINGS_WHY_ROOM];
@@ -126,11 +126,11 @@ static bool read_one(struct slice spec, struct simulate_policy *out, struct diag
         return false;
     }
     settings_defaults(&table, &v);
-    bool good = set(&v, slice_of(POLICY), name, d);
+    bool good = set_value(&v, slice_of(POLICY), name, d);
     while (good && rest.len != 0) {
         struct slice setting = cut_setting(&rest, &value);
 
-        good = slice_is(setting, POLICY) || set(&v, setting, value, d);
+        good = slice_is(setting, POLICY) || set_value(&v, setting, value, d);
     }
     struct pool_settings settings = POOL_SETTINGS_OF(&v);
     settings.max_waiting = WAITING_MAX;
@@ -306,7 +306,7 @@ struct environment {
     struct slice path; /* decoded */
 };
 
-static const char *get(const struct rlb_environment *base, const char *name, size_t *len)
+static const char *get_variable(const struct rlb_environment *base, const char *name, size_t *len)
 {
     const struct environment *e = container_of((void *)(uintptr_t)base, struct environment, base);
     const struct access_line *l = e->line;
@@ -336,7 +336,7 @@ bool simulate_classify(struct simulate_classifier *c, const struct access_line *
     char name[CLASS_BYTES_MAX];
 
     path.len = percent_decode(line->path, text_reserve(&path, line->path.len), line->path.len);
-    struct environment e = {.base.get = get, .line = line, .path = text_slice(&path)};
+    struct environment e = {.base.get = get_variable, .line = line, .path = text_slice(&path)};
     size_t len = classifier_classify(c->classifier, &e.base, name);
     text_fini(&path);
     return names_intern(&c->classes.names, (struct slice){name, len}, out);
@@ -384,7 +384,7 @@ struct reader {
     uint64_t first_ms;
 };
 
-static uint64_t hash(struct slice s)
+static uint64_t hash_text(struct slice s)
 {
     uint64_t h = s.len;
 
@@ -421,8 +421,8 @@ static enum err take_request(struct reader *r, const struct access_line *l, bool
         r->first_ms = l->time_ms;
     if (page == r->trace.npages) {
         uint32_t requested = r->s->plan.workload.request_objects;
-        uint64_t site = hash(l->host);
-        struct draw d = draw_of(draw_mix(site, hash(l->path)));
+        uint64_t site = hash_text(l->host);
+        struct draw d = draw_of(draw_mix(site, hash_text(l->path)));
         size_t nobjects = 0;
 
         for (uint32_t i = 0; i < requested; ++i) {

@@ -424,7 +424,7 @@ struct chart {
     double max; /* of the values */
 };
 
-static double point(const struct plot *p, const struct chart *c, size_t variant, size_t i)
+static double value_at(const struct plot *p, const struct chart *c, size_t variant, size_t i)
 {
     const char *first = (const char *)&p->runs->variants[variant].result + c->curves->first;
 
@@ -445,7 +445,7 @@ static void add_chart(const struct plot *p, struct chart *c)
 
     for (size_t i = 0; i < p->n; ++i) {
         for (size_t k = 0; k < c->points; ++k)
-            c->max = fmax(c->max, point(p, c, i, k));
+            c->max = fmax(c->max, value_at(p, c, i, k));
     }
     c->max = c->max > 0 ? c->max * 1.05 : 1;
     /* A round number that is not below a quarter of the largest value: about four lines across. */
@@ -472,7 +472,7 @@ static void add_chart(const struct plot *p, struct chart *c)
         text_add(p->out, SLICE_LIT("<polyline fill=\"none\" points=\""));
         for (size_t k = 0; k < c->points; ++k)
             text_addf(p->out, "%.1f,%.1f ", c->x + c->width * ((double)k + .5) / (double)c->points,
-                      chart_y(c, point(p, c, variant, k)));
+                      chart_y(c, value_at(p, c, variant, k)));
         text_addf(p->out, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"/>\n",
                   colours[variant], is_best ? "3" : "1.6");
     }

@@ -31,7 +31,7 @@ struct score {
 };
 
 /* Between LOW and HIGH, each order of magnitude as likely. */
-static double spread(struct draw *d, double low, double high)
+static double draw_between(struct draw *d, double low, double high)
 {
     return low * pow(high / low, draw_unit(d));
 }
@@ -127,14 +127,14 @@ static enum err run_one(struct simulate *s, uint64_t seed, struct table tables[2
 
     o.workload.seed = seed;
     o.workload.zipf = 0.5 + 0.8 * draw_unit(&d);
-    o.workload.sites = (uint32_t)spread(&d, 50, 2000);
-    o.workload.site_objects = (uint32_t)spread(&d, 20, 200);
-    o.workload.request_objects = (uint32_t)spread(&d, 5, 40);
-    o.world.workers = (unsigned)spread(&d, 4, 40);
-    o.world.cache = (uint32_t)spread(&d, 500, 8000);
-    o.world.base_ns = (uint64_t)spread(&d, 2e6, 50e6);
-    o.world.hit_ns = (uint64_t)spread(&d, 5e3, 100e3);
-    o.world.load_ns = (uint64_t)spread(&d, .5e6, 10e6);
+    o.workload.sites = (uint32_t)draw_between(&d, 50, 2000);
+    o.workload.site_objects = (uint32_t)draw_between(&d, 20, 200);
+    o.workload.request_objects = (uint32_t)draw_between(&d, 5, 40);
+    o.world.workers = (unsigned)draw_between(&d, 4, 40);
+    o.world.cache = (uint32_t)draw_between(&d, 500, 8000);
+    o.world.base_ns = (uint64_t)draw_between(&d, 2e6, 50e6);
+    o.world.hit_ns = (uint64_t)draw_between(&d, 5e3, 100e3);
+    o.world.load_ns = (uint64_t)draw_between(&d, .5e6, 10e6);
     o.clients = o.world.workers * (1 + draw_below(&d, 6));
     enum err e = plan_create(SCENARIO_steady, &o, &plan);
     if (e == ERR_OK)

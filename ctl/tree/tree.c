@@ -108,7 +108,7 @@ static void omit_odd_names(json_t *n, size_t *left_out)
 }
 
 /* Prints the node of the command line, or for the top what is below it. */
-static int show(struct tree_command *c, bool display)
+static int show_node(struct tree_command *c, bool display)
 {
     struct walk w = {.command = c, .display = display};
     char path[TREE_PATH_MAX + 1];
@@ -138,12 +138,12 @@ static int show(struct tree_command *c, bool display)
 /* Each returns the exit status. Errors are in the diag. */
 static int tree_print(struct tree_command *c)
 {
-    return show(c, true);
+    return show_node(c, true);
 }
 
 static int tree_export(struct tree_command *c)
 {
-    int code = show(c, false);
+    int code = show_node(c, false);
 
     if (c->output == NULL || (code != CTL_OK && c->o.out.len == 0))
         return code;

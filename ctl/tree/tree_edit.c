@@ -131,8 +131,8 @@ int tree_set(struct tree_command *c)
 /* ---- get ---- */
 
 /* Follows LINK, a property link of node AT: sets AT to the node, and NAME to the property there. */
-static enum err hop(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
-                    struct text *name)
+static enum err follow_link(struct tree_command *c, struct slice link, char at[TREE_PATH_MAX + 1],
+                            struct text *name)
 {
     char target[TREE_PATH_MAX + 1];
     struct slice path = slice_cut(&link, ' ');
@@ -186,7 +186,7 @@ static enum err follow_property(struct tree_command *c, const char *path, const 
         struct slice link = slice_trim(json_text(r.properties, key));
         free(key);
         if (e == ERR_OK && *out == NULL && link.p != NULL) {
-            e = hop(c, link, at, &property);
+            e = follow_link(c, link, at, &property);
         } else if (e == ERR_OK && *out == NULL) {
             e = ERR_NOT_FOUND;
             if (hops != 0)

@@ -69,7 +69,7 @@ static bool operator_at(const struct line *l, size_t at, struct slice op)
  * NAME OP REST, the longest name for which there is a rest of at most MAX words. The words behind
  * the first one are counted once: a line of operators costs no more than another.
  */
-static bool match(const struct line *l, struct slice op, size_t max, struct item *out)
+static bool match_item(const struct line *l, struct slice op, size_t max, struct item *out)
 {
     for (size_t end = l->word; end != 0; --end) {
         /* Behind the first word, OP begins the second. */
@@ -146,20 +146,20 @@ static const char *parse_item(struct slice text, struct item *out, size_t *at)
     for (size_t next = l.after; next < text.len && l.words < 4; ++l.words)
         next = skip_blanks(text, skip_word(text, next));
     *at = 0;
-    if (match(&l, SLICE_LIT("=>"), 2, out)) {
+    if (match_item(&l, SLICE_LIT("=>"), 2, out)) {
         out->kind = TREE_TEXT_PROPERTY_LINK;
-    } else if (match(&l, SLICE_LIT("="), SIZE_MAX, out)) {
+    } else if (match_item(&l, SLICE_LIT("="), SIZE_MAX, out)) {
         out->kind = TREE_TEXT_PROPERTY;
         /* No value begins with it: a link was intended. */
         if (out->rest.p[0] == '>')
             return explain_mismatch(&l, at);
-    } else if (match(&l, SLICE_LIT("->"), 1, out)) {
+    } else if (match_item(&l, SLICE_LIT("->"), 1, out)) {
         out->kind = TREE_TEXT_LINK;
     } else if (text.p[0] == '/' && l.word >= 2 && l.after == text.len) {
         out->kind = TREE_TEXT_NODE;
         out->name = (struct slice){text.p + 1, l.word - 1};
         out->rest = (struct slice){text.p + text.len, 0};
-    } else if (text.p[0] == '/' && l.word >= 2 && match(&l, SLICE_LIT(":"), SIZE_MAX, out) &&
+    } else if (text.p[0] == '/' && l.word >= 2 && match_item(&l, SLICE_LIT(":"), SIZE_MAX, out) &&
                out->name.len >= 2) {
         out->kind = TREE_TEXT_NODE;
         out->name = (struct slice){out->name.p + 1, out->name.len - 1};

@@ -87,7 +87,7 @@ static char *put_or_dash(char *at, struct slice s)
 }
 
 /* Returns "21/Nov/2026:01:33:26 +0000", which is formatted once a second. */
-static struct slice stamp(struct clock *c, uint64_t wall_ms)
+static struct slice format_time(struct clock *c, uint64_t wall_ms)
 {
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -138,7 +138,7 @@ static void put_combined(const struct access_entry *e, uint64_t fields, struct c
     char *begin = text_reserve(t, room);
     char *at = put_escaped(begin, e->client);
 
-    at = PUT(put_slice(PUT(at, " - - ["), stamp(clock, e->fixed.wall_ms)), "] \"");
+    at = PUT(put_slice(PUT(at, " - - ["), format_time(clock, e->fixed.wall_ms)), "] \"");
     /* A connection that was rejected before a request line was read has none. */
     if (e->method.len == 0 && e->target.len == 0) {
         at = PUT(at, "-");
@@ -261,7 +261,7 @@ void access_log_add(struct access_log *log, unsigned loop_index, const struct ac
 }
 
 /* Removes the first record of *RECORDS, which starts at a record boundary, and writes its line. */
-static void print(void *context, struct slice *records, struct text *lines)
+static void print_record(void *context, struct slice *records, struct text *lines)
 {
     struct access_log *log = context;
     uint64_t fields = atomic_load_explicit(&log->fields, memory_order_relaxed);
@@ -294,7 +294,7 @@ enum err access_log_create(const char *file, const struct access_options *o, uns
     struct access_log *log = xcalloc(1, sizeof(*log));
     const struct line_writer_options wo = {.file = file,
                                            .nbuffers = nloops,
-                                           .print = print,
+                                           .print = print_record,
                                            .context = log,
                                            .open_event = "access-log-reopen-failed",
                                            .write_event = "access-log-write-failed",

@@ -109,13 +109,14 @@ static void backend_drop(const struct backend *b, struct worker *w)
     worker_unref(w);
 }
 
-static void retire(const struct backend *b, struct worker *w, const char *why)
+static void retire_worker(const struct backend *b, struct worker *w, const char *why)
 {
     struct member *m = member_of(w);
 
     log_info_folded(NULL, "worker-removed",
                     "application=%s worker=%s instance=%s reason=%s requests=%llu", b->app->name,
-                    b->name, worker_incarnation(w), why, (unsigned long long)relaxed(&m->requests));
+                    b->name, worker_incarnation(w), why,
+                    (unsigned long long)load_relaxed(&m->requests));
     backend_drop(b, w);
 }
 
@@ -123,7 +124,7 @@ static void end_instance(struct backend *b, const char *why)
 {
     if (b->worker == NULL)
         return;
-    retire(b, b->worker, why);
+    retire_worker(b, b->worker, why);
     b->worker = NULL;
     b->silent = false;
     resume_line_fini(&b->last);
@@ -200,7 +201,7 @@ void backend_on_resume(struct backend *b, const struct resume_line *line)
     if (before != NULL && backend_in_pool(b))
         pool_hand_over(b->app->pool, before, b->worker);
     if (before != NULL)
-        retire(b, before, "another-incarnation");
+        retire_worker(b, before, "another-incarnation");
     if (leaves)
         pool_hand_over(b->app->pool, b->worker, NULL);
     if (line->state != RESUME_DRAINING)
@@ -476,11 +477,11 @@ bool backend_alive(const struct backend *b)
 
 uint64_t backend_failures(const struct backend *b)
 {
-    return b->worker != NULL ? relaxed(&member_of(b->worker)->connect_failures) : 0;
+    return b->worker != NULL ? load_relaxed(&member_of(b->worker)->connect_failures) : 0;
 }
 
 /* The reason why what is started must be restarted; NULL if it need not. */
-static const char *outdated(const struct backend *b)
+static const char *restart_reason(const struct backend *b)
 {
     char room[INCARNATION_MAX + 16];
     char name[ADDR_TEXT_MAX];
@@ -519,7 +520,7 @@ bool backend_update(struct backend *b)
             backend_start(b);
         return true;
     }
-    const char *why = b->started ? outdated(b) : NULL;
+    const char *why = b->started ? restart_reason(b) : NULL;
     if (why != NULL)
         backend_stop(b, why);
     if (!b->started)

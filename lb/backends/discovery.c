@@ -58,7 +58,7 @@ static void on_resolved(struct resolve_request *r, enum err e, const struct addr
     h->changed(h->context);
 }
 
-static void resolve(struct timer *again)
+static void resolve_host(struct timer *again)
 {
     struct host_name *h = container_of(again, struct host_name, again);
 
@@ -77,8 +77,8 @@ static struct host_name *create_name(struct application *a, const char *text,
     h->changed = changed;
     h->context = context;
     h->request.done = on_resolved;
-    timer_init(&h->again, resolve);
-    resolve(&h->again);
+    timer_init(&h->again, resolve_host);
+    resolve_host(&h->again);
     return h;
 }
 
@@ -96,7 +96,7 @@ static void destroy_name(struct host_name *h)
 /* ---- the list of the configuration ---- */
 
 /* Updates the listed workers from the list and the present addresses of its names. */
-static void relist(void *context)
+static void update_listed(void *context)
 {
     struct membership *ms = context;
     const struct listed_workers *l = &ms->listed;
@@ -131,11 +131,11 @@ static struct host_name *take_name(struct membership *ms, struct listed_workers 
 
         if (h != NULL && strcmp(h->text, text) == 0) {
             old->names[i] = NULL;
-            resolve(&h->again);
+            resolve_host(&h->again);
             return h;
         }
     }
-    return create_name(ms->app, text, relist, ms);
+    return create_name(ms->app, text, update_listed, ms);
 }
 
 void listed_workers_swap(struct membership *ms, struct worker_config **workers, size_t *n)
@@ -152,7 +152,7 @@ void listed_workers_swap(struct membership *ms, struct worker_config **workers, 
     for (size_t i = 0; i < old.n; ++i)
         destroy_name(old.names[i]);
     free(old.names);
-    relist(ms);
+    update_listed(ms);
     *workers = old.items;
     *n = old.n;
 }
@@ -183,7 +183,7 @@ static void copy_property(const json_t *properties, const char *name, char *out,
 }
 
 /* P registers its backend no longer. EXPECTED: it may return, and is missing until then. */
-static void detach(struct provider *p, bool expected)
+static void detach_provider(struct provider *p, bool expected)
 {
     struct membership *ms = p->membership;
     struct backend *b = p->worker;
@@ -232,11 +232,11 @@ static void discovery_place(struct provider *p, const struct addr *a)
 
     set_rejected(p, why);
     if (why != NULL) {
-        detach(p, false);
+        detach_provider(p, false);
         return;
     }
     if (p->worker == NULL || !addr_equal(&p->worker->addr, &plain)) {
-        detach(p, true);
+        detach_provider(p, true);
         p->worker = membership_at(p->membership, a);
         if (p->host != NULL)
             backend_set_host(p->worker, p->name);
@@ -315,7 +315,7 @@ static void discovery_take(struct provider *p)
     if (why != NULL) {
         set_rejected(p, why);
         drop_host(p);
-        detach(p, true);
+        detach_provider(p, true);
     } else if (!named) {
         discovery_place(p, &addr);
     } else if (p->host == NULL) {
@@ -331,7 +331,7 @@ static void discovery_drop(struct provider *p)
 {
     set_rejected(p, NULL);
     drop_host(p);
-    detach(p, true);
+    detach_provider(p, true);
     json_decref(p->properties);
     free(p->name);
     free(p);
@@ -426,7 +426,7 @@ static void store_now(struct timer *t)
 }
 
 /* Reports the providers of the snapshot as the tree would; does not settle the membership. */
-static void restore(struct membership *ms)
+static void restore_providers(struct membership *ms)
 {
     json_t *part = snapshot_part(ms->snapshot, part_name);
     json_t *found = json_object();
@@ -453,7 +453,7 @@ static void restore_late(struct timer *wait)
 
     if (ms->providers.received || ms->providers.restored)
         return;
-    restore(ms);
+    restore_providers(ms);
     if (!ms->providers.restored)
         return;
     log_warn(NULL, "registrations-from-snapshot",
@@ -477,7 +477,7 @@ static void on_workers(void *context, const struct tree_view *node)
         return;
     }
     if (!ms->providers.received && !ms->providers.restored)
-        restore(ms);
+        restore_providers(ms);
     ms->providers.received = true;
     ms->providers.restored = false;
     timer_stop(&ms->providers.wait);

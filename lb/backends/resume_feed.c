@@ -40,7 +40,7 @@ static void pause_feed(struct backend *b, enum resume_end how)
 }
 
 /* The one attempt at once: the instance may be the same as before. */
-static void again(struct backend *b)
+static void reconnect_now(struct backend *b)
 {
     close_up(b);
     b->feed.reconnecting = true;
@@ -60,7 +60,7 @@ static void feed_fail(struct backend *b, const char *why)
     if (!was_open || b->feed.reconnecting)
         pause_feed(b, RESUME_END_NONE);
     else
-        again(b);
+        reconnect_now(b);
 }
 
 /* ---- lines ---- */
@@ -103,7 +103,7 @@ static void take_line(struct backend *b, struct slice bytes)
         refuse_line(b, why);
     } else if (line.end == RESUME_END_UPGRADE && f->open) {
         /* Another agent has the address, and the same incarnation behind it. */
-        again(b);
+        reconnect_now(b);
     } else if (line.end != RESUME_END_NONE) {
         log_info_folded(NULL, "resume-stream-ended", "application=%s worker=%s", b->app->name,
                         b->name);

@@ -65,7 +65,7 @@ static void check_hosts(struct configuration *c, struct application_config *a, s
 /* ---- lists ---- */
 
 /* Why NAME would have no effect, or too much; NULL: it is valid. */
-static const char *conflict(struct slice name)
+static const char *header_conflict(struct slice name)
 {
     switch (http_field_of(name)) {
     case FIELD_HOP:
@@ -109,7 +109,7 @@ const char *private_header_problem(const struct text_list *list, size_t i)
         if (header_names_same(name, slice_of(list->items[k])))
             return "duplicate name ('_' counts as '-')";
     }
-    return conflict(name);
+    return header_conflict(name);
 }
 
 static const char *server_problem(const struct text_list *l, size_t n)

@@ -269,8 +269,9 @@ void application_take_settings(struct application_loop *al)
 }
 
 /* Replaces the snapshot of A, here and on its loops. */
-static void replace(struct application *a, const struct app_settings *s, struct limit_set *limits,
-                    struct header_rules *headers, struct rate_rules *rates)
+static void replace_snapshot(struct application *a, const struct app_settings *s,
+                             struct limit_set *limits, struct header_rules *headers,
+                             struct rate_rules *rates)
 {
     struct app_snapshot *old = a->settings;
 
@@ -304,7 +305,7 @@ void application_publish(struct application *a, const struct app_settings *s)
     pthread_mutex_unlock(&a->members_lock);
     copy_memory_set_max(&a->copy_memory, limits.max_bytes);
     copies_set_limits(a->copies, &limits, clock_mono_us());
-    replace(a, s, old->limits, old->headers, old->rates);
+    replace_snapshot(a, s, old->limits, old->headers, old->rates);
     if (!same)
         copies_clear(a->copies, clock_mono_us());
 }
@@ -313,7 +314,7 @@ void application_set_rules(struct application *a, struct limit_set *limits,
                            struct header_rules *headers, struct rate_rules *rates)
 {
     rate_rules_attach(rates, a->settings->rates);
-    replace(a, &a->settings->s, limits, headers, rates);
+    replace_snapshot(a, &a->settings->s, limits, headers, rates);
 }
 
 void application_set_limits(struct application *a, struct limit_set *limits)

@@ -63,7 +63,7 @@ struct limits_live {
     struct loop_deferred later;
 };
 
-static void schedule(struct limits_live *l)
+static void schedule_assembly(struct limits_live *l)
 {
     loop_defer_once(l->app->lb->control, &l->later);
 }
@@ -95,8 +95,8 @@ static bool limits_check(void *context, const void *s, char why[SETTINGS_WHY_ROO
  * Only the configuration file may let clients get responses to other clients: the tree cannot turn
  * that on. The first choice of each of these rows, the default, shares nothing.
  */
-static bool allowed(const struct setting_row *row, const void *s, const void *yaml,
-                    char why[SETTINGS_WHY_ROOM])
+static bool is_allowed(const struct setting_row *row, const void *s, const void *yaml,
+                       char why[SETTINGS_WHY_ROOM])
 {
     bool sharing = strcmp(row->name, "mode") == 0 || strcmp(row->name, "on_full") == 0 ||
                    strcmp(row->name, "on_timeout") == 0 || strcmp(row->name, "on_busy") == 0;
@@ -127,7 +127,7 @@ static void on_limits_changed(void *context, bool values)
     application_count_settings(r->owner->app, &now, &r->reported);
     if (now.held || now.remembered)
         r->recalled = false;
-    schedule(r->owner);
+    schedule_assembly(r->owner);
 }
 
 /* ---- one limit: its life ---- */
@@ -161,7 +161,7 @@ static struct live_limit *limit_create(struct limits_live *l, const char *name,
                                                                      .path = r->path,
                                                                      .subject = r,
                                                                      .check = limits_check,
-                                                                     .allowed = allowed,
+                                                                     .allowed = is_allowed,
                                                                      .hold_ms = limits_hold_ms,
                                                                      .changed = on_limits_changed,
                                                                      .context = r});
@@ -271,7 +271,7 @@ static int limits_compare(const void *a, const void *b)
 }
 
 /* All of them, sorted; to be freed. */
-static struct live_limit **sorted(const struct limits_live *l, size_t *n)
+static struct live_limit **sorted_rules(const struct limits_live *l, size_t *n)
 {
     struct live_limit **all = xcalloc(map_count(&l->limits) + 1, sizeof(struct live_limit *));
 
@@ -333,7 +333,7 @@ void limits_live_settings_changed(struct limits_live *l)
     l->serverless = serverless;
 }
 
-static void assemble(struct loop_deferred *later)
+static void assemble_rules(struct loop_deferred *later)
 {
     struct limits_live *l = container_of(later, struct limits_live, later);
     struct limit limits[LIMITS_MAX];
@@ -346,7 +346,7 @@ static void assemble(struct loop_deferred *later)
     }
     map_for_each (struct limit_counter, c, &l->counters, node)
         c->used = false;
-    struct live_limit **all = sorted(l, &nall);
+    struct live_limit **all = sorted_rules(l, &nall);
     for (size_t i = 0; i < nall; ++i) {
         bool idle = limit_idle_reason(all[i]) != NULL;
         bool crowded_out = !idle && n == LIMITS_MAX;
@@ -425,7 +425,7 @@ static struct live_limit *at_name(struct limits_live *l, const char *name, uint6
 }
 
 /* Restores the limits of the snapshot; each limit then loads its own part of it. */
-static void recall(struct timer *wait)
+static void restore_rules(struct timer *wait)
 {
     struct limits_live *l = container_of(wait, struct limits_live, wait);
     json_t *names = snapshot_part(l->snapshot, names_part);
@@ -442,7 +442,7 @@ static void recall(struct timer *wait)
             r->recalled = true;
         free(part);
     }
-    schedule(l);
+    schedule_assembly(l);
 }
 
 static void on_children(void *context, const struct tree_view *node)
@@ -464,9 +464,9 @@ static void on_children(void *context, const struct tree_view *node)
     }
     /* A tree that was wiped: its last contents are held, as if their removal was observed. */
     if (!l->received && empty)
-        recall(&l->wait);
+        restore_rules(&l->wait);
     l->received = true;
-    schedule(l);
+    schedule_assembly(l);
 }
 
 void limits_live_start(struct limits_live *l, struct tree *t, struct snapshot *m, uint64_t wait_ms)
@@ -517,11 +517,11 @@ struct limits_live *limits_live_create(struct application *a, const struct limit
     settings_defaults(&limit_table, &l->unset.s);
     l->unset.origins = xcalloc(limit_table.n + match_table.n, sizeof(*l->unset.origins));
     l->warned = json_object();
-    l->later.run = assemble;
+    l->later.run = assemble_rules;
     list_init(&l->later.node);
-    timer_init(&l->wait, recall);
+    timer_init(&l->wait, restore_rules);
     take_yaml(l, yaml);
-    assemble(&l->later);
+    assemble_rules(&l->later);
     return l;
 }
 
@@ -536,7 +536,7 @@ void limits_live_set_yaml(struct limits_live *l, const struct limit_configs *yam
             limit_set_yaml(r, &l->unset, NOWHERE);
     }
     take_yaml(l, yaml);
-    schedule(l);
+    schedule_assembly(l);
 }
 
 void limits_live_destroy(struct limits_live *l)
@@ -608,15 +608,15 @@ void limit_view(const struct limit *limit, uint64_t now_us, struct limit_view *o
         }
     }
     pthread_mutex_unlock(&c->lock);
-#define LIMIT_COUNT(member, ...) out->member = relaxed(&f->member);
+#define LIMIT_COUNT(member, ...) out->member = load_relaxed(&f->member);
 #include "lb/core/limit_figure.def"
-    out->lost = relaxed(&f->daemon_lost);
-    out->daemon_held = relaxed(&f->daemon_held);
-    out->daemon_waiting = relaxed(&f->daemon_waiting);
+    out->lost = load_relaxed(&f->daemon_lost);
+    out->daemon_held = load_relaxed(&f->daemon_held);
+    out->daemon_waiting = load_relaxed(&f->daemon_waiting);
     /* Both places: requests from before a change of `where` are counted at the other one. */
     out->held += out->daemon_held;
     out->waiting += out->daemon_waiting;
-    out->acquired += relaxed(&f->daemon_acquired);
+    out->acquired += load_relaxed(&f->daemon_acquired);
 }
 
 size_t limit_daemons(const struct application *a, struct limit_daemon_view *out)
@@ -726,7 +726,7 @@ void limit_status_describe(const struct application *a, struct json_writer *w)
 void limits_live_describe(const struct limits_live *l, struct json_writer *w)
 {
     size_t n;
-    struct live_limit **all = sorted(l, &n);
+    struct live_limit **all = sorted_rules(l, &n);
 
     json_open_array(w, "limits");
     for (size_t i = 0; i < n; ++i) {

@@ -111,7 +111,7 @@ static bool spill_open_file(struct response_spill *s, bool revokes)
 }
 
 /* Reserves shared space, so that REQUIRED bytes may be added; fewer if it is exhausted. */
-static void reserve(struct response_spill *s, uint64_t required, bool revokes)
+static void reserve_space(struct response_spill *s, uint64_t required, bool revokes)
 {
     const struct fair_shares *bytes = &s->loop->space->bytes;
     uint64_t wanted = required - (s->reserved - s->end);
@@ -139,7 +139,7 @@ size_t response_spill_room(struct response_spill *s, uint64_t max_bytes, bool re
     s->error = 0;
     s->crowded = false;
     if (s->reserved - s->end < required)
-        reserve(s, required, revokes);
+        reserve_space(s, required, revokes);
     uint64_t reserved = s->reserved - s->end;
     if (s->taken == s->end && (reserved == 0 || s->file == NULL)) {
         drop_file(s);

@@ -51,7 +51,7 @@ void traffic_destroy(struct traffic *t)
     free(t);
 }
 
-static uint32_t clamp(uint64_t us)
+static uint32_t clamp_us(uint64_t us)
 {
     return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
 }
@@ -64,8 +64,8 @@ void traffic_add(struct traffic *t, const struct traffic_note *n)
         .flags = (uint8_t)n->flags,
         .cls_len = (uint8_t)(n->cls.len < TRAFFIC_TEXT_MAX ? n->cls.len : TRAFFIC_TEXT_MAX),
         .worker_len = (uint32_t)(n->worker.len < TRAFFIC_TEXT_MAX ? n->worker.len : 0),
-        .total_us = clamp(n->total_us),
-        .wait_us = clamp(n->wait_us),
+        .total_us = clamp_us(n->total_us),
+        .wait_us = clamp_us(n->wait_us),
     };
     size_t bytes = sizeof(h) + h.cls_len + h.worker_len;
 

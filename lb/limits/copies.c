@@ -68,7 +68,7 @@ static bool try_charge(struct copy_memory *m, size_t bytes)
     return true;
 }
 
-static void uncharge(struct copy_memory *m, size_t bytes)
+static void uncharge_bytes(struct copy_memory *m, size_t bytes)
 {
     size_t before = atomic_fetch_sub_explicit(&m->used_bytes, bytes, memory_order_relaxed);
 
@@ -77,7 +77,7 @@ static void uncharge(struct copy_memory *m, size_t bytes)
 
 static bool evict_bytes(struct copies *s, size_t bytes);
 
-static bool charge(struct copy_memory *m, size_t bytes)
+static bool charge_bytes(struct copy_memory *m, size_t bytes)
 {
     return try_charge(m, bytes) ||
            (m->copies != NULL && evict_bytes(m->copies, bytes) && try_charge(m, bytes));
@@ -96,7 +96,7 @@ void copy_put(struct copy *c)
     /* The thread that frees it must see all earlier accesses by other threads. */
     if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
         return;
-    uncharge(c->memory, copy_bytes(c));
+    uncharge_bytes(c->memory, copy_bytes(c));
     free(c->body);
     free(c);
 }
@@ -235,10 +235,10 @@ static bool set_room(struct copy_maker *m, size_t bytes)
 
     ASSERT(bytes >= c->body_bytes);
     if (bytes > c->body_room) {
-        if (bytes > m->max_bytes - c->head_bytes || !charge(m->memory, bytes - c->body_room))
+        if (bytes > m->max_bytes - c->head_bytes || !charge_bytes(m->memory, bytes - c->body_room))
             return false;
     } else {
-        uncharge(c->memory, c->body_room - bytes);
+        uncharge_bytes(c->memory, c->body_room - bytes);
     }
     c->body_room = bytes;
     if (bytes == 0) {
@@ -266,7 +266,7 @@ static bool copies_take_head(struct copy_maker *m, const struct copy_maker_head 
         stored[n++] = field;
         head_bytes += sizeof(*field) + field->name.len + field->value.len;
     }
-    if (n > COPY_FIELDS_MAX || head_bytes > m->max_bytes || !charge(m->memory, head_bytes))
+    if (n > COPY_FIELDS_MAX || head_bytes > m->max_bytes || !charge_bytes(m->memory, head_bytes))
         return false;
     struct copy *c = xmalloc(head_bytes);
     char *at = (char *)(c->fields + n);
@@ -403,7 +403,7 @@ struct copies {
     struct copies_limits limits;
     struct map urls;
     struct list by_use, by_time;
-    struct list removed; /* variants, by by_use: unlock() releases them */
+    struct list removed; /* variants, by by_use: unlock_and_free() releases them */
     uint64_t clock_us;   /* the latest time received; loops differ a little */
     struct copies_stats stats;
     uint64_t invalidated_us[INVALIDATED_SLOTS];
@@ -469,7 +469,7 @@ static void remove_variant(struct copies *s, struct variant *v)
 }
 
 /* Unlocks, then releases what was removed: freeing large memory is a system call. */
-static void unlock(struct copies *s)
+static void unlock_and_free(struct copies *s)
 {
     struct list removed = LIST_INIT(removed);
     struct list *node;
@@ -484,7 +484,7 @@ static void unlock(struct copies *s)
     }
 }
 
-static void evict(struct copies *s, struct variant *v)
+static void evict_variant(struct copies *s, struct variant *v)
 {
     ++s->stats.evictions;
     remove_variant(s, v);
@@ -495,7 +495,7 @@ static void make_fit(struct copies *s, size_t cost, size_t copies)
 {
     while (s->stats.copies != 0 && (s->stats.copies + copies > s->limits.max_copies ||
                                     s->stats.bytes + cost > s->limits.max_bytes))
-        evict(s, list_first(&s->by_use, struct variant, by_use));
+        evict_variant(s, list_first(&s->by_use, struct variant, by_use));
 }
 
 static void set_clock(struct copies *s, uint64_t now_us)
@@ -524,9 +524,9 @@ static bool evict_bytes(struct copies *s, size_t bytes)
         struct variant *v = list_first(&s->by_use, struct variant, by_use);
 
         freed += copy_bytes(v->copy);
-        evict(s, v);
+        evict_variant(s, v);
     }
-    unlock(s);
+    unlock_and_free(s);
     return freed != 0;
 }
 
@@ -551,7 +551,7 @@ void copies_destroy(struct copies *s)
     pthread_mutex_lock(&s->lock);
     while (list_linked(&s->by_use))
         remove_variant(s, list_first(&s->by_use, struct variant, by_use));
-    unlock(s);
+    unlock_and_free(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -562,7 +562,7 @@ void copies_set_limits(struct copies *s, const struct copies_limits *l, uint64_t
     s->limits = *l;
     set_clock(s, now_us);
     make_fit(s, 0, 0);
-    unlock(s);
+    unlock_and_free(s);
 }
 
 /* ---- making copies ---- */
@@ -597,7 +597,7 @@ static void copies_store(struct copies *s, const struct url_key *k, struct copy 
     if (same != NULL)
         remove_variant(s, same);
     else if (u != NULL && list_length(&u->variants) == COPIES_VARIANTS_MAX)
-        evict(s, list_first(&u->variants, struct variant, in_url));
+        evict_variant(s, list_first(&u->variants, struct variant, in_url));
     make_fit(s, cost, 1);
     u = find_url(s, k); /* again, as removing a variant may have freed U */
     if (u == NULL) {
@@ -630,7 +630,7 @@ void copies_put(struct copies *s, const struct copies_url *url, struct copy **co
         ++s->stats.stored;
     else
         ++s->stats.refused;
-    unlock(s);
+    unlock_and_free(s);
     copy_put(*copy);
     *copy = NULL;
 }
@@ -650,7 +650,7 @@ void copies_invalidate(struct copies *s, const struct copies_url *url, uint64_t 
         ++s->stats.invalidated;
         remove_variant(s, list_first(&u->variants, struct variant, in_url));
     }
-    unlock(s);
+    unlock_and_free(s);
 }
 
 void copies_clear(struct copies *s, uint64_t now_us)
@@ -663,7 +663,7 @@ void copies_clear(struct copies *s, uint64_t now_us)
         ++s->stats.invalidated;
         remove_variant(s, list_first(&s->by_use, struct variant, by_use));
     }
-    unlock(s);
+    unlock_and_free(s);
 }
 
 /* ---- finding ---- */
@@ -705,7 +705,7 @@ struct copy *copies_find(struct copies *s, const struct copies_url *url,
         found = copy_get(newest->copy);
     }
 out:
-    unlock(s);
+    unlock_and_free(s);
     return found;
 }
 
@@ -723,7 +723,7 @@ bool copies_were_put(struct copies *s, const struct copies_url *url, uint64_t si
         list_for_each_entry (v, &u->variants, in_url)
             found = found || v->put_us >= since_us;
     }
-    unlock(s);
+    unlock_and_free(s);
     return found;
 }
 

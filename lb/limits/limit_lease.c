@@ -41,7 +41,7 @@ static struct limit_lease *mark_locked(struct list *woken)
 }
 
 /* In order. A lease may be freed as soon as it is posted. */
-static void post(struct limit_lease *c)
+static void post_reported(struct limit_lease *c)
 {
     while (c != NULL) {
         struct limit_lease *next = c->next_reported;
@@ -65,7 +65,7 @@ static struct counter_table *table_of(const struct limit_lease *c)
     return c->coalescing ? c->counter->coalescing : c->counter->table;
 }
 
-static enum counter_result acquire(struct limit_lease *c, const struct counter_request *ask)
+static enum counter_result acquire_lock(struct limit_lease *c, const struct counter_request *ask)
 {
     pthread_mutex_lock(&c->counter->lock);
     c->since_us = clock_mono_us();
@@ -89,7 +89,7 @@ void limit_counter_set(struct limit_counter *c, struct counter_limits limits)
     c->limits = limits;
     struct limit_lease *marked = mark_locked(&woken);
     pthread_mutex_unlock(&c->lock);
-    post(marked);
+    post_reported(marked);
 }
 
 /* ---- asking ---- */
@@ -122,7 +122,7 @@ static enum counter_result ask_table(struct limit_lease *c, bool wait)
         ask.workers = UINT32_MAX;
         ask.slots = 0;
     }
-    return acquire(c, &ask);
+    return acquire_lock(c, &ask);
 }
 
 static enum counter_result ask_daemon(struct limit_lease *c, bool wait)
@@ -146,7 +146,7 @@ static enum counter_result ask_coalescing(struct limit_lease *c, bool wait)
     ask.workers = 1; /* of the requests for a key, one asks the daemon at a time */
     ask.slots = 0;
     c->coalescing = true;
-    enum counter_result a = acquire(c, &ask);
+    enum counter_result a = acquire_lock(c, &ask);
     c->coalescing = a == COUNTER_LOCKED || a == COUNTER_WAIT;
     return a == COUNTER_LOCKED ? ask_daemon(c, wait) : a;
 }
@@ -164,7 +164,7 @@ static enum counter_result ask_shadow(struct limit_lease *c)
     any.kind = COUNTER_ME;
     any.workers = any.maxqueue = UINT32_MAX;
     any.slots = 0;
-    (void)acquire(c, &any);
+    (void)acquire_lock(c, &any);
     return COUNTER_LOCKED;
 }
 
@@ -333,7 +333,7 @@ void limit_lease_release(struct limit_lease *c, bool done)
     bool posted = c->posted;
     struct limit_lease *marked = mark_locked(&woken);
     pthread_mutex_unlock(&counter->lock);
-    post(marked);
+    post_reported(marked);
     if (posted)
         c->owner = NULL; /* on_lease_message frees it */
     else

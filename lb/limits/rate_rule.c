@@ -69,8 +69,8 @@ void rate_counter_view(struct rate_counter *c, struct rate_view *out)
  * Compiles a rule of S, with the patterns of MATCH (class, path, method), into OUT, without a name.
  * Returns false with the error in P; then OUT need not be freed.
  */
-static bool compile(const struct rate_settings *s, const struct limit_settings *match,
-                    struct rate_rule *out, struct limit_problem *p)
+static bool compile_rule(const struct rate_settings *s, const struct limit_settings *match,
+                         struct rate_rule *out, struct limit_problem *p)
 {
     const char *key = s->key != NULL ? s->key : "{REMOTE_ADDR}";
     struct rate_rule rule = {.status = (int)s->status,
@@ -156,7 +156,7 @@ static void read_rule(const struct config *c, const struct config_node *key,
     settings_read(&rate_settings_table, c, map, &s, NULL, d);
     settings_read(&match_table, c, s.match, &match, NULL, d);
     if (d->errors == before) {
-        if (compile(&s, &match, &r->rules[r->n], &p))
+        if (compile_rule(&s, &match, &r->rules[r->n], &p))
             r->rules[r->n++].name = xslicedup(key->text);
         else
             config_complain(c, limit_row_place(map, p.row), d, "%s", p.why);

@@ -295,8 +295,8 @@ bool limit_map_check(const struct config *c, const struct config_node *map, cons
     return false;
 }
 
-static bool compile(const char *row, const char *written, struct pattern *out,
-                    struct limit_problem *p)
+static bool compile_pattern(const char *row, const char *written, struct pattern *out,
+                            struct limit_problem *p)
 {
     static const char *const words[] = {
         [KIND_EXACT] = "exact:", [KIND_PREFIX] = "prefix:", [KIND_REGEX] = "regex:"};
@@ -383,11 +383,11 @@ struct request_match *request_match_compile(const struct limit_settings *s, cons
     struct request_match *m = xcalloc(1, sizeof(*m));
 
     m->all = s->class == NULL && s->path == NULL && s->method == NULL;
-    if (compile("class", s->class, &m->cls, p) && check_class(&m->cls, p) &&
-        compile("path", s->path, &m->path, p) &&
+    if (compile_pattern("class", s->class, &m->cls, p) && check_class(&m->cls, p) &&
+        compile_pattern("path", s->path, &m->path, p) &&
         (m->path.text == NULL || m->path.text[0] == '/' ||
          limit_problem_set(p, "path", "expected /..., exact:/..., prefix:/... or regex:PATTERN")) &&
-        compile("method", s->method, &m->method, p) && compile_key(key, mode, m, p))
+        compile_pattern("method", s->method, &m->method, p) && compile_key(key, mode, m, p))
         return m;
     request_match_destroy(m);
     return NULL;

@@ -186,13 +186,13 @@ static void lb_pass(void *context, struct upgrade *u)
 }
 
 /* The new process reads resumes from their files. */
-static bool written(void *context)
+static bool are_resumes_written(void *context)
 {
     return self_measure_flushed(((const struct lb *)context)->self_measure);
 }
 
 static const struct upgrade_ops upgrade_ops = {
-    .refuse = lb_reject, .pass = lb_pass, .written = written, .drain = lb_hand_over};
+    .refuse = lb_reject, .pass = lb_pass, .written = are_resumes_written, .drain = lb_hand_over};
 
 /* ---- signals ---- */
 

@@ -131,7 +131,7 @@ static bool is_limited(const struct exchange *x)
 }
 
 /* Records the request for the status page. */
-static void note(const struct exchange *x, uint64_t total_us, bool failed)
+static void note_traffic(const struct exchange *x, uint64_t total_us, bool failed)
 {
     enum pick_reason r = x->last != NULL ? x->pick.reason : PICK_REASONS;
     bool skilled = r == PICK_SKILLED || r == PICK_HOME || r == PICK_WARM;
@@ -151,7 +151,7 @@ static void note(const struct exchange *x, uint64_t total_us, bool failed)
     traffic_add(x->home->traffic, &n);
 }
 
-void account(const struct exchange *x)
+void account_exchange(const struct exchange *x)
 {
     uint64_t total_us = loop_now_us(x->home->loop) - x->start_us;
     struct access_log *log = x->home->lb->access_log;
@@ -163,7 +163,7 @@ void account(const struct exchange *x)
 
     if (x->al != NULL) {
         account_count(x, total_us);
-        note(x, total_us, failed);
+        note_traffic(x, total_us, failed);
     } else {
         exchange_count(&x->home->lb->unrouted[x->outcome]);
     }

@@ -26,7 +26,7 @@ enum {
     FAILED_WAIT_MS = 250,
 };
 
-static void pick(struct exchange *x);
+static void pick_worker(struct exchange *x);
 
 /* Queues X, for at most MOST_MS. */
 static noinline_ void begin_wait(struct exchange *x, enum exchange_wait wait, uint64_t most_ms)
@@ -95,7 +95,7 @@ static cold_ void pick_of_all(struct exchange *x)
 {
     while (x->ntried > x->nbarred)
         worker_unref(x->tried[--x->ntried]);
-    pick(x);
+    pick_worker(x);
 }
 
 static void on_refused_go(struct refused_wait *w)
@@ -157,7 +157,7 @@ static inline bool may_probe(const struct exchange *x)
            exchange_settings(x)->retries != 0;
 }
 
-static void pick(struct exchange *x)
+static void pick_worker(struct exchange *x)
 {
     struct list released;
     enum err e = ERR_NO_WORKER;
@@ -214,13 +214,13 @@ static void on_woken(struct route_wait *w)
     struct exchange *x = container_of(w, struct exchange, waits.route);
 
     ASSERT(x->step == STEP_ROUTE);
-    pick(x);
+    pick_worker(x);
 }
 
 void exchange_route(struct exchange *x)
 {
     exchange_enter(x, STEP_ROUTE);
-    pick(x);
+    pick_worker(x);
 }
 
 /* ---- CONNECT ---- */
@@ -269,7 +269,7 @@ static void on_checkout(struct exchange *x, enum conn_result result)
     }
 }
 
-static void checkout(struct exchange *x)
+static void checkout_connection(struct exchange *x)
 {
     uint64_t unsafe_idle_ms = exchange_settings(x)->unsafe_reuse_idle_ms;
     struct conn_checkout o = {
@@ -299,7 +299,7 @@ static void on_conn_ready(struct conn_waiter *w)
     conn_withdraw(w->conn);
     http1_close(http1_of_pooled(w->conn));
     x->fresh = true;
-    checkout(x);
+    checkout_connection(x);
 }
 
 static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
@@ -336,7 +336,7 @@ static void on_worker_connected(void *context, struct http1_conn *c, enum err e)
     /* Out of descriptors: another worker would not help. An idle connection is closed; if by
      * another loop, the request is queued like those that all workers reject. */
     if (e == ERR_SYSTEM && conn_pool_make_room(x->app->conn_pool, x->home->loop)) {
-        checkout(x);
+        checkout_connection(x);
         return;
     }
     if (e == ERR_SYSTEM) {
@@ -362,7 +362,7 @@ void exchange_connect(struct exchange *x)
     if (x->websocket && !x->tunnel_place)
         exchange_try_another(x, OUTCOME_TUNNELS_FULL);
     else
-        checkout(x);
+        checkout_connection(x);
 }
 
 /* ---- both ---- */

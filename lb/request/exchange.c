@@ -66,7 +66,7 @@ void exchange_account(struct exchange *x)
     timer_stop(&x->total_timer);
     if (x->has_waited)
         timer_stop(&x->waits.timer);
-    account(x);
+    account_exchange(x);
     list_remove(&x->node);
     x->deferred.run = free_exchange;
     /* A wake-up in flight still points to X; on_settled() continues when it has arrived.

@@ -300,7 +300,7 @@ void front_check_done(struct front *f);
 /* forward.c: true if the class and path are rejected because workers died with such requests. */
 bool poison_rejects(const struct exchange *x);
 /* account.c: counts X, and writes its access line. */
-void account(const struct exchange *x);
+void account_exchange(const struct exchange *x);
 /* Writes an access line for a request that the HTTP server of FRONT has rejected. */
 void account_rejected(void *front, const struct http_refusal *r);
 /* account.c: copies the texts of the request that the access line needs. */

@@ -42,7 +42,7 @@ enum {
 
 /* Records the service time: from the request written to the last byte read, without the time in
  * which nothing was read because the client was slow. */
-static void served(struct exchange *x, bool failed)
+static void record_service(struct exchange *x, bool failed)
 {
     exchange_end_pause(x);
     uint64_t end_us =
@@ -62,7 +62,7 @@ static void forward_complete(struct exchange *x, int status)
     x->active = false;
     x->keep = http1_reusable(x->http);
     x->times = http1_times(x->http);
-    served(x, status >= 500);
+    record_service(x, status >= 500);
     exchange_release(x);
     limit_copy_end(x);
     limit_release(x, status < 500);
@@ -235,7 +235,7 @@ static void on_forward_error(void *context, enum err e)
     log_failure(x, e);
     stat_add(x->al->stats, APP_STAT_worker_tls_failures, e == ERR_TLS_FAILED);
     x->times = http1_times(x->http);
-    served(x, true);
+    record_service(x, true);
     if (!x->started && e == ERR_TIMEOUT)
         member_failed(x->member, FAULT_FIRST_BYTE_TIMEOUT, loop_now_ms(x->home->loop));
     else if (!x->started && e == ERR_TLS_FAILED)
@@ -347,7 +347,7 @@ static void on_forward_head(void *context, const struct http1_head *head, bool f
     refused_queue_served(&x->al->refused);
     if (failed) {
         log_failure(x, ERR_PEER_CLOSED);
-        served(x, true);
+        record_service(x, true);
         retry_or_fail(x, record_death(x), true);
         return;
     }

@@ -52,8 +52,8 @@ static inline const struct header_rules *rules_of(const struct exchange *x, enum
     return rules != NULL && rules->n[side] != 0 ? rules : NULL;
 }
 
-static noinline_ void change(struct exchange *x, const struct header_rules *rules,
-                             enum header_side side, bool ours)
+static noinline_ void apply_rules(struct exchange *x, const struct header_rules *rules,
+                                  enum header_side side, bool ours)
 {
     struct message_fields *to = side == HEADER_REQUEST ? &x->req->fields : &x->req->res.fields;
     struct classify_request r;
@@ -88,7 +88,7 @@ void exchange_change_request(struct exchange *x)
     const struct header_rules *rules = rules_of(x, HEADER_REQUEST);
 
     if (rules != NULL)
-        change(x, rules, HEADER_REQUEST, false);
+        apply_rules(x, rules, HEADER_REQUEST, false);
 }
 
 bool exchange_changes_response(const struct exchange *x)
@@ -107,7 +107,7 @@ void exchange_change_response(struct exchange *x, bool ours)
     struct text t = {0};
 
     if (rules != NULL)
-        change(x, rules, HEADER_RESPONSE, ours);
+        apply_rules(x, rules, HEADER_RESPONSE, ours);
     if (!wants_receipt(x))
         return;
     /* A class is visible ASCII (classify.h), and a worker's name is valid in a header. */

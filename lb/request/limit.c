@@ -141,7 +141,7 @@ void limit_copy_drop(struct exchange *x)
 }
 
 /* A request that changed something invalidates copies of its target (RFC 9111 4.4). */
-static void invalidate(struct exchange *x, int status)
+static void invalidate_stored(struct exchange *x, int status)
 {
     /* Mostly there are no copies, or it changes nothing. */
     if (x->limits == NULL || !x->limits->any_copies || x->safe ||
@@ -155,7 +155,7 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
 {
     limit_copy_drop(x);
     /* The client may request a changed resource before it has read all of the response. */
-    invalidate(x, head->status);
+    invalidate_stored(x, head->status);
     if (!x->copies_wanted)
         return;
     struct limit_copying *k = copying_of(x);
@@ -181,7 +181,7 @@ void limit_copy_head(struct exchange *x, const struct http1_head *head)
 void limit_copy_end(struct exchange *x)
 {
     /* Some servers change things after the head. */
-    invalidate(x, x->status);
+    invalidate_stored(x, x->status);
     if (x->copy_maker == NULL)
         return;
     struct copy *copy = copy_maker_end(&x->copy_maker);
@@ -201,7 +201,7 @@ static void limit_reject(struct exchange *x, const struct limit *limit, enum out
 }
 
 /* Responds with the last good copy within copies_max_age; DETAIL: why, for Cache-Status. */
-static bool stale(struct exchange *x, const struct limit *limit, const char *detail)
+static bool respond_stale(struct exchange *x, const struct limit *limit, const char *detail)
 {
     struct copies_need need = {.stale = &copying_of(x)->wish,
                                .max_age_s = exchange_settings(x)->copies_max_age_ms / 1000};
@@ -213,10 +213,10 @@ static bool stale(struct exchange *x, const struct limit *limit, const char *det
 }
 
 /* X is over LIMIT; POLICY is the limit's setting for that. */
-static void over(struct exchange *x, const struct limit *limit, int policy, const char *detail,
-                 _Atomic uint64_t *figure, enum outcome o)
+static void end_over_limit(struct exchange *x, const struct limit *limit, int policy,
+                           const char *detail, _Atomic uint64_t *figure, enum outcome o)
 {
-    if (policy == LIMIT_ANSWER_STALE && stale(x, limit, detail))
+    if (policy == LIMIT_ANSWER_STALE && respond_stale(x, limit, detail))
         return;
     exchange_count(figure);
     limit_reject(x, limit, o);
@@ -274,20 +274,21 @@ static bool limit_apply_result(struct exchange *x, struct limit_lease *c, enum c
         exchange_count(&f->coalesced);
         return false;
     case COUNTER_QUEUE_FULL:
-        over(x, c->limit, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
+        end_over_limit(x, c->limit, s->on_full, "full", &f->refused_full, OUTCOME_LIMIT_FULL);
         return false;
     case COUNTER_NO_ROOM:
-        over(x, c->limit, s->on_full, "connections", &f->refused_connections,
-             OUTCOME_LIMIT_CONNECTIONS);
+        end_over_limit(x, c->limit, s->on_full, "connections", &f->refused_connections,
+                       OUTCOME_LIMIT_CONNECTIONS);
         return false;
     case COUNTER_TIMEOUT:
         if (!c->immediate) {
-            over(x, c->limit, s->on_timeout, "timeout", &f->refused_timeout, OUTCOME_LIMIT_TIMEOUT);
+            end_over_limit(x, c->limit, s->on_timeout, "timeout", &f->refused_timeout,
+                           OUTCOME_LIMIT_TIMEOUT);
             return false;
         }
         /* The counter is full at present: X gets a copy at once if there is one, or else waits. */
         c->immediate = false;
-        return !stale(x, c->limit, "busy") &&
+        return !respond_stale(x, c->limit, "busy") &&
                limit_apply_result(x, c, limit_lease_acquire(c, true));
     case COUNTER_UNREACHABLE:
         return on_unreachable(x, c->limit);

@@ -40,7 +40,7 @@ bool exchange_find_client(const struct networks *trusted, const struct message_f
     return s.hops != 0;
 }
 
-static void trust(struct exchange *x)
+static void apply_trust(struct exchange *x)
 {
     const struct networks *trusted = &x->al->settings->trusted;
 
@@ -277,7 +277,7 @@ static bool rates_pass(struct exchange *x)
 
 /* 301 for GET and HEAD, 308 for other methods, because clients change POST into GET after 301 (RFC
  * 9110 sections 15.4.2 and 15.4.9). */
-static noinline_ void redirect(struct exchange *x, unsigned port)
+static noinline_ void redirect_to_https(struct exchange *x, unsigned port)
 {
     int status = x->safe ? outcome_status(OUTCOME_REDIRECTED) : 308;
     struct text location = {0};
@@ -345,7 +345,7 @@ void exchange_receive(struct exchange *x)
         return;
     }
     if (http_conn_tag(x->conn) != NULL) {
-        redirect(x, *(const unsigned *)http_conn_tag(x->conn));
+        redirect_to_https(x, *(const unsigned *)http_conn_tag(x->conn));
         return;
     }
     const SSL *ssl = http_conn_ssl(x->conn);
@@ -364,7 +364,7 @@ void exchange_receive(struct exchange *x)
     stat_add(x->al->stats, APP_STAT_requests, 1);
     stat_add(x->al->stats, APP_STAT_requests_active, 1);
     stat_add(x->al->stats, APP_STAT_client_received_bytes, (int64_t)x->received_bytes);
-    trust(x);
+    apply_trust(x);
     struct slice sent_id = s->request_id ? headers_request_id(x->req) : SLICE_NULL;
     if (sent_id.p != NULL)
         x->request_id = sent_id;
@@ -383,7 +383,7 @@ void exchange_receive(struct exchange *x)
     x->cls.p = room;
     if (!classifier_of_host(x->app->classifier, x->authority, room, &x->cls.len)) {
         exchange_describe(x, &r);
-        x->cls.len = classify(x->app->classifier, &r, room);
+        x->cls.len = classify_run(x->app->classifier, &r, room);
     }
     x->cls_hash = class_hash(x->cls);
     limit_note_user(x);

@@ -151,7 +151,7 @@ void exchange_end_pause(struct exchange *x)
 }
 
 /* Ends X, which is slow, for its client. DROPS: with the bytes that are queued for it. */
-static cold_ void cut(struct exchange *x, bool drops)
+static cold_ void cut_response(struct exchange *x, bool drops)
 {
     char cls[LOG_CUT_ROOM];
     const struct worker *w = x->member != NULL ? x->member->worker : x->last;
@@ -174,7 +174,7 @@ static cold_ void cut(struct exchange *x, bool drops)
 /* Another client got the space of X's file. */
 static void on_spill_lost(void *context)
 {
-    cut(context, true);
+    cut_response(context, true);
 }
 
 /* ---- into the file ---- */
@@ -267,7 +267,7 @@ static bool leave_crowd(struct exchange *x)
     }
     if (!response_spill_is_over_share(x->slow->spill))
         return false;
-    cut(x, true);
+    cut_response(x, true);
     return true;
 }
 
@@ -285,13 +285,13 @@ static void on_hold(struct timer *t)
     if (s->held_us < timeout_ms * 1000)
         watch_hold(x, false);
     else
-        cut(x, false);
+        cut_response(x, false);
 }
 
 /* ---- out of the file ---- */
 
 /* Sends bytes from the file. Returns false if the client's side has ended, or will end. */
-static bool feed(struct exchange *x)
+static bool feed_from_file(struct exchange *x)
 {
     struct slow_client *s = x->slow;
     size_t limit = exchange_buffer_limit(x);
@@ -336,7 +336,7 @@ static bool feed(struct exchange *x)
 
 void exchange_slow_drained(struct exchange *x)
 {
-    if (!feed(x))
+    if (!feed_from_file(x))
         return;
     slow_client_count(x);
     if (x->step != STEP_FORWARD)

@@ -27,7 +27,7 @@ static struct slice store_number(struct classify_environment *e, uint64_t v)
 }
 
 /* As WSGI servers do it. */
-static struct slice decode(struct classify_environment *e, struct slice raw)
+static struct slice decode_percent(struct classify_environment *e, struct slice raw)
 {
     if (slice_find(raw, '%') == SIZE_MAX)
         return raw;
@@ -48,13 +48,13 @@ bool header_names_same(struct slice a, struct slice b)
 }
 
 /* p == NULL means none, which is not the same as empty. */
-static struct slice some(struct slice s)
+static struct slice empty_if_null(struct slice s)
 {
     return s.p != NULL ? s : SLICE_LIT("");
 }
 
 /* The fields named NAME as one value, in their order; p == NULL when there is none. */
-static struct slice header(struct classify_environment *e, struct slice name)
+static struct slice join_header(struct classify_environment *e, struct slice name)
 {
     const struct classify_request *r = e->request;
     struct slice glue = slice_is(name, "COOKIE") ? SLICE_LIT("; ") : SLICE_LIT(",");
@@ -67,7 +67,7 @@ static struct slice header(struct classify_environment *e, struct slice name)
     for (size_t i = 0; r->header(r->context, i, &field, &value); ++i) {
         if (!header_names_same(name, field))
             continue;
-        only = some(value);
+        only = empty_if_null(value);
         bytes += value.len + glue.len;
         ++found;
     }
@@ -138,13 +138,13 @@ static struct slice value_of(struct classify_environment *e, enum variable v)
     case HTTP_HOST:
         return r->host.len != 0 ? r->host : SLICE_NULL;
     case PATH_INFO:
-        return some(decode(e, r->path));
+        return empty_if_null(decode_percent(e, r->path));
     case METHOD:
-        return some(r->method);
+        return empty_if_null(r->method);
     case QUERY:
-        return some(r->query);
+        return empty_if_null(r->query);
     case SCRIPT_NAME:
-        return some(decode(e, r->script_name));
+        return empty_if_null(decode_percent(e, r->script_name));
     case SERVER_NAME:
         if (r->host.len != 0)
             return host_without_port(r->host);
@@ -154,13 +154,13 @@ static struct slice value_of(struct classify_environment *e, enum variable v)
         port = r->local->len != 0 ? addr_port(r->local) : 0;
         return store_number(e, port != 0 ? port : r->tls ? 443 : 80);
     case PROTOCOL:
-        return some(r->protocol);
+        return empty_if_null(r->protocol);
     case REMOTE_ADDR:
         return r->peer->len != 0 ? store_cstr(e, addr_host(r->peer, text)) : SLICE_NULL;
     case REMOTE_PORT:
         return r->peer->len != 0 ? store_number(e, addr_port(r->peer)) : SLICE_NULL;
     case CONTENT_TYPE:
-        return header(e, SLICE_LIT("CONTENT_TYPE"));
+        return join_header(e, SLICE_LIT("CONTENT_TYPE"));
     case CONTENT_LENGTH:
         return r->content_length != UINT64_MAX ? store_number(e, r->content_length) : SLICE_NULL;
     case URL_SCHEME:
@@ -198,7 +198,7 @@ bool classify_is_variable(struct slice name)
     return name.len > 0;
 }
 
-static const char *get(const struct rlb_environment *env, const char *name, size_t *len)
+static const char *get_variable(const struct rlb_environment *env, const char *name, size_t *len)
 {
     /* Classifiers see the environment as constant; what is made on demand is ours. */
     union {
@@ -213,14 +213,14 @@ static const char *get(const struct rlb_environment *env, const char *name, size
     if (which != VARIABLES)
         v = value_of(e, which);
     else if (cut_field_name(&rest))
-        v = header(e, rest);
+        v = join_header(e, rest);
     *len = v.len;
     return v.p;
 }
 
 void classify_environment_init(struct classify_environment *e, const struct classify_request *r)
 {
-    e->super.get = get;
+    e->super.get = get_variable;
     e->request = r;
     arena_init(&e->arena, e->room, sizeof(e->room));
 }
@@ -230,8 +230,8 @@ void classify_environment_fini(struct classify_environment *e)
     arena_fini(&e->arena);
 }
 
-size_t classify(const struct classifier *k, const struct classify_request *r,
-                char out[CLASS_BYTES_MAX])
+size_t classify_run(const struct classifier *k, const struct classify_request *r,
+                    char out[CLASS_BYTES_MAX])
 {
     struct classify_environment e;
 

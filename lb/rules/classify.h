@@ -44,7 +44,7 @@ bool header_names_same(struct slice a, struct slice b);
 bool classify_is_variable(struct slice name);
 
 /* The encoded class, written to OUT; returns its length. */
-size_t classify(const struct classifier *k, const struct classify_request *r,
-                char out[CLASS_BYTES_MAX]);
+size_t classify_run(const struct classifier *k, const struct classify_request *r,
+                    char out[CLASS_BYTES_MAX]);
 
 #endif

@@ -23,14 +23,14 @@ bool worker_fault_connects(enum worker_fault f)
     return f == FAULT_REFUSED || f == FAULT_CONNECT_TIMEOUT || f == FAULT_TLS;
 }
 
-static uint64_t doubled(const struct failure_record *s, uint64_t ms, uint64_t most_ms)
+static uint64_t doubled_ms(const struct failure_record *s, uint64_t ms, uint64_t most_ms)
 {
     return ms > most_ms >> s->doublings ? most_ms : ms << s->doublings;
 }
 
 static uint64_t time_of(const struct failure_record *s, const struct ejection_rule *r)
 {
-    return doubled(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
+    return doubled_ms(s, r->time_ms, r->time_max_ms > r->time_ms ? r->time_max_ms : r->time_ms);
 }
 
 enum worker_probe worker_probe_for(const struct ejection_rule *r, enum worker_fault f,
@@ -54,7 +54,7 @@ void failure_record_probe_ms(const struct failure_record *s, const struct ejecti
             *first_ms = *then_ms = 0;
         return;
     }
-    *first_ms = doubled(s, r->probe_ms, most_ms);
+    *first_ms = doubled_ms(s, r->probe_ms, most_ms);
     *then_ms = 2 * *first_ms < most_ms ? 2 * *first_ms : most_ms;
 }
 

@@ -53,7 +53,7 @@ static unsigned weight_of(struct slice parameters)
 }
 
 /* How specific RANGE is for the media type TYPE; 0: it does not match. */
-static int specificity(struct slice range, struct slice type)
+static int range_specificity(struct slice range, struct slice type)
 {
     struct slice rest = type;
 
@@ -68,7 +68,7 @@ static int specificity(struct slice range, struct slice type)
                : 0;
 }
 
-static unsigned accepted(const struct message_fields *fields, struct slice type)
+static unsigned accepted_weight(const struct message_fields *fields, struct slice type)
 {
     const struct message_field *f = NULL;
     unsigned weight = 0;
@@ -79,7 +79,7 @@ static unsigned accepted(const struct message_fields *fields, struct slice type)
 
         while (list.len != 0) {
             struct slice parameters = slice_cut(&list, ',');
-            int found = specificity(slice_trim(slice_cut(&parameters, ';')), type);
+            int found = range_specificity(slice_trim(slice_cut(&parameters, ';')), type);
 
             if (found > best) {
                 best = found;
@@ -97,7 +97,7 @@ size_t error_pages_choose(const struct error_pages *p, const struct message_fiel
 
     for (size_t i = 0; p->n > 1 && i < p->n; ++i) {
         struct slice type = slice_of(p->items[i].type);
-        unsigned weight = accepted(fields, slice_trim(slice_cut(&type, ';')));
+        unsigned weight = accepted_weight(fields, slice_trim(slice_cut(&type, ';')));
 
         if (weight > most) {
             most = weight;

@@ -46,7 +46,7 @@ void header_rules_unref(struct header_rules *r)
 /* ---- names ---- */
 
 /* Why a rule must not touch NAME; NULL: it may. */
-static const char *forbidden(enum header_side side, enum header_op op, struct slice name)
+static const char *forbidden_reason(enum header_side side, enum header_op op, struct slice name)
 {
     switch (http_field_of(name)) {
     case FIELD_HOP:
@@ -90,7 +90,7 @@ static const char *check_name(const struct header_rules *r, enum header_side sid
         return "is more than 64 of one direction";
     if (!http1_is_token(name) || name.len > HEADER_NAME_MAX)
         return "is not a valid header field name (at most 128 characters)";
-    const char *why = forbidden(side, op, name);
+    const char *why = forbidden_reason(side, op, name);
     if (why != NULL)
         return why;
     for (size_t i = 0; i < r->n[side]; ++i) {

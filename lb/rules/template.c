@@ -13,7 +13,7 @@ struct parse {
     struct template *out;
 };
 
-static char peek(const struct parse *p, size_t ahead)
+static char peek_at(const struct parse *p, size_t ahead)
 {
     return p->text.len - p->at > ahead ? p->text.p[p->at + ahead] : '\0';
 }
@@ -32,7 +32,7 @@ static const char *take_part(struct parse *p)
 
     if (p->out->n == TEMPLATE_PARTS_MAX)
         return "more than 16 texts and {VARIABLE}s";
-    if (peek(p, 0) == '{' && peek(p, 1) != '{') {
+    if (peek_at(p, 0) == '{' && peek_at(p, 1) != '{') {
         struct slice name = {p->text.p + p->at + 1, p->text.len - p->at - 1};
         size_t n = slice_find(name, '}');
 
@@ -49,12 +49,12 @@ static const char *take_part(struct parse *p)
         return NULL;
     }
     while (p->at < p->text.len && why == NULL) {
-        char c = peek(p, 0);
+        char c = peek_at(p, 0);
         bool brace = c == '{' || c == '}';
 
-        if (c == '{' && peek(p, 1) != c)
+        if (c == '{' && peek_at(p, 1) != c)
             break;
-        if (brace && peek(p, 1) != c) {
+        if (brace && peek_at(p, 1) != c) {
             why = "} without {; write }} for a brace";
         } else if (c < p->kind->first || c > '~') {
             why = p->kind->bad_byte;

@@ -33,7 +33,7 @@ struct search {
     size_t workers, scores;
 };
 
-static const char *problem(struct search *s, int status, const char *why)
+static const char *set_problem(struct search *s, int status, const char *why)
 {
     s->status = status;
     return why;
@@ -59,8 +59,8 @@ static const char *find_application(const struct lb *lb, struct search *s)
         ++s->napps;
     }
     if (s->napps == 0)
-        return problem(s, 404, "no such application");
-    return s->napps > 1 ? problem(s, 400, "\"application\" is missing") : NULL;
+        return set_problem(s, 404, "no such application");
+    return s->napps > 1 ? set_problem(s, 400, "\"application\" is missing") : NULL;
 }
 
 static int actions_reject(struct search *s, struct text *body, const char *why)
@@ -95,13 +95,13 @@ static int set_drained(struct lb *lb, struct slice entity, struct text *body, bo
     const char *why = read_order(&s, entity, "a class cannot be drained");
 
     if (why == NULL && s.order.worker.len == 0)
-        why = problem(&s, 400, "\"worker\" is missing");
+        why = set_problem(&s, 400, "\"worker\" is missing");
     if (why == NULL)
         why = find_application(lb, &s);
     if (why == NULL)
         k = membership_find(s.app->membership, s.order.worker.p);
     if (why == NULL && k == NULL)
-        why = problem(&s, 404, "no such worker");
+        why = set_problem(&s, 404, "no such worker");
     if (why != NULL)
         return actions_reject(&s, body, why);
     bool changed = k->drained != on;
@@ -124,7 +124,7 @@ static int actions_drain(void *context, struct slice entity, struct text *body)
     return set_drained(context, entity, body, true);
 }
 
-static int undrain(void *context, struct slice entity, struct text *body)
+static int undrain_workers(void *context, struct slice entity, struct text *body)
 {
     return set_drained(context, entity, body, false);
 }
@@ -143,8 +143,8 @@ static int confirm_removal(void *context, struct slice entity, struct text *body
     if (why == NULL && s.app->membership != NULL)
         s.workers = membership_confirm_removal(s.app->membership, s.order.worker);
     if (why == NULL && s.workers == 0)
-        why = problem(&s, 409,
-                      s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
+        why = set_problem(
+            &s, 409, s.order.worker.len != 0 ? "this worker is not held" : "no worker is held");
     if (why != NULL)
         return actions_reject(&s, body, why);
     begin_answer(&w, "confirm-removal", &s);
@@ -165,7 +165,7 @@ static void forget_one(void *context, const struct backend *k)
                                 s->order.has_class ? &s->order.cls : NULL);
 }
 
-static int forget(void *context, struct slice entity, struct text *body)
+static int forget_skills(void *context, struct slice entity, struct text *body)
 {
     const struct lb *lb = context;
     struct search s = {0};
@@ -179,7 +179,7 @@ static int forget(void *context, struct slice entity, struct text *body)
             membership_each(lb->applications[i]->membership, forget_one, &s);
     }
     if (why == NULL && (s.napps == 0 || (s.workers == 0 && s.order.worker.len != 0)))
-        why = problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
+        why = set_problem(&s, 404, s.napps == 0 ? "no such application" : "no such worker");
     if (why != NULL)
         return actions_reject(&s, body, why);
     shared_answers_clear(lb->answers);
@@ -190,7 +190,7 @@ static int forget(void *context, struct slice entity, struct text *body)
 
 /* ---- reload ---- */
 
-static int reload(void *context, struct slice entity, struct text *body)
+static int reload_configuration(void *context, struct slice entity, struct text *body)
 {
     struct lb *lb = context;
     struct text problems = {0};
@@ -214,8 +214,8 @@ static int reload(void *context, struct slice entity, struct text *body)
 void actions_add(struct lb *lb, struct admin *a)
 {
     admin_add_body_action(a, "/actions/drain", actions_drain, lb);
-    admin_add_body_action(a, "/actions/undrain", undrain, lb);
+    admin_add_body_action(a, "/actions/undrain", undrain_workers, lb);
     admin_add_body_action(a, "/actions/confirm-removal", confirm_removal, lb);
-    admin_add_body_action(a, "/actions/forget", forget, lb);
-    admin_add_body_action(a, "/actions/reload", reload, lb);
+    admin_add_body_action(a, "/actions/forget", forget_skills, lb);
+    admin_add_body_action(a, "/actions/reload", reload_configuration, lb);
 }

@@ -86,7 +86,7 @@ static void class_metrics_admit(struct class_metrics *m, const struct class_rank
 }
 
 /* Returns the series with the fewest requests. There must be at least one. */
-static struct class_series *least(const struct class_metrics *m)
+static struct class_series *least_used(const struct class_metrics *m)
 {
     struct class_series *found = NULL;
 
@@ -134,13 +134,13 @@ bool class_metrics_choose(struct class_metrics *m, struct class_rank *ranks, siz
     }
     qsort(ranks, left, sizeof(*ranks), by_requests);
     for (; class_metrics_count(m) > limit; changed = true)
-        class_metrics_drop(m, least(m));
+        class_metrics_drop(m, least_used(m));
     for (; class_metrics_count(m) < limit && next < left; changed = true)
         class_metrics_admit(m, &ranks[next++]);
     if (limit == 0 || !move)
         return changed;
     for (bool moved = false; next < left; ++next) {
-        struct class_series *s = least(m);
+        struct class_series *s = least_used(m);
         bool quiet = s->requests < CLASS_METRICS_QUIET;
         double requests = ranks[next].requests;
 

@@ -106,7 +106,7 @@ static double rate_per_s(const struct observer *o, double sum)
 
 /* ---- classes ---- */
 
-static void refresh(const struct observer *o, struct seen_class *c)
+static void refresh_class(const struct observer *o, struct seen_class *c)
 {
     if (c->epoch_us == o->recent.epoch_us)
         return;
@@ -132,7 +132,7 @@ static struct seen_class *seen_class_of(struct observer *o, struct seen_app *a, 
 
     if (c != NULL) {
         list_move_back(&a->recent, &c->node);
-        refresh(o, c);
+        refresh_class(o, c);
         return c;
     }
     if (map_count(&a->classes) >= OBSERVER_CLASSES_MAX)
@@ -260,7 +260,7 @@ static void observer_report(const struct seen_app *a, const struct seen_worker *
         events_add(&a->observer->events, kind, bad, a->app->name, w->name, text);
 }
 
-static uint64_t since(uint64_t *last, uint64_t now)
+static uint64_t count_since(uint64_t *last, uint64_t now)
 {
     uint64_t n = now >= *last ? now - *last : now;
 
@@ -304,10 +304,13 @@ static void scan_worker(void *context, const struct backend *k)
     }
     snprintf(w->version, sizeof(w->version), "%.*s", (int)sizeof(w->version) - 1, version);
     snprintf(w->incarnation, sizeof(w->incarnation), "%s", worker_incarnation(k->worker));
-    fading_add(&w->request_rate, (double)since(&w->requests, relaxed(&m->requests)), now);
-    fading_add(&w->failure_rate, (double)since(&w->failures, relaxed(&m->failures)), now);
-    fading_add(&w->service_s, (double)since(&w->service_us, relaxed(&m->service_us)) / 1e6, now);
-    bool ejected = relaxed(&m->ejected_until_ms) != 0;
+    fading_add(&w->request_rate, (double)count_since(&w->requests, load_relaxed(&m->requests)),
+               now);
+    fading_add(&w->failure_rate, (double)count_since(&w->failures, load_relaxed(&m->failures)),
+               now);
+    fading_add(&w->service_s,
+               (double)count_since(&w->service_us, load_relaxed(&m->service_us)) / 1e6, now);
+    bool ejected = load_relaxed(&m->ejected_until_ms) != 0;
     unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
     if (ejected != w->ejected)
         observer_report(a, w, ejected ? "ejected" : "back", ejected,
@@ -364,7 +367,7 @@ static void drop_worker(struct seen_app *a, struct seen_worker *w)
     free(w);
 }
 
-static void scan(struct observer *o)
+static void scan_applications(struct observer *o)
 {
     for (size_t i = 0; i < o->lb->napplications; ++i) {
         struct seen_app *s = &o->apps[i];
@@ -418,7 +421,7 @@ static void on_observer_timer(struct timer *t)
         o->drains = 0;
         for (size_t i = 0; i < o->lb->napplications; ++i)
             histogram_scale(&o->apps[i].times, TIMES_KEEP);
-        scan(o);
+        scan_applications(o);
         for (size_t i = 0; i < o->lb->napplications; ++i)
             choose_classes(o, &o->apps[i]);
     }
@@ -708,7 +711,7 @@ void observer_describe_classes(struct observer *o, size_t application, struct sl
 
         if (q.len != 0 && memmem(name.p, name.len, q.p, q.len) == NULL)
             continue;
-        refresh(o, s);
+        refresh_class(o, s);
         double rate = rate_per_s(o, s->recent.requests);
         /* Most classes are smaller than the last one of the full list. */
         if (c.n == OBSERVER_ROWS_MAX && rate <= c.rows[c.n - 1].rate)

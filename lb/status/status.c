@@ -45,12 +45,12 @@ struct workers_page {
 
 static void put_member(struct json_writer *w, struct member *m, uint64_t now_ms)
 {
-    uint64_t ejected = relaxed(&m->ejected_until_ms);
+    uint64_t ejected = load_relaxed(&m->ejected_until_ms);
     struct conn_backend_view v;
 
-    json_put_int(w, "requests", (int64_t)relaxed(&m->requests));
-    json_put_int(w, "failures", (int64_t)relaxed(&m->failures));
-    json_put_real(w, "service_s", (double)relaxed(&m->service_us) / 1e6);
+    json_put_int(w, "requests", (int64_t)load_relaxed(&m->requests));
+    json_put_int(w, "failures", (int64_t)load_relaxed(&m->failures));
+    json_put_real(w, "service_s", (double)load_relaxed(&m->service_us) / 1e6);
     json_put_bool(w, "ejected", ejected != 0);
     if (ejected != 0) {
         unsigned why = atomic_load_explicit(&m->ejected_why, memory_order_relaxed);
@@ -141,7 +141,7 @@ static void add_known(void *context, const struct backend *k)
     p->rows[p->n++] = (struct worker_row){.name = k->name, .known = k, .worker = k->worker};
 }
 
-static bool contains(const char *text, struct slice part)
+static bool contains_text(const char *text, struct slice part)
 {
     return part.len == 0 || memmem(text, strlen(text), part.p, part.len) != NULL;
 }
@@ -158,8 +158,8 @@ static void choose_workers(struct workers_page *p, struct slice q, size_t most)
         const struct worker_row *r = &p->rows[i];
 
         active += r->view != NULL && r->view->active;
-        if (contains(r->name, q) || contains(state_of(r), q) ||
-            (r->view != NULL && contains(r->view->version, q)))
+        if (contains_text(r->name, q) || contains_text(state_of(r), q) ||
+            (r->view != NULL && contains_text(r->view->version, q)))
             p->rows[found++] = *r;
     }
     json_put_int(w, "workers_known", (int64_t)p->n);
@@ -323,7 +323,7 @@ static void put_application(struct json_writer *w, const struct application *a,
         uint64_t n = 0;
 
         for (unsigned i = 0; i < a->lb->nloops; ++i)
-            n += relaxed(&a->loops[i].outcomes[o]);
+            n += load_relaxed(&a->loops[i].outcomes[o]);
         json_put_int(w, outcome_text((enum outcome)o), (int64_t)n);
     }
     json_close_object(w);
@@ -394,7 +394,7 @@ void status_json(struct lb *lb, const struct status_choice *choice, struct text 
     state_files_describe(&w);
     json_open_object(&w, "unrouted");
     for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = relaxed(&lb->unrouted[o]);
+        uint64_t n = load_relaxed(&lb->unrouted[o]);
 
         if (n != 0)
             json_put_int(&w, outcome_text((enum outcome)o), (int64_t)n);

@@ -20,7 +20,7 @@
 /* ---- the query ---- */
 
 /* Sets OUT to a decoded value of the query; '+' is unchanged. Returns false if it is invalid. */
-static bool unescape(struct explain_query *q, struct slice s, struct slice *out)
+static bool unescape_value(struct explain_query *q, struct slice s, struct slice *out)
 {
     char *at = q->text + q->used;
 
@@ -50,19 +50,19 @@ const char *explain_query_parse(struct slice query, struct explain_query *out)
         if (slice_is(name, "class")) {
             if (out->cls.p != NULL)
                 return "duplicate class";
-            if (!unescape(out, value, &out->cls) || !resume_is_class(out->cls))
+            if (!unescape_value(out, value, &out->cls) || !resume_is_class(out->cls))
                 return "class: expected up to 255 visible ASCII characters, percent-encoded";
         } else if (slice_is(name, "url")) {
             if (out->url.p != NULL)
                 return "duplicate url";
-            if (!unescape(out, value, &out->url))
+            if (!unescape_value(out, value, &out->url))
                 return "url is not percent-encoded";
             if (url_line_parse(out->url, &u) != NULL)
                 return "url: expected http://HOST/PATH or /PATH";
         } else if (slice_is(name, "application")) {
             if (out->application.p != NULL)
                 return "duplicate application";
-            if (!unescape(out, value, &out->application) ||
+            if (!unescape_value(out, value, &out->application) ||
                 out->application.len > EXPLAIN_APPLICATION_MAX)
                 return "application is not a name";
         } else {
@@ -113,7 +113,7 @@ static size_t class_of_url(const struct application *app, const struct url_line 
         .content_length = UINT64_MAX,
         .header = no_header,
     };
-    size_t len = classify(app->classifier, &r, out);
+    size_t len = classify_run(app->classifier, &r, out);
     text_fini(&path);
     return len;
 }

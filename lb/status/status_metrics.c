@@ -91,7 +91,7 @@ static void each_unrouted_outcome(struct metrics *m, const void *context)
     const struct page *p = context;
 
     for (int o = 0; o < OUTCOMES; ++o) {
-        uint64_t n = relaxed(&p->lb->unrouted[o]);
+        uint64_t n = load_relaxed(&p->lb->unrouted[o]);
 
         if (n != 0 || o == OUTCOME_NO_APPLICATION)
             metrics_put_number(m, n, SLICE_NULL, slice_of(outcome_text((enum outcome)o)));
@@ -128,7 +128,7 @@ static void each_outcome(struct metrics *m, const void *context)
             uint64_t n = 0;
 
             for (unsigned k = 0; k < p->lb->nloops; ++k)
-                n += relaxed(&a->loops[k].outcomes[o]);
+                n += load_relaxed(&a->loops[k].outcomes[o]);
             metrics_put_number(m, n, p->apps[i].labels, slice_of(outcome_text((enum outcome)o)));
         }
     }
@@ -179,7 +179,7 @@ static double oldest_s(const void *object)
     return oldest_ms != 0 && now_ms > oldest_ms ? (double)(now_ms - oldest_ms) / 1000 : 0;
 }
 
-static double tunnels(const void *object)
+static double count_tunnels(const void *object)
 {
     return tunnel_limit_open(&member_of(((const struct worker_view *)object)->worker)->tunnels);
 }
@@ -336,7 +336,7 @@ static const struct metric metrics[] = {
     MEMBER("worker_requests_total", "requests", ATOMIC, requests, "Requests served."),
     MEMBER("worker_failures_total", "requests", ATOMIC, failures, "Responses 5xx, and requests without a complete response."),
     MEMBER("worker_service_seconds_total", "seconds", ATOMIC_TIME, service_us, "Time spent on requests."),
-    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = tunnels},
+    {"worker_tunnels", STAT_GAUGE, "tunnels", "worker", "Upgraded connections (WebSocket) to it.", each_worker, .get = count_tunnels},
     TREE("tree_registered", "yes or no", registered, "1: this load balancer is registered under all its names."),
     TREE("tree_providers", "workers", providers, "Workers registered."),
     TREE("tree_refused_providers", "providers", refused, "Registrations rejected: of another application, or with a name that has no permitted address."),

@@ -128,7 +128,7 @@ static void homes_enter(struct homes *h, struct homes_worker *w, struct homes_ti
     homes_work_changed(h, w);
 }
 
-static struct homes_ticket *after(const struct homes_worker *w, const struct homes_ticket *t)
+static struct homes_ticket *next_ticket(const struct homes_worker *w, const struct homes_ticket *t)
 {
     struct list *next = t->of_worker.next;
 
@@ -145,12 +145,12 @@ static void ticket_leave(struct homes *h, struct homes_ticket *t)
         list_remove(&t->of_pair);
     }
     if (w->waiting == t)
-        w->waiting = after(w, t);
+        w->waiting = next_ticket(w, t);
     w->nserving -= t->serving;
     if (w->waiting != NULL && w->nserving < w->concurrency) {
         struct homes_ticket *next = w->waiting;
 
-        w->waiting = after(w, next);
+        w->waiting = next_ticket(w, next);
         homes_serve(h, w, next);
     }
     list_remove(&t->of_worker);
@@ -220,8 +220,8 @@ static void drop_unused(struct homes *h, struct homes_class *c, double work_us)
 
 /* A class with too many homes gives up the one at the most loaded worker. Slowly, because its work
  * at the other homes must become visible first. */
-static void shed(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
-                 const struct homes_plan *plan)
+static void shed_home(struct homes *h, struct homes_class *c, const struct homes_worker *keep,
+                      const struct homes_plan *plan)
 {
     uint64_t last_us = c->shed_us;
     struct homes_pair *most = NULL;
@@ -244,7 +244,7 @@ static void shed(struct homes *h, struct homes_class *c, const struct homes_work
     c->shed_us = h->now_us;
 }
 
-static void apply(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
+static void apply_plan(struct homes *h, struct homes_class *c, const struct homes_plan *plan)
 {
     enum homes_reason reason = plan->choice.reason;
 
@@ -296,7 +296,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     h->asked = fading_of(plan->all_asked, &h->fade);
     h->usual_share += HOMES_USUAL_STEP * (plan->choice.share - h->usual_share);
     if (w == plan->worker)
-        apply(h, c, plan);
+        apply_plan(h, c, plan);
     struct homes_pair *p =
         w == plan->worker && plan->home != NULL ? plan->home : homes_pair_get(h, c, w, h->now_us);
     p->used_us = h->now_us;
@@ -327,7 +327,7 @@ void homes_begin(struct homes *h, const struct homes_request *r, const struct ho
     homes_enter(h, w, t);
     drop_above(h, c, w, plan);
     drop_unused(h, c, plan->work);
-    shed(h, c, w, plan);
+    shed_home(h, c, w, plan);
 }
 
 void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
@@ -339,7 +339,7 @@ void homes_adopt(struct homes *h, struct homes_worker *w, uint64_t started_us,
 
 /* ---- what is learned from a request ---- */
 
-static void learn(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
+static void learn_service(struct homes *h, struct homes_ticket *t, const struct homes_end *e)
 {
     struct homes_worker *w = t->worker;
     uint64_t took_us = h->now_us - t->serve_us;
@@ -395,7 +395,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
     w->foreign_us += HOMES_FOREIGN_STEP * (others - w->foreign_us);
     if (!e->unserved) {
         w->stalled_us = 0;
-        learn(h, t, e);
+        learn_service(h, t, e);
     }
     ticket_leave(h, t);
 }
@@ -422,7 +422,7 @@ void homes_end(struct homes *h, struct homes_ticket *t, const struct homes_end *
  */
 
 /* Returns the number of homes handed over. The recent work of FROM is the expected work of TO. */
-static size_t succeed(struct homes *h, struct homes_worker *from, struct homes_worker *to)
+static size_t pass_homes(struct homes *h, struct homes_worker *from, struct homes_worker *to)
 {
     struct homes_pair *p;
     size_t n = 0;
@@ -475,8 +475,8 @@ static struct homes_worker *least_loaded(struct homes *h, const struct homes_req
 }
 
 /* Gives each class that has no other eligible home another one. */
-static size_t spread(struct homes *h, const struct homes_worker *from,
-                     const struct homes_request *r)
+static size_t spread_homes(struct homes *h, const struct homes_worker *from,
+                           const struct homes_request *r)
 {
     struct parcel *all = xcalloc(from->nhomes + 1, sizeof(*all));
     struct homes_pair *p;
@@ -518,7 +518,7 @@ size_t homes_hand_over(struct homes *h, struct homes_worker *from, struct homes_
     ASSERT(from != to);
     homes_tick(h, r->now_us);
     if (to != NULL)
-        return succeed(h, from, to);
+        return pass_homes(h, from, to);
     ASSERT(!from->eligible);
-    return homes_shared(h) ? 0 : spread(h, from, r);
+    return homes_shared(h) ? 0 : spread_homes(h, from, r);
 }

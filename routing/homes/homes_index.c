@@ -242,7 +242,7 @@ void homes_check_progress(struct homes *h)
  * elsewhere.
  */
 
-static void swap(struct homes_class *c, uint32_t a, uint32_t b)
+static void swap_pairs(struct homes_class *c, uint32_t a, uint32_t b)
 {
     struct homes_pair *p = c->pairs[a];
 
@@ -255,7 +255,7 @@ static void swap(struct homes_class *c, uint32_t a, uint32_t b)
 void homes_add_home(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(!homes_is_home(p));
-    swap(p->cls, p->at, p->cls->nhomes++);
+    swap_pairs(p->cls, p->at, p->cls->nhomes++);
     p->settled_us = h->now_us;
     p->cls->oldest_us = 0; /* it may be one of the past that is used again */
     homes_load_add(h, p->worker, 0, 1);
@@ -277,7 +277,7 @@ void homes_weigh(struct homes *h, struct homes_pair *p, double work_us)
 void homes_remove_home(struct homes *h, struct homes_pair *p, double work_us)
 {
     ASSERT(homes_is_home(p));
-    swap(p->cls, p->at, --p->cls->nhomes);
+    swap_pairs(p->cls, p->at, --p->cls->nhomes);
     if (homes_shared(h))
         work_us = fading_value(&p->weight, &h->fade);
     p->weight = (struct fading){0};
@@ -296,7 +296,7 @@ void homes_pair_free(struct homes *h, struct homes_pair *p)
     list_remove(&p->of_worker);
     if (p->worker->most == p)
         p->worker->most = NULL;
-    swap(c, p->at, --c->npairs);
+    swap_pairs(c, p->at, --c->npairs);
     free(p);
     if (c->npairs == 0) {
         free(c->pairs);

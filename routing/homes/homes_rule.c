@@ -116,7 +116,7 @@ struct found {
     double value;
 };
 
-static void consider(const struct choosing *g, struct homes_worker *w, struct found *best)
+static void consider_worker(const struct choosing *g, struct homes_worker *w, struct found *best)
 {
     double value =
         homes_load_by(&g->worth, w) + (w->key[HOMES_BY_WORK] - g->out->least_us) / g->h->cold_us;
@@ -139,15 +139,15 @@ static noinline_ struct homes_worker *best_other(const struct choosing *g)
 
     if (by_work->n <= HOMES_SCAN_MAX) {
         for (; i < by_work->n; ++i)
-            consider(g, by_work->at[i], &best);
+            consider_worker(g, by_work->at[i], &best);
         return best.worker;
     }
     for (; i < HOMES_SCAN_MAX / 2; ++i) {
-        consider(g, by_work->at[i], &best);
-        consider(g, by_load->at[i], &best);
+        consider_worker(g, by_work->at[i], &best);
+        consider_worker(g, by_load->at[i], &best);
     }
     for (; best.worker == NULL && i < by_work->n; ++i)
-        consider(g, by_work->at[i], &best);
+        consider_worker(g, by_work->at[i], &best);
     return best.worker;
 }
 
@@ -163,7 +163,7 @@ static struct homes_worker *other_saving(const struct choosing *g, double saves)
 
 /* ---- the steps of the rule ---- */
 
-static bool decide(struct choosing *g, struct homes_worker *w, enum homes_reason reason)
+static bool choose_worker(struct choosing *g, struct homes_worker *w, enum homes_reason reason)
 {
     if (w == NULL)
         return false;
@@ -183,9 +183,9 @@ static noinline_ bool first_home(struct choosing *g)
     ASSERT(plan->nwarm <= HOMES_WARM_MAX);
     for (size_t i = 0; i < plan->nwarm; ++i) {
         if (plan->warm[i]->eligible && !homes_refused(g->r, plan->warm[i]))
-            return decide(g, plan->warm[i], HOMES_WARM);
+            return choose_worker(g, plan->warm[i], HOMES_WARM);
     }
-    return decide(g, best_other(g), HOMES_NEW);
+    return choose_worker(g, best_other(g), HOMES_NEW);
 }
 
 static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_worker *x,
@@ -193,7 +193,7 @@ static bool move_to(struct choosing *g, struct homes_pair *from, struct homes_wo
 {
     g->plan->from = from;
     g->out->from = from->worker;
-    return decide(g, x, reason);
+    return choose_worker(g, x, reason);
 }
 
 /* Moves the class away from HOME if that saves more than SAVES. */
@@ -217,7 +217,7 @@ static bool is_victim(const struct choosing *g, const struct homes_pair *home)
 }
 
 /* Adds a home (COPY), or moves the class away from HOME (MOVE), if that pays. */
-static bool relieve(struct choosing *g, struct homes_pair *home)
+static bool relieve_home(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     struct homes_choice *out = g->out;
@@ -238,7 +238,7 @@ static bool relieve(struct choosing *g, struct homes_pair *home)
         return false;
     double saves = out->home_us - x->key[HOMES_BY_WORK];
     if (may_copy && saves > price)
-        return decide(g, x, HOMES_COPY);
+        return choose_worker(g, x, HOMES_COPY);
     if (may_move && saves > HOMES_VICTIM_SAVES * patience)
         return move_to(g, home, x, HOMES_MOVE);
     return false;
@@ -266,7 +266,7 @@ static bool leave_unserved(struct choosing *g, struct homes_pair *home)
 }
 
 /* From the most loaded of its homes to the least loaded worker. */
-static bool draw(struct choosing *g, struct homes_pair *home)
+static bool rebalance_class(struct choosing *g, struct homes_pair *home)
 {
     const struct homes *h = g->h;
     struct homes_worker *x = homes_top(h, HOMES_BY_LOAD);
@@ -307,7 +307,7 @@ static bool draw(struct choosing *g, struct homes_pair *home)
 
 /* Serves this request elsewhere if half of the workers are idle: the loads there delay no others.
  * A class that causes the wait itself may not use more workers than its homes in this way. */
-static bool detour(struct choosing *g, const struct homes_pair *home)
+static bool overflow_request(struct choosing *g, const struct homes_pair *home)
 {
     const struct homes *h = g->h;
     double saves = HOMES_DETOUR_COLD * h->cold_us;
@@ -316,7 +316,7 @@ static bool detour(struct choosing *g, const struct homes_pair *home)
         g->out->least_us > HOMES_SPARE_COLD * h->cold_us || !is_victim(g, home) ||
         homes_median(h) > HOMES_SPARE_COLD * h->cold_us)
         return false;
-    return decide(g, other_saving(g, saves), HOMES_DETOUR);
+    return choose_worker(g, other_saving(g, saves), HOMES_DETOUR);
 }
 
 static bool rule_choose(struct choosing *g)
@@ -336,17 +336,17 @@ static bool rule_choose(struct choosing *g)
     if (g->out->homes == 0)
         return first_home(g);
     if (home == NULL)
-        return decide(g, best_other(g), HOMES_DETOUR);
+        return choose_worker(g, best_other(g), HOMES_DETOUR);
     g->out->home_us = home->worker->key[HOMES_BY_WORK];
     g->owned = homes_owns(g->h, g->r->cls);
     /* Usually no worker has less work in flight, so moving saves nothing. */
     if (g->out->home_us > g->out->least_us &&
-        (leave_unserved(g, home) || relieve(g, home) || (g->owned && leave_flood(g, home))))
+        (leave_unserved(g, home) || relieve_home(g, home) || (g->owned && leave_flood(g, home))))
         return true;
-    if ((g->owned && draw(g, home)) || detour(g, home))
+    if ((g->owned && rebalance_class(g, home)) || overflow_request(g, home))
         return true;
     g->plan->home = home;
-    return decide(g, home->worker, HOMES_HOME);
+    return choose_worker(g, home->worker, HOMES_HOME);
 }
 
 void homes_plan(struct homes *h, const struct homes_request *r, struct homes_plan *out)
@@ -379,8 +379,9 @@ size_t homes_of(struct homes *h, struct slice cls, struct homes_worker *out[], s
     return c != NULL ? c->nhomes : 0;
 }
 
-static void see(const struct homes *h, const struct homes_request *r, const struct homes_plan *plan,
-                struct homes_worker *w, struct homes_evidence *out)
+static void add_sight(const struct homes *h, const struct homes_request *r,
+                      const struct homes_plan *plan, struct homes_worker *w,
+                      struct homes_evidence *out)
 {
     const struct homes_choice *c = &plan->choice;
     double work_us = homes_work_of(w);
@@ -414,10 +415,10 @@ void homes_evaluate(const struct homes *h, const struct homes_request *r,
         struct homes_worker *w = c->pairs[i % nhomes]->worker;
 
         if (w->eligible == (i < nhomes))
-            see(h, r, plan, w, out);
+            add_sight(h, r, plan, w, out);
     }
     for (size_t i = 0; i < heap->n; ++i) {
         if (!is_home_of(c, heap->at[i]))
-            see(h, r, plan, heap->at[i], out);
+            add_sight(h, r, plan, heap->at[i], out);
     }
 }

@@ -124,7 +124,7 @@ static bool is_stale(const struct homes_pair *p, uint64_t last_us)
 }
 
 /* Returns true if the record of P counts. */
-static bool counts(const struct homes_pair *p, uint64_t last_us)
+static bool is_counted(const struct homes_pair *p, uint64_t last_us)
 {
     return p->since_us != 0 && p->worker->eligible && !is_stale(p, last_us);
 }
@@ -153,7 +153,7 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
     for (uint32_t i = 0; i < c->npairs; ++i) {
         const struct homes_pair *move = c->pairs[i];
 
-        if (move->kind != HOME_MOVE || !counts(move, last_us))
+        if (move->kind != HOME_MOVE || !is_counted(move, last_us))
             continue;
         /* Even a home that has not been used for long: it is the only one of its class. The worker
          * that the class left may have been unknown when the record came. */
@@ -168,13 +168,13 @@ static void find_gone(struct homes_class *c, uint64_t last_us)
     for (uint32_t i = 0; i < c->npairs; ++i) {
         struct homes_pair *a = c->pairs[i];
 
-        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !counts(a, last_us))
+        if ((a->kind != HOME_NEW && a->kind != HOME_MOVE) || a->gone || !is_counted(a, last_us))
             continue;
         /* A removed pair does not remove others; the first and the last are never removed. */
         for (uint32_t k = 0; k < c->npairs && !a->gone; ++k) {
             const struct homes_pair *b = c->pairs[k];
 
-            a->gone = b != a && !b->gone && counts(b, last_us) && gives_way(a, b);
+            a->gone = b != a && !b->gone && is_counted(b, last_us) && gives_way(a, b);
         }
     }
 }
@@ -187,7 +187,7 @@ struct homes_worker *homes_stray(const struct homes *h, const struct homes_pair 
         const struct homes_pair *p = c->pairs[i];
         uint64_t since_us = p->since_us > home->since_us ? p->since_us : home->since_us;
 
-        if (p->gone && counts(p, h->now_us) &&
+        if (p->gone && is_counted(p, h->now_us) &&
             (double)p->used_us > (double)since_us + HOMES_FOLLOW_US)
             return p->worker;
     }
@@ -207,7 +207,7 @@ struct homes_pair *homes_oldest(const struct homes_class *c, const struct homes_
     return oldest;
 }
 
-static void follow(struct homes *h, struct homes_class *c)
+static void follow_records(struct homes *h, struct homes_class *c)
 {
     uint64_t last_us = 0; /* when the class was last used, here or elsewhere */
     bool others = false;
@@ -223,7 +223,7 @@ static void follow(struct homes *h, struct homes_class *c)
 
         /* If other load balancers still use one that was given up here, they have not applied our
          * decision by now, and will not. */
-        if (homes_is_home(p) || !counts(p, last_us) || p->gone ||
+        if (homes_is_home(p) || !is_counted(p, last_us) || p->gone ||
             (p->left_us >= p->since_us &&
              (double)p->used_us <= (double)p->left_us + HOMES_FOLLOW_US))
             continue;
@@ -286,7 +286,7 @@ void homes_published(struct homes *h, struct homes_worker *w, struct slice cls,
         p->from_name = own.from_name;
     }
     if (news || !homes_is_home(p))
-        follow(h, c);
+        follow_records(h, c);
     if (!homes_shared(h)) {
         /* It takes over the work that W has done for the class; BEFORE_US of it was known. */
         double grown_us = fading_value(&p->rate, &h->fade) - before_us;

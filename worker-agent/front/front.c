@@ -159,7 +159,7 @@ static bool is_allowed(const struct front *f, const struct slot *s, const struct
 }
 
 /* Called before anything is read from a connection, including its handshake. */
-static bool allows(void *context, void *tag, const struct addr *peer)
+static bool allows_peer(void *context, void *tag, const struct addr *peer)
 {
     const struct front_listener *listener = tag;
 
@@ -256,8 +256,10 @@ void front_configure(struct front *f, struct agent_config *c)
 bool front_listen(struct front *f, struct front_listener *l)
 {
     const struct addr_listen_options lo = {.mode = 0660};
-    const struct http_listen_options ho = {
-        .ssl = f->tls != NULL ? tls_listener_context(f->tls) : NULL, .allows = allows, .tag = l};
+    const struct http_listen_options ho = {.ssl =
+                                               f->tls != NULL ? tls_listener_context(f->tls) : NULL,
+                                           .allows = allows_peer,
+                                           .tag = l};
     char text[ADDR_TEXT_MAX];
     struct addr bound;
     int fd;

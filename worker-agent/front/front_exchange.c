@@ -89,7 +89,7 @@ struct exchange {
     struct loop_deferred freeing;
 };
 
-static inline const struct app_settings *settings(const struct exchange *x)
+static inline const struct app_settings *settings_of(const struct exchange *x)
 {
     return x->listener->group->s;
 }
@@ -100,7 +100,7 @@ static inline bool is_direct(const struct exchange *x)
     return x->listener->slot == NULL;
 }
 
-static inline const void *subject(const struct exchange *x)
+static inline const void *subject_of(const struct exchange *x)
 {
     return x->place.slot != NULL ? (const void *)x->place.slot : x->listener->group;
 }
@@ -172,7 +172,7 @@ static void leave_worker(struct exchange *x)
 }
 
 /* Updates the meter. END_US: when the last byte arrived, or the request failed. */
-static void account(struct exchange *x, uint64_t end_us, bool failed)
+static void account_request(struct exchange *x, uint64_t end_us, bool failed)
 {
     if (!x->unready)
         slot_served(&x->place, x->cls.fingerprint, is_direct(x) ? SLICE_NULL : x->cls.cls,
@@ -182,7 +182,7 @@ static void account(struct exchange *x, uint64_t end_us, bool failed)
 /* The last byte of the response was received. */
 static void worker_finished(struct exchange *x)
 {
-    account(x, http1_times(x->conn).last_byte_us, x->status >= 500);
+    account_request(x, http1_times(x->conn).last_byte_us, x->status >= 500);
     if (x->status == 200 && x->place.slot != NULL)
         warm_targets_add_head(&x->place.slot->targets, text_slice(&x->head));
     leave_worker(x);
@@ -369,13 +369,13 @@ static bool front_pass_on(struct exchange *x, enum outcome why)
     x->unready = true;
     /* On a connection of its own: there is nothing to gain by keeping one. */
     x->retried = true;
-    log_info(subject(x), "request-relayed", "to=%s reason=\"another agent has taken over\"",
+    log_info(subject_of(x), "request-relayed", "to=%s reason=\"another agent has taken over\"",
              address);
     return true;
 }
 
 static void connect_to_process(struct exchange *x);
-static void ask(struct exchange *x);
+static void acquire_process(struct exchange *x);
 
 /* ---- failure ---- */
 
@@ -401,10 +401,10 @@ static void on_no_connection(struct exchange *x, enum err e)
     struct app_process *p = slot_request_process(&x->place);
 
     if (e == ERR_CONNECT_TIMEOUT)
-        log_warn(subject(x), "process-connect-failed", "reason=\"%s\" setting=connect_timeout",
+        log_warn(subject_of(x), "process-connect-failed", "reason=\"%s\" setting=connect_timeout",
                  err_text(e));
     else
-        log_warn(subject(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
+        log_warn(subject_of(x), "process-connect-failed", "reason=\"%s\"", err_text(e));
     front_count(x, x->touched ? AGENT_STAT_failures : AGENT_STAT_connect_failures);
     if (p != NULL)
         app_process_hold(p);
@@ -418,7 +418,7 @@ static void on_no_connection(struct exchange *x, enum err e)
     front_count(x, AGENT_STAT_tries_elsewhere);
     x->worker_done = false;
     x->retried = x->passed_on = false;
-    ask(x);
+    acquire_process(x);
 }
 
 /* Sends X again, on a new connection to the same process: the reused one was unusable. */
@@ -438,11 +438,11 @@ static void log_request_failure(struct exchange *x, enum err e)
     const char *connection = x->reused ? "kept" : "new";
 
     if (e == ERR_TIMEOUT)
-        log_warn(subject(x), "process-request-failed",
+        log_warn(subject_of(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s setting=%s", reason,
                  begun, repeatable, connection, http1_timeout_setting(x->conn));
     else
-        log_warn(subject(x), "process-request-failed",
+        log_warn(subject_of(x), "process-request-failed",
                  "reason=\"%s\" response_begun=%s repeatable=%s connection=%s", reason, begun,
                  repeatable, connection);
 }
@@ -464,7 +464,7 @@ static void on_front_error(void *context, enum err e)
     if (x->touched) {
         log_request_failure(x, e);
         front_count(x, e == ERR_TIMEOUT ? AGENT_STAT_timeouts : AGENT_STAT_failures);
-        account(x, clock_mono_us(), true);
+        account_request(x, clock_mono_us(), true);
     }
     if (e == ERR_TIMEOUT && !received && written)
         slot_process_stuck(&x->place, http1_timeout_setting(x->conn));
@@ -480,7 +480,7 @@ static size_t buffer_limit(const struct exchange *x)
 {
     if (x->front->buffered_bytes >= x->front->response_buffers_total)
         return BUFFER_WHEN_FULL;
-    return settings(x)->response_buffer_bytes;
+    return settings_of(x)->response_buffer_bytes;
 }
 
 static void pause_if_full(struct exchange *x)
@@ -596,7 +596,7 @@ static void on_tunnel_ended(void *context, uint64_t to_worker_bytes, uint64_t to
 {
     struct exchange *x = context;
 
-    log_debug(subject(x), "tunnel-ended", "to_process=%llu to_client=%llu",
+    log_debug(subject_of(x), "tunnel-ended", "to_process=%llu to_client=%llu",
               (unsigned long long)to_worker_bytes, (unsigned long long)to_client_bytes);
     leave_worker(x);
     end_if_done(x);
@@ -629,7 +629,7 @@ static void on_upgrade(void *context, const struct http1_head *head)
     struct http_request *req = x->reply->req;
     http_request_answer(req, "Upgrade", SLICE_LIT("websocket"));
     const struct http1_upgraded upgraded = http1_take_upgraded(&x->conn);
-    http_reply_tunnel(x->reply, &upgraded, settings(x)->tunnel_idle_timeout_ms, &end);
+    http_reply_tunnel(x->reply, &upgraded, settings_of(x)->tunnel_idle_timeout_ms, &end);
 }
 
 static const struct http1_events http1_exchange_events = {on_front_head, on_front_body, on_moving,
@@ -650,7 +650,7 @@ static void use_home(struct exchange *x)
 
 static void send_request(struct exchange *x)
 {
-    const struct app_settings *s = settings(x);
+    const struct app_settings *s = settings_of(x);
     const struct http1_request r = {
         .head = text_slice(&x->head),
         .body = x->body,
@@ -689,7 +689,7 @@ static void on_front_connected(void *context, struct http1_conn *c, enum err e)
 
 static void connect_to_process(struct exchange *x)
 {
-    uint64_t unsafe_idle_ms = settings(x)->unsafe_reuse_idle_ms;
+    uint64_t unsafe_idle_ms = settings_of(x)->unsafe_reuse_idle_ms;
     const struct conn_checkout o = {.fresh = x->retried || (!x->safe && unsafe_idle_ms == 0),
                                     .max_idle_ms = x->safe ? 0 : unsafe_idle_ms,
                                     .sure = !x->safe};
@@ -702,7 +702,7 @@ static void connect_to_process(struct exchange *x)
         return;
     case CONN_OPEN:
         x->attempt = http1_connect_tls(x->front->loop, &x->place.addr, NULL,
-                                       settings(x)->connect_timeout_ms, on_front_connected, x);
+                                       settings_of(x)->connect_timeout_ms, on_front_connected, x);
         return;
     case CONN_REFUSED:
         on_no_connection(x, ERR_CONNECT_REFUSED);
@@ -717,7 +717,7 @@ static void on_place(struct slot_request *r)
 {
     struct exchange *x = container_of(r, struct exchange, place);
     const struct core_process *p = r->core.process;
-    int64_t limit = settings(x)->upgrade_concurrency;
+    int64_t limit = settings_of(x)->upgrade_concurrency;
 
     /* Sessions without a place are upgraded connections. */
     if (x->upgrade && limit != 0 && p->sessions - p->places >= limit) {
@@ -783,7 +783,7 @@ static void on_front_gone(void *context, bool done)
 
 static const struct http_reply_events reply_events = {on_front_drained, on_front_gone};
 
-static void ask(struct exchange *x)
+static void acquire_process(struct exchange *x)
 {
     enum outcome why;
 
@@ -837,7 +837,7 @@ void exchange_start(struct front *f, const struct front_listener *listener,
      * already complete: handlers are called only after the whole request was received. */
     trace_request_begin(&x->trace, f->trace, req->method, slice_cut(&target, '?'), x->body.len);
     http_reply_init(reply, req, conn, &reply_events, x);
-    ask(x);
+    acquire_process(x);
 }
 
 void exchanges_cut(struct front *f)

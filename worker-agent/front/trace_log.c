@@ -41,7 +41,7 @@ static struct slice take_text(struct slice *records, size_t len)
     return s;
 }
 
-static void print(void *context, struct slice *records, struct text *lines)
+static void print_record(void *context, struct slice *records, struct text *lines)
 {
     const struct trace_log *log = context;
     char id[TRACE_LINE_ID_MAX] = "0";
@@ -143,7 +143,7 @@ enum err trace_log_create(const char *file, struct trace_log **out)
     struct trace_log *log = xcalloc(1, sizeof(*log));
     const struct line_writer_options o = {.file = file,
                                           .nbuffers = 1,
-                                          .print = print,
+                                          .print = print_record,
                                           .context = log,
                                           .open_event = "trace-log-reopen-failed",
                                           .write_event = "trace-log-write-failed",

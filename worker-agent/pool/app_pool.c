@@ -83,7 +83,7 @@ static void apply_settings(struct app_group *g)
         publish_slots(g);
 }
 
-static void apply(struct app_group *g)
+static void apply_and_tick(struct app_group *g)
 {
     apply_settings(g);
     app_pool_tick(g->pool, g->core.core);
@@ -160,7 +160,7 @@ static void on_live_changed(void *context, bool values)
     stat_add(g->cell, AGENT_STAT_settings_held, (int64_t)g->reported.held - (int64_t)old.held);
     if (!values)
         return;
-    apply(g);
+    apply_and_tick(g);
     list_for_each_entry (s, &g->core.slots, core.node)
         slot_settings_changed(s);
 }
@@ -216,7 +216,7 @@ static struct app_group *create_group(struct app_pool *pool, const struct app_co
     core_group_init(g->at_start->attach != NULL ? &pool->attached : &pool->core, &g->core);
     while (g->core.nslots < c->nslots)
         (void)slot_create(g);
-    apply(g);
+    apply_and_tick(g);
     return g;
 }
 
@@ -409,7 +409,7 @@ bool app_pool_start(struct app_pool *pool, const struct agent_config *c,
                        xasprintf("%s/%s/tree.json", pool->at_start->s.state_dir, g->name),
                        &g->snapshot);
         g->started = true;
-        apply(g);
+        apply_and_tick(g);
         publish_slots(g);
         watch_restarts(g, g->oldest_ns);
     }
@@ -451,7 +451,7 @@ void app_pool_configure(struct app_pool *pool, const struct agent_config *c)
         g->config = a;
         watch_restarts(g, restart_now_ns());
         live_settings_set_yaml(g->live, &a->s, a->origins);
-        apply(g);
+        apply_and_tick(g);
     }
     app_pool_settle(pool);
 }

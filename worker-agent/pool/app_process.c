@@ -396,7 +396,7 @@ static void on_probed(struct http_fetch *f, enum err e)
         become_ready(p);
 }
 
-static void probe(struct app_process *p)
+static void probe_ready(struct app_process *p)
 {
     static const struct http_fetch_events events = {.done = on_probed};
     const char *path = p->group->config->s.ready_probe;
@@ -416,7 +416,7 @@ static void probe(struct app_process *p)
 
 static void on_process_retry(struct timer *t)
 {
-    probe(container_of(t, struct app_process, probe_retry));
+    probe_ready(container_of(t, struct app_process, probe_retry));
 }
 
 static void begin_starting(struct app_process *p)
@@ -430,7 +430,7 @@ static void begin_starting(struct app_process *p)
     }
     timer_start(p->pool->loop, &p->deadline, p->group->s->start_timeout_ms);
     p->probe_delay_ms = PROBE_DELAY_FIRST_MS;
-    probe(p);
+    probe_ready(p);
 }
 
 void app_process_first_done(struct app_process *p, bool answered)

@@ -101,7 +101,7 @@ static bool has_place(const struct core_process *p)
  * Whether P is one that R may get. With one_shot that is a process of the current generation that
  * was started after R asked, so that each request is served by the newest code.
  */
-static bool suits(const struct core_process *p, const struct core_request *r)
+static bool suits_request(const struct core_process *p, const struct core_request *r)
 {
     const struct core_group *g = p->slot->group;
 
@@ -222,7 +222,7 @@ static void need_again(struct core_slot *s)
 /* ---- room ---- */
 
 /* Number of processes that remain when those being ended or giving way have exited. */
-static unsigned staying(const struct core *c)
+static unsigned count_staying(const struct core *c)
 {
     return c->count + c->strays - c->nending;
 }
@@ -235,7 +235,7 @@ static bool has_room(const struct core *c)
 /* Whether the exiting processes make room for one more process after BEFORE others. */
 static bool room_comes(const struct core *c, unsigned before)
 {
-    return c->max != 0 && staying(c) + before < c->max;
+    return c->max != 0 && count_staying(c) + before < c->max;
 }
 
 static bool is_better_victim(const struct core_process *a, const struct core_process *b)
@@ -316,7 +316,8 @@ static bool must_yield(const struct core_process *p, const struct core_request *
     list_for_each_entry (s, &c->needs, need) {
         if (!has_reason(s) || now_ms < s->not_before_ms)
             continue;
-        if (s->group->nprocesses == 0 && first_turn(s) < r->turn && staying(c) + before >= c->max)
+        if (s->group->nprocesses == 0 && first_turn(s) < r->turn &&
+            count_staying(c) + before >= c->max)
             return true;
         ++before;
     }
@@ -661,7 +662,8 @@ static bool accepts_probe(const struct core_slot *s, const struct core_request *
 {
     const struct core_process *p = s->replacement;
 
-    return p != NULL && has_place(p) && suits(p, r) && (r->may_probe || is_spent(s->process));
+    return p != NULL && has_place(p) && suits_request(p, r) &&
+           (r->may_probe || is_spent(s->process));
 }
 
 static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, uint64_t now_ms)
@@ -674,7 +676,8 @@ static enum core_answer ask_slot(struct core_slot *s, struct core_request *r, ui
         return CORE_QUEUE_FULL;
     if (accepts_probe(s, r))
         p = s->replacement;
-    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits(p, r) && !must_yield(p, r, now_ms)) {
+    if (p != NULL && s->nwaiting == 0 && has_place(p) && suits_request(p, r) &&
+        !must_yield(p, r, now_ms)) {
         core_begin(r, p, now_ms);
         return CORE_GO_NOW;
     }
@@ -743,7 +746,7 @@ enum core_answer core_request_process(struct core_group *g, struct core_slot *s,
 /* ---- assigning places ---- */
 
 /* Starts the next waiting request that can have a place at S and returns it, or NULL. */
-static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
+static struct core_request *start_waiting(struct core_slot *s, uint64_t now_ms)
 {
     struct core_process *p = s->process;
     struct core_group *g = s->group;
@@ -761,7 +764,7 @@ static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
     }
     /* With one_shot, a process that has nothing to do, and will not get R, is of no use. */
     if (g->one_shot && (p->state == CORE_READY || p->probing) && p->places + p->elsewhere == 0 &&
-        (is_spent(p) || r == NULL || !suits(p, r))) {
+        (is_spent(p) || r == NULL || !suits_request(p, r))) {
         core_detach(p, CORE_SPENT);
         return NULL;
     }
@@ -769,7 +772,7 @@ static struct core_request *dispatch(struct core_slot *s, uint64_t now_ms)
         return NULL;
     if (accepts_probe(s, r))
         p = s->replacement;
-    if (!has_place(p) || !suits(p, r))
+    if (!has_place(p) || !suits_request(p, r))
         return NULL;
     if (must_yield(p, r, now_ms)) {
         core_detach(p, CORE_GIVES_WAY);
@@ -908,7 +911,7 @@ struct core_action core_next(struct core *c, uint64_t now_ms)
             return (struct core_action){.what = CORE_END, .process = p};
         s = list_pop_entry(&c->runnable, struct core_slot, runnable);
         if (s != NULL) {
-            struct core_request *r = dispatch(s, now_ms);
+            struct core_request *r = start_waiting(s, now_ms);
 
             if (r == NULL)
                 continue;

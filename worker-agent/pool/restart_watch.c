@@ -121,7 +121,7 @@ static bool watch_nearest(const char *path, int inotify, struct restart_found *o
 }
 
 /* The presence of a file that cannot be checked, from errno. */
-static enum restart_presence absence(void)
+static enum restart_presence presence_of_errno(void)
 {
     return errno == ENOENT || errno == ENOTDIR ? RESTART_GONE : RESTART_UNKNOWN;
 }
@@ -133,7 +133,7 @@ static enum restart_presence file_at(const char *directory, const char *name, st
 
     /* A link would show its target's time of change, which the directory's user may not know. */
     if (lstat(path, st) != 0)
-        p = absence();
+        p = presence_of_errno();
     else if (S_ISREG(st->st_mode))
         p = RESTART_THERE;
     free(path);
@@ -162,7 +162,7 @@ static void scan_directory(struct worker_job *j)
             break;
     }
     if (there != 0) {
-        out->restart = out->always = absence();
+        out->restart = out->always = presence_of_errno();
         return;
     }
     if ((directory.st_mode & S_IWOTH) != 0) {
@@ -206,7 +206,7 @@ static void watching_failed(struct restart_watch *w, const char *what, int error
 
 /* ---- scans ---- */
 
-static void scan(struct restart_directory *f)
+static void start_scan(struct restart_directory *f)
 {
     if (f->scanning) {
         f->again = true;
@@ -217,13 +217,13 @@ static void scan(struct restart_directory *f)
     worker_thread_add(f->watch->thread, &f->job, 0);
 }
 
-static void touched(struct restart_directory *f)
+static void on_touched(struct restart_directory *f)
 {
     f->missed = timer_running(&f->soon);
     if (f->missed)
         return;
     timer_start(f->watch->loop, &f->soon, f->watch->times.scan_ms);
-    scan(f);
+    start_scan(f);
 }
 
 static void on_soon(struct timer *t)
@@ -231,10 +231,10 @@ static void on_soon(struct timer *t)
     struct restart_directory *f = container_of(t, struct restart_directory, soon);
 
     if (f->missed)
-        touched(f);
+        on_touched(f);
 }
 
-static void restart(struct restart_directory *f)
+static void report_restart(struct restart_directory *f)
 {
     f->pending = timer_running(&f->settle);
     if (f->pending)
@@ -248,7 +248,7 @@ static void on_settled(struct timer *t)
     struct restart_directory *f = container_of(t, struct restart_directory, settle);
 
     if (f->pending)
-        restart(f);
+        report_restart(f);
 }
 
 static void on_scanned(struct worker_job *j, bool dropped)
@@ -288,18 +288,18 @@ static void on_scanned(struct worker_job *j, bool dropped)
     if (found->restart != RESTART_UNKNOWN)
         f->known = true;
     if (changed)
-        restart(f);
+        report_restart(f);
     if (found->always != RESTART_UNKNOWN && f->one_shot != (found->always == RESTART_THERE)) {
         f->one_shot = !f->one_shot;
         f->events.one_shot(f->context, f->one_shot);
     }
     if (f->again)
-        scan(f);
+        start_scan(f);
 }
 
 /* ---- inotify and the poll ---- */
 
-static bool concerns(const struct restart_directory *f, const struct inotify_event *ev)
+static bool concerns_directory(const struct restart_directory *f, const struct inotify_event *ev)
 {
     if (f->last.wd != ev->wd)
         return false;
@@ -323,11 +323,11 @@ static void on_restart_readable(void *context)
         struct restart_directory *f;
 
         list_for_each_entry (f, &w->directories, node) {
-            if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns(f, ev))
+            if ((ev->mask & IN_Q_OVERFLOW) == 0 && !concerns_directory(f, ev))
                 continue;
             if ((ev->mask & IN_IGNORED) != 0)
                 f->last.wd = -1;
-            touched(f);
+            on_touched(f);
         }
         at += (ssize_t)(sizeof(*ev) + ev->len);
     }
@@ -342,7 +342,7 @@ static void on_poll(struct timer *t)
     list_for_each_entry (f, &w->directories, node) {
         /* Scans of a directory that hangs must not accumulate and run when it recovers. */
         if (!f->scanning)
-            scan(f);
+            start_scan(f);
     }
 }
 
@@ -415,7 +415,7 @@ struct restart_directory *restart_directory_add(struct restart_watch *w, const c
     timer_init(&f->soon, on_soon);
     timer_init(&f->settle, on_settled);
     list_push_back(&w->directories, &f->node);
-    scan(f);
+    start_scan(f);
     return f;
 }
 

@@ -46,7 +46,7 @@ const struct slot_meter *slot_meters_find_homes(const struct slot_meters *m,
 }
 
 /* The entry of FINGERPRINT; a new one replaces the one that was used longest ago. */
-static struct slot_meter *use(struct slot_meters *m, struct slice fingerprint)
+static struct slot_meter *meter_entry(struct slot_meters *m, struct slice fingerprint)
 {
     struct slot_meter *one = &m->items[0];
 
@@ -70,7 +70,7 @@ static struct slot_meter *use(struct slot_meters *m, struct slice fingerprint)
 
 struct home_records *slot_meters_homes(struct slot_meters *m, struct slice fingerprint)
 {
-    struct slot_meter *one = use(m, fingerprint);
+    struct slot_meter *one = meter_entry(m, fingerprint);
 
     if (one->homes == NULL) {
         one->homes = home_records_create(m->max_skills);
@@ -89,14 +89,14 @@ void slot_meters_drop_homes(struct slot_meters *m)
 
 static struct slot_meter *use_meter(struct slot_meters *m, struct slice fingerprint)
 {
-    struct slot_meter *one = use(m, fingerprint);
+    struct slot_meter *one = meter_entry(m, fingerprint);
 
     if (one->meter == NULL)
         one->meter = meter_create(&m->settings);
     return one;
 }
 
-static void renew(const struct slot_meters *m, struct slot_meter *one)
+static void renew_resume(const struct slot_meters *m, struct slot_meter *one)
 {
     resume_fini(&one->resume);
     meter_resume(one->meter, m->max_skills, &one->resume);
@@ -109,7 +109,7 @@ bool slot_meters_add(struct slot_meters *m, struct slice fingerprint, struct sli
 
     if (!meter_add(one->meter, cls, service_s, failed))
         return false;
-    renew(m, one);
+    renew_resume(m, one);
     ++one->generation;
     return true;
 }
@@ -135,7 +135,7 @@ size_t slot_meters_forget(struct slot_meters *m, const struct slice *cls)
             continue;
         scores += meter_forget(one->meter, cls);
         ++one->generation;
-        renew(m, one);
+        renew_resume(m, one);
     }
     return scores;
 }
@@ -144,7 +144,7 @@ void slot_meters_renew(struct slot_meters *m)
 {
     for (size_t i = 0; i < SLOT_METERS; ++i) {
         if (m->items[i].meter != NULL)
-            renew(m, &m->items[i]);
+            renew_resume(m, &m->items[i]);
     }
 }
 
@@ -190,7 +190,7 @@ static bool load_line(struct slot_meters *m, struct slice bytes, char why[160])
     struct slot_meter *one = use_meter(m, slice_of(line.fingerprint));
     meter_load(one->meter, &line.skills);
     one->generation = line.generation;
-    renew(m, one);
+    renew_resume(m, one);
     resume_line_fini(&line);
     return true;
 }

@@ -12,7 +12,7 @@
 
 enum { BYTES_MAX = WARM_TARGET_MAX + WARM_HOST_MAX + CLASS_BYTES_MAX + 2 };
 
-static uint64_t counters(const struct warm_targets *w)
+static uint64_t counters_max(const struct warm_targets *w)
 {
     return (uint64_t)w->max * WARM_COUNTERS_EACH;
 }
@@ -23,14 +23,14 @@ void warm_targets_resize(struct warm_targets *w, size_t max)
     if (max == w->max)
         return;
     w->max = max;
-    w->until_halved = counters(w) * WARM_HALVE_AFTER;
+    w->until_halved = counters_max(w) * WARM_HALVE_AFTER;
     if (max == 0) {
         topk_destroy(w->top);
         w->top = NULL;
     } else if (w->top == NULL) {
-        w->top = topk_create(counters(w), BYTES_MAX);
+        w->top = topk_create(counters_max(w), BYTES_MAX);
     } else {
-        topk_resize(w->top, counters(w));
+        topk_resize(w->top, counters_max(w));
     }
 }
 
@@ -57,7 +57,7 @@ void warm_targets_add(struct warm_targets *w, struct slice host, struct slice cl
     topk_add(w->top, (struct slice){buf, len}, 1);
     if (--w->until_halved == 0) {
         topk_halve(w->top);
-        w->until_halved = counters(w) * WARM_HALVE_AFTER;
+        w->until_halved = counters_max(w) * WARM_HALVE_AFTER;
     }
 }
 
@@ -104,7 +104,7 @@ void warm_targets_add_head(struct warm_targets *w, struct slice head)
     warm_targets_add(w, parts.host, parts.cls, parts.target);
 }
 
-static uint64_t certain(const struct topk_row *r)
+static uint64_t certain_count(const struct topk_row *r)
 {
     return r->sum - r->over;
 }
@@ -114,7 +114,7 @@ static int more_certain_first(const void *a, const void *b)
     const struct topk_row *x = a;
     const struct topk_row *y = b;
 
-    return (certain(y) > certain(x)) - (certain(y) < certain(x));
+    return (certain_count(y) > certain_count(x)) - (certain_count(y) < certain_count(x));
 }
 
 size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
@@ -125,7 +125,7 @@ size_t warm_targets_top(const struct warm_targets *w, struct warm_target *out)
 
     if (rows_n > 1)
         qsort(rows, rows_n, sizeof(rows[0]), more_certain_first);
-    for (; n < rows_n && n < w->max && certain(&rows[n]) >= WARM_SEEN_MIN; ++n) {
+    for (; n < rows_n && n < w->max && certain_count(&rows[n]) >= WARM_SEEN_MIN; ++n) {
         struct slice target = rows[n].key;
 
         out[n] = (struct warm_target){.count = rows[n].sum};

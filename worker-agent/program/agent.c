@@ -198,7 +198,7 @@ static bool agent_settle_rights(struct agent *a)
 
 /* ---- signals ---- */
 
-static void reload(struct agent *a)
+static void reload_config(struct agent *a)
 {
     struct diag d = {0};
     struct agent_config *c = agent_config_read(a->line->file, &d);
@@ -245,7 +245,7 @@ static void on_agent_hup(void *context)
         return;
     }
     daemon_notify("RELOADING=1");
-    reload(context);
+    reload_config(context);
     daemon_notify("READY=1");
 }
 

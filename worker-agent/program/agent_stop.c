@@ -88,7 +88,7 @@ static void stop_processes(struct agent *a, bool at_once)
     app_pool_stop(&a->pool, at_once);
 }
 
-static bool over(const struct agent *a, uint64_t ms)
+static bool phase_is_over(const struct agent *a, uint64_t ms)
 {
     return loop_active_ms(a->loop) - a->phase_since_ms >= ms;
 }
@@ -110,7 +110,7 @@ static void on_agent_stop_tick(struct timer *t)
         else if (a->quiet_since_ms == 0)
             a->quiet_since_ms = now_ms;
         if ((a->quiet_since_ms == 0 || now_ms - a->quiet_since_ms < FRONT_QUIET_MS) &&
-            !over(a, GRACE_MS) && !late)
+            !phase_is_over(a, GRACE_MS) && !late)
             break;
         app_pool_leave(&a->pool);
         agent_stop_enter(a, AGENT_LEAVING);
@@ -125,7 +125,7 @@ static void on_agent_stop_tick(struct timer *t)
         stop_processes(a, false);
         break;
     case AGENT_STOPPING:
-        if (over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
+        if (phase_is_over(a, SUPERVISOR_END_MS) && !a->supervisor_gone) {
             log_error(NULL, "supervisor-stop-timeout", "pid=%ld",
                       (long)supervisor_link_pid(a->pool.supervisor));
             a->exit_code = EXIT_FAILURE;
@@ -133,9 +133,9 @@ static void on_agent_stop_tick(struct timer *t)
         }
         break;
     case AGENT_CLOSING:
-        if (over(a, CLOSE_MS))
+        if (phase_is_over(a, CLOSE_MS))
             front_cut(a->front);
-        if (over(a, (uint64_t)2 * CLOSE_MS)) {
+        if (phase_is_over(a, (uint64_t)2 * CLOSE_MS)) {
             log_warn(NULL, "admin-connections-cut", "reason=\"not ended in time\"");
             daemon_exit(a->exit_code);
         }
@@ -282,7 +282,7 @@ static void agent_stop_drain(void *context)
     front_decline_idle(a->front, true, a->config);
 }
 
-static void resume(void *context, bool draining)
+static void resume_serving(void *context, bool draining)
 {
     struct agent *a = context;
 
@@ -326,7 +326,7 @@ static const struct upgrade_ops ops = {.refuse = agent_stop_reject,
                                        .pass = agent_stop_pass,
                                        .release = agent_stop_release,
                                        .drain = agent_stop_drain,
-                                       .resume = resume,
+                                       .resume = resume_serving,
                                        .tick = agent_stop_tick};
 
 void agent_stop_init(struct agent *a)

@@ -395,7 +395,7 @@ static int act_detach(void *context, struct slice id, struct text *body)
  * Responses (JSON): 200 what was done, 400 invalid object, 404 no such slot. Control loop.
  */
 
-static int forget(void *context, struct slice entity, struct text *body)
+static int forget_skills(void *context, struct slice entity, struct text *body)
 {
     struct agent *a = context;
     struct admin_action order = {0};
@@ -449,5 +449,5 @@ void agent_status_add(struct agent *a)
     admin_add_metrics(a->admin, status_metrics, a);
     admin_add_health(a->admin, agent_status_page_ready, a);
     admin_add_action(a->admin, "/processes/", "/detach", act_detach, a);
-    admin_add_body_action(a->admin, "/actions/forget", forget, a);
+    admin_add_body_action(a->admin, "/actions/forget", forget_skills, a);
 }

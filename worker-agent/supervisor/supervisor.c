@@ -395,7 +395,7 @@ static int wait_ms(const struct supervisor *k)
     return at <= now ? 1 : (int)(at - now);
 }
 
-static void turn(struct supervisor *k)
+static void run_turn(struct supervisor *k)
 {
     enum { AT_ONCE = 64 };
     struct pollfd fds[2 + AGENTS_MAX + PENDING_MAX] = {
@@ -586,7 +586,7 @@ void supervisor_run(int agent_fd, int lock_fd, const struct supervisor_options *
     if (!make_run_dir(k.spawner.run_dir) || !listen_for_agents(k.socket_path, rights, &k.listen_fd))
         _exit(1);
     while (!k.ending || !list_empty(&k.children))
-        turn(&k);
+        run_turn(&k);
     end_orphans();
     unlink(k.socket_path);
     /* The closed sockets notify the agents that all processes have ended. */

@@ -91,8 +91,8 @@ static bool receive_list(int fd, size_t n, uint64_t until_us, struct adoptable_l
 }
 
 /* Sends HELLO on FD. Returns the supervisor's pid, or 0. */
-static pid_t greet(int fd, const struct supervisor_options *o, uint64_t wait_ms,
-                   struct adoptable_list *out)
+static pid_t greet_supervisor(int fd, const struct supervisor_options *o, uint64_t wait_ms,
+                              struct adoptable_list *out)
 {
     uint64_t until_us = clock_mono_us() + wait_ms * 1000;
     json_t *hello = json_pack("{s:s, s:i, s:I}", "op", "hello", "v", SUPERVISOR_VERSION,
@@ -210,7 +210,7 @@ static pid_t start_supervisor(const struct supervisor_options *o, int lock_fd,
     /* The supervisor has the lock by its own descriptor. */
     close(lock_fd);
     if (*fd >= 0)
-        pid = greet(*fd, o, FORKED_HELLO_MS, out);
+        pid = greet_supervisor(*fd, o, FORKED_HELLO_MS, out);
     if (*fd >= 0 && pid == 0)
         log_error(NULL, "supervisor-start-failed",
                   "reason=\"not started\" hint=\"see its messages\"");
@@ -237,7 +237,7 @@ struct supervisor_link *supervisor_link_open(const struct supervisor_options *o,
     int fd = connect_to_supervisor(o->state_dir);
     if (fd < 0 && !o->follow)
         fd = lock_or_connect(o, false, &lock_fd);
-    pid_t pid = fd >= 0 ? greet(fd, o, HELLO_MS, out) : 0;
+    pid_t pid = fd >= 0 ? greet_supervisor(fd, o, HELLO_MS, out) : 0;
     if (pid == 0 && o->follow) {
         log_error(NULL, "supervisor-join-failed",
                   "reason=\"it is not there, is ending, of another version, or may not become the "

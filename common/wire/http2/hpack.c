@@ -467,7 +467,7 @@ void hpack_encoder_fini(struct hpack_encoder *e)
     e->ring = NULL;
 }
 
-static void evict(struct hpack_encoder *e)
+static void evict_entries(struct hpack_encoder *e)
 {
     if (e->total - e->floor > e->capacity)
         e->floor = e->total - (uint32_t)e->capacity;
@@ -499,7 +499,8 @@ static const struct hpack_indexed *hpack_find(const struct hpack_encoder *e, uin
     return NULL;
 }
 
-static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, struct slice field)
+static void insert_entry(struct hpack_encoder *e, uint64_t hash, size_t name_len,
+                         struct slice field)
 {
     struct hpack_indexed *set = e->entries[hash % HPACK_SETS];
     struct hpack_indexed *oldest = set;
@@ -530,7 +531,7 @@ static void insert(struct hpack_encoder *e, uint64_t hash, size_t name_len, stru
     memcpy(e->ring, field.p + n, field.len - n);
     ++e->inserted;
     e->total += (uint32_t)field.len + HPACK_FIELD_OVERHEAD;
-    evict(e);
+    evict_entries(e);
 }
 
 /* Whether a field of this HASH has probably been sent before. */
@@ -622,7 +623,7 @@ static void put_size(struct hpack_encoder *e, struct text *block, size_t bytes)
 
     block->len = (size_t)(put_integer(to, SIZE_UPDATE, 5, bytes) - block->p);
     e->capacity = bytes;
-    evict(e);
+    evict_entries(e);
 }
 
 void hpack_encoder_limit(struct hpack_encoder *e, uint32_t table_bytes)
@@ -675,7 +676,7 @@ void hpack_encoder_field(struct hpack_encoder *e, struct text *block, struct sli
     to = put_string(to, value);
     block->len = (size_t)(to - block->p);
     if (kind == LITERAL_INSERTED)
-        insert(e, hash, name.len, field);
+        insert_entry(e, hash, name.len, field);
 }
 
 void hpack_encoder_status(struct hpack_encoder *e, struct text *block, int status)

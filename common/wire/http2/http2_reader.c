@@ -362,7 +362,7 @@ enum http2_error http2_error_of(enum request_fault fault)
 }
 
 /* Copies up to TOTAL bytes to TO, which has *HAVE. Returns whether all are there. */
-static bool collect(struct slice *bytes, unsigned char *to, uint8_t *have, size_t total)
+static bool collect_bytes(struct slice *bytes, unsigned char *to, uint8_t *have, size_t total)
 {
     struct slice taken = slice_take(bytes, total - *have);
 
@@ -538,14 +538,14 @@ static enum request_fault read_frame(struct http2_reader *r, struct slice *bytes
     enum request_fault fault = FAULT_NONE;
 
     if (r->head_bytes < HTTP2_HEAD_BYTES) {
-        if (!collect(bytes, r->head, &r->head_bytes, HTTP2_HEAD_BYTES))
+        if (!collect_bytes(bytes, r->head, &r->head_bytes, HTTP2_HEAD_BYTES))
             return FAULT_NONE;
         fault = on_http2_reader_head(r);
     }
     /* The prefix; of SETTINGS there are several. */
     while (fault == FAULT_NONE && !r->in_rest) {
         uint8_t before = r->prefix_bytes;
-        bool complete = collect(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
+        bool complete = collect_bytes(bytes, r->prefix, &r->prefix_bytes, r->prefix_expected);
 
         r->left -= r->prefix_bytes - before;
         if (!complete)

@@ -192,13 +192,13 @@ static void the_class_is_what_the_configured_classifier_states(void **state)
 
     (void)state;
     assert_non_null(k);
-    assert_int_equal(classify(k, &r, cls), 9);
+    assert_int_equal(classify_run(k, &r, cls), 9);
     assert_memory_equal(cls, "a.example", 9);
     r.host = SLICE_NULL;
-    assert_int_equal(classify(k, &r, cls), 0);
+    assert_int_equal(classify_run(k, &r, cls), 0);
     memset(long_host, 'h', sizeof(long_host));
     r.host = (struct slice){long_host, sizeof(long_host)};
-    assert_int_equal(classify(k, &r, cls), 0);
+    assert_int_equal(classify_run(k, &r, cls), 0);
     classifier_destroy(k);
     config_fini(&c);
     diag_fini(&d);
