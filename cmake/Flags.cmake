@@ -26,6 +26,7 @@ target_compile_definitions(rlb_flags INTERFACE _GNU_SOURCE)
 target_compile_options(rlb_flags INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith
   -Wcast-qual -Wwrite-strings -Wundef -Wformat=2 -Wdouble-promotion -Wnull-dereference -Wconversion -Wno-sign-conversion
+  $<$<C_COMPILER_ID:Clang>:-Wno-enum-float-conversion> # numeric constants are enumerations
   -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion -Werror=return-type
   -Werror=format-security -Werror=vla -Werror=unused-result -Werror=switch
   -fstack-protector-strong ${protection} -fno-common -fno-strict-aliasing
