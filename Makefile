@@ -1,5 +1,5 @@
 # Short commands for CMake: the work is in CMakePresets.json and dev/.
-.PHONY: all release install uninstall deb test-packages test-package-install test-package-source deps run check test test-marked bench soak asan tsan fuzz coverage format lint clean
+.PHONY: all writable cmake release install uninstall deb test-packages test-package-install test-package-source deps run check test test-marked bench soak asan tsan fuzz coverage format lint clean
 
 JOBS ?= $(shell nproc)
 # ccache is used if it is installed.
@@ -13,18 +13,26 @@ E2E_JOBS ?= $(shell expr $(JOBS) '*' 6)
 ASAN_E2E_JOBS ?= $(shell expr $(JOBS) '*' 4)
 CTEST = ctest --output-on-failure --no-tests=error -j$(CHECK_JOBS)
 
-all:
+all: cmake
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j$(JOBS)
 
-deps:
+# What stops a build before it begins, in one line that states what to do.
+writable:
+	@[ -w . ] && { [ ! -e build ] || [ -w build ]; } || \
+	    { echo 'make: cannot write to $(CURDIR): copy it to a directory of your own, and build there' >&2; exit 1; }
+
+cmake: writable
+	@command -v cmake >/dev/null || { echo 'make: cmake not found: dev/install-deps installs it, and all else' >&2; exit 1; }
+
+deps: writable
 	@dev/install-deps
 
 # Programs, manual pages, units, a first configuration: PREFIX=/usr/local, or below DESTDIR (docs/install.md).
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-release:
+release: cmake
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DBUILD_TESTING=OFF >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
@@ -57,8 +65,10 @@ test-package-source: release
 
 # The load balancer, an agent and an example with 4 processes. TRAFFIC=1 sends some requests a second; PORT=8080 sets the port;
 # ZOOKEEPER=1 keeps the tree in a real ZooKeeper, with two load balancers and two agents.
-run: deps
-	@cmake --preset dev >/dev/null
+# Tests are not configured, so that less is installed; a build directory that has them is used as it is.
+run: writable
+	@dev/install-deps $(if $(filter-out 0,$(ZOOKEEPER)),zookeeper,run)
+	@[ -e build/build.ninja ] || cmake --preset run >/dev/null
 	@cmake --build --preset dev -j$(JOBS) --target resumelb resumelb-agent resumelbctl
 	@examples/newspapers/run
 

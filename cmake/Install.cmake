@@ -41,17 +41,21 @@ rlb_install_configuration(conf/etc/logrotate logrotate.d resumelb)
 install(FILES conf/sysusers.d/resumelb.conf conf/sysusers.d/resumelb-poolcounter.conf DESTINATION ${RLB_SYSUSERS_DIR})
 install(FILES conf/tmpfiles.d/resumelb.conf DESTINATION ${RLB_TMPFILES_DIR})
 
-# Manual pages, with the output of the programs' --describe.
+# Manual pages, with the output of the programs' --describe, if the PATH has Python.
 set(pages
   resumelbctl.1 resumelb.yaml.5 resumelb-agent.yaml.5 resumelb-poolcounter.yaml.5 resumelb-metrics.7 resumelb-outcomes.7
   resumelb.8 resumelb-agent.8 resumelb-poolcounter.8)
-find_program(RLB_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
+find_program(RLB_MAN_PYTHON python3 NO_CMAKE_SYSTEM_PATH)
+if(NOT RLB_MAN_PYTHON)
+  message(STATUS "No python3 in the PATH: manual pages are not made")
+  set(pages)
+endif()
 set(made)
 foreach(page ${pages})
   set(out ${PROJECT_BINARY_DIR}/man/${page})
   add_custom_command(
     OUTPUT ${out}
-    COMMAND ${RLB_PYTHON} -B ${PROJECT_SOURCE_DIR}/dev/make-man --bin ${PROJECT_BINARY_DIR}/bin --version ${PROJECT_VERSION}
+    COMMAND ${RLB_MAN_PYTHON} -B ${PROJECT_SOURCE_DIR}/dev/make-man --bin ${PROJECT_BINARY_DIR}/bin --version ${PROJECT_VERSION}
             --date ${RLB_RELEASE_DATE} ${PROJECT_SOURCE_DIR}/docs/man/${page} > ${out}.new
     COMMAND ${CMAKE_COMMAND} -E rename ${out}.new ${out}
     DEPENDS docs/man/${page} dev/make-man resumelb resumelb-agent resumelb-poolcounter

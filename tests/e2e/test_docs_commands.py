@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 from support.base import BIN, LIMIT, ROOT
-from support.pages import Page, blocks, missing
+from support.pages import ADDRESS, Page, blocks, missing
 from support.servers import World
 
 EXECUTED = ('README.md', 'docs/migrating.md', 'docs/faq.md', 'docs/guide/applications.md')
@@ -54,6 +54,15 @@ def test_what_pages_have_make_do_is_there(page):
         assert done.returncode == 0, (command, done.stderr)
         if 'run' in words:
             assert 'examples/newspapers/run' in done.stdout
+
+
+def test_the_first_configuration_can_run_beside_make_run_and_as_any_user():
+    text = next(b.text for b in blocks('README.md') if b.detail == 'resumelb.yaml')
+    default = int(re.search(r"os.environ.get\('PORT'\) or (\d+)", (ROOT / 'examples/newspapers/run').read_text())[1])
+    ports = set(map(int, ADDRESS.findall(text)))
+    # Two load balancers, their status pages, ZooKeeper, and the next ones if some of them are in use.
+    assert len(ports) == 5 and not ports & set(range(default, default + 20)), ports
+    assert not re.search(r'^\w+: /', text, re.M), 'an absolute path, which only root can create'
 
 
 def test_classifiers_in_tables_are_ones(tmp_path):
