@@ -7,9 +7,6 @@
 #include "common/net/body_file.h"
 #include "tests/unit/http/http_server_fixture.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 enum {
     SPILL_BYTES = 64 * 1024,
     LARGE = 3 * 1024 * 1024 + 17,
@@ -427,67 +424,6 @@ static void body_that_cannot_be_kept_is_refused(void **state)
     text_fini(&all);
 }
 
-static void file_is_sent_from_wherever_it_was_left(void **state)
-{
-    struct body_file *file = body_file_create("/tmp");
-    char got[12];
-    int ends[2];
-    struct transport to;
-
-    (void)state;
-    assert_non_null(file);
-    assert_true(body_file_add(file, SLICE_LIT("hello ")));
-    assert_true(body_file_add(file, SLICE_LIT("world")));
-    assert_true(slice_is(body_file_map(file), "hello world"));
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    transport_open(&to, ends[0]);
-    assert_int_equal(body_file_send(file, &to, 5), 5);
-    assert_int_equal(body_file_send(file, &to, 11), 11);
-    assert_int_equal(recv(ends[1], got, 5, MSG_WAITALL), 5);
-    assert_memory_equal(got, "world", 5);
-    assert_int_equal(recv(ends[1], got, 11, MSG_WAITALL), 11);
-    assert_memory_equal(got, "hello world", 11);
-    close(ends[1]);
-    assert_int_equal(body_file_send(file, &to, 11), -1);
-    transport_close(&to);
-    body_file_destroy(file);
-}
-
-static struct body_file *file_of(size_t bytes)
-{
-    static char piece[1 << 20];
-    struct body_file *file = body_file_create("/tmp");
-
-    assert_non_null(file);
-    for (; bytes != 0; bytes -= sizeof(piece))
-        assert_true(body_file_add(file, (struct slice){piece, sizeof(piece)}));
-    return file;
-}
-
-static void large_file_is_given_back_in_pieces_and_a_small_one_at_once(void **state)
-{
-    struct fixture *f = *state;
-    struct body_file_bin bin;
-    unsigned turns = 0;
-
-    body_file_bin_init(&bin, f->loop);
-    body_file_throw(&bin, NULL);
-    body_file_throw(&bin, file_of(1 << 20));
-    assert_true(list_empty(&bin.files));
-    body_file_throw(&bin, file_of(48 << 20));
-    body_file_throw(&bin, file_of(32 << 20));
-    while (!list_empty(&bin.files)) {
-        loop_turn(f->loop, 1000);
-        assert_true(++turns < 1000);
-    }
-    /* Three and two pieces, none at once with another. */
-    assert_true(turns >= 5);
-    assert_false(timer_running(&bin.timer));
-    /* What is there at the end is freed as well, which the leak checker verifies. */
-    body_file_throw(&bin, file_of(32 << 20));
-    body_file_bin_fini(&bin);
-}
-
 #define SINK(name) cmocka_unit_test_setup_teardown(name, sink_setup, sink_teardown)
 
 int main(void)
@@ -507,12 +443,10 @@ int main(void)
         TEST(what_follows_a_large_body_is_the_next_request),
         TEST(head_and_body_may_come_in_any_pieces),
         TEST(client_that_waits_for_continue_gets_it_first),
-        TEST(large_file_is_given_back_in_pieces_and_a_small_one_at_once),
         TEST(client_that_does_not_wait_for_continue_is_served_as_well),
         TEST(client_that_leaves_within_a_large_body_is_no_request),
         TEST(slow_large_body_is_refused_in_time),
         TEST(body_that_cannot_be_kept_is_refused),
-        TEST(file_is_sent_from_wherever_it_was_left),
     };
 
     return cmocka_run_group_tests_name("body_sink", tests, NULL, NULL);

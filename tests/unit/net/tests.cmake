@@ -1,4 +1,4 @@
-foreach(noun addr address_counts client_addr fair_shares networks packet packet_queue packet_talk transport)
+foreach(noun addr address_counts body_file client_addr fair_shares networks packet packet_queue packet_talk transport)
   rlb_unit_test(net/${noun} LINK rlb::net)
 endforeach()
 rlb_unit_test(net/addr_owner OWN_PROGRAM LINK rlb::net -Wl,--wrap=bind)

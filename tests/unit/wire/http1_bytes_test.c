@@ -220,6 +220,16 @@ static void a_line_is_split_at_its_colon_and_blanks_go(void **state)
     assert_false(http1_split_header(SLICE_LIT("a: \x01"), &name, &value));
 }
 
+static void list_is_searched_by_whole_items(void **state)
+{
+    (void)state;
+    assert_true(http1_list_has(SLICE_LIT("a, Close"), SLICE_LIT("close")));
+    assert_true(http1_list_has(SLICE_LIT("close"), SLICE_LIT("close")));
+    assert_true(http1_list_has(SLICE_LIT(",\tclose ,"), SLICE_LIT("close")));
+    assert_false(http1_list_has(SLICE_LIT("closed, aclose"), SLICE_LIT("close")));
+    assert_false(http1_list_has(SLICE_LIT(""), SLICE_LIT("close")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_line_that_ends_otherwise_is_bad_wherever_it_does),
         cmocka_unit_test(tokens_and_targets_have_the_bytes_that_their_rules_name),
         cmocka_unit_test(a_line_is_split_at_its_colon_and_blanks_go),
+        cmocka_unit_test(list_is_searched_by_whole_items),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,16 +476,6 @@ static void endless_extensions_and_trailers_are_refused(void **state)
     text_fini(&out);
 }
 
-static void list_is_searched_by_whole_items(void **state)
-{
-    (void)state;
-    assert_true(http1_list_has(SLICE_LIT("a, Close"), SLICE_LIT("close")));
-    assert_true(http1_list_has(SLICE_LIT("close"), SLICE_LIT("close")));
-    assert_true(http1_list_has(SLICE_LIT(",\tclose ,"), SLICE_LIT("close")));
-    assert_false(http1_list_has(SLICE_LIT("closed, aclose"), SLICE_LIT("close")));
-    assert_false(http1_list_has(SLICE_LIT(""), SLICE_LIT("close")));
-}
-
 static void each_fault_has_its_reason(void **state)
 {
     static const struct {
@@ -571,7 +561,6 @@ int main(void)
         cmocka_unit_test(malformed_chunks_are_refused),
         cmocka_unit_test(sizes_of_chunks_are_bounded),
         cmocka_unit_test(endless_extensions_and_trailers_are_refused),
-        cmocka_unit_test(list_is_searched_by_whole_items),
     };
 
     return cmocka_run_group_tests_name("http1_head", tests, NULL, NULL);

@@ -476,6 +476,35 @@ static void rules_for_shared_responses_see_all_fields_and_what_the_server_took_o
     assert_false(cache_check_request(&r, &policy, &wish));
 }
 
+/* What Max-Forwards VALUE is read as; the error as a negative number. */
+static int forwards(const char *const *values, size_t n)
+{
+    struct http_request req;
+    uint64_t out = 0;
+
+    http_request_init(&req, NULL, 0);
+    for (size_t i = 0; i < n; ++i)
+        http_request_add(&req, &req.fields, SLICE_LIT("Max-Forwards"), slice_of(values[i]));
+    enum err e = headers_max_forwards(&req.fields, &out);
+    http_request_fini(&req);
+    return e == ERR_OK ? (int)out : -(int)e;
+}
+
+static void max_forwards_is_one_number_and_bounded(void **state)
+{
+    static const char *const bad[] = {"", "-1", "+1", "1 ", "0x1", "1, 2", "many"};
+
+    (void)state;
+    assert_int_equal(forwards(NULL, 0), -(int)ERR_NOT_FOUND);
+    assert_int_equal(forwards((const char *[]){"0"}, 1), 0);
+    assert_int_equal(forwards((const char *[]){"007"}, 1), 7);
+    assert_int_equal(forwards((const char *[]){"99999999999999999999999999"}, 1),
+                     MAX_FORWARDS_MAX + 1);
+    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
+        assert_int_equal(forwards(&bad[i], 1), -(int)ERR_SYNTAX);
+    assert_int_equal(forwards((const char *[]){"1", "1"}, 2), -(int)ERR_SYNTAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +528,7 @@ int main(void)
         TEST(a_request_id_of_the_worker_passes_if_we_set_none),
         TEST(our_own_fields_replace_the_workers),
         TEST(the_lines_of_a_response_have_room_where_the_worker_saved_blanks),
+        cmocka_unit_test(max_forwards_is_one_number_and_bounded),
         TEST(unprocessed_is_exactly_1),
         TEST(a_backlog_is_one_number_within_its_bound),
         TEST(rules_for_shared_responses_see_all_fields_and_what_the_server_took_out),

@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include "lb/request/headers.h"
-
 static bool check(const char *const *items, size_t n, size_t *at)
 {
     char *mine[METHODS_MAX + 1];
@@ -70,42 +68,12 @@ static void a_method_is_registered_in_its_own_case_only(void **state)
     assert_false(method_is_registered(SLICE_LIT("")));
 }
 
-/* What Max-Forwards VALUE is read as; the error as a negative number. */
-static int forwards(const char *const *values, size_t n)
-{
-    struct http_request req;
-    uint64_t out = 0;
-
-    http_request_init(&req, NULL, 0);
-    for (size_t i = 0; i < n; ++i)
-        http_request_add(&req, &req.fields, SLICE_LIT("Max-Forwards"), slice_of(values[i]));
-    enum err e = headers_max_forwards(&req.fields, &out);
-    http_request_fini(&req);
-    return e == ERR_OK ? (int)out : -(int)e;
-}
-
-static void max_forwards_is_one_number_and_bounded(void **state)
-{
-    static const char *const bad[] = {"", "-1", "+1", "1 ", "0x1", "1, 2", "many"};
-
-    (void)state;
-    assert_int_equal(forwards(NULL, 0), -(int)ERR_NOT_FOUND);
-    assert_int_equal(forwards((const char *[]){"0"}, 1), 0);
-    assert_int_equal(forwards((const char *[]){"007"}, 1), 7);
-    assert_int_equal(forwards((const char *[]){"99999999999999999999999999"}, 1),
-                     MAX_FORWARDS_MAX + 1);
-    for (size_t i = 0; i < ARRAY_LEN(bad); ++i)
-        assert_int_equal(forwards(&bad[i], 1), -(int)ERR_SYNTAX);
-    assert_int_equal(forwards((const char *[]){"1", "1"}, 2), -(int)ERR_SYNTAX);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_of_methods_has_tokens_each_once),
         cmocka_unit_test(a_list_of_methods_has_an_end),
         cmocka_unit_test(a_method_is_registered_in_its_own_case_only),
-        cmocka_unit_test(max_forwards_is_one_number_and_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
