@@ -43,6 +43,7 @@ check_lengths() {
 check_layers() { dev/check-layers || wrong "layers"; }
 check_symbols() { dev/check-symbols "$build" || wrong "symbols of the programs"; }
 check_language() { dev/check-language || wrong "words that texts must avoid"; }
+check_tests() { dev/check-tests || wrong "names or assertions of tests"; }
 check_rows() { dev/check-rows || wrong "unused rows"; }
 check_events() { dev/log-events --check || wrong "log events"; }
 
@@ -69,6 +70,7 @@ style() {
     check_format < <(sources git ls-files)
     check_lengths < <(git ls-files -- "${code_files[@]}")
     check_layers
+    check_tests
     check_rows
     check_events
     check_language

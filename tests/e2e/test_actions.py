@@ -81,7 +81,7 @@ def test_a_drain_that_cannot_be_saved_says_so_and_is_saved_when_it_can_be(acting
     ctl('drain', first, '--address', acting.lb.admin, '--token-file', token)
 
 
-def test_one_that_has_changed_something_sees_it_however_dear_the_answers_are(world):
+def test_an_action_is_visible_in_the_next_status_document_although_it_is_cached(world):
     # With so many workers the status document is cached for a short time.
     acting = Actions(world, more=['127.0.0.2:%d' % port for port in range(2000, 5000)], actions_token=TOKEN)
     first = acting.workers[0].address
@@ -109,7 +109,7 @@ def test_a_drained_worker_is_left_alone_after_an_upgrade_and_a_restart(acting, w
     assert not list(world.directory.rglob('drained.json'))
 
 
-def test_one_that_is_not_listed_any_more_comes_back_undrained(acting):
+def test_a_drained_worker_that_was_removed_and_listed_again_is_undrained(acting):
     first, second = (w.address for w in acting.workers)
     acting.done('drain', {'worker': first})
     config = dict(acting.lb.config)
@@ -138,7 +138,7 @@ def kept_skills(directory, worker):
     return None
 
 
-def test_what_is_forgotten_is_learnt_again(acting, world):
+def test_forgotten_skills_are_learnt_again(acting, world):
     for i in range(6):
         assert acting.lb.get(host='h%d.example' % i).status == 200
     resumes = lambda: acting.lb.json('/resumes.json')['applications']['default']

@@ -151,7 +151,7 @@ def test_a_process_runs_as_the_user_it_was_given_or_not_at_all(open_world):
         agent.process.stop()
 
 
-def test_what_a_process_writes_is_in_the_log(world):
+def test_output_of_a_process_is_in_the_log(world):
     flag = world.directory / 'fail'
     flag.write_text('')
     agent = TinyAgent(world, env={'BOOT_FAIL': str(flag)}).wait_listening()
@@ -186,7 +186,7 @@ def test_a_killed_process_is_replaced_by_another_incarnation(world):
     assert agent.figures()['deaths'] == 1
 
 
-def test_one_that_waits_when_the_process_dies_is_answered_unprocessed_and_one_that_runs_502(world):
+def test_requests_that_wait_when_the_process_dies_get_unprocessed_and_the_running_one_502(world):
     agent = TinyAgent(world).wait_ready()
     running = Background(agent.address, 'POST', '/running', [('X-Until', '/nonexistent')], b'x')
     wait_until(lambda: 'POST /running' in agent.served(), 'the first to run')
@@ -203,7 +203,7 @@ def test_one_that_waits_when_the_process_dies_is_answered_unprocessed_and_one_th
 
 
 @pytest.mark.parametrize('server,settings', [((), {}), ((), {'socket': 'tcp'}), (('{port}',), {}), (('{socket}',), {})])
-def test_what_lies_in_a_dead_process_backlog_is_not_executed_by_its_replacement(world, server, settings):
+def test_requests_in_the_backlog_of_a_dead_process_are_not_executed_by_its_replacement(world, server, settings):
     """The concurrency is set higher than that of the process: requests that it does not serve wait in the backlog of its socket."""
     agent = TinyAgent(world, server=server, concurrency=8, **settings).wait_ready()
     requests = [Background(agent.address, 'POST', '/%d' % i, [('X-Until', '/nonexistent')], b'x') for i in range(6)]
@@ -337,7 +337,7 @@ def test_a_process_is_busy_until_it_has_answered_even_when_the_client_has_left(w
     assert agent.served() == ['GET /gone', 'done /gone', 'GET /next', 'done /next']
 
 
-def test_one_that_leaves_the_queue_is_never_sent(world):
+def test_a_request_that_leaves_the_queue_is_never_sent(world):
     agent = TinyAgent(world).wait_ready()
     go = world.directory / 'go'
     first = Background(agent.address, target='/first', headers=[('X-Until', str(go))])
@@ -549,7 +549,7 @@ def test_a_new_idle_timeout_applies_to_processes_of_another_program(world):
 @pytest.mark.parametrize('late, status', [
     (b'0\r\n\r\n', 502),
     (b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n', 408)], ids=['left-over bytes', '408'])
-def test_what_arrives_on_a_kept_connection_before_its_response_costs_a_get_nothing(world, late, status):
+def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, status):
     def script(c):
         if c.read_request():
             c.write(b'HTTP/1.1 304 Not Modified\r\n\r\n')

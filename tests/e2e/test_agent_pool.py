@@ -127,7 +127,7 @@ def test_processes_start_when_they_are_asked_for_and_end_when_they_idle(world):
     assert agent.ask().status == 200
 
 
-def test_what_is_always_there_does_not_end_for_idling(world):
+def test_the_last_min_processes_do_not_end_for_idling(world):
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2, max_idle_time='1s').wait_ready()
     go = world.directory / 'go'
     requests = hold(agent, go, 2)
@@ -165,7 +165,7 @@ def test_an_idle_process_gives_way_to_another_applications_request(world):
     assert agent.figures()['gave_way'] == 1 and agent.processes() == 2
 
 
-def test_those_above_their_minimum_give_way_first(world):
+def test_applications_above_their_minimum_give_way_first(world):
     agent = PoolAgent(world, min_processes=1, max_processes=1, top={'max_processes': 2})
     fronts = [agent.front] + [add_application(agent, 'app%d' % i) for i in range(2)]
     restart(agent).wait_ready()
@@ -175,7 +175,7 @@ def test_those_above_their_minimum_give_way_first(world):
     assert [processes_of(agent, n) for n in ('app', 'app0', 'app1')] == [1, 0, 1]
 
 
-def test_one_that_finds_all_busy_waits_until_one_is_free(world):
+def test_an_application_without_room_in_the_budget_waits_until_a_process_is_free(world):
     go = world.directory / 'go'
     agent = PoolAgent(world, min_processes=0, max_processes=1, top={'max_processes': 1})
     other = add_application(agent, 'other', address='127.0.0.1:0+')
@@ -235,7 +235,7 @@ def test_more_slots_than_the_address_has_room_for_are_refused(world):
     assert len(agent.app()['slots']) == 1
 
 
-def test_what_a_process_has_it_finishes_before_it_ends(world):
+def test_a_process_finishes_its_requests_before_it_ends(world):
     go = world.directory / 'go'
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2).wait_ready()
     assert agent.get(n=1).status == 200
@@ -251,7 +251,7 @@ def test_what_a_process_has_it_finishes_before_it_ends(world):
     assert agent.figures()['deaths'] == 0
 
 
-def test_what_it_has_may_take_shutdown_timeout_only(world):
+def test_requests_of_a_process_that_ends_get_shutdown_timeout_at_most(world):
     agent = PoolAgent(world, slots=2, min_processes=1, max_processes=2, shutdown_timeout='200ms').wait_ready()
     assert agent.get(n=1).status == 200
     pid = agent.pid(1)
@@ -443,7 +443,7 @@ def test_slots_need_no_addresses(world):
     assert [r.result().status for r in requests] == [200, 200]
 
 
-def test_one_that_cannot_be_connected_to_is_detached_and_another_tried(world):
+def test_a_process_that_cannot_be_connected_to_is_detached_and_another_tried(world):
     agent = Threaded(world, server=('{port}',), slots=2, min_processes=2, max_processes=2, concurrency=4,
                      respawn_delay='10s').wait_ready()
     deaf = json.loads(agent.get('/deaf', n=0).body)['pid']

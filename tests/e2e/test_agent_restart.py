@@ -228,7 +228,7 @@ def test_a_limit_that_is_too_low_replaces_processes_more_and_more_seldom(world):
     assert agent.figures()['deaths'] == 0
 
 
-def test_what_processes_use_is_shown_with_their_children(world):
+def test_usage_of_processes_includes_their_children(world):
     agent = MarkedAgent(world, gunicorn=True).wait_ready()
     # gunicorn's master and its worker
     wait_until(lambda: agent.slot()['process'].get('host_processes') == 2, 'a sample with the worker')

@@ -145,7 +145,7 @@ def test_the_old_one_ends_though_a_connection_outlives_its_process_and_its_clien
     assert agent.get().status == 200
 
 
-def test_what_was_measured_goes_over(world):
+def test_measured_skills_pass_to_the_new_agent(world):
     agent = TinyAgent(world, history=1000, persistent=False).wait_ready()
     fingerprint = '0123456789abcdef'
     named = [('Resumelb-Class', 'a.example'), ('Resumelb-Classifier', fingerprint)]

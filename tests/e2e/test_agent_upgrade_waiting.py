@@ -63,7 +63,7 @@ def test_requests_at_an_applications_own_address_are_passed_on_to_the_agent_that
     assert crowded.posts() == ['/0', '/1', '/2', '/3', '/4', '/running']
 
 
-def test_what_load_balancers_state_and_receive_passes_through_the_old_one(world):
+def test_fields_of_load_balancers_pass_through_the_old_agent_both_ways(world):
     crowded = Crowded(world, max_queue=1)
     address = crowded.agent.addresses[0]
     fingerprint = '0123456789abcdef'
@@ -102,7 +102,7 @@ def test_a_request_whose_only_process_dies_after_the_upgrade_is_passed_on(world)
         'POST /running', *('POST /waiting%d' % i for i in range(3))]
 
 
-def test_what_waits_at_a_cold_slot_costs_the_load_balancers_client_nothing(world):
+def test_requests_that_wait_at_a_dormant_slot_need_no_retry_of_the_load_balancer(world):
     """Each request is completed by the first worker that it is sent to, without a retry."""
     crowded = Crowded(world)
     lb = world.resumelb({'workers': crowded.agent.addresses, 'resume': 'stream'}, wait=False)

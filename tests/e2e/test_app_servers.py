@@ -129,7 +129,7 @@ def test_files_and_ranges(site, protocol):
         assert (part.status, part.body) == (200, DOWNLOAD)
 
 
-def test_what_the_application_knows_of_the_client_and_of_itself(site, protocol):
+def test_the_application_gets_the_true_address_scheme_and_host(site, protocol):
     base = site.base(protocol)
     scheme = base.partition('://')[0]
     lies = ['-H', 'X-Forwarded-For: 192.0.2.1', '-H', 'X-Forwarded-Proto: ' + ('http' if scheme == 'https' else 'https'),

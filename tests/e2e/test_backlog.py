@@ -238,7 +238,7 @@ def test_a_report_is_taken_and_no_client_sees_it(world, kind):
     assert lb.app()['stats']['backlog_reports_bad'] == 0
 
 
-def test_what_is_no_number_is_ignored_and_counted(world):
+def test_a_backlog_report_that_is_not_a_number_is_ignored_and_counted(world):
     w = Reporter(world)
     w.first = [w.line('one')]
     lb = balancer(world, 'lb', [w.address])

@@ -43,7 +43,7 @@ def test_each_subject_gets_figures_for_each_workload(tmp_path):
         assert s['idle_bytes'] > 0
 
 
-def test_what_is_not_known_is_refused():
+def test_unknown_names_are_rejected():
     for options, word in ((('--workloads', 'get-1g'), 'get-1g'), (('--subjects', 'apache'), 'apache'), (('--rounds', '0'), 'rounds')):
         r = run(*options)
         assert r.returncode == 2

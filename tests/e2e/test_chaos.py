@@ -91,7 +91,7 @@ def check_the_end(stage):
     return app
 
 
-def test_nothing_is_corrupted_lost_or_done_twice_in_any_chaos(world):
+def test_chaos_corrupts_loses_and_repeats_no_request(world):
     print('RLB_SEED=%d' % SEED)
     stage = Stage(world, SEED)
     load = Load(stage.lb, stage.tls_address, stage.certificate, SEED)

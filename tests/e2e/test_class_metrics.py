@@ -106,7 +106,7 @@ def test_whatever_a_class_is_called_promtool_and_prometheus_syntax_have_it_whole
     assert len(series) == len(set(series)), 'a duplicate series invalidates the whole page'
 
 
-def test_there_are_never_more_than_metrics_classes_and_the_others_are_counted_together(world):
+def test_metrics_classes_limits_the_series_and_other_classes_are_counted_together(world):
     lb = balancer(world, metrics_classes=2)
     for i in range(40):
         ask(lb, 'class-%d' % i)

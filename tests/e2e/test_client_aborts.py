@@ -115,7 +115,7 @@ def everything_went_back(lb, gone=1):
 
 @BY_WAY
 @pytest.mark.parametrize('stage', ['first-byte', 'streaming'])
-def test_its_worker_sees_its_connection_closed(world, dial, leave, stage):
+def test_an_abort_closes_the_connection_to_the_worker(world, dial, leave, stage):
     w = Ends(stage)
     lb, _ = front(world, w)
     c = dial(lb, GET)
@@ -143,7 +143,7 @@ def test_pipelined_bytes_do_not_hide_its_end(world, dial, leave, stage):
 
 
 @BY_WAY
-def test_its_upload_to_the_worker_ends(world, dial, leave):
+def test_an_abort_during_an_upload_ends_it_at_the_worker(world, dial, leave):
     w = Ends('upload')
     lb, _ = front(world, w)
     body = 16 << 20
@@ -156,7 +156,7 @@ def test_its_upload_to_the_worker_ends(world, dial, leave):
 
 
 @BY_WAY
-def test_its_body_on_the_way_to_us_never_reaches_a_worker(world, dial, leave):
+def test_an_abort_within_the_request_body_reaches_no_worker(world, dial, leave):
     lb, worker = front(world)
     c = dial(lb, b'POST /wait HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000\r\n\r\nabc')
     leave(c.sock)
@@ -234,7 +234,7 @@ ALONE_OR_NOT = [(w[1], w[3], pipelined) for pipelined in (False, True) for w in 
 
 
 @pytest.mark.parametrize('dial, leave, pipelined', ALONE_OR_NOT)
-def test_it_leaves_the_queue_for_a_worker(world, dial, leave, pipelined):
+def test_an_abort_leaves_the_queue_for_a_worker(world, dial, leave, pipelined):
     lb = no_worker(world)
     c = dial(lb, GET)
     in_queue(lb, 'requests_waiting')
@@ -257,7 +257,7 @@ def no_worker(world):
 @pytest.mark.parametrize('queue, settings', [
     ('waiting_for_limit', {'limits': {'one': {'workers': 1, 'maxqueue': 10, 'timeout': '10m'}}}),
     ('connection_waiting', {'max_connections': 1, 'connection_wait_timeout': '10m'})], ids=['counter', 'connection'])
-def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, settings):
+def test_an_abort_leaves_the_queues_behind_another_request(world, dial, leave, queue, settings):
     w = Ends('first-byte')
     lb, _ = front(world, w, **settings)
     first = dial(lb, GET)
@@ -275,7 +275,7 @@ def test_it_leaves_the_queues_behind_another_request(world, dial, leave, queue, 
 
 @pytest.mark.parametrize('leave', ['rst_stream', 'fin', 'rst'])
 @pytest.mark.parametrize('stage', ['first-byte', 'streaming'])
-def test_its_streams_end(world, leave, stage):
+def test_an_abort_ends_the_streams_of_its_connection(world, leave, stage):
     w = Ends(stage)
     lb, _ = front(world, w)
     c = Http2(lb.tls_address)
@@ -299,7 +299,7 @@ def test_its_streams_end(world, leave, stage):
 # --- clients that close their half -----------------------------------------------------------------------------
 
 
-def test_one_that_closes_its_half_is_served_where_that_is_set(world):
+def test_a_client_that_closes_its_half_is_served_with_ignore_client_abort(world):
     gate = threading.Event()
     world.closers.insert(0, gate.set)
     lb, w = front(world, serve(lambda c, head, body: (gate.wait(LIMIT), hello(c, head, body))), ignore_client_abort=True)

@@ -220,7 +220,7 @@ def test_a_slot_that_refuses_is_passed_over_and_the_next_is_called(world):
     assert (stats['unprocessed'], stats['retries'], stats['ejections'], stats['responses_5xx']) == (1, 0, 0, 0)
 
 
-def test_what_is_starting_anyway_is_waited_for(world):
+def test_a_slot_that_starts_anyway_is_awaited_before_another_is_activated(world):
     """The slot starts because another load balancer has activated it: the same process relieves both."""
     lb, warm, (first, second) = stage(world)
     second.say('c1', 'starting')
@@ -241,7 +241,7 @@ def test_what_is_starting_anyway_is_waited_for(world):
     assert set(clients.statuses()) == {200}
 
 
-def test_it_can_be_switched_off_and_on(world):
+def test_activation_can_be_switched_off_and_on(world):
     lb, warm, (first, _) = stage(world, spawn_backlog=0)
     clients = Clients(lb)
     clients.ask(9)
@@ -359,7 +359,7 @@ def test_an_agents_processes_are_started_one_after_the_other_as_the_load_calls_f
     assert (stats['unprocessed'], stats['connect_failures'], stats['responses_5xx']) == (0, 0, 0)
 
 
-def test_none_is_started_again_and_again(world):
+def test_dormant_slots_are_not_activated_repeatedly(world):
     """Two processes are sufficient for the load: the other two slots stay dormant, or at least are not activated any more."""
     agent = TinyAgent(world, slots=4, min_processes=1, max_processes=4).wait_ready()
     lb = balancer(world, agent, spawn_after='300ms')

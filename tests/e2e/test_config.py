@@ -171,7 +171,7 @@ def test_an_address_in_use_stops_the_start_with_a_clear_message(world):
     assert not w.requests
 
 
-def test_one_that_connects_while_it_starts_is_served_or_refused_never_reset(world):
+def test_a_client_that_connects_during_the_start_is_served_or_refused_never_reset(world):
     w = world.scripted(serve(hello))
     # Each listen() is delayed, so that a client would meet a socket that listens only for a check. The tracer is not the parent (-D),
     # and LeakSanitizer does not work in a traced process.

@@ -123,7 +123,7 @@ def test_an_interrupted_playback_reports_what_there_was(world, tmp_path):
     assert p.returncode == 0 and 'interrupted' in out and ': 1 requests in' in out
 
 
-def test_what_cannot_be_played_is_refused(tmp_path):
+def test_invalid_logs_and_servers_are_rejected(tmp_path):
     log = a_log(tmp_path / 'log', [(0, 'a.example', 'GET', '/')])
     for url in ('https://a.example', 'a.example:80', 'http://a.example/path', 'http://', '/x'):
         assert 'expected a server as' in ctl('playback', log, url, code=2).error

@@ -177,7 +177,7 @@ def test_where_there_is_room_for_all_nothing_is_reported_to_be_hidden(start):
     assert t.end() == 0
 
 
-def test_it_follows_the_size_of_the_terminal(start):
+def test_top_follows_the_size_of_the_terminal(start):
     t = start()
     t.wait(lambda s: len(workers_of(s)) == 20)
     t.resize(10, 60)
@@ -200,7 +200,7 @@ def test_the_terminal_is_as_before_however_it_ends(start, name, code):
     assert t.is_as_it_was()
 
 
-def test_it_gives_the_terminal_back_while_it_is_stopped(start):
+def test_top_restores_the_terminal_while_it_is_stopped(start):
     t = start()
     t.wait(workers_of)
     os.kill(t.process.pid, signal.SIGTSTP)
@@ -211,7 +211,7 @@ def test_it_gives_the_terminal_back_while_it_is_stopped(start):
     assert t.end() == 0 and t.is_as_it_was()
 
 
-def test_it_continues_when_the_load_balancer_has_gone(lb, start):
+def test_top_continues_when_the_load_balancer_has_exited(lb, start):
     t = start()
     t.wait(workers_of)
     lb.kill()

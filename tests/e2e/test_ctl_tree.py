@@ -237,7 +237,7 @@ def test_a_url_with_a_path_begins_there_and_links_lead_out_of_it(zookeeper):
 
 # ---- what others wrote ----
 
-def test_what_kazoo_wrote_is_read(zookeeper):
+def test_nodes_that_kazoo_wrote_are_read(zookeeper):
     t = zookeeper.tree
     t.set_raw('/json', json.dumps({'b': [1, 2.5, None, True], 'a': 'ä'}, separators=(',', ':')).encode())
     t.set_raw('/pretty', b' {\n "a": 1 }\n')
@@ -593,7 +593,7 @@ def test_auth_file_open_to_all_is_refused(zookeeper, identities):
     assert 'accessible to all users' in error and 'hush' not in error
 
 
-def test_none_there_is_reported_in_time(tmp_path):
+def test_an_unreachable_server_is_reported_within_the_timeout(tmp_path):
     tool = Tool('zookeeper://127.0.0.1:1/x')
     error = tool('print', '--timeout', '1', code=1).error
     assert error == 'resumelbctl: zookeeper: no reply from 127.0.0.1:1 within 1000 ms (is it running? --timeout)\n'

@@ -190,7 +190,7 @@ def test_static_files_of_the_admin(browser):
     assert browser.get('/static/admin/nothing.css').status == 404
 
 
-def test_what_the_site_knows_of_the_client_and_of_itself(browser):
+def test_the_site_gets_the_true_address_scheme_and_host(browser):
     site, protocol = browser.site, browser.protocol
     scheme, base = ('https' if protocol == 'http2' else 'http'), site.base(protocol)
     lies = ['-H', 'X-Forwarded-For: 192.0.2.1', '-H', 'X-Forwarded-Proto: ' + ('http' if scheme == 'https' else 'https'),

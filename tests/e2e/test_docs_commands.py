@@ -43,7 +43,7 @@ def test_every_block_with_commands_states_how_it_is_tested(page):
 
 
 @pytest.mark.parametrize('page', ('README.md', 'docs/tutorial.md'))
-def test_what_pages_have_make_do_is_there(page):
+def test_make_targets_of_pages_exist(page):
     """Checks the meaning of the `make` arguments. `make run` itself is run by test_newspapers_zookeeper.py."""
     made = [c for b in blocks(page) if b.mark == 'make' for c, _ in b.commands()]
     assert made
@@ -104,7 +104,7 @@ def test_every_outcome_has_its_runbook():
     assert rows == set(outcomes)
 
 
-def test_what_a_page_promises_and_is_not_printed_is_found():
+def test_the_comparison_finds_promised_lines_that_are_not_printed():
     printed = 'application shop\n  127.0.0.1:9000   ready  -\n  127.0.0.1:9001   cold\n'
     assert missing(['127.0.0.1:9000 ready ...', '127.0.0.1:9001 ...'], printed) is None
     assert missing(['127.0.0.1:9001 ready'], printed) == '127.0.0.1:9001 ready'

@@ -215,7 +215,7 @@ def test_manual_pages_carry_the_date_and_the_version_of_the_release():
             '.TH %s %s "%s" "resumelb %s" ' % (title.upper(), section, date, version))
 
 
-def test_what_is_not_run_here_has_its_reason_and_is_there():
+def test_commands_that_are_not_run_here_exist():
     for pattern in ELSEWHERE:
         assert any(re.fullmatch(pattern, c) for c in COMMANDS), '%s: no such command any more' % pattern
     for command in (c for c in COMMANDS if is_elsewhere(c)):

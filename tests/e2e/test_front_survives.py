@@ -117,7 +117,7 @@ def test_a_wrong_preface_ends_its_connection_alone(world, name):
 
 
 @pytest.mark.parametrize('name', RIGHT)
-def test_what_is_wrong_after_the_preface_ends_its_connection_alone(world, name):
+def test_an_error_after_the_preface_ends_its_connection_only(world, name):
     front = Front(world)
     for at_once in (True, False):
         with negotiated(front.port) as s:

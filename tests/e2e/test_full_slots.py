@@ -110,7 +110,7 @@ def no_failures(lb, agent, before):
     assert (w['failures'], w['ejected'], w['available']) == (0, False, True)
 
 
-def test_what_a_stuck_slot_refuses_is_served_by_the_other_and_is_no_failure(world):
+def test_requests_that_a_stuck_slot_rejects_are_served_by_the_other_without_a_failure(world):
     (stuck, other), (lb,), (load,) = stage(world)
     before = lb.app()['stats']
     with stuck_with_a_full_queue(stuck, [load]):
@@ -180,7 +180,7 @@ def stuck(agent, lb, method='GET'):
         os.kill(pid, signal.SIGCONT)
 
 
-def test_one_that_is_refused_by_all_waits_and_is_served_once(world):
+def test_a_request_that_all_slots_reject_waits_and_is_served_once(world):
     agent, lb = alone(world)
     with stuck(agent, lb) as asked:
         for i in range(6):
@@ -193,7 +193,7 @@ def test_one_that_is_refused_by_all_waits_and_is_served_once(world):
     assert len(served) == len(set(served)) == 9, served
 
 
-def test_one_that_is_refused_by_all_for_too_long_gets_503(world):
+def test_a_request_that_all_slots_reject_for_too_long_gets_503(world):
     agent, lb = alone(world, worker_wait_timeout='200ms')
     with stuck(agent, lb) as asked:
         late = Asked(lb.address, 'GET', '/late')
@@ -217,7 +217,7 @@ def test_more_than_may_wait_of_those_refused_by_all_get_503_at_once(world):
     wait_until(lambda: lb.app()['outcomes']['wait-queue-full'] == told.count(503), 'the count')
 
 
-def test_one_that_leaves_while_all_refuse_is_forgotten(world):
+def test_a_request_that_leaves_while_all_slots_reject_is_never_sent(world):
     agent, lb = alone(world)
     with stuck(agent, lb) as asked:
         with Client(lb.address) as c:

@@ -187,7 +187,7 @@ def test_overlap_is_switched_by_the_tree(world, tree):
 
 # ---- what is not taken ----
 
-def test_what_is_bad_is_refused_alone_and_reported(world, tree):
+def test_an_invalid_property_is_rejected_alone_and_reported(world, tree):
     agent = HostAgent(world, tree)
     assert agent.value('max_processes') == ('4', 'yaml') and agent.value('replace_overlap') == ('true', 'default')
     tree.set(HOST, max_processes=3)
@@ -204,7 +204,7 @@ def test_what_is_bad_is_refused_alone_and_reported(world, tree):
     assert 'path=%s ' % HOST in line and 'setting=max_processes' in line and 'value="lots"' in line and 'reason="' in line
 
 
-def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
+def test_settings_of_the_file_only_are_rejected_and_reported_everywhere(world, tree):
     agent = HostAgent(world, tree)
     local = {'tree': 'directory:/evil', 'state_dir': '/evil', 'host_path': '/evil', 'allow': '0.0.0.0/0',
              'zookeeper_auth': '/etc/shadow', 'spill_dir': '/evil', 'admin': '0.0.0.0:1', 'applications': 'x'}
@@ -225,7 +225,7 @@ def test_what_is_the_files_alone_is_refused_and_all_sees_it(world, tree):
 
 # ---- coming and going ----
 
-def test_what_the_node_does_not_state_the_file_states(world, tree):
+def test_settings_that_the_node_does_not_state_are_from_the_file(world, tree):
     agent = HostAgent(world, tree)
     tree.set(HOST, max_processes=2, replace_overlap=False)
     agent.wait_value('replace_overlap', 'false')

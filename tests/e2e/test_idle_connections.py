@@ -121,7 +121,7 @@ def test_a_client_that_leaves_meanwhile_is_noticed(world, kind):
 
 
 @pytest.mark.parametrize('kind', KINDS)
-def test_its_time_out_ends_it_in_good_order(world, kind):
+def test_an_idle_connection_is_closed_in_order_after_its_timeout(world, kind):
     front = Front(world, keep_alive_timeout='10s')
     with idle(front, kind) as c:
         assert c.sock.recv(1) == b''       # without close_notify, TLS would raise an exception here

@@ -46,7 +46,7 @@ def test_two_load_balancers_together_keep_the_limit(world, app, daemon):
     wait_until(lambda: figure(daemon, 'processing_workers') == 0, 'all locks to be released')
 
 
-def test_one_that_leaves_gives_its_place_at_the_daemon_back(world, app, daemon):
+def test_a_client_that_leaves_releases_its_lock_at_the_daemon(world, app, daemon):
     one, other = two(world, app, daemon)
     first, = ask(one, 1)
     second, third = ask(other, 2, '/more-%d')

@@ -80,7 +80,7 @@ def test_a_daemon_that_hangs_counts_as_unreachable_after_a_few_time_outs_until_i
     wait_until(counted, 'the daemon to be asked again')
 
 
-def test_one_that_waits_at_a_daemon_that_hangs_continues_when_it_counts_as_unreachable(world, daemon):
+def test_requests_that_wait_at_a_hanging_daemon_continue_when_it_counts_as_unreachable(world, daemon):
     app = HeldApp()
     world.closers += [app.server.close, app.let_all_go]
     lb = balancer(world, app, {'sites': {'where': 'daemon', 'timeout': '10m'}}, threads='1',

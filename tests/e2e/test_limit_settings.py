@@ -104,7 +104,7 @@ def test_a_rule_of_the_tree_states_how_many_of_what(world, tree):
     assert value(lb, 'rest', 'key') == ('{HTTP_X_TENANT}', 'tree')
 
 
-def test_what_is_bad_is_refused_with_its_reason_and_the_rest_holds(world, tree):
+def test_an_invalid_property_is_rejected_with_its_reason_and_the_others_apply(world, tree):
     lb = balancer(world, tree, limits={'database': DATABASE})
     tree.set('database', workers='many', maxqueue=50, page='/etc/passwd', match='x', mode='any')
     wait_until(lambda: value(lb, 'database', 'maxqueue') == ('50', 'tree'), 'the good one')

@@ -81,7 +81,7 @@ def test_above_maxqueue_the_counters_own_error_is_answered_at_once(world, app):
     all_ok(asked)
 
 
-def test_one_that_has_waited_for_its_timeout_gets_503(world, app):
+def test_a_request_that_has_waited_for_its_timeout_gets_503(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1, 'timeout': '150ms'}})
     asked = ask(lb, 1)
     app.under_way(1)
@@ -93,7 +93,7 @@ def test_one_that_has_waited_for_its_timeout_gets_503(world, app):
     all_ok(asked)
 
 
-def test_one_that_leaves_while_it_waits_is_forgotten_at_once(world, app):
+def test_a_request_that_leaves_while_it_waits_is_forgotten_at_once(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     first, second, third = ask(lb, 3)
     waits(lb, 2)
@@ -106,7 +106,7 @@ def test_one_that_leaves_while_it_waits_is_forgotten_at_once(world, app):
     assert app.begun == ['GET /0', 'GET /2']
 
 
-def test_one_that_leaves_while_it_is_served_gives_its_place_back(world, app):
+def test_a_request_that_leaves_while_it_is_served_ends_its_lease(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}})
     first, second = ask(lb, 2)
     waits(lb, 1)
@@ -235,7 +235,7 @@ def test_of_many_that_want_the_same_page_one_does_the_work_for_all(world, app):
     ends(lb, 'answered', 1)
 
 
-def test_nothing_is_kept_for_one_that_asks_later(world, app):
+def test_a_shared_response_is_not_stored_for_later_requests(world, app):
     lb = balancer(world, app, ANY)
     app.let_all_go()
     assert [lb.get('/page', 'a.example').text for _ in range(3)] == ['number 0', 'number 1', 'number 2']
@@ -250,7 +250,7 @@ def test_nothing_is_kept_for_one_that_asks_later(world, app):
     (dict(), dict(headers=[('Range', 'bytes=0-1')])),
     (dict(), dict(headers=[('Cache-Control', 'no-cache')])),
 ])
-def test_what_differs_is_not_answered_by_the_others_work(world, app, one, other):
+def test_requests_that_differ_do_not_share_a_response(world, app, one, other):
     lb = balancer(world, app, {'pages': dict(ANY['pages'], workers=2)})
     a, = ask(lb, 1, **dict(dict(target='/page'), **one))
     b, = ask(lb, 1, **dict(dict(target='/page'), **other))
@@ -366,7 +366,7 @@ def test_a_connection_that_ends_takes_all_its_streams_out_of_the_queue(world, ap
     other.close()
 
 
-def test_one_that_has_no_time_left_while_it_waits_leaves_the_queue(world, app):
+def test_a_request_leaves_the_queue_when_its_total_timeout_ends(world, app):
     lb = balancer(world, app, {'sites': {'workers': 1}}, total_timeout='300ms')
     asked = ask(lb, 2)
     assert [a.wait().status for a in asked] == [504, 504]
@@ -409,7 +409,7 @@ def test_without_a_copy_the_error_or_the_turn_stays(world, app):
     assert lb.get('/other', 'a.example').status == 503
 
 
-def test_what_must_be_validated_is_never_served_stale(world, app):
+def test_a_response_that_must_be_revalidated_is_never_served_stale(world, app):
     app.answers['/page'] = lambda c, n: c.answer(b'x', headers=[('Cache-Control', 'max-age=0, must-revalidate')])
     lb = balancer(world, app, {'pages': {'workers': 1, 'key': 'x', 'maxqueue': 1, 'on_full': 'stale'}})
     fill(lb, app)

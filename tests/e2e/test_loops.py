@@ -80,7 +80,7 @@ def test_a_drain_serves_connected_clients_on_every_loop(world):
 
 
 @pytest.mark.parametrize('defer', [True, False])
-def test_one_that_states_nothing_at_first_is_accepted_in_the_end_and_served(world, defer):
+def test_a_silent_client_is_accepted_in_the_end_and_served(world, defer):
     w = world.scripted(serve(hello))
     address = '127.0.0.1:%d' % free_port()
     lb = world.resumelb({'threads': 2, 'workers': [{'address': w.address}]},

@@ -140,7 +140,7 @@ def test_of_other_methods_max_forwards_means_nothing(world):
 
 # ---- Connection ----
 
-def test_what_a_client_lists_in_connection_goes_but_never_what_we_state(world):
+def test_fields_that_a_client_lists_in_connection_are_removed_but_never_ours(world):
     w, lb = start(world, answer=lambda c, head, body: c.answer(body))
     r = ask(lb, ['POST / HTTP/1.1', 'Host: a.example', 'Content-Length: 0', 'X-Hop: 1', 'X-Hop2: 2', 'X-End: 3',
                  'Connection: X-Hop,host , content-length, x-forwarded-for, X-Forwarded-Proto',
@@ -165,7 +165,7 @@ def test_a_client_behind_a_trusted_proxy_cannot_have_its_word_taken_back(world):
         lb.process.stop()
 
 
-def test_what_a_worker_lists_in_connection_goes_and_framing_stays(world):
+def test_fields_that_a_worker_lists_in_connection_are_removed_but_never_framing(world):
     def answer(c, head, body):
         c.answer(b'hello', headers=[('X-Hop', '1'), ('X-End', '2'), ('Keep-Alive', 'timeout=5'),
                                     ('Proxy-Authenticate', 'Basic'), ('Connection', 'x-hop, content-length, date, via')])

@@ -113,7 +113,7 @@ def test_the_guard_can_be_switched_off(world):
     assert lb.app()['outcomes']['poisoned'] == 0
 
 
-def test_what_waits_for_a_connection_when_its_path_is_held_does_not_go_out(world):
+def test_requests_that_wait_for_a_connection_are_not_sent_once_their_path_is_blocked(world):
     gate = threading.Event()
 
     def script(c):

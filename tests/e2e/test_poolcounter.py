@@ -17,7 +17,7 @@ def pool(world):
 
 @pytest.mark.parametrize('line', ['', 'STATS', 'ACQ4ME', 'ACQ4ANY', ' RELEASE', 'release', 'stats FULL', 'ACQ4ME\tk 1 1 1',
                                   'acq4me k 1 1 1', 'ACQ4YOU k 1 1 1', 'ACQ4ME\0 k 1 1 1', '\0RELEASE', 'RELEAS'])
-def test_what_is_no_command_is_a_bad_command(pool, line):
+def test_an_unknown_line_is_a_bad_command(pool, line):
     c = pool.connect()
     assert c.ask(line) == 'ERROR BAD_COMMAND'
     assert c.ask('ACQ4ME k 1 1 0') == 'LOCKED'
@@ -94,7 +94,7 @@ def test_a_fourth_lock_that_waits_counts_as_one_of_four(pool):
     assert c.ask('ACQ4ME x 1 1 1') == 'LOCK_HELD'
 
 
-def test_one_that_waits_gets_no_further_lock_and_continues_waiting(pool):
+def test_a_waiting_client_gets_no_further_lock_and_continues_to_wait(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('ACQ4ME other 1 1 1') == 'ERROR WAIT_FOR_RESPONSE'
@@ -316,7 +316,7 @@ def test_other_names_are_wrong_stats(pool, what):
     assert c.ask('STATS uptime').startswith('uptime: 0 days, 0h 0m ')
 
 
-def test_one_that_waits_may_ask_for_stats(pool):
+def test_a_waiting_client_may_ask_for_stats(pool):
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')
     assert waiter.ask('STATS waiting_workers') == 'waiting_workers: 1'

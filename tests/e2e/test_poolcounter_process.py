@@ -61,7 +61,7 @@ def test_a_configuration_is_tested_whole(tmp_path):
 
 # ---- addresses ----
 
-def test_it_listens_at_several_addresses_of_all_kinds(world):
+def test_the_daemon_listens_at_several_addresses_of_all_kinds(world):
     path = '%s/pool.sock' % world.directory
     port, other = free_port(), free_port()
     pool = Daemon(world, own_socket=False,
@@ -95,7 +95,7 @@ def test_an_address_in_use_ends_it_with_1(world):
     assert 'listen-failed' in done.stderr
 
 
-def test_none_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
+def test_a_daemon_without_its_admin_address_serves_no_client(tmp_path):
     with socket.create_server(('127.0.0.1', 0)) as taken, socket.create_server(('127.0.0.1', 0)) as listener:
         config = tmp_path / 'pool.yaml'
         port = taken.getsockname()[1]
@@ -110,7 +110,7 @@ def test_none_is_served_by_one_that_cannot_have_its_admin_address(tmp_path):
     assert ' listening ' not in done.stderr
 
 
-def test_it_restarts_at_its_address_while_clients_are_still_connected(world):
+def test_the_daemon_restarts_at_its_address_while_clients_are_still_connected(world):
     port = free_port()
     first = Daemon(world, own_socket=False, args=['-p', str(port)])
     listening(first)
@@ -158,7 +158,7 @@ def test_a_service_managers_sockets_are_taken(world):
 # ---- signals ----
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_at_once_with_0_and_closes_its_clients(world, number):
+def test_a_signal_stops_the_daemon_at_once_with_0_and_closes_its_clients(world, number):
     pool = Daemon(world)
     holder, = pool.holders('ACQ4ME k 1 9 0')
     waiter = pool.waiter('ACQ4ME k 1 9 9999')

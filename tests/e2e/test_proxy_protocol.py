@@ -152,7 +152,7 @@ def test_a_client_without_tls_at_haproxy_has_http(world):
     assert front.scheme() == 'http'
 
 
-def test_none_but_a_proxy_that_is_listed_reports_that_a_client_has_tls(world):
+def test_only_a_listed_proxy_may_report_that_a_client_has_tls(world):
     front = Front(world, listen={'proxy_from': ['127.0.0.70']})
     header = binary(more=b'\x20\0\5\1\0\0\0\0')
     assert closed(front.send(header + REQUEST)) and not front.worker.requests
@@ -174,7 +174,7 @@ def test_health_checks_of_haproxy_come_in_its_own_name(world):
 @pytest.mark.parametrize('header', [
     TEXT, binary(), binary(more=b'\4\0\2xx\2\0\x05a.com'),
 ])
-def test_what_comes_in_one_segment_with_the_header_is_not_lost(world, header):
+def test_bytes_in_one_segment_with_the_header_are_not_lost(world, header):
     front = Front(world)
     with Client(None, sock=front.send(header + REQUEST)) as c:
         assert c.receive().status == 200
@@ -262,7 +262,7 @@ def test_a_header_that_does_not_come_in_time_is_not_waited_for(world):
     assert front.refused('PROXY header not whole within header_timeout') == 2
 
 
-def test_one_that_looks_and_states_nothing_is_no_fault_and_one_that_stops_midway_is(world):
+def test_a_connection_without_bytes_is_not_an_error_and_half_a_header_is(world):
     front = Front(world)
     front.send(b'').close()
     front.send(TEXT[:10]).close()

@@ -66,7 +66,7 @@ def test_a_target_in_full_states_where(world):
     assert get(p.plain, 'http://b.example/x', host='a.example')['Location'] == 'https://b.example:%d/x' % p.port
 
 
-def test_it_goes_with_a_proxy_in_front(world):
+def test_a_redirect_works_behind_a_proxy(world):
     p = Pages(world, proxy_protocol=True)
     with Client(p.plain) as c:
         c.send_raw(b'PROXY TCP4 192.0.2.7 192.0.2.1 1000 80\r\n')

@@ -76,7 +76,7 @@ def test_a_body_as_large_as_it_may_be_passes(world, fields, body):
     assert t.worker.requests[-1][1] == b'a' * 1000
 
 
-def test_one_that_continues_sending_after_a_413_still_reads_it(world):
+def test_a_client_that_continues_to_send_after_a_413_still_reads_it(world):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw(b'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n' + b'a' * 200000)
@@ -172,7 +172,7 @@ def test_a_target_in_full_finds_the_application_of_its_host(world):
     ('GET ftp://a.example/ HTTP/1.1', ['Host: a.example']),
     ('GET http:///x HTTP/1.1', ['Host: a.example']),
 ])
-def test_what_is_wrong_with_a_target_or_host_is_400(world, request_line, host):
+def test_an_invalid_target_or_host_is_400(world, request_line, host):
     t = Start(world)
     with Client(t.lb.address) as c:
         c.send_raw('\r\n'.join([request_line, *host, '', '']).encode())

@@ -85,7 +85,7 @@ def test_every_client_sees_what_the_worker_meant_or_that_it_went_wrong(balancers
         assert s.lb.app()['backlog'] == 0
 
 
-def test_what_a_worker_fails_is_tried_again_where_it_may_be_and_sent_twice_where_it_may_not_never(world):
+def test_failed_requests_are_retried_where_permitted_and_never_repeated_elsewhere(world):
     faulty = Faulty(world)
     patient, hasty = (world.resumelb({'workers': faulty.addresses, 'first_byte_timeout': waits(hasty), 'eject_after': 0,
                                       'poison_deaths': 0, 'retry_budget': 1}, threads=1, name='hasty' if hasty else 'patient')

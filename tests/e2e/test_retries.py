@@ -126,7 +126,7 @@ def crossing(late):
 
 @pytest.mark.parametrize('retries', [0, 1])
 @pytest.mark.parametrize('late', [STRAY, GIVEN_UP], ids=['left-over bytes', '408'])
-def test_what_arrives_on_a_kept_connection_before_its_response_costs_a_get_nothing(world, late, retries):
+def test_stray_bytes_on_an_idle_connection_cost_a_get_nothing(world, late, retries):
     w = world.scripted(crossing(late))
     lb = world.resumelb(static(w.address, retries=retries), threads=1)
     for i in range(6):
@@ -150,7 +150,7 @@ def test_left_over_bytes_of_a_kept_connection_send_a_get_to_another_worker_if_th
 
 
 @pytest.mark.parametrize('late, status', [(STRAY, 502), (GIVEN_UP, 408)], ids=['left-over bytes', '408'])
-def test_what_arrives_on_a_kept_connection_before_its_response_repeats_no_post(world, late, status):
+def test_stray_bytes_on_an_idle_connection_repeat_no_post(world, late, status):
     def script(c):
         while c.read_request():
             c.write(late if w.requests[-1][0].startswith(b'POST') else b'HTTP/1.1 304 Not Modified\r\n\r\n')

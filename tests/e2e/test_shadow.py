@@ -70,7 +70,7 @@ def test_adaptive_beside_round_robin_reports_what_it_would_do_and_changes_nothin
     assert metric(lb, 'shadow_policy_wait_seconds_total') == pytest.approx(shadow['policy_wait_s'])
 
 
-def test_what_the_shadow_would_do_is_explained_beside_what_is_done(world, gunicorns):
+def test_explain_shows_the_decision_of_the_shadow_policy_too(world, gunicorns):
     lb = balancer(world, gunicorns, shadow_policy='adaptive')
     for _ in range(3):
         for site in SITES:

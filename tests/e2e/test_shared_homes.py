@@ -148,7 +148,7 @@ def test_a_load_balancer_that_is_left_decides_alone(pair):
         ask(lbs[0], site)
 
 
-def test_what_a_load_balancer_reports_stays_between_it_and_the_agent(pair):
+def test_fields_about_homes_pass_only_between_load_balancer_and_agent(pair):
     agent, lbs = pair
     for header in ('new', 'copy', 'move; from=127.0.0.1:1', 'passing'):
         r = lbs[0].get(host='forged.example', headers=[('Resumelb-Home', header), ('Resumelb-Homes', '1')])

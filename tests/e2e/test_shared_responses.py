@@ -92,7 +92,7 @@ IDENTIFY = [('Cookie', 'session=ann'), ('Authorization', 'Basic eDp5'), ('X-API-
 
 @WAYS
 @pytest.mark.parametrize('field', IDENTIFY, ids=[name for name, _ in IDENTIFY])
-def test_what_identifies_a_user_keeps_its_response_apart(world, app, counters, shares, field):
+def test_a_request_that_identifies_a_user_shares_no_response(world, app, counters, shares, field):
     lb = balancer(world, app, counters)
     user, anybody = Visitor(lb.address, [field]), Visitor(lb.address)
     assert not shares(lb, app, user, anybody)

@@ -225,7 +225,7 @@ def test_a_setting_that_the_policy_does_not_go_by_is_refused_with_those_that_it_
     assert shadow['requests'] > 0
 
 
-def test_what_would_change_nothing_or_states_two_things_is_refused(tmp_path):
+def test_policy_words_without_effect_or_given_twice_are_rejected(tmp_path):
     log = tmp_path / 'access.log'
     log.write_text('\n'.join(log_lines(100, with_host=True)))
     for words, why in (

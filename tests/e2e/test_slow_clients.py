@@ -204,7 +204,7 @@ def slow_reader(lb, kind):
 
 
 @pytest.mark.parametrize('kind', ['plain', 'tls'])
-def test_one_that_reads_below_the_minimum_rate_is_cut_and_the_worker_released(world, kind):
+def test_a_client_that_reads_below_the_minimum_rate_is_cut_and_the_worker_released(world, kind):
     lb, _ = front(world, serve(streaming), min_send_rate='1MiB', min_send_rate_grace='1s')
     with slow_reader(lb, kind) as c:
         c.send()
@@ -219,7 +219,7 @@ def test_one_that_reads_below_the_minimum_rate_is_cut_and_the_worker_released(wo
         wait_until(lambda: lb.app()['backlog'] == 0, 'the worker to be free')
 
 
-def test_one_that_reads_fast_enough_is_left_alone(world):
+def test_a_client_that_reads_fast_enough_is_not_cut(world):
     # The pauses are much shorter than the grace time, the total is longer: another client, which does not read, is disconnected.
     lb, _ = front(world, serve(streaming), min_send_rate='100', min_send_rate_grace='10s')
     with slow_reader(lb, 'plain') as c, slow_reader(lb, 'plain') as slow:

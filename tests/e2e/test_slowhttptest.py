@@ -90,7 +90,7 @@ def versions():
 
 
 @pytest.mark.parametrize('mode', MODES)
-def test_others_are_served(world, mode):
+def test_other_clients_are_served_during_the_attack(world, mode):
     w = world.scripted(serve(worker))
     lb = world.resumelb({'workers': [w.address]})
     ours = attacked(world, 'resumelb', lb.address, mode)

@@ -179,7 +179,7 @@ def test_the_pool_counter_daemon_serves_and_ends(world, reader):
     assert daemon.wait() == 0
 
 
-def test_nothing_is_printed_into_a_file_when_standard_output_and_error_are_closed(world):
+def test_closed_standard_output_and_error_do_not_print_into_another_file(world):
     """The next file that is opened would get the number of one that is closed."""
     programs = world.directory / 'programs'
     programs.mkdir()

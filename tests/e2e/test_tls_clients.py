@@ -69,7 +69,7 @@ def test_a_verified_subject_is_sent_to_workers(world, version):
 
 
 @VERSIONS
-def test_one_that_is_not_verified_is_refused(world, version):
+def test_a_client_certificate_that_is_not_verified_is_rejected(world, version):
     site = Site(world, 'optional')
     stranger = issue(world.directory, site.stranger, 'eve', '/CN=eve')
     assert site.refuses(with_certificate(stranger, version))

@@ -143,7 +143,7 @@ def test_renegotiation_is_refused(world, pairs):
     assert 'Compression: NONE' in r.stdout
 
 
-def test_one_that_leaves_or_distrusts_us_is_counted_as_such(world, pairs):
+def test_clients_that_close_or_distrust_the_certificate_are_counted_by_reason(world, pairs):
     lb, address = start(world, pairs['first'].entry)
     assert refused(address, 'first.example', ssl.create_default_context())
     wait_until(lambda: metric(lb, 'tls_failures_total{reason="refused-by-client"}') == 1, 'the refusal')
@@ -160,7 +160,7 @@ def test_one_that_leaves_or_distrusts_us_is_counted_as_such(world, pairs):
     ({'certificate': 'CERT', 'key': 'KEY', 'ciphersuites': 'TLS_NONE'}, 'ciphersuites: '),
     ({'certificate': 'CERT', 'key': 'KEY', 'min_version': '1.1'}, 'min_version'),
 ], ids=['none', 'no key', 'wrong key', 'both', 'ciphers', 'ciphersuites', 'version'])
-def test_what_cannot_be_used_is_refused_with_its_place(world, pairs, tls, complaint):
+def test_unusable_certificates_are_rejected_with_their_place(world, pairs, tls, complaint):
     files = {'CERT': str(pairs['first'].cert), 'KEY': str(pairs['first'].key), 'OTHER': str(pairs['wild'].key)}
 
     def fill(value):

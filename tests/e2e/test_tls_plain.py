@@ -113,7 +113,7 @@ def test_a_request_that_never_ends_is_bounded(world):
     assert front.serves()
 
 
-def test_one_that_continues_sending_is_cut(world):
+def test_a_client_that_continues_to_send_is_cut(world):
     front = Front(world)
     sent = 0
     with connect(front.address) as s:

@@ -127,7 +127,7 @@ def test_rotation_loses_no_record(world):
     assert [r[0] for r in records if r[0] in 'SX'] == ['S', 'X']
 
 
-def test_what_cannot_be_read_is_reported(world):
+def test_unreadable_logs_are_reported(world):
     assert 'No such file' in ctl('trace', world.directory / 'none', code=1).error
     (world.directory / 'other').write_text('127.0.0.1 - - GET /\n')
     assert 'not a record' in ctl('trace', world.directory / 'other', code=1).error

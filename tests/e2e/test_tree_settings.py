@@ -69,7 +69,7 @@ def test_null_is_absent_and_whole_numbers_lose_their_fraction(world):
     assert agent.app()['refused'] == []
 
 
-def test_what_runs_code_or_opens_doors_is_not_taken_from_the_tree(world):
+def test_settings_that_run_code_or_open_listeners_are_rejected_from_the_tree(world):
     lb, tree, _ = balancer(world)
     bad = {'classifier': 'plugin', 'tree': 'zookeeper://evil:1', 'tree_path': '/x', 'error_page': '/etc/passwd',
            'zookeeper_auth': '/etc/shadow', 'workers': '10.0.0.1:80', 'hosts': 'evil.example'}

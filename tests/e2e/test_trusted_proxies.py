@@ -33,7 +33,7 @@ def ask(world, headers=CLAIMS, **settings):
 
 @pytest.mark.parametrize('mode', ['set', 'append'])
 @pytest.mark.parametrize('trusted', [[], ['10.0.0.0/8', '::1', 'unix']])
-def test_what_a_stranger_states_of_itself_is_dropped_and_reported_by_us(world, mode, trusted):
+def test_forwarded_fields_of_an_untrusted_client_are_replaced_by_ours(world, mode, trusted):
     seen, r, _ = ask(world, forwarded_for=mode, trusted_proxies=trusted)
     assert seen['x-forwarded-for'] == '127.0.0.1'
     assert seen['x-forwarded-proto'] == 'http'

@@ -83,7 +83,7 @@ def test_an_idle_client_is_served_once_more_by_the_old_one_and_asked_to_close(wo
     assert old.wait() == 0
 
 
-def test_one_that_waits_in_a_queue_is_served_by_the_new_one(world):
+def test_a_client_in_the_queue_of_the_listener_is_served_by_the_new_process(world):
     """The old process is at its limit of connections, so that these clients are accepted only by the new one."""
     front = Front(world, max_client_connections=2, threads=1)
     holders = [Client(front.plain) for _ in range(2)]
@@ -240,7 +240,7 @@ def test_a_request_in_progress_is_finished_and_both_end_when_the_service_is_stop
     assert len(w.requests) == 1
 
 
-def test_what_was_learnt_of_workers_goes_over(world):
+def test_skills_pass_to_the_new_process(world):
     workers = [world.scripted(serve(hello)) for _ in range(2)]
     lb = world.resumelb({'workers': [w.address for w in workers], 'resume': 'measure', 'history': 5,
                          'state_dir': str(world.directory / 'state')})
@@ -275,7 +275,7 @@ def test_the_service_manager_receives_the_new_main_pid(world):
     notify.close()
 
 
-def test_it_stays_registered_in_the_tree_by_the_same_name(world):
+def test_the_registration_in_the_tree_keeps_its_name(world):
     tree = world.directory / 'tree'
     w = world.scripted(serve(hello))
     lb = world.resumelb({'applications': {'app': {'tree': 'directory:%s' % (tree / 'app'), 'workers': [w.address]}}})

@@ -298,7 +298,7 @@ def statuses_of(sock, c, n):
     return statuses
 
 
-def test_one_that_is_timed_out_with_a_turn_in_transit_ends_well(world):
+def test_a_request_that_times_out_with_a_grant_in_transit_ends_in_order(world):
     """
     A request in progress times out, and its place is granted to the next one in the queue, which times out in the same loop
     iteration.

@@ -373,7 +373,7 @@ def test_authorities_that_change_on_disk_count_at_once_and_sessions_of_before_do
     assert theirs.cert.exists()
 
 
-def test_what_cannot_be_used_is_a_mistake_of_the_configuration(world, pki, tmp_path):
+def test_unusable_files_are_errors_of_the_configuration(world, pki, tmp_path):
     path = tmp_path / 'bad.yaml'
 
     def complaint(worker_tls, worker='127.0.0.1:9'):

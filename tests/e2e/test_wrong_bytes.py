@@ -188,7 +188,7 @@ def test_random_bytes_where_http1_is_spoken(front, where):
     assert front.worker.requests == [] and front.serves()
 
 
-def test_one_that_stays_without_a_request_is_answered_in_the_end(world):
+def test_a_client_that_stays_without_a_request_gets_a_response_in_the_end(world):
     front = Front(world, header_timeout='1s')
     with connect(front.plain) as s:
         s.sendall(OTHERS['SSH'])

@@ -321,7 +321,7 @@ def test_without_any_server_it_starts_and_reports_it(world):
     assert lb.process.stop() == 0
 
 
-def test_one_that_ends_in_order_leaves_nothing(world, zookeeper_server):
+def test_an_orderly_exit_ends_registration_and_session(world, zookeeper_server):
     place = Place(world, server=zookeeper_server)
     lb = place.balancer()
     session = owner(place, provider_of(place))

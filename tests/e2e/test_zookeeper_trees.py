@@ -49,7 +49,7 @@ def test_bad_values_are_refused_alone_and_good_ones_beside_them_hold(world, zook
                setting(lb, 'variance')['value'] == '6', 'the value of the file')
 
 
-def test_one_that_can_write_the_tree_cannot_run_code(world, zookeeper_server):
+def test_writing_the_tree_cannot_run_code(world, zookeeper_server):
     place = Place(world, server=zookeeper_server, root='/site/app')
     plugin = world.directory / 'evil.so'
     plugin.write_bytes(b'\x7fELF')
@@ -344,7 +344,7 @@ def test_a_node_that_cannot_be_read_is_reported_and_read_when_it_can(world, zook
     wait_until(in_force(lb, 'variance', '3.5'), 'the setting')
 
 
-def test_what_was_known_last_serves_without_any_zookeeper(world):
+def test_the_last_known_workers_and_settings_serve_without_any_zookeeper(world):
     place = Place(world)
     addresses = workers(world, 3)
     for w in addresses:

@@ -314,7 +314,7 @@ static void crawl(struct play *p, struct outcome *o)
     flood(p, o, true);
 }
 
-static void others_hardly_notice_a_flash_crowd(void **state)
+static void a_flash_crowd_hardly_delays_other_classes(void **state)
 {
     struct outcome o = play("flash", flash);
 
@@ -325,7 +325,7 @@ static void others_hardly_notice_a_flash_crowd(void **state)
     assert_at_most(&o, "all of it: others' p99", 120);
 }
 
-static void others_hardly_notice_an_endless_crawl(void **state)
+static void an_endless_crawl_hardly_delays_other_classes(void **state)
 {
     struct outcome o = play("crawl", crawl);
 
@@ -454,8 +454,8 @@ int main(void)
         cmocka_unit_test(steady_work_has_few_loads_much_throughput_and_even_workers),
         cmocka_unit_test(light_work_keeps_its_caches),
         cmocka_unit_test(quiet_work_keeps_its_caches),
-        cmocka_unit_test(others_hardly_notice_a_flash_crowd),
-        cmocka_unit_test(others_hardly_notice_an_endless_crawl),
+        cmocka_unit_test(a_flash_crowd_hardly_delays_other_classes),
+        cmocka_unit_test(an_endless_crawl_hardly_delays_other_classes),
         cmocka_unit_test(new_workers_draw_their_share_under_light_load),
         cmocka_unit_test(a_replaced_worker_comes_to_its_share),
         cmocka_unit_test(classes_of_different_cost_are_balanced_by_work),

@@ -466,7 +466,7 @@ static bool has_in_flight(struct sim *s, int balancer)
     return backlog != 0;
 }
 
-static void what_a_load_balancer_had_that_is_gone_is_forgotten(void **state)
+static void reports_of_a_load_balancer_that_is_gone_expire(void **state)
 {
     struct sim s;
 
@@ -560,7 +560,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_one_has_filled_is_spared_by_the_others),
         cmocka_unit_test(load_balancers_with_the_same_traffic_are_better_off_too),
         cmocka_unit_test(the_least_backlog_of_all_is_served_sooner_than_that_of_one),
-        cmocka_unit_test(what_a_load_balancer_had_that_is_gone_is_forgotten),
+        cmocka_unit_test(reports_of_a_load_balancer_that_is_gone_expire),
         cmocka_unit_test(the_next_life_of_a_worker_begins_with_nothing_in_flight),
         cmocka_unit_test(the_same_seed_gives_the_same_outcome),
     };

@@ -49,7 +49,7 @@ static int drop_directory(void **state)
     return result;
 }
 
-static void what_was_written_is_read_back(void **state)
+static void a_written_file_is_read_back(void **state)
 {
     struct directory *f = *state;
     struct text t = {0};
@@ -266,7 +266,7 @@ static void a_secret_that_others_may_read_is_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_directory(what_was_written_is_read_back),
+        with_directory(a_written_file_is_read_back),
         with_directory(a_file_over_the_bound_is_refused),
         with_directory(a_missing_file_is_no_system_error),
         with_directory(an_output_replaces_regular_files_only),

@@ -55,7 +55,7 @@ static void one_value_of_any_kind_is_taken(void **state)
     text_fini(&t);
 }
 
-static void what_is_no_json_is_refused_with_its_place(void **state)
+static void invalid_json_is_rejected_with_its_place(void **state)
 {
     (void)state;
     expect_refused(SLICE_LIT(""), ERR_SYNTAX, "line 1");
@@ -279,7 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_value_of_any_kind_is_taken),
-        cmocka_unit_test(what_is_no_json_is_refused_with_its_place),
+        cmocka_unit_test(invalid_json_is_rejected_with_its_place),
         cmocka_unit_test(nul_and_bytes_that_are_no_utf8_are_refused),
         cmocka_unit_test(bytes_depth_and_entries_are_bounded),
         cmocka_unit_test(brackets_in_strings_do_not_count),

@@ -68,7 +68,7 @@ static void one_thread_has_it_at_a_time(void **state)
     run(&s);
 }
 
-static void one_that_sleeps_for_it_gets_it(void **state)
+static void a_thread_that_sleeps_for_the_latch_gets_it(void **state)
 {
     struct shared s = {.rounds = LONG_ROUNDS, .sleeping = true};
 
@@ -76,7 +76,7 @@ static void one_that_sleeps_for_it_gets_it(void **state)
     run(&s);
 }
 
-static void one_that_cannot_have_it_leaves_it_awaited_and_has_it_when_it_is_given_back(void **state)
+static void a_thread_that_waits_marks_the_latch_awaited_and_gets_it_on_release(void **state)
 {
     struct shared s = {.rounds = 1};
     struct timespec until;
@@ -105,9 +105,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_has_it_at_a_time),
-        cmocka_unit_test(one_that_sleeps_for_it_gets_it),
-        cmocka_unit_test(
-            one_that_cannot_have_it_leaves_it_awaited_and_has_it_when_it_is_given_back),
+        cmocka_unit_test(a_thread_that_sleeps_for_the_latch_gets_it),
+        cmocka_unit_test(a_thread_that_waits_marks_the_latch_awaited_and_gets_it_on_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,7 +104,7 @@ static void values_are_read_and_written_as_python_does(void **state)
     }
 }
 
-static void what_is_no_literal_is_refused_where_it_goes_wrong(void **state)
+static void an_invalid_literal_is_rejected_at_its_first_wrong_byte(void **state)
 {
     static const struct {
         const char *text;
@@ -228,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_and_written_as_python_does),
-        cmocka_unit_test(what_is_no_literal_is_refused_where_it_goes_wrong),
+        cmocka_unit_test(an_invalid_literal_is_rejected_at_its_first_wrong_byte),
         cmocka_unit_test(values_of_one_node_are_counted_in_all),
         cmocka_unit_test(bytes_that_are_no_text_come_back_as_they_were),
         cmocka_unit_test(only_what_can_be_seen_is_visible),

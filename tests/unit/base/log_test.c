@@ -127,7 +127,7 @@ static void different_lines_of_an_event_are_all_written_up_to_a_bound(void **sta
     assert_non_null(strstr(text, "thing-refused folded=1\n"));
 }
 
-static void what_is_folded_is_reported_before_the_end(void **state)
+static void folded_lines_are_reported_before_the_end(void **state)
 {
     struct log_capture c;
 
@@ -252,7 +252,7 @@ int main(void)
         cmocka_unit_test(levels_below_the_threshold_are_silent),
         cmocka_unit_test(equal_lines_are_written_once_a_second_and_then_counted),
         cmocka_unit_test(different_lines_of_an_event_are_all_written_up_to_a_bound),
-        cmocka_unit_test(what_is_folded_is_reported_before_the_end),
+        cmocka_unit_test(folded_lines_are_reported_before_the_end),
         cmocka_unit_test(a_value_that_is_cut_keeps_its_quotes),
         cmocka_unit_test(a_long_line_is_cut_and_still_one_line),
         cmocka_unit_test(a_value_with_blanks_or_quotes_is_quoted),

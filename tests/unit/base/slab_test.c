@@ -37,7 +37,7 @@ static void objects_are_zeroed_and_do_not_overlap(void **state)
     slab_fini(&s);
 }
 
-static void what_is_given_back_is_taken_again_before_there_is_more(void **state)
+static void freed_objects_are_reused_before_the_slab_grows(void **state)
 {
     struct slab s;
     char *objects[MANY];
@@ -110,7 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_are_zeroed_and_do_not_overlap),
-        cmocka_unit_test(what_is_given_back_is_taken_again_before_there_is_more),
+        cmocka_unit_test(freed_objects_are_reused_before_the_slab_grows),
         cmocka_unit_test(empty_blocks_are_freed_but_one_that_may_be_wanted_again),
         cmocka_unit_test(any_order_of_taking_and_giving_keeps_what_is_in_them),
     };

@@ -67,7 +67,7 @@ static void an_empty_one_has_nothing(void **state)
     split_map_check(m);
 }
 
-static void what_was_added_is_found_under_its_key_alone(void **state)
+static void an_entry_is_found_under_its_key_only(void **state)
 {
     struct split_map *m = *state;
     struct entry a;
@@ -85,7 +85,7 @@ static void what_was_added_is_found_under_its_key_alone(void **state)
     assert_int_equal(split_map_count(m), 0);
 }
 
-static void it_grows_and_shrinks_a_few_buckets_at_a_time_and_loses_nothing(void **state)
+static void the_map_grows_and_shrinks_a_few_buckets_at_a_time_and_loses_nothing(void **state)
 {
     struct split_map *m = *state;
     struct entry *all = calloc(MANY, sizeof(*all));
@@ -163,10 +163,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_was_added_is_found_under_its_key_alone, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(an_entry_is_found_under_its_key_only, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            it_grows_and_shrinks_a_few_buckets_at_a_time_and_loses_nothing, setup, teardown),
+            the_map_grows_and_shrinks_a_few_buckets_at_a_time_and_loses_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(random_comings_and_goings_leave_what_they_should, setup,
                                         teardown),
     };

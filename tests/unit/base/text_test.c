@@ -124,7 +124,7 @@ static void percent_encoding_keeps_what_is_visible_ascii(void **state)
     assert_true(percent_encode(SLICE_LIT("ab"), out, 1) == SIZE_MAX);
 }
 
-static void what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does(void **state)
+static void plain_bytes_are_copied_up_to_the_first_one_that_needs_encoding(void **state)
 {
     char raw[24];
     char out[3 * sizeof(raw)];
@@ -252,7 +252,7 @@ static void reals_are_printed_as_printf_would(void **state)
     }
 }
 
-static void what_is_printed_by_format_is_whole_however_long(void **state)
+static void formatted_text_of_any_length_is_whole(void **state)
 {
     char long_one[1000];
 
@@ -308,7 +308,7 @@ static void escaped_text_fits_one_line(void **state)
     text_fini(&t);
 }
 
-static void what_is_no_visible_ascii_can_be_cleaned_away(void **state)
+static void invisible_bytes_are_replaced(void **state)
 {
     char mixed[] = "a b~\x7f\xc3\xa4\n";
     char empty[] = "";
@@ -499,16 +499,16 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_digits_within_a_bound),
         cmocka_unit_test(numbers_are_finite_and_decimal),
         cmocka_unit_test(percent_encoding_keeps_what_is_visible_ascii),
-        cmocka_unit_test(what_needs_no_encoding_is_copied_up_to_the_first_byte_that_does),
+        cmocka_unit_test(plain_bytes_are_copied_up_to_the_first_one_that_needs_encoding),
         cmocka_unit_test(a_text_grows),
         cmocka_unit_test(a_real_is_as_short_as_reads_back),
         cmocka_unit_test(reals_are_printed_as_printf_would),
-        cmocka_unit_test(what_is_printed_by_format_is_whole_however_long),
+        cmocka_unit_test(formatted_text_of_any_length_is_whole),
         cmocka_unit_test(plain_bytes_are_distinguished_from_others_wherever_they_are),
         cmocka_unit_test(escaped_text_fits_one_line),
         cmocka_unit_test(visible_text_keeps_letters_and_nothing_that_hides),
         cmocka_unit_test(html_has_no_markup_of_strangers),
-        cmocka_unit_test(what_is_no_visible_ascii_can_be_cleaned_away),
+        cmocka_unit_test(invisible_bytes_are_replaced),
         cmocka_unit_test(many_bytes_at_once_are_lowered_and_compared_as_one_by_one),
         cmocka_unit_test(plain_is_what_escaping_leaves_as_it_is),
         cmocka_unit_test(whole_numbers_are_added_digit_by_digit),

@@ -364,7 +364,7 @@ static void reasons_of_a_plugin_are_escaped(void **state)
 
 /* ---- all kinds ---- */
 
-static void what_is_no_classifier_is_refused(void **state)
+static void an_invalid_classifier_is_rejected(void **state)
 {
     static const char expected[] = "classifier: expected host, regex: {...} or plugin: {...}\n";
 
@@ -482,7 +482,7 @@ int main(void)
         cmocka_unit_test(a_plugin_cannot_return_more_than_fits),
         cmocka_unit_test(a_new_version_at_the_old_path_is_loaded_while_the_old_one_serves),
         cmocka_unit_test(reasons_of_a_plugin_are_escaped),
-        cmocka_unit_test(what_is_no_classifier_is_refused),
+        cmocka_unit_test(an_invalid_classifier_is_rejected),
         cmocka_unit_test(fingerprints_are_the_same_on_every_machine_and_in_every_release),
         cmocka_unit_test(fingerprints_differ_where_classes_may),
         cmocka_unit_test(tables_of_settings_are_sound),

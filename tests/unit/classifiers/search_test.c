@@ -51,7 +51,7 @@ static void bytes_are_bytes_and_nothing_may_be_searched_too(void **state)
     search_destroy(empty);
 }
 
-static void what_cannot_be_known_within_the_bounds_is_reported_to_be_so(void **state)
+static void a_search_that_exceeds_its_limits_is_reported(void **state)
 {
     char subject[SEARCH_SUBJECT_BYTES_MAX + 1];
     struct search *backtracks = compiled("^(a|a)+$");
@@ -106,7 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_search_finds_the_part_that_its_group_took),
         cmocka_unit_test(bytes_are_bytes_and_nothing_may_be_searched_too),
-        cmocka_unit_test(what_cannot_be_known_within_the_bounds_is_reported_to_be_so),
+        cmocka_unit_test(a_search_that_exceeds_its_limits_is_reported),
         cmocka_unit_test(groups_are_found_by_name_where_there_is_one_of_it),
         cmocka_unit_test(a_pattern_that_is_none_is_refused_with_its_place),
     };

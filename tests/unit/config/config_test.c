@@ -85,7 +85,7 @@ static void an_empty_file_is_an_empty_map(void **state)
     }
 }
 
-static void what_yaml_has_and_we_do_not_is_refused_all_in_one_go(void **state)
+static void unsupported_yaml_is_rejected_all_at_once(void **state)
 {
     (void)state;
     expect_refused(SLICE_LIT("a: &x 1\nb: *x\nc: !!str 4\n<<: 1\n"),
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(nodes_remember_where_they_stood),
         cmocka_unit_test(columns_count_characters_not_bytes),
         cmocka_unit_test(an_empty_file_is_an_empty_map),
-        cmocka_unit_test(what_yaml_has_and_we_do_not_is_refused_all_in_one_go),
+        cmocka_unit_test(unsupported_yaml_is_rejected_all_at_once),
         cmocka_unit_test(duplicate_names_are_refused_at_their_place),
         cmocka_unit_test(syntax_errors_are_reported_in_plain_words),
         cmocka_unit_test(bytes_that_are_no_text_are_refused),

@@ -275,7 +275,7 @@ static void hostile_names_and_values_are_escaped_and_cut(void **state)
                     "f:1:8: count: expected a whole number, not \"aaaaaaaaaaaaaaaaaaaaaaaa...\"\n");
 }
 
-static void what_must_be_given_and_is_not_is_reported(void **state)
+static void a_missing_required_setting_is_reported(void **state)
 {
     struct config c;
     struct diag d = {0};
@@ -464,7 +464,7 @@ static void random_values(struct example *s, uint64_t *seed)
     s->title = xslicedup((struct slice){letters, 1 + next_random(seed) % (sizeof(letters) - 1)});
 }
 
-static void what_is_printed_is_taken_back_as_the_same_value(void **state)
+static void a_printed_value_is_read_back_as_the_same_value(void **state)
 {
     static const char *const names[] = {"enabled", "count",  "variance", "wait", "total",
                                         "buffer",  "policy", "hosts",    "title"};
@@ -573,7 +573,7 @@ int main(void)
         cmocka_unit_test(a_slip_of_the_pen_is_recognised),
         cmocka_unit_test(a_name_in_the_wrong_place_is_reported_where_it_belongs),
         cmocka_unit_test(hostile_names_and_values_are_escaped_and_cut),
-        cmocka_unit_test(what_must_be_given_and_is_not_is_reported),
+        cmocka_unit_test(a_missing_required_setting_is_reported),
         cmocka_unit_test(a_map_is_expected_where_a_scope_stands),
         cmocka_unit_test(times_are_exact_and_have_units),
         cmocka_unit_test(off_is_for_those_that_may_be_off),
@@ -582,7 +582,7 @@ int main(void)
         cmocka_unit_test(texts_may_be_anything_but_nul),
         cmocka_unit_test(secrets_are_not_printed),
         cmocka_unit_test(lists_as_texts_quote_what_needs_it),
-        cmocka_unit_test(what_is_printed_is_taken_back_as_the_same_value),
+        cmocka_unit_test(a_printed_value_is_read_back_as_the_same_value),
         cmocka_unit_test(copies_own_their_texts),
         cmocka_unit_test(the_manual_has_every_row),
         cmocka_unit_test(words_for_origins_and_whens),

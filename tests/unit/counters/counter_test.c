@@ -31,7 +31,7 @@ static void maxqueue_limits_holders_too_and_is_checked_before_room(void **state)
     assert_int_equal(stats()->full, 1);
 }
 
-static void one_that_may_not_wait_is_notified_at_once(void **state)
+static void a_request_that_may_not_wait_is_notified_at_once(void **state)
 {
     struct counter_request ask = ask_for("k");
 
@@ -258,7 +258,7 @@ static void times_are_summed_by_how_a_wait_and_a_hold_ended(void **state)
     assert_int_equal(stats()->done, 2);
 }
 
-static void one_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then(void **state)
+static void a_lock_that_is_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then(void **state)
 {
     (void)state;
     me(0, "k", 1);
@@ -274,7 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(maxqueue_limits_holders_too_and_is_checked_before_room),
-        RULE(one_that_may_not_wait_is_notified_at_once),
+        RULE(a_request_that_may_not_wait_is_notified_at_once),
         RULE(a_release_is_done_for_all_any_and_then_locked_for_the_oldest_me),
         RULE(a_leaving_holder_gives_its_place_to_me_before_any_and_none_is_done),
         RULE(a_request_with_more_workers_overtakes_those_that_wait),
@@ -289,7 +289,7 @@ int main(void)
         RULE(without_memory_one_is_notified_and_nothing_changes),
         RULE(the_oldest_holder_is_the_one_granted_first),
         RULE(times_are_summed_by_how_a_wait_and_a_hold_ended),
-        RULE(one_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then),
+        RULE(a_lock_that_is_woken_and_not_yet_notified_may_leave_and_is_in_no_list_then),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ static void a_reply_may_come_byte_by_byte(void **state)
     release(&a);
 }
 
-static void what_is_no_decision_leaves_the_key_unreachable(void **state)
+static void a_line_that_is_no_decision_makes_the_key_unreachable(void **state)
 {
     char over_long[2 * POOL_COUNTER_REPLY_LINE_MAX] = "";
     const char *const words[] = {
@@ -159,7 +159,7 @@ static void no_silence_is_longer_than_the_wait(void **state)
     raw_await_end(w->f.loop, &w->peer);
 }
 
-static void one_that_may_not_wait_is_notified_of_silence(void **state)
+static void a_call_that_may_not_wait_is_notified_of_silence(void **state)
 {
     struct world *w = *state;
     struct counter_request at_once = within(0);
@@ -415,7 +415,7 @@ static void a_kept_connection_that_ends_within_an_answer_is_not_tried_again(void
     assert_int_equal(stats(w)->repeated, 0);
 }
 
-static void what_is_asked_again_gets_no_more_time(void **state)
+static void a_repeated_call_gets_no_more_time(void **state)
 {
     struct world *w = *state;
     struct counter_request brief = within(3000);
@@ -463,11 +463,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(requests_report_whole_seconds_rounded_up),
         CASE(a_reply_may_come_byte_by_byte),
-        CASE(what_is_no_decision_leaves_the_key_unreachable),
+        CASE(a_line_that_is_no_decision_makes_the_key_unreachable),
         CASE(nul_bytes_are_no_decision),
         CASE(an_end_instead_of_an_answer_leaves_the_key_unreachable),
         CASE(no_silence_is_longer_than_the_wait),
-        CASE(one_that_may_not_wait_is_notified_of_silence),
+        CASE(a_call_that_may_not_wait_is_notified_of_silence),
         CASE(a_daemon_that_answers_probes_may_be_waited_for),
         CASE(a_call_does_not_wait_for_a_daemon_that_answers_no_probe),
         CASE(a_new_answer_timeout_holds_for_calls_in_progress),
@@ -480,7 +480,7 @@ int main(void)
         CASE(a_kept_connection_that_ends_or_speaks_is_not_used),
         CASE(a_kept_connection_that_ends_without_answer_is_tried_once_again),
         CASE(a_kept_connection_that_ends_within_an_answer_is_not_tried_again),
-        CASE(what_is_asked_again_gets_no_more_time),
+        CASE(a_repeated_call_gets_no_more_time),
         CASE(a_lock_whose_connection_ends_or_speaks_is_lost),
     };
 

@@ -122,7 +122,7 @@ static void the_last_answer_may_be_the_end_of_everything(void **state)
     raw_await_end(w->f.loop, &w->peer);
 }
 
-static void one_that_leaves_before_the_loop_turns_receives_nothing(void **state)
+static void a_call_that_leaves_before_the_loop_turns_receives_nothing(void **state)
 {
     struct world *w = *state;
     struct asker a = {0};
@@ -175,7 +175,7 @@ static void a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes(voi
 
 /* ---- waits that the daemon is about to end itself ---- */
 
-static void what_comes_too_late_is_not_kept(void **state)
+static void a_late_lock_is_not_kept(void **state)
 {
     static const struct {
         const char *word;
@@ -247,8 +247,8 @@ int main(void)
         CASE(a_kept_connection_ends_with_its_server),
         CASE(a_probe_for_which_there_is_no_descriptor_does_not_end_all_probes),
         CASE(the_last_answer_may_be_the_end_of_everything),
-        CASE(one_that_leaves_before_the_loop_turns_receives_nothing),
-        CASE(what_comes_too_late_is_not_kept),
+        CASE(a_call_that_leaves_before_the_loop_turns_receives_nothing),
+        CASE(a_late_lock_is_not_kept),
         CASE(a_daemon_that_does_not_end_a_wait_is_known_as_silent),
         CASE(a_daemon_may_listen_on_a_unix_socket),
     };

@@ -142,7 +142,7 @@ static void a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once(void
     release(&holder);
 }
 
-static void one_that_takes_any_result_is_notified_of_it_by_a_release(void **state)
+static void a_release_notifies_calls_that_take_any_result(void **state)
 {
     struct fixture *f = *state;
     struct counter_request any = of_kind(COUNTER_ANY);
@@ -181,7 +181,7 @@ one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait(void
     assert_int_equal(await_answer(&second), COUNTER_DONE);
 }
 
-static void one_that_leaves_while_waiting_gives_its_place_in_the_queue_back(void **state)
+static void a_call_that_leaves_while_it_waits_frees_its_place_in_the_queue(void **state)
 {
     struct fixture *f = *state;
     struct counter_request two = queued(2, 0);
@@ -305,7 +305,7 @@ static void a_lock_is_lost_with_its_daemon_and_its_release_does_nothing(void **s
     await_idle(f, 1);
 }
 
-static void one_that_waits_when_the_daemon_goes_is_notified(void **state)
+static void a_waiting_call_is_notified_when_the_daemon_exits(void **state)
 {
     struct world *w = *state;
     struct fixture *f = &w->f;
@@ -545,14 +545,14 @@ int main(void)
         CASE(a_lock_is_had_and_its_connection_kept_for_the_next),
         CASE(the_second_asker_waits_for_the_first_one_to_release),
         CASE(a_full_queue_and_a_wait_that_is_not_wanted_are_reported_at_once),
-        CASE(one_that_takes_any_result_is_notified_of_it_by_a_release),
+        CASE(a_release_notifies_calls_that_take_any_result),
         CASE(one_that_leaves_without_having_worked_is_followed_by_one_of_those_that_wait),
-        CASE(one_that_leaves_while_waiting_gives_its_place_in_the_queue_back),
+        CASE(a_call_that_leaves_while_it_waits_frees_its_place_in_the_queue),
         CASE(a_wait_ends_at_its_own_time_within_the_second),
         CASE(a_wait_of_whole_seconds_is_ended_by_the_daemon_and_costs_no_connection),
         CASE(keys_of_any_bytes_are_different_keys),
         CASE(a_lock_is_lost_with_its_daemon_and_its_release_does_nothing),
-        CASE(one_that_waits_when_the_daemon_goes_is_notified),
+        CASE(a_waiting_call_is_notified_when_the_daemon_exits),
         CASE(kept_connections_do_not_outlive_their_daemon),
         CASE(a_server_that_refuses_is_left_alone_and_found_when_it_is_back),
         CASE(a_daemon_that_has_stopped_is_left_alone_and_found_when_it_continues),

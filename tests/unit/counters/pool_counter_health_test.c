@@ -135,7 +135,7 @@ static void each_rest_is_twice_as_long_up_to_a_limit(void **state)
     assert_int_equal(rest_ms, POOL_COUNTER_REST_MAX_MS);
 }
 
-static void what_was_sent_before_makes_no_rest_longer_but_may_end_it(void **state)
+static void lines_sent_before_a_pause_do_not_prolong_it_but_may_end_it(void **state)
 {
     struct pool_counter_daemon *d = rested(state);
     uint64_t over_ms = NOW_MS + POOL_COUNTER_REST_FIRST_MS;
@@ -189,7 +189,7 @@ int main(void)
         TEST(failures_make_it_rest_only_in_a_row),
         TEST(after_its_rest_one_probes_and_the_others_wait_for_the_result),
         TEST(each_rest_is_twice_as_long_up_to_a_limit),
-        TEST(what_was_sent_before_makes_no_rest_longer_but_may_end_it),
+        TEST(lines_sent_before_a_pause_do_not_prolong_it_but_may_end_it),
         TEST(a_probe_without_a_result_is_followed_by_the_next),
         TEST(connections_are_counted_and_bounded),
     };

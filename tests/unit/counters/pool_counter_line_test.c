@@ -49,7 +49,7 @@ static void lines_end_in_a_newline_and_lose_one_carriage_return(void **state)
     assert_false(c.skipping);
 }
 
-static void nothing_is_a_rest(void **state)
+static void an_empty_input_is_an_incomplete_line(void **state)
 {
     struct cutter c = {.in = SLICE_NULL};
 
@@ -282,7 +282,7 @@ static void a_fraction_is_digits_a_dot_and_digits(void **state)
     assert_int_equal(fraction("1e3"), 0);
 }
 
-static void what_stats_is_asked_for_is_all_that_follows(void **state)
+static void the_argument_of_stats_is_all_that_follows(void **state)
 {
     (void)state;
     assert_true(slice_is(parse("STATS FULL").what, "FULL"));
@@ -294,7 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_end_in_a_newline_and_lose_one_carriage_return),
-        cmocka_unit_test(nothing_is_a_rest),
+        cmocka_unit_test(an_empty_input_is_an_incomplete_line),
         cmocka_unit_test(a_line_of_the_longest_length_is_one),
         cmocka_unit_test(a_longer_line_that_is_whole_is_reported_once),
         cmocka_unit_test(a_longer_line_in_pieces_is_reported_once_and_skipped),
@@ -308,7 +308,7 @@ int main(void)
         cmocka_unit_test(numbers_may_have_leading_zeros_and_saturate),
         cmocka_unit_test(fractions_are_milliseconds_by_option),
         cmocka_unit_test(a_fraction_is_digits_a_dot_and_digits),
-        cmocka_unit_test(what_stats_is_asked_for_is_all_that_follows),
+        cmocka_unit_test(the_argument_of_stats_is_all_that_follows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static void a_long_key_is_not_cut_within_an_escaped_byte(void **state)
     }
 }
 
-static void what_is_the_type_of_a_key_is_the_type_of_its_word(void **state)
+static void the_type_of_a_key_survives_its_encoding(void **state)
 {
     char room[5000];
 
@@ -195,7 +195,7 @@ static void a_line_is_waited_for_until_its_newline_and_no_further(void **state)
     assert_int_equal(used, 7);
 }
 
-static void what_is_no_reply_is_refused(void **state)
+static void an_invalid_response_line_is_rejected(void **state)
 {
     static const char *const lines[] = {
         "\n",
@@ -252,12 +252,12 @@ int main(void)
         cmocka_unit_test(keys_become_one_word_of_visible_ascii),
         cmocka_unit_test(long_keys_are_cut_and_still_differ),
         cmocka_unit_test(a_long_key_is_not_cut_within_an_escaped_byte),
-        cmocka_unit_test(what_is_the_type_of_a_key_is_the_type_of_its_word),
+        cmocka_unit_test(the_type_of_a_key_survives_its_encoding),
         cmocka_unit_test(requests_are_written_as_daemons_read_them),
         cmocka_unit_test(the_longest_request_has_room),
         cmocka_unit_test(every_reply_is_known_by_its_line),
         cmocka_unit_test(a_line_is_waited_for_until_its_newline_and_no_further),
-        cmocka_unit_test(what_is_no_reply_is_refused),
+        cmocka_unit_test(an_invalid_response_line_is_rejected),
         cmocka_unit_test(a_line_without_end_is_too_large),
     };
 

@@ -71,7 +71,7 @@ static void a_burst_passes_at_once_and_the_rest_evenly(void **state)
     rate_table_destroy(t);
 }
 
-static void what_is_asked_to_wait_may_then(void **state)
+static void a_request_passes_after_the_wait_it_was_told(void **state)
 {
     struct rate_table *t = rate_table_create(10);
     const struct rate r = {.interval_ns = 333333333, .burst = 2};
@@ -178,7 +178,7 @@ static uint64_t random_of(uint64_t *seed)
     return *seed;
 }
 
-static void it_does_what_a_bucket_of_tokens_does(void **state)
+static void the_rate_equals_a_bucket_of_tokens(void **state)
 {
     uint64_t seed = 88172645463325252ULL;
     size_t passed = 0;
@@ -210,7 +210,7 @@ static void it_does_what_a_bucket_of_tokens_does(void **state)
     assert_true(refused > 1000);
 }
 
-static void it_grows_up_to_its_bound_and_no_further(void **state)
+static void the_table_grows_up_to_its_bound_and_no_further(void **state)
 {
     struct rate_table *t = rate_table_create(5000);
     const struct rate r = {.interval_ns = SECOND, .burst = 1};
@@ -230,12 +230,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_is_a_number_in_a_time),
         cmocka_unit_test(a_burst_passes_at_once_and_the_rest_evenly),
-        cmocka_unit_test(what_is_asked_to_wait_may_then),
+        cmocka_unit_test(a_request_passes_after_the_wait_it_was_told),
         cmocka_unit_test(time_that_goes_back_lets_no_more_through),
         cmocka_unit_test(another_rate_does_not_inherit_a_long_wait),
         cmocka_unit_test(the_key_used_least_recently_goes),
-        cmocka_unit_test(it_does_what_a_bucket_of_tokens_does),
-        cmocka_unit_test(it_grows_up_to_its_bound_and_no_further),
+        cmocka_unit_test(the_rate_equals_a_bucket_of_tokens),
+        cmocka_unit_test(the_table_grows_up_to_its_bound_and_no_further),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void turn_until_passed(struct watched *w)
         loop_turn(w->loop, 1000);
 }
 
-static void passes_once_and_not_before_its_delay(void **state)
+static void a_deadline_passes_once_and_not_before_its_delay(void **state)
 {
     struct watched w;
     uint64_t started_us = clock_mono_us();
@@ -59,7 +59,7 @@ static void passes_once_and_not_before_its_delay(void **state)
     assert_false(timer_running(&w.deadline.timer));
 }
 
-static void set_later_it_passes_later_though_its_timer_expires_before(void **state)
+static void a_deadline_set_later_passes_later_though_its_timer_expires_before(void **state)
 {
     struct watched w;
     uint64_t started_us = clock_mono_us();
@@ -78,7 +78,7 @@ static void set_later_it_passes_later_though_its_timer_expires_before(void **sta
     assert_int_equal(w.passed, 1);
 }
 
-static void set_earlier_it_passes_earlier(void **state)
+static void a_deadline_set_earlier_passes_earlier(void **state)
 {
     struct watched w;
 
@@ -90,7 +90,7 @@ static void set_earlier_it_passes_earlier(void **state)
     assert_int_equal(w.expired, 1);
 }
 
-static void cleared_it_does_not_pass_when_its_timer_expires(void **state)
+static void a_cleared_deadline_does_not_pass_when_its_timer_expires(void **state)
 {
     struct watched w;
 
@@ -104,7 +104,7 @@ static void cleared_it_does_not_pass_when_its_timer_expires(void **state)
     assert_false(timer_running(&w.deadline.timer));
 }
 
-static void stopped_it_leaves_the_loop(void **state)
+static void a_stopped_deadline_leaves_the_loop(void **state)
 {
     struct watched w;
 
@@ -118,13 +118,14 @@ static void stopped_it_leaves_the_loop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(passes_once_and_not_before_its_delay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(set_later_it_passes_later_though_its_timer_expires_before,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(set_earlier_it_passes_earlier, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cleared_it_does_not_pass_when_its_timer_expires, set_up,
+        cmocka_unit_test_setup_teardown(a_deadline_passes_once_and_not_before_its_delay, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(stopped_it_leaves_the_loop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_deadline_set_later_passes_later_though_its_timer_expires_before, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_deadline_set_earlier_passes_earlier, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cleared_deadline_does_not_pass_when_its_timer_expires,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stopped_deadline_leaves_the_loop, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void deferred_work_runs_once_after_the_turn(void **state)
     assert_int_equal(c.times, 1);
 }
 
-static void what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end(void **state)
+static void work_deferred_by_deferred_work_runs_in_the_same_turn_but_not_without_end(void **state)
 {
     struct loop *l = *state;
     struct counted_deferred c = {.d.run = on_deferred, .loop = l, .again = true};
@@ -155,7 +155,7 @@ int main(void)
         TEST(deferred_work_runs_once_after_the_turn),
         TEST(settling_runs_all_that_work_and_messages_lead_to),
         TEST(work_that_is_deferred_again_before_it_runs_runs_once),
-        TEST(what_deferred_work_defers_runs_in_the_same_turn_but_not_without_end),
+        TEST(work_deferred_by_deferred_work_runs_in_the_same_turn_but_not_without_end),
         TEST(work_of_each_turn_runs_until_it_is_removed),
     };
 

@@ -273,7 +273,7 @@ static void the_loop_may_post_to_itself(void **state)
     assert_int_equal(b.bounces, 3);
 }
 
-static void what_was_posted_before_the_end_still_runs(void **state)
+static void messages_posted_before_the_end_still_run(void **state)
 {
     struct loop *l = loop_create(1);
     struct ball b = {.m.run = on_bounce, .loop = l};
@@ -455,7 +455,7 @@ int main(void)
         TEST(time_stands_still_within_a_turn_and_is_fresh_after_the_wait),
         TEST(messages_of_each_poster_arrive_once_and_in_order),
         TEST(the_loop_may_post_to_itself),
-        TEST(what_was_posted_before_the_end_still_runs),
+        TEST(messages_posted_before_the_end_still_run),
         TEST(a_sleeping_loop_is_stopped_from_another_thread),
         TEST(a_watch_is_level_triggered_and_leaves_the_descriptor_open),
         TEST(a_turn_runs_watches_timers_messages_and_then_what_comes_at_its_end),

@@ -70,7 +70,7 @@ static void a_pause_is_not_the_time_of_a_timer(void **state)
     assert_int_equal(expired, 1);
 }
 
-static void nor_that_of_a_deadline_that_was_set_before_it(void **state)
+static void a_pause_is_not_the_time_of_a_deadline_set_before(void **state)
 {
     struct loop *l = *state;
     struct deadline d;
@@ -138,7 +138,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_pause_is_not_the_time_of_a_timer),
-        TEST(nor_that_of_a_deadline_that_was_set_before_it),
+        TEST(a_pause_is_not_the_time_of_a_deadline_set_before),
         TEST(a_timer_that_is_started_after_a_pause_takes_its_time),
         TEST(the_monotonic_clock_shows_the_pause),
         TEST(timers_expire_even_if_each_turn_is_late),

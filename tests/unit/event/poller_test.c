@@ -437,7 +437,7 @@ static void a_timer_set_before_the_one_waited_for_comes_first(void **state)
     timer_stop(&late.timer);
 }
 
-static void what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it(void **state)
+static void a_stopped_timer_that_the_clock_was_set_for_delays_no_later_timer(void **state)
 {
     struct fixture *f = *state;
     struct ringing r;
@@ -477,7 +477,7 @@ static void on_end_of_silent(struct loop_deferred *d)
     s->current = watch_is_current(s->watch);
 }
 
-static void one_that_came_after_the_poll_is_not_taken_for_reported(void **state)
+static void an_event_after_the_poll_is_not_taken_for_reported(void **state)
 {
     enum { ENOUGH_FOR_EPOLL = 12 };
     struct fixture *f = *state;
@@ -519,7 +519,7 @@ int main(void)
         TEST(before_the_wait_nothing_is_known),
         TEST(while_another_socket_still_waits_to_be_called_not_all_is_reported),
         TEST(a_wait_that_could_not_reports_all_sockets_has_not_reported_all),
-        TEST(one_that_came_after_the_poll_is_not_taken_for_reported),
+        TEST(an_event_after_the_poll_is_not_taken_for_reported),
         TEST(a_client_is_called_when_all_else_has_been),
         TEST(a_turn_of_watches_that_stay_makes_one_system_call),
         TEST(a_watch_that_is_alone_costs_no_call_to_start_and_to_stop),
@@ -527,7 +527,7 @@ int main(void)
         TEST(a_loop_that_posts_to_itself_is_not_woken_for_it),
         TEST(waits_for_the_same_timer_set_the_clocks_once),
         TEST(a_timer_set_before_the_one_waited_for_comes_first),
-        TEST(what_the_clock_was_set_for_and_has_gone_costs_no_timer_behind_it),
+        TEST(a_stopped_timer_that_the_clock_was_set_for_delays_no_later_timer),
     };
 
     return cmocka_run_group_tests_name("poller", tests, NULL, NULL);

@@ -52,7 +52,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void it_advances_without_being_read(void **state)
+static void the_wall_clock_advances_without_being_read(void **state)
 {
     struct loop *l = *state;
 
@@ -115,7 +115,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(it_advances_without_being_read),
+        TEST(the_wall_clock_advances_without_being_read),
         TEST(a_change_is_noticed_within_a_second),
         TEST(within_a_turn_it_is_the_turns_time),
     };

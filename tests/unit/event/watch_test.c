@@ -151,7 +151,7 @@ static void hear(struct watched *w)
     assert_int_equal(read(w->fd, &byte, 1), 1);
 }
 
-static void what_is_readable_is_reported_in_each_turn_until_it_is_read(void **state)
+static void a_readable_watch_is_reported_in_each_turn_until_it_is_read(void **state)
 {
     struct fixture *f = *state;
 
@@ -175,7 +175,7 @@ static void stop_other(struct watched *w)
     w->other->watch = NULL;
 }
 
-static void what_is_stopped_in_a_turn_is_not_called_in_it(void **state)
+static void a_watch_that_is_stopped_in_a_turn_is_not_called_in_it(void **state)
 {
     struct fixture *f = *state;
 
@@ -205,7 +205,7 @@ static void a_stopped_descriptor_may_go_to_another_watch(void **state)
     assert_int_equal(f->two.reads, 1);
 }
 
-static void one_that_does_not_want_to_read_is_not_notified_not_even_the_end(void **state)
+static void a_watch_that_does_not_read_is_not_notified_even_of_the_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -248,7 +248,7 @@ static void room_to_write_is_reported_once(void **state)
     assert_int_equal(f->one.reads, 1);
 }
 
-static void one_that_writes_only_learns_of_the_end(void **state)
+static void a_watch_that_writes_only_is_notified_of_the_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -278,7 +278,7 @@ static void stop_oneself(struct watched *w)
     w->watch = NULL;
 }
 
-static void one_that_stops_on_reading_is_not_notified_of_room(void **state)
+static void a_watch_that_stops_on_reading_is_not_notified_of_room(void **state)
 {
     struct fixture *f = *state;
 
@@ -553,15 +553,15 @@ static void a_watch_stays_reported_when_it_goes_into_epoll(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(what_is_readable_is_reported_in_each_turn_until_it_is_read),
-        BOTH(what_is_stopped_in_a_turn_is_not_called_in_it),
+        BOTH(a_readable_watch_is_reported_in_each_turn_until_it_is_read),
+        BOTH(a_watch_that_is_stopped_in_a_turn_is_not_called_in_it),
         BOTH(a_stopped_descriptor_may_go_to_another_watch),
-        BOTH(one_that_does_not_want_to_read_is_not_notified_not_even_the_end),
+        BOTH(a_watch_that_does_not_read_is_not_notified_even_of_the_end),
         BOTH(interest_that_goes_and_comes_within_a_turn_is_as_if_it_had_not_gone),
         BOTH(room_to_write_is_reported_once),
-        BOTH(one_that_writes_only_learns_of_the_end),
+        BOTH(a_watch_that_writes_only_is_notified_of_the_end),
         BOTH(bytes_and_room_are_reported_one_after_the_other),
-        BOTH(one_that_stops_on_reading_is_not_notified_of_room),
+        BOTH(a_watch_that_stops_on_reading_is_not_notified_of_room),
         BOTH(a_watch_serves_the_owner_it_was_handed_to),
         BOTH(a_client_is_called_after_all_others),
         BOTH(the_event_reports_whether_the_peer_has_ended),

@@ -72,7 +72,7 @@ static void jobs_are_worked_on_in_order_and_reported_once(void **state)
     loop_destroy(l);
 }
 
-static void what_is_left_at_the_end_is_dropped(void **state)
+static void jobs_left_at_the_end_are_dropped(void **state)
 {
     struct loop *l = loop_create(0);
     static struct job jobs[JOBS];
@@ -309,7 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_are_worked_on_in_order_and_reported_once),
-        cmocka_unit_test(what_is_left_at_the_end_is_dropped),
+        cmocka_unit_test(jobs_left_at_the_end_are_dropped),
         cmocka_unit_test(a_job_that_hangs_is_left_behind_and_dropped_when_it_returns),
         TEST(a_job_that_waits_is_worked_on_once),
         TEST(a_job_that_is_added_while_it_is_worked_on_is_worked_on_again),

@@ -300,7 +300,7 @@ static void only_a_body_above_the_threshold_is_put_into_a_file(void **state)
     text_fini(&large);
 }
 
-static void what_follows_a_large_body_is_the_next_request(void **state)
+static void bytes_after_a_large_body_are_the_next_request(void **state)
 {
     struct fixture *f = *state;
     struct text all = request_of(LARGE, "");
@@ -440,7 +440,7 @@ int main(void)
         SINK(file_that_another_got_before_the_end_is_no_body_and_is_not_reported_again),
         cmocka_unit_test(files_are_a_part_of_the_descriptors),
         TEST(only_a_body_above_the_threshold_is_put_into_a_file),
-        TEST(what_follows_a_large_body_is_the_next_request),
+        TEST(bytes_after_a_large_body_are_the_next_request),
         TEST(head_and_body_may_come_in_any_pieces),
         TEST(client_that_waits_for_continue_gets_it_first),
         TEST(client_that_does_not_wait_for_continue_is_served_as_well),

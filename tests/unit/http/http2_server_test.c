@@ -638,7 +638,7 @@ static void other_protocols_get_settings_and_are_closed(void **state)
     assert_int_equal(counts.refused[FAULT_HTTP2_PREFACE], 1);
 }
 
-static void what_is_wrong_behind_the_preface_ends_with_goaway(void **state)
+static void an_error_after_the_preface_ends_with_goaway(void **state)
 {
     struct h2 *h = *state;
 
@@ -745,7 +745,7 @@ int main(void)
         H2_TEST(abandoning_most_requests_before_their_responses_ends_the_connection),
         H2_TEST(overflowing_the_windows_of_responses_that_have_begun_ends_the_connection),
         H2_TEST(other_protocols_get_settings_and_are_closed),
-        H2_TEST(what_is_wrong_behind_the_preface_ends_with_goaway),
+        H2_TEST(an_error_after_the_preface_ends_with_goaway),
         H2_TEST(frames_of_servers_end_the_connection),
         H2_TEST(a_client_that_does_not_read_what_it_asks_for_is_refused),
         H2_TEST(a_drain_names_all_streams_first),

@@ -110,7 +110,7 @@ static void a_connection_stays_when_none_has_clearly_less(void **state)
     assert_false(give(f, 0, 5));
 }
 
-static void what_is_in_transit_counts_as_in_flight(void **state)
+static void connections_in_transit_count_as_in_flight(void **state)
 {
     struct fixture *f = *state;
     unsigned n = 0;
@@ -161,7 +161,7 @@ static void a_loop_that_can_take_no_more_gets_none(void **state)
     assert_false(give(f, 0, 5));
 }
 
-static void one_that_leaves_takes_what_it_was_given_and_gets_no_more(void **state)
+static void a_loop_that_leaves_takes_its_connections_and_gets_no_more(void **state)
 {
     struct fixture *f = *state;
 
@@ -248,11 +248,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(the_loop_with_least_in_flight_gets_the_connection),
         TEST(a_connection_stays_when_none_has_clearly_less),
-        TEST(what_is_in_transit_counts_as_in_flight),
+        TEST(connections_in_transit_count_as_in_flight),
         TEST(a_loop_that_does_not_come_round_is_given_no_more),
         TEST(no_more_is_in_transit_to_a_loop_than_there_is_room_for),
         TEST(a_loop_that_can_take_no_more_gets_none),
-        TEST(one_that_leaves_takes_what_it_was_given_and_gets_no_more),
+        TEST(a_loop_that_leaves_takes_its_connections_and_gets_no_more),
 #undef TEST
         cmocka_unit_test(between_threads_no_connection_is_lost_or_served_twice),
     };

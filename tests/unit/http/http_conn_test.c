@@ -517,7 +517,7 @@ static void tunnel_ends_when_the_client_resets(void **state)
     raw_fini(&w);
 }
 
-static void what_a_worker_sent_before_it_closed_is_passed_on_though_it_accepts_no_more(void **state)
+static void bytes_sent_before_a_worker_closed_are_passed_on_though_it_accepts_no_more(void **state)
 {
     struct fixture *f = *state;
     struct raw_peer w;
@@ -685,7 +685,7 @@ int main(void)
         TEST(tunnel_that_carries_nothing_ends),
         TEST(tunnel_passes_on_a_half_close_of_the_worker),
         TEST(tunnel_ends_when_the_client_resets),
-        TEST(what_a_worker_sent_before_it_closed_is_passed_on_though_it_accepts_no_more),
+        TEST(bytes_sent_before_a_worker_closed_are_passed_on_though_it_accepts_no_more),
         TEST(reset_is_noticed_where_nothing_is_read),
         TEST(early_bytes_behind_a_body_reach_the_worker),
         TEST(drain_ends_tunnels),

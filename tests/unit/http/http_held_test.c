@@ -102,7 +102,7 @@ static void a_head_that_is_held_goes_when_its_time_has_come_and_one_begun_in_the
     expect_flushed(f, 2, 0);
 }
 
-static void one_that_is_held_for_less_goes_before_one_that_came_first(void **state)
+static void a_head_held_for_less_is_flushed_before_one_that_came_first(void **state)
 {
     struct fixture *f = *state;
 
@@ -116,7 +116,7 @@ static void one_that_is_held_for_less_goes_before_one_that_came_first(void **sta
     assert_ptr_equal(f->flushed[1], &f->heads[0]);
 }
 
-static void one_that_is_released_is_not_flushed_and_keeps_none_from_it(void **state)
+static void a_released_head_is_not_flushed_and_delays_no_other(void **state)
 {
     struct fixture *f = *state;
 
@@ -157,7 +157,7 @@ static void begin_again(struct fixture *f, struct http_reply *r)
     http_schedule_flush(r, 0);
 }
 
-static void one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time(void **state)
+static void a_head_that_is_held_again_at_each_flush_has_one_flush_per_turn(void **state)
 {
     struct fixture *f = *state;
 
@@ -176,10 +176,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_head_that_is_held_goes_when_its_time_has_come_and_one_begun_in_the_turn),
-        TEST(one_that_is_held_for_less_goes_before_one_that_came_first),
-        TEST(one_that_is_released_is_not_flushed_and_keeps_none_from_it),
+        TEST(a_head_held_for_less_is_flushed_before_one_that_came_first),
+        TEST(a_released_head_is_not_flushed_and_delays_no_other),
         TEST(a_head_begun_while_others_are_flushed_does_not_wait_for_those_held),
-        TEST(one_that_begins_again_and_again_has_one_turn_of_the_loop_at_a_time),
+        TEST(a_head_that_is_held_again_at_each_flush_has_one_flush_per_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ static void half_a_head_is_refused_in_time(void **state)
     fixture_await_connections(f, 0);
 }
 
-static void it_is_ended_when_its_time_is_over(void **state)
+static void an_idle_connection_ends_after_its_timeout(void **state)
 {
     struct fixture *f = *state;
     struct http_server_options o = quick_sweep(f);
@@ -500,7 +500,7 @@ int main(void)
         IDLE(client_that_closes_meanwhile_is_noticed),
         IDLE(client_that_resets_meanwhile_is_noticed),
         IDLE(half_a_head_is_refused_in_time),
-        IDLE(it_is_ended_when_its_time_is_over),
+        IDLE(an_idle_connection_ends_after_its_timeout),
         IDLE(new_limits_hold_for_those_that_are_idle),
         IDLE(drain_ends_it),
         IDLE(one_more_answer_of_a_server_that_retires_states_close),

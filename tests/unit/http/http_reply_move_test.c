@@ -194,7 +194,7 @@ static bool queue_is_empty(void *context)
     return f->call->reply.queued_bytes == 0;
 }
 
-static void what_the_client_does_not_take_is_queued_and_nothing_more_is_moved(void **state)
+static void bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_moved(void **state)
 {
     struct fixture *f = *state;
     struct stream s = open_stream(AF_INET);
@@ -260,7 +260,7 @@ static void answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_
     close_stream(&s);
 }
 
-static void nobodys_answer_is_not_moved(void **state)
+static void a_null_response_is_not_moved(void **state)
 {
     (void)state;
     assert_int_equal(http_reply_move(NULL, NULL, 1), -1);
@@ -389,9 +389,9 @@ int main(void)
         TEST(body_is_moved_from_a_unix_socket),
         TEST(head_that_is_held_goes_out_before_the_first_byte_that_is_moved),
         TEST(the_next_request_follows_on_the_same_connection),
-        TEST(what_the_client_does_not_take_is_queued_and_nothing_more_is_moved),
+        TEST(bytes_that_the_client_does_not_take_are_queued_and_nothing_more_is_moved),
         TEST(answers_in_chunks_or_without_a_body_and_more_than_announced_are_not_moved),
-        TEST(nobodys_answer_is_not_moved),
+        TEST(a_null_response_is_not_moved),
         TEST(end_and_emptiness_of_the_socket_are_distinguished),
         TEST(answer_that_is_cut_after_what_was_moved_ends_with_that),
         TEST(client_that_leaves_what_is_moved_is_noticed),

@@ -103,7 +103,7 @@ static void path_is_one_however_it_is_written(void **state)
     }
 }
 
-static void what_is_kept_is_a_copy_that_ends(void **state)
+static void a_retained_value_is_a_terminated_copy(void **state)
 {
     struct http_request *req = *state;
     char bytes[] = "abc";
@@ -150,7 +150,7 @@ int main(void)
         TEST(field_is_found_in_any_case_and_the_next_of_its_name_behind_it),
         TEST(kinds_are_reported_and_dropped_by_what_fields_are),
         TEST(path_is_one_however_it_is_written),
-        TEST(what_is_kept_is_a_copy_that_ends),
+        TEST(a_retained_value_is_a_terminated_copy),
         cmocka_unit_test(a_length_is_reported_for_a_body_or_none_where_one_is_expected),
     };
 

@@ -57,7 +57,7 @@ static void other_spellings_become_canonical(void **state)
     }
 }
 
-static void what_is_no_address_is_refused(void **state)
+static void an_invalid_address_is_rejected(void **state)
 {
     const char *texts[] = {
         "",
@@ -427,7 +427,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(canonical_text_is_read_and_written_alike),
         cmocka_unit_test(other_spellings_become_canonical),
-        cmocka_unit_test(what_is_no_address_is_refused),
+        cmocka_unit_test(an_invalid_address_is_rejected),
         cmocka_unit_test(an_embedded_nul_is_refused),
         cmocka_unit_test(a_unix_path_over_107_bytes_is_too_large),
         cmocka_unit_test(names_are_left_to_be_resolved),

@@ -104,7 +104,7 @@ static void unix_peers_are_not_counted(void **state)
     address_counts_destroy(t);
 }
 
-static void one_a_second_is_reported_with_the_number_of_the_others(void **state)
+static void at_most_one_line_a_second_states_the_number_of_the_others(void **state)
 {
     struct address_counts *t = address_counts_create(ADDRESS_COUNTS_OF_CLIENTS);
     uint64_t unreported;
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test(an_ipv6_client_is_its_64_bits),
         cmocka_unit_test(an_ipv6_host_is_all_of_its_bits),
         cmocka_unit_test(unix_peers_are_not_counted),
-        cmocka_unit_test(one_a_second_is_reported_with_the_number_of_the_others),
+        cmocka_unit_test(at_most_one_line_a_second_states_the_number_of_the_others),
         cmocka_unit_test(loops_together_keep_the_limit),
     };
 

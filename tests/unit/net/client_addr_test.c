@@ -36,7 +36,7 @@ static void an_element_is_an_address_with_or_without_port(void **state)
     assert_string_equal(parsed("[::ffff:c000:201]:80"), "192.0.2.1:80");
 }
 
-static void anything_else_is_no_address(void **state)
+static void an_invalid_text_is_not_an_address(void **state)
 {
     static const char *const bad[] = {"",
                                       "unknown",
@@ -103,7 +103,7 @@ static void when_all_are_trusted_it_is_the_farthest(void **state)
     assert_string_equal(client((const char *[]){"10.0.0.3, 10.0.0.2"}, 1), "10.0.0.3");
 }
 
-static void what_is_no_address_ends_the_search(void **state)
+static void an_invalid_address_ends_the_search(void **state)
 {
     (void)state;
     assert_string_equal(client((const char *[]){"192.0.2.9, unknown"}, 1), "10.0.0.1");
@@ -128,10 +128,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_element_is_an_address_with_or_without_port),
-        cmocka_unit_test(anything_else_is_no_address),
+        cmocka_unit_test(an_invalid_text_is_not_an_address),
         cmocka_unit_test(the_client_is_the_first_from_the_right_that_is_not_trusted),
         cmocka_unit_test(when_all_are_trusted_it_is_the_farthest),
-        cmocka_unit_test(what_is_no_address_ends_the_search),
+        cmocka_unit_test(an_invalid_address_ends_the_search),
         cmocka_unit_test(no_more_than_so_many_hops_are_checked),
     };
 

@@ -244,7 +244,7 @@ static void only_claim_of_a_client_is_not_revoked(void **state)
     leave(other);
 }
 
-static void what_is_settled_counts_and_is_not_revoked(void **state)
+static void a_settled_share_counts_and_is_not_revoked(void **state)
 {
     struct fixture *f = *state;
     struct client *many = client("10.0.0.1:1", 1);
@@ -350,7 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_bytes_the_largest_claim_is_revoked_and_a_part_is_given,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(only_claim_of_a_client_is_not_revoked, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_settled_counts_and_is_not_revoked, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_settled_share_counts_and_is_not_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_that_was_revoked_is_not_settled_and_not_reported,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_that_ended_is_not_reported, setup, teardown),

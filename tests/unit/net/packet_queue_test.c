@@ -51,7 +51,7 @@ static int number_received(int *passed)
     return n;
 }
 
-static void what_a_full_socket_does_not_take_goes_later_in_order(void **state)
+static void packets_that_a_full_socket_does_not_take_are_sent_later_in_order(void **state)
 {
     enum { MANY = 3000 };
     int passed;
@@ -134,7 +134,7 @@ static void closed_it_is_empty_and_its_peer_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_a_full_socket_does_not_take_goes_later_in_order),
+        TEST(packets_that_a_full_socket_does_not_take_are_sent_later_in_order),
         TEST(a_descriptor_may_be_closed_before_it_is_sent),
         TEST(a_message_over_the_limit_is_left_out),
         TEST(a_peer_that_has_gone_is_reported),

@@ -69,7 +69,7 @@ static size_t open_descriptors(void)
     return n;
 }
 
-static void all_is_given_over_until_the_last_message_comes(void **state)
+static void messages_are_passed_on_until_the_last_one(void **state)
 {
     struct taken t = {.fd = -1};
     json_t *last;
@@ -103,7 +103,7 @@ static void descriptors_that_none_takes_are_closed(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void what_makes_no_sense_ends_it(void **state)
+static void an_invalid_message_ends_the_exchange(void **state)
 {
     static const char *const bad[] = {"{\"op\":\"c\"}", "{\"op\":7}", "{}", "["};
     struct taken t = {.fd = -1};
@@ -147,10 +147,10 @@ static void the_end_of_the_other_side_is_reported_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_is_given_over_until_the_last_message_comes, set_up,
+        cmocka_unit_test_setup_teardown(messages_are_passed_on_until_the_last_one, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(descriptors_that_none_takes_are_closed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_makes_no_sense_ends_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_invalid_message_ends_the_exchange, set_up, tear_down),
         cmocka_unit_test_setup_teardown(silence_is_waited_for_as_long_as_specified, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_reported_at_once, set_up,

@@ -55,7 +55,7 @@ static void a_message_arrives_whole_with_its_descriptor(void **state)
     json_decref(got);
 }
 
-static void nothing_there_is_busy_and_a_closed_peer_is_closed(void **state)
+static void an_empty_socket_is_busy_and_a_closed_peer_is_closed(void **state)
 {
     json_t *got;
     int passed;
@@ -70,7 +70,7 @@ static void nothing_there_is_busy_and_a_closed_peer_is_closed(void **state)
     json_decref(m);
 }
 
-static void what_a_peer_sent_arrives_though_it_closed_without_reading(void **state)
+static void a_packet_arrives_though_its_sender_closed_without_reading(void **state)
 {
     json_t *m = json_pack("{s:s}", "op", "bye");
     json_t *got = NULL;
@@ -88,7 +88,7 @@ static void what_a_peer_sent_arrives_though_it_closed_without_reading(void **sta
     json_decref(m);
 }
 
-static void what_is_no_object_is_dropped_with_its_descriptor(void **state)
+static void a_packet_that_is_not_an_object_is_dropped_with_its_descriptor(void **state)
 {
     static const char *const bad[] = {"{", "[]", "7", "{\"a\":1,\"a\":2}"};
     json_t *got;
@@ -146,9 +146,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_message_arrives_whole_with_its_descriptor),
-        TEST(nothing_there_is_busy_and_a_closed_peer_is_closed),
-        TEST(what_a_peer_sent_arrives_though_it_closed_without_reading),
-        TEST(what_is_no_object_is_dropped_with_its_descriptor),
+        TEST(an_empty_socket_is_busy_and_a_closed_peer_is_closed),
+        TEST(a_packet_arrives_though_its_sender_closed_without_reading),
+        TEST(a_packet_that_is_not_an_object_is_dropped_with_its_descriptor),
         TEST(a_message_over_the_limit_is_neither_sent_nor_taken),
         TEST(a_full_socket_is_busy),
         TEST(our_own_process_is_ours),

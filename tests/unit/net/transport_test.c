@@ -186,7 +186,7 @@ static void file_is_sent_from_where_it_is_reported(void **state)
     close(fd);
 }
 
-static void what_has_come_is_moved_into_a_pipe(void **state)
+static void received_bytes_are_moved_into_a_pipe(void **state)
 {
     struct fixture *f = *state;
     char got[6] = "";
@@ -203,7 +203,7 @@ static void what_has_come_is_moved_into_a_pipe(void **state)
     close(pipe_fds[1]);
 }
 
-static void what_is_closed_may_be_closed_again(void **state)
+static void a_closed_transport_may_be_closed_again(void **state)
 {
     struct fixture *f = *state;
     char byte;
@@ -227,8 +227,8 @@ int main(void)
         TEST(bytes_and_an_end_are_not_quiet),
         TEST(end_of_sending_leaves_receiving),
         TEST(file_is_sent_from_where_it_is_reported),
-        TEST(what_has_come_is_moved_into_a_pipe),
-        TEST(what_is_closed_may_be_closed_again),
+        TEST(received_bytes_are_moved_into_a_pipe),
+        TEST(a_closed_transport_may_be_closed_again),
     };
 
     return cmocka_run_group_tests_name("transport", tests, NULL, NULL);

@@ -82,7 +82,7 @@ static void a_port_that_is_not_valid_is_bad_usage(void **state)
         assert_false(command_line_option(&line, 'p', bad[i]));
 }
 
-static void there_is_a_bound_to_addresses(void **state)
+static void the_number_of_addresses_is_bounded(void **state)
 {
     struct command_line line = {.naddresses = 0};
 
@@ -98,7 +98,7 @@ int main(void)
         cmocka_unit_test(addresses_take_the_port_or_have_their_own),
         cmocka_unit_test(an_address_that_is_not_valid_is_refused),
         cmocka_unit_test(a_port_that_is_not_valid_is_bad_usage),
-        cmocka_unit_test(there_is_a_bound_to_addresses),
+        cmocka_unit_test(the_number_of_addresses_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

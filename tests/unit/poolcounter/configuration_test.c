@@ -74,7 +74,7 @@ static void types_have_their_limits(void **state)
     configuration_destroy(c);
 }
 
-static void what_cannot_be_is_refused_with_its_place(void **state)
+static void invalid_settings_are_rejected_with_their_place(void **state)
 {
     (void)state;
     expect_refused("listen: [localhost:1]\n", "test:1:10: listen: localhost:1: a host name");
@@ -166,7 +166,7 @@ int main(void)
         cmocka_unit_test(the_tables_can_work),
         cmocka_unit_test(without_a_file_all_is_default),
         cmocka_unit_test(types_have_their_limits),
-        cmocka_unit_test(what_cannot_be_is_refused_with_its_place),
+        cmocka_unit_test(invalid_settings_are_rejected_with_their_place),
         cmocka_unit_test(the_commented_configuration_has_every_row_with_its_default),
         cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };

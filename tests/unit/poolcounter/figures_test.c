@@ -115,7 +115,7 @@ static void our_own_counters_are_known_by_option_and_stand_last(void **state)
     text_fini(&out);
 }
 
-static void none_processed_has_no_average(void **state)
+static void an_average_of_no_requests_is_zero(void **state)
 {
     const struct stats_figures f = {.counters.processing_us = 5};
     struct text out = {0};
@@ -148,7 +148,7 @@ int main(void)
         cmocka_unit_test(full_is_written_as_the_original_writes_it),
         cmocka_unit_test(names_are_compared_without_case_to_their_end),
         cmocka_unit_test(our_own_counters_are_known_by_option_and_stand_last),
-        cmocka_unit_test(none_processed_has_no_average),
+        cmocka_unit_test(an_average_of_no_requests_is_zero),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

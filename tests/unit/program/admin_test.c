@@ -266,7 +266,7 @@ static void an_action_wants_a_post_with_the_token(void **state)
     assert_status(f, POST("/processes/nobody/detach", BEARER), "404");
 }
 
-static void what_an_action_is_for_is_a_short_word(void **state)
+static void the_object_of_an_action_is_a_short_word(void **state)
 {
     struct fixture *f = *state;
     char request[400];
@@ -336,7 +336,7 @@ int main(void)
         TEST(the_status_page_and_its_parts_are_served),
         TEST(actions_are_off_without_a_token),
         TEST(an_action_wants_a_post_with_the_token),
-        TEST(what_an_action_is_for_is_a_short_word),
+        TEST(the_object_of_an_action_is_a_short_word),
         TEST(beyond_loopback_a_token_is_a_must),
         TEST(address_in_use_is_an_error),
     };

@@ -24,7 +24,7 @@ static void no_user_wants_nothing_and_a_group_alone_is_refused(void **state)
     assert_string_equal(privileges_find(NULL, "root", &p), "requires user");
 }
 
-static void one_that_is_not_there_is_not_found(void **state)
+static void an_unknown_user_or_group_is_not_found(void **state)
 {
     struct privileges p;
 
@@ -61,7 +61,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_user_wants_nothing_and_a_group_alone_is_refused),
-        cmocka_unit_test(one_that_is_not_there_is_not_found),
+        cmocka_unit_test(an_unknown_user_or_group_is_not_found),
         cmocka_unit_test(root_becomes_the_user_for_good_and_none_else_can),
     };
 

@@ -147,7 +147,7 @@ static void how_it_ended_is_reported(void **state)
     assert_string_equal(how, "signal 9");
 }
 
-static void it_gets_the_one_descriptor_and_its_limit(void **state)
+static void a_program_gets_one_descriptor_and_its_limit(void **state)
 {
     struct program p;
     int pipe_fds[2];
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         TEST(a_name_without_one_is_searched_for_in_path),
         TEST(an_empty_entry_is_not_the_working_directory),
         cmocka_unit_test(how_it_ended_is_reported),
-        cmocka_unit_test(it_gets_the_one_descriptor_and_its_limit),
+        cmocka_unit_test(a_program_gets_one_descriptor_and_its_limit),
     };
 
     if (argc > 1)

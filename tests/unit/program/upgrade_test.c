@@ -229,7 +229,7 @@ static void the_new_process_gets_all_and_the_old_one_drains(void **state)
     assert_logged(f, "upgrade-stage stage=\"handed over\"");
 }
 
-static void one_that_exits_changes_nothing(void **state)
+static void a_new_process_that_exits_changes_nothing(void **state)
 {
     struct fixture *f = *state;
 
@@ -238,7 +238,7 @@ static void one_that_exits_changes_nothing(void **state)
                         "how=\"exit 7\"");
 }
 
-static void one_that_hangs_is_killed(void **state)
+static void a_new_process_that_hangs_is_killed(void **state)
 {
     struct fixture *f = *state;
 
@@ -246,7 +246,7 @@ static void one_that_hangs_is_killed(void **state)
     assert_as_before(f, "reason=\"not ready in time\" how=\"signal 9\"");
 }
 
-static void one_that_babbles_is_killed(void **state)
+static void a_new_process_that_sends_unexpected_messages_is_killed(void **state)
 {
     struct fixture *f = *state;
 
@@ -264,7 +264,7 @@ static void a_shutdown_ends_one_that_is_not_ready(void **state)
     assert_as_before(f, "reason=\"shutdown requested\" how=\"signal 9\"");
 }
 
-static void all_is_taken_back_when_it_dies_meanwhile(void **state)
+static void the_old_process_resumes_when_the_new_one_dies_meanwhile(void **state)
 {
     struct fixture *f = *state;
 
@@ -279,7 +279,7 @@ static void all_is_taken_back_when_it_dies_meanwhile(void **state)
     assert_logged(f, "upgrade-failed stage=\"handed over\" reason=\"signal 9\"");
 }
 
-static void there_is_one_at_a_time_and_none_that_is_refused(void **state)
+static void an_upgrade_is_ignored_beside_another_or_when_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -304,12 +304,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_new_process_gets_all_and_the_old_one_drains),
-        TEST(one_that_exits_changes_nothing),
-        TEST(one_that_hangs_is_killed),
-        TEST(one_that_babbles_is_killed),
+        TEST(a_new_process_that_exits_changes_nothing),
+        TEST(a_new_process_that_hangs_is_killed),
+        TEST(a_new_process_that_sends_unexpected_messages_is_killed),
         TEST(a_shutdown_ends_one_that_is_not_ready),
-        TEST(all_is_taken_back_when_it_dies_meanwhile),
-        TEST(there_is_one_at_a_time_and_none_that_is_refused),
+        TEST(the_old_process_resumes_when_the_new_one_dies_meanwhile),
+        TEST(an_upgrade_is_ignored_beside_another_or_when_rejected),
     };
 
     if (argc > 1)

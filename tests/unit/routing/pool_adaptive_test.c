@@ -160,7 +160,7 @@ static void a_class_that_comes_with_its_hash_is_the_same_class(void **state)
     fixture_end(&f);
 }
 
-static void one_without_a_process_is_woken_only_when_all_have_too_much_in_flight(void **state)
+static void a_slot_without_a_process_is_woken_only_when_all_workers_are_overloaded(void **state)
 {
     struct fixture f;
     struct pool_settings s = adaptive_settings();
@@ -205,7 +205,7 @@ static void the_policy_may_change_with_requests_in_flight(void **state)
     fixture_end(&f);
 }
 
-static void what_another_load_balancer_sends_counts(void **state)
+static void requests_of_another_load_balancer_count(void **state)
 {
     struct fixture f;
     struct pool_settings s = adaptive_settings();
@@ -387,7 +387,7 @@ static void a_detour_is_explained_by_one_that_has_no_work(void **state)
     fixture_end(&f);
 }
 
-static void one_that_is_replaced_leaves_its_classes_to_its_replacement(void **state)
+static void a_replaced_worker_leaves_its_classes_to_its_replacement(void **state)
 {
     struct fixture f;
 
@@ -403,7 +403,7 @@ static void one_that_is_replaced_leaves_its_classes_to_its_replacement(void **st
     fixture_end(&f);
 }
 
-static void one_that_leaves_for_good_has_no_class_left_before_any_asks(void **state)
+static void a_worker_that_leaves_for_good_has_no_class_left_at_the_next_request(void **state)
 {
     struct fixture f;
     struct pool_explain e;
@@ -437,15 +437,15 @@ int main(void)
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
         cmocka_unit_test(a_further_try_is_a_detour_that_moves_no_home),
         cmocka_unit_test(a_class_that_comes_with_its_hash_is_the_same_class),
-        cmocka_unit_test(one_without_a_process_is_woken_only_when_all_have_too_much_in_flight),
+        cmocka_unit_test(a_slot_without_a_process_is_woken_only_when_all_workers_are_overloaded),
         cmocka_unit_test(the_policy_may_change_with_requests_in_flight),
-        cmocka_unit_test(what_another_load_balancer_sends_counts),
+        cmocka_unit_test(requests_of_another_load_balancer_count),
         cmocka_unit_test(a_choice_explains_itself_without_an_effect),
         cmocka_unit_test(a_further_home_is_explained_by_what_waiting_would_cost),
         cmocka_unit_test(a_detour_is_explained_by_one_that_has_no_work),
         cmocka_unit_test(a_move_is_explained_by_its_cause),
-        cmocka_unit_test(one_that_is_replaced_leaves_its_classes_to_its_replacement),
-        cmocka_unit_test(one_that_leaves_for_good_has_no_class_left_before_any_asks),
+        cmocka_unit_test(a_replaced_worker_leaves_its_classes_to_its_replacement),
+        cmocka_unit_test(a_worker_that_leaves_for_good_has_no_class_left_at_the_next_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static uint64_t others_at(struct fixture *f, int worker, uint64_t now_ms)
     return others;
 }
 
-static void others_divide_a_score_as_our_own_requests_do(void **state)
+static void requests_of_others_divide_a_score_as_our_own_do(void **state)
 {
     struct fixture f;
 
@@ -99,7 +99,7 @@ static void ours_and_others_divide_together(void **state)
     fixture_end(&f);
 }
 
-static void one_that_has_too_much_from_others_is_passed_over(void **state)
+static void a_worker_with_too_many_requests_of_others_is_passed_over(void **state)
 {
     struct fixture f;
 
@@ -118,7 +118,7 @@ static void one_that_has_too_much_from_others_is_passed_over(void **state)
     fixture_end(&f);
 }
 
-static void what_others_have_at_the_front_raises_the_bar_for_all(void **state)
+static void requests_of_others_at_the_front_raise_the_bound_for_all(void **state)
 {
     struct fixture f;
 
@@ -135,7 +135,7 @@ static void what_others_have_at_the_front_raises_the_bar_for_all(void **state)
 }
 
 /* Two pools with the same requests at the same workers, one with reports. */
-static void others_enter_no_mean(void **state)
+static void requests_of_others_enter_no_mean(void **state)
 {
     struct fixture f[2];
     struct pool_view v[2];
@@ -200,7 +200,7 @@ static void loops_whose_clocks_differ_a_little_agree(void **state)
     fixture_end(&f);
 }
 
-static void others_are_what_is_not_our_own_when_the_response_comes(void **state)
+static void requests_of_others_are_the_report_without_our_own_at_the_response(void **state)
 {
     struct fixture f;
 
@@ -227,7 +227,7 @@ static void others_are_what_is_not_our_own_when_the_response_comes(void **state)
     fixture_end(&f);
 }
 
-static void nothing_of_it_counts_when_it_is_switched_off(void **state)
+static void reports_do_not_count_when_they_are_switched_off(void **state)
 {
     struct pool_settings s = shared_settings(POOL_POLICY_RESUME);
     struct fixture f;
@@ -269,7 +269,7 @@ static void classless_takes_the_least_of_all_that_is_in_flight(void **state)
     fixture_end(&f);
 }
 
-static void one_that_comes_back_comes_without_the_last_report(void **state)
+static void a_worker_that_returns_has_no_report(void **state)
 {
     struct fixture f;
 
@@ -306,7 +306,7 @@ static void the_active_version_and_its_line_do_not_depend_on_reports(void **stat
 
 /* ---- what a worker refused ---- */
 
-static void one_that_refused_a_request_is_spared_for_a_while(void **state)
+static void a_worker_that_rejected_a_request_is_spared_for_a_while(void **state)
 {
     struct fixture f;
 
@@ -322,7 +322,7 @@ static void one_that_refused_a_request_is_spared_for_a_while(void **state)
     fixture_end(&f);
 }
 
-static void its_next_answer_ends_that(void **state)
+static void the_next_response_of_a_spared_worker_ends_the_pause(void **state)
 {
     struct fixture f;
 
@@ -374,19 +374,19 @@ static void without_classes_one_that_refused_is_spared_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_divide_a_score_as_our_own_requests_do),
+        cmocka_unit_test(requests_of_others_divide_a_score_as_our_own_do),
         cmocka_unit_test(ours_and_others_divide_together),
-        cmocka_unit_test(one_that_has_too_much_from_others_is_passed_over),
-        cmocka_unit_test(what_others_have_at_the_front_raises_the_bar_for_all),
-        cmocka_unit_test(others_enter_no_mean),
+        cmocka_unit_test(a_worker_with_too_many_requests_of_others_is_passed_over),
+        cmocka_unit_test(requests_of_others_at_the_front_raise_the_bound_for_all),
+        cmocka_unit_test(requests_of_others_enter_no_mean),
         cmocka_unit_test(a_report_counts_until_it_is_backlog_max_age_old),
         cmocka_unit_test(loops_whose_clocks_differ_a_little_agree),
-        cmocka_unit_test(others_are_what_is_not_our_own_when_the_response_comes),
-        cmocka_unit_test(nothing_of_it_counts_when_it_is_switched_off),
+        cmocka_unit_test(requests_of_others_are_the_report_without_our_own_at_the_response),
+        cmocka_unit_test(reports_do_not_count_when_they_are_switched_off),
         cmocka_unit_test(classless_takes_the_least_of_all_that_is_in_flight),
-        cmocka_unit_test(one_that_comes_back_comes_without_the_last_report),
-        cmocka_unit_test(one_that_refused_a_request_is_spared_for_a_while),
-        cmocka_unit_test(its_next_answer_ends_that),
+        cmocka_unit_test(a_worker_that_returns_has_no_report),
+        cmocka_unit_test(a_worker_that_rejected_a_request_is_spared_for_a_while),
+        cmocka_unit_test(the_next_response_of_a_spared_worker_ends_the_pause),
         cmocka_unit_test(when_all_have_refused_it_is_as_if_none_had),
         cmocka_unit_test(without_classes_one_that_refused_is_spared_too),
         cmocka_unit_test(the_active_version_and_its_line_do_not_depend_on_reports),

@@ -46,7 +46,7 @@ static bool overloaded(struct fixture *f, uint64_t now_ms, uint64_t expected_ms)
     return is;
 }
 
-static void it_is_overload_when_each_worker_has_more_than_spawn_backlog(void **state)
+static void the_pool_is_overloaded_if_each_worker_exceeds_spawn_backlog(void **state)
 {
     struct fixture f;
 
@@ -99,7 +99,7 @@ static void a_worker_that_serves_several_at_once_may_have_so_many_for_each(void 
     pool_destroy(p);
 }
 
-static void what_others_have_in_flight_counts_until_it_is_old(void **state)
+static void requests_of_others_count_until_their_report_is_old(void **state)
 {
     struct fixture f;
 
@@ -114,7 +114,7 @@ static void what_others_have_in_flight_counts_until_it_is_old(void **state)
     fixture_end(&f);
 }
 
-static void it_is_never_overload_when_it_is_switched_off(void **state)
+static void the_pool_is_never_overloaded_with_spawn_backlog_off(void **state)
 {
     struct pool_settings s = called_settings(POOL_POLICY_RESUME);
     struct fixture f;
@@ -130,7 +130,7 @@ static void it_is_never_overload_when_it_is_switched_off(void **state)
     fixture_end(&f);
 }
 
-static void those_out_of_the_line_do_not_count(void **state)
+static void ineligible_workers_do_not_count_for_overload(void **state)
 {
     struct fixture f;
 
@@ -176,7 +176,7 @@ one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one(void
     fixture_end(&f);
 }
 
-static void one_that_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void **state)
+static void a_dormant_worker_is_not_woken_while_another_has_room(void **state)
 {
     struct fixture f;
 
@@ -193,7 +193,7 @@ static void one_that_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere(void 
     fixture_end(&f);
 }
 
-static void one_that_is_excluded_is_not_woken_by_that_request(void **state)
+static void an_excluded_dormant_worker_is_not_woken_by_that_request(void **state)
 {
     struct fixture f;
     struct pool_pick pick;
@@ -237,7 +237,7 @@ static void a_new_process_takes_what_the_others_have_too_much_of(void **state)
     fixture_end(&f);
 }
 
-static void its_first_skills_end_that(void **state)
+static void the_first_skills_of_a_relieving_worker_end_its_priority(void **state)
 {
     struct fixture f;
 
@@ -258,7 +258,7 @@ static void its_first_skills_end_that(void **state)
     fixture_end(&f);
 }
 
-static void those_that_relieve_take_turns(void **state)
+static void relieving_workers_take_turns(void **state)
 {
     struct fixture f;
 
@@ -275,7 +275,7 @@ static void those_that_relieve_take_turns(void **state)
     fixture_end(&f);
 }
 
-static void one_that_leaves_is_called_no_more(void **state)
+static void a_worker_that_leaves_is_no_longer_activated(void **state)
 {
     struct fixture f;
 
@@ -296,7 +296,7 @@ static void one_that_leaves_is_called_no_more(void **state)
     fixture_end(&f);
 }
 
-static void one_that_is_ineligible_is_not_asked(void **state)
+static void an_ineligible_relieving_worker_is_not_picked(void **state)
 {
     struct fixture f;
 
@@ -331,20 +331,20 @@ static void without_classes_the_least_backlog_wakes_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_overload_when_each_worker_has_more_than_spawn_backlog),
+        cmocka_unit_test(the_pool_is_overloaded_if_each_worker_exceeds_spawn_backlog),
         cmocka_unit_test(a_worker_that_serves_several_at_once_may_have_so_many_for_each),
-        cmocka_unit_test(what_others_have_in_flight_counts_until_it_is_old),
-        cmocka_unit_test(it_is_never_overload_when_it_is_switched_off),
-        cmocka_unit_test(those_out_of_the_line_do_not_count),
+        cmocka_unit_test(requests_of_others_count_until_their_report_is_old),
+        cmocka_unit_test(the_pool_is_never_overloaded_with_spawn_backlog_off),
+        cmocka_unit_test(ineligible_workers_do_not_count_for_overload),
         cmocka_unit_test(
             one_that_is_to_be_woken_gets_one_request_that_would_go_to_an_overloaded_one),
-        cmocka_unit_test(one_that_is_to_be_woken_sleeps_on_when_there_is_room_elsewhere),
-        cmocka_unit_test(one_that_is_excluded_is_not_woken_by_that_request),
+        cmocka_unit_test(a_dormant_worker_is_not_woken_while_another_has_room),
+        cmocka_unit_test(an_excluded_dormant_worker_is_not_woken_by_that_request),
         cmocka_unit_test(a_new_process_takes_what_the_others_have_too_much_of),
-        cmocka_unit_test(its_first_skills_end_that),
-        cmocka_unit_test(those_that_relieve_take_turns),
-        cmocka_unit_test(one_that_leaves_is_called_no_more),
-        cmocka_unit_test(one_that_is_ineligible_is_not_asked),
+        cmocka_unit_test(the_first_skills_of_a_relieving_worker_end_its_priority),
+        cmocka_unit_test(relieving_workers_take_turns),
+        cmocka_unit_test(a_worker_that_leaves_is_no_longer_activated),
+        cmocka_unit_test(an_ineligible_relieving_worker_is_not_picked),
         cmocka_unit_test(without_classes_the_least_backlog_wakes_it),
     };
 

@@ -185,7 +185,7 @@ static void resume_in_flood(struct fixture *f, int worker, const char *name, int
     text_fini(&skills);
 }
 
-static void what_counts_most_stays_when_resumes_have_more_than_there_is_room_for(void **state)
+static void the_best_classes_stay_when_resumes_exceed_the_room(void **state)
 {
     enum { ROOM_FOR_RESUMES = 100 };
 
@@ -216,7 +216,7 @@ int main(void)
         cmocka_unit_test(classes_that_come_twice_evict_none_that_comes_in_the_same_time),
         cmocka_unit_test(a_dropped_class_loses_its_scores),
         cmocka_unit_test(resumes_of_many_classes_find_room_while_there_is_some),
-        cmocka_unit_test(what_counts_most_stays_when_resumes_have_more_than_there_is_room_for),
+        cmocka_unit_test(the_best_classes_stay_when_resumes_exceed_the_room),
         cmocka_unit_test(a_known_class_survives_the_restart_of_its_only_worker),
         cmocka_unit_test(a_smaller_table_drops_scores_at_once),
     };

@@ -80,7 +80,7 @@ static void classes_are_spread_over_all_workers(void **state)
     fixture_end(&f);
 }
 
-static void one_that_leaves_moves_its_own_classes_alone_and_gets_them_back(void **state)
+static void a_worker_that_leaves_moves_its_own_classes_only_and_gets_them_back(void **state)
 {
     struct fixture f;
     int before[CLASSES];
@@ -150,7 +150,7 @@ static void many_changes_before_a_request_come_to_the_same(void **state)
     fixture_end(&f);
 }
 
-static void none_has_more_than_the_bound_in_flight(void **state)
+static void no_worker_exceeds_the_bound(void **state)
 {
     static const uint64_t percents[] = {101, 125, 200, 1000};
     struct fixture f;
@@ -184,7 +184,7 @@ static void without_a_bound_a_class_stays_whatever_its_worker_has_in_flight(void
     fixture_end(&f);
 }
 
-static void one_that_the_bound_skips_gets_its_class_back(void **state)
+static void a_worker_that_the_bound_skips_gets_its_class_back(void **state)
 {
     struct fixture f;
 
@@ -200,7 +200,7 @@ static void one_that_the_bound_skips_gets_its_class_back(void **state)
     fixture_end(&f);
 }
 
-static void one_that_was_tried_before_is_passed_over(void **state)
+static void a_worker_that_was_tried_before_is_passed_over(void **state)
 {
     struct fixture f;
     struct worker *tried[TRIED_MAX];
@@ -288,13 +288,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_stays_with_its_worker_whatever_order_workers_came_in),
         cmocka_unit_test(classes_are_spread_over_all_workers),
-        cmocka_unit_test(one_that_leaves_moves_its_own_classes_alone_and_gets_them_back),
+        cmocka_unit_test(a_worker_that_leaves_moves_its_own_classes_only_and_gets_them_back),
         cmocka_unit_test(a_newcomer_takes_its_share_and_nothing_else_moves),
         cmocka_unit_test(many_changes_before_a_request_come_to_the_same),
-        cmocka_unit_test(none_has_more_than_the_bound_in_flight),
+        cmocka_unit_test(no_worker_exceeds_the_bound),
         cmocka_unit_test(without_a_bound_a_class_stays_whatever_its_worker_has_in_flight),
-        cmocka_unit_test(one_that_the_bound_skips_gets_its_class_back),
-        cmocka_unit_test(one_that_was_tried_before_is_passed_over),
+        cmocka_unit_test(a_worker_that_the_bound_skips_gets_its_class_back),
+        cmocka_unit_test(a_worker_that_was_tried_before_is_passed_over),
         cmocka_unit_test(the_bound_follows_requests_and_eligible_workers),
         cmocka_unit_test(the_bound_counts_what_was_in_flight_before_the_policy),
     };

@@ -54,7 +54,7 @@ static void two_pools_of_one_seed_draw_the_same(void **state)
     fixture_end(&g);
 }
 
-static void all_are_drawn(void **state)
+static void every_worker_is_drawn(void **state)
 {
     struct fixture f;
     int n[FIXTURE_WORKERS] = {0};
@@ -105,7 +105,7 @@ static void fast_errors_do_not_make_a_class_cheap(void **state)
     fixture_end(&f);
 }
 
-static void what_others_have_in_flight_is_work(void **state)
+static void requests_of_others_count_as_work(void **state)
 {
     struct fixture f;
     struct pool_settings s = fixture_settings;
@@ -122,7 +122,7 @@ static void what_others_have_in_flight_is_work(void **state)
     fixture_end(&f);
 }
 
-static void one_that_may_not_be_chosen_is_not(void **state)
+static void an_excluded_worker_is_not_chosen(void **state)
 {
     struct fixture f;
     struct worker *tried[2];
@@ -174,11 +174,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_pools_of_one_seed_draw_the_same),
-        cmocka_unit_test(all_are_drawn),
+        cmocka_unit_test(every_worker_is_drawn),
         cmocka_unit_test(of_two_the_one_with_less_work_gets_it),
         cmocka_unit_test(fast_errors_do_not_make_a_class_cheap),
-        cmocka_unit_test(what_others_have_in_flight_is_work),
-        cmocka_unit_test(one_that_may_not_be_chosen_is_not),
+        cmocka_unit_test(requests_of_others_count_as_work),
+        cmocka_unit_test(an_excluded_worker_is_not_chosen),
         cmocka_unit_test(classes_that_are_dropped_let_their_requests_go),
     };
 

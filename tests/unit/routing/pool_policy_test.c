@@ -211,7 +211,7 @@ static bool is_unfit(void *context, const struct worker *w)
 }
 
 /* Two pools, of which one is asked in vain, too: both give the same class to the same worker. */
-static void what_is_unfit_is_not_picked_and_asking_in_vain_changes_nothing(void **state)
+static void an_unfit_worker_is_not_picked_and_a_failed_pick_changes_nothing(void **state)
 {
     enum { WORKERS = 6 };
 
@@ -266,7 +266,7 @@ int main(void)
         cmocka_unit_test(least_backlog_is_classless_by_another_name),
         cmocka_unit_test(an_explanation_foretells_the_pick_and_changes_nothing),
         cmocka_unit_test(an_explanation_keeps_within_its_room),
-        cmocka_unit_test(what_is_unfit_is_not_picked_and_asking_in_vain_changes_nothing),
+        cmocka_unit_test(an_unfit_worker_is_not_picked_and_a_failed_pick_changes_nothing),
         cmocka_unit_test(any_policy_follows_any_other_with_requests_in_flight),
     };
 

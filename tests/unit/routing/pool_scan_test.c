@@ -195,7 +195,7 @@ static void take_out(struct stage *s, unsigned unlocks)
     pool_remove(s->pool, s->workers[0], &s->released);
 }
 
-static void one_that_goes_meanwhile_takes_none_else_along(void **state)
+static void a_worker_that_leaves_during_a_scan_hides_no_other(void **state)
 {
     struct stage s;
     struct pool_view v;
@@ -222,7 +222,7 @@ static void leave_in_flight(struct stage *s, unsigned unlocks)
         pool_remove(s->pool, s->pick.worker, &s->released);
 }
 
-static void one_that_leaves_with_a_request_in_flight_is_reported_once(void **state)
+static void a_worker_that_leaves_with_a_request_in_flight_is_reported_once(void **state)
 {
     struct stage s;
     struct pool_view v;
@@ -261,7 +261,7 @@ static void churn(struct stage *s, unsigned unlocks)
     }
 }
 
-static void one_that_stays_is_there_once_whatever_others_do(void **state)
+static void a_worker_that_stays_is_reported_once_whatever_others_do(void **state)
 {
     (void)state;
     for (unsigned seed = 0; seed < 100; ++seed) {
@@ -357,9 +357,9 @@ int main(void)
         cmocka_unit_test(a_pool_at_rest_looks_the_same_in_pieces_and_at_once),
         cmocka_unit_test(a_pool_without_workers_can_be_read),
         cmocka_unit_test(pieces_are_as_many_as_the_bound_asks_for),
-        cmocka_unit_test(one_that_goes_meanwhile_takes_none_else_along),
-        cmocka_unit_test(one_that_leaves_with_a_request_in_flight_is_reported_once),
-        cmocka_unit_test(one_that_stays_is_there_once_whatever_others_do),
+        cmocka_unit_test(a_worker_that_leaves_during_a_scan_hides_no_other),
+        cmocka_unit_test(a_worker_that_leaves_with_a_request_in_flight_is_reported_once),
+        cmocka_unit_test(a_worker_that_stays_is_reported_once_whatever_others_do),
         cmocka_unit_test(skills_are_of_one_moment_each_class_once),
         cmocka_unit_test(skills_that_never_rest_are_copied_all_the_same),
         cmocka_unit_test(the_skills_of_ineligible_workers_are_reported_too),

@@ -188,7 +188,7 @@ static void the_figures_report_what_keeps_a_class_with_few_workers(void **state)
     fixture_end(&f);
 }
 
-static void it_comes_and_goes_while_requests_are_in_flight(void **state)
+static void a_shadow_is_switched_on_and_off_with_requests_in_flight(void **state)
 {
     struct fixture f;
     struct pool_settings s = settings_of(POOL_POLICY_RESUME);
@@ -253,7 +253,7 @@ int main(void)
         cmocka_unit_test(a_shadow_of_the_same_policy_never_differs),
         cmocka_unit_test(a_shadow_decides_as_if_it_were_obeyed_and_is_not),
         cmocka_unit_test(the_figures_report_what_keeps_a_class_with_few_workers),
-        cmocka_unit_test(it_comes_and_goes_while_requests_are_in_flight),
+        cmocka_unit_test(a_shadow_is_switched_on_and_off_with_requests_in_flight),
         cmocka_unit_test(a_retry_is_a_retry_for_the_shadow_too),
     };
 

@@ -272,7 +272,7 @@ static void homes_of_a_shadow_are_reported_to_none_and_taken_from_none(void **st
     fixture_end(&f);
 }
 
-static void one_that_leaves_hands_over_the_homes_that_a_shadow_has_there(void **state)
+static void a_worker_that_leaves_hands_over_its_homes_of_the_shadow(void **state)
 {
     struct fixture f;
     struct pool_settings s = settings_of(POOL_POLICY_ROUND_ROBIN);
@@ -316,7 +316,7 @@ int main(void)
         cmocka_unit_test(the_wait_of_the_effective_policy_is_reported_as_it_was),
         cmocka_unit_test(a_shadow_that_could_not_keep_up_lets_the_oldest_end),
         cmocka_unit_test(homes_of_a_shadow_are_reported_to_none_and_taken_from_none),
-        cmocka_unit_test(one_that_leaves_hands_over_the_homes_that_a_shadow_has_there),
+        cmocka_unit_test(a_worker_that_leaves_hands_over_its_homes_of_the_shadow),
         cmocka_unit_test(without_a_shadow_nothing_explains_itself),
     };
 

@@ -37,7 +37,7 @@ static void events_come_by_time_and_then_in_the_order_they_were_added(void **sta
     event_queue_fini(&q);
 }
 
-static void what_is_added_meanwhile_takes_its_place(void **state)
+static void an_event_added_meanwhile_takes_its_place(void **state)
 {
     struct event_queue q = {0};
     int what[5];
@@ -128,7 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_come_by_time_and_then_in_the_order_they_were_added),
-        cmocka_unit_test(what_is_added_meanwhile_takes_its_place),
+        cmocka_unit_test(an_event_added_meanwhile_takes_its_place),
         cmocka_unit_test(the_object_used_longest_ago_goes_first),
         cmocka_unit_test(a_cache_agrees_with_a_plain_list),
         cmocka_unit_test(a_text_has_one_number_and_is_counted),

@@ -102,7 +102,7 @@ static void a_flood_drops_only_classes_on_probation(void **state)
     classes_fini(&f.table);
 }
 
-static void those_on_probation_may_use_what_the_known_do_not_need(void **state)
+static void classes_on_probation_use_the_room_that_known_ones_do_not_need(void **state)
 {
     struct fixture f;
 
@@ -259,7 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_that_comes_back_in_a_later_sweep_is_known),
         cmocka_unit_test(a_flood_drops_only_classes_on_probation),
-        cmocka_unit_test(those_on_probation_may_use_what_the_known_do_not_need),
+        cmocka_unit_test(classes_on_probation_use_the_room_that_known_ones_do_not_need),
         cmocka_unit_test(known_classes_drop_one_another_least_recent_first),
         cmocka_unit_test(a_request_once_in_the_whole_room_is_enough_to_stay),
         cmocka_unit_test(trusted_classes_are_known_while_there_is_room),

@@ -11,7 +11,7 @@
 
 #define ROWS(rows) "{\"v\":1,\"homes\":{" rows "}}"
 
-static void what_is_printed_is_read(void **state)
+static void a_printed_line_is_read_back(void **state)
 {
     const struct home_row rows[] = {
         {.cls = SLICE_LIT("a.example"), .kind = HOME_NEW, .since_age_ms = 7, .rate = 0.25},
@@ -52,7 +52,7 @@ static void refuse(const char *line, enum err error, const char *reason)
     assert_int_equal(l.n, 99);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void an_invalid_line_is_rejected(void **state)
 {
     (void)state;
     refuse("{\"v\":2,\"homes\":{}}", ERR_RANGE, "version");
@@ -120,7 +120,7 @@ static void expect_reported(const char *value, enum home_kind kind, bool passing
     text_fini(&printed);
 }
 
-static void what_a_worker_gets_is_one_of_four(void **state)
+static void a_report_to_a_worker_is_one_of_four(void **state)
 {
     static const char *const bad[] = {
         "", "used", "NEW", "move", "move; from=", "move;from=w", "new; from=w", "move; from=a b"};
@@ -158,11 +158,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_has_a_word_of_its_own),
-        cmocka_unit_test(what_is_printed_is_read),
-        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_printed_line_is_read_back),
+        cmocka_unit_test(an_invalid_line_is_rejected),
         cmocka_unit_test(a_line_has_so_many_rows_and_no_more),
         cmocka_unit_test(a_resume_is_no_such_line),
-        cmocka_unit_test(what_a_worker_gets_is_one_of_four),
+        cmocka_unit_test(a_report_to_a_worker_is_one_of_four),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,7 +312,7 @@ static void note_class(void *context, const struct meter_class *c)
     *last = *c;
 }
 
-static void each_shows_what_scores_are_made_of(void **state)
+static void meter_each_shows_the_parts_of_a_score(void **state)
 {
     struct meter *m = meter_over(4, METER_SKILL_AGE_DEFAULT);
     struct meter_class c = {0};
@@ -329,7 +329,7 @@ static void each_shows_what_scores_are_made_of(void **state)
     meter_destroy(m);
 }
 
-static void what_is_forgotten_is_not_in_the_next_resume(void **state)
+static void a_forgotten_class_is_not_in_the_next_resume(void **state)
 {
     struct meter *m = meter_over(4, METER_SKILL_AGE_DEFAULT);
     struct slice a = SLICE_LIT("a");
@@ -365,8 +365,8 @@ int main(void)
         cmocka_unit_test(a_loaded_score_out_of_all_proportion_does_no_harm),
         cmocka_unit_test(a_resume_has_the_known_first_and_no_more_rows_than_asked),
         cmocka_unit_test(a_flood_takes_no_skill_from_the_known),
-        cmocka_unit_test(each_shows_what_scores_are_made_of),
-        cmocka_unit_test(what_is_forgotten_is_not_in_the_next_resume),
+        cmocka_unit_test(meter_each_shows_the_parts_of_a_score),
+        cmocka_unit_test(a_forgotten_class_is_not_in_the_next_resume),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

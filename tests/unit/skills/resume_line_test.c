@@ -63,7 +63,7 @@ static void a_whole_line_is_read(void **state)
     assert_null(l.skills.rows);
 }
 
-static void what_may_be_absent_has_defaults_and_unknown_members_are_ignored(void **state)
+static void absent_members_have_defaults_and_unknown_ones_are_ignored(void **state)
 {
     struct resume_line l;
 
@@ -228,7 +228,7 @@ static void texts_and_skills_are_bounded(void **state)
     text_fini(&t);
 }
 
-static void what_is_printed_is_read_back(void **state)
+static void a_printed_line_is_read_back(void **state)
 {
     struct resume_line l = {.incarnation = "i\"1\\",
                             .application = "caf\xc3\xa9",
@@ -320,7 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_line_is_read),
-        cmocka_unit_test(what_may_be_absent_has_defaults_and_unknown_members_are_ignored),
+        cmocka_unit_test(absent_members_have_defaults_and_unknown_ones_are_ignored),
         cmocka_unit_test(the_end_of_a_stream_is_reported),
         cmocka_unit_test(an_empty_line_is_a_keep_alive),
         cmocka_unit_test(malformed_lines_are_refused_with_the_member_at_fault),
@@ -328,7 +328,7 @@ int main(void)
         cmocka_unit_test(scores_are_finite_and_not_negative),
         cmocka_unit_test(classes_are_encoded_short_and_different),
         cmocka_unit_test(texts_and_skills_are_bounded),
-        cmocka_unit_test(what_is_printed_is_read_back),
+        cmocka_unit_test(a_printed_line_is_read_back),
         cmocka_unit_test(rows_that_do_not_fit_are_left_out_and_counted),
         cmocka_unit_test(states_have_words),
     };

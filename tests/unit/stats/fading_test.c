@@ -97,7 +97,7 @@ static void a_sum_is_what_is_left_of_its_values(void **state)
     }
 }
 
-static void what_is_given_a_value_has_it(void **state)
+static void a_mean_that_is_given_a_value_has_it(void **state)
 {
     struct fading_clock c;
 
@@ -146,7 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_weight_is_exp_of_the_time_since_the_epoch),
         cmocka_unit_test(a_sum_is_what_is_left_of_its_values),
-        cmocka_unit_test(what_is_given_a_value_has_it),
+        cmocka_unit_test(a_mean_that_is_given_a_value_has_it),
         cmocka_unit_test(a_sum_is_never_below_nothing),
         cmocka_unit_test(a_sum_of_an_earlier_epoch_is_brought_over),
     };

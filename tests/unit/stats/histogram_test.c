@@ -44,7 +44,7 @@ static void quantiles_are_in_the_order_of_what_was_counted(void **state)
     assert_true(histogram_count(&h) == 100);
 }
 
-static void what_weighs_more_counts_more_and_scaling_forgets(void **state)
+static void heavier_values_count_more_and_scaling_forgets(void **state)
 {
     struct histogram h = {0};
 
@@ -74,7 +74,7 @@ int main(void)
         cmocka_unit_test(an_empty_one_has_no_quantiles),
         cmocka_unit_test(a_quantile_is_right_within_a_sixteenth),
         cmocka_unit_test(quantiles_are_in_the_order_of_what_was_counted),
-        cmocka_unit_test(what_weighs_more_counts_more_and_scaling_forgets),
+        cmocka_unit_test(heavier_values_count_more_and_scaling_forgets),
         cmocka_unit_test(times_beyond_an_hour_are_the_last_bucket),
     };
 

@@ -62,7 +62,7 @@ static void a_new_key_replaces_the_least_and_inherits_its_sum_as_doubt(void **st
     topk_destroy(top);
 }
 
-static void one_that_has_not_waited_takes_no_entry(void **state)
+static void a_name_without_weight_takes_no_entry(void **state)
 {
     struct topk *top = topk_create(1, COUNTER_NAME_MAX);
     struct topk_row rows[1];
@@ -232,7 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact_while_there_are_entries_for_all),
         cmocka_unit_test(a_new_key_replaces_the_least_and_inherits_its_sum_as_doubt),
-        cmocka_unit_test(one_that_has_not_waited_takes_no_entry),
+        cmocka_unit_test(a_name_without_weight_takes_no_entry),
         cmocka_unit_test(fewer_rows_than_entries_are_those_with_the_most),
         cmocka_unit_test(keys_are_exact_bytes_and_may_be_empty),
         cmocka_unit_test(halved_sums_keep_their_order),

@@ -33,7 +33,7 @@ static void a_name_has_at_most_255_bytes(void **state)
     assert_false(tls_server_name((struct slice){bytes, 5 + TLS_NAME_MAX + 1}, &name));
 }
 
-static void anything_else_is_no_name(void **state)
+static void an_invalid_extension_has_no_name(void **state)
 {
     const struct slice bad[] = {
         {NULL, 0},
@@ -59,7 +59,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_one_name_is_found),
         cmocka_unit_test(a_name_has_at_most_255_bytes),
-        cmocka_unit_test(anything_else_is_no_name),
+        cmocka_unit_test(an_invalid_extension_has_no_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void expect(const char *path, gid_t group, mode_t mode)
     assert_int_equal(st.st_mode & 07777, mode);
 }
 
-static void make_both(const char *name, gid_t group)
+static void expect_both(const char *name, gid_t group)
 {
     char *directory = xasprintf("%s/%s", base, name);
     char *file = xasprintf("%s/file", directory);
@@ -67,20 +67,20 @@ static void make_both(const char *name, gid_t group)
 static void the_umask_does_not_keep_the_group_out(void **state)
 {
     (void)state;
-    make_both("own", getegid());
+    expect_both("own", getegid());
 }
 
-static void what_root_makes_is_the_group_s_that_may_write_there(void **state)
+static void directories_made_by_root_belong_to_the_group_that_may_write_there(void **state)
 {
     (void)state;
     if (geteuid() != 0)
         skip();
     assert_int_equal(chown(base, (uid_t)-1, OTHER_GROUP), 0);
-    make_both("given", OTHER_GROUP);
-    make_both("given/deeper", OTHER_GROUP);
+    expect_both("given", OTHER_GROUP);
+    expect_both("given/deeper", OTHER_GROUP);
     /* Where the group may not write, it is not asked for. */
     assert_int_equal(chmod(base, 0750), 0);
-    make_both("kept", getegid());
+    expect_both("kept", getegid());
 }
 
 static void a_directory_that_is_there_is_reported_as_such(void **state)
@@ -94,7 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_umask_does_not_keep_the_group_out),
-        cmocka_unit_test(what_root_makes_is_the_group_s_that_may_write_there),
+        cmocka_unit_test(directories_made_by_root_belong_to_the_group_that_may_write_there),
         cmocka_unit_test(a_directory_that_is_there_is_reported_as_such),
     };
 

@@ -419,7 +419,7 @@ static void when_the_rules_change_what_broke_them_goes_back_to_yaml(void **state
     assert_refused("high", "90", "above the rule's");
 }
 
-static void what_is_frozen_keeps_the_value_of_the_start(void **state)
+static void a_frozen_setting_keeps_the_value_of_the_start(void **state)
 {
     (void)state;
     f.yaml.command = xstrdup("/bin/true");
@@ -476,7 +476,7 @@ static void a_node_that_comes_back_empty_is_still_held(void **state)
     assert_int_equal(f.now->high, 10);
 }
 
-static void nothing_is_given_up_while_the_tree_is_away(void **state)
+static void values_are_held_while_the_tree_is_unreachable(void **state)
 {
     (void)state;
     f.away = true;
@@ -504,7 +504,7 @@ static void a_node_that_never_reported_anything_holds_nothing(void **state)
     assert_int_equal(f.reported, 0);
 }
 
-static void what_is_remembered_is_checked_and_gives_way_to_the_tree(void **state)
+static void restored_values_are_checked_and_replaced_by_the_tree(void **state)
 {
     json_t *old = json_loads("{\"high\": 7, \"low\": \"x\", \"command\": \"/bin/sh\"}", 0, NULL);
     struct live_settings_counts c;
@@ -548,12 +548,12 @@ int main(void)
         TEST(each_refusal_of_a_change_is_reported),
         TEST(a_broken_rule_across_fields_refuses_all_that_changed),
         TEST(when_the_rules_change_what_broke_them_goes_back_to_yaml),
-        TEST(what_is_frozen_keeps_the_value_of_the_start),
+        TEST(a_frozen_setting_keeps_the_value_of_the_start),
         TEST(a_node_that_is_gone_broken_or_raw_text_is_held_then_given_up),
         TEST(a_node_that_comes_back_empty_is_still_held),
-        TEST(nothing_is_given_up_while_the_tree_is_away),
+        TEST(values_are_held_while_the_tree_is_unreachable),
         TEST(a_node_that_never_reported_anything_holds_nothing),
-        TEST(what_is_remembered_is_checked_and_gives_way_to_the_tree),
+        TEST(restored_values_are_checked_and_replaced_by_the_tree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

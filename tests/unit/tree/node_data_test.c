@@ -88,7 +88,7 @@ static void properties_become_bytes_that_mean_the_same(void **state)
     }
 }
 
-static void what_none_would_read_is_not_written(void **state)
+static void unreadable_properties_are_not_written(void **state)
 {
     struct text out = {0};
     json_t *v = json_object();
@@ -122,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_become_properties_as_zc_zk_has_it),
         cmocka_unit_test(properties_become_bytes_that_mean_the_same),
-        cmocka_unit_test(what_none_would_read_is_not_written),
+        cmocka_unit_test(unreadable_properties_are_not_written),
     };
 
     return cmocka_run_group_tests_name("node_data", tests, NULL, NULL);

@@ -152,7 +152,7 @@ static void only_the_own_file_is_unlinked(void **state)
     provider_file_drop(&other, p->path);
 }
 
-static void what_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
+static void a_path_that_is_not_a_file_is_neither_replaced_nor_cleared(void **state)
 {
     struct place *p = *state;
     int f = -1;
@@ -215,7 +215,7 @@ int main(void)
         file_test(a_file_in_place_is_complete_and_held),
         file_test(a_living_owner_is_never_replaced),
         file_test(only_the_own_file_is_unlinked),
-        file_test(what_is_not_a_file_is_neither_replaced_nor_cleared),
+        file_test(a_path_that_is_not_a_file_is_neither_replaced_nor_cleared),
         file_test(a_missing_directory_is_an_error),
         file_test(reading_stops_at_its_limit),
     };

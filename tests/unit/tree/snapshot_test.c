@@ -39,7 +39,7 @@ static void keep(struct snapshot *m, const char *part, const char *json)
     json_decref(content);
 }
 
-static void what_was_kept_is_there_in_the_next_process(void **state)
+static void a_stored_part_is_there_in_the_next_process(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "directory:/x");
@@ -58,7 +58,7 @@ static void what_was_kept_is_there_in_the_next_process(void **state)
     snapshot_close(m);
 }
 
-static void it_is_written_while_running_a_moment_after_the_change(void **state)
+static void a_snapshot_is_written_a_moment_after_the_change(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
@@ -116,7 +116,7 @@ static void a_file_that_is_torn_or_strange_is_set_aside(void **state)
     free(bad);
 }
 
-static void what_cannot_be_written_is_written_when_it_can_be(void **state)
+static void a_snapshot_that_cannot_be_written_is_written_later(void **state)
 {
     struct mem *f = *state;
     char *directory = xasprintf("%s.d", f->path);
@@ -138,7 +138,7 @@ static void what_cannot_be_written_is_written_when_it_can_be(void **state)
     free(directory);
 }
 
-static void what_could_not_be_read_back_is_not_written(void **state)
+static void a_snapshot_that_could_not_be_read_back_is_not_written(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
@@ -162,7 +162,7 @@ static void what_could_not_be_read_back_is_not_written(void **state)
     snapshot_close(m);
 }
 
-static void what_is_forgotten_is_not_there_in_the_next_process(void **state)
+static void a_deleted_part_is_not_there_in_the_next_process(void **state)
 {
     struct mem *f = *state;
     struct snapshot *m = snapshot_open(f->w->loop, f->path, "p");
@@ -195,13 +195,13 @@ static void without_a_file_nothing_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_kept_is_there_in_the_next_process),
-        TEST(it_is_written_while_running_a_moment_after_the_change),
+        TEST(a_stored_part_is_there_in_the_next_process),
+        TEST(a_snapshot_is_written_a_moment_after_the_change),
         TEST(another_tree_is_not_remembered),
         TEST(a_file_that_is_torn_or_strange_is_set_aside),
-        TEST(what_could_not_be_read_back_is_not_written),
-        TEST(what_cannot_be_written_is_written_when_it_can_be),
-        TEST(what_is_forgotten_is_not_there_in_the_next_process),
+        TEST(a_snapshot_that_could_not_be_read_back_is_not_written),
+        TEST(a_snapshot_that_cannot_be_written_is_written_later),
+        TEST(a_deleted_part_is_not_there_in_the_next_process),
         TEST(without_a_file_nothing_is_kept),
     };
 

@@ -159,7 +159,7 @@ static void a_node_renamed_away_and_another_in_its_place_are_distinguished(void 
     unwatch(&b);
 }
 
-static void what_is_no_json_object_is_a_problem_and_keeps_the_last_good(void **state)
+static void an_invalid_object_is_a_problem_and_keeps_the_last_good_one(void **state)
 {
     static const char *const bad[] = {"{\"x\":",           "",           "[1]", "12",
                                       "{\"x\":1,\"x\":2}", "{\"x\":1} y"};
@@ -343,7 +343,7 @@ static void child_nodes_are_listed_in_order(void **state)
     unwatch(&r);
 }
 
-static void what_did_not_change_is_not_reported(void **state)
+static void unchanged_properties_are_not_reported(void **state)
 {
     struct world *w = *state;
     struct record r;
@@ -431,14 +431,14 @@ int main(void)
         tree_test(a_properties_file_that_vanished_is_like_a_broken_one),
         tree_test(a_node_removed_keeps_its_last_properties_until_it_is_back),
         tree_test(a_node_renamed_away_and_another_in_its_place_are_distinguished),
-        tree_test(what_is_no_json_object_is_a_problem_and_keeps_the_last_good),
+        tree_test(an_invalid_object_is_a_problem_and_keeps_the_last_good_one),
         tree_test(too_large_properties_are_a_problem),
         tree_test(properties_that_are_no_plain_file_are_a_problem),
         tree_test(a_burst_is_reported_at_once_and_then_seldom),
         tree_test(lost_events_make_it_read_all_again),
         tree_test(without_inotify_it_looks_by_itself),
         tree_test(child_nodes_are_listed_in_order),
-        tree_test(what_did_not_change_is_not_reported),
+        tree_test(unchanged_properties_are_not_reported),
         tree_test(a_watch_may_end_itself_when_called),
         tree_test(urls_that_name_no_place_are_refused),
     };

@@ -371,7 +371,7 @@ static void only_nodes_without_others_below_are_removed(void **state)
     assert_null(reported.text);
 }
 
-static void what_cannot_be_removed_keeps_its_properties(void **state)
+static void a_node_that_cannot_be_removed_keeps_its_properties(void **state)
 {
     struct world *w = *state;
 
@@ -443,7 +443,7 @@ int main(void)
         TEST(unfinished_nodes_of_a_program_with_the_same_pid_are_its_own),
         TEST(providers_are_there_while_they_are_held),
         TEST(only_nodes_without_others_below_are_removed),
-        TEST(what_cannot_be_removed_keeps_its_properties),
+        TEST(a_node_that_cannot_be_removed_keeps_its_properties),
         TEST(a_directory_has_no_permissions_of_its_own),
         TEST(links_lead_as_they_do_for_watches),
     };

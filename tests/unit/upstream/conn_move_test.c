@@ -90,7 +90,7 @@ static void a_connection_that_dies_while_leaving_makes_room(void **state)
     reported_of(f, a, CONN_OPEN);
 }
 
-static void one_whose_connection_died_in_transit_is_served_before_those_in_line(void **state)
+static void a_waiter_of_a_connection_that_died_in_transit_is_served_before_the_queue(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -112,7 +112,7 @@ static void one_whose_connection_died_in_transit_is_served_before_those_in_line(
 }
 
 /* Two of them, which come back in the order they came in, though there is room for one only. */
-static void those_served_in_vain_keep_their_order(void **state)
+static void waiters_served_in_vain_keep_their_order(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *both[] = {opened(f, 0), opened(f, 0)};
@@ -197,7 +197,7 @@ static void fresh_in_line_gets_the_room_of_a_connection_given_back(void **state)
 
 /* ---- giving up ---- */
 
-static void one_that_left_the_queue_gets_nothing(void **state)
+static void a_waiter_that_left_the_queue_gets_no_connection(void **state)
 {
     struct fixture *f = *state;
     struct fake_conn *c = opened(f, 0);
@@ -321,13 +321,13 @@ int main(void)
         TEST(a_connection_that_cannot_arrive_is_closed_for_the_one_that_waits),
         TEST(a_connection_found_dead_before_it_leaves_makes_room),
         TEST(a_connection_that_dies_while_leaving_makes_room),
-        TEST(one_whose_connection_died_in_transit_is_served_before_those_in_line),
-        TEST(those_served_in_vain_keep_their_order),
+        TEST(a_waiter_of_a_connection_that_died_in_transit_is_served_before_the_queue),
+        TEST(waiters_served_in_vain_keep_their_order),
         TEST(a_granted_connection_that_dies_before_it_is_notified_of_makes_room),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_its_own_loop),
         TEST(fresh_at_the_limit_closes_an_idle_one_of_another_loop),
         TEST(fresh_in_line_gets_the_room_of_a_connection_given_back),
-        TEST(one_that_left_the_queue_gets_nothing),
+        TEST(a_waiter_that_left_the_queue_gets_no_connection),
         TEST(a_permission_in_transit_to_one_that_left_goes_to_the_next),
         TEST(a_connection_about_to_leave_for_one_that_left_goes_to_the_next),
         TEST(a_connection_about_to_arrive_for_one_that_left_goes_to_the_next),

@@ -159,7 +159,7 @@ static void a_parked_connection_that_cannot_be_attached_is_closed(void **state)
     gone(a);
 }
 
-static void what_cannot_be_detached_idles_on_its_loop(void **state)
+static void a_connection_that_cannot_be_detached_idles_on_its_loop(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -174,7 +174,7 @@ static void what_cannot_be_detached_idles_on_its_loop(void **state)
     gone(a);
 }
 
-static void one_that_wants_a_fresh_one_has_a_parked_one_closed_for_it(void **state)
+static void a_checkout_of_a_new_connection_closes_a_parked_one(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -243,7 +243,7 @@ static void recycling_closes_parked_ones_on_the_loop_that_had_them_last(void **s
     assert_int_equal(atomic_load(&f->counts.live), 0);
 }
 
-static void one_about_to_park_goes_to_one_that_came_to_wait_meanwhile(void **state)
+static void a_connection_about_to_park_goes_to_a_waiter_that_came_meanwhile(void **state)
 {
     struct fixture *f = *state;
     struct asker *a = asker();
@@ -274,12 +274,12 @@ int main(void)
         TEST(parking_ends_when_no_other_loop_takes_what_is_parked),
         TEST(a_parked_connection_that_has_died_is_closed_by_one_that_would_take_it),
         TEST(a_parked_connection_that_cannot_be_attached_is_closed),
-        TEST(what_cannot_be_detached_idles_on_its_loop),
-        TEST(one_that_wants_a_fresh_one_has_a_parked_one_closed_for_it),
+        TEST(a_connection_that_cannot_be_detached_idles_on_its_loop),
+        TEST(a_checkout_of_a_new_connection_closes_a_parked_one),
         TEST(a_parked_one_about_to_be_closed_for_one_that_left_parks_again),
         TEST(a_lowered_limit_closes_parked_ones_too),
         TEST(recycling_closes_parked_ones_on_the_loop_that_had_them_last),
-        TEST(one_about_to_park_goes_to_one_that_came_to_wait_meanwhile),
+        TEST(a_connection_about_to_park_goes_to_a_waiter_that_came_meanwhile),
     };
 
     return cmocka_run_group_tests_name("conn_park", tests, NULL, NULL);

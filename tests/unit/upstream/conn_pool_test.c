@@ -68,7 +68,7 @@ static void a_parked_connection_is_taken_by_one_that_finds_the_others_too_old(vo
     gone(a);
 }
 
-static void one_that_must_be_sure_has_the_connection_itself_checked(void **state)
+static void a_checkout_that_must_be_sure_checks_the_connection_itself(void **state)
 {
     struct fixture *f = *state;
     const struct conn_checkout sure = {.sure = true};
@@ -457,7 +457,7 @@ int main(void)
         TEST(checkout_takes_the_latest_idle_connection_first),
         TEST(a_connection_given_back_rests_until_its_loop_has_waited),
         TEST(a_parked_connection_is_taken_by_one_that_finds_the_others_too_old),
-        TEST(one_that_must_be_sure_has_the_connection_itself_checked),
+        TEST(a_checkout_that_must_be_sure_checks_the_connection_itself),
         TEST(checkout_closes_dead_connections_in_transit),
         TEST(permissions_count_against_the_limit),
         TEST(a_backend_without_limit_always_permits),

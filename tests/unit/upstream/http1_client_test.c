@@ -512,7 +512,7 @@ static void paused_response_is_not_read(void **state)
     free(body);
 }
 
-static void what_was_read_with_the_head_waits_for_resume(void **state)
+static void bytes_read_with_the_head_wait_for_resume(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -634,7 +634,7 @@ int main(void)
         TEST(endless_head_is_refused),
         TEST(large_head_in_many_pieces_is_read),
         TEST(paused_response_is_not_read),
-        TEST(what_was_read_with_the_head_waits_for_resume),
+        TEST(bytes_read_with_the_head_wait_for_resume),
         TEST(silence_before_the_first_byte_times_out),
         TEST(silence_within_a_body_times_out),
         TEST(worker_that_does_not_take_the_request_times_out),

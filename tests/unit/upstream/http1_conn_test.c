@@ -10,7 +10,7 @@
 
 /* ---- giving up ---- */
 
-static void nothing_is_reported_after_cancel(void **state)
+static void a_cancelled_request_reports_nothing(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = get_request(f);
@@ -365,7 +365,7 @@ static void upgrade_that_is_declined_is_an_ordinary_response(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nothing_is_reported_after_cancel),
+        TEST(a_cancelled_request_reports_nothing),
         TEST(connection_may_be_closed_within_on_head),
         TEST(connection_may_be_closed_within_on_body),
         TEST(next_request_may_start_within_the_last_callback),

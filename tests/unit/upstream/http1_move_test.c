@@ -123,7 +123,7 @@ static void body_that_cannot_be_moved_is_read(void **state)
     assert_true(http1_reusable(f->conn));
 }
 
-static void what_is_small_or_of_no_announced_length_is_not_moved(void **state)
+static void a_body_that_is_small_or_has_no_length_is_not_moved(void **state)
 {
     struct fixture *f = *state;
     struct http1_request r = moving_request(f);
@@ -265,7 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(large_body_is_moved_whole_and_the_connection_serves_again),
         TEST(body_that_cannot_be_moved_is_read),
-        TEST(what_is_small_or_of_no_announced_length_is_not_moved),
+        TEST(a_body_that_is_small_or_has_no_length_is_not_moved),
         TEST(body_that_is_cut_short_while_it_is_moved_is_an_error),
         TEST(bytes_after_the_end_of_a_moved_body_are_nobodys),
         TEST(connection_is_listened_to_after_a_pause_at_the_last_byte),

@@ -251,7 +251,7 @@ static void the_deadline_can_be_set_again(void **state)
     assert_int_equal(f->body.len, 3);
 }
 
-static void it_may_be_stopped_at_any_time(void **state)
+static void a_fetch_may_be_stopped_at_any_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -269,7 +269,7 @@ static void it_may_be_stopped_at_any_time(void **state)
     assert_false(f->done);
 }
 
-static void it_may_be_stopped_within_its_events(void **state)
+static void a_fetch_may_be_stopped_within_its_events(void **state)
 {
     struct fixture *f = *state;
     bool *flags[] = {&f->stop_at_head, &f->stop_at_body};
@@ -289,7 +289,7 @@ static void it_may_be_stopped_within_its_events(void **state)
     }
 }
 
-static void its_end_may_free_it(void **state)
+static void the_end_of_a_fetch_may_free_it(void **state)
 {
     struct fixture *f = *state;
 
@@ -299,7 +299,7 @@ static void its_end_may_free_it(void **state)
     await_done(f, ERR_OK);
 }
 
-static void its_end_may_start_it_again(void **state)
+static void the_end_of_a_fetch_may_start_it_again(void **state)
 {
     struct fixture *f = *state;
 
@@ -333,10 +333,10 @@ int main(void)
         TEST(one_deadline_covers_connecting_and_the_response),
         TEST(with_a_limit_for_connecting_the_other_one_begins_with_the_request),
         TEST(the_deadline_can_be_set_again),
-        TEST(it_may_be_stopped_at_any_time),
-        TEST(it_may_be_stopped_within_its_events),
-        TEST(its_end_may_free_it),
-        TEST(its_end_may_start_it_again),
+        TEST(a_fetch_may_be_stopped_at_any_time),
+        TEST(a_fetch_may_be_stopped_within_its_events),
+        TEST(the_end_of_a_fetch_may_free_it),
+        TEST(the_end_of_a_fetch_may_start_it_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void number_that_is_too_large_is_the_largest(void **state)
     assert_int_equal(parse("max-age=000000000000000000000007").max_age_s, 7);
 }
 
-static void what_is_no_list_of_directives_is_malformed(void **state)
+static void an_invalid_list_of_directives_is_malformed(void **state)
 {
     static const char *const wrong[] = {
         "max-age=60; public", "no-store=",   "=5",         "max-age= 5", "max-age =5",
@@ -181,7 +181,7 @@ int main(void)
         cmocka_unit_test(of_several_numbers_the_strictest_counts),
         cmocka_unit_test(number_that_is_none_is_the_strictest),
         cmocka_unit_test(number_that_is_too_large_is_the_largest),
-        cmocka_unit_test(what_is_no_list_of_directives_is_malformed),
+        cmocka_unit_test(an_invalid_list_of_directives_is_malformed),
         cmocka_unit_test(several_lines_are_one_list),
         cmocka_unit_test(directives_and_bytes_over_their_limits_are_malformed),
     };

@@ -58,7 +58,7 @@ static void upgrade_does_not_share(void **state)
 }
 
 /* 3.5 */
-static void one_that_logs_in_does_not_share(void **state)
+static void a_request_with_credentials_does_not_share(void **state)
 {
     (void)state;
     assert_false(may_share("Authorization: Basic eDp5"));
@@ -98,7 +98,7 @@ one_that_has_a_cookie_or_a_certificate_shares_where_the_configuration_reports_it
     assert_false(shares_by(&both, "Authorization: Basic eDp5"));
 }
 
-static void one_that_has_a_private_field_does_not_share(void **state)
+static void a_request_with_a_private_field_does_not_share(void **state)
 {
     static const struct cache_names names = {2, {{"X-API-Key", 9}, {"remote_user", 11}}};
     static const struct cache_policy policy = {.private_fields = &names};
@@ -242,7 +242,7 @@ static void must_understand_outweighs_no_store_for_a_known_status_only(void **st
 }
 
 /* 5.2.2.4, 5.2.2.5, 5.2.2.7, 7.3 */
-static void what_is_not_for_others_is_not_shared(void **state)
+static void a_private_response_is_not_shared(void **state)
 {
     static const struct {
         const char *shared, *refused;
@@ -426,10 +426,10 @@ int main(void)
         cmocka_unit_test(only_get_may_share),
         cmocka_unit_test(request_with_a_body_does_not_share),
         cmocka_unit_test(upgrade_does_not_share),
-        cmocka_unit_test(one_that_logs_in_does_not_share),
+        cmocka_unit_test(a_request_with_credentials_does_not_share),
         cmocka_unit_test(
             one_that_has_a_cookie_or_a_certificate_shares_where_the_configuration_reports_it),
-        cmocka_unit_test(one_that_has_a_private_field_does_not_share),
+        cmocka_unit_test(a_request_with_a_private_field_does_not_share),
         cmocka_unit_test(ranges_conditions_and_expectations_do_not_share),
         cmocka_unit_test(request_for_an_answer_of_its_own_does_not_share),
         cmocka_unit_test(request_that_takes_fields_back_does_not_share),
@@ -440,7 +440,7 @@ int main(void)
         cmocka_unit_test(partial_interim_and_not_modified_are_never_shared),
         cmocka_unit_test(error_of_the_server_is_not_shared_whatever_it_states),
         cmocka_unit_test(must_understand_outweighs_no_store_for_a_known_status_only),
-        cmocka_unit_test(what_is_not_for_others_is_not_shared),
+        cmocka_unit_test(a_private_response_is_not_shared),
         cmocka_unit_test(response_that_is_stale_at_once_is_shared),
         cmocka_unit_test(response_that_is_stale_at_once_and_must_be_validated_is_not_shared),
         cmocka_unit_test(lifetime_is_s_maxage_then_max_age_then_expires),

@@ -65,7 +65,7 @@ static void head_is_taken_apart(void **state)
     assert_true(h.keep_alive);
 }
 
-static void what_each_field_is_stands_beside_it(void **state)
+static void the_kind_of_each_field_is_recorded(void **state)
 {
     static const enum http_field kinds[] = {FIELD_OTHER, FIELD_CONNECTION, FIELD_FRAMING,
                                             FIELD_OTHER, FIELD_OTHER,      FIELD_HOP,
@@ -182,7 +182,7 @@ static void tabs_and_high_bytes_are_text(void **state)
     assert_slice(h.headers[0].value, "a\tb \xff\xfe\x80 12345678");
 }
 
-static void there_is_one_valid_framing_or_none(void **state)
+static void a_head_has_one_valid_framing_or_is_rejected(void **state)
 {
     static const char *const bad[] = {
         "Content-Length: 1\r\nContent-Length: 2\r\n",
@@ -541,14 +541,14 @@ int main(void)
         cmocka_unit_test(each_fault_has_its_reason),
         cmocka_unit_test(each_fault_of_chunks_has_its_reason),
         cmocka_unit_test(head_is_taken_apart),
-        cmocka_unit_test(what_each_field_is_stands_beside_it),
+        cmocka_unit_test(the_kind_of_each_field_is_recorded),
         cmocka_unit_test(reason_may_be_empty_or_missing),
         cmocka_unit_test(any_prefix_of_a_head_asks_for_more),
         cmocka_unit_test(malformed_heads_are_refused),
         cmocka_unit_test(blanks_before_the_colon_are_no_part_of_the_name),
         cmocka_unit_test(garbage_is_refused_before_it_is_whole),
         cmocka_unit_test(tabs_and_high_bytes_are_text),
-        cmocka_unit_test(there_is_one_valid_framing_or_none),
+        cmocka_unit_test(a_head_has_one_valid_framing_or_is_rejected),
         cmocka_unit_test(a_coding_wins_over_a_length_and_ends_the_connection),
         cmocka_unit_test(a_higher_minor_version_is_read_as_the_highest_known),
         cmocka_unit_test(framing_follows_status_method_and_headers),

@@ -67,7 +67,7 @@ static void leap_second_and_leap_day_are_dates(void **state)
     assert_none("Wed, 29 Feb 2023 00:00:00 GMT");
 }
 
-static void what_is_no_date_is_refused(void **state)
+static void an_invalid_date_is_rejected(void **state)
 {
     static const char *const wrong[] = {
         "",
@@ -108,7 +108,7 @@ int main(void)
         cmocka_unit_test(all_three_forms_of_a_date_are_read),
         cmocka_unit_test(two_digits_of_a_year_are_at_most_fifty_years_ahead),
         cmocka_unit_test(leap_second_and_leap_day_are_dates),
-        cmocka_unit_test(what_is_no_date_is_refused),
+        cmocka_unit_test(an_invalid_date_is_rejected),
     };
 
     return cmocka_run_group_tests_name("http_date", tests, NULL, NULL);

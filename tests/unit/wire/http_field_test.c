@@ -29,7 +29,7 @@ static void a_field_is_known_in_any_case_and_with_underscores(void **state)
     assert_int_equal(of(""), FIELD_OTHER);
 }
 
-static void what_clients_may_claim_is_recognized_by_its_beginning(void **state)
+static void claims_of_clients_are_recognized_by_their_beginning(void **state)
 {
     (void)state;
     assert_int_equal(of("X-Forwarded-Port"), FIELD_CLAIM);
@@ -51,7 +51,7 @@ static void ours_are_recognized_by_their_beginning(void **state)
     assert_int_equal(of("x-resumelb-feed"), FIELD_OTHER);
 }
 
-static void what_a_load_balancer_states_of_certificates_is_recognized_by_its_beginning(void **state)
+static void fields_about_certificates_are_recognized_by_their_beginning(void **state)
 {
     (void)state;
     assert_int_equal(of("X-SSL-Client-Verify"), FIELD_CLIENT_CERTIFICATE);
@@ -59,7 +59,7 @@ static void what_a_load_balancer_states_of_certificates_is_recognized_by_its_beg
     assert_int_equal(of("X-SSL-Cipher"), FIELD_OTHER);
 }
 
-static void what_is_framing_or_searched_for_is_so_in_one_spelling(void **state)
+static void framing_and_searched_fields_have_one_spelling(void **state)
 {
     (void)state;
     assert_int_equal(of("HOST"), FIELD_FRAMING);
@@ -152,11 +152,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_is_known_in_any_case_and_with_underscores),
-        cmocka_unit_test(what_clients_may_claim_is_recognized_by_its_beginning),
+        cmocka_unit_test(claims_of_clients_are_recognized_by_their_beginning),
         cmocka_unit_test(ours_are_recognized_by_their_beginning),
-        cmocka_unit_test(
-            what_a_load_balancer_states_of_certificates_is_recognized_by_its_beginning),
-        cmocka_unit_test(what_is_framing_or_searched_for_is_so_in_one_spelling),
+        cmocka_unit_test(fields_about_certificates_are_recognized_by_their_beginning),
+        cmocka_unit_test(framing_and_searched_fields_have_one_spelling),
         cmocka_unit_test(a_kind_is_recognized_by_length_and_first_letter_only_where_it_is_other),
     };
 

@@ -66,7 +66,7 @@ static void values_state_urgency_and_incremental(void **state)
     }
 }
 
-static void what_a_value_does_not_state_remains(void **state)
+static void parameters_that_are_not_stated_remain(void **state)
 {
     static const struct urgency base = {.level = 6, .incremental = true};
     struct urgency u;
@@ -87,7 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_state_urgency_and_incremental),
-        cmocka_unit_test(what_a_value_does_not_state_remains),
+        cmocka_unit_test(parameters_that_are_not_stated_remain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,7 +165,7 @@ static void binary_names_both_ends(void **state)
     text_fini(&t);
 }
 
-static void what_comes_behind_is_left_alone(void **state)
+static void bytes_after_the_header_are_not_consumed(void **state)
 {
     struct text t = {0};
     struct proxy_line line;
@@ -353,7 +353,7 @@ int main(void)
         cmocka_unit_test(text_has_one_grammar),
         cmocka_unit_test(a_line_without_end_is_refused_at_its_107th_byte),
         cmocka_unit_test(binary_names_both_ends),
-        cmocka_unit_test(what_comes_behind_is_left_alone),
+        cmocka_unit_test(bytes_after_the_header_are_not_consumed),
         cmocka_unit_test(proxies_have_connections_of_their_own),
         cmocka_unit_test(unix_peers_are_known_as_such),
         cmocka_unit_test(binary_has_one_grammar),

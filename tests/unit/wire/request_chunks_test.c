@@ -71,7 +71,7 @@ static void well_framed_bodies_end_where_they_state(void **state)
     }
 }
 
-static void anything_else_is_refused(void **state)
+static void invalid_chunks_are_rejected(void **state)
 {
     static const struct {
         const char *body;
@@ -139,7 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(well_framed_bodies_end_where_they_state),
-        cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(invalid_chunks_are_rejected),
         cmocka_unit_test(extensions_and_trailers_are_bounded_over_all_of_a_body),
     };
 

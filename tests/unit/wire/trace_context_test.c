@@ -31,7 +31,7 @@ static void a_parent_is_read_and_written_as_it_was(void **state)
     assert_memory_equal(text, "00-" TRACE "-" SPAN "-fe", TRACE_PARENT_LEN);
 }
 
-static void what_is_no_parent_is_refused(void **state)
+static void an_invalid_traceparent_is_rejected(void **state)
 {
     (void)state;
     assert_false(parses(""));
@@ -98,7 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parent_is_read_and_written_as_it_was),
-        cmocka_unit_test(what_is_no_parent_is_refused),
+        cmocka_unit_test(an_invalid_traceparent_is_rejected),
         cmocka_unit_test(a_later_version_is_read_as_far_as_it_is_known),
         cmocka_unit_test(a_state_is_members_within_bounds),
     };

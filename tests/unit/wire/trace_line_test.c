@@ -75,7 +75,7 @@ static void times_of_the_original_are_read(void **state)
     assert_int_equal(parsed("C 1 2024-02-29 00:00:00").time_us, 1709164800000000);
 }
 
-static void what_is_no_record_is_refused(void **state)
+static void an_invalid_record_is_rejected(void **state)
 {
     (void)state;
     refused("", "not a record of a trace log");
@@ -98,7 +98,7 @@ static void what_is_no_record_is_refused(void **state)
     refused("E 1 2026-11-22 07:00:00.5\r", "a control character");
 }
 
-static void what_is_longer_than_any_record_is_refused(void **state)
+static void a_record_that_is_too_long_is_rejected(void **state)
 {
     (void)state;
     char *line = malloc(TRACE_LINE_MAX + 2);
@@ -112,7 +112,7 @@ static void what_is_longer_than_any_record_is_refused(void **state)
     free(line);
 }
 
-static void what_strangers_state_stays_within_its_field(void **state)
+static void bytes_from_clients_stay_within_their_field(void **state)
 {
     (void)state;
     struct trace_line l = {.stage = 'B',
@@ -149,9 +149,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_stage_is_read),
         cmocka_unit_test(times_of_the_original_are_read),
-        cmocka_unit_test(what_is_no_record_is_refused),
-        cmocka_unit_test(what_is_longer_than_any_record_is_refused),
-        cmocka_unit_test(what_strangers_state_stays_within_its_field),
+        cmocka_unit_test(an_invalid_record_is_rejected),
+        cmocka_unit_test(a_record_that_is_too_long_is_rejected),
+        cmocka_unit_test(bytes_from_clients_stay_within_their_field),
         cmocka_unit_test(the_longest_path_still_makes_a_record),
     };
 

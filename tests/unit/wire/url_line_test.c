@@ -34,7 +34,7 @@ static void a_url_has_its_parts(void **state)
     expect("/only/path?a?b", false, "", "/only/path", "a?b");
 }
 
-static void what_no_request_could_ask_for_is_refused(void **state)
+static void a_url_that_no_request_could_have_is_rejected(void **state)
 {
     static const char *const bad[] = {"",          "a.example/x",    "ftp://a/",    "http://",
                                       "http:///x", "http://u@a/",    "http://a b/", "/a\r\nX: y",
@@ -48,7 +48,7 @@ static void what_no_request_could_ask_for_is_refused(void **state)
     }
 }
 
-static void what_is_too_long_is_refused(void **state)
+static void a_url_that_is_too_long_is_rejected(void **state)
 {
     static char line[URL_LINE_MAX + 1];
     struct url_line u;
@@ -67,8 +67,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_has_its_parts),
-        cmocka_unit_test(what_no_request_could_ask_for_is_refused),
-        cmocka_unit_test(what_is_too_long_is_refused),
+        cmocka_unit_test(a_url_that_no_request_could_have_is_rejected),
+        cmocka_unit_test(a_url_that_is_too_long_is_rejected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

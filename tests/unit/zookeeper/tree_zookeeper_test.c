@@ -86,7 +86,7 @@ static void a_node_that_is_deleted_keeps_its_properties(void **state)
     unwatch(&r);
 }
 
-static void what_is_no_json_object_is_a_problem_and_keeps_the_last(void **state)
+static void an_invalid_object_is_a_problem_and_keeps_the_last_good_one(void **state)
 {
     static const char *const bad[] = {"{", "[1]", "hello", "{\"a\":1,\"a\":2}", "null", "\x80"};
     struct place *p = *state;
@@ -431,7 +431,7 @@ int main(void)
         place_test(every_change_of_a_node_is_seen),
         place_test(a_burst_ends_with_the_last_value_and_few_reports),
         place_test(a_node_that_is_deleted_keeps_its_properties),
-        place_test(what_is_no_json_object_is_a_problem_and_keeps_the_last),
+        place_test(an_invalid_object_is_a_problem_and_keeps_the_last_good_one),
         place_test(links_are_followed_and_watched),
         place_test(links_lead_anywhere_in_the_server),
         place_test(the_top_of_a_tree_may_be_linked_to),

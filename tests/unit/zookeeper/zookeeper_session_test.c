@@ -30,7 +30,7 @@ static void end_session(struct place *p)
     }
 }
 
-static void what_changed_around_an_expired_session_is_seen(void **state)
+static void a_change_around_an_expired_session_is_seen(void **state)
 {
     struct place *p = *state;
     struct record r = {0};
@@ -144,7 +144,7 @@ static void names_of_hosts_that_none_knows_are_tried_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        place_test(what_changed_around_an_expired_session_is_seen),
+        place_test(a_change_around_an_expired_session_is_seen),
         place_test(a_server_that_hangs_takes_nothing_away),
         place_test(a_list_too_large_to_read_is_left_alone_and_the_rest_continues),
         cmocka_unit_test(names_of_hosts_that_none_knows_are_tried_again),

@@ -64,7 +64,7 @@ static void expect_refused(const char *place, enum err want, const char *why)
     diag_fini(&d);
 }
 
-static void what_is_no_url_is_refused_with_the_reason(void **state)
+static void an_invalid_url_is_rejected_with_the_reason(void **state)
 {
     static const struct {
         const char *place;
@@ -244,7 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_are_taken_apart),
-        cmocka_unit_test(what_is_no_url_is_refused_with_the_reason),
+        cmocka_unit_test(an_invalid_url_is_rejected_with_the_reason),
         cmocka_unit_test(hosts_and_path_are_bounded),
         cmocka_unit_test_setup_teardown(first_line_of_the_auth_file_is_the_identity, setup,
                                         teardown),

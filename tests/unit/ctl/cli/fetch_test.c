@@ -156,7 +156,7 @@ static void a_body_cut_short_is_an_error(void **state)
     expect("", CLOSE_AFTER, ERR_PEER_CLOSED, 0, NULL);
 }
 
-static void what_is_not_http_is_an_error(void **state)
+static void a_response_that_is_not_http_is_an_error(void **state)
 {
     (void)state;
     expect("SSH-2.0-OpenSSH_9.2\r\n\r\n", STAY_AFTER, ERR_BAD_RESPONSE, 0, NULL);
@@ -269,7 +269,7 @@ static void expect_unreachable(const char *address, enum err error, const char *
     expect_failure_within(60000, address, error, reason);
 }
 
-static void one_that_cannot_be_reached_is_reported_with_the_reason(void **state)
+static void an_unreachable_address_is_reported_with_the_reason(void **state)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -358,13 +358,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_body_is_taken_whole_however_it_is_framed),
         cmocka_unit_test(a_body_cut_short_is_an_error),
-        cmocka_unit_test(what_is_not_http_is_an_error),
+        cmocka_unit_test(a_response_that_is_not_http_is_an_error),
         cmocka_unit_test(too_much_is_refused_before_it_is_read),
         cmocka_unit_test(silence_ends_at_the_timeout),
         cmocka_unit_test(large_bodies_arrive),
         cmocka_unit_test(the_request_has_host_and_token),
         cmocka_unit_test(unix_sockets_are_reached),
-        cmocka_unit_test(one_that_cannot_be_reached_is_reported_with_the_reason),
+        cmocka_unit_test(an_unreachable_address_is_reported_with_the_reason),
         cmocka_unit_test(the_exit_code_reports_how_it_went),
     };
 

@@ -54,7 +54,7 @@ static void help_and_version_need_no_word(void **state)
     assert_int_equal(run((const char *const[]){"-v", NULL}), CTL_OK);
 }
 
-static void what_cannot_be_reached_is_a_failure(void **state)
+static void an_unreachable_address_is_a_failure(void **state)
 {
     static const char *const addresses[] = {"unix:/nonexistent/x", "127.0.0.1:1", "nonsense",
                                             "127.0.0.1:99999", ""};
@@ -73,7 +73,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bad_command_line_is_bad_usage),
         cmocka_unit_test(help_and_version_need_no_word),
-        cmocka_unit_test(what_cannot_be_reached_is_a_failure),
+        cmocka_unit_test(an_unreachable_address_is_a_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void a_bare_number_alerts_when_it_is_reached(void **state)
     expect_alerts("3", CHECK_BARE_LOW, 0, true);
 }
 
-static void what_is_no_range_is_refused(void **state)
+static void an_invalid_range_is_rejected(void **state)
 {
     static const char *const bad[] = {"",   "a",   "1:a", "20:10", "~",   "@",   ":",   "1::2",
                                       "1 ", "inf", "nan", "1:~",   "~:~", "@:@", "--1", "1e999"};
@@ -121,7 +121,7 @@ static void expect_page(const char *json, const char *application, bool metrics,
 #define POOL(mean, workers) "{\"mean_backlog\":" #mean ",\"workers\":[" workers "]}"
 #define PAGE(apps) "{\"applications\":{" apps "}}"
 
-static void all_is_well_in_the_words_of_before(void **state)
+static void a_healthy_page_has_the_result_line_of_the_old_check(void **state)
 {
     (void)state;
     expect_page(PAGE("\"a\":" POOL(0, WORKER(0, null) "," WORKER(0, null) "," WORKER(1, 0.2))),
@@ -193,9 +193,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_range_alerts_outside_of_it_and_turned_within_it),
         cmocka_unit_test(a_bare_number_alerts_when_it_is_reached),
-        cmocka_unit_test(what_is_no_range_is_refused),
+        cmocka_unit_test(an_invalid_range_is_rejected),
         cmocka_unit_test(a_range_is_printed_so_that_it_states_the_same),
-        cmocka_unit_test(all_is_well_in_the_words_of_before),
+        cmocka_unit_test(a_healthy_page_has_the_result_line_of_the_old_check),
         cmocka_unit_test(each_complaint_has_its_words_and_the_worst_counts),
         cmocka_unit_test(workers_that_get_no_requests_do_not_count),
         cmocka_unit_test(performance_data_has_units_thresholds_and_a_minimum),

@@ -73,7 +73,7 @@ static void the_median_is_the_middle_one(void **state)
     trace_report_fini(&r);
 }
 
-static void what_is_in_progress_at_a_restart_never_ends(void **state)
+static void requests_in_progress_at_a_restart_never_end(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -199,7 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_of_a_url_are_from_called_to_answered),
         cmocka_unit_test(the_median_is_the_middle_one),
-        cmocka_unit_test(what_is_in_progress_at_a_restart_never_ends),
+        cmocka_unit_test(requests_in_progress_at_a_restart_never_end),
         cmocka_unit_test(our_own_ends_are_distinguished),
         cmocka_unit_test(a_minute_reports_what_was_in_progress),
         cmocka_unit_test(too_many_urls_are_one_and_too_many_requests_are_left_out),

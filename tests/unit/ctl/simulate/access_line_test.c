@@ -129,7 +129,7 @@ static void a_line_in_json_is_read(void **state)
     assert_int_equal(l.service_us, 99);
 }
 
-static void what_is_wrong_with_a_line_is_reported(void **state)
+static void the_fault_of_a_line_is_reported(void **state)
 {
     static const struct {
         const char *line;
@@ -224,7 +224,7 @@ int main(void)
         cmocka_unit_test(an_absolute_target_names_the_host),
         cmocka_unit_test(our_own_fields_behind_the_agent_are_read),
         cmocka_unit_test(a_line_in_json_is_read),
-        cmocka_unit_test(what_is_wrong_with_a_line_is_reported),
+        cmocka_unit_test(the_fault_of_a_line_is_reported),
         cmocka_unit_test(a_line_over_the_limit_is_refused),
         cmocka_unit_test(equal_times_are_spread_over_what_the_log_resolves),
     };

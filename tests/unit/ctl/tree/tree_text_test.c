@@ -95,7 +95,7 @@ static void lines_become_nodes_properties_and_links(void **state)
         expect_tree(rows[i].text, rows[i].json);
 }
 
-static void what_is_wrong_is_reported_with_line_and_column(void **state)
+static void errors_are_reported_with_line_and_column(void **state)
 {
     static const struct {
         const char *text;
@@ -296,7 +296,7 @@ static void tree_is_printed_sorted_and_reads_back_the_same(void **state)
     expect_printed("/a\n  string_value = '\\xff'\n", "/a\n  string_value = b'\\xff'\n");
 }
 
-static void what_the_format_cannot_state_is_left_out_and_reported(void **state)
+static void names_that_the_format_cannot_state_are_left_out_and_reported(void **state)
 {
     static const char *const nodes[] = {"a b", "a=b", "a->b", "#a=b", "a\n", "\xff", ""};
     static const char *const keys[] = {"a b", "", "a'b", "#", "x -> ", "a\xe2\x80\xae", "b -> =>"};
@@ -370,12 +370,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_become_nodes_properties_and_links),
-        cmocka_unit_test(what_is_wrong_is_reported_with_line_and_column),
+        cmocka_unit_test(errors_are_reported_with_line_and_column),
         cmocka_unit_test(size_of_a_text_is_bounded),
         cmocka_unit_test(only_so_many_problems_are_reported),
         cmocka_unit_test(line_of_operators_takes_no_longer_than_another),
         cmocka_unit_test(tree_is_printed_sorted_and_reads_back_the_same),
-        cmocka_unit_test(what_the_format_cannot_state_is_left_out_and_reported),
+        cmocka_unit_test(names_that_the_format_cannot_state_are_left_out_and_reported),
         cmocka_unit_test(people_are_shown_odd_names_in_quotes_and_remarks),
     };
 

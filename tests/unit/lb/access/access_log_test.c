@@ -289,7 +289,7 @@ static void the_longest_line_that_there_can_be_is_written_whole(void **state)
     free(bytes);
 }
 
-static void nothing_is_a_dash_in_the_combined_part_and_empty_behind_it(void **state)
+static void an_absent_value_is_a_dash_in_the_combined_part_and_empty_behind_it(void **state)
 {
     struct fixture *f = *state;
 
@@ -301,7 +301,7 @@ static void nothing_is_a_dash_in_the_combined_part_and_empty_behind_it(void **st
                         "\"-\" \"-\" host=\"\"\n");
 }
 
-static void what_would_end_a_text_or_a_line_is_escaped(void **state)
+static void bytes_that_would_end_a_text_or_a_line_are_escaped(void **state)
 {
     struct fixture *f = *state;
 
@@ -439,8 +439,8 @@ int main(void)
         TEST(a_file_that_cannot_be_written_costs_lines_and_counts_them),
         TEST(only_the_fields_that_are_asked_for_are_written),
         TEST(the_longest_line_that_there_can_be_is_written_whole),
-        TEST(nothing_is_a_dash_in_the_combined_part_and_empty_behind_it),
-        TEST(what_would_end_a_text_or_a_line_is_escaped),
+        TEST(an_absent_value_is_a_dash_in_the_combined_part_and_empty_behind_it),
+        TEST(bytes_that_would_end_a_text_or_a_line_are_escaped),
         TEST(each_field_is_found_by_its_name_and_no_other),
         TEST(a_sample_is_about_as_large_as_asked_and_has_every_error),
         TEST(a_reader_that_takes_nothing_holds_no_other_up_and_costs_lines),

@@ -25,7 +25,7 @@ static void a_worker_fails_after_so_many_failures_in_a_row(void **state)
     assert_false(check_record_add(&r, false, 3, 2));
 }
 
-static void it_passes_again_after_so_many_in_a_row(void **state)
+static void a_worker_passes_again_after_enough_successes_in_a_row(void **state)
 {
     (void)state;
     struct check_record r = {.failing = true};
@@ -70,7 +70,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_fails_after_so_many_failures_in_a_row),
-        cmocka_unit_test(it_passes_again_after_so_many_in_a_row),
+        cmocka_unit_test(a_worker_passes_again_after_enough_successes_in_a_row),
         cmocka_unit_test(a_status_passes_that_is_wanted),
         cmocka_unit_test(checks_are_spread_over_the_interval_and_stay_near_it),
     };

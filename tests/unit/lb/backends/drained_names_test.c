@@ -97,7 +97,7 @@ static void assert_forgotten(const struct drained_names *d, int more)
     }
 }
 
-static void one_that_is_drained_is_so_in_the_next_process(void **state)
+static void a_drained_worker_is_drained_in_the_next_process(void **state)
 {
     struct world *w = *state;
     struct drained_names *d = drained_names_open(w->loop, w->state, "shop");
@@ -183,7 +183,7 @@ static void a_file_beyond_any_of_ours_is_set_aside(void **state)
     drained_names_close(d);
 }
 
-static void one_too_many_and_the_oldest_goes_and_is_reported(void **state)
+static void the_oldest_name_is_dropped_above_the_limit_and_reported(void **state)
 {
     struct world *w = *state;
     struct text bytes = {0};
@@ -251,7 +251,7 @@ static void the_longest_names_fit_the_file(void **state)
     text_fini(&bytes);
 }
 
-static void what_cannot_be_written_applies_and_is_written_when_it_can_be(void **state)
+static void a_name_that_cannot_be_written_applies_and_is_written_later(void **state)
 {
     struct world *w = *state;
     struct text page = {0};
@@ -324,14 +324,14 @@ static void a_repeated_request_and_the_end_write_what_is_not_saved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_that_is_drained_is_so_in_the_next_process),
+        TEST(a_drained_worker_is_drained_in_the_next_process),
         TEST(without_a_directory_it_is_so_in_this_process),
         TEST(a_bad_file_is_set_aside_as_it_is),
         TEST(a_file_beyond_any_of_ours_is_set_aside),
-        TEST(one_too_many_and_the_oldest_goes_and_is_reported),
+        TEST(the_oldest_name_is_dropped_above_the_limit_and_reported),
         TEST(of_too_many_in_a_file_the_oldest_go),
         TEST(the_longest_names_fit_the_file),
-        TEST(what_cannot_be_written_applies_and_is_written_when_it_can_be),
+        TEST(a_name_that_cannot_be_written_applies_and_is_written_later),
         TEST(a_repeated_request_and_the_end_write_what_is_not_saved),
     };
 

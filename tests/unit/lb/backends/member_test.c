@@ -257,7 +257,7 @@ static void the_only_worker_is_never_ejected(void **state)
     destroy(a);
 }
 
-static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
+static void ejected_workers_return_when_the_last_other_one_fails(void **state)
 {
     struct control *c = *state;
     struct member *a = create_joined(c, 1);
@@ -283,7 +283,7 @@ static void when_the_last_one_refuses_the_ejected_ones_come_back(void **state)
     destroy(d);
 }
 
-static void one_that_has_tried_all_others_gets_the_ejected_ones(void **state)
+static void a_request_that_has_tried_all_others_gets_the_ejected_workers(void **state)
 {
     struct control *c = *state;
     struct member *a = create_joined(c, 1);
@@ -439,8 +439,8 @@ int main(void)
         TEST(a_worker_that_refuses_is_back_when_it_accepts),
         TEST(a_worker_that_has_left_gets_no_probe_connection),
         TEST(the_only_worker_is_never_ejected),
-        TEST(when_the_last_one_refuses_the_ejected_ones_come_back),
-        TEST(one_that_has_tried_all_others_gets_the_ejected_ones),
+        TEST(ejected_workers_return_when_the_last_other_one_fails),
+        TEST(a_request_that_has_tried_all_others_gets_the_ejected_workers),
         TEST(an_ejected_worker_comes_back_when_the_others_leave),
         EJECTION(one_request_at_a_time_probes_until_one_has_passed),
         EJECTION(a_worker_that_is_drained_or_has_left_is_not_probed),

@@ -198,7 +198,7 @@ static void a_provider_named_by_host_is_one_worker_at_its_first_address(void **s
     stop_lb(w);
 }
 
-static void what_is_no_worker_of_ours_is_refused_with_its_reason(void **state)
+static void invalid_registrations_are_rejected_with_their_reason(void **state)
 {
     static const struct {
         const char *name, *properties, *why;
@@ -263,7 +263,7 @@ static void workers_are_taken_from_the_networks_that_are_allowed_alone(void **st
     stop_lb(w);
 }
 
-static void what_this_process_listens_at_becomes_no_worker(void **state)
+static void own_listeners_become_no_workers(void **state)
 {
     struct world *w = *state;
     struct addr own[3];
@@ -391,7 +391,7 @@ static void write_memory(const struct world *w, const char *place, const char *p
     free(directory);
 }
 
-static void what_a_tree_reported_is_used_while_it_does_not_answer(void **state)
+static void the_snapshot_of_a_tree_is_used_while_it_does_not_respond(void **state)
 {
     struct world *w = *state;
 
@@ -415,7 +415,7 @@ static void what_a_tree_reported_is_used_while_it_does_not_answer(void **state)
     stop_lb(w);
 }
 
-static void what_another_tree_reported_is_not_used(void **state)
+static void the_snapshot_of_another_tree_is_not_used(void **state)
 {
     struct world *w = *state;
 
@@ -433,14 +433,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(spellings_of_one_address_are_one_worker),
         TEST(a_provider_named_by_host_is_one_worker_at_its_first_address),
-        TEST(what_is_no_worker_of_ours_is_refused_with_its_reason),
+        TEST(invalid_registrations_are_rejected_with_their_reason),
         TEST(workers_are_taken_from_the_networks_that_are_allowed_alone),
-        TEST(what_this_process_listens_at_becomes_no_worker),
+        TEST(own_listeners_become_no_workers),
         TEST(flapping_keeps_the_worker_and_its_connections),
         TEST(a_list_that_shrinks_at_once_is_held_until_there_is_no_sign_of_life),
         TEST(a_tree_wiped_before_a_start_takes_none_away_at_once),
-        TEST(what_a_tree_reported_is_used_while_it_does_not_answer),
-        TEST(what_another_tree_reported_is_not_used),
+        TEST(the_snapshot_of_a_tree_is_used_while_it_does_not_respond),
+        TEST(the_snapshot_of_another_tree_is_not_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

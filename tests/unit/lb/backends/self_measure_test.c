@@ -116,7 +116,7 @@ static void skills_are_back_when_the_worker_joins_after_a_restart(void **state)
     leave(c, w);
 }
 
-static void what_was_measured_since_the_last_resume_is_kept_too(void **state)
+static void measurements_since_the_last_resume_are_stored_too(void **state)
 {
     struct control *c = *state;
     struct worker *w = join(c, "127.0.0.1:1");
@@ -213,7 +213,7 @@ int main(void)
         TEST(a_new_worker_is_in_the_pool_without_skills),
         TEST(a_full_history_makes_a_resume_of_requests_per_second),
         TEST(skills_are_back_when_the_worker_joins_after_a_restart),
-        TEST(what_was_measured_since_the_last_resume_is_kept_too),
+        TEST(measurements_since_the_last_resume_are_stored_too),
         TEST(a_worker_that_left_is_not_brought_back_by_a_late_resume),
         TEST(a_torn_file_is_set_aside),
         TEST(skills_of_another_classifier_do_not_count),

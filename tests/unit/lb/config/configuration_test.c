@@ -183,7 +183,7 @@ static void every_mistake_is_reported_in_one_go(void **state)
     assert_complaint(f, 18, "workers");
 }
 
-static void what_cannot_listen_is_refused(void **state)
+static void addresses_that_collide_are_rejected(void **state)
 {
     struct fixture *f = *state;
 
@@ -420,7 +420,7 @@ static void mistakes_in_limits_are_reported_at_their_places(void **state)
     assert_complaint(f, 3, "limits: expected NAME");
 }
 
-static void there_are_so_many_limits_at_most(void **state)
+static void the_number_of_limits_is_bounded(void **state)
 {
     struct fixture *f = *state;
     struct text yaml = {0};
@@ -491,7 +491,7 @@ int main(void)
         TEST(with_one_application_its_keys_stand_at_the_top),
         TEST(top_level_application_keys_and_applications_do_not_mix),
         TEST(every_mistake_is_reported_in_one_go),
-        TEST(what_cannot_listen_is_refused),
+        TEST(addresses_that_collide_are_rejected),
         TEST(files_that_cannot_be_made_are_refused),
         TEST(an_auth_file_that_cannot_be_used_is_refused),
         TEST(a_listener_is_required),
@@ -504,7 +504,7 @@ int main(void)
         TEST(the_commented_configuration_is_good),
         TEST(limits_are_read_with_what_they_match_and_their_page),
         TEST(mistakes_in_limits_are_reported_at_their_places),
-        TEST(there_are_so_many_limits_at_most),
+        TEST(the_number_of_limits_is_bounded),
         TEST(pool_counter_servers_are_addresses_without_duplicates),
         cmocka_unit_test(any_kind_of_value_of_any_setting_is_accepted_or_rejected_and_never_fatal),
     };

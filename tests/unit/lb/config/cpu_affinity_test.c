@@ -60,7 +60,7 @@ static void a_list_is_taken_in_its_order(void **state)
         assert_int_equal(cpu_affinity_of(&a, i), wanted[i]);
 }
 
-static void anything_else_is_refused_and_changes_nothing(void **state)
+static void invalid_texts_are_rejected_and_change_nothing(void **state)
 {
     (void)state;
     static const char *const texts[] = {"",
@@ -130,7 +130,7 @@ int main(void)
         cmocka_unit_test(off_leaves_every_loop_where_it_likes),
         cmocka_unit_test(auto_takes_the_allowed_ones_in_order_and_begins_again),
         cmocka_unit_test(a_list_is_taken_in_its_order),
-        cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
+        cmocka_unit_test(invalid_texts_are_rejected_and_change_nothing),
         cmocka_unit_test(a_thread_enters_its_cpu_alone),
     };
 

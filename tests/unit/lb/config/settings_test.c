@@ -54,7 +54,7 @@ static void any_age_of_skills_is_accepted(void **state)
     app_settings_fini(&s);
 }
 
-static void one_response_may_not_have_more_buffer_than_all(void **state)
+static void the_buffer_of_one_response_may_not_exceed_that_of_all(void **state)
 {
     struct app_settings s = defaults();
     char why[SETTINGS_WHY_ROOM] = "";
@@ -254,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_good_together),
         cmocka_unit_test(any_age_of_skills_is_accepted),
-        cmocka_unit_test(one_response_may_not_have_more_buffer_than_all),
+        cmocka_unit_test(the_buffer_of_one_response_may_not_exceed_that_of_all),
         cmocka_unit_test(the_host_of_checks_is_what_may_stand_in_a_host_field),
         cmocka_unit_test(a_checked_path_is_what_may_stand_in_a_request_line),
         cmocka_unit_test(a_copy_has_the_pool_rows_too_and_texts_of_its_own),

@@ -126,7 +126,7 @@ static void a_bad_property_is_refused_alone_and_keeps_its_last_good_value(void *
     assert_int_equal(stats_sum(c->app->stats, APP_STAT_settings_refused), 2);
 }
 
-static void what_names_files_and_addresses_is_not_taken_from_the_tree(void **state)
+static void settings_that_name_files_or_addresses_are_not_taken_from_the_tree(void **state)
 {
     struct control *c = *state;
 
@@ -211,7 +211,7 @@ int main(void)
         TEST(the_tree_goes_over_yaml_and_yaml_over_the_default),
         TEST(the_pool_gets_its_settings_at_once),
         TEST(a_bad_property_is_refused_alone_and_keeps_its_last_good_value),
-        TEST(what_names_files_and_addresses_is_not_taken_from_the_tree),
+        TEST(settings_that_name_files_or_addresses_are_not_taken_from_the_tree),
         TEST(a_broken_rule_across_fields_refuses_all_that_changed),
         TEST(a_refusal_is_counted_once_while_it_lasts),
         TEST(a_node_that_broke_or_vanished_holds_for_a_while),

@@ -286,7 +286,7 @@ static void a_node_that_does_not_state_how_many_of_what_is_no_limit(void **state
     assert_string_equal(limit(f, "rest")->s.path, "/a");
 }
 
-static void what_is_bad_is_refused_with_its_reason(void **state)
+static void invalid_values_are_rejected_with_their_reason(void **state)
 {
     struct fixture *f = *state;
 
@@ -322,7 +322,7 @@ static void names_that_are_none_are_passed_over(void **state)
     assert_null(described(f, "a%b"));
 }
 
-static void there_are_so_many_rules_at_most_and_those_of_the_file_come_first(void **state)
+static void the_number_of_rules_is_bounded_and_those_of_the_file_come_first(void **state)
 {
     struct fixture *f = *state;
     char name[16];
@@ -424,7 +424,7 @@ static void a_file_read_again_adds_changes_and_removes_rules(void **state)
     assert_null(f->c->app->settings->limits);
 }
 
-static void what_overlaid_a_rule_that_is_gone_is_not_a_rule_for_everything(void **state)
+static void properties_of_a_rule_that_is_gone_do_not_make_a_rule_for_everything(void **state)
 {
     struct fixture *f = *state;
 
@@ -533,12 +533,12 @@ int main(void)
         TEST(the_tree_goes_over_the_file_and_gives_it_back),
         TEST(the_tree_has_rules_of_its_own_after_those_of_the_file),
         TEST(a_node_that_does_not_state_how_many_of_what_is_no_limit),
-        TEST(what_is_bad_is_refused_with_its_reason),
+        TEST(invalid_values_are_rejected_with_their_reason),
         TEST(names_that_are_none_are_passed_over),
-        TEST(there_are_so_many_rules_at_most_and_those_of_the_file_come_first),
+        TEST(the_number_of_rules_is_bounded_and_those_of_the_file_come_first),
         TEST(responses_are_shared_only_where_the_file_reports_it),
         TEST(a_file_read_again_adds_changes_and_removes_rules),
-        TEST(what_overlaid_a_rule_that_is_gone_is_not_a_rule_for_everything),
+        TEST(properties_of_a_rule_that_is_gone_do_not_make_a_rule_for_everything),
         TEST(a_rule_that_comes_back_while_it_is_held_counts_on),
         TEST(what_a_wiped_tree_said_last_is_held_and_a_rule_taken_out_of_a_whole_one_is_not),
         TEST(a_tree_that_does_not_answer_is_remembered),

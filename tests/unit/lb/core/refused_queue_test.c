@@ -81,7 +81,7 @@ static void run_until(struct fixture *f, unsigned ngone)
     }
 }
 
-static void none_continues_inside_of_a_call(void **state)
+static void requests_do_not_continue_inside_of_a_call(void **state)
 {
     struct fixture *f = *state;
 
@@ -113,7 +113,7 @@ static void an_answer_releases_two_at_once(void **state)
     assert_int_equal(f->all, 2);
 }
 
-static void one_that_comes_back_with_nothing_keeps_the_first_place(void **state)
+static void a_request_that_returns_in_vain_keeps_the_first_place(void **state)
 {
     struct fixture *f = *state;
 
@@ -139,7 +139,7 @@ static void more_than_may_wait_are_not_taken_whatever_the_loop(void **state)
     assert_true(refused_queue_join(&f->line, &f->waiters[2].wait, 3, false));
 }
 
-static void one_that_leaves_does_not_continue(void **state)
+static void a_request_that_leaves_does_not_continue(void **state)
 {
     struct fixture *f = *state;
 
@@ -151,7 +151,7 @@ static void one_that_leaves_does_not_continue(void **state)
     assert_int_equal(f->all, 0);
 }
 
-static void one_that_leaves_while_its_turn_comes_is_counted_once(void **state)
+static void a_request_that_leaves_while_it_is_released_is_counted_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -167,17 +167,17 @@ static void one_that_leaves_while_its_turn_comes_is_counted_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(none_continues_inside_of_a_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(requests_do_not_continue_inside_of_a_call, setup, teardown),
         cmocka_unit_test_setup_teardown(
             all_continue_in_the_order_they_came_though_nothing_is_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_releases_two_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_comes_back_with_nothing_keeps_the_first_place,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_returns_in_vain_keeps_the_first_place, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(more_than_may_wait_are_not_taken_whatever_the_loop, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(one_that_leaves_does_not_continue, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_leaves_while_its_turn_comes_is_counted_once, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_leaves_does_not_continue, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_leaves_while_it_is_released_is_counted_once,
+                                        setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

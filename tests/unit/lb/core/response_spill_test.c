@@ -102,7 +102,7 @@ static size_t take(struct fixture *f, size_t max)
     return n;
 }
 
-static void what_was_added_is_taken_in_order(void **state)
+static void bytes_are_taken_in_the_order_they_were_added(void **state)
 {
     struct fixture *f = *state;
 
@@ -120,7 +120,7 @@ static void what_was_added_is_taken_in_order(void **state)
     }
 }
 
-static void one_response_has_no_more_than_its_limit(void **state)
+static void a_response_takes_at_most_its_own_limit(void **state)
 {
     struct fixture *f = *state;
     size_t all = 0;
@@ -154,7 +154,7 @@ static void a_limit_of_nothing_opens_no_file(void **state)
     assert_int_equal(response_spill_error(f->spill), 0);
 }
 
-static void all_together_have_no_more_than_the_total(void **state)
+static void the_responses_together_take_at_most_the_total(void **state)
 {
     struct fixture *f = *state;
     struct response_spill *other = spill_of(f, "10.0.0.1:1");
@@ -239,7 +239,7 @@ static void a_file_is_lost_to_a_client_that_has_less(void **state)
     response_spill_destroy(other);
 }
 
-static void what_cannot_be_written_follows_in_memory(void **state)
+static void bytes_that_cannot_be_written_follow_in_memory(void **state)
 {
     struct fixture *f = *state;
     struct rlimit before;
@@ -298,16 +298,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(what_was_added_is_taken_in_order),
-        TEST(one_response_has_no_more_than_its_limit),
+        TEST(bytes_are_taken_in_the_order_they_were_added),
+        TEST(a_response_takes_at_most_its_own_limit),
         TEST(a_limit_of_nothing_opens_no_file),
-        TEST(all_together_have_no_more_than_the_total),
+        TEST(the_responses_together_take_at_most_the_total),
         TEST(a_directory_that_is_gone_is_an_error_and_takes_no_space),
         TEST(files_are_counted_with_those_of_others),
         cmocka_unit_test_setup_teardown(the_only_file_of_a_client_is_within_its_share, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_file_is_lost_to_a_client_that_has_less, setup, teardown),
-        TEST(what_cannot_be_written_follows_in_memory),
+        TEST(bytes_that_cannot_be_written_follow_in_memory),
         TEST(the_first_bytes_may_fail_too),
         TEST(a_read_that_took_more_than_was_promised_is_counted),
     };

@@ -78,7 +78,7 @@ static void count(void *context, const struct traffic_note *n, double weight)
     ++*seen;
 }
 
-static void what_is_left_of_the_ring_may_be_less_than_a_head(void **state)
+static void the_rest_of_the_ring_may_be_shorter_than_a_head(void **state)
 {
     struct traffic *t = traffic_create();
     /* 48 bytes, so that 16 are left behind the 1365th. */
@@ -95,7 +95,7 @@ static void what_is_left_of_the_ring_may_be_less_than_a_head(void **state)
     traffic_destroy(t);
 }
 
-static void those_that_fit_stand_for_those_that_do_not(void **state)
+static void notes_that_fit_represent_those_that_do_not(void **state)
 {
     struct traffic *t = traffic_create();
     struct seen s = {0};
@@ -123,7 +123,7 @@ static void *write_many(void *context)
     return NULL;
 }
 
-static void one_thread_writes_while_another_reads(void **state)
+static void a_thread_reads_while_another_writes(void **state)
 {
     struct traffic *t = traffic_create();
     struct seen s = {0};
@@ -147,9 +147,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(notes_arrive_whole_and_in_order),
-        cmocka_unit_test(what_is_left_of_the_ring_may_be_less_than_a_head),
-        cmocka_unit_test(those_that_fit_stand_for_those_that_do_not),
-        cmocka_unit_test(one_thread_writes_while_another_reads),
+        cmocka_unit_test(the_rest_of_the_ring_may_be_shorter_than_a_head),
+        cmocka_unit_test(notes_that_fit_represent_those_that_do_not),
+        cmocka_unit_test(a_thread_reads_while_another_writes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

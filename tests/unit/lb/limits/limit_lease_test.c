@@ -151,7 +151,7 @@ static void the_next_one_is_reported_never_inside_of_a_call(void **state)
     assert_int_equal(o->reported[2], COUNTER_LOCKED);
 }
 
-static void one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again(void **state)
+static void a_request_that_may_not_wait_is_notified_at_once_and_may_ask_again(void **state)
 {
     struct one *o = *state;
 
@@ -397,7 +397,7 @@ int main(void)
 #define CASE(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(the_next_one_is_reported_never_inside_of_a_call, setup_each),
-        CASE(one_that_may_not_wait_is_notified_so_at_once_and_may_ask_again, setup_each),
+        CASE(a_request_that_may_not_wait_is_notified_at_once_and_may_ask_again, setup_each),
         CASE(a_wait_ends_with_its_time, setup_hasty),
         CASE(a_turn_that_comes_to_one_that_has_left_continues_to_the_next, setup_each),
         CASE(the_work_done_once_is_reported_to_all_that_want_any, setup_any),

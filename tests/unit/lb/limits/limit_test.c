@@ -88,7 +88,7 @@ static void *ask(void *arg)
     return NULL;
 }
 
-static void one_rule_serves_many_threads_at_once(void **state)
+static void a_rule_serves_many_threads_at_once(void **state)
 {
     struct limit limit =
         limit_of(SETTINGS({"path", "regex:^/report/[0-9]+$"}, {"key", "{class}{PATH_INFO}"}, ));
@@ -112,7 +112,7 @@ int main(void)
         cmocka_unit_test(limits_that_contradict_one_another_are_refused),
         cmocka_unit_test(names_are_good_for_nodes_labels_and_keys),
         cmocka_unit_test(a_set_knows_whether_copies_are_wanted_and_drops_its_counters),
-        cmocka_unit_test(one_rule_serves_many_threads_at_once),
+        cmocka_unit_test(a_rule_serves_many_threads_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,7 +252,7 @@ static void templates_have_texts_values_and_braces(void **state)
                "shop:www%2Eexample%2Ecom.www.example.com");
 }
 
-static void what_ends_a_value_is_encoded_within_it(void **state)
+static void bytes_that_would_end_a_value_are_encoded_within_it(void **state)
 {
     const struct field fields[] = {{"A", "x-y"}, {"B", "x|y"}, {"C", "x%y"}, {NULL, NULL}};
 
@@ -396,7 +396,7 @@ static void a_key_too_long_ends_in_a_hash_of_all_of_it(void **state)
     }
 }
 
-static void none_can_write_a_key_that_looks_like_one_that_was_cut(void **state)
+static void a_forged_key_does_not_equal_one_that_was_cut(void **state)
 {
     struct made cut = key_long(LIMIT_KEY_MAX + 50, 'x');
     struct made forged = key_of("{PATH_INFO}", "", cut.bytes + strlen("shop:"), NULL);
@@ -460,14 +460,14 @@ int main(void)
         cmocka_unit_test(patterns_have_a_length_at_most),
         cmocka_unit_test(the_key_is_the_class_when_nothing_else_is_reported),
         cmocka_unit_test(templates_have_texts_values_and_braces),
-        cmocka_unit_test(what_ends_a_value_is_encoded_within_it),
+        cmocka_unit_test(bytes_that_would_end_a_value_are_encoded_within_it),
         cmocka_unit_test(hostile_bytes_come_out_as_visible_ascii),
         cmocka_unit_test(different_values_never_make_the_same_key),
         cmocka_unit_test(with_mode_any_the_key_is_the_whole_url),
         cmocka_unit_test(different_urls_never_make_the_same_key),
         cmocka_unit_test(the_method_and_a_stripped_prefix_are_part_of_a_url),
         cmocka_unit_test(a_key_too_long_ends_in_a_hash_of_all_of_it),
-        cmocka_unit_test(none_can_write_a_key_that_looks_like_one_that_was_cut),
+        cmocka_unit_test(a_forged_key_does_not_equal_one_that_was_cut),
         cmocka_unit_test(mistakes_in_a_template_are_reported_with_their_place),
         cmocka_unit_test(templates_are_bounded),
     };

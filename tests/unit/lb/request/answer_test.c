@@ -30,7 +30,7 @@ static void a_configured_page_gets_its_values_wherever_it_wants_them(void **stat
     expect(404, "${status}${status}-${reason}", "x", "404404-Not Found");
 }
 
-static void what_is_no_value_of_ours_stays(void **state)
+static void an_unknown_placeholder_stays(void **state)
 {
     (void)state;
     expect(404, "$ $${status} ${} ${other} ${status $", "", "$ $404 ${} ${other} ${status $");
@@ -58,7 +58,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_built_in_page_states_status_reason_and_request),
         cmocka_unit_test(a_configured_page_gets_its_values_wherever_it_wants_them),
-        cmocka_unit_test(what_is_no_value_of_ours_stays),
+        cmocka_unit_test(an_unknown_placeholder_stays),
         cmocka_unit_test(a_request_id_cannot_become_markup),
         cmocka_unit_test(values_are_not_escaped_where_there_is_no_markup),
     };

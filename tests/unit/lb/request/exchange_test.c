@@ -24,7 +24,7 @@ static void a_request_starts_with_its_class_and_ends_with_its_account(void **sta
     }
 }
 
-static void what_was_borrowed_is_given_back_before_anything_else(void **state)
+static void a_connection_is_released_before_any_other_step(void **state)
 {
     (void)state;
     for (int s = 0; s < STEPS; ++s) {
@@ -65,7 +65,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_starts_with_its_class_and_ends_with_its_account),
-        cmocka_unit_test(what_was_borrowed_is_given_back_before_anything_else),
+        cmocka_unit_test(a_connection_is_released_before_any_other_step),
         cmocka_unit_test(delivering_an_answer_is_never_followed_by_another_try),
         cmocka_unit_test(every_step_can_be_reached_and_left),
     };

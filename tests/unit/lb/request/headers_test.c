@@ -117,7 +117,7 @@ static void our_own_names_are_taken_off_in_any_spelling(void **state)
     assert_true(slice_is(value_of(&f->req.fields, "x"), "1"));
 }
 
-static void what_is_reported_of_client_certificates_is_a_claim(void **state)
+static void fields_about_client_certificates_are_claims(void **state)
 {
     struct fixture *f = *state;
 
@@ -185,7 +185,7 @@ static void a_body_is_announced_by_its_length_and_only_then(void **state)
     assert_non_null(strstr(head(f), "Content-Length: 0\r\n\r\n"));
 }
 
-static void what_a_trusted_proxy_reported_is_set_in_place_of_what_we_see(void **state)
+static void values_of_a_trusted_proxy_replace_our_own(void **state)
 {
     struct fixture *f = *state;
 
@@ -511,12 +511,12 @@ int main(void)
         TEST(a_request_is_written_again_with_its_fields_in_order),
         TEST(hop_by_hop_fields_and_framing_stay_behind),
         TEST(our_own_names_are_taken_off_in_any_spelling),
-        TEST(what_is_reported_of_client_certificates_is_a_claim),
+        TEST(fields_about_client_certificates_are_claims),
         TEST(set_replaces_all_that_claims_where_a_request_came_from),
         TEST(append_keeps_what_a_trusted_proxy_states_and_adds_to_the_list),
         TEST(cookies_that_came_apart_are_one_field),
         TEST(a_body_is_announced_by_its_length_and_only_then),
-        TEST(what_a_trusted_proxy_reported_is_set_in_place_of_what_we_see),
+        TEST(values_of_a_trusted_proxy_replace_our_own),
         TEST(claims_are_dropped_in_any_spelling),
         TEST(via_and_request_id_are_ours),
         TEST(only_a_get_over_http_1_1_becomes_a_websocket),

@@ -65,7 +65,7 @@ static void a_wildcard_is_every_address_of_the_machine(void **state)
     text_list_fini(&names);
 }
 
-static void what_is_configured_is_registered_instead(void **state)
+static void configured_names_are_registered_instead(void **state)
 {
     char *items[] = {(char[]){"lb1.example"},   (char[]){"lb2.example:81"}, (char[]){"10.0.0.1"},
                      (char[]){"[2001:db8::1]"}, (char[]){"unix:/run/y"},    (char[]){":8888"}};
@@ -84,7 +84,7 @@ static void what_is_configured_is_registered_instead(void **state)
     text_list_fini(&names);
 }
 
-static void none_can_connect_to_these(void **state)
+static void names_that_cannot_be_connected_to_are_invalid(void **state)
 {
     static const char *const bad[] = {"",        ":",      ":0",   ":99999",  "0.0.0.0:80",
                                       "0.0.0.0", "a b",    "[::]", "[::]:80", "10.0.0.1:0",
@@ -108,8 +108,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listeners_are_registered_where_they_are),
         cmocka_unit_test(a_wildcard_is_every_address_of_the_machine),
-        cmocka_unit_test(what_is_configured_is_registered_instead),
-        cmocka_unit_test(none_can_connect_to_these),
+        cmocka_unit_test(configured_names_are_registered_instead),
+        cmocka_unit_test(names_that_cannot_be_connected_to_are_invalid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void a_share_of_the_requests_may_be_retries(void **state)
     assert_false(retry_budget_acquire(&b, 100, 0.2, 10));
 }
 
-static void some_may_be_when_there_are_few_requests(void **state)
+static void a_minimum_of_retries_is_permitted_at_few_requests(void **state)
 {
     (void)state;
     struct retry_budget b = {0};
@@ -190,7 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_share_of_the_requests_may_be_retries),
-        cmocka_unit_test(some_may_be_when_there_are_few_requests),
+        cmocka_unit_test(a_minimum_of_retries_is_permitted_at_few_requests),
         cmocka_unit_test(no_share_and_no_least_is_no_retry),
         cmocka_unit_test(threads_never_take_more_than_there_are),
         cmocka_unit_test(a_place_is_taken_until_the_handshake_fails_or_the_tunnel_ends),

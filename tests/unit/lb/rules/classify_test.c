@@ -92,7 +92,7 @@ static void the_environment_is_that_of_wsgi(void **state)
     expect(&r, "", NULL);
 }
 
-static void what_a_request_lacks_is_none_and_not_empty(void **state)
+static void an_absent_part_of_a_request_is_none_and_not_empty(void **state)
 {
     struct classify_request r = request();
 
@@ -208,7 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_is_that_of_wsgi),
-        cmocka_unit_test(what_a_request_lacks_is_none_and_not_empty),
+        cmocka_unit_test(an_absent_part_of_a_request_is_none_and_not_empty),
         cmocka_unit_test(an_ipv6_host_keeps_its_colons),
         cmocka_unit_test(paths_are_decoded_once_and_broken_escapes_stay),
         cmocka_unit_test(fields_are_found_whatever_their_spelling),

@@ -141,7 +141,7 @@ static void a_most_below_the_time_is_as_the_time(void **state)
     assert_int_equal(failure_record_add(&s, &r, FAULT_REFUSED), 2000);
 }
 
-static void what_is_switched_off_never_ejects(void **state)
+static void a_rule_that_is_switched_off_never_ejects(void **state)
 {
     (void)state;
     struct ejection_rule r = rule;
@@ -171,7 +171,7 @@ static void only_a_share_of_the_workers_may_be_out(void **state)
     assert_false(ejection_fits(&r, FAULT_RESET, 0, 100));
 }
 
-static void one_that_is_not_there_is_no_matter_of_share(void **state)
+static void a_worker_that_is_unreachable_is_ejected_whatever_the_share(void **state)
 {
     (void)state;
     assert_true(ejection_fits(&rule, FAULT_REFUSED, 2, 3));
@@ -198,9 +198,9 @@ int main(void)
         cmocka_unit_test(a_worker_is_probed_by_what_it_failed_at),
         cmocka_unit_test(an_ejection_that_was_cut_short_doubles_nothing),
         cmocka_unit_test(a_most_below_the_time_is_as_the_time),
-        cmocka_unit_test(what_is_switched_off_never_ejects),
+        cmocka_unit_test(a_rule_that_is_switched_off_never_ejects),
         cmocka_unit_test(only_a_share_of_the_workers_may_be_out),
-        cmocka_unit_test(one_that_is_not_there_is_no_matter_of_share),
+        cmocka_unit_test(a_worker_that_is_unreachable_is_ejected_whatever_the_share),
         cmocka_unit_test(every_fault_has_its_own_text),
     };
 

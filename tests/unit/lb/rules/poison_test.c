@@ -91,7 +91,7 @@ static void requests_that_end_with_one_worker_are_one_death(void **state)
     assert_int_equal(poison_death(p, &rule, &k, &workers[0], 6000), POISON_HELD);
 }
 
-static void one_that_is_answered_more_often_than_workers_die_is_not_to_blame(void **state)
+static void a_path_with_more_responses_than_deaths_is_not_blocked(void **state)
 {
     struct poison *p = *state;
     struct poison_key home = key("shop", "/");
@@ -167,7 +167,7 @@ static void only_so_many_suspects_are_remembered_those_of_late(void **state)
     assert_int_equal(poison_death(p, &rule, &old, &workers[5], 20), POISON_NOTHING);
 }
 
-static void what_is_held_can_be_seen_cut_to_its_room(void **state)
+static void blocked_paths_are_shown_cut_to_their_room(void **state)
 {
     struct poison *p = *state;
     char longer[2 * POISON_PATH_MAX];
@@ -224,12 +224,12 @@ int main(void)
         TEST(back_again_one_death_more_is_enough),
         TEST(deaths_outside_of_the_window_do_not_count),
         TEST(requests_that_end_with_one_worker_are_one_death),
-        TEST(one_that_is_answered_more_often_than_workers_die_is_not_to_blame),
+        TEST(a_path_with_more_responses_than_deaths_is_not_blocked),
         TEST(a_clock_of_another_loop_may_be_behind),
         TEST(off_is_off),
         TEST(when_too_many_would_be_held_none_is),
         TEST(only_so_many_suspects_are_remembered_those_of_late),
-        TEST(what_is_held_can_be_seen_cut_to_its_room),
+        TEST(blocked_paths_are_shown_cut_to_their_room),
         TEST(threads_share_it),
     };
 

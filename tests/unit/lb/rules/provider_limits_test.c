@@ -99,7 +99,7 @@ static void configured_networks_are_all_that_is_allowed(void **state)
     }
 }
 
-static void what_this_process_listens_at_is_never_allowed(void **state)
+static void own_listeners_are_never_allowed(void **state)
 {
     static const struct {
         const char *own, *address;
@@ -178,7 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_remote_tree_reaches_no_service_of_this_machine_alone),
         cmocka_unit_test(configured_networks_are_all_that_is_allowed),
-        cmocka_unit_test(what_this_process_listens_at_is_never_allowed),
+        cmocka_unit_test(own_listeners_are_never_allowed),
         cmocka_unit_test(a_unix_socket_is_known_under_any_path),
     };
 

@@ -43,7 +43,7 @@ static void a_costly_answer_is_kept_for_ten_times_what_it_took(void **state)
     shared_answers_destroy(s);
 }
 
-static void none_is_kept_when_something_was_changed(void **state)
+static void a_change_drops_all_stored_pages(void **state)
 {
     struct shared_answers *s = shared_answers_create();
 
@@ -84,7 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_costly_answer_is_kept_for_ten_times_what_it_took),
-        cmocka_unit_test(none_is_kept_when_something_was_changed),
+        cmocka_unit_test(a_change_drops_all_stored_pages),
         cmocka_unit_test(a_cheap_answer_is_made_for_each),
         cmocka_unit_test(each_page_has_its_own),
     };

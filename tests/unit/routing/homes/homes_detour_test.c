@@ -64,7 +64,7 @@ who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle(
     lodgers_end(&f);
 }
 
-static void it_waits_where_more_than_half_of_the_workers_are_busy(void **state)
+static void a_request_waits_at_its_home_if_more_than_half_of_the_workers_are_busy(void **state)
 {
     struct lodgers f;
     char cls[32];
@@ -85,7 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             who_would_wait_behind_others_goes_elsewhere_once_while_half_of_the_workers_idle),
-        cmocka_unit_test(it_waits_where_more_than_half_of_the_workers_are_busy),
+        cmocka_unit_test(a_request_waits_at_its_home_if_more_than_half_of_the_workers_are_busy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void allow_only(struct lodgers *f, int w)
         f->refused[i] = w >= 0 && i != w;
 }
 
-static void one_that_leaves_has_no_classes_before_it_goes_and_the_rest_shares_them(void **state)
+static void a_worker_that_leaves_hands_its_classes_to_the_others_before(void **state)
 {
     struct lodgers f;
     char cls[16];
@@ -81,7 +81,7 @@ static void one_that_leaves_has_no_classes_before_it_goes_and_the_rest_shares_th
     lodgers_end(&f);
 }
 
-static void what_is_in_flight_at_one_that_leaves_ends_there(void **state)
+static void requests_in_flight_at_a_worker_that_leaves_end_there(void **state)
 {
     struct lodgers f;
 
@@ -103,7 +103,7 @@ static void what_is_in_flight_at_one_that_leaves_ends_there(void **state)
     lodgers_end(&f);
 }
 
-static void none_that_may_not_have_requests_is_handed_a_class(void **state)
+static void an_excluded_worker_is_not_handed_a_class(void **state)
 {
     struct lodgers f;
 
@@ -223,9 +223,9 @@ static void the_first_request_at_a_handed_over_home_counts_for_a_cold_one(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_leaves_has_no_classes_before_it_goes_and_the_rest_shares_them),
-        cmocka_unit_test(what_is_in_flight_at_one_that_leaves_ends_there),
-        cmocka_unit_test(none_that_may_not_have_requests_is_handed_a_class),
+        cmocka_unit_test(a_worker_that_leaves_hands_its_classes_to_the_others_before),
+        cmocka_unit_test(requests_in_flight_at_a_worker_that_leaves_end_there),
+        cmocka_unit_test(an_excluded_worker_is_not_handed_a_class),
         cmocka_unit_test(a_class_with_another_home_keeps_that_one_only),
         cmocka_unit_test(a_replacement_has_all_classes_of_the_one_before_and_its_share_of_work),
         cmocka_unit_test(a_home_that_has_served_nothing_gives_a_class_up_rather_than_have_it_wait),

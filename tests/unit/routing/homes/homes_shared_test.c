@@ -294,7 +294,8 @@ static void of_homes_that_each_takes_for_the_older_the_owner_s_stays(void **stat
     street_destroy(s);
 }
 
-static void one_that_sees_a_victim_of_a_flood_moves_it_and_the_other_follows(void **state)
+static void
+a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other(void **state)
 {
     (void)state;
     for (int b = 0; b < BALANCERS; ++b) {
@@ -537,7 +538,7 @@ static void so_it_does_when_nothing_was_asked_for_minutes(void **state)
 }
 
 /* The other load balancer continues to run; the result is the same as for a single one. */
-static void one_of_several_that_was_restarted_follows_what_is_old_as_well(void **state)
+static void a_restarted_load_balancer_follows_old_records_as_well(void **state)
 {
     struct street *s = street_create();
     char cls[16];
@@ -717,7 +718,8 @@ int main(void)
         cmocka_unit_test(of_two_first_homes_the_older_stays),
         cmocka_unit_test(of_two_first_homes_the_one_stays_whose_worker_learnt_it_first),
         cmocka_unit_test(of_homes_that_each_takes_for_the_older_the_owner_s_stays),
-        cmocka_unit_test(one_that_sees_a_victim_of_a_flood_moves_it_and_the_other_follows),
+        cmocka_unit_test(
+            a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other),
         cmocka_unit_test(of_two_moves_at_once_the_younger_stays),
         cmocka_unit_test(only_the_owner_copies_a_class),
         cmocka_unit_test(a_move_is_not_undone_by_what_was_published_before_it_was_known),
@@ -728,7 +730,7 @@ int main(void)
             one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes),
         cmocka_unit_test(after_a_restart_every_class_lives_where_it_did),
         cmocka_unit_test(so_it_does_when_nothing_was_asked_for_minutes),
-        cmocka_unit_test(one_of_several_that_was_restarted_follows_what_is_old_as_well),
+        cmocka_unit_test(a_restarted_load_balancer_follows_old_records_as_well),
         cmocka_unit_test(the_work_of_classes_is_recalled_as_well),
         cmocka_unit_test(recalled_work_is_handed_over_once),
         cmocka_unit_test(

@@ -237,7 +237,7 @@ static void the_first_home_of_a_class_is_a_worker_that_has_published_skill_at_it
     lodgers_end(&f);
 }
 
-static void what_is_published_by_a_worker_that_may_not_have_it_helps_none(void **state)
+static void scores_of_an_excluded_worker_have_no_effect(void **state)
 {
     struct lodgers f;
 
@@ -504,7 +504,7 @@ static void classes_that_clients_make_up_are_forgotten_with_their_requests_in_fl
     lodgers_end(&f);
 }
 
-static void what_another_rule_has_begun_ends_here(void **state)
+static void requests_that_another_policy_has_begun_end_here(void **state)
 {
     struct lodgers f;
 
@@ -533,7 +533,7 @@ int main(void)
         cmocka_unit_test(a_new_worker_draws_classes_one_cold_request_at_a_time),
         cmocka_unit_test(a_new_worker_gets_its_part_where_all_classes_are_small),
         cmocka_unit_test(the_first_home_of_a_class_is_a_worker_that_has_published_skill_at_it),
-        cmocka_unit_test(what_is_published_by_a_worker_that_may_not_have_it_helps_none),
+        cmocka_unit_test(scores_of_an_excluded_worker_have_no_effect),
         cmocka_unit_test(the_classes_of_an_ineligible_worker_move_one_by_one_and_wait_for_it),
         cmocka_unit_test(a_worker_that_has_left_has_no_homes_and_its_requests_still_end),
         cmocka_unit_test(no_eligible_worker_is_none_to_choose),
@@ -547,7 +547,7 @@ int main(void)
         cmocka_unit_test(load_is_forgotten_when_nothing_happens),
         cmocka_unit_test(years_of_work_stay_within_numbers),
         cmocka_unit_test(classes_that_clients_make_up_are_forgotten_with_their_requests_in_flight),
-        cmocka_unit_test(what_another_rule_has_begun_ends_here),
+        cmocka_unit_test(requests_that_another_policy_has_begun_end_here),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void requests_with_the_huffman_code_decode_as_the_standard_states(void **
     hpack_fini(&h);
 }
 
-static void what_the_standard_forbids_is_malformed(void **state)
+static void blocks_that_the_standard_forbids_are_malformed(void **state)
 {
     static const struct slice blocks[] = {
         {"\x80", 1}, /* index 0 */
@@ -144,7 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_with_the_huffman_code_decode_as_the_standard_states),
-        cmocka_unit_test(what_the_standard_forbids_is_malformed),
+        cmocka_unit_test(blocks_that_the_standard_forbids_are_malformed),
         cmocka_unit_test(every_byte_can_be_huffman_coded),
         cmocka_unit_test(a_small_block_does_not_become_a_large_list),
         cmocka_unit_test(the_table_keeps_what_fits_into_it),

@@ -127,7 +127,7 @@ static void frames_of_a_stream_in_another_state_end_the_connection(void **state)
     check_rows(rows, ARRAY_LEN(rows));
 }
 
-static void nothing_may_come_within_a_header_block(void **state)
+static void a_frame_within_a_header_block_is_an_error(void **state)
 {
     static const struct row rows[] = {
         REJECTED(PROTOCOL, {9, WHOLE, 1, S(REQUEST)}),
@@ -336,7 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_a_wrong_size_or_stream_end_the_connection),
         cmocka_unit_test(frames_of_a_stream_in_another_state_end_the_connection),
-        cmocka_unit_test(nothing_may_come_within_a_header_block),
+        cmocka_unit_test(a_frame_within_a_header_block_is_an_error),
         cmocka_unit_test(settings_and_windows_have_ranges),
         cmocka_unit_test(malformed_blocks_end_the_connection),
         cmocka_unit_test(header_blocks_are_limited),

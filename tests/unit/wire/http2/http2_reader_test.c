@@ -385,7 +385,7 @@ static void a_body_of_another_length_is_malformed(void **state)
 
 /* ---- what the owner decides ---- */
 
-static void what_the_owner_discards_is_counted_and_not_checked(void **state)
+static void discarded_bytes_are_counted_and_not_checked(void **state)
 {
     static const struct http2_owner discards = {.no_frames = true, .discards = true};
     static const struct row rows[] = {
@@ -586,7 +586,7 @@ int main(void)
         cmocka_unit_test(the_rest_of_a_malformed_request_is_discarded),
         cmocka_unit_test(malformed_trailers_are_reported),
         cmocka_unit_test(a_body_of_another_length_is_malformed),
-        cmocka_unit_test(what_the_owner_discards_is_counted_and_not_checked),
+        cmocka_unit_test(discarded_bytes_are_counted_and_not_checked),
         cmocka_unit_test(a_stream_that_the_owner_does_not_know_is_closed),
         cmocka_unit_test(a_stream_may_be_dropped_within_a_frame),
         cmocka_unit_test(a_fault_of_the_owner_ends_the_reading),

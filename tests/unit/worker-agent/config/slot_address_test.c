@@ -60,7 +60,7 @@ static void one_slot_needs_no_plus(void **state)
     expect_error("unix:/run/slot.sock", 2, ERR_SYNTAX);
 }
 
-static void what_slots_cannot_listen_on_is_refused(void **state)
+static void addresses_that_slots_cannot_listen_on_are_rejected(void **state)
 {
     (void)state;
     expect_error("127.0.0.1:65534+", 3, ERR_RANGE);
@@ -83,7 +83,7 @@ int main(void)
         cmocka_unit_test(port_zero_stays_zero_for_each),
         cmocka_unit_test(the_number_takes_the_place_of_the_plus_in_a_unix_path),
         cmocka_unit_test(one_slot_needs_no_plus),
-        cmocka_unit_test(what_slots_cannot_listen_on_is_refused),
+        cmocka_unit_test(addresses_that_slots_cannot_listen_on_are_rejected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static void html_has_no_markup_of_the_application(void **state)
     last_lines_fini(&f.lines);
 }
 
-static void what_the_process_just_wrote_goes_before_an_older_failure(void **state)
+static void the_latest_output_goes_before_an_older_failure(void **state)
 {
     struct failure f = died();
     struct last_lines now = {0};
@@ -105,7 +105,7 @@ int main(void)
         cmocka_unit_test(without_a_failure_the_reason_stands_alone),
         cmocka_unit_test(plain_text_has_the_last_lines_without_control_bytes),
         cmocka_unit_test(html_has_no_markup_of_the_application),
-        cmocka_unit_test(what_the_process_just_wrote_goes_before_an_older_failure),
+        cmocka_unit_test(the_latest_output_goes_before_an_older_failure),
     };
 
     return cmocka_run_group_tests_name("error body", tests, NULL, NULL);

@@ -180,7 +180,7 @@ static void a_rotation_in_between_loses_nothing(void **state)
     assert_int_equal(records, 3 * REQUESTS);
 }
 
-static void what_none_takes_is_dropped_and_counted(void **state)
+static void lines_without_a_reader_are_dropped_and_counted(void **state)
 {
     struct fixture *f = *state;
     struct trace_request r;
@@ -209,7 +209,8 @@ int main(void)
         cmocka_unit_test(without_a_log_nothing_happens),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rotation_in_between_loses_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_none_takes_is_dropped_and_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(lines_without_a_reader_are_dropped_and_counted, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void the_tree_goes_before_the_file_and_that_before_the_default(void **sta
     end(f);
 }
 
-static void what_was_reported_by_a_previous_process_is_effective_before_the_first_turn(void **state)
+static void settings_stored_by_a_previous_process_are_effective_before_the_first_turn(void **state)
 {
     struct fixture *f = *state;
 
@@ -162,7 +162,7 @@ static void the_node_has_the_machines_name_unless_it_is_given_one(void **state)
     free(expected);
 }
 
-static void what_the_node_must_not_state_is_counted(void **state)
+static void settings_that_the_node_must_not_state_are_counted(void **state)
 {
     struct fixture *f = *state;
     struct live_settings_counts counts;
@@ -184,12 +184,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_tree_goes_before_the_file_and_that_before_the_default,
                                         start, stop),
         cmocka_unit_test_setup_teardown(
-            what_was_reported_by_a_previous_process_is_effective_before_the_first_turn, start,
-            stop),
+            settings_stored_by_a_previous_process_are_effective_before_the_first_turn, start, stop),
         cmocka_unit_test_setup_teardown(a_file_read_again_changes_what_a_reload_can, start, stop),
         cmocka_unit_test_setup_teardown(the_node_has_the_machines_name_unless_it_is_given_one,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(what_the_node_must_not_state_is_counted, start, stop),
+        cmocka_unit_test_setup_teardown(settings_that_the_node_must_not_state_are_counted, start,
+                                        stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

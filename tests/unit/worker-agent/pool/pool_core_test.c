@@ -675,7 +675,7 @@ static void a_group_without_a_process_competes_for_the_next_one_that_becomes_idl
     free(m);
 }
 
-static void what_asks_later_does_not_overtake_a_group_without_a_process(void **state)
+static void a_later_request_does_not_overtake_a_group_without_a_process(void **state)
 {
     struct model *m = create_calm();
     struct core_request *r = m->requests;
@@ -868,7 +868,7 @@ int main(void)
         cmocka_unit_test(with_one_shot_all_that_wait_are_served_by_the_only_process_there_may_be),
         cmocka_unit_test(with_one_shot_a_connection_that_was_upgraded_is_not_waited_for),
         cmocka_unit_test(a_group_without_a_process_competes_for_the_next_one_that_becomes_idle),
-        cmocka_unit_test(what_asks_later_does_not_overtake_a_group_without_a_process),
+        cmocka_unit_test(a_later_request_does_not_overtake_a_group_without_a_process),
         cmocka_unit_test(a_process_that_is_never_idle_makes_room_too),
         cmocka_unit_test(under_light_load_the_others_idle_and_end),
         cmocka_unit_test(in_a_burst_no_process_gets_more_than_max_requests),

@@ -402,7 +402,7 @@ static void a_directory_open_to_all_does_not_count_until_it_is_closed(void **sta
     await_restarts(f, 1);
 }
 
-static void what_is_no_file_does_not_count(void **state)
+static void a_path_that_is_not_a_file_does_not_count(void **state)
 {
     struct fixture *f = *state;
     char path[200];
@@ -493,7 +493,7 @@ int main(void)
         TEST(a_directory_may_come_and_go),
         TEST(a_link_that_leads_elsewhere_is_found_by_the_poll),
         TEST(a_directory_open_to_all_does_not_count_until_it_is_closed),
-        TEST(what_is_no_file_does_not_count),
+        TEST(a_path_that_is_not_a_file_does_not_count),
         TEST(applications_may_share_directories),
         TEST(the_host_s_own_directory_is_not_owned),
         TEST(a_directory_may_end_while_it_is_checked),

@@ -51,7 +51,7 @@ static void the_newest_of_many_is_there_in_the_end(void **state)
     free(path);
 }
 
-static void what_is_removed_last_is_gone(void **state)
+static void a_file_that_is_removed_last_is_gone(void **state)
 {
     struct resume_store *s = resume_store_create();
     char *path = xasprintf("%s/slot-0.json", directory);
@@ -123,7 +123,7 @@ static void unblock(struct blocked *b, const char *written)
     free(b->blocker);
 }
 
-static void what_cannot_be_written_is_listed_and_written_when_it_can_be(void **state)
+static void a_file_that_cannot_be_written_is_listed_and_written_later(void **state)
 {
     struct blocked b = put_blocked();
 
@@ -146,9 +146,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_newest_of_many_is_there_in_the_end),
-        TEST(what_is_removed_last_is_gone),
+        TEST(a_file_that_is_removed_last_is_gone),
         TEST(a_directory_that_is_not_there_is_no_end_of_it),
-        TEST(what_cannot_be_written_is_listed_and_written_when_it_can_be),
+        TEST(a_file_that_cannot_be_written_is_listed_and_written_later),
         TEST(of_what_cannot_be_written_the_newest_is_written),
     };
 

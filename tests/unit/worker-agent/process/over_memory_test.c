@@ -22,7 +22,7 @@ static void processes_that_served_for_long_are_replaced_at_once(void **state)
     }
 }
 
-static void those_that_are_over_it_soon_wait_twice_as_long_each_time(void **state)
+static void processes_soon_over_the_limit_wait_twice_as_long_each_time(void **state)
 {
     struct over_memory o = {0};
     uint64_t expected_ms = OVER_MEMORY_DELAY_MS;
@@ -46,7 +46,7 @@ static void those_that_are_over_it_soon_wait_twice_as_long_each_time(void **stat
     assert_int_equal(expected_ms, OVER_MEMORY_DELAY_MAX_MS);
 }
 
-static void one_that_lasted_makes_it_start_over(void **state)
+static void a_process_that_lasted_resets_the_delay(void **state)
 {
     struct over_memory o = {0};
     uint64_t now_ms = 1000;
@@ -72,8 +72,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_that_served_for_long_are_replaced_at_once),
-        cmocka_unit_test(those_that_are_over_it_soon_wait_twice_as_long_each_time),
-        cmocka_unit_test(one_that_lasted_makes_it_start_over),
+        cmocka_unit_test(processes_soon_over_the_limit_wait_twice_as_long_each_time),
+        cmocka_unit_test(a_process_that_lasted_resets_the_delay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

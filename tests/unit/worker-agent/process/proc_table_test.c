@@ -104,7 +104,7 @@ static void a_line_is_read_whatever_the_name_is(void **state)
     proc_table_fini(&t);
 }
 
-static void what_is_no_process_is_left_out(void **state)
+static void an_invalid_line_of_a_process_is_left_out(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -275,7 +275,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_proc, remove_proc)
     const struct CMUnitTest tests[] = {
         TEST(a_line_is_read_whatever_the_name_is),
-        TEST(what_is_no_process_is_left_out),
+        TEST(an_invalid_line_of_a_process_is_left_out),
         TEST(a_root_has_its_group_its_session_and_its_descendants),
         TEST(a_stranger_that_has_a_root_s_pid_is_not_the_root),
         TEST(parents_in_a_circle_belong_to_none),

@@ -233,7 +233,7 @@ static void processor_memory_and_children_are_counted(void **state)
     end(&p);
 }
 
-static void one_over_its_limit_is_reported_and_one_below_is_not(void **state)
+static void a_process_over_its_limit_is_reported_and_one_below_is_not(void **state)
 {
     struct fixture *f = *state;
     static struct process fat;
@@ -280,7 +280,7 @@ static void children_count_against_the_limit_also_those_that_left_the_group(void
     end(&p);
 }
 
-static void what_processes_share_counts_once(void **state)
+static void memory_that_processes_share_counts_once(void **state)
 {
     struct fixture *f = *state;
     static struct process p;
@@ -316,7 +316,7 @@ static void a_pid_that_another_process_has_now_has_no_owner(void **state)
     end(&other);
 }
 
-static void one_that_has_ended_keeps_its_last_figures(void **state)
+static void a_process_that_has_exited_keeps_its_last_figures(void **state)
 {
     struct fixture *f = *state;
     static struct process p;
@@ -370,11 +370,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(processor_memory_and_children_are_counted),
-        TEST(one_over_its_limit_is_reported_and_one_below_is_not),
+        TEST(a_process_over_its_limit_is_reported_and_one_below_is_not),
         TEST(children_count_against_the_limit_also_those_that_left_the_group),
-        TEST(what_processes_share_counts_once),
+        TEST(memory_that_processes_share_counts_once),
         TEST(a_pid_that_another_process_has_now_has_no_owner),
-        TEST(one_that_has_ended_keeps_its_last_figures),
+        TEST(a_process_that_has_exited_keeps_its_last_figures),
         TEST(targets_may_be_stopped_at_any_time),
     };
 

@@ -50,7 +50,7 @@ static void the_most_frequent_come_first(void **state)
     warm_targets_fini(&w);
 }
 
-static void what_came_once_is_not_frequent(void **state)
+static void a_target_that_came_once_is_not_frequent(void **state)
 {
     static const char *const expected[] = {"/twice"};
     struct warm_targets w = {0};
@@ -129,7 +129,7 @@ static void the_frequent_stay_in_a_stream_of_strangers(void **state)
     warm_targets_fini(&w);
 }
 
-static void what_was_frequent_long_ago_gives_way(void **state)
+static void an_old_frequent_target_gives_way(void **state)
 {
     static const char *const expected[] = {"/new"};
     struct warm_targets w = {0};
@@ -230,11 +230,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_frequent_come_first),
-        cmocka_unit_test(what_came_once_is_not_frequent),
+        cmocka_unit_test(a_target_that_came_once_is_not_frequent),
         cmocka_unit_test(hosts_and_classes_are_distinguished_and_kept),
         cmocka_unit_test(too_long_or_empty_parts_do_not_count),
         cmocka_unit_test(the_frequent_stay_in_a_stream_of_strangers),
-        cmocka_unit_test(what_was_frequent_long_ago_gives_way),
+        cmocka_unit_test(an_old_frequent_target_gives_way),
         cmocka_unit_test(fewer_or_none_may_be_wanted_later),
         cmocka_unit_test(heads_of_requests_for_all_are_counted),
         cmocka_unit_test(heads_of_other_requests_are_not),

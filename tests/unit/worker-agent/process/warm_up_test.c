@@ -131,7 +131,7 @@ static void without_anything_frequent_there_is_nothing_to_do(void **state)
     assert_null(f->warm_up.loop);
 }
 
-static void what_fails_is_counted_and_the_next_one_follows(void **state)
+static void a_failed_request_is_counted_and_the_next_one_follows(void **state)
 {
     struct fixture *f = *state;
 
@@ -172,7 +172,7 @@ static void a_process_that_is_gone_holds_no_other_up(void **state)
     f->listener = raw_listen(&f->addr);
 }
 
-static void all_together_have_only_so_much_time(void **state)
+static void the_requests_together_have_one_time_limit(void **state)
 {
     struct fixture *f = *state;
     enum { LIMIT_MS = 3000 }; /* far more than one answer takes */
@@ -192,7 +192,7 @@ static void all_together_have_only_so_much_time(void **state)
     raw_await_end(f->loop, &f->process);
 }
 
-static void it_may_be_stopped_and_started_again_at_any_time(void **state)
+static void a_warm_up_may_be_stopped_and_started_again_at_any_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -220,10 +220,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_frequent_are_replayed_as_they_came_and_marked),
         TEST(without_anything_frequent_there_is_nothing_to_do),
-        TEST(what_fails_is_counted_and_the_next_one_follows),
+        TEST(a_failed_request_is_counted_and_the_next_one_follows),
         TEST(a_process_that_is_gone_holds_no_other_up),
-        TEST(all_together_have_only_so_much_time),
-        TEST(it_may_be_stopped_and_started_again_at_any_time),
+        TEST(the_requests_together_have_one_time_limit),
+        TEST(a_warm_up_may_be_stopped_and_started_again_at_any_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void one_that_is_not_busy_gets_sigterm_at_once(void **state)
+static void an_idle_child_gets_sigterm_at_once(void **state)
 {
     struct child *p = sleeper("a");
 
@@ -106,7 +106,7 @@ static void at_the_end_a_busy_one_has_its_stop_timeout(void **state)
     assert_int_equal(reap_one(busy), SIGKILL);
 }
 
-static void one_is_found_by_id_and_by_pid(void **state)
+static void a_child_is_found_by_id_and_by_pid(void **state)
 {
     struct child *p = sleeper("a");
     json_t *m = json_pack("{s:s}", "id", "a");
@@ -147,11 +147,11 @@ static void an_agent_gets_all_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_that_is_not_busy_gets_sigterm_at_once),
+        TEST(an_idle_child_gets_sigterm_at_once),
         TEST(sigterm_waits_for_the_requests_of_the_agent_before),
         TEST(sigkill_waits_for_none),
         TEST(at_the_end_a_busy_one_has_its_stop_timeout),
-        TEST(one_is_found_by_id_and_by_pid),
+        TEST(a_child_is_found_by_id_and_by_pid),
         TEST(an_agent_gets_all_of_it),
     };
 
