@@ -312,7 +312,7 @@ def test_a_client_that_closes_its_half_is_served_with_ignore_client_abort(world)
 
 
 @pytest.mark.parametrize('half_closed', [False, True])
-def test_even_then_a_reset_ends_its_request(world, half_closed):
+def test_a_reset_ends_a_request_with_ignore_client_abort(world, half_closed):
     w = Ends('first-byte')
     lb, _ = front(world, w, ignore_client_abort=True)
     c = Plain(lb, GET)

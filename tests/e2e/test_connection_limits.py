@@ -55,7 +55,7 @@ def test_an_address_has_its_number_of_connections_over_all_loops(world):
     wait_until(lambda: dial(lb.address), 'the place that has become free')
 
 
-def test_of_those_turned_away_one_a_second_is_logged(world):
+def test_rejected_connections_are_logged_once_a_second(world):
     lb = start(world, max_connections_per_address=1)
     held = fill(1, lb.address)
     for _ in range(200):

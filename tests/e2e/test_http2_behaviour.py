@@ -119,7 +119,7 @@ def test_the_bytes_that_were_sent_are_counted_and_logged(world, size):
     wait_until(lambda: metric(front.lb, 'resumelb_client_sent_bytes_total{application="default"}') == size, 'the bytes to be counted')
 
 
-def test_of_an_answer_that_is_reset_the_part_that_went_out_is_logged(world):
+def test_the_sent_part_of_a_reset_response_is_logged(world):
     log = world.directory / 'access.log'
     front = Front(world, lambda c, head, body: c.answer(LARGE), access_log=str(log), access_log_format='json',
                   access_log_fields=['sent_bytes', 'outcome'])

@@ -82,7 +82,7 @@ def test_over_its_limits_the_daemon_refuses_and_fractions_of_seconds_are_kept(wo
     all_ok([first, waiting])
 
 
-def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):
+def test_mode_any_asks_the_daemon_once_for_all_requests_of_a_load_balancer(world, app, daemon):
     one, other = two(world, app, daemon, mode='any', maxqueue=100)
     asked = ask(one, 6, '/page')
     waits(one, 5)
@@ -100,7 +100,7 @@ def test_of_any_one_asks_for_all_of_its_load_balancer(world, app, daemon):
     ends(other, 'coalesced', 5)
 
 
-def test_of_any_those_that_wait_in_the_load_balancer_count_for_maxqueue(world, app, daemon):
+def test_mode_any_counts_requests_that_wait_in_the_load_balancer_for_maxqueue(world, app, daemon):
     lb, _ = two(world, app, daemon, mode='any', maxqueue=3)
     asked = ask(lb, 3, '/page')
     app.under_way(1)

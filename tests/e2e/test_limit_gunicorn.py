@@ -29,7 +29,7 @@ def balancer(world, app, limits, **more):
                            **more})
 
 
-def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world, app):
+def test_a_page_that_200_clients_request_at_once_is_rendered_once(world, app):
     lb = balancer(world, app, {'page': {'mode': 'any', 'maxqueue': 1000, 'timeout': '10m'}})
     for wave in (1, 2):
         app.hang()
@@ -43,7 +43,7 @@ def test_of_a_page_that_200_want_at_once_there_is_one_rendering(world, app):
     wait_until(lambda: outcome(lb, 'coalesced') == 2 * (CLIENTS - 1), 'all others to share')
 
 
-def test_of_a_page_that_many_want_at_once_only_as_many_as_workers_are_rendered_at_a_time(world, app):
+def test_a_page_that_many_request_at_once_is_rendered_at_most_workers_times_at_once(world, app):
     # Not a policy with skills, as both requests would be queued at the process with a score for the page.
     lb = balancer(world, app, {'page': {'workers': 2, 'maxqueue': 1000, 'timeout': '10m'}}, pool={'policy': 'classless'})
     app.hang()

@@ -31,7 +31,7 @@ def all_ok(asked):
 
 # ---- each ----
 
-def test_of_one_class_as_many_as_workers_are_in_progress_and_the_others_follow_in_order(world, app):
+def test_a_class_has_at_most_workers_requests_in_progress_and_the_others_follow_in_order(world, app):
     lb = balancer(world, app, {'sites': {'workers': 2}})
     asked = ask(lb, 5)
     waits(lb, 3)
@@ -218,7 +218,7 @@ def test_a_shadow_counts_and_refuses_none(world, app):
 ANY = {'pages': {'mode': 'any', 'workers': 1, 'maxqueue': 1000}}
 
 
-def test_of_many_that_want_the_same_page_one_does_the_work_for_all(world, app):
+def test_many_requests_for_the_same_page_do_the_work_once(world, app):
     lb = balancer(world, app, ANY)
     began = time.monotonic()
     asked = ask(lb, 12, '/page?x=1')
@@ -262,7 +262,7 @@ def test_requests_that_differ_do_not_share_a_response(world, app, one, other):
 
 @pytest.mark.parametrize('field', [('Set-Cookie', 'a=b'), ('Cache-Control', 'private'), ('Cache-Control', 'no-store'),
                                    ('Cache-Control', 'no-cache'), ('Vary', '*')])
-def test_of_a_response_that_may_not_be_shared_each_gets_its_own_workers_at_a_time(world, app, field):
+def test_a_response_that_may_not_be_shared_is_made_for_each_request_workers_at_a_time(world, app, field):
     app.answers['/page'] = lambda c, n: c.answer(b'number %d' % n, headers=[field])
     lb = balancer(world, app, {'pages': dict(ANY['pages'], workers=2)})
     asked = ask(lb, 6, '/page')

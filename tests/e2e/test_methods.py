@@ -132,7 +132,7 @@ def test_a_max_forwards_that_is_no_number_is_refused(world, fields):
     assert w.requests == []
 
 
-def test_of_other_methods_max_forwards_means_nothing(world):
+def test_max_forwards_has_no_effect_on_other_methods(world):
     w, lb = start(world)
     assert ask(lb, ['GET / HTTP/1.1', 'Host: a', 'Max-Forwards: 0']).status == 200
     assert b'Max-Forwards: 0' in w.requests[-1][0]
@@ -178,7 +178,7 @@ def test_fields_that_a_worker_lists_in_connection_are_removed_but_never_framing(
 
 # ---- absolute form ----
 
-def test_of_an_absolute_target_the_authority_becomes_the_host(world):
+def test_the_authority_of_an_absolute_target_becomes_the_host(world):
     w, lb = start(world)
     assert ask(lb, ['GET http://Paper.example:80/a?b=c HTTP/1.1', 'Host: paper.example:80']).status == 200
     head = w.requests[-1][0].decode()

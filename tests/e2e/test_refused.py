@@ -92,7 +92,7 @@ def test_an_expectation_that_is_none_is_417(world):
     t.assert_refused(417, 'Expect other than 100-continue')
 
 
-def test_of_http2_too_they_are_413_and_417(world):
+def test_large_bodies_and_expectations_over_http2_are_413_and_417(world):
     pair, port = Pair(world.directory, 'cert', ['a.example']), free_port()
     t = Start(world, listen=[{'address': '127.0.0.1:%d' % port, 'tls': pair.entry, 'http2': True}])
 

@@ -458,7 +458,7 @@ def test_a_worker_that_resets_request_after_request_is_left_alone(world):
     assert lb.get('/').body == b'healed'
 
 
-def test_of_workers_that_all_time_out_only_eject_max_are_out(world):
+def test_at_most_eject_max_of_the_workers_that_time_out_are_ejected(world):
     gate = threading.Event()
 
     def answer(c, head, body):

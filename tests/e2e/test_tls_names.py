@@ -48,7 +48,7 @@ def test_the_server_name_chooses_among_certificates(world, pairs):
     wait_until(lambda: metric(lb, 'tls_handshakes_total{version="1.3"}') == len(expected), 'the handshakes to be counted')
 
 
-def test_of_two_kinds_of_key_the_client_gets_what_it_can(world):
+def test_a_client_gets_the_certificate_with_the_kind_of_key_it_supports(world):
     names = ['both.example', 'www.both.example']
     rsa = Pair(world.directory, 'rsa', names, 'rsa')
     ec = Pair(world.directory, 'ec', names[::-1])

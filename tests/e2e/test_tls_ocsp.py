@@ -93,7 +93,7 @@ def test_a_good_response_is_stapled_for_its_certificate_alone(world, authority):
     assert 'ocsp-not-stapled' not in lb.process.output()
 
 
-def test_of_two_kinds_of_key_each_has_its_own_response(world, authority):
+def test_each_kind_of_key_has_its_own_ocsp_response(world, authority):
     rsa, ec = authority.issue('both.example', 'rsa'), authority.issue('both.example', 'ec')
     put(rsa, authority.answer(rsa))
     put(ec, authority.answer(rsa))

@@ -52,11 +52,11 @@ def test_a_state_beyond_its_bounds_goes_alone(world):
     assert line['trace_id'] == TRACE and parents and states == []
 
 
-def test_of_strangers_a_trace_is_not_joined_when_only_proxies_are_believed(world):
+def test_a_trace_of_an_untrusted_client_is_not_joined(world):
     assert passed(world, [('traceparent', PARENT)], trace_context='trusted')[2]['trace_id'] != TRACE
 
 
-def test_of_a_trusted_proxy_it_is(world):
+def test_a_trace_of_a_trusted_proxy_is_joined(world):
     assert passed(world, [('traceparent', PARENT)], trace_context='trusted', trusted_proxies=['loopback'])[2]['trace_id'] == TRACE
 
 

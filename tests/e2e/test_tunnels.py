@@ -179,7 +179,7 @@ def test_above_max_tunnels_a_handshake_is_refused_unseen_until_a_tunnel_ends(wor
     tunnels_work(tunnels(lb, 3))
 
 
-def test_of_many_handshakes_at_once_as_many_pass_as_there_is_room(world):
+def test_as_many_of_many_handshakes_at_once_pass_as_there_is_room(world):
     worker = Worker(world)
     lb = start(world, worker, max_tunnels=10)
     with concurrent.futures.ThreadPoolExecutor(40) as pool:

@@ -96,7 +96,7 @@ static void a_waiter_whose_key_has_filled_up_leaves_the_line_and_is_served_by_it
     assert_string_equal(release(3), "1 L");
 }
 
-static void of_one_key_the_waiter_with_more_workers_may_be_the_one_with_room(void **state)
+static void a_waiter_with_more_workers_may_be_the_one_of_its_key_with_room(void **state)
 {
     (void)state;
     slots(0, "t:a", 1, 2);
@@ -268,7 +268,7 @@ int main(void)
         RULE(an_any_waiter_in_the_line_becomes_a_holder_when_a_slot_frees_elsewhere),
         RULE(done_takes_any_waiters_out_of_the_line_too),
         RULE(a_waiter_whose_key_has_filled_up_leaves_the_line_and_is_served_by_its_key),
-        RULE(of_one_key_the_waiter_with_more_workers_may_be_the_one_with_room),
+        RULE(a_waiter_with_more_workers_may_be_the_one_of_its_key_with_room),
         RULE(the_type_of_a_key_is_that_of_its_first_ask_for_as_long_as_it_lives),
         RULE(slots_mean_nothing_to_a_key_of_no_type),
         RULE(a_types_own_limits_bind_whatever_a_request_states),

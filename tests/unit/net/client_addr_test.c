@@ -96,7 +96,7 @@ static void the_client_is_the_first_from_the_right_that_is_not_trusted(void **st
     assert_string_equal(client((const char *[]){"192.0.2.9:81, , ,"}, 1), "192.0.2.9");
 }
 
-static void when_all_are_trusted_it_is_the_farthest(void **state)
+static void the_farthest_address_is_the_client_if_all_are_trusted(void **state)
 {
     (void)state;
     assert_string_equal(client(NULL, 0), "10.0.0.1");
@@ -130,7 +130,7 @@ int main(void)
         cmocka_unit_test(an_element_is_an_address_with_or_without_port),
         cmocka_unit_test(an_invalid_text_is_not_an_address),
         cmocka_unit_test(the_client_is_the_first_from_the_right_that_is_not_trusted),
-        cmocka_unit_test(when_all_are_trusted_it_is_the_farthest),
+        cmocka_unit_test(the_farthest_address_is_the_client_if_all_are_trusted),
         cmocka_unit_test(an_invalid_address_ends_the_search),
         cmocka_unit_test(no_more_than_so_many_hops_are_checked),
     };

@@ -202,7 +202,7 @@ static void equal_clients_take_nothing_from_each_other(void **state)
         leave(clients[i]);
 }
 
-static void of_bytes_the_largest_claim_is_revoked_and_a_part_is_given(void **state)
+static void the_largest_claim_of_bytes_is_revoked_and_a_part_is_given(void **state)
 {
     struct fixture *f = *state;
     struct client *many = client("10.0.0.1:1", 1);
@@ -347,7 +347,7 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(equal_clients_take_nothing_from_each_other, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(of_bytes_the_largest_claim_is_revoked_and_a_part_is_given,
+        cmocka_unit_test_setup_teardown(the_largest_claim_of_bytes_is_revoked_and_a_part_is_given,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(only_claim_of_a_client_is_not_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_settled_share_counts_and_is_not_revoked, setup, teardown),

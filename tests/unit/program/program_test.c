@@ -132,7 +132,7 @@ static void wait_for_end(const struct program *p)
     assert_int_equal(poll(&ended, 1, 60000), 1);
 }
 
-static void how_it_ended_is_reported(void **state)
+static void the_end_of_a_program_is_reported(void **state)
 {
     struct program p;
     char how[40];
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
         TEST(a_name_with_a_slash_is_the_program),
         TEST(a_name_without_one_is_searched_for_in_path),
         TEST(an_empty_entry_is_not_the_working_directory),
-        cmocka_unit_test(how_it_ended_is_reported),
+        cmocka_unit_test(the_end_of_a_program_is_reported),
         cmocka_unit_test(a_program_gets_one_descriptor_and_its_limit),
     };
 

@@ -76,7 +76,7 @@ static void after_a_start_classes_are_where_resumes_state_they_are_known_best(vo
     fixture_end(&f);
 }
 
-static void of_many_that_know_a_class_the_best_one_is_taken(void **state)
+static void the_best_of_many_workers_that_know_a_class_is_taken(void **state)
 {
     struct fixture f;
     char skills[FIXTURE_WORKERS][16];
@@ -432,7 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_keeps_its_worker),
         cmocka_unit_test(after_a_start_classes_are_where_resumes_state_they_are_known_best),
-        cmocka_unit_test(of_many_that_know_a_class_the_best_one_is_taken),
+        cmocka_unit_test(the_best_of_many_workers_that_know_a_class_is_taken),
         cmocka_unit_test(a_later_resume_moves_nothing),
         cmocka_unit_test(a_drained_worker_hands_its_classes_over_and_gets_none),
         cmocka_unit_test(a_further_try_is_a_detour_that_moves_no_home),

@@ -340,7 +340,7 @@ static void the_next_response_of_a_spared_worker_ends_the_pause(void **state)
     fixture_end(&f);
 }
 
-static void when_all_have_refused_it_is_as_if_none_had(void **state)
+static void workers_are_not_spared_when_all_have_rejected_a_request(void **state)
 {
     struct fixture f;
 
@@ -387,7 +387,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_returns_has_no_report),
         cmocka_unit_test(a_worker_that_rejected_a_request_is_spared_for_a_while),
         cmocka_unit_test(the_next_response_of_a_spared_worker_ends_the_pause),
-        cmocka_unit_test(when_all_have_refused_it_is_as_if_none_had),
+        cmocka_unit_test(workers_are_not_spared_when_all_have_rejected_a_request),
         cmocka_unit_test(without_classes_one_that_refused_is_spared_too),
         cmocka_unit_test(the_active_version_and_its_line_do_not_depend_on_reports),
     };

@@ -70,7 +70,7 @@ static void every_worker_is_drawn(void **state)
     fixture_end(&f);
 }
 
-static void of_two_the_one_with_less_work_gets_it(void **state)
+static void the_one_of_two_with_less_work_gets_the_request(void **state)
 {
     struct fixture f;
 
@@ -175,7 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_pools_of_one_seed_draw_the_same),
         cmocka_unit_test(every_worker_is_drawn),
-        cmocka_unit_test(of_two_the_one_with_less_work_gets_it),
+        cmocka_unit_test(the_one_of_two_with_less_work_gets_the_request),
         cmocka_unit_test(fast_errors_do_not_make_a_class_cheap),
         cmocka_unit_test(requests_of_others_count_as_work),
         cmocka_unit_test(an_excluded_worker_is_not_chosen),

@@ -78,7 +78,7 @@ static void a_version_comes_back_with_backlog_and_scores(void **state)
     }
 }
 
-static void of_equally_large_versions_the_one_seen_first_wins(void **state)
+static void the_first_seen_of_equally_large_versions_wins(void **state)
 {
     struct fixture f;
 
@@ -195,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_version_changes_when_another_has_strictly_more_workers),
         cmocka_unit_test(a_version_comes_back_with_backlog_and_scores),
-        cmocka_unit_test(of_equally_large_versions_the_one_seen_first_wins),
+        cmocka_unit_test(the_first_seen_of_equally_large_versions_wins),
         cmocka_unit_test(no_version_is_a_version_like_any_other),
         cmocka_unit_test(a_worker_may_change_its_version_with_a_resume),
         cmocka_unit_test(a_version_without_an_available_worker_gives_way),

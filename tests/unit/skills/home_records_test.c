@@ -130,7 +130,7 @@ static void a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_tak
     home_records_destroy(h);
 }
 
-static void their_number_is_bounded(void **state)
+static void the_number_of_records_is_bounded(void **state)
 {
     struct home_records *h = home_records_create(10);
 
@@ -152,7 +152,7 @@ int main(void)
         cmocka_unit_test(a_home_used_again_after_a_long_time_begins_again),
         cmocka_unit_test(work_fades),
         cmocka_unit_test(a_reader_gets_what_has_changed_since_it_read_and_no_more_than_it_takes),
-        cmocka_unit_test(their_number_is_bounded),
+        cmocka_unit_test(the_number_of_records_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

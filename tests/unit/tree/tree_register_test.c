@@ -122,7 +122,7 @@ static void a_taken_name_is_taken_over_when_its_owner_ends(void **state)
     unwatch(&r);
 }
 
-static void of_two_in_one_process_one_has_the_name(void **state)
+static void a_process_registers_a_name_once(void **state)
 {
     struct world *w = *state;
     struct tree_registration *p = enter(w, "/lb", "10.0.0.1:80", 1);
@@ -162,7 +162,7 @@ static pid_t spawn_claimant(const char *root, const char *name, int fd)
     }
 }
 
-static void of_many_claimants_each_gets_the_name_after_the_other(void **state)
+static void many_claimants_get_the_name_one_after_the_other(void **state)
 {
     enum { N = 8 };
     struct world *w = *state;
@@ -437,8 +437,8 @@ int main(void)
         tree_test(a_killed_process_is_gone_at_once),
         tree_test(many_processes_die_at_once),
         tree_test(a_taken_name_is_taken_over_when_its_owner_ends),
-        tree_test(of_two_in_one_process_one_has_the_name),
-        tree_test(of_many_claimants_each_gets_the_name_after_the_other),
+        tree_test(a_process_registers_a_name_once),
+        tree_test(many_claimants_get_the_name_one_after_the_other),
         tree_test(waiting_for_a_name_costs_next_to_nothing),
         tree_test(a_file_removed_by_hand_is_put_back),
         tree_test(a_tree_removed_by_hand_is_built_again),

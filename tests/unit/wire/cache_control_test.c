@@ -82,7 +82,7 @@ static void unknown_directives_are_read_over(void **state)
 }
 
 /* RFC 9111 4.2.1 */
-static void of_several_numbers_the_strictest_counts(void **state)
+static void the_strictest_of_several_numbers_counts(void **state)
 {
     (void)state;
     assert_int_equal(parse("max-age=60, max-age=5, max-age=99").max_age_s, 5);
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test(private_and_no_cache_count_with_names_of_fields_too),
         cmocka_unit_test(words_within_quotes_are_no_directives),
         cmocka_unit_test(unknown_directives_are_read_over),
-        cmocka_unit_test(of_several_numbers_the_strictest_counts),
+        cmocka_unit_test(the_strictest_of_several_numbers_counts),
         cmocka_unit_test(number_that_is_none_is_the_strictest),
         cmocka_unit_test(number_that_is_too_large_is_the_largest),
         cmocka_unit_test(an_invalid_list_of_directives_is_malformed),

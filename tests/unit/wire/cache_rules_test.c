@@ -343,7 +343,7 @@ static void age_is_the_larger_of_what_date_and_age_state(void **state)
 }
 
 /* 5.1 */
-static void of_age_the_first_counts_and_what_is_no_number_is_ignored(void **state)
+static void the_first_age_counts_and_an_invalid_one_is_ignored(void **state)
 {
     (void)state;
     assert_int_equal(facts_of("Age: 7, 99").age_s, 7);
@@ -446,7 +446,7 @@ int main(void)
         cmocka_unit_test(lifetime_is_s_maxage_then_max_age_then_expires),
         cmocka_unit_test(expires_counts_from_date_or_else_from_now_and_the_earliest_counts),
         cmocka_unit_test(age_is_the_larger_of_what_date_and_age_state),
-        cmocka_unit_test(of_age_the_first_counts_and_what_is_no_number_is_ignored),
+        cmocka_unit_test(the_first_age_counts_and_an_invalid_one_is_ignored),
         cmocka_unit_test(stale_copy_stands_in_unless_it_forbids),
         cmocka_unit_test(stale_if_error_states_how_stale_it_may_be),
         cmocka_unit_test(refusal_does_not_replace_a_page),

@@ -83,7 +83,7 @@ static void loads_are_of_those_that_reported(void **state)
     assert_true(figures(&m, 0).loads == 3);
 }
 
-static void of_nothing_there_are_no_figures(void **state)
+static void an_empty_playback_has_no_figures(void **state)
 {
     struct made m;
 
@@ -100,7 +100,7 @@ int main(void)
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
         cmocka_unit_test(errors_count_and_only_what_was_answered_has_a_latency),
         cmocka_unit_test(loads_are_of_those_that_reported),
-        cmocka_unit_test(of_nothing_there_are_no_figures),
+        cmocka_unit_test(an_empty_playback_has_no_figures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,7 +215,7 @@ static void the_oldest_name_is_dropped_above_the_limit_and_reported(void **state
     text_fini(&bytes);
 }
 
-static void of_too_many_in_a_file_the_oldest_go(void **state)
+static void the_oldest_of_too_many_names_in_a_file_are_dropped(void **state)
 {
     struct world *w = *state;
     struct text bytes = {0};
@@ -329,7 +329,7 @@ int main(void)
         TEST(a_bad_file_is_set_aside_as_it_is),
         TEST(a_file_beyond_any_of_ours_is_set_aside),
         TEST(the_oldest_name_is_dropped_above_the_limit_and_reported),
-        TEST(of_too_many_in_a_file_the_oldest_go),
+        TEST(the_oldest_of_too_many_names_in_a_file_are_dropped),
         TEST(the_longest_names_fit_the_file),
         TEST(a_name_that_cannot_be_written_applies_and_is_written_later),
         TEST(a_repeated_request_and_the_end_write_what_is_not_saved),

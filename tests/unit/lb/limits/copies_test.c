@@ -240,7 +240,7 @@ static void each_variant_is_for_the_requests_that_choose_it(void **state)
 }
 
 /* RFC 9111 4.1: the most recent of those that match. */
-static void of_several_variants_that_match_the_newest_is_taken(void **state)
+static void the_newest_of_several_matching_variants_is_taken(void **state)
 {
     struct fixture *f = *state;
 
@@ -483,7 +483,7 @@ int main(void)
         TEST(host_and_scheme_are_without_case_and_the_target_is_not),
         TEST(url_over_its_limit_is_neither_kept_nor_found),
         TEST(each_variant_is_for_the_requests_that_choose_it),
-        TEST(of_several_variants_that_match_the_newest_is_taken),
+        TEST(the_newest_of_several_matching_variants_is_taken),
         TEST(newest_that_may_not_be_used_hides_older_ones),
         TEST(older_copy_does_not_replace_a_newer_one),
         TEST(variants_of_one_url_are_bounded_and_the_least_recently_used_goes),

@@ -34,7 +34,7 @@ static void the_host_stays_and_the_port_is_the_settings(void **state)
     }
 }
 
-static void nobodys_host_is_redirected_nowhere(void **state)
+static void a_request_without_a_host_is_not_redirected(void **state)
 {
     struct text out = {0};
 
@@ -48,7 +48,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_stays_and_the_port_is_the_settings),
-        cmocka_unit_test(nobodys_host_is_redirected_nowhere),
+        cmocka_unit_test(a_request_without_a_host_is_not_redirected),
     };
 
     return cmocka_run_group_tests_name("redirect", tests, NULL, NULL);

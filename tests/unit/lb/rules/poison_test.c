@@ -126,7 +126,7 @@ static void off_is_off(void **state)
     assert_false(poison_holds(p, &k, 0));
 }
 
-static void when_too_many_would_be_held_none_is(void **state)
+static void a_full_table_blocks_no_further_path(void **state)
 {
     struct poison *p = *state;
     char path[32];
@@ -227,7 +227,7 @@ int main(void)
         TEST(a_path_with_more_responses_than_deaths_is_not_blocked),
         TEST(a_clock_of_another_loop_may_be_behind),
         TEST(off_is_off),
-        TEST(when_too_many_would_be_held_none_is),
+        TEST(a_full_table_blocks_no_further_path),
         TEST(only_so_many_suspects_are_remembered_those_of_late),
         TEST(blocked_paths_are_shown_cut_to_their_room),
         TEST(threads_share_it),

@@ -218,7 +218,7 @@ static void a_home_that_one_has_given_is_followed_by_the_other(void **state)
     street_destroy(s);
 }
 
-static void of_two_first_homes_the_older_stays(void **state)
+static void the_older_of_two_first_homes_stays(void **state)
 {
     struct street *s = street_create();
 
@@ -233,7 +233,7 @@ static void of_two_first_homes_the_older_stays(void **state)
     street_destroy(s);
 }
 
-static void of_two_first_homes_the_one_stays_whose_worker_learnt_it_first(void **state)
+static void the_first_home_that_its_worker_learnt_first_stays(void **state)
 {
     struct street *s = street_create();
 
@@ -257,7 +257,7 @@ static void of_two_first_homes_the_one_stays_whose_worker_learnt_it_first(void *
     street_destroy(s);
 }
 
-static void of_homes_that_each_takes_for_the_older_the_owner_s_stays(void **state)
+static void the_owners_home_stays_if_each_takes_its_own_for_the_older(void **state)
 {
     struct street *s = street_create();
     char cls[16];
@@ -318,7 +318,7 @@ a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other(void
     }
 }
 
-static void of_two_moves_at_once_the_younger_stays(void **state)
+static void the_younger_of_two_moves_at_once_stays(void **state)
 {
     struct street *s = street_create();
 
@@ -524,7 +524,7 @@ static void after_a_restart_every_class_lives_where_it_did(void **state)
     street_destroy(s);
 }
 
-static void so_it_does_when_nothing_was_asked_for_minutes(void **state)
+static void a_restarted_load_balancer_recalls_homes_after_minutes_without_requests(void **state)
 {
     struct street *s = street_create();
     int homes[RECALLED];
@@ -715,12 +715,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_class_has_one_owner),
         cmocka_unit_test(a_home_that_one_has_given_is_followed_by_the_other),
-        cmocka_unit_test(of_two_first_homes_the_older_stays),
-        cmocka_unit_test(of_two_first_homes_the_one_stays_whose_worker_learnt_it_first),
-        cmocka_unit_test(of_homes_that_each_takes_for_the_older_the_owner_s_stays),
+        cmocka_unit_test(the_older_of_two_first_homes_stays),
+        cmocka_unit_test(the_first_home_that_its_worker_learnt_first_stays),
+        cmocka_unit_test(the_owners_home_stays_if_each_takes_its_own_for_the_older),
         cmocka_unit_test(
             a_load_balancer_that_reassigns_a_victim_of_a_flood_is_followed_by_the_other),
-        cmocka_unit_test(of_two_moves_at_once_the_younger_stays),
+        cmocka_unit_test(the_younger_of_two_moves_at_once_stays),
         cmocka_unit_test(only_the_owner_copies_a_class),
         cmocka_unit_test(a_move_is_not_undone_by_what_was_published_before_it_was_known),
         cmocka_unit_test(a_class_that_was_not_used_for_long_leaves_its_home_for_both),
@@ -729,7 +729,7 @@ int main(void)
         cmocka_unit_test(
             one_that_is_alone_decides_alone_and_one_that_is_alone_again_keeps_its_homes),
         cmocka_unit_test(after_a_restart_every_class_lives_where_it_did),
-        cmocka_unit_test(so_it_does_when_nothing_was_asked_for_minutes),
+        cmocka_unit_test(a_restarted_load_balancer_recalls_homes_after_minutes_without_requests),
         cmocka_unit_test(a_restarted_load_balancer_follows_old_records_as_well),
         cmocka_unit_test(the_work_of_classes_is_recalled_as_well),
         cmocka_unit_test(recalled_work_is_handed_over_once),

@@ -433,7 +433,7 @@ static void the_longest_idle_of_another_group_gives_way(void **state)
     free(m);
 }
 
-static void of_those_that_idle_alike_the_one_with_less_traffic_gives_way(void **state)
+static void the_process_with_less_traffic_gives_way_among_equally_idle_ones(void **state)
 {
     struct model *m = create_calm();
 
@@ -860,7 +860,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(invariants_hold_over_random_sequences),
         cmocka_unit_test(the_longest_idle_of_another_group_gives_way),
-        cmocka_unit_test(of_those_that_idle_alike_the_one_with_less_traffic_gives_way),
+        cmocka_unit_test(the_process_with_less_traffic_gives_way_among_equally_idle_ones),
         cmocka_unit_test(a_busy_group_takes_the_room_of_one_that_has_idled_for_long),
         cmocka_unit_test(a_group_above_its_minimum_gives_way_before_one_that_is_not),
         cmocka_unit_test(the_coldest_is_replaced_first_and_one_at_a_time),

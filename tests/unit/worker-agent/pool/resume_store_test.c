@@ -131,7 +131,7 @@ static void a_file_that_cannot_be_written_is_listed_and_written_later(void **sta
     unblock(&b, "x\n");
 }
 
-static void of_what_cannot_be_written_the_newest_is_written(void **state)
+static void the_newest_of_the_files_that_cannot_be_written_is_written(void **state)
 {
     struct blocked b = put_blocked();
 
@@ -149,7 +149,7 @@ int main(void)
         TEST(a_file_that_is_removed_last_is_gone),
         TEST(a_directory_that_is_not_there_is_no_end_of_it),
         TEST(a_file_that_cannot_be_written_is_listed_and_written_later),
-        TEST(of_what_cannot_be_written_the_newest_is_written),
+        TEST(the_newest_of_the_files_that_cannot_be_written_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
