@@ -27,6 +27,7 @@ const struct ctl_command *const ctl_commands[] = {
     &ctl_word_explain,
     &ctl_word_check,
     &ctl_word_trace,
+    &ctl_word_report,
     /* try */
     &ctl_word_classify,
     &ctl_word_simulate,

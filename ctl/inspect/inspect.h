@@ -8,6 +8,7 @@
 
 #include "common/base/map.h"
 #include "common/base/text.h"
+#include "common/config/config.h"
 #include "common/wire/trace_line.h"
 #include "ctl/cli/ctl.h"
 
@@ -27,6 +28,15 @@ enum err ctl_resumes_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
 enum err ctl_limits_text(const json_t *page, const struct ctl_options *o,
                          struct text *out) must_check;
+/*
+ * For `report`, from a configuration, /settings.json (or an agent's /status.json), /events and
+ * /status.json. Values are *** unless their setting's row shows that they cannot be secret.
+ * ctl_report_status removes from PAGE what may be. Errors: ERR_SYNTAX.
+ */
+void ctl_report_configuration(const struct config *c, struct text *out);
+void ctl_report_settings(const json_t *page, struct text *out);
+void ctl_report_events(const json_t *page, struct text *out);
+enum err ctl_report_status(json_t *page, const struct ctl_options *o, struct text *out) must_check;
 /* Of /explain. Errors: ERR_SYNTAX. */
 enum err ctl_explain_text(const json_t *page, const struct ctl_options *o,
                           struct text *out) must_check;
