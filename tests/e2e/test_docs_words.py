@@ -26,11 +26,11 @@ ELSEWHERE = {
     r'dev/[\w.-]+( .*)?': 'looked up below; .ci/run does them',
     r'(systemctl|journalctl) .*': 'by tests/package, on a machine with a systemd; their units are looked up below',
     r'docker .*': 'test machines have no docker; tests/package compares stages with the Dockerfile',
-    r'(cmake --workflow|ctest|/usr/bin/python3 -m pytest|git config) .*': 'a developer\'s tools; presets, tests and hooks are looked up below',
+    r'(cmake --workflow|ctest|/usr/bin/python3 -m pytest|git (config|status|log|tag))( .*)?': 'a developer\'s tools; presets, tests and hooks are looked up below',
     r'\./(measure|traffic)\.py( .*)?|curl -si -H \'Host: harbour-herald.*': 'by test_newspapers.py, on a running example',
     r'/usr/share/zookeeper/bin/zkCli\.sh .*': 'ZooKeeper\'s own shell; test_zookeeper_trees.py executes its commands',
     r'kill -\w+': 'not a complete command',
-    r'resumelb-agent 0\.1\.0, pid .*': 'the output of a command',
+    r'resumelb-agent [0-9.]+, pid .*': 'the output of a command',
     r'resumelbctl simulate access\.log -p \.\.\.': 'not a complete command',
 }
 # Commands that run in the foreground.

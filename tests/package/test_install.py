@@ -9,6 +9,7 @@ from installed import (answer, begin_load, end_load, files_of_ours, main_pid, st
 from machine import ROOT
 
 DEBS = ROOT / 'build' / 'deb'
+VERSION = re.search(r'^project\(resumelb VERSION (\S+)', (ROOT / 'CMakeLists.txt').read_text(), re.M)[1]
 UNITS = ('resumelb', 'resumelb-agent', 'resumelb-poolcounter')
 
 
@@ -19,13 +20,13 @@ def newer_packages(machine):
         for deb in build/deb/*.deb; do
             case $deb in *dbgsym*) continue ;; esac
             dpkg-deb -R "$deb" /root/tree
-            sed -i -E 's/0\\.1\\.0\\b/0.1.0+1/' /root/tree/DEBIAN/control
+            sed -i -E 's/(^|[^0-9.])%s\\b/\\1%s+1/' /root/tree/DEBIAN/control
             dpkg-deb --root-owner-group -Znone -b /root/tree /root/newer >/dev/null
             rm -r /root/tree
         done
         rm build/deb/*.deb
         mv /root/newer/*.deb build/deb/
-        rmdir /root/newer''')
+        rmdir /root/newer''' % (re.escape(VERSION), VERSION))
 
 
 def owner_and_mode(machine, name):
@@ -107,7 +108,7 @@ def test_packages_are_installed_used_upgraded_under_load_removed_and_purged(mach
     end_load(machine, load)
     # Load may have called slots that were cold: more processes, but those from before are there.
     assert processes and processes - application_processes(machine) == set()
-    assert machine.run("dpkg-query -W -f '${Version}' resumelb") == '0.1.0+1'
+    assert machine.run("dpkg-query -W -f '${Version}' resumelb") == VERSION + '+1'
     assert 'tree: directory' in machine.read('/etc/resumelb/resumelb.yaml')
     assert [owner_and_mode(machine, unit) for unit in UNITS] == ['root:resumelb 640', 'root:root 640', 'root:resumelb-poolcounter 640']
     for unit in UNITS:
