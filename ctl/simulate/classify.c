@@ -14,8 +14,7 @@ enum {
     REQUESTS_MIN = 20,
     /* In percent of all requests. */
     LARGEST_PERCENT = 50,
-    CLASSES_PERCENT = 50,
-    SINGLE_PERCENT = 25,
+    FIRST_PERCENT = 25,
     NAMELESS_PERCENT = 10,
     PERCENT = 100,
 };
@@ -84,16 +83,12 @@ void classify_facts(const struct class_counts *c, struct class_facts *out)
         text_add_escaped(warnings, c->classes[c->classes[0].name.len == 0 && c->n > 1].name);
         text_addf(warnings, "): the workers that are skilled at it get no others, and it spills\n");
     }
-    if ((double)c->n * PERCENT >= (double)c->requests * CLASSES_PERCENT) {
+    if ((double)c->n * PERCENT >= (double)c->requests * FIRST_PERCENT) {
         text_addf(warnings,
-                  "nearly as many classes as requests (%zu of %llu): no worker gets one often "
-                  "enough to become skilled at it\n",
-                  c->n, (unsigned long long)c->requests);
-    } else if ((double)out->single * PERCENT >= (double)c->requests * SINGLE_PERCENT) {
-        text_addf(warnings,
-                  "%.0f %% of the requests are the only one of their class: they are distributed "
-                  "at random\n",
-                  (double)out->single * PERCENT / (double)c->requests);
+                  "%.0f %% of the requests are the first of their class and find nothing in a "
+                  "cache: right if each class has data of its own, such as a session; too fine if "
+                  "several use the same data\n",
+                  (double)c->n * PERCENT / (double)c->requests);
     }
 }
 
@@ -312,7 +307,7 @@ const struct ctl_command ctl_word_classify = {
     .summary = "classes that a classifier makes of an access log or a list of URLs",
     .text = "FILE has lines of an access log (combined or common, with or without the virtual "
             "host first,\nour own in JSON), or URLs; - is standard input. Prints the classes, the "
-            "largest first, and\nwarns of what makes a classifier useless.\n",
+            "largest first, and\nwarns of what may make a classifier useless.\n",
     .completes = CTL_FILES,
     CTL_FLAGS(flags),
     .run = sim_classify_main,

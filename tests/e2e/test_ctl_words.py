@@ -303,7 +303,7 @@ def test_classify_takes_urls_and_states_what_it_left_out(tmp_path):
     assert {c['class'] for c in told['classifiers'][0]['largest']} == {'', 'x0.example', 'x1.example', 'x2.example', 'x3.example'}
     out = ctl('classify', urls, '-c', 'path').out
     assert '2 of 45 lines skipped; the first, line 43' in out
-    assert 'nearly as many classes as requests (41 of 41)' in out
+    assert '100 % of the requests are the first of their class' in out
 
 
 def test_classify_has_the_classifier_of_a_configuration(tmp_path):

@@ -109,7 +109,7 @@ static void one_class_for_all_is_warned_of(void **state)
     expect_warnings(&m, 1, "all requests are of one class");
 }
 
-static void nearly_as_many_classes_as_requests_are_warned_of(void **state)
+static void many_first_requests_of_classes_are_reported_with_what_decides(void **state)
 {
     struct made m;
     uint64_t ones[MANY];
@@ -118,11 +118,17 @@ static void nearly_as_many_classes_as_requests_are_warned_of(void **state)
     for (size_t i = 0; i < MANY; ++i)
         ones[i] = 1;
     make(&m, ones, MANY, false);
-    expect_warnings(&m, 1, "nearly as many classes as requests (64 of 64)");
-    ones[0] = MANY; /* now it is not so many, but half are alone */
-    ones[1] = MANY / 4;
+    expect_warnings(&m, 1, "100 % of the requests are the first of their class");
+    expect_warnings(&m, 1, "right if each class has data of its own, such as a session");
+    /* Four requests of each class, then five. */
+    for (size_t i = 0; i < MANY; ++i)
+        ones[i] = 4;
     make(&m, ones, MANY, false);
-    expect_warnings(&m, 1, "are the only one of their class");
+    expect_warnings(&m, 1, "25 % of the requests are the first of their class");
+    for (size_t i = 0; i < MANY; ++i)
+        ones[i] = 5;
+    make(&m, ones, MANY, false);
+    expect_warnings(&m, 0, NULL);
 }
 
 static void requests_without_a_class_are_warned_of(void **state)
@@ -153,7 +159,7 @@ int main(void)
         cmocka_unit_test(a_good_classifier_is_not_warned_of),
         cmocka_unit_test(one_class_with_half_the_traffic_is_warned_of),
         cmocka_unit_test(one_class_for_all_is_warned_of),
-        cmocka_unit_test(nearly_as_many_classes_as_requests_are_warned_of),
+        cmocka_unit_test(many_first_requests_of_classes_are_reported_with_what_decides),
         cmocka_unit_test(requests_without_a_class_are_warned_of),
         cmocka_unit_test(a_few_requests_prove_nothing),
     };
