@@ -11,7 +11,6 @@
 #include "common/skills/meter.h"
 #include "lb/backends/member.h"
 #include "lb/config/configuration.h"
-#include "lb/core/application.h"
 
 static struct app_settings defaults(void)
 {
@@ -147,20 +146,6 @@ static void rows_of_both_scopes_have_different_names(void **state)
     }
 }
 
-static void a_snapshot_lives_until_its_last_reference(void **state)
-{
-    struct app_settings s = defaults();
-    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL, NULL, NULL);
-
-    (void)state;
-    assert_ptr_equal(app_snapshot_ref(snapshot), snapshot);
-    app_snapshot_unref(snapshot);
-    assert_int_equal(snapshot->s.retries, 2);
-    app_snapshot_unref(snapshot);
-    app_snapshot_unref(NULL);
-    app_settings_fini(&s);
-}
-
 /* ---- conf/resumelb.yaml ---- */
 
 /* "NAME: VALUE" of LINE, commented out or not, in a list or not; false when it is something else.
@@ -259,7 +244,6 @@ int main(void)
         cmocka_unit_test(a_checked_path_is_what_may_stand_in_a_request_line),
         cmocka_unit_test(a_copy_has_the_pool_rows_too_and_texts_of_its_own),
         cmocka_unit_test(rows_of_both_scopes_have_different_names),
-        cmocka_unit_test(a_snapshot_lives_until_its_last_reference),
         cmocka_unit_test(the_commented_configuration_has_every_row_with_its_default),
         cmocka_unit_test(the_commented_configuration_has_no_line_that_is_no_setting),
     };

@@ -272,6 +272,21 @@ static void every_loop_sees_each_publication_whole_and_in_order(void **state)
     free(loops);
 }
 
+static void a_snapshot_lives_until_its_last_reference(void **state)
+{
+    struct app_settings s;
+
+    (void)state;
+    settings_defaults(&application_table, &s);
+    struct app_snapshot *snapshot = app_snapshot_create(&s, NULL, NULL, NULL);
+    assert_ptr_equal(app_snapshot_ref(snapshot), snapshot);
+    app_snapshot_unref(snapshot);
+    assert_int_equal(snapshot->s.retries, 2);
+    app_snapshot_unref(snapshot);
+    app_snapshot_unref(NULL);
+    app_settings_fini(&s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_site, drop_site)
@@ -282,6 +297,7 @@ int main(void)
         TEST(a_host_without_that_path_continues_to_its_wildcards),
         TEST(the_default_is_for_hosts_that_none_has),
         cmocka_unit_test(a_default_for_all_paths_with_no_hosts_beside_it_is_the_only_one),
+        cmocka_unit_test(a_snapshot_lives_until_its_last_reference),
         cmocka_unit_test(every_loop_sees_each_publication_whole_and_in_order),
     };
 
